@@ -92,7 +92,7 @@ fn bls(bytes: &[u8]) {
     let _ = entries[0].edited(&edit(), &|_| Some(text.clone()));
 }
 
-/// What is taken for bedplate's own names nothing else, and no program.
+/// A ledger that is accepted names files of the kinds alone, and no program.
 fn ledger(bytes: &[u8]) {
     let Ok(ledger) = Ledger::parse(bytes, "ledger.json") else { return };
     if kind::foreign(&ledger).is_some() {
@@ -121,7 +121,7 @@ fn restored(bytes: &[u8]) {
     if kind::refused("/etc/sysctl.d/zz-bedplate.conf", bytes, None).is_none() {
         assert!(!begins("kernel.core_pattern") && !begins("kernel.modprobe"), "{text}");
     }
-    // What is there may be put back where it is.
+    // A content may replace itself.
     for path in ["/etc/modprobe.d/x.conf", "/etc/sysctl.d/x.conf", "/etc/default/grub"] {
         assert_eq!(kind::refused(path, bytes, Some(bytes)), None, "{path}: {text}");
     }

@@ -212,12 +212,12 @@ pub(crate) enum StepError {
         /// The lock that one holds.
         lock: &'static str,
     },
-    /// The content that the ledger has of a file is not put back.
+    /// The saved content of a file is not restored.
     #[error("{path} stays as it is: {what}; if that is yours, copy it by hand from {blob}")]
     Commands {
         /// The file.
         path: String,
-        /// What it would do.
+        /// Reason.
         what: &'static str,
         /// The saved content.
         blob: String,

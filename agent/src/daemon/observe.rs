@@ -63,7 +63,7 @@ pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     Ok(seen)
 }
 
-/// Applies what was selected, unless the profile is only observed, and looks at the host; `at` is told what is being done.
+/// Applies the selected changes, unless the profile's mode is `observe`, and observes the host; `at` gets each step.
 ///
 /// # Errors
 /// [`ObserveError`].

@@ -200,8 +200,8 @@ fn read_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
     }
 }
 
-/// A file that is only looked at. Messages quote the lines of profiles, and sudo may let a user look at any file as one: of what
-/// is no TOML, only lines of the user's own profile are quoted.
+/// A file that is only read. Messages quote the lines of profiles, and sudo may let a user name any file as one: where a file is
+/// not TOML, lines are quoted from the user's own profile only.
 fn shown_file(path: &Path, opened: std::io::Result<std::fs::File>) -> Result<Layer, SourceError> {
     let file = opened.map_err(unreadable(path))?;
     let owner = file.metadata().map_err(unreadable(path))?.uid();

@@ -29,7 +29,7 @@ pub fn refused(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'stati
     if content.iter().any(|byte| byte.is_ascii_control() && !b"\t\n".contains(byte)) {
         return Some(CONTROLS);
     }
-    // What is no text in another encoding means what its ASCII means.
+    // Programs read other encodings byte by byte: ASCII means the same in them.
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     rule(&text(content), &text(now.unwrap_or_default()))
 }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_write_is_put_back() {
+    fn edits_of_changes_are_put_back() {
         let grub = "GRUB_DISTRIBUTOR=`lsb_release -i -s`\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nif true; then x; fi\n";
         let edited = grub.replace("quiet", "quiet iommu=pt \\\n b");
         let added = format!("{grub}\nGRUB_CMDLINE_LINUX=\"a\"\n# comment\n");

@@ -33,7 +33,7 @@ pub(super) fn read(sources: &Sources, index: usize, out: &mut Vec<Diagnostic>) -
     }
 }
 
-/// The first line, from 1, at which a text is no TOML; `None`: it is.
+/// The first line, from 1, with a syntax error; `None`: the text is TOML.
 pub fn not_toml_at(text: &str) -> Option<usize> {
     let (_, errors) = DeTable::parse_recoverable(text);
     let at = errors.first()?.span().map_or(0, |span| span.start).min(text.len());

@@ -20,7 +20,7 @@ pub(super) type Tools = BTreeMap<Generator, BTreeSet<String>>;
 pub(super) enum Source {
     /// A file, as before.
     File,
-    /// Nothing: the file was bedplate's own. Entries are put back from the ledger.
+    /// None: the file was bedplate's own. Entries are put back from the ledger.
     Lost,
     /// The same, and images or entries were made from it that the ledger does not have.
     Needed,
@@ -37,12 +37,12 @@ impl Source {
         if is_image || has_later_entries(reader, ledger) { Source::Needed } else { Source::Lost }
     }
 
-    /// Whether the tool makes what it made before.
+    /// Whether the tool makes its files as before.
     pub fn makes(self, tool: &Generator) -> bool {
         self == Source::File || installed_release(&tool.argv).is_none()
     }
 
-    /// Whether nothing else has the line of what boots.
+    /// Whether the file has the only copy of the line that boots.
     pub fn is_needed(self, path: &str) -> bool {
         self == Source::Needed && path == KERNEL_CMDLINE
     }

@@ -154,7 +154,7 @@ fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
     until("announced again", || announced(&rig));
 }
 
-/// An observation that hangs keeps nothing from the last look, which hangs as well.
+/// An observation hangs, and then the final check of the entry does.
 #[test]
 fn hanging_observation_does_not_delay_the_last_look() {
     let Some(mut rig) = Rig::new() else { return };
@@ -166,7 +166,7 @@ fn hanging_observation_does_not_delay_the_last_look() {
 
 /// The daemon is started again shortly before a reboot, and its first observation hangs.
 #[test]
-fn reboot_is_cancelled_when_the_next_daemon_cannot_observe_the_host() {
+fn next_daemon_that_cannot_observe_the_host_cancels_a_reboot() {
     let Some(mut rig) = Rig::new() else { return };
     due_soon(&mut rig);
     rig.kill();
@@ -187,7 +187,7 @@ fn reboot_is_cancelled_when_changes_are_under_way() {
     until("announced again", || announced(&rig));
 }
 
-/// logind forgets nothing at first, as one that has no time.
+/// logind ignores the first cancellation.
 #[test]
 fn cancelling_is_tried_again_while_changes_are_under_way() {
     let Some(mut rig) = Rig::new() else { return };
@@ -200,7 +200,7 @@ fn cancelling_is_tried_again_while_changes_are_under_way() {
     std::fs::remove_file(rig.path("at")).expect("ours");
 }
 
-/// Nothing tells when the package manager has ended.
+/// No event tells when the package manager has ended.
 #[test]
 fn reboot_waits_for_a_package_manager() {
     let Some(mut rig) = Rig::new() else { return };

@@ -1,5 +1,5 @@
-//! A ledger, and requests, of somebody who should not have got that far. The program is real, in namespaces of its own; what it
-//! does is what root's profile says, whatever stands there.
+//! Ledgers and requests of an attacker who controls the daemon. The program is real, in namespaces of its own: it applies root's
+//! profile and nothing else.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::rig::Rig;
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
 const LEDGER: &str = "var/lib/bedplate/ledger.json";
-/// Made by whatever is run as root, and named by whatever would be.
+/// Made by planted commands, and in all planted content.
 const MARK: &str = "pwned";
 
 /// A node with a profile in this mode that asks for a module.
@@ -108,7 +108,7 @@ fn kernel_parameters_that_name_programs_are_not_put_back() {
     }
 }
 
-/// No file holds what a planted ledger names, and nothing of it was run.
+/// No file has planted content, and no planted command was run.
 fn assert_unharmed(rig: &Rig, what: &str) {
     assert!(!rig.path("etc").join(MARK).exists(), "{what}");
     // In modules-load.d every line is the name of a module.

@@ -107,7 +107,7 @@ impl Restart {
         wanted.vetoes.extend(forgotten.map(|text| Reason::new(WaitsFor::Record, text)));
         let is_final = left.is_some_and(|left| left <= final_phase());
         let due = left.map(|left| Instant::now() + left);
-        // What was not known may be by now, and no event tells of it.
+        // No event tells when an unknown entry becomes known.
         let again = self.inspect_again.is_some_and(|at| at <= Instant::now());
         let rest = self.ask_the_rest(observation.need, fresh || is_final || again, due);
         let (busy, (methods, inhibitors, entry)) = match is_final {

@@ -74,8 +74,8 @@ impl Daemon {
         }
     }
 
-    /// The last seconds before a scheduled reboot belong to its boot entry: an observation that hangs is cut. What was never
-    /// observed is not known to be sound.
+    /// The last seconds before a scheduled reboot belong to its boot entry: an observation that hangs is cut. A host that
+    /// was never observed is not known to be sound.
     async fn look_later(&mut self) {
         self.work = None;
         if self.observation.is_none() {

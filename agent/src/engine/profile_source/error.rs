@@ -43,7 +43,7 @@ pub enum SourceError {
         /// The file.
         path: String,
     },
-    /// A file that is no TOML, and may be anything.
+    /// A file that is not TOML, and may be anything.
     #[error(
         "the profile {path} is not TOML (line {line}). The line is not shown: the file does not end in .toml, or is not yours"
     )]

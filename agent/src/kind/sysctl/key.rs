@@ -41,9 +41,9 @@ impl Key {
         Key::new(path.strip_prefix("/proc/sys/")?).ok()
     }
 
-    /// Whether its value names a program that the kernel runs as root, or a file that it writes for every process
-    /// (Documentation/admin-guide/sysctl/kernel.rst; kernel/umh.c; fs/binfmt_misc.c). No profile sets these, so that no ledger
-    /// can say that one did.
+    /// Whether its value names a program that the kernel runs as root, or limits those programs (kernel/umh.c, kernel/reboot.c,
+    /// kernel/module/kmod.c, lib/kobject_uevent.c, fs/coredump.c, fs/binfmt_misc.c, fs/ocfs2/stackglue.c). No profile sets these,
+    /// and so no ledger may have them.
     pub fn names_program(&self) -> bool {
         const KEYS: [&str; 5] = [
             "fs/ocfs2/nm/hb_ctl_path",

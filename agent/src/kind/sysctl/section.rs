@@ -18,6 +18,7 @@ section! {
     special keys: Keys = read_keys {
         /// Kernel parameters, `set = { "KEY" = value }`, set now and at every boot. Keys as in sysctl.d: with dots, or with
         /// slashes where a name has dots in it (`net/ipv4/conf/eth0.100/rp_filter`). A later file replaces single keys.
+        /// Parameters that name a program (`kernel.core_pattern`, `kernel.modprobe`) are refused.
         #[schemars(
             extend("default" = {}),
             extend("examples" = [{ "kernel.numa_balancing": 0 }]),

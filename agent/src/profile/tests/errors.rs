@@ -338,3 +338,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn sysctl_that_names_a_program_is_refused() {
+    let set = |key: &str| format!("schema = 1\n[sysctl]\nset = {{ \"{key}\" = \"x\" }}\n");
+    for key in [
+        "kernel.core_pattern",
+        "kernel/core_pattern",
+        "kernel.modprobe",
+        "kernel.poweroff_cmd",
+        "kernel.usermodehelper.bset",
+        "fs.binfmt_misc.register",
+        "fs.ocfs2.nm.hb_ctl_path",
+    ] {
+        assert_eq!(wrong_ids(&set(key)), ["bad-sysctl"], "{key}");
+    }
+    for key in ["kernel.core_uses_pid", "kernel.core_pipe_limit", "kernel.modules_disabled"] {
+        assert!(load_text(&set(key)).is_ok(), "{key}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::value::PciAddress;
 /// Tags of a file's state.
 const STATES: [&str; 2] = ["absent", "file"];
 
-/// The ledger's text without what may be secret; `None`: it is no JSON.
+/// The ledger's text without possible secrets; `None`: it cannot be parsed.
 pub fn redacted(text: &str, words: &mut Words) -> Option<String> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     if let Some(history) = value.get_mut("history") {
