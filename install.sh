@@ -8,6 +8,7 @@
 # `systemctl enable --now bedplate-boot bedplate` starts it. --uninstall removes it, and says what bedplate has changed on
 # the host and not put back; with --revert it puts that back first. Nothing inside DIR is run, and nothing outside of it is
 # written: what has to be done in DIR is done by FILE, the program that was built here, or /usr/bin/bedplate.
+# DIR, and the directories in it and above it, are refused where others than root and the caller may write them.
 set -eu
 # Others read what is installed, and only root writes it, whatever the caller's umask.
 umask 022
@@ -15,7 +16,7 @@ here=$PWD
 who=install.sh
 shipped=systemd
 cd "$(dirname "$0")"
-usage() { sed -n '2,10s/^# \{0,1\}//p' install.sh; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' install.sh; }
 wrong() { echo "install.sh: $1 (--help shows the usage)" >&2; exit 64; }
 value() { case $3 in '' | -*) wrong "$1 needs $2" ;; esac; }
 program=${BEDPLATE_PROGRAM:-}

@@ -40,7 +40,7 @@ const EXIT_STATUS: [(&str, &str); 8] = [
     ("64", "The command line was not understood."),
 ];
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     (
         "/etc/bedplate/profile.toml",
         "The profile of this host: bedplate-profile(5). `bedplate profile init` writes one.",
@@ -54,6 +54,10 @@ const FILES: [(&str, &str); 9] = [
     (
         "/var/lib/bedplate/",
         "What bedplate changed, and what it found before: what `history` shows and `revert` puts back. For root only.",
+    ),
+    (
+        "/var/lib/bedplate/daemon/",
+        "State of the daemon: the reboot that is arranged, attempts, known devices. For root only.",
     ),
     ("/run/bedplate/status.json", "What the daemon knows, for those who have no bus."),
     (

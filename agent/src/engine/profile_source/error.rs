@@ -45,7 +45,7 @@ pub enum SourceError {
     },
     /// A file that is not TOML, and may be anything.
     #[error(
-        "the profile {path} is not TOML (line {line}). The line is not shown: the file does not end in .toml, or is not yours"
+        "the profile {path} is not TOML (line {line}); to see that line, name a file of your own that ends in .toml"
     )]
     NotToml {
         /// The file.
