@@ -126,13 +126,10 @@ impl Restart {
             Ok(inhibitors) => wanted.inhibitors = inhibitors,
             Err(unknown) => wanted.vetoes.push(unknown),
         }
-        if let Entry::Read(NextBoot::Unknown { .. }) | Entry::Late = &entry {
-            self.inspect_again = Some(Instant::now() + LOOK_AGAIN);
-        } else if let Entry::Read(_) = &entry {
-            self.inspect_again = None;
-        }
         match entry {
             Entry::Read(entry) => {
+                let is_unknown = matches!(entry, NextBoot::Unknown { .. });
+                self.inspect_again = is_unknown.then(|| Instant::now() + LOOK_AGAIN);
                 (self.inspected, self.inspected_at) = (Some(entry.clone()), Some(Instant::now()));
                 (wanted.entry, wanted.fresh) = (entry, true);
             }
@@ -140,6 +137,7 @@ impl Restart {
             Entry::Late => {
                 let entry = NextBoot::Unknown { reasons: vec![NOT_READ.to_owned()] };
                 self.inspected = Some(entry.clone());
+                self.inspect_again = Some(Instant::now() + LOOK_AGAIN);
                 (wanted.entry, wanted.fresh) = (entry, true);
             }
             Entry::NotAsked => {}
