@@ -78,12 +78,17 @@ fn interrupted(case: &mut Case) -> Result<()> {
         "the record"
     );
 
+    foreign_reboot(&node, POLICY)
+}
+
+/// A reboot that others ask for takes the place of the announced one.
+fn foreign_reboot(node: &Node, policy: &str) -> Result<()> {
     node.step("another program reboots before the time has come");
-    node.put(PROFILE_PATH, format!("{PASSTHROUGH}[cmdline]\nargs = [\"audit=0\"]\n{POLICY}"))?;
-    until(&node, "announced", "[ -e /run/systemd/shutdown/scheduled ]")?;
+    node.put(PROFILE_PATH, format!("{PASSTHROUGH}[cmdline]\nargs = [\"audit=0\"]\n{policy}"))?;
+    until(node, "announced", "[ -e /run/systemd/shutdown/scheduled ]")?;
     node.reboot()?;
-    until(&node, "converged", &state("converged"))?;
-    check!(guest::running(&node)?.contains(&"audit=0".to_owned()), "/proc/cmdline");
+    until(node, "converged", &state("converged"))?;
+    check!(guest::running(node)?.contains(&"audit=0".to_owned()), "/proc/cmdline");
     check!(
         node.ok("cat /var/lib/bedplate/daemon/reboot.json")?.contains("\"attempts\": []"),
         "the record"
