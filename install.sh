@@ -47,6 +47,8 @@ files() {
     '644 systemd/bedplate.service /usr/lib/systemd/system/bedplate.service' \
     '644 systemd/bedplate-boot.service /usr/lib/systemd/system/bedplate-boot.service' \
     '644 systemd/system-bedplate.slice /usr/lib/systemd/system/system-bedplate.slice' \
+    '644 systemd/bedplate-observer.socket /usr/lib/systemd/system/bedplate-observer.socket' \
+    '644 systemd/bedplate-observer@.service /usr/lib/systemd/system/bedplate-observer@.service' \
     '644 systemd/bedplate-worker.socket /usr/lib/systemd/system/bedplate-worker.socket' \
     '644 systemd/bedplate-worker@.service /usr/lib/systemd/system/bedplate-worker@.service' \
     '644 systemd/bedplate-loader.socket /usr/lib/systemd/system/bedplate-loader.socket' \
@@ -153,7 +155,7 @@ stay_inside() {
     files | while read -r _ _ target; do echo "${target%/*}"; done
     completions | while read -r _ target; do echo "${target%/*}"; done
     printf '%s\n' /usr/share/man/man1 /usr/share/man/man5 /usr/share/man/man7 /usr/share/doc /etc/bedplate
-    for unit in bedplate.service bedplate-worker.socket bedplate-worker@.service bedplate-loader@.service; do
+    for unit in bedplate.service bedplate-worker.socket bedplate-observer@.service bedplate-worker@.service bedplate-loader@.service; do
       echo "$drop_ins/$unit.d"
     done
   } | while read -r parent; do
@@ -259,7 +261,7 @@ if [ -n "$uninstall" ]; then
     # again what is withdrawn.
     "$tool" reboot cancel >/dev/null 2>&1 || true
     systemctl disable --now bedplate bedplate-boot 2>/dev/null || true
-    for unit in worker.socket loader.socket holders.socket check.socket is-ready.target ready.target ready.service; do
+    for unit in observer.socket worker.socket loader.socket holders.socket check.socket is-ready.target ready.target ready.service; do
       systemctl stop "bedplate-$unit" 2>/dev/null || true
     done
   fi

@@ -37,7 +37,7 @@ bedplate_before_removal() {
   if [ -d /run/systemd/system ]; then
     bedplate reboot cancel >/dev/null 2>&1 || true
     systemctl stop bedplate.service bedplate-boot.service 2>/dev/null || true
-    systemctl stop bedplate-worker.socket bedplate-loader.socket bedplate-holders.socket bedplate-check.socket 2>/dev/null || true
+    systemctl stop bedplate-observer.socket bedplate-worker.socket bedplate-loader.socket bedplate-holders.socket bedplate-check.socket 2>/dev/null || true
     systemctl stop bedplate-is-ready.target bedplate-ready.target bedplate-ready.service 2>/dev/null || true
   fi
   # An image that is built elsewhere may not be able to run it.

@@ -8,6 +8,7 @@ moved() {
   printf '%s\n' \
     'cold-reboot bedplate-worker@.service bedplate-worker@.service' \
     'cold-reboot bedplate-worker.socket bedplate-worker.socket' \
+    'vf-attributes bedplate-observer@.service bedplate-worker@.service' \
     'vf-attributes bedplate-worker@.service bedplate-worker@.service' \
     'vf-attributes bedplate-loader@.service bedplate-worker@.service'
 }
@@ -46,7 +47,7 @@ move_drop_ins() {
     case $name in
       cold-reboot.conf | vf-attributes.conf | no-user-namespace.conf | '*.conf') continue ;;
       fleetlock.conf) more="; a \`busy_command\` or \`command\` that works over the network needs $shipped/bedplate-worker@.service.d/network.conf" ;;
-      *) more=": Environment=, ReadWritePaths= and the like for looks, changes, \`busy_command\` and \`command\` belong to bedplate-worker@.service.d, bedplate-loader@.service.d and bedplate-check@.service.d" ;;
+      *) more=": Environment=, ReadWritePaths= and the like for observations, changes, \`busy_command\` and \`command\` belong to bedplate-observer@.service.d, bedplate-worker@.service.d, bedplate-loader@.service.d and bedplate-check@.service.d" ;;
     esac
     echo "$who: warning: $old/$name is now for the daemon alone$more" >&2
   done

@@ -17,6 +17,7 @@ fn the_units_are_confined() {
     for (unit, most) in [
         ("bedplate.service", 12),
         ("bedplate-boot.service", 30),
+        ("bedplate-observer@1.service", 22),
         ("bedplate-worker@1.service", 26),
         ("bedplate-loader@1.service", 29),
         ("bedplate-holders@1.service", 12),
@@ -58,7 +59,7 @@ fn what_may_load_modules_is_the_worker_and_that() {
     }
     assert!(read("system-bedplate.slice").contains("\nTasksMax="));
     // The daemon asks for units that are there.
-    for name in ["worker", "loader", "holders", "check"] {
+    for name in ["observer", "worker", "loader", "holders", "check"] {
         assert!(
             read(&format!("bedplate-{name}.socket"))
                 .contains(&format!("/run/bedplate-helpers/{name}\n"))
@@ -67,7 +68,7 @@ fn what_may_load_modules_is_the_worker_and_that() {
             let daemon = read("bedplate.service");
             let line = daemon
                 .lines()
-                .find(|line| line.starts_with(&format!("{setting}=bedplate-worker.socket")));
+                .find(|line| line.starts_with(&format!("{setting}=bedplate-observer.socket")));
             let sockets = line.unwrap_or_default();
             assert!(sockets.contains(&format!("bedplate-{name}.socket")), "{setting} {name}");
         }
@@ -109,7 +110,7 @@ fn uninstalling_stops_the_targets() {
         std::fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).expect("ours")
     };
     let install = read("install.sh");
-    let stopped = install.lines().find(|line| line.contains("for unit in worker.socket"));
+    let stopped = install.lines().find(|line| line.contains("for unit in observer.socket"));
     let stopped = stopped.expect("the units that --uninstall stops");
     let package = read("packaging/scripts/common.sh");
     for unit in ["is-ready.target", "ready.target", "ready.service"] {
@@ -151,11 +152,12 @@ fn the_units_stay_confined_with_drop_ins() {
     let network = "bedplate-worker@.service.d/network.conf";
     let cold = "bedplate-worker@.service.d/cold-reboot.conf";
     let attributes = "bedplate-worker@.service.d/vf-attributes.conf";
-    let cases: [(&str, &[&str], u32); 9] = [
+    let cases: [(&str, &[&str], u32); 10] = [
         ("bedplate.service", &[lock], 15),
         ("bedplate.service", &[namespace], 13),
         ("bedplate.service", &[lock, namespace], 17),
         ("bedplate-check@.service", &[network], 25),
+        ("bedplate-observer@.service", &[attributes], 24),
         ("bedplate-worker@.service", &[network], 28),
         ("bedplate-worker@.service", &[cold], 27),
         ("bedplate-worker@.service", &[attributes], 28),

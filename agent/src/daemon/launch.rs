@@ -28,7 +28,9 @@ pub const REPLACED: i32 = 75;
 /// The units, by their rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Looks at the host and changes it, but for modules.
+    /// Observes the host: it may read everything, and write nothing.
+    Observer,
+    /// Changes the host, but for modules, and observes it afterwards.
     Worker,
     /// The same, and loads and unloads modules.
     Loader,
@@ -40,11 +42,13 @@ pub enum Unit {
 
 impl Unit {
     /// All of them.
-    pub const ALL: [Unit; 4] = [Unit::Worker, Unit::Loader, Unit::Holders, Unit::Check];
+    pub const ALL: [Unit; 5] =
+        [Unit::Observer, Unit::Worker, Unit::Loader, Unit::Holders, Unit::Check];
 
     /// Of its socket and its file: `bedplate-NAME.socket`.
     pub fn name(self) -> &'static str {
         match self {
+            Unit::Observer => "observer",
             Unit::Worker => "worker",
             Unit::Loader => "loader",
             Unit::Holders => "holders",
@@ -220,7 +224,7 @@ impl Launch {
     }
 }
 
-/// The subcommand that looks and applies.
+/// The subcommand that observes and applies.
 pub const WORKER: &str = "worker";
 /// The subcommand that does one of the small tasks.
 pub const HELPER: &str = "helper";

@@ -13,7 +13,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::build::Program;
 use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, Unit, WORKER};
-use super::{helper, hung};
+use super::{helper, hung, worker};
 
 /// Longest request: a profile's reboot commands, and the ids of a plan's changes.
 const LONGEST: u64 = 4 << 20;
@@ -115,11 +115,9 @@ impl Relay {
         let name = self.unit.name();
         let words: Vec<&str> = request.arguments.iter().map(String::as_str).collect();
         match words.as_slice() {
-            [WORKER, ..] => match self.unit {
-                Unit::Worker | Unit::Loader => Ok((self.worker.clone(), request.arguments.clone())),
-                Unit::Holders | Unit::Check => {
-                    Err(format!("bedplate-{name} neither looks at the host nor changes it"))
-                }
+            [WORKER, arguments @ ..] => match worker::is_for(self.unit, arguments) {
+                true => Ok((self.worker.clone(), request.arguments.clone())),
+                false => Err(format!("bedplate-{name} does not do this task")),
             },
             [HELPER] => {
                 let unit = helper::unit(&request.input)?;

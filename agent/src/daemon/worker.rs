@@ -17,6 +17,8 @@ const LOOK_LIMIT: Duration = Duration::from_secs(60);
 /// Changes run update-grub, rebuild initramfs, create VFs; each is bounded by itself.
 const APPLY_LIMIT: Duration = Duration::from_secs(20 * 60);
 
+/// Before the id of a change to apply: without any, the host is only observed.
+const ONLY: &str = "--only";
 /// Nobody is told whether the host is ready.
 const UNJUDGED: &str = "--unjudged";
 
@@ -71,7 +73,7 @@ pub enum WorkError {
 /// # Errors
 /// [`WorkError`].
 pub async fn observe(launch: &Launch) -> Result<Observation, WorkError> {
-    ask(launch, Unit::Worker, &round(&[]), "", LOOK_LIMIT).await
+    ask(launch, Unit::Observer, &round(&[]), "", LOOK_LIMIT).await
 }
 
 /// Looks at the host for what differs from the profile alone, within a limit: no check is made.
@@ -79,7 +81,7 @@ pub async fn observe(launch: &Launch) -> Result<Observation, WorkError> {
 /// # Errors
 /// [`WorkError`].
 pub async fn observe_unjudged(launch: &Launch, limit: Duration) -> Result<Observation, WorkError> {
-    ask(launch, Unit::Worker, &round(&[UNJUDGED.to_owned()]), "", limit).await
+    ask(launch, Unit::Observer, &round(&[UNJUDGED.to_owned()]), "", limit).await
 }
 
 /// Applies these changes of what was seen and looks again in the same way, within a limit.
@@ -102,7 +104,7 @@ pub async fn apply_unjudged(
 /// # Errors
 /// As above.
 pub async fn settings(launch: &Launch, limit: Duration) -> Result<Agent, WorkError> {
-    ask(launch, Unit::Worker, &round(&["--settings".to_owned()]), "", limit).await
+    ask(launch, Unit::Observer, &round(&["--settings".to_owned()]), "", limit).await
 }
 
 /// Begins to apply these changes of what was seen; [`Work::next`] says how far it is.
@@ -136,6 +138,17 @@ pub async fn ask<T: DeserializeOwned>(
     }
 }
 
+/// Whether `unit` runs the worker with these arguments: one with the rights to change the host only applies changes, and the
+/// observer applies none.
+pub fn is_for(unit: Unit, arguments: &[&str]) -> bool {
+    let changes = arguments.iter().any(|argument| argument.starts_with(ONLY));
+    match unit {
+        Unit::Observer => !changes,
+        Unit::Worker | Unit::Loader => changes,
+        Unit::Holders | Unit::Check => false,
+    }
+}
+
 /// Only what loads or unloads modules gets the right to.
 fn unit(seen: &Observation, only: &[String]) -> Unit {
     let mut selected = seen.changes.iter().filter(|change| only.contains(&change.id));
@@ -147,7 +160,7 @@ fn round(arguments: &[String]) -> Vec<String> {
 }
 
 fn changes(seen: &Observation, only: &[String]) -> Vec<String> {
-    let changes = only.iter().map(|id| format!("--only={id}"));
+    let changes = only.iter().map(|id| format!("{ONLY}={id}"));
     changes.chain(seen.profile_files.iter().map(|file| format!("--profile-file={file}"))).collect()
 }
 

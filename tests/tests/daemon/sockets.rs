@@ -49,7 +49,7 @@ pub fn serve(rig: &Rig, name: &'static str, relay: &Path) {
     });
 }
 
-pub const ALL: [&str; 4] = ["worker", "loader", "holders", "check"];
+pub const ALL: [&str; 5] = ["observer", "worker", "loader", "holders", "check"];
 
 pub fn rig() -> Option<Rig> {
     let mut rig = Rig::new()?;
@@ -100,7 +100,9 @@ fn a_host_is_put_right_by_processes_of_others() {
 #[test]
 fn what_cannot_be_asked_keeps_the_host_up() {
     let Some(mut rig) = rig() else { return };
-    ["worker", "check"].iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    ["observer", "worker", "check"]
+        .iter()
+        .for_each(|name| serve(&rig, name, program::path().as_ref()));
     rig.program("check", "#!/bin/sh\necho 'job 7 runs'\nexit 1\n");
     let mut seen = waiting(&rig);
     seen["reboot"]["busy_devices"] = json!(true);
@@ -178,7 +180,7 @@ fn told_to_end_it_ends_what_works_for_it_first() {
     rig.start_blindly();
     until("it looks", || !rig.calls().is_empty());
     rig.stop();
-    assert_eq!(asked(&rig, "worker ended"), 1, "{}", rig.read("asked"));
+    assert_eq!(asked(&rig, "observer ended"), 1, "{}", rig.read("asked"));
 }
 
 /// PID 1 starts no unit once the machine is to go down, and `systemctl reboot` makes logind forget what was announced: the
@@ -233,7 +235,7 @@ fn a_marker_that_cannot_be_written_is_left_alone_for_a_while() {
         rig.touch();
         rig.settle();
     }
-    assert!(asked(&rig, "worker") > 3, "{}", rig.read("asked"));
+    assert!(asked(&rig, "observer") > 3, "{}", rig.read("asked"));
     assert_eq!(asked(&rig, "check"), 1, "{}", rig.read("asked"));
     assert_eq!(rig.read("log").matches("cannot write /run/reboot-required").count(), 1);
     // Another thing is wanted.

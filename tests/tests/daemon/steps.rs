@@ -98,7 +98,7 @@ fn relay(rig: &Rig, then: &str) {
 fn a_command_that_counts_as_run_is_run() {
     let Some(mut rig) = rig() else { return };
     relay(&rig, "sleep 1");
-    serve(&rig, "worker", &rig.path("relay"));
+    ["observer", "worker"].iter().for_each(|unit| serve(&rig, unit, &rig.path("relay")));
     rig.look(&by_command(&rig, waiting(&rig)));
     rig.start();
     its_time_comes(&rig);
@@ -117,7 +117,7 @@ fn a_command_that_another_build_refuses_is_announced_again() {
     let other = rig.path("other");
     std::fs::copy(program::path(), &other).expect("ours");
     relay(&rig, &format!("exec {} \"$@\"", other.display()));
-    serve(&rig, "worker", &rig.path("relay"));
+    ["observer", "worker"].iter().for_each(|unit| serve(&rig, unit, &rig.path("relay")));
     rig.look(&by_command(&rig, right(&rig)));
     rig.start();
     let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };
@@ -144,7 +144,7 @@ fn a_command_that_another_build_refuses_is_announced_again() {
 #[test]
 fn a_command_that_cannot_be_started_does_not_count_as_run() {
     let Some(mut rig) = rig() else { return };
-    serve(&rig, "worker", program::path().as_ref());
+    ["observer", "worker"].iter().for_each(|unit| serve(&rig, unit, program::path().as_ref()));
     rig.look(&by_command(&rig, right(&rig)));
     rig.start();
     let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };

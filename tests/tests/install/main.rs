@@ -44,6 +44,7 @@ fn what_is_installed_is_taken_out_again() {
         ("/usr/bin/bedplate", 0o755),
         ("/usr/lib/systemd/system/bedplate.service", 0o644),
         ("/usr/lib/systemd/system/bedplate-boot.service", 0o644),
+        ("/usr/lib/systemd/system/bedplate-observer@.service", 0o644),
         ("/usr/lib/systemd/system/bedplate-worker.socket", 0o644),
         ("/usr/lib/systemd/system/bedplate-worker@.service", 0o644),
         ("/usr/lib/systemd/system/bedplate-loader@.service.d/modules.conf", 0o644),

@@ -39,7 +39,12 @@ fn an_upgrade_moves_the_drop_ins() {
     for path in moved {
         assert_eq!(read(&units.join(path)), read(Path::new(&format!("{shipped}{path}"))), "{path}");
     }
-    assert!(units.join("bedplate-loader@.service.d/vf-attributes.conf").exists());
+    for unit in ["observer", "loader"] {
+        assert!(
+            units.join(format!("bedplate-{unit}@.service.d/vf-attributes.conf")).exists(),
+            "{unit}"
+        );
+    }
 
     // The operator's own: what is new is there, and nothing of theirs is lost.
     let worker = units.join("bedplate-worker@.service.d/cold-reboot.conf");

@@ -64,7 +64,6 @@ const SEND: &str = "perl -MSocket -e \
 /// What `bedplate apply` takes.
 const CHANGES: &[&str] = &[
     "write /etc",
-    "write /var",
     "write /var/lib/bedplate",
     "write /var/lib/bedplate/daemon",
     "write /run/bedplate",
@@ -85,7 +84,16 @@ const OF_ROOT: &[&str] = &[
 ];
 
 /// What each unit can do of what the probe tries, and its capabilities.
-const UNITS: [(&str, &[&[&str]]); 4] = [
+const UNITS: [(&str, &[&[&str]]); 5] = [
+    (
+        "observer",
+        &[&[
+            "see process 1",
+            "signal a process of root's",
+            "read /etc/shadow",
+            "CapBnd:\t0000000000200004",
+        ]],
+    ),
     ("worker", &[CHANGES, OF_ROOT, &["CapBnd:\t000000000020000a"]]),
     ("loader", &[CHANGES, OF_ROOT, &["load a module", "CapBnd:\t000000000021000a"]]),
     (
@@ -138,8 +146,11 @@ const SERVICES: [(&str, &[&[&str]]); 3] = [
 ];
 
 /// What the probe has to be able to do outside of any unit: each is a promise of some unit.
-const FREE: [&str; 29] = [
+const FREE: [&str; 32] = [
     "write /usr",
+    "write /var",
+    "write /etc/systemd/system",
+    "write /etc/bedplate",
     "write /proc/1/root/usr",
     "read /root",
     "read /etc/shadow",
@@ -255,7 +266,7 @@ fn foreign_tasks(node: &Node) -> Result<()> {
         node.ok(&format!("{SEND} /run/bedplate-helpers/{unit} '{request}'"))
     };
     let task = serde_json::json!({ "task": "busy-command" });
-    for unit in ["worker", "loader", "holders"] {
+    for unit in ["observer", "worker", "loader", "holders"] {
         let said = ask(unit, task.clone())?;
         check!(said.contains(&format!("bedplate-{unit} does not do this task")), "{said}");
     }
@@ -264,7 +275,7 @@ fn foreign_tasks(node: &Node) -> Result<()> {
     check!(said.contains("\"code\":0"), "{said}");
     node.ok("[ -e /var/cache/ours ]")?;
     let argv = ["/bin/touch", "/var/cache/theirs"];
-    for unit in ["worker", "loader", "holders", "check"] {
+    for unit in ["observer", "worker", "loader", "holders", "check"] {
         let said = ask(unit, serde_json::json!({ "task": "busy-command", "argv": argv }))?;
         check!(said.contains("this is no task"), "{unit}: {said}");
     }
@@ -364,18 +375,18 @@ fn without_user_namespaces(node: &Node) -> Result<()> {
 
 /// One that ends is started again by systemd; one whose file is gone is replaced with the next start of the daemon.
 fn sockets(node: &Node) -> Result<()> {
-    let socket = "bedplate-worker.socket";
-    let back = format!("systemctl is-active -q {socket} && [ -S /run/bedplate-helpers/worker ]");
+    let socket = "bedplate-observer.socket";
+    let back = format!("systemctl is-active -q {socket} && [ -S /run/bedplate-helpers/observer ]");
     node.step("a socket that goes away is started again");
     node.ok(&format!("systemctl stop {socket}"))?;
     until(node, "started again", &back)?;
     node.ok("timeout 60 systemctl reload bedplate")?;
     until(node, "it works", &state("waiting-for-boot"))?;
     node.step("one that is there and leads nowhere is replaced with a restart of the daemon");
-    node.ok("rm /run/bedplate-helpers/worker && systemctl restart bedplate")?;
+    node.ok("rm /run/bedplate-helpers/observer && systemctl restart bedplate")?;
     until(node, "replaced", &back)?;
     until(node, "it works", &state("waiting-for-boot"))?;
     node.step("and none is left without the daemon");
-    node.ok(&format!("systemctl stop bedplate && ! systemctl is-active -q {socket} && ! [ -e /run/bedplate-helpers/worker ]"))?;
+    node.ok(&format!("systemctl stop bedplate && ! systemctl is-active -q {socket} && ! [ -e /run/bedplate-helpers/observer ]"))?;
     Ok(())
 }

@@ -24,7 +24,7 @@ sub apart {
 }
 
 # A directory that cannot be seen cannot be written either.
-could("write $_", creates($_)) for qw(/usr /etc /var /var/lib/bedplate /var/lib/bedplate/daemon /run /run/bedplate /run/systemd/system /boot /root
+could("write $_", creates($_)) for qw(/usr /etc /etc/systemd/system /etc/bedplate /var /var/lib/bedplate /var/lib/bedplate/daemon /run /run/bedplate /run/systemd/system /boot /root
     /home /proc/1/root/usr /proc/1/root/etc);
 could("read /root", opens('<', '/root/secret'));
 could("read /etc/shadow", opens('<', '/etc/shadow'));

@@ -94,10 +94,12 @@ fn after_a_boot(node: &Node) -> Result<()> {
 /// The daemon, in its sandbox with the drop-in for this, hears of what another program sets.
 fn watched(case: &Case, node: &Node) -> Result<()> {
     install(case, node)?;
-    node.put(
-        "/etc/systemd/system/bedplate-worker@.service.d/vf-attributes.conf",
-        include_str!("../../../systemd/bedplate-worker@.service.d/vf-attributes.conf"),
-    )?;
+    for unit in ["observer", "worker"] {
+        node.put(
+            &format!("/etc/systemd/system/bedplate-{unit}@.service.d/vf-attributes.conf"),
+            include_str!("../../../systemd/bedplate-worker@.service.d/vf-attributes.conf"),
+        )?;
+    }
     // The kernel announces it only while the interface is up.
     node.ok(&format!("ip link set {LINK} up && systemctl daemon-reload"))?;
     node.ok("systemctl start bedplate.service")?;

@@ -189,7 +189,7 @@ impl Pf<'_> {
                     .to_owned(),
             }),
             Err(error @ ReadError::Denied { .. }) => Err(Stop::Unknown(format!(
-                "{error}: run as root; the daemon needs bedplate-worker@.service.d/vf-attributes.conf"
+                "{error}: run as root; the daemon's bedplate-observer@.service needs vf-attributes.conf (README)"
             ))),
             Err(error) => Err(Stop::Unknown(error.to_string())),
         }

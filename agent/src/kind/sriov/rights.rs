@@ -24,7 +24,7 @@ impl Pf<'_> {
             Some(false) => Err(Stop::Blocked {
                 reason: "setting attributes of VFs needs CAP_NET_ADMIN, and this process runs without it".to_owned(),
                 remedy: format!(
-                    "allow it to the daemon's workers: `for unit in worker loader; do \
+                    "allow it to the daemon's units: `for unit in observer worker loader; do \
                      d=/etc/systemd/system/bedplate-$unit@.service.d; mkdir -p $d && cp {DROP_IN} $d/; done`, then \
                      `systemctl daemon-reload` and `bedplate reconcile`; or run `bedplate apply` as root"
                 ),

@@ -56,10 +56,10 @@ fn another_build_is_not_mistaken_for_this_one() {
     let text =
         format!("#!/bin/sh\nwhile [ ! -e {own}.new ]; do sleep 0.02; done\nexec {own} \"$@\"\n");
     rig.program("relay", &text);
-    serve(&rig, "worker", &rig.path("relay"));
+    serve(&rig, "observer", &rig.path("relay"));
     rig.look(&drifted(&rig));
     rig.start_blindly();
-    until("it looks", || asked(&rig, "worker") > 0);
+    until("it looks", || asked(&rig, "observer") > 0);
     copy(&rig, "own");
     rig.write("own.new", "");
     ends_as_replaced(&mut rig);
@@ -72,21 +72,22 @@ fn a_build_that_stays_another_one_is_said_and_no_reason_to_start_again() {
     let Some(mut rig) = rig() else { return };
     copy(&rig, "other");
     symlink(rig.path("other"), rig.path("program")).expect("ours");
-    serve(&rig, "worker", &rig.path("program"));
+    serve(&rig, "observer", &rig.path("program"));
     rig.look(&right(&rig));
     rig.start();
     for _ in 0..2 {
         let status = rig.until("said", |status| status.state == State::Error);
         let other = rig.path("other").display().to_string();
         let own = program::path().to_owned();
-        for part in [&*other, &*own.to_string_lossy(), "`systemctl cat bedplate bedplate-worker@`"]
+        for part in
+            [&*other, &*own.to_string_lossy(), "`systemctl cat bedplate bedplate-observer@`"]
         {
             assert!(status.reason.contains(part), "{part} is not in {}", status.reason);
         }
         rig.touch();
         rig.settle();
     }
-    assert_eq!(rig.read("log").matches("bedplate-worker@`").count(), 1, "{}", rig.read("log"));
+    assert_eq!(rig.read("log").matches("bedplate-observer@`").count(), 1, "{}", rig.read("log"));
     assert_eq!(rig.calls(), [""; 0], "its answer would not have been understood");
     // The drop-in is gone.
     symlink(program::path(), rig.path("link")).expect("ours");

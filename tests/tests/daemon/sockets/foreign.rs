@@ -64,10 +64,20 @@ fn a_unit_does_its_own_tasks_only() {
         }
     }
     assert!(ran.exists(), "bedplate-check runs it");
-    for (unit, does) in [("worker", true), ("loader", true), ("holders", false), ("check", false)] {
-        let end = answer(&rig, unit, &["worker"], "");
-        assert_eq!(end.code == Some(0), does, "{unit}: {}", end.said);
-        assert_eq!(end.said.contains("neither looks at the host"), !does, "{unit}: {}", end.said);
+    rig.after(&right(&rig));
+    for unit in ALL {
+        let changes = matches!(unit, "worker" | "loader");
+        for (arguments, does) in [
+            (&["worker"][..], unit == "observer"),
+            (&["worker", "--settings"], unit == "observer"),
+            (&["worker", "--only=acs/0000:22:00.0"], changes),
+            (&["worker", "--unjudged", "--only", "acs/0000:22:00.0"], changes),
+        ] {
+            let end = answer(&rig, unit, arguments, "");
+            assert_eq!(end.code == Some(0), does, "{unit}: {arguments:?}: {}", end.said);
+            let refused = format!("bedplate-{unit} does not do this task");
+            assert_eq!(end.said == refused, !does, "{unit}: {arguments:?}: {}", end.said);
+        }
     }
     for arguments in
         [&["helper", "--state-root=/"][..], &["daemon"], &["relay", "--for=bedplate-loader"], &[]]
@@ -132,9 +142,10 @@ fn nothing_is_looked_at_while_an_earlier_look_hangs() {
     let Some(rig) = rig() else { return };
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     rig.look(&right(&rig));
+    rig.after(&right(&rig));
     let slice = "system.slice/system-bedplate.slice";
-    rig.write("proc/self/cgroup", &format!("0::/{slice}/bedplate-worker@2.service\n"));
-    let earlier = format!("sys/fs/cgroup/{slice}/bedplate-worker@1.service/cgroup.procs");
+    rig.write("proc/self/cgroup", &format!("0::/{slice}/bedplate-observer@2.service\n"));
+    let earlier = format!("sys/fs/cgroup/{slice}/bedplate-observer@1.service/cgroup.procs");
     rig.write(&earlier, "78\n77\n");
     rig.write("proc/78/status", "Name:\tsleep\nState:\tS (sleeping)\nSigPnd:\t0\nShdPnd:\t100\n");
     let state = |state: &str, pending: &str| {
@@ -147,8 +158,10 @@ fn nothing_is_looked_at_while_an_earlier_look_hangs() {
         ("S (sleeping)", "0000000000000100", false),
     ] {
         state(what, pending);
-        for unit in ["worker", "loader"] {
-            let end = answer(&rig, unit, &["worker"], "");
+        for (unit, arguments) in
+            [("observer", &["worker"][..]), ("loader", &["worker", "--only=modules/x"])]
+        {
+            let end = answer(&rig, unit, arguments, "");
             assert_eq!(end.code == Some(0), !hangs, "{what} {pending}: {}", end.said);
             assert_eq!(
                 end.said.starts_with("process 77 of an earlier look"),
