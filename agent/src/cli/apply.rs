@@ -29,6 +29,10 @@ pub struct TargetArgs {
 
 /// `bedplate apply`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 applied, or nothing to do; 3 applied, and a reboot is pending; 4 something is blocked, or a lint of \
+    level error; 5 something could not be read; 6 an image, whose own tools still have to be run; 1 part of it failed; 64 usage."
+)]
 pub struct ApplyArgs {
     #[command(flatten)]
     target: TargetArgs,

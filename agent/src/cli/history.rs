@@ -3,10 +3,14 @@
 use clap::Args;
 
 use super::{CliError, Exit, HostArgs, host, output};
+use crate::record::outline::lacks_history;
 use crate::report::{applied, json};
 
 /// `bedplate history`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 shown; 5 a snapshot, which does not hold it; 1 error; 64 usage."
+)]
 pub struct HistoryArgs {
     #[command(flatten)]
     host: HostArgs,
@@ -17,7 +21,12 @@ pub struct HistoryArgs {
 
 /// Shows what was done.
 pub fn run(args: &HistoryArgs) -> Result<Exit, CliError> {
-    let ledger = host::open_one(&args.host)?.ledger()?;
+    let opened = host::open_one(&args.host)?;
+    let ledger = opened.ledger()?;
+    if opened.snapshot.is_some() && lacks_history(opened.reader.as_ref(), &ledger) {
+        output::status("the history is not known: a recording does not hold it");
+        return Ok(Exit::CannotTell);
+    }
     if args.json {
         output::data(&json::document(&ledger.history)?)?;
     } else {

@@ -44,6 +44,9 @@ pub enum RebootCommand {
 
 /// `bedplate reboot status`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 no reboot is needed; 3 one is; 5 not known yet; 1 error; 64 usage."
+)]
 pub struct StatusArgs {
     /// Machine-readable.
     #[arg(long)]
@@ -62,6 +65,10 @@ pub struct HostArgs {
 
 /// `bedplate reboot schedule`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 the reboot is announced, or begun; 4 something is in its way (the request stays until the next boot); \
+    1 error; 64 usage."
+)]
 pub struct ScheduleArgs {
     /// Wait at least this long: `now` or 0, 30s, 10m, 2h (default: `delay` of the profile).
     #[arg(long = "in", value_name = "TIME", conflicts_with = "at", value_parser = delay)]
@@ -79,6 +86,10 @@ pub struct ScheduleArgs {
 
 /// `bedplate reboot hold`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 the hold is in force, and logind has confirmed that an announced reboot is cancelled; 1 error, which \
+    says whether the hold is in force; 64 usage."
+)]
 pub struct HoldArgs {
     /// How long: 30m, 4h, 2d. If omitted: until it is released.
     #[arg(long = "for", value_name = "TIME", value_parser = hold::parse_length)]

@@ -10,6 +10,11 @@ use crate::revert::{RevertPlan, Step};
 
 /// `bedplate revert`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 put back, or nothing to put back; 2 --dry-run --exit-code found something; 3 put back, and the running \
+    kernel keeps it until the next boot; 4 refused: a daemon enforces the profile, or others have changed something since (--force); 6 put \
+    back in an image, whose own tools still have to be run; 1 part of it failed; 64 usage."
+)]
 pub struct RevertArgs {
     #[command(flatten)]
     target: TargetArgs,

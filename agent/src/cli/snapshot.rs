@@ -10,11 +10,11 @@ use crate::record;
 /// `bedplate snapshot`.
 #[derive(Debug, Args)]
 pub struct SnapshotArgs {
-    /// File to write; `-` = standard output.
+    /// File to write, a new one; `-` = standard output.
     #[arg(short, long, value_name = "FILE", default_value = "host.bp")]
     out: PathBuf,
-    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids. Other values that bedplate does not know
-    /// to be harmless are masked all the same.
+    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids where they are known to stand. Other values
+    /// that bedplate does not know to be harmless are masked all the same, tokens and hashes too.
     #[arg(long)]
     with_identifiers: bool,
     /// Say what was masked or left out of each file.

@@ -30,6 +30,10 @@ const READY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// `bedplate status`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 ready; 3 a reboot is due; 4 not ready; 5 cannot tell; 1 error; 64 usage. With --wait 0, \
+    ready or not."
+)]
 pub struct StatusArgs {
     /// Machine-readable.
     #[arg(long)]

@@ -12,6 +12,14 @@ struct Caller {
     gid: u32,
 }
 
+impl Caller {
+    /// Root has one group, whichever this process was started in.
+    fn own() -> Self {
+        let uid = geteuid().as_raw();
+        Caller { uid, gid: if uid == 0 { 0 } else { getegid().as_raw() } }
+    }
+}
+
 /// The user who asks: under sudo(8) and pkexec(1) the one that they were started by, by what they set in the environment.
 pub fn invoking_user() -> u32 {
     let set = |name: &str| std::env::var(name).ok().and_then(|uid| uid.parse().ok());
@@ -22,7 +30,7 @@ pub fn invoking_user() -> u32 {
 /// Why what has this owner and mode is not to be trusted, with the command that helps; `None`: it is. `shown` is what
 /// messages call it on the machine that the command is run on.
 pub fn distrust(stat: &FileStat, shown: &str) -> Option<String> {
-    let caller = Caller { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+    let caller = Caller::own();
     judged(stat.st_uid, stat.st_gid, stat.st_mode & 0o7777, caller, shown)
 }
 
@@ -30,7 +38,7 @@ pub fn distrust(stat: &FileStat, shown: &str) -> Option<String> {
 /// sticky bit (/tmp) nobody removes or renames there what is not theirs. To change the directory would be no help: it may be
 /// a home.
 pub fn distrust_directory(stat: &FileStat) -> Option<String> {
-    let caller = Caller { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+    let caller = Caller::own();
     let mode = stat.st_mode & 0o7777;
     let mode = if mode & 0o1000 == 0 { mode } else { mode & !0o022 };
     let why = doubt(stat.st_uid, stat.st_gid, mode, caller)?.0;

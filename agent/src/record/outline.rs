@@ -59,10 +59,7 @@ pub struct Reboots {
 pub fn outline(reader: &dyn Reader) -> Outline {
     let is_recording = reader.kind() == HostKind::Snapshot;
     let history = match Ledger::load(reader) {
-        // A recording keeps of a ledger all but the history.
-        Ok(ledger)
-            if ledger.history.is_empty() && is_recording && reader.exists(LEDGER) != Ok(false) =>
-        {
+        Ok(ledger) if is_recording && lacks_history(reader, &ledger) => {
             Reading::Unknown(UNTOLD.into())
         }
         Ok(ledger) => Reading::Known(ledger.history.iter().map(run).collect()),
@@ -78,6 +75,11 @@ pub fn outline(reader: &dyn Reader) -> Outline {
         Err(_) => Reading::Unknown(UNUSABLE.into()),
     };
     Outline { history, reboots }
+}
+
+/// Whether a recording had a history, which it leaves out; all else of a ledger is kept.
+pub fn lacks_history(recording: &dyn Reader, ledger: &Ledger) -> bool {
+    ledger.history.is_empty() && recording.exists(LEDGER) != Ok(false)
 }
 
 fn run(entry: &Entry) -> Run {

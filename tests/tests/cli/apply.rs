@@ -90,6 +90,10 @@ fn the_whole_round_in_an_image() {
         "{history}"
     );
 
+    assert_eq!(session.status(&["snapshot", "--root", "image", "-o", "image.bp"]), 0);
+    let recorded = session.run(&["history", "--snapshot", "image.bp"]);
+    assert_eq!((recorded.status.code(), text(&recorded.stdout)), (Some(5), String::new()));
+
     let dry = session.run(&["revert", "--root", "image", "--dry-run"]);
     assert!(text(&dry.stdout).contains("/etc/default/grub.d/zz-bedplate.cfg: removed"));
     assert!(drop_in.exists());

@@ -17,7 +17,7 @@ pub const PLANTED: &[(&str, &str)] = &[
     ),
     (
         "etc/default/grub",
-        "# «hunter11»\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX=\"rd.luks.key=/«hunter03» foo=«hunter12»\"\nGRUB_CMDLINE_LINUX_DEFAULT='quiet password=«hunter02»' # «hunter13»\nMY_TOKEN=«hunter14»\nexport HTTP_PROXY=http://me:«hunter15»@proxy/\n«hunter16» --flag «hunter17»\nGRUB_PASSWORD='«hunter18»\n",
+        "# «hunter11»\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX=\"rd.luks.key=/«hunter03» foo=«hunter12» api.token=«deadbeefcafe0123»\"\nGRUB_CMDLINE_LINUX_DEFAULT='quiet password=«hunter02»' # «hunter13»\nMY_TOKEN=«hunter14»\nexport HTTP_PROXY=http://me:«hunter15»@proxy/\n«hunter16» --flag «hunter17»\nGRUB_PASSWORD='«hunter18»\n",
     ),
     ("etc/default/grub.d/50-site.cfg", "SITE=\"$(cat /etc/«hunter19»)\"\nX=`«hunter20»`\n"),
     (
@@ -139,6 +139,7 @@ fn with_identifiers_only_these_are_kept() {
     let words: Vec<_> =
         found(&secrets, &text).into_iter().filter(|one| one.contains("hunter")).collect();
     assert!(words.is_empty(), "{words:?}");
+    assert!(!text.contains("deadbeefcafe0123"), "a token has the form of an identifier");
 }
 
 #[test]

@@ -334,6 +334,31 @@ fn what_is_still_applied_is_named_and_can_go_back() {
     uninstall(&["--revert"]);
 }
 
+/// An image's own tools are run by whoever builds it: what bedplate wrote is put back, and it goes.
+#[test]
+fn what_an_image_owes_keeps_nothing_installed() {
+    let root = tempfile::tempdir().expect("a directory");
+    let dir = root.path().display().to_string();
+    for (path, text) in [
+        ("etc/os-release", "ID=ubuntu\nVERSION_ID=\"24.04\"\n"),
+        ("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n"),
+        ("boot/grub/grub.cfg", "menuentry 'Ubuntu' {\n linux /vmlinuz root=UUID=1 ro quiet\n}\n"),
+    ] {
+        let file = root.path().join(path);
+        std::fs::create_dir_all(file.parent().expect("below")).expect("ours");
+        std::fs::write(file, text).expect("ours");
+    }
+    assert!(script(&["--destdir", &dir]).status.success());
+    let applied = program::run(&["apply", "--root", &dir, "--profile", "generic-intel"]);
+    assert_eq!(applied.status.code(), Some(6));
+    let done = script(&["--uninstall", "--revert", "--destdir", &dir]);
+    let said =
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("update-grub"), "{said}");
+    assert!(!root.path().join("usr/bin/bedplate").exists(), "{said}");
+    assert!(!root.path().join("etc/default/grub.d/zz-bedplate.cfg").exists(), "{said}");
+}
+
 /// /etc/bedplate may be on a read-only file system, or another tool's.
 #[test]
 fn a_directory_of_profiles_that_cannot_be_changed_is_warned_of() {

@@ -71,6 +71,7 @@ const CHANGES: &[&str] = &[
     "write /sys",
     "write /proc/sys",
     "read a disk",
+    "see containers' mounts",
     "read /etc/shadow",
 ];
 
@@ -100,6 +101,7 @@ const UNITS: [(&str, &[&[&str]]); 5] = [
         "holders",
         &[&[
             "see process 1",
+            "see containers' mounts",
             "see the files of process 1",
             "read the memory of process 1",
             "read /root by way of process 1",
@@ -114,6 +116,7 @@ const UNITS: [(&str, &[&[&str]]); 5] = [
             OF_ROOT,
             &[
                 "write /var",
+                "see containers' mounts",
                 "write /var/lib/bedplate",
                 "write /var/lib/bedplate/daemon",
                 "read /etc/shadow",
@@ -141,12 +144,18 @@ const SERVICES: [(&str, &[&[&str]]); 3] = [
             &["write /var/lib/bedplate/daemon", "write /run/bedplate", "CapBnd:\t0000000000000000"],
         ],
     ),
-    ("bedplate-ready", &[OF_ROOT, &["read /etc/shadow", "CapBnd:\t0000000000000000"]]),
+    (
+        "bedplate-ready",
+        &[OF_ROOT, &["see containers' mounts", "read /etc/shadow", "CapBnd:\t0000000000000000"]],
+    ),
     ("bedplate-boot", &[CHANGES, OF_ROOT, &["load a module", "CapBnd:\t0000000000211000"]]),
 ];
 
 /// What the probe has to be able to do outside of any unit: each is a promise of some unit.
-const FREE: [&str; 32] = [
+const FREE: [&str; 35] = [
+    "write /dev",
+    "write core_pattern",
+    "see containers' mounts",
     "write /usr",
     "write /var",
     "write /etc/systemd/system",
@@ -189,7 +198,8 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     node.put_program("/usr/local/sbin/listener", LISTENER)?;
     node.put("/root/secret", "secret\n")?;
     node.ok(
-        "ip link set lo up && systemd-run -q -p Type=forking /usr/local/sbin/listener && mkdir -p /run/bedplate /var/lib/bedplate/daemon",
+        "ip link set lo up && systemd-run -q -p Type=forking /usr/local/sbin/listener && mkdir -p /run/bedplate /var/lib/bedplate/daemon /run/containerd && \
+         touch /run/containerd/mounts",
     )?;
     // Yama keeps processes from each other's memory, where it is on.
     node.ok(
@@ -203,6 +213,8 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     for what in FREE {
         check!(free.lines().any(|line| line == what), "{what} is not possible anywhere:\n{free}");
     }
+    // Who is not of root's group sees no process of others then (fs/proc/base.c, has_pid_permissions).
+    node.ok("mount -o remount,hidepid=2 /proc")?;
     for (unit, can) in UNITS {
         node.step(&format!("bedplate-{unit}@.service"));
         started(&node, unit, "", can)?;
@@ -213,6 +225,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
         let sockets = [can, &[&["open an Internet socket"]]].concat();
         started(&node, unit, "RestrictAddressFamilies=AF_INET\n", &sockets)?;
     }
+    node.ok("mount -o remount,hidepid=0 /proc")?;
     for (unit, can) in SERVICES {
         node.step(&format!("{unit}.service"));
         let drop_in = format!("/etc/systemd/system/{unit}.service.d/probe.conf");

@@ -24,13 +24,15 @@ sub apart {
 }
 
 # A directory that cannot be seen cannot be written either.
-could("write $_", creates($_)) for qw(/usr /etc /etc/systemd/system /etc/bedplate /var /var/lib/bedplate /var/lib/bedplate/daemon /run /run/bedplate /run/systemd/system /boot /root
+could("write $_", creates($_)) for qw(/usr /dev /etc /etc/systemd/system /etc/bedplate /var /var/lib/bedplate /var/lib/bedplate/daemon /run /run/bedplate /run/systemd/system /boot /root
     /home /proc/1/root/usr /proc/1/root/etc);
 could("read /root", opens('<', '/root/secret'));
 could("read /etc/shadow", opens('<', '/etc/shadow'));
 could("read /root by way of process 1", opens('<', '/proc/1/root/root/secret'));
 could("write /sys", opens('+<', '/sys/kernel/mm/transparent_hugepage/enabled'));
 could("write /proc/sys", opens('+<', '/proc/sys/vm/swappiness'));
+could("write core_pattern", opens('+<', '/proc/sys/kernel/core_pattern'));
+could("see containers' mounts", -e '/run/containerd/mounts');
 could("write /dev/kmsg", opens('>', '/dev/kmsg'));
 could("read a disk", opens('<', '/dev/vda'));
 could("write a disk", opens('+<', '/dev/vda'));

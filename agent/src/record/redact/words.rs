@@ -156,7 +156,7 @@ impl Words {
             || self.names.contains(value)
             || SCRIPT.contains(&value)
             || is_identity(value)
-            || (self.with_identifiers && is_identifier(value))
+            || (self.with_identifiers && names_identifier(name, value) && is_identifier(value))
     }
 }
 
@@ -202,6 +202,23 @@ fn is_identity(word: &str) -> bool {
     digits >= 12
         && rest.bytes().all(|c| c.is_ascii_digit() || b":-.".contains(&c))
         && rest.bytes().filter(u8::is_ascii_digit).take(8).all(|c| c == b'0')
+}
+
+/// Whether the value is an identifier by its place and not by its form alone, which tokens and hashes share (dracut.cmdline(7),
+/// kernel-command-line(7), pxelinux: `BOOTIF`).
+fn names_identifier(name: &str, value: &str) -> bool {
+    const NAMES: [&str; 9] = [
+        "root",
+        "rootflags",
+        "resume",
+        "boot",
+        "BOOTIF",
+        "rd.luks.uuid",
+        "rd.md.uuid",
+        "luks.uuid",
+        "systemd.machine_id",
+    ];
+    NAMES.contains(&name) || value.starts_with("UUID=") || value.starts_with("PARTUUID=")
 }
 
 fn is_identifier(value: &str) -> bool {
