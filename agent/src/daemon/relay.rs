@@ -161,7 +161,7 @@ mod tests {
         let line = serde_json::to_string(&request).unwrap() + "\n";
         // Whoever starts it gets an error.
         let relay = Relay {
-            unit: Unit::Worker,
+            unit: Unit::Observer,
             worker: "/nonexistent".into(),
             root: "/nonexistent".into(),
         };
