@@ -27,7 +27,12 @@ fn in_tree(program: &Path) -> String {
          status=0; {program} apply --root \"$1\" --cpu intel --yes || status=$?\n\
          # 6: update-grub, which the build runs later.\n\
          test $status = 6\n\
-         {program} apply --root \"$1\" --cpu intel --yes | grep 'nothing to do'\n\
+         # The same again, and nothing is written.\n\
+         find \"$1/etc\" -type f -printf '%p %T@\\n' | sort >\"$1/before\"\n\
+         status=0; {program} apply --root \"$1\" --cpu intel --yes || status=$?\n\
+         test $status = 6\n\
+         find \"$1/etc\" -type f -printf '%p %T@\\n' | sort | cmp - \"$1/before\"\n\
+         rm \"$1/before\"\n\
          systemctl --root=\"$1\" enable bedplate-boot bedplate\n"
     )
 }
