@@ -2,6 +2,7 @@
 //! socket, as PID 1 does under systemd.
 
 mod builds;
+mod down;
 mod foreign;
 
 use std::os::fd::OwnedFd;

@@ -1,0 +1,68 @@
+//! One socket that leads nowhere, and the others in order: what the README says of each.
+
+use bedplate::daemon::status::{State, Status, Verdict};
+use bedplate::reboot::state::RebootState;
+use bedplate_tests::program;
+use serde_json::{Value, json};
+
+use super::super::rig::{Rig, drifted, fixed, right, waiting};
+use super::{ALL, rig, serve};
+
+/// What `seen` comes to while this one is down.
+fn without(down: &str, seen: impl FnOnce(&Rig) -> Value, good: impl Fn(&Status) -> bool) {
+    let Some(mut rig) = rig() else { return };
+    let others = ALL.iter().filter(|name| **name != down);
+    others.for_each(|name| serve(&rig, name, program::path().as_ref()));
+    let seen = seen(&rig);
+    rig.look(&seen);
+    rig.after(&fixed(&rig));
+    rig.start();
+    rig.until(&format!("as the README has it without {down}"), good);
+    assert_eq!(rig.asked_of_logind(), [""; 0], "a reboot was asked for without {down}");
+    let said = rig.run(&["status"]).1 + &rig.run(&["reboot", "status"]).1;
+    assert!(said.contains(&format!("bedplate-{down}.socket")), "{said}");
+}
+
+#[test]
+fn observer_is_down() {
+    without("observer", right, |status| {
+        status.state == State::Error && status.verdict != Verdict::Ready
+    });
+}
+
+#[test]
+fn worker_is_down() {
+    without("worker", drifted, |status| status.state == State::Failed && !status.failed.is_empty());
+    without("worker", waiting, |status| {
+        matches!(status.reboot.state, RebootState::Waiting { .. })
+            && status.reboot.methods.iter().any(|why| why.contains("bedplate-worker.socket"))
+    });
+}
+
+#[test]
+fn loader_is_down() {
+    let loads = |rig: &Rig| {
+        let mut seen = drifted(rig);
+        seen["changes"][0]["modules"] = json!(true);
+        seen
+    };
+    without("loader", loads, |status| status.state == State::Failed && !status.failed.is_empty());
+}
+
+#[test]
+fn holders_or_check_is_down() {
+    for (down, asks) in [("holders", "busy_devices"), ("check", "busy_command")] {
+        let seen = |rig: &Rig| {
+            let mut seen = waiting(rig);
+            seen["reboot"][asks] = match asks {
+                "busy_devices" => json!(true),
+                _ => json!(["/bin/true"]),
+            };
+            seen
+        };
+        without(down, seen, |status| {
+            let socket = format!("bedplate-{down}.socket");
+            status.reboot.vetoes.iter().any(|veto| veto.contains(&socket))
+        });
+    }
+}
