@@ -172,6 +172,27 @@ fn what_roots_group_may_write_is_trusted() {
     assert!(says.status.success(), "{}", text(&says.stderr));
 }
 
+/// Root is root in whichever group a unit was started (`Group=` of bedplate-observer@.service): members of that one decide nothing.
+#[test]
+fn root_in_another_group_trusts_that_group_with_nothing() {
+    let session = session();
+    if !nix::unistd::geteuid().is_root() {
+        return unchecked("only root can change its group");
+    }
+    chown(session.path("image/etc/bedplate/profile.toml"), Some(0), Some(65534)).expect("root may");
+    set_mode(&session.path("image/etc/bedplate/profile.toml"), 0o664);
+    let output = std::process::Command::new("setpriv")
+        .args(["--regid=65534", "--clear-groups"])
+        .arg(bedplate_tests::program::path())
+        .args(OWN)
+        .current_dir(session.path("."))
+        .output()
+        .expect("setpriv starts");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("others may write it (mode 0664)"), "{said}");
+}
+
 /// A ledger is not needed to look: that it cannot be trusted is one more thing that is not known.
 #[test]
 fn a_ledger_of_another_user_is_no_obstacle_to_a_plan() {
