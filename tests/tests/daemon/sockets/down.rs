@@ -1,4 +1,4 @@
-//! One socket that leads nowhere, and the others in order: what the README says of each.
+//! Consequences of each socket that is missing while the others work, as the README lists them.
 
 use bedplate::daemon::status::{State, Status, Verdict};
 use bedplate::reboot::state::RebootState;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::rig::{Rig, drifted, fixed, right, waiting};
 use super::{ALL, rig, serve};
 
-/// What `seen` comes to while this one is down.
+/// Starts the daemon with every socket but `down`, on a host that is observed as `seen`, and waits until its status is `good`.
 fn without(down: &str, seen: impl FnOnce(&Rig) -> Value, good: impl Fn(&Status) -> bool) {
     let Some(mut rig) = rig() else { return };
     let others = ALL.iter().filter(|name| **name != down);
