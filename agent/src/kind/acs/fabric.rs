@@ -39,16 +39,20 @@ pub struct Fabric<'a> {
     guests: Guests,
     peers: Vec<PeerKind>,
     has_iommu: bool,
+    /// Whether a function below one of its switches is a guest's, may be, or is to be.
+    has_guest: bool,
     /// The root port, where the tree shows one.
     root: Option<PciAddress>,
     /// What meets in its switches.
     pub pairs: Vec<Pair>,
 }
 
-/// The fabrics of a host, by address, as they are with an IOMMU in use or without.
+/// The fabrics of a host, by address, as they are with an IOMMU in use or without, and with these functions for guests below
+/// each bridge.
 pub fn fabrics<'a>(
     profile: &Acs,
     has_iommu: bool,
+    guests_below: &BTreeMap<PciAddress, Vec<PciAddress>>,
     tree: &'a PciTree,
     topology: &'a Topology<'a>,
 ) -> Vec<Fabric<'a>> {
@@ -71,6 +75,7 @@ pub fn fabrics<'a>(
         guests: profile.guests,
         peers: profile.peers.clone(),
         has_iommu,
+        has_guest: pairs.iter().any(|pair| guests_below.contains_key(&pair.switch)),
         root: pairs.iter().find_map(|pair| pair.root_port),
         pairs,
     };
@@ -100,8 +105,9 @@ impl Fabric<'_> {
             && self.root_id().is_none_or(|(vendor, _)| vendor == 0x10de)
     }
 
-    /// Whether its ports are to serve guests: every NIC that is asked for has ATS, and the ports can let through what is
-    /// translated. One without cannot pass a switch that is set so. Without an IOMMU nothing translates.
+    /// Whether its ports are to serve guests. Left to bedplate, they do where a function below is a guest's, every NIC that is
+    /// asked for has ATS, and the ports can let through what is translated: one without cannot pass a switch that is set so.
+    /// Without an IOMMU nothing translates.
     pub fn is_for_guests(&self) -> bool {
         match self.guests {
             Guests::Yes => true,
@@ -112,9 +118,14 @@ impl Fabric<'_> {
                     matches!(self.ats(pair.peer), Reading::Known(_))
                         && self.cannot_pass(pair).is_none()
                 };
-                self.has_iommu && self.wants(Peer::Nic) && nics.peek().is_some() && nics.all(able)
+                self.depends_on_ats() && nics.peek().is_some() && nics.all(able)
             }
         }
+    }
+
+    /// Whether its shape is decided by the ATS of its NICs.
+    pub fn depends_on_ats(&self) -> bool {
+        self.guests == Guests::Auto && self.has_guest && self.has_iommu && self.wants(Peer::Nic)
     }
 
     /// Whether some of the NICs in its switches have ATS and others have none.
@@ -155,12 +166,11 @@ impl Fabric<'_> {
 
     /// NICs whose ATS could not be read where the shape depends on it.
     pub fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
-        let depends = self.guests == Guests::Auto && self.has_iommu && self.wants(Peer::Nic);
         let nics = self.nics();
         // One without ATS decides it for all, and so does a port that cannot let through what is translated.
         let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
             || self.pairs.iter().any(|pair| pair.kind == Peer::Nic && self.lacks_dt(pair));
-        if !depends || is_decided || self.row().shape != Shape::Switch {
+        if !self.depends_on_ats() || is_decided || self.row().shape != Shape::Switch {
             return Vec::new();
         }
         let unread = |nic: PciAddress| match self.tree.get(nic).map(|f| &f.ats) {
@@ -173,11 +183,10 @@ impl Fabric<'_> {
     /// The port above a NIC of which it is not known whether it has DT, where the shape depends on it: all NICs have ATS, and no
     /// other port is known to lack DT.
     pub fn dt_unknown(&self) -> Option<(PciAddress, &str)> {
-        let depends = self.guests == Guests::Auto && self.has_iommu && self.wants(Peer::Nic);
         let nics = || self.pairs.iter().filter(|pair| pair.kind == Peer::Nic);
         let able =
             |pair: &Pair| matches!(self.ats(pair.peer), Reading::Known(_)) && !self.lacks_dt(pair);
-        if !depends || self.row().shape != Shape::Switch || !nics().all(able) {
+        if !self.depends_on_ats() || self.row().shape != Shape::Switch || !nics().all(able) {
             return None;
         }
         nics().find_map(|pair| {
@@ -216,11 +225,6 @@ impl Fabric<'_> {
     /// Whether the profile says that guests get the devices.
     pub fn serves_guests(&self) -> bool {
         self.guests == Guests::Yes
-    }
-
-    /// Whether the profile leaves it to the NIC's ATS what its switch is for.
-    pub fn decides_by_ats(&self) -> bool {
-        self.guests == Guests::Auto
     }
 
     /// ATS of a NIC.

@@ -191,7 +191,7 @@ pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
                     found.unread.push((nic, reason));
                 }
                 (Some(false), Reading::Known(_))
-                    if fabric.decides_by_ats() && fabric.is_mixed() =>
+                    if fabric.depends_on_ats() && fabric.is_mixed() =>
                 {
                     found.mixed.push(nic);
                 }
@@ -200,7 +200,7 @@ pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
                 }
                 (Some(true), Reading::Known(_)) => {
                     found.wanted.push(nic);
-                    if fabric.decides_by_ats() {
+                    if fabric.depends_on_ats() {
                         decisive.push(nic);
                     }
                 }
@@ -281,8 +281,9 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
         note(mixed, text.to_owned());
     }
     if !decisive.is_empty() {
-        let text = "ATS is on in its firmware, so that its switch is set for guests: isolation stays on, and translated requests \
-                    pass directly; on bare metal set acs.guests = false (handbook §14.1)";
+        let text = "ATS is on in its firmware and a guest has a function below its switch, which is therefore set for guests: isolation \
+                    stays on, and translated requests pass directly; set acs.guests = false where the NIC is the host's own \
+                    (handbook §14.1)";
         note(decisive, text.to_owned());
     }
 }

@@ -136,7 +136,8 @@ fn on_tree(
     let topology = Topology::new(tree);
     let has_iommu =
         if profile.policy == AcsPolicy::Keep { beside.iommu.now } else { beside.iommu.next };
-    let mut fabrics = fabrics(profile, has_iommu, tree, &topology);
+    let guests = guests_below(tree, beside.to_come);
+    let mut fabrics = fabrics(profile, has_iommu, &guests, tree, &topology);
     match profile.policy {
         AcsPolicy::DirectP2p => set_aside(&mut fabrics, tree, resolved),
         AcsPolicy::Keep => fabrics.retain(|fabric| fabric.unfamiliar().is_none()),
@@ -175,13 +176,13 @@ fn on_tree(
     if later != readable {
         resolved.note("IOMMU", changes_shape(beside.iommu.next));
     }
-    lasting(profile, facts, beside, tree, (&readable, &later), resolved);
+    lasting(profile, facts, (beside, &guests), tree, (&readable, &later), resolved);
 }
 
 fn changes_shape(next: bool) -> &'static str {
     match next {
         true => {
-            "on from the next boot on: switches whose NICs have ATS are set for guests then, and a kernel argument for ACS has the \
+            "on from the next boot on: switches with guests below whose NICs have ATS are set for guests then, and a kernel argument for ACS has the \
              bits for that; until then registers have those that are right without an IOMMU (handbook §14.1)"
         }
         false => {
@@ -195,14 +196,13 @@ fn changes_shape(next: bool) -> &'static str {
 fn lasting(
     profile: &section::Acs,
     facts: &Facts,
-    beside: Beside<'_>,
+    (beside, guests): (Beside<'_>, &BTreeMap<PciAddress, Vec<PciAddress>>),
     tree: &PciTree,
     (today, later): (&Readable, &Readable),
     resolved: &mut Resolved,
 ) {
-    let guests = guests_below(tree, beside.to_come);
     let redirect_only = RedirectOnly::of(profile.policy, later.iter().map(|(.., target)| target));
-    let ports = |persistence| wanted_ports(profile, persistence, later, &guests);
+    let ports = |persistence| wanted_ports(profile, persistence, later, guests);
     let live = ports(AcsPersistence::Live);
     if profile.persistence == AcsPersist::Auto
         && resolved.unknowns.is_empty()
@@ -222,7 +222,7 @@ fn lasting(
     if later != today && !resolved.acs.ports.is_empty() {
         let refused = resolved.acs.ports.drain(..).filter(WantedAcs::exposes_guests);
         let refused: Vec<WantedAcs> = refused.collect();
-        let now = wanted_ports(profile, resolved.acs.persistence, today, &guests);
+        let now = wanted_ports(profile, resolved.acs.persistence, today, guests);
         let is_refused = |port: &WantedAcs| refused.iter().any(|other| other.port == port.port);
         resolved.acs.ports = now.into_iter().filter(|port| !is_refused(port)).collect();
         resolved.acs.ports.extend(refused);

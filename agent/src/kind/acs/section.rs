@@ -110,7 +110,8 @@ section! {
         peers: Vec<PeerKind> = vec![PeerKind::Nic, PeerKind::Gpu];
 
         /// Whether GPUs and NICs go to guests. Then isolation stays on, and switches let only translated requests pass directly
-        /// (DT), which needs ATS in the NIC (`ATS_ENABLED` of its firmware). `auto`: where every NIC of the switch has ATS.
+        /// (DT), which needs ATS in the NIC (`ATS_ENABLED` of its firmware). `auto`: where a guest has a function below the switch
+        /// (VFIO), or the profile gives it one, and every NIC of the switch has ATS.
         #[schemars(
             example = false,
             extend("x-source" = "rdma-core kernel-boot/rdma_topo; handbook §14.1")

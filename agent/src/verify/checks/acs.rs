@@ -186,11 +186,22 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         .all_seen(shown(&for_guests))
         .remedy("give guests functions of switches that the host does not use itself"));
     }
-    Ok(Outcome::pass(format!(
-        "{} pairs of a GPU and a NIC or GPU, and no port between them redirects",
-        pairs.len()
+    Ok(Outcome::pass(as_wanted(pairs.len(), &ports)).all_seen(
+        ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0))),
     ))
-    .all_seen(ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0)))))
+}
+
+fn as_wanted(pairs: usize, ports: &[Port<'_>]) -> String {
+    let is_on =
+        |(_, acs, is_root): &&Port<'_>| !is_root && !acs.control.and(AcsBits::REDIRECT).is_empty();
+    let pairs = format!("{pairs} pairs of a GPU and a NIC or GPU");
+    match ports.iter().filter(is_on).count() {
+        0 => format!("{pairs}, and no port between them redirects"),
+        on => format!(
+            "{pairs}: what is to pass directly does; redirect bits are on at {}, as guests or a Data Direct function need",
+            counted(on, "port")
+        ),
+    }
 }
 
 fn shape(evidence: &Evidence<'_>) -> Judgement {

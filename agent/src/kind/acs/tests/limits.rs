@@ -175,7 +175,7 @@ fn only_an_argument_that_is_there_makes_bits_last() {
 fn an_argument_that_covers_more_stays_while_something_is_unknown() {
     let whole = argument(&resolve(&direct(), &lab().facts())).to_owned();
     let mut machine = lab();
-    machine.get("0000:24:00.0").ats = Reading::unknown("no answer");
+    machine.get("0000:22:01.0").acs = Reading::unknown("no answer");
     let stays = |machine: &Machine, owned: &str| {
         let profile = of_text("schema = 1\n[acs]\npolicy = \"direct-p2p\"");
         let mut desired = Desired::default();

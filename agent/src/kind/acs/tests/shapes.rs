@@ -131,9 +131,27 @@ fn with_ats(mut machine: Machine) -> Machine {
     machine
 }
 
+/// With ATS in each NIC, and a VF of each that a guest has.
+fn with_guests(machine: Machine) -> Machine {
+    let mut machine = with_ats(machine);
+    for (vf, pf) in [("0000:24:00.2", "0000:24:00.0"), ("0000:84:00.2", "0000:84:00.0")] {
+        machine.vf(vf, pf).vfio = true;
+    }
+    machine
+}
+
 #[test]
-fn nics_with_ats_are_for_guests() {
-    let mut facts = with_ats(lab()).facts();
+fn ats_without_a_guest_changes_nothing() {
+    let bare = resolve(&direct(), &lab().facts());
+    let resolved = resolve(&direct(), &with_ats(lab()).facts());
+    assert_eq!(argument(&resolved), argument(&bare));
+    assert_eq!(resolved.ats.needless.len(), 2);
+    assert!(resolved.notes[0].text.contains("ATS_ENABLED=0"), "{:?}", resolved.notes);
+}
+
+#[test]
+fn nics_with_ats_beside_guests_are_for_guests() {
+    let mut facts = with_guests(lab()).facts();
     let resolved = resolve(&direct(), &facts);
     assert_eq!(
         argument(&resolved),
@@ -153,9 +171,10 @@ fn nics_with_ats_are_for_guests() {
     guests.get("0000:24:00.0").vfio = true;
     assert_eq!(plan_of(&direct(), &guests.facts()).blockers, []);
     // Where nobody translates, ATS means nothing.
-    let mut off = with_ats(lab()).facts();
+    let mut off = with_guests(lab()).facts();
     off.iommu.active = Reading::Known(vec![]);
-    assert!(argument(&resolve(&direct(), &off)).contains("xx000x0@0000:22:01.0"));
+    let ports = resolve(&direct(), &off).acs.ports;
+    assert!(ports.iter().all(|wanted| wanted.value.is_empty()), "{ports:?}");
 }
 
 #[test]
@@ -184,6 +203,8 @@ fn the_profile_can_say_whether_there_are_guests() {
 fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
     let mut machine = lab();
     machine.get("0000:24:00.0").ats = Reading::unknown("no answer");
+    assert_eq!(resolve(&direct(), &machine.facts()).unknowns, [], "nobody asks without a guest");
+    machine.vf("0000:24:00.2", "0000:24:00.0").vfio = true;
     let resolved = resolve(&direct(), &machine.facts());
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
     assert_eq!(resolved.unknowns[0].subject, "ATS of NIC 0000:24:00.0");
@@ -193,7 +214,7 @@ fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
     machine.get("0000:25:00.0").ats = Reading::Absent;
     let decided = resolve(&direct(), &machine.facts());
     assert_eq!(decided.unknowns, []);
-    assert!(argument(&decided).contains("xx000x0@0000:22:01.0"));
+    assert!(argument(&decided).contains("xx000x0@0000:22:02.0"));
     machine.tree.functions.remove(&at("0000:25:00.0"));
     let told = section::Acs { guests: Guests::No, ..direct() };
     assert_eq!(resolve(&told, &machine.facts()).acs.ports.len(), 6);
