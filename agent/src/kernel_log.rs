@@ -4,13 +4,18 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::cmdline::complaint;
 use crate::host::KernelLog;
 use crate::mask::is_name;
+use crate::recovery::Recovery;
 use crate::value::PciAddress;
 
 /// What a message means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sign {
     /// VT-d or AMD-Vi was brought up.
     IommuUp,
@@ -44,6 +49,20 @@ pub enum Sign {
     Contained,
     /// The link of a slot went down.
     LinkDown,
+}
+
+impl Sign {
+    /// What brings the host back, as far as the message tells.
+    pub fn recovery(self) -> Recovery {
+        match self {
+            Sign::OffTheBus => Recovery::PowerCycle,
+            Sign::NotTaken | Sign::ApiMismatch | Sign::Uncorrected | Sign::Contained => {
+                Recovery::Reboot
+            }
+            Sign::Xid | Sign::LinkDown => Recovery::Drain,
+            _ => Recovery::None,
+        }
+    }
 }
 
 /// What of a line is kept beside the text of its row.

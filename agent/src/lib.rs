@@ -29,6 +29,7 @@ pub mod profile;
 pub mod raw_text;
 pub mod reboot;
 pub mod record;
+pub mod recovery;
 pub mod render;
 pub mod report;
 pub mod revert;

@@ -23,6 +23,8 @@
 //! read-request = 128      # Max_Read_Request_Size; 512 without
 //! relaxed-ordering = false
 //! ari = false             # a port that forwards no ARI
+//! bus-master = false      # may not do DMA, or forwards none upstream
+//! answers = false         # every read of its config space gives ones
 //! errors = [0, 2, 1]      # AER: corrected, non-fatal, fatal
 //! ```
 
@@ -79,5 +81,7 @@ pub struct Described {
     pub read_request: Option<u16>,
     pub relaxed_ordering: Option<bool>,
     pub ari: Option<bool>,
+    pub bus_master: Option<bool>,
+    pub answers: Option<bool>,
     pub errors: Option<[u64; 3]>,
 }

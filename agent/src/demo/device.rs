@@ -34,6 +34,10 @@ pub struct Control {
     pub relaxed_ordering: bool,
     /// ARI forwarding enabled, where the function is a port that can.
     pub ari: bool,
+    /// Bus mastering enabled.
+    pub bus_master: bool,
+    /// Whether it answers reads of its config space.
+    pub answers: bool,
 }
 
 /// Network side of a function.
@@ -126,7 +130,14 @@ impl Device {
             windows: Vec::new(),
             link: (0, 0),
             link_now: None,
-            control: Control { payload: 512, read_request: 512, relaxed_ordering: true, ari: true },
+            control: Control {
+                payload: 512,
+                read_request: 512,
+                relaxed_ordering: true,
+                ari: true,
+                bus_master: true,
+                answers: true,
+            },
             errors: [0; 3],
             sriov: None,
             vpd: None,
@@ -278,11 +289,16 @@ impl Device {
     /// Config space; zero wherever nothing is said.
     fn config(&self) -> Config {
         let mut config = Config { length: 4096, rest_is_zero: true, ..Config::default() };
+        if !self.control.answers {
+            config.add(0, &[0xff; 4096]);
+            return config;
+        }
         let mut put = |at: u16, value: u32| config.add(at, &value.to_le_bytes());
         let (vendor, device) = self.id;
         // A VF's ids read all ones (handbook §5.1): they are its PF's business.
         put(0x00, if self.physfn.is_some() { u32::MAX } else { pair(vendor, device) });
-        put(0x04, if self.port.is_some() { 0x0010_0546 } else { 0x0000_0007 });
+        let command = if self.port.is_some() { 0x0010_0546 } else { 0x0000_0007 };
+        put(0x04, if self.control.bus_master { command } else { command & !0x4 });
         put(0x08, self.class << 8 | 1);
         put(0x0c, if self.is_bridge() { 0x0001_0000 } else { 0 });
         if self.is_bridge() {
@@ -321,7 +337,7 @@ impl Device {
         // Payload 512 supported and set; read requests 512 for endpoints; relaxed ordering and extended tags on.
         put(0x6c, 0x0000_8022);
         let bytes = |size: u16| u32::from(size).ilog2().saturating_sub(7);
-        let Control { payload, read_request, relaxed_ordering, ari: forwards } = self.control;
+        let Control { payload, read_request, relaxed_ordering, ari: forwards, .. } = self.control;
         let ordering = u32::from(relaxed_ordering) << 4;
         put(0x70, 0x0000_0100 | bytes(read_request) << 12 | bytes(payload) << 5 | ordering);
         let link = |(speed, lanes): (u8, u8)| u32::from(lanes) << 4 | u32::from(speed);

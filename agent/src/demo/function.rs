@@ -81,6 +81,8 @@ fn change(device: &mut Device, described: &Described) {
     control.read_request = described.read_request.unwrap_or(control.read_request);
     control.relaxed_ordering = described.relaxed_ordering.unwrap_or(control.relaxed_ordering);
     control.ari = described.ari.unwrap_or(control.ari);
+    control.bus_master = described.bus_master.unwrap_or(control.bus_master);
+    control.answers = described.answers.unwrap_or(control.answers);
     if described.vpd.is_some() || described.board.is_some() {
         let value = |given: &Option<String>| given.clone().unwrap_or_default();
         let name = "NVIDIA ConnectX SuperNIC";

@@ -3,9 +3,10 @@
 
 use crate::facts::Facts;
 use crate::facts::pci::Function;
-use crate::kernel_log::{Said, Sign, said};
+use crate::kernel_log::Sign;
 use crate::kind::cmdline::{Superchip, superchip};
-use crate::verify::{Judged, Severity, Verdict};
+use crate::kind::sriov;
+use crate::verify::{Code, DeviceKind, Judged, Severity, Verdict};
 
 const MELLANOX: u16 = 0x15b3;
 
@@ -52,74 +53,95 @@ pub(super) fn at_all(_: &Facts, judged: &Judged) -> bool {
 
 /// Device nodes of GPUs are missing.
 pub(super) fn of_gpu_nodes(_: &Facts, judged: &Judged) -> bool {
-    let is_gpus = |at: &str| at.starts_with("/dev/nvidia") || at == "/dev/kfd";
-    judged.evidence.iter().any(|seen| is_gpus(&seen.at))
+    found(judged, |code| matches!(code, Code::NodeMissing { kind: DeviceKind::Gpu, .. }))
 }
 
 /// A NIC has no ATS where guests need it; one that has it for nothing works all the same.
 pub(super) fn of_missing_ats(_: &Facts, judged: &Judged) -> bool {
-    judged.evidence.iter().any(|seen| seen.what.ends_with(": no ATS capability"))
+    found(judged, |code| matches!(code, Code::NoAts { .. }))
 }
 
 /// A VF has no address, rather than that of another.
 pub(super) fn of_zero_address(_: &Facts, judged: &Judged) -> bool {
-    judged.evidence.iter().any(|seen| seen.what.ends_with(": zero"))
+    found(judged, |code| matches!(code, Code::ZeroAddress { .. }))
 }
 
 /// VFs are among what is left to do.
 pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
-    judged.evidence.iter().any(|seen| seen.what.contains("PF ") || seen.what.contains("SR-IOV"))
+    found(judged, |code| matches!(code, Code::NotInEffect { setting: sriov::NAME }))
 }
 
 /// The argument is one of `pci=`.
 pub(super) fn of_pci_argument(_: &Facts, judged: &Judged) -> bool {
-    judged.evidence.iter().any(|seen| seen.what.contains("PCI: "))
+    found(
+        judged,
+        |code| matches!(code, Code::ArgumentRefused { argument } if argument.starts_with("pci=")),
+    )
+}
+
+/// A device of this sort does not answer.
+pub(super) fn of_dead_gpu(_: &Facts, judged: &Judged) -> bool {
+    found(
+        judged,
+        |code| matches!(code, Code::NoAnswer { device } if matches!(device.kind, DeviceKind::Gpu | DeviceKind::Port)),
+    )
+}
+
+/// A NIC does not answer, or a port above one may not.
+pub(super) fn of_dead_nic(_: &Facts, judged: &Judged) -> bool {
+    found(
+        judged,
+        |code| matches!(code, Code::NoAnswer { device } if device.kind != DeviceKind::Gpu),
+    )
 }
 
 /// The log is about the driver of a GPU.
 pub(super) fn of_gpu_driver(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |said| match &said.module {
-        Some(module) => {
-            said.sign != Sign::WrongParameter && !is_peermem(module) && !is_rdma(module)
-        }
-        None => said.sign != Sign::Peermem,
+    logged(judged, |sign, module| match module {
+        Some(module) => sign != Sign::WrongParameter && !is_peermem(module) && !is_rdma(module),
+        None => sign != Sign::Peermem,
     })
 }
 
 /// The log is about nvidia_peermem.
 pub(super) fn of_peermem(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |said| {
-        said.sign == Sign::Peermem || said.module.as_deref().is_some_and(is_peermem)
-    })
+    logged(judged, |sign, module| sign == Sign::Peermem || module.is_some_and(is_peermem))
 }
 
 /// The log is about the driver of a NIC, or about RDMA.
 pub(super) fn of_rdma_driver(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |said| said.module.as_deref().is_some_and(is_rdma))
+    logged(judged, |_, module| module.is_some_and(is_rdma))
 }
 
 /// The log is about a GPU that reports an error or does not answer.
 pub(super) fn of_gpu(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |said| matches!(said.sign, Sign::OffTheBus | Sign::Xid))
+    logged(judged, |sign, _| matches!(sign, Sign::OffTheBus | Sign::Xid))
 }
 
 /// The log is about a GPU that does not answer.
 pub(super) fn of_lost_gpu(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |said| said.sign == Sign::OffTheBus)
+    logged(judged, |sign, _| sign == Sign::OffTheBus)
 }
 
 /// The log is about links.
 pub(super) fn of_links(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |said| matches!(said.sign, Sign::Uncorrected | Sign::Contained | Sign::LinkDown))
+    logged(judged, |sign, _| matches!(sign, Sign::Uncorrected | Sign::Contained | Sign::LinkDown))
 }
 
 /// The log is about a link that went down.
 pub(super) fn of_lost_link(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |said| matches!(said.sign, Sign::Contained | Sign::LinkDown))
+    logged(judged, |sign, _| matches!(sign, Sign::Contained | Sign::LinkDown))
 }
 
-fn logged(judged: &Judged, test: impl Fn(&Said) -> bool) -> bool {
-    judged.evidence.iter().filter_map(|seen| said(&seen.what)).any(|said| test(&said))
+fn found(judged: &Judged, test: impl Fn(&Code) -> bool) -> bool {
+    judged.codes.iter().any(test)
+}
+
+fn logged(judged: &Judged, test: impl Fn(Sign, Option<&str>) -> bool) -> bool {
+    found(judged, |code| match code {
+        Code::Logged { sign, module, .. } => test(*sign, module.as_deref()),
+        _ => false,
+    })
 }
 
 fn is_peermem(module: &str) -> bool {

@@ -58,8 +58,9 @@ impl From<CapError> for Reason {
         let cause = match &error {
             CapError::Read(error) => return error.into(),
             CapError::Unprivileged => Cause::ShortConfig,
+            CapError::NoAnswer => Cause::NoAnswer,
             CapError::NoExtended => Cause::NotReadable,
-            CapError::NoAnswer | CapError::Loop => Cause::NotUnderstood,
+            CapError::Loop => Cause::NotUnderstood,
         };
         Reason::new(cause, error)
     }
@@ -100,12 +101,22 @@ fn dword(config: &dyn ConfigSpace, offset: u16, short: CapError) -> Result<u32, 
     }
 }
 
+/// Command and status registers, which everybody may read.
+fn command_and_status(config: &dyn ConfigSpace) -> Result<u32, CapError> {
+    match dword(config, 0x04, CapError::Unprivileged)? {
+        u32::MAX => Err(CapError::NoAnswer),
+        both => Ok(both),
+    }
+}
+
+/// Whether a function may issue requests, and a bridge forward them upstream (command register, bit 2; PCI_COMMAND_MASTER).
+pub fn is_bus_master(config: &dyn ConfigSpace) -> Result<bool, CapError> {
+    Ok(command_and_status(config)? & 0x4 != 0)
+}
+
 /// Find the PCI Express capability in the classic list.
 pub fn pcie(config: &dyn ConfigSpace) -> Found<Pcie> {
-    let status = dword(config, 0x04, CapError::Unprivileged)?;
-    if status == u32::MAX {
-        return Err(CapError::NoAnswer);
-    }
+    let status = command_and_status(config)?;
     // Status bit 4: there is a list at all.
     if status & 0x0010_0000 == 0 {
         return Ok(None);

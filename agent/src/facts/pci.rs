@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::vpd::Vpd;
-use crate::host::{Reading, Reason};
+use crate::host::{Cause, Reading, Reason};
 use crate::value::{AcsBits, PciAddress, PciId};
 
 /// PCIe device/port type, bits 7:4 of the PCIe capability's flags (handbook §7; pci_regs.h PCI_EXP_TYPE_*).
@@ -149,6 +149,8 @@ pub struct Function {
 pub struct Detail {
     /// Link, as sysfs words it.
     pub link: Link,
+    /// Whether it may issue requests, and a bridge forward them upstream.
+    pub bus_master: Reading<bool>,
     /// Windows in use, in line order; only looked for on GPUs and network functions.
     pub bars: Vec<Bar>,
     /// Device control; `Absent` = conventional PCI, or a VF (its bits are reserved; handbook §7).
@@ -255,6 +257,12 @@ impl Function {
             0x8086 => accelerator || self.class >> 8 == 0x0380,
             _ => accelerator,
         }
+    }
+
+    /// Whether it is known to answer no read of its config space: all bits are ones. A thorough scan tells.
+    pub fn is_dead(&self) -> bool {
+        let command = self.detail.as_ref().map(|detail| &detail.bus_master);
+        matches!(command, Some(Reading::Unknown(why)) if why.cause == Cause::NoAnswer)
     }
 
     /// Whether this is a virtual function.

@@ -60,6 +60,8 @@ pub enum Cause {
     Denied,
     /// An unprivileged reader gets 64 bytes of config space, and it is beyond them. The words say to run as root.
     ShortConfig,
+    /// The device that holds it answers no read: powered down, hung or gone.
+    NoAnswer,
     /// Reading failed in another way.
     NotReadable,
     /// It was read, or there was nothing to read, and its meaning is not known.

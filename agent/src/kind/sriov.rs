@@ -32,7 +32,7 @@ use change::vfs;
 use differs::Differs;
 pub use resolve::{Resolved, resolve};
 
-const NAME: &str = "sriov";
+pub(crate) const NAME: &str = "sriov";
 
 /// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What is not known counts as use.
 pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {

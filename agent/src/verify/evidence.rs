@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Outcome;
+use super::code::{Device, DeviceKind};
 use crate::facts::aer::AerTotals;
 use crate::facts::flow_control::{self, Congestion};
 use crate::facts::limits::{self, Limits};
 use crate::facts::pci::Function;
+use crate::facts::placement::Placement;
 use crate::facts::rdma::RdmaPort;
 use crate::facts::storage::{self, Storage};
 use crate::facts::vfs::{self, VfLook};
@@ -19,6 +21,7 @@ use crate::kind::cmdline::{self, Soundness};
 use crate::nccl::library::Library;
 use crate::plan::Plan;
 use crate::topology::Topology;
+use crate::topology::devices::Devices;
 use crate::value::PciAddress;
 
 const MELLANOX: u16 = 0x15b3;
@@ -190,6 +193,8 @@ pub struct Evidence<'a> {
     pub rdma_nics: Vec<&'a Function>,
     /// DMA functions that carry the traffic of a NIC (Data Direct) and that the host itself uses.
     pub data_direct: Vec<&'a Function>,
+    /// GPUs, RDMA NICs and Data Direct functions of the host that do not answer; those above have none of them.
+    pub dead: Vec<&'a Function>,
     /// Functions that guests have.
     pub guests: Vec<PciAddress>,
     /// Where functions are; `None`: the PCI tree could not be read.
@@ -212,6 +217,7 @@ impl<'a> Evidence<'a> {
             gpus: Vec::new(),
             rdma_nics: Vec::new(),
             data_direct: Vec::new(),
+            dead: Vec::new(),
             guests: Vec::new(),
             topology: None,
         };
@@ -233,12 +239,15 @@ impl<'a> Evidence<'a> {
             if tree.may_be_a_guests(function) {
                 continue;
             }
-            if function.is_gpu() && !function.is_vf() {
-                evidence.gpus.push(function);
-            } else if function.is_nic() && may_carry(function) {
-                evidence.rdma_nics.push(function);
-            } else if function.is_data_direct() {
-                evidence.data_direct.push(function);
+            let list = match function {
+                gpu if gpu.is_gpu() && !gpu.is_vf() => &mut evidence.gpus,
+                nic if nic.is_nic() && may_carry(nic) => &mut evidence.rdma_nics,
+                dma if dma.is_data_direct() => &mut evidence.data_direct,
+                _ => continue,
+            };
+            match function.is_dead() {
+                true => evidence.dead.push(function),
+                false => list.push(function),
             }
         }
         evidence.guests.extend(tree.unlisted_guests.iter().map(|guest| guest.address));
@@ -257,6 +266,24 @@ impl<'a> Evidence<'a> {
             (None, _) => Err(Outcome::unknown("this host shows no PCI functions")
                 .seen("not there", "/sys/bus/pci/devices")),
         }
+    }
+
+    /// A device as codes name it.
+    pub fn device(&self, function: &Function) -> Device {
+        let kind = match function {
+            port if port.is_bridge() => DeviceKind::Port,
+            gpu if gpu.is_gpu() => DeviceKind::Gpu,
+            dma if dma.is_data_direct() => DeviceKind::DataDirect,
+            _ => DeviceKind::Nic,
+        };
+        let devices =
+            self.topology.as_ref().map(|all| Devices::find(all, &Placement::default(), true));
+        let found = devices.as_ref().and_then(|all| all.at(function.address));
+        let name = found.and_then(|device| match kind {
+            DeviceKind::Gpu => Some(device.id.clone()),
+            _ => device.name.clone(),
+        });
+        Device { kind, function: function.address, name }
     }
 
     /// [`Evidence::gpus`], for a check that is about nothing without one.
@@ -349,6 +376,7 @@ pub fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
         Cause::NotRecorded => Some("record the host again, with this version of bedplate"),
+        Cause::NoAnswer => Some("see pcie.answer"),
         Cause::NotReadable | Cause::NotUnderstood | Cause::NotAsked => None,
     }
 }

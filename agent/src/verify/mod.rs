@@ -3,6 +3,7 @@
 //! counts as passed.
 
 mod checks;
+mod code;
 mod evidence;
 mod outcome;
 mod select;
@@ -14,6 +15,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use code::{Code, Device, DeviceKind};
 pub use evidence::{Evidence, InEffect, NoPlan, Observed, Suspect};
 pub use outcome::{Outcome, Seen};
 pub use select::{SelectError, Selection};

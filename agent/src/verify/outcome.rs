@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Verdict;
+use super::code::{self, Code};
 
 /// One thing that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -23,13 +24,21 @@ pub struct Outcome {
     pub finding: String,
     /// What it was seen by.
     pub evidence: Vec<Seen>,
+    /// The same for programs.
+    pub codes: Vec<Code>,
     /// What to do: a command, a line of the profile.
     pub remedy: Option<String>,
 }
 
 impl Outcome {
     fn new(verdict: Verdict, finding: impl Into<String>) -> Self {
-        Outcome { verdict, finding: finding.into(), evidence: Vec::new(), remedy: None }
+        Outcome {
+            verdict,
+            finding: finding.into(),
+            evidence: Vec::new(),
+            codes: Vec::new(),
+            remedy: None,
+        }
     }
 
     /// As it should be.
@@ -55,6 +64,18 @@ impl Outcome {
     /// There is nothing that it is about.
     pub fn not_applicable(finding: impl Into<String>) -> Self {
         Outcome::new(Verdict::NotApplicable, finding)
+    }
+
+    /// What these codes say; there is one at least.
+    pub fn of_codes(verdict: Verdict, codes: Vec<Code>) -> Self {
+        Outcome { codes: codes.clone(), ..Outcome::new(verdict, code::words(&codes)) }
+    }
+
+    /// With codes for what the words say.
+    #[must_use]
+    pub fn codes(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
+        self.codes.extend(codes);
+        self
     }
 
     /// With one more thing that was read.

@@ -9,7 +9,8 @@ use super::outcome::Seen;
 use crate::kind::cmdline;
 use crate::plan::Change;
 
-use super::{CHECKS, Check, Evidence, Group, Outcome, Selection, Severity, Verdict};
+use super::{CHECKS, Check, Code, Evidence, Group, Outcome, Selection, Severity, Verdict};
+use crate::recovery::Recovery;
 
 /// What the profile says of a check's severity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -35,6 +36,8 @@ pub struct Judged {
     pub finding: String,
     /// What it was seen by.
     pub evidence: Vec<Seen>,
+    /// What it found, for programs.
+    pub codes: Vec<Code>,
     /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
@@ -48,7 +51,7 @@ pub struct Judged {
 impl Judged {
     fn new(check: &'static Check, outcome: Outcome, said: Option<&Override>) -> Self {
         let severity = said.map_or(check.severity, |said| said.level);
-        let Outcome { verdict, finding, evidence, remedy } = outcome;
+        let Outcome { verdict, finding, evidence, codes, remedy } = outcome;
         let verdict = match (verdict, severity) {
             // A profile may raise it as well as lower it.
             (Verdict::Warn, Severity::Fail) if said.is_some() => Verdict::Fail,
@@ -62,6 +65,7 @@ impl Judged {
             verdict,
             finding,
             evidence,
+            codes,
             remedy,
             severity,
             severity_reason: said.map(|said| said.reason.clone()),
@@ -107,6 +111,10 @@ pub struct Report {
     /// What to do first; for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The checks by which the answer is what it is, by their ids; of a host that is ready none.
+    pub decided_by: Vec<&'static str>,
+    /// What brings the host back: the most that one of these checks asks for.
+    pub recovery: Recovery,
     /// Whether only some of the checks were asked for: then the answer is about those.
     pub partial: bool,
     /// Each check, in the order in which they are to be dealt with.
@@ -169,6 +177,15 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
         (None, None) => Answer::Ready,
     };
     let first = failed.or(hidden);
+    let decides = |judged: &&Judged| match answer {
+        Answer::NotReady => judged.fails(),
+        Answer::CannotTell => judged.hides(),
+        Answer::Ready => false,
+    };
+    let decisive = || checks.iter().filter(decides);
+    let codes = decisive().flat_map(|judged| &judged.codes);
+    let recovery = codes.map(Code::recovery).max().unwrap_or(Recovery::None);
+    let decided_by = decisive().map(|judged| judged.id).collect();
     let warned = |judged: &&Judged| judged.verdict == Verdict::Warn && !judged.is_ignored();
     let to_do = checks.iter().filter(|judged| judged.fails());
     let to_do = to_do.chain(checks.iter().filter(|judged| judged.hides()));
@@ -176,5 +193,5 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let next =
         to_do.find_map(|judged| Some(format!("{} ({})", judged.remedy.as_ref()?, judged.id)));
     let because = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
-    Report { answer, because, next, partial, checks }
+    Report { answer, because, next, decided_by, recovery, partial, checks }
 }

@@ -4,11 +4,12 @@
 use super::Check;
 use super::checks::{
     acs, ats, cmdline, firmware, flow_control, hugepages, iommu, kernel_log, limits, modules, pcie,
-    pcie_link, profile, rdma, roce, sriov, storage, topology,
+    pcie_command, pcie_link, profile, rdma, roce, sriov, storage, topology,
 };
 
 /// Every check.
 pub static CHECKS: &[Check] = &[
+    pcie_command::ANSWER,
     topology::DEVICES,
     modules::DRIVER,
     firmware::ABOVE_4G,
@@ -33,6 +34,7 @@ pub static CHECKS: &[Check] = &[
     sriov::COUNTS,
     sriov::DRIVERS,
     sriov::IDENTITY,
+    pcie_command::BUS_MASTER,
     pcie_link::WIDTH,
     pcie::MPS,
     pcie::AER,

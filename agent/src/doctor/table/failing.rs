@@ -11,6 +11,11 @@ pub(super) const GPU_LOST: Symptom = Symptom {
     phrases: &["xid", "off the bus", "gpu lost", "gpu is lost", "gpu missing", "gpu disappeared"],
     lines: &[has(&["NVRM: Xid (PCI:"]), has(&["fallen off the bus"]), has(&["GPU is lost"])],
     causes: &[
+        where_so(
+            when::of_dead_gpu,
+            "pcie.answer",
+            "a GPU, or the port above it, that answers no read is gone for every program",
+        ),
         where_so(when::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
         where_so(
             when::without_gpu,
@@ -90,6 +95,11 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
     ],
     causes: &[
         because("rdma.port-state", "NCCL and every other RDMA program use active ports only"),
+        where_so(
+            when::of_dead_nic,
+            "pcie.answer",
+            "a NIC, or the port above it, that answers no read has no port",
+        ),
         where_so(
             when::without_nic,
             "topology.devices",

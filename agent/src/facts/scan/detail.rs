@@ -16,15 +16,21 @@ pub(super) fn fill(
     };
     let mut detail = Detail {
         link: Link::default(),
+        bus_master: Reading::Absent,
         bars: if function.is_gpu() || function.is_nic() { windows() } else { Vec::new() },
         control: Reading::Absent,
         ats: Reading::Absent,
         sriov: Reading::Absent,
     };
     match config {
-        Ok(config) => capabilities(function, &mut detail, config),
+        Ok(config) => {
+            let bus_master = caps::is_bus_master(config);
+            detail.bus_master = caps::reading(bus_master.map(Some));
+            capabilities(function, &mut detail, config);
+        }
         Err(error) => {
             super::unread(function, error);
+            detail.bus_master = Reading::unknown(error);
             unknown(&mut detail, &error.into());
         }
     }

@@ -136,6 +136,7 @@ pub(super) fn unread(why: &Reason) -> &'static str {
     match why.cause {
         Cause::NotRecorded => "not recorded",
         Cause::Denied | Cause::ShortConfig | Cause::NotReadable => "not readable",
+        Cause::NoAnswer => "no answer",
         Cause::NotUnderstood | Cause::NotAsked => UNKNOWN,
     }
 }

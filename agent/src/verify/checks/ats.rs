@@ -1,7 +1,7 @@
 //! ATS of NICs: whether they translate where the shape of their fabric wants it, and only there.
 
 use super::super::evidence::remedy;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{counted, named};
 use crate::facts::pci::Function;
 use crate::host::Reading;
@@ -45,6 +45,7 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
             "NIC {}: no ATS, in a switch for guests",
             named(&functions(&found.lacking), "NICs")
         ))
+        .codes(found.lacking.iter().map(|nic| Code::NoAts { function: *nic }))
         .all_seen(seen(&found.lacking, "no ATS capability"))
         .remedy(format!(
             "`mlxconfig -d {} set ATS_ENABLED=1` (other makers: their firmware's setup) and a cold boot, or `guests = false` in \

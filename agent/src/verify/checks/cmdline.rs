@@ -1,7 +1,7 @@
 //! The kernel command line: whether its states agree, and what on it does nothing or harm.
 
 use super::super::evidence::{remedy, unread};
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::kernel_log;
 use crate::cmdline::{CommandLine, complaint};
 use crate::host::{Reading, Reason};
@@ -267,7 +267,9 @@ fn rejected(evidence: &Evidence<'_>) -> Judgement {
         (false, _) => format!("the kernel did not take {}", named(&refused)),
         (true, false) => format!("nothing in this kernel reads {}", named(&passed_on)),
     };
-    Ok(Outcome::warn(text).all_seen(evident).remedy(
+    let arguments = refused.iter().chain(&passed_on).cloned();
+    let codes = arguments.map(|argument| Code::ArgumentRefused { argument });
+    Ok(Outcome::warn(text).codes(codes).all_seen(evident).remedy(
         "correct it or take it out: `bedplate inspect` shows which file it comes from, `bedplate profile check` whether the \
          profile asks for it",
     ))

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::counted;
 use crate::host::{KernelLog, Reading, kmsg};
 use crate::kernel_log::{Said, Sign, said};
@@ -124,7 +124,12 @@ fn worst(troubles: &[Trouble], lines: &[Line]) -> Option<Outcome> {
         let (such, others): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(is_such);
         let finding = (!such.is_empty()).then(|| (trouble.finding)(&such))?;
         let seen = such.iter().chain(&others).map(|(_, seen)| seen.clone());
-        Some(Outcome::warn(finding).all_seen(seen).remedy(trouble.remedy))
+        let codes = such.iter().chain(&others).map(|(said, _)| Code::Logged {
+            sign: said.sign,
+            function: said.function,
+            module: said.module.clone(),
+        });
+        Some(Outcome::warn(finding).codes(codes).all_seen(seen).remedy(trouble.remedy))
     })
 }
 

@@ -1,7 +1,9 @@
 //! What jobs run under: locked memory, shared memory, device nodes, and settings of the kernel and the driver that slow them.
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{
+    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+};
 use super::{counted, size};
 use crate::facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
 use crate::facts::units::Setting;
@@ -212,8 +214,19 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
             paths.iter().map(|path| Seen { what: "not there".to_owned(), at: (*path).clone() });
         seen.collect::<Vec<Seen>>()
     };
+    let codes = |paths: &[&String]| {
+        let code = |path: &&String| Code::NodeMissing {
+            path: (*path).clone(),
+            kind: match path.starts_with("/dev/infiniband/") {
+                true => DeviceKind::Nic,
+                false => DeviceKind::Gpu,
+            },
+        };
+        paths.iter().map(code).collect::<Vec<Code>>()
+    };
     if !verbs.is_empty() {
         return Ok(Outcome::fail(format!("no device node {}", named(&verbs)))
+            .codes(codes(&missing))
             .all_seen(seen(&verbs))
             .remedy("`modprobe ib_uverbs`; where it is loaded, `udevadm trigger -c add -s infiniband_verbs`"));
     }
@@ -230,6 +243,7 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
             _ => "`nvidia-modprobe -c 0 -u` makes them; nvidia-persistenced does so at boot",
         };
         return Ok(Outcome::warn(format!("no device node {}", named(&others)))
+            .codes(codes(&others))
             .all_seen(seen(&others))
             .remedy(remedy));
     }

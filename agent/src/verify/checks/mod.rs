@@ -11,6 +11,7 @@ pub(super) mod kernel_log;
 pub(super) mod limits;
 pub(super) mod modules;
 pub(super) mod pcie;
+pub(super) mod pcie_command;
 pub(super) mod pcie_link;
 pub(super) mod profile;
 pub(super) mod rdma;

@@ -1,6 +1,10 @@
 //! Whether the profile is in effect.
 
-use super::super::{Check, Evidence, Explain, Group, Judgement, NoPlan, Outcome, Seen, Severity};
+use std::collections::BTreeSet;
+
+use super::super::{
+    Check, Code, Evidence, Explain, Group, Judgement, NoPlan, Outcome, Seen, Severity,
+};
 use crate::plan::RebootNeed;
 
 /// `profile.in-effect`.
@@ -54,7 +58,9 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             .iter()
             .take(3)
             .map(|change| Seen { what: change.subject.clone(), at: at.to_owned() });
+        let settings: BTreeSet<&str> = body.changes.iter().map(|change| change.kind).collect();
         return Ok(Outcome::fail(text)
+            .codes(settings.into_iter().map(|setting| Code::NotInEffect { setting }))
             .all_seen(named)
             .remedy("`bedplate plan` shows them, `bedplate apply` makes them"));
     }
@@ -64,7 +70,9 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             .iter()
             .take(3)
             .map(|pending| Seen { what: pending.subject.clone(), at: at.to_owned() });
+        let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
         return Ok(Outcome::fail(format!("profile {name} waits for a reboot"))
+            .codes(settings.into_iter().map(|setting| Code::NotInEffect { setting }))
             .all_seen(named)
             .remedy("reboot, through firmware (`bedplate reboot status` says how)"));
     }

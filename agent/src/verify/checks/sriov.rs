@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{counted, named};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::vfs::{AddressKind, NicAddress};
@@ -229,7 +229,8 @@ fn identity(evidence: &Evidence<'_>) -> Judgement {
         } else {
             Outcome::warn(text)
         };
-        return Ok(outcome.all_seen(zero.iter().map(|address| shown(address, "zero"))).remedy(
+        let codes = zero.iter().map(|address| Code::ZeroAddress { function: address.function });
+        return Ok(outcome.codes(codes).all_seen(zero.iter().map(|address| shown(address, "zero"))).remedy(
             "give each VF one before its driver binds: `vf = { guid = \"derived\" }`, on Ethernet `mac`, in [[sriov.devices]] of the profile, or `ip link set \
              PF vf N node_guid …`, then unbind and bind the VF",
         ));

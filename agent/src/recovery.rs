@@ -1,0 +1,33 @@
+//! What brings a host back after a fault.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What brings a host back, from the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recovery {
+    /// Nothing beyond the remedies: no job has to leave the host for them.
+    None,
+    /// Take the host out of the scheduler; what follows needs a person.
+    Drain,
+    /// Drain and reboot.
+    Reboot,
+    /// Drain, power off and on.
+    PowerCycle,
+    /// Drain and replace what is named.
+    ReplacePart,
+}
+
+impl Recovery {
+    /// As JSON spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recovery::None => "none",
+            Recovery::Drain => "drain",
+            Recovery::Reboot => "reboot",
+            Recovery::PowerCycle => "power-cycle",
+            Recovery::ReplacePart => "replace-part",
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What checks found, for programs: doctor, reports and scripts go by codes and their parameters, never by words. The words of
+//! a finding are made from its codes.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::kernel_log::Sign;
+use crate::kind::some_of;
+use crate::recovery::Recovery;
+use crate::value::PciAddress;
+
+/// Subjects that a finding names before it counts.
+const FEW: usize = 4;
+
+/// What a device is for GPUDirect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// A GPU.
+    Gpu,
+    /// A NIC, or a VF of one.
+    Nic,
+    /// The DMA function of a NIC.
+    DataDirect,
+    /// A port or another bridge above one of them.
+    Port,
+}
+
+/// A device that a code is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Device {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Its function.
+    pub function: PciAddress,
+    /// What people call it: `GPU3`, `mlx5_6`; `None`: a port, or a NIC without an RDMA device or interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.kind) {
+            (Some(name), _) => write!(f, "{name} {}", self.function),
+            (None, DeviceKind::Gpu) => write!(f, "GPU {}", self.function),
+            (None, DeviceKind::Nic) => write!(f, "NIC {}", self.function),
+            (None, DeviceKind::DataDirect) => write!(f, "Data Direct function {}", self.function),
+            (None, DeviceKind::Port) => write!(f, "port {}", self.function),
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum Code {
+    /// Every read of its config space gives ones.
+    NoAnswer {
+        /// The device.
+        device: Device,
+    },
+    /// It may not issue requests, or forwards none upstream.
+    BusMasterOff {
+        /// The device.
+        device: Device,
+    },
+    /// A device node is not there.
+    NodeMissing {
+        /// Path.
+        path: String,
+        /// What makes it.
+        kind: DeviceKind,
+    },
+    /// A NIC has no ATS where guests need it.
+    NoAts {
+        /// The function.
+        function: PciAddress,
+    },
+    /// A VF has an address of zeros.
+    ZeroAddress {
+        /// The function.
+        function: PciAddress,
+    },
+    /// The profile asks for something that is not in effect.
+    NotInEffect {
+        /// The setting's kind: `acs`, `cmdline`, `modules`, `sriov` …
+        setting: &'static str,
+    },
+    /// The kernel did not take an argument.
+    ArgumentRefused {
+        /// The argument.
+        argument: String,
+    },
+    /// The kernel's log has a message that means something.
+    Logged {
+        /// Its meaning.
+        sign: Sign,
+        /// The function that it is about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        function: Option<PciAddress>,
+        /// The module that it is about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        module: Option<String>,
+    },
+}
+
+impl Code {
+    /// What is said of the subject; codes that say the same are said together.
+    fn says(&self) -> &'static str {
+        match self {
+            Code::NoAnswer { .. } => "no answer (every read gives ones)",
+            Code::BusMasterOff { device: Device { kind: DeviceKind::Port, .. } } => {
+                "bus mastering is off, so that the port forwards no request of the devices below"
+            }
+            Code::BusMasterOff { .. } => "bus mastering is off, so that the device may not do DMA",
+            Code::NodeMissing { .. } => "no such device node",
+            Code::NoAts { .. } => "no ATS, in a switch for guests",
+            Code::ZeroAddress { .. } => "an address of zeros",
+            Code::NotInEffect { .. } => "not in effect",
+            Code::ArgumentRefused { .. } => "not taken by the kernel",
+            Code::Logged { .. } => "in the kernel's log",
+        }
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            Code::NoAnswer { device } | Code::BusMasterOff { device } => device.to_string(),
+            Code::NodeMissing { path, .. } => path.clone(),
+            Code::NoAts { function } | Code::ZeroAddress { function } => format!("NIC {function}"),
+            Code::NotInEffect { setting } => (*setting).to_owned(),
+            Code::ArgumentRefused { argument } => format!("`{argument}`"),
+            Code::Logged { function, module, .. } => {
+                let function = function.map(|function| function.to_string());
+                function.or_else(|| module.clone()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// What brings the host back.
+    pub fn recovery(&self) -> Recovery {
+        match self {
+            Code::NoAnswer { .. } => Recovery::PowerCycle,
+            Code::Logged { sign, .. } => sign.recovery(),
+            Code::BusMasterOff { .. } => Recovery::Drain,
+            Code::NodeMissing { .. }
+            | Code::NoAts { .. }
+            | Code::ZeroAddress { .. }
+            | Code::NotInEffect { .. }
+            | Code::ArgumentRefused { .. } => Recovery::None,
+        }
+    }
+}
+
+/// A finding's words: subjects of which the same is said together, `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
+pub fn words(codes: &[Code]) -> String {
+    let mut said: Vec<(&str, Vec<String>)> = Vec::new();
+    for code in codes {
+        match said.iter_mut().find(|(says, _)| *says == code.says()) {
+            Some((_, subjects)) => subjects.push(code.subject()),
+            None => said.push((code.says(), vec![code.subject()])),
+        }
+    }
+    let one = |(says, subjects): (&str, Vec<String>)| {
+        format!("{}: {says}", some_of(subjects.into_iter(), FEW, "others"))
+    };
+    said.into_iter().map(one).collect::<Vec<_>>().join("; ")
+}
