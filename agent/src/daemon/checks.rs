@@ -198,6 +198,7 @@ mod tests {
             verdict: Outcome::Fail,
             finding: "`token=hunter2` does nothing".into(),
             evidence: Vec::new(),
+            codes: Vec::new(),
             remedy: Some("set `LimitMEMLOCK=infinity`".into()),
             severity: Severity::Fail,
             severity_reason: Some("hunter2".into()),

@@ -54,6 +54,7 @@ fn function(address: &str, class: u32, ids: (u16, u16), parent: Option<&str>) ->
         ats: Reading::Absent,
         vpd: Reading::Absent,
         detail: Some(Box::new(Detail {
+            bus_master: Reading::Known(true),
             link,
             bars: Vec::new(),
             control: Reading::Absent,
