@@ -79,7 +79,12 @@ pub(super) fn of_pci_argument(_: &Facts, judged: &Judged) -> bool {
     )
 }
 
-/// A device of this sort does not answer.
+/// No port of the GPUs' NICs is active.
+pub(super) fn of_no_port(_: &Facts, judged: &Judged) -> bool {
+    found(judged, |code| matches!(code, Code::NoActivePort))
+}
+
+/// A GPU does not answer, or a port above one may not.
 pub(super) fn of_dead_gpu(_: &Facts, judged: &Judged) -> bool {
     found(
         judged,

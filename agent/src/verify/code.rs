@@ -66,6 +66,58 @@ pub enum Code {
         /// The device.
         device: Device,
     },
+    /// A switch has fewer GPUs or NICs below it than all others like it.
+    FewerDevices {
+        /// What is missing.
+        kind: DeviceKind,
+        /// The root port above the switch.
+        root: PciAddress,
+        /// How many are there.
+        there: usize,
+        /// How many the others have.
+        usual: usize,
+    },
+    /// A ConnectX-8 without its Data Direct function.
+    NoDataDirect {
+        /// The NIC.
+        device: Device,
+    },
+    /// A Data Direct function without its driver, mlx5_ib.
+    DataDirectUnbound {
+        /// The function.
+        device: Device,
+        /// What has it; `None`: nothing.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        driver: Option<String>,
+    },
+    /// A NIC without an RDMA device.
+    NoRdmaDevice {
+        /// The NIC.
+        device: Device,
+        /// Its driver; `None`: it has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        driver: Option<String>,
+    },
+    /// No port of the GPUs' NICs is active.
+    NoActivePort,
+    /// A port is not active.
+    PortNotActive {
+        /// `mlx5_0/1`.
+        port: String,
+        /// Its NIC.
+        function: PciAddress,
+        /// `1: DOWN`.
+        state: String,
+    },
+    /// A port runs slower than others of its model.
+    PortSlow {
+        /// `mlx5_0/1`.
+        port: String,
+        /// Its NIC.
+        function: PciAddress,
+        /// `100 Gb/sec (4X EDR)`.
+        rate: String,
+    },
     /// A device node is not there.
     NodeMissing {
         /// Path.
@@ -115,6 +167,19 @@ impl Code {
                 "bus mastering is off, so that the port forwards no request of the devices below"
             }
             Code::BusMasterOff { .. } => "bus mastering is off, so that the device may not do DMA",
+            Code::FewerDevices { kind: DeviceKind::Gpu, .. } => {
+                "fewer GPUs below its switch than below every other one like it"
+            }
+            Code::FewerDevices { .. } => {
+                "fewer RDMA NICs below its switch than below every other one like it"
+            }
+            Code::NoDataDirect { .. } => "no Data Direct function",
+            Code::DataDirectUnbound { .. } => "not bound to mlx5_ib",
+            Code::NoRdmaDevice { driver: None, .. } => "no driver, and so no RDMA device",
+            Code::NoRdmaDevice { .. } => "a driver, and no RDMA device",
+            Code::NoActivePort => "none is active",
+            Code::PortNotActive { .. } => "not active, in a NIC of the GPUs",
+            Code::PortSlow { .. } => "slower than others of its model",
             Code::NodeMissing { .. } => "no such device node",
             Code::NoAts { .. } => "no ATS, in a switch for guests",
             Code::ZeroAddress { .. } => "an address of zeros",
@@ -126,7 +191,17 @@ impl Code {
 
     fn subject(&self) -> String {
         match self {
-            Code::NoAnswer { device } | Code::BusMasterOff { device } => device.to_string(),
+            Code::NoAnswer { device }
+            | Code::BusMasterOff { device }
+            | Code::NoDataDirect { device }
+            | Code::DataDirectUnbound { device, .. }
+            | Code::NoRdmaDevice { device, .. } => device.to_string(),
+            Code::FewerDevices { root, there, usual, .. } => {
+                format!("root port {root} ({there} of {usual})")
+            }
+            Code::NoActivePort => "ports of the GPUs' NICs".to_owned(),
+            Code::PortNotActive { port, function, state } => format!("{port} {function} ({state})"),
+            Code::PortSlow { port, function, rate } => format!("{port} {function} ({rate})"),
             Code::NodeMissing { path, .. } => path.clone(),
             Code::NoAts { function } | Code::ZeroAddress { function } => format!("NIC {function}"),
             Code::NotInEffect { setting } => (*setting).to_owned(),
@@ -143,7 +218,14 @@ impl Code {
         match self {
             Code::NoAnswer { .. } => Recovery::PowerCycle,
             Code::Logged { sign, .. } => sign.recovery(),
-            Code::BusMasterOff { .. } => Recovery::Drain,
+            Code::FewerDevices { .. } => Recovery::PowerCycle,
+            Code::BusMasterOff { .. }
+            | Code::NoDataDirect { .. }
+            | Code::DataDirectUnbound { .. }
+            | Code::NoRdmaDevice { .. }
+            | Code::NoActivePort
+            | Code::PortNotActive { .. }
+            | Code::PortSlow { .. } => Recovery::Drain,
             Code::NodeMissing { .. }
             | Code::NoAts { .. }
             | Code::ZeroAddress { .. }

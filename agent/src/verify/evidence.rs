@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Outcome;
 use super::code::{Device, DeviceKind};
+use super::rails::rails;
 use crate::facts::aer::AerTotals;
 use crate::facts::flow_control::{self, Congestion};
 use crate::facts::limits::{self, Limits};
@@ -191,6 +192,8 @@ pub struct Evidence<'a> {
     /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
     /// with a GPU. A port for management is none.
     pub rdma_nics: Vec<&'a Function>,
+    /// Those of them, without VFs, that jobs use for GPUDirect RDMA.
+    pub rails: Vec<&'a Function>,
     /// DMA functions that carry the traffic of a NIC (Data Direct) and that the host itself uses.
     pub data_direct: Vec<&'a Function>,
     /// GPUs, RDMA NICs and Data Direct functions of the host that do not answer; those above have none of them.
@@ -216,6 +219,7 @@ impl<'a> Evidence<'a> {
             profile,
             gpus: Vec::new(),
             rdma_nics: Vec::new(),
+            rails: Vec::new(),
             data_direct: Vec::new(),
             dead: Vec::new(),
             guests: Vec::new(),
@@ -251,6 +255,9 @@ impl<'a> Evidence<'a> {
             }
         }
         evidence.guests.extend(tree.unlisted_guests.iter().map(|guest| guest.address));
+        let pfs: Vec<&Function> =
+            evidence.rdma_nics.iter().filter(|nic| !nic.is_vf()).copied().collect();
+        evidence.rails = rails(&topology, &evidence.gpus, &pfs, &evidence.data_direct);
         evidence.topology = Some(topology);
         evidence
     }

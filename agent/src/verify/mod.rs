@@ -6,6 +6,7 @@ mod checks;
 mod code;
 mod evidence;
 mod outcome;
+mod rails;
 mod select;
 mod summary;
 mod table;

@@ -4,13 +4,14 @@
 use super::Check;
 use super::checks::{
     acs, ats, cmdline, firmware, flow_control, hugepages, iommu, kernel_log, limits, modules, pcie,
-    pcie_command, pcie_link, profile, rdma, roce, sriov, storage, topology,
+    pcie_command, pcie_link, port_state, presence, profile, rdma, roce, sriov, storage, topology,
 };
 
 /// Every check.
 pub static CHECKS: &[Check] = &[
     pcie_command::ANSWER,
-    topology::DEVICES,
+    presence::DEVICES,
+    presence::DATA_DIRECT,
     modules::DRIVER,
     firmware::ABOVE_4G,
     firmware::IOMMU,
@@ -26,7 +27,7 @@ pub static CHECKS: &[Check] = &[
     kernel_log::MODULES,
     kernel_log::IOMMU,
     cmdline::REJECTED,
-    rdma::PORT_STATE,
+    port_state::PORT_STATE,
     roce::GID,
     roce::NETDEV,
     limits::MEMLOCK,

@@ -171,7 +171,7 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
     ],
     causes: &[
         where_so(
-            when::at_all,
+            when::of_no_port,
             "rdma.port-state",
             "NCCL takes ports that are active, and sockets where there is none",
         ),

@@ -13,6 +13,8 @@ pub(super) mod modules;
 pub(super) mod pcie;
 pub(super) mod pcie_command;
 pub(super) mod pcie_link;
+pub(super) mod port_state;
+pub(super) mod presence;
 pub(super) mod profile;
 pub(super) mod rdma;
 pub(super) mod roce;

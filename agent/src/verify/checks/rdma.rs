@@ -3,127 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::topology::Candidates;
-use super::{counted, named};
-use crate::facts::pci::Function;
+use super::super::rails::model;
+use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use crate::facts::rdma::RdmaPort;
 use crate::host::{Reading, Reason};
 use crate::kind::some_of;
-use crate::topology::Distance;
 
 /// Ports that a finding names before it counts.
 const FEW: usize = 6;
 
-/// `rdma.port-state`.
-pub const PORT_STATE: Check = Check {
-    id: "rdma.port-state",
-    group: Group::Rdma,
-    proves: "the ports of RDMA NICs are active",
-    severity: Severity::Fail,
-    needs_root: false,
-    explain: Explain {
-        what: "Every RDMA NIC has an RDMA device, and its ports are `4: ACTIVE`. It fails where none is, or none of \
-               the NICs that a GPU shares a switch with; other ports that are not are a warning (a second port without a cable).",
-        why: "NCCL uses active ports only, and says nothing of the others.",
-        source: "handbook §5.3, §8.5",
-        how: "infiniband/ of each NIC in /sys/bus/pci/devices; state and phys_state of /sys/class/infiniband/*/ports/*",
-    },
-    judge: port_state,
-};
-
-fn port_state(evidence: &Evidence<'_>) -> Judgement {
-    let nics = evidence.some_rdma_pfs()?;
-    let topology = evidence.topology()?;
-    let tree = topology.tree();
-    let ports = own_ports(evidence)?;
-    if let Some((port, why)) = unknown_state(&ports) {
-        return Ok(unread(&format!("the state of port {}", port.name), why));
-    }
-    let (active, down): (Vec<_>, Vec<_>) = ports.iter().partition(|port| port.is_active());
-    let gap = |nic: &&Function| tree.gaps.iter().find(|gap| gap.address == nic.address);
-    if let Some(gap) = nics.iter().filter(|nic| nic.infiniband.is_empty()).find_map(gap) {
-        return Ok(unread(&format!("the RDMA device of NIC {}", gap.address), &gap.reason));
-    }
-    if active.is_empty() {
-        return Ok(none_active(&nics, &down));
-    }
-    let works = |nic: &&&Function| active.iter().any(|port| port.function == nic.address);
-    let candidates = Candidates::new(topology, &nics);
-    let cut_off: Vec<(&Function, Vec<&Function>)> = evidence
-        .gpus
-        .iter()
-        .filter_map(|gpu| {
-            let (distance, near) = candidates.nearest(gpu)?;
-            (distance <= Distance::Pxb && near.iter().find(works).is_none()).then_some((*gpu, near))
-        })
-        .collect();
-    if !cut_off.is_empty() {
-        return Ok(cut_off_from_all(&cut_off, &down));
-    }
-    if !down.is_empty() {
-        let of = counted(ports.len(), "port");
-        return Ok(Outcome::warn(format!(
-            "not active: {}; {} of {of} are",
-            names(&down),
-            active.len()
-        ))
-        .all_seen(down.iter().map(|port| shown(port, &port.state, &port.phys_state)))
-        .remedy(format!("{CABLE}; a port that is not to be used needs nothing")));
-    }
-    let without: Vec<&Function> =
-        nics.iter().filter(|nic| nic.infiniband.is_empty()).copied().collect();
-    if let Some(first) = without.first() {
-        return Ok(Outcome::warn(format!("NIC {}: no RDMA device", named(&without, "NICs")))
-            .seen("no infiniband/", first.attribute("infiniband"))
-            .remedy("`dmesg | grep -i mlx5` says why; a NIC that carries no RDMA needs nothing"));
-    }
-    Ok(Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
-        .all_seen(active.iter().map(|port| shown(port, &port.link_layer, &port.rate))))
-}
-
-const CABLE: &str =
-    "look at cable and switch port; on InfiniBand `INIT` waits for a subnet manager (`sminfo`)";
-
-/// GPUs whose near NICs have no active port.
-fn cut_off_from_all(cut_off: &[(&Function, Vec<&Function>)], down: &[&RdmaPort]) -> Outcome {
-    let gpus: Vec<&Function> = cut_off.iter().map(|(gpu, _)| *gpu).collect();
-    let seen = |(gpu, near): &(&Function, Vec<&Function>)| Seen {
-        what: format!("GPU {}: near NIC {}", gpu.address, named(near, "NICs")),
-        at: "places in /sys/bus/pci/devices".to_owned(),
-    };
-    let portless =
-        cut_off.iter().flat_map(|(_, near)| near).filter(|nic| nic.infiniband.is_empty());
-    let portless = portless.map(|nic| Seen {
-        what: match &nic.driver {
-            None => format!("NIC {}: no driver", nic.address),
-            Some(driver) => format!("NIC {}: {driver}, no RDMA device", nic.address),
-        },
-        at: nic.attribute("uevent"),
-    });
-    let portless: BTreeMap<String, Seen> = portless.map(|seen| (seen.at.clone(), seen)).collect();
-    Outcome::fail(format!(
-        "GPU {}: no NIC below the same switches has an active port",
-        named(&gpus, "GPUs")
-    ))
-    .all_seen(cut_off.iter().map(seen))
-    .all_seen(portless.into_values())
-    .all_seen(down.iter().map(|port| shown(port, &port.state, &port.phys_state)))
-    .remedy(CABLE)
-}
-
-fn none_active(nics: &[&Function], down: &[&RdmaPort]) -> Outcome {
-    if down.is_empty() {
-        return Outcome::fail(format!("NIC {}: no RDMA device", named(nics, "NICs"))).remedy(
-            "`modprobe mlx5_ib` (for other makers their RDMA driver), then `dmesg | grep -i mlx5`",
-        );
-    }
-    Outcome::fail(format!("no port is active: {}", names(down)))
-        .all_seen(down.iter().map(|port| shown(port, &port.state, &port.phys_state)))
-        .remedy(CABLE)
-}
-
-fn unknown_state<'a>(ports: &[&'a RdmaPort]) -> Option<(&'a RdmaPort, &'a Reason)> {
+pub(super) fn unknown_state<'a>(ports: &[&'a RdmaPort]) -> Option<(&'a RdmaPort, &'a Reason)> {
     ports.iter().find_map(|port| match &port.state {
         Reading::Unknown(why) => Some((*port, why)),
         _ => None,
@@ -134,7 +23,7 @@ pub(super) fn names(ports: &[&RdmaPort]) -> String {
     some_of(ports.iter().map(|port| port.name.clone()), FEW, "ports")
 }
 
-fn shown(port: &RdmaPort, one: &Reading<String>, other: &Reading<String>) -> Seen {
+pub(super) fn shown(port: &RdmaPort, one: &Reading<String>, other: &Reading<String>) -> Seen {
     Seen { what: format!("{}: {}, {}", port.name, words(one), words(other)), at: port.directory() }
 }
 
@@ -147,11 +36,11 @@ pub const RATE: Check = Check {
     id: "rdma.rate",
     group: Group::Rdma,
     proves: "active ports of RDMA NICs of one model run at one rate",
-    severity: Severity::Warn,
+    severity: Severity::Fail,
     needs_root: false,
     explain: Explain {
-        what: "The rate of each active port is that of the fastest one among NICs of the same model (device and subsystem id). What \
-               a port can do at most stands in no file: NICs that are all slow alike are not found here.",
+        what: "The rate of each active port of the GPUs' NICs is that of the fastest one among NICs of the same model (device and \
+               subsystem id). NICs for storage or the front end are not asked. What a port can do at most stands in no file: NICs that are all slow alike are not found here.",
         why: "NCCL spreads a job over all NICs of a node: the slowest one sets the pace. A port that trained to fewer lanes, or to an \
               older speed, is a bad cable, or a switch port set so.",
         source: "handbook §5.3; Linux drivers/infiniband/core/sysfs.c rate_show",
@@ -196,14 +85,15 @@ pub const NAMES: Check = Check {
     judge: names_of_devices,
 };
 
-/// Ports of the RDMA NICs that the host itself uses, without those of VFs.
+/// Ports of the NICs that jobs use for GPUDirect RDMA.
 ///
 /// # Errors
 /// What is to be said without a NIC.
 pub(super) fn own_ports<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
-    let nics = evidence.some_rdma_pfs()?;
-    let ports = evidence.observed.ports.iter();
-    Ok(ports.filter(|port| nics.iter().any(|nic| nic.address == port.function)).collect())
+    evidence.some_rdma_pfs()?;
+    let is_of_a_rail =
+        |port: &&RdmaPort| evidence.rails.iter().any(|nic| nic.address == port.function);
+    Ok(evidence.observed.ports.iter().filter(is_of_a_rail).collect())
 }
 
 /// Active ports of NICs of one model each.
@@ -211,16 +101,14 @@ pub(super) fn own_ports<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPo
 /// # Errors
 /// What is to be said without one, or where one cannot be read.
 fn by_model<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Outcome> {
-    let nics = evidence.some_rdma_pfs()?;
     let ports = own_ports(evidence)?;
     if let Some((port, why)) = unknown_state(&ports) {
         return Err(unread(&format!("the state of port {}", port.name), why));
     }
     let mut models: BTreeMap<_, Vec<&RdmaPort>> = BTreeMap::new();
     for port in ports.into_iter().filter(|port| port.is_active()) {
-        let nic = nics.iter().find(|nic| nic.address == port.function);
-        let model = nic.map(|nic| (nic.vendor, nic.device, nic.subsystem));
-        models.entry(model).or_default().push(port);
+        let nic = evidence.rails.iter().find(|nic| nic.address == port.function);
+        models.entry(nic.map(|nic| model(nic))).or_default().push(port);
     }
     match models.is_empty() {
         true => Err(Outcome::not_applicable("no active port of an RDMA NIC")),
@@ -270,11 +158,17 @@ fn rate(evidence: &Evidence<'_>) -> Judgement {
     }
     let all = models.iter().flatten().map(|port| words(&port.rate));
     if !slow.is_empty() {
-        return Ok(Outcome::warn(format!(
+        let code = |port: &&RdmaPort| Code::PortSlow {
+            port: port.name.clone(),
+            function: port.function,
+            rate: words(&port.rate).to_owned(),
+        };
+        return Ok(Outcome::fail(format!(
             "port {}: slower than others of the same model ({})",
             names(&slow),
             tally(all)
         ))
+        .codes(slow.iter().map(code))
         .all_seen(slow.iter().map(|port| shown(port, &port.rate, &port.phys_state)))
         .remedy("look at cable, transceiver and the speed that the switch port is set to (`mlxlink -d DEVICE` says what both ends can)"));
     }
