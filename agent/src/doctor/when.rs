@@ -120,7 +120,7 @@ pub(super) fn of_rdma_driver(_: &Facts, judged: &Judged) -> bool {
 
 /// The log is about a GPU that reports an error or does not answer.
 pub(super) fn of_gpu(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |sign, _| matches!(sign, Sign::OffTheBus | Sign::Xid))
+    logged(judged, |sign, _| matches!(sign, Sign::OffTheBus | Sign::Xid | Sign::SwitchFatal))
 }
 
 /// The log is about a GPU that does not answer.
@@ -130,7 +130,9 @@ pub(super) fn of_lost_gpu(_: &Facts, judged: &Judged) -> bool {
 
 /// The log is about links.
 pub(super) fn of_links(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |sign, _| matches!(sign, Sign::Uncorrected | Sign::Contained | Sign::LinkDown))
+    logged(judged, |sign, _| {
+        matches!(sign, Sign::Uncorrected | Sign::Fatal | Sign::Contained | Sign::LinkDown)
+    })
 }
 
 /// The log is about a link that went down.

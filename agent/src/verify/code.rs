@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::kernel_log::Sign;
+use crate::kernel_log::{Sign, xid};
 use crate::kind::some_of;
 use crate::recovery::Recovery;
 use crate::value::PciAddress;
@@ -149,12 +149,23 @@ pub enum Code {
     Logged {
         /// Its meaning.
         sign: Sign,
-        /// The function that it is about.
+        /// The device that it is about.
         #[serde(skip_serializing_if = "Option::is_none")]
-        function: Option<PciAddress>,
+        device: Option<Device>,
         /// The module that it is about.
         #[serde(skip_serializing_if = "Option::is_none")]
         module: Option<String>,
+        /// The number of an Xid or SXid.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        number: Option<u32>,
+        /// How many lines say so.
+        lines: usize,
+        /// When the first did, in milliseconds since the boot.
+        first: u64,
+        /// Whether a later line, or what is there now, says that it is over.
+        over: bool,
+        /// What brings the host back.
+        recovery: Recovery,
     },
 }
 
@@ -185,7 +196,7 @@ impl Code {
             Code::ZeroAddress { .. } => "an address of zeros",
             Code::NotInEffect { .. } => "not in effect",
             Code::ArgumentRefused { .. } => "not taken by the kernel",
-            Code::Logged { .. } => "in the kernel's log",
+            Code::Logged { sign, over, .. } => logged(*sign, *over),
         }
     }
 
@@ -206,9 +217,19 @@ impl Code {
             Code::NoAts { function } | Code::ZeroAddress { function } => format!("NIC {function}"),
             Code::NotInEffect { setting } => (*setting).to_owned(),
             Code::ArgumentRefused { argument } => format!("`{argument}`"),
-            Code::Logged { function, module, .. } => {
-                let function = function.map(|function| function.to_string());
-                function.or_else(|| module.clone()).unwrap_or_default()
+            Code::Logged { device, module, number, lines, first, .. } => {
+                let device = device.as_ref().map(Device::to_string);
+                let subject = device.or_else(|| module.clone());
+                let subject = subject.unwrap_or_else(|| "the NVIDIA driver".to_owned());
+                let xid = number.and_then(xid::find).filter(|xid| xid.number != xid::OFF_THE_BUS);
+                let number = match (number, xid) {
+                    (Some(number), Some(xid)) => format!("Xid {number}, {}; ", xid.means),
+                    (Some(number), None) => format!("number {number}; "),
+                    (None, _) => String::new(),
+                };
+                let since =
+                    if *lines > 1 { format!("{lines} lines since") } else { "at".to_owned() };
+                format!("{subject} ({number}{since} {}.{:03} s)", first / 1000, first % 1000)
             }
         }
     }
@@ -217,7 +238,8 @@ impl Code {
     pub fn recovery(&self) -> Recovery {
         match self {
             Code::NoAnswer { .. } => Recovery::PowerCycle,
-            Code::Logged { sign, .. } => sign.recovery(),
+            Code::Logged { over: true, .. } => Recovery::None,
+            Code::Logged { recovery, .. } => *recovery,
             Code::FewerDevices { .. } => Recovery::PowerCycle,
             Code::BusMasterOff { .. }
             | Code::NoDataDirect { .. }
@@ -232,6 +254,43 @@ impl Code {
             | Code::NotInEffect { .. }
             | Code::ArgumentRefused { .. } => Recovery::None,
         }
+    }
+}
+
+/// What a message of the kernel's log says of its subject.
+fn logged(sign: Sign, over: bool) -> &'static str {
+    match (sign, over) {
+        (Sign::OffTheBus, false) => "fell off the bus",
+        (Sign::OffTheBus, true) => "fell off the bus, and has been taken by its driver since",
+        (Sign::Xid, false) => "reported an error of its own",
+        (Sign::Xid, true) => "reported an error of its own, and has been reset since",
+        (Sign::Switch | Sign::SwitchFatal, _) => "an NVSwitch reported an error",
+        (Sign::Fatal | Sign::Uncorrected | Sign::Contained, false) => "uncorrected PCIe errors",
+        (Sign::Fatal | Sign::Uncorrected | Sign::Contained, true) => {
+            "uncorrected PCIe errors, recovered from"
+        }
+        (Sign::LinkDown, false) => "the link below went down",
+        (Sign::LinkDown, true) => "the link below went down, and is up again",
+        (Sign::NotTaken, false) => "did not take a GPU",
+        (Sign::NotTaken, true) => "did not take a GPU at first",
+        (Sign::ApiMismatch, false) => "libraries and kernel modules of different versions",
+        (Sign::ApiMismatch, true) => "libraries of another version, before this one was loaded",
+        (Sign::WrongBuild, _) => {
+            "refused by the kernel: built for another kernel or another ib_core"
+        }
+        (Sign::KeptOut, _) => "not let in: blacklisted, or not signed for Secure Boot",
+        (Sign::Peermem, _) => "nvidia_peermem reports errors",
+        (Sign::WrongParameter, _) => "does not know a parameter that it was given",
+        (
+            Sign::IommuUp
+            | Sign::IommuAsked
+            | Sign::IommuFirmware
+            | Sign::IommuCopied
+            | Sign::DmaFault
+            | Sign::Recovered
+            | Sign::Bound,
+            _,
+        ) => "in the kernel's log",
     }
 }
 

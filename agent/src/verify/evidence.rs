@@ -293,6 +293,12 @@ impl<'a> Evidence<'a> {
         Device { kind, function: function.address, name }
     }
 
+    /// One that the PCI tree no longer has.
+    pub fn unlisted(&self, address: PciAddress, is_gpu: bool) -> Device {
+        let kind = if is_gpu { DeviceKind::Gpu } else { DeviceKind::Port };
+        Device { kind, function: address, name: None }
+    }
+
     /// [`Evidence::gpus`], for a check that is about nothing without one.
     ///
     /// # Errors

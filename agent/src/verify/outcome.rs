@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Verdict;
 use super::code::{self, Code};
+use super::{Severity, Verdict};
 
 /// One thing that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,6 +28,8 @@ pub struct Outcome {
     pub codes: Vec<Code>,
     /// What to do: a command, a line of the profile.
     pub remedy: Option<String>,
+    /// What it means at most that it is no pass, where that is less than of others of its check.
+    pub at_most: Severity,
 }
 
 impl Outcome {
@@ -38,6 +40,7 @@ impl Outcome {
             evidence: Vec::new(),
             codes: Vec::new(),
             remedy: None,
+            at_most: Severity::Fail,
         }
     }
 
@@ -75,6 +78,13 @@ impl Outcome {
     #[must_use]
     pub fn codes(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
         self.codes.extend(codes);
+        self
+    }
+
+    /// The host may be ready all the same.
+    #[must_use]
+    pub fn minor(mut self) -> Self {
+        self.at_most = Severity::Warn;
         self
     }
 

@@ -50,8 +50,8 @@ pub struct Judged {
 
 impl Judged {
     fn new(check: &'static Check, outcome: Outcome, said: Option<&Override>) -> Self {
-        let severity = said.map_or(check.severity, |said| said.level);
-        let Outcome { verdict, finding, evidence, codes, remedy } = outcome;
+        let Outcome { verdict, finding, evidence, codes, remedy, at_most } = outcome;
+        let severity = said.map_or(check.severity.min(at_most), |said| said.level);
         let verdict = match (verdict, severity) {
             // A profile may raise it as well as lower it.
             (Verdict::Warn, Severity::Fail) if said.is_some() => Verdict::Fail,

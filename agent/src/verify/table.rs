@@ -3,8 +3,9 @@
 
 use super::Check;
 use super::checks::{
-    acs, ats, cmdline, firmware, flow_control, hugepages, iommu, kernel_log, limits, modules, pcie,
-    pcie_command, pcie_link, port_state, presence, profile, rdma, roce, sriov, storage, topology,
+    acs, ats, cmdline, firmware, flow_control, hugepages, iommu, kernel_log, limits, log_faults,
+    modules, pcie, pcie_command, pcie_link, port_state, presence, profile, rdma, roce, sriov,
+    storage, topology,
 };
 
 /// Every check.
@@ -23,8 +24,8 @@ pub static CHECKS: &[Check] = &[
     acs::PATH,
     acs::SHAPE,
     ats::ATS,
-    kernel_log::PCIE,
-    kernel_log::MODULES,
+    log_faults::PCIE,
+    log_faults::MODULES,
     kernel_log::IOMMU,
     cmdline::REJECTED,
     port_state::PORT_STATE,

@@ -9,6 +9,7 @@ pub(super) mod hugepages;
 pub(super) mod iommu;
 pub(super) mod kernel_log;
 pub(super) mod limits;
+pub(super) mod log_faults;
 pub(super) mod modules;
 pub(super) mod pcie;
 pub(super) mod pcie_command;

@@ -13,6 +13,8 @@ use crate::mask::is_name;
 use crate::recovery::Recovery;
 use crate::value::PciAddress;
 
+pub mod xid;
+
 /// What a message means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -43,12 +45,22 @@ pub enum Sign {
     OffTheBus,
     /// A GPU reported an error of its own.
     Xid,
-    /// A PCIe transaction was lost.
+    /// An NVSwitch reported an error after which its links work on.
+    Switch,
+    /// An NVSwitch reported an error that ends the jobs of the GPUs below.
+    SwitchFatal,
+    /// A PCIe transaction was lost, and the link is as reliable as before.
     Uncorrected,
+    /// A PCIe link is no longer reliable.
+    Fatal,
     /// A port cut off what is below it, to contain an error.
     Contained,
     /// The link of a slot went down.
     LinkDown,
+    /// An error was recovered from, or a device was reset and works on.
+    Recovered,
+    /// A driver was loaded, or took a device.
+    Bound,
 }
 
 impl Sign {
@@ -56,9 +68,11 @@ impl Sign {
     pub fn recovery(self) -> Recovery {
         match self {
             Sign::OffTheBus => Recovery::PowerCycle,
-            Sign::NotTaken | Sign::ApiMismatch | Sign::Uncorrected | Sign::Contained => {
-                Recovery::Reboot
-            }
+            Sign::NotTaken
+            | Sign::ApiMismatch
+            | Sign::Fatal
+            | Sign::Contained
+            | Sign::SwitchFatal => Recovery::Reboot,
             Sign::Xid | Sign::LinkDown => Recovery::Drain,
             _ => Recovery::None,
         }
@@ -77,6 +91,8 @@ enum Part {
     Number,
     /// `0000:18:00): 79`.
     Xid,
+    /// `0000:ab:00.0): 12028, Non-fatal`.
+    SXid,
     /// Only that it calls itself an error.
     Error,
 }
@@ -141,7 +157,23 @@ const ROWS: &[Row] = &[
     // the same, src/nvidia/arch/nvalloc/unix/src/os.c; NVIDIA's "Xid Errors" lists the numbers
     row(Sign::Xid, Part::Nothing, "NVRM: Xid (PCI:", Part::Xid),
     row(Sign::OffTheBus, Part::Function, "GPU has fallen off the bus", Part::Nothing),
+    // the same, src/common/nvswitch/kernel/inc/error_nvswitch.h NVSWITCH_PRINT_SXID
+    row(Sign::Switch, Part::Nothing, "SXid (PCI:", Part::SXid),
+    // the same, kernel-open/nvidia/nv.c nvidia_init_module
+    row(Sign::Bound, Part::Nothing, "NVRM: loading NVIDIA UNIX", Part::Nothing),
+    // drivers/pci/setup-res.c pci_enable_resources: a driver takes the device, at its first bind and after a reset
+    row(Sign::Bound, Part::Function, "enabling device (", Part::Nothing),
+    // drivers/gpu/drm/amd/amdgpu/amdgpu_device.c amdgpu_device_gpu_recover
+    row(Sign::Recovered, Part::Function, "GPU reset succeeded", Part::Nothing),
+    // the same, later: `GPU reset(2) succeeded!`
+    row(Sign::Recovered, Part::Function, ") succeeded!", Part::Nothing),
+    // drivers/net/ethernet/mellanox/mlx5/core/health.c mlx5_health_try_recover
+    row(Sign::Recovered, Part::Function, "health recovery succeeded", Part::Nothing),
+    // drivers/pci/pcie/err.c pcie_do_recovery
+    row(Sign::Recovered, Part::Function, "device recovery successful", Part::Nothing),
     // drivers/pci/pcie/aer.c aer_print_error
+    row(Sign::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrectable (Fatal)", Part::Nothing),
+    row(Sign::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrected (Fatal)", Part::Nothing),
     row(Sign::Uncorrected, Part::Function, "PCIe Bus Error: severity=Uncorrect", Part::Nothing),
     // drivers/pci/pcie/dpc.c dpc_process_error
     row(Sign::Contained, Part::Function, "DPC: containment event", Part::Nothing),
@@ -149,10 +181,15 @@ const ROWS: &[Row] = &[
     row(Sign::LinkDown, Part::Function, "Link Down", Part::Nothing),
 ];
 
-/// The Xid of a GPU that no longer answers.
-const OFF_THE_BUS: u32 = 79;
-/// Those of applications, not of the GPU: memory faults and exceptions of a program, and a program that was cut off.
-const OF_PROGRAMS: [u32; 5] = [13, 31, 43, 45, 68];
+/// What a GPU asks for, in the words of Xid 154; those of a reset before the reset itself is nothing to wait for (NVIDIA
+/// open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu_recovery.c).
+const ACTIONS: [(Recovery, &str); 5] = [
+    (Recovery::Reboot, "GPU Reset Required"),
+    (Recovery::Reboot, "Node Reboot Required"),
+    (Recovery::Drain, "Drain P2P"),
+    (Recovery::Reboot, "Drain and Reset"),
+    (Recovery::None, "(None)"),
+];
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +200,12 @@ pub struct Said {
     pub function: Option<PciAddress>,
     /// The module that it is about, as /sys/module spells it.
     pub module: Option<String>,
+    /// The number of an Xid or SXid.
+    pub number: Option<u32>,
+    /// The version that a program of NVIDIA's has, where another one is loaded.
+    pub version: Option<String>,
+    /// The recovery that a GPU asks for in words.
+    pub action: Option<Recovery>,
     /// The line, of the kernel's own words.
     pub text: String,
 }
@@ -186,8 +229,15 @@ pub fn kept(line: &str) -> Option<String> {
 impl Row {
     fn said(&self, line: &str) -> Option<Said> {
         let (before, rest) = line.split_once(self.text)?;
-        let mut said =
-            Said { sign: self.sign, function: None, module: None, text: self.text.to_owned() };
+        let mut said = Said {
+            sign: self.sign,
+            function: None,
+            module: None,
+            number: None,
+            version: None,
+            action: None,
+            text: self.text.to_owned(),
+        };
         match self.before {
             Part::Function => {
                 let at = addresses(before).last()?;
@@ -199,7 +249,7 @@ impl Row {
                 said.module = Some(name.replace('-', "_"));
                 said.text.insert_str(0, name);
             }
-            Part::Nothing | Part::Number | Part::Xid | Part::Error => {}
+            Part::Nothing | Part::Number | Part::Xid | Part::SXid | Part::Error => {}
         }
         match self.after {
             Part::Nothing => {}
@@ -213,9 +263,12 @@ impl Row {
                 said.text.push_str(name);
             }
             Part::Number => {
-                said.text.push_str(word(rest, |c| c.is_ascii_digit() || c == '.')?);
+                let number = word(rest, |c| c.is_ascii_digit() || c == '.')?;
+                said.version = (self.sign == Sign::ApiMismatch).then(|| number.to_owned());
+                said.text.push_str(number);
             }
             Part::Xid => said.xid(rest)?,
+            Part::SXid => said.sxid(rest)?,
             Part::Error => said.text.push_str(rest.find("ERROR").map(|_| "ERROR")?),
         }
         Some(said)
@@ -229,13 +282,48 @@ impl Said {
         let at = addresses(at).next()?;
         let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
         self.sign = match number {
-            OFF_THE_BUS => Sign::OffTheBus,
-            number if OF_PROGRAMS.contains(&number) => return None,
+            xid::OFF_THE_BUS => Sign::OffTheBus,
+            number if xid::OF_PROGRAMS.contains(&number) => return None,
             _ => Sign::Xid,
         };
         self.function = Some(at);
+        self.number = Some(number);
         self.text.push_str(&format!("{at}): {number}"));
+        // `GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)`
+        if number == xid::ACTION {
+            let (action, words) = ACTIONS.iter().find(|(_, words)| {
+                rest.rsplit_once(" to ").is_some_and(|(_, to)| to.contains(words))
+            })?;
+            self.action = Some(*action);
+            if *action == Recovery::None {
+                self.sign = Sign::Recovered;
+            }
+            self.text.push_str(&format!(", GPU recovery action changed to ({words})"));
+        }
         Some(())
+    }
+
+    /// `0000:ab:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error`.
+    fn sxid(&mut self, rest: &str) -> Option<()> {
+        let (at, rest) = rest.split_once("): ")?;
+        let at = addresses(at).next()?;
+        let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
+        let is_fatal = rest.contains(", Fatal");
+        self.sign = if is_fatal { Sign::SwitchFatal } else { Sign::Switch };
+        self.function = Some(at);
+        self.number = Some(number);
+        let severity = if is_fatal { "Fatal" } else { "Non-fatal" };
+        self.text.push_str(&format!("{at}): {number}, {severity}"));
+        Some(())
+    }
+
+    /// What brings the device back.
+    pub fn recovery(&self) -> Recovery {
+        match (self.sign, self.action, self.number.and_then(xid::find)) {
+            (_, Some(action), _) => action,
+            (Sign::Xid | Sign::OffTheBus, None, Some(xid)) => xid.recovery,
+            (sign, ..) => sign.recovery(),
+        }
     }
 }
 
@@ -348,7 +436,37 @@ mod tests {
             "0000:18:00.0: GPU has fallen off the bus",
         ),
         (
+            "nvidia-nvswitch0: SXid (PCI:0000:ab:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error",
+            "SXid (PCI:0000:ab:00.0): 12028, Non-fatal",
+        ),
+        (
+            "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.82.07",
+            "NVRM: loading NVIDIA UNIX",
+        ),
+        ("nvidia 0000:18:00.0: enabling device (0140 -> 0142)", "0000:18:00.0: enabling device ("),
+        (
+            "amdgpu 0000:18:00.0: amdgpu: GPU reset succeeded, trying to resume",
+            "0000:18:00.0: GPU reset succeeded",
+        ),
+        ("amdgpu 0000:18:00.0: amdgpu: GPU reset(2) succeeded!", "0000:18:00.0: ) succeeded!"),
+        (
+            "mlx5_core 0000:19:00.0: mlx5_health_try_recover:350:(pid 7): health recovery succeeded",
+            "0000:19:00.0: health recovery succeeded",
+        ),
+        (
+            "pcieport 0000:17:01.0: AER: device recovery successful",
+            "0000:17:01.0: device recovery successful",
+        ),
+        (
             "nvidia 0000:18:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer",
+            "0000:18:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal)",
+        ),
+        (
+            "nvidia 0000:18:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, id=0000",
+            "0000:18:00.0: PCIe Bus Error: severity=Uncorrected (Fatal)",
+        ),
+        (
+            "nvidia 0000:18:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer",
             "0000:18:00.0: PCIe Bus Error: severity=Uncorrect",
         ),
         (

@@ -1,0 +1,262 @@
+//! Faults of GPUs, NVSwitches, links and drivers that the kernel's log tells, and whether they are over.
+
+use std::collections::BTreeMap;
+
+use super::super::{
+    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+};
+use super::kernel_log::{HOW, clean, concerns, log, seen};
+use crate::host::{KernelLog, Reading};
+use crate::kernel_log::{Said, Sign, said};
+use crate::recovery::Recovery;
+use crate::value::PciAddress;
+
+/// `modules.log`.
+pub const MODULES: Check = Check {
+    id: "modules.log",
+    group: Group::Modules,
+    proves: "the kernel log reports no driver of GPUs or RDMA NICs that was refused, or of two versions",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "No module of NVIDIA, AMD or an RDMA stack was refused for symbols of another version, an unknown symbol, another \
+               kernel's version magic, a blacklist or a missing signature, unless it is loaded by now; no `NVRM: API mismatch`; \
+               no GPU that the driver did not take; no error of nvidia_peermem; no parameter that a module does not know. A GPU that was not taken and two versions fail, unless \
+               a later line says that the driver took it, or the versions are the same by now; the rest is a warning, for what is \
+               loaded now is judged elsewhere.",
+        why: "modprobe says `Invalid argument` for most of it; the cause stands in the log alone. nvidia_peermem fails like that \
+              with an ib_core that has no peer-memory symbols.",
+        source: "handbook §1.5, §6.3, §9; Linux kernel/module",
+        how: HOW,
+    },
+    judge: modules,
+};
+
+/// `pcie.log`.
+pub const PCIE: Check = Check {
+    id: "pcie.log",
+    group: Group::Pcie,
+    proves: "the kernel log reports no GPU that fell off the bus and no uncorrected PCIe error on a path",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "Since the boot no GPU has fallen off the bus (Xid 79) or reported another Xid of its own (those of programs, such \
+               as 13, 31 and 43, are left out), no NVSwitch a fatal SXid, and on no path of a GPU or RDMA NIC was there an \
+               uncorrected PCIe error, a port that contained one (DPC), or a slot whose link went down. What leaves a GPU, a switch \
+               or a link unusable until it is reset fails; it is a warning once a later line shows the recovery, the reset or the \
+               driver that took the device again. Of an Xid with another meaning, and of errors after which the link is as reliable \
+               as before, there is a warning.",
+        why: "A GPU that is off the bus stays so until it is reset or the host rebooted, and every job on the node hangs.",
+        source: "handbook §3.3, §6.2, §7; NVIDIA's \"Xid Errors\"; Linux drivers/pci/pcie/aer.c, dpc.c",
+        how: HOW,
+    },
+    judge: pcie,
+};
+
+/// Modules by whose absence GPUDirect fails, by the start of their names.
+const OURS: [&str; 14] = [
+    "nvidia",
+    "nv_peer_mem",
+    "gdrdrv",
+    "mlx5",
+    "mlx_compat",
+    "ib_",
+    "rdma_",
+    "amdgpu",
+    "amdkcl",
+    "xe",
+    "bnxt_re",
+    "irdma",
+    "efa",
+    "mlxfw",
+];
+
+const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
+
+/// What to do after such a message.
+fn remedy(sign: Sign) -> &'static str {
+    match sign {
+        Sign::OffTheBus => {
+            "drain the node and power-cycle it; if it happens again, reseat or replace the GPU"
+        }
+        Sign::Xid => {
+            "NVIDIA's \"Xid Errors\" says what the number means; `nvidia-smi -q` has counters; drain the node and reset the GPU \
+             (`nvidia-smi --gpu-reset`) or reboot where it fails"
+        }
+        Sign::Switch | Sign::SwitchFatal => {
+            "NVIDIA's Fabric Manager guide says what the number means; after a fatal one drain the node and reboot it"
+        }
+        Sign::NotTaken => {
+            "`dmesg | grep NVRM` has the reason: another driver holds it, the driver is too old for it, or it does not answer; then \
+             reboot"
+        }
+        Sign::WrongBuild => {
+            "build it for the running kernel (`dkms autoinstall -k $(uname -r)`), or install the package for it; for nvidia_peermem \
+             install DOCA-OFED before the NVIDIA driver, or use DMA-BUF, which needs no module"
+        }
+        Sign::KeptOut => {
+            "take it out of `module_blacklist=`; sign the modules and enrol the key (`mokutil --import`)"
+        }
+        Sign::ApiMismatch => {
+            "reboot, or stop every user of the GPUs and load the new modules; in containers use the host's libraries"
+        }
+        Sign::Peermem => {
+            "`dmesg | grep nvidia-peermem`; use DMA-BUF where driver and kernel allow it (`bedplate verify --check modules.gpudirect`)"
+        }
+        Sign::WrongParameter => {
+            "take the parameter out of modprobe.d or off the command line: it does nothing"
+        }
+        _ => ON_THE_WAY,
+    }
+}
+
+/// A line that means something.
+struct Line {
+    said: Said,
+    seen: Seen,
+    ms: u64,
+}
+
+fn lines(log: &KernelLog) -> Vec<Line> {
+    let line = |line: &crate::host::kmsg::Line| {
+        Some(Line { said: said(&line.text)?, seen: seen(line), ms: line.ms })
+    };
+    log.lines.iter().filter_map(line).collect()
+}
+
+/// Whether one of the functions is the other, or above it.
+fn are_on_one_path(evidence: &Evidence<'_>, one: PciAddress, other: PciAddress) -> bool {
+    let above = |at: PciAddress| {
+        evidence.topology().map(|topology| topology.tree().path_up(at)).unwrap_or_default()
+    };
+    one == other || above(one).contains(&other) || above(other).contains(&one)
+}
+
+/// Whether what a line says is known to be over, by a later line or by what is there now.
+fn is_over(evidence: &Evidence<'_>, fault: &Said, later: &[Line]) -> bool {
+    let follows = |test: &dyn Fn(&Said) -> bool| later.iter().any(|line| test(&line.said));
+    let returns = |at: PciAddress| {
+        follows(&|said| {
+            matches!(said.sign, Sign::Bound | Sign::Recovered) && said.function == Some(at)
+        })
+    };
+    let reloaded = || follows(&|said| said.sign == Sign::Bound && said.function.is_none());
+    match (fault.sign, fault.function) {
+        (Sign::OffTheBus | Sign::Xid | Sign::NotTaken, Some(at)) => returns(at),
+        (Sign::NotTaken, None) => {
+            let mut gpus = evidence.gpus.iter().filter(|gpu| gpu.vendor.0 == 0x10de);
+            reloaded() || gpus.all(|gpu| gpu.driver.as_deref() == Some("nvidia"))
+        }
+        (Sign::ApiMismatch, _) => {
+            let loaded = evidence.facts.gpu.nvidia.known().map(|driver| &driver.version);
+            reloaded() || loaded.is_some() && loaded == fault.version.as_ref()
+        }
+        (Sign::SwitchFatal, _) => reloaded(),
+        (Sign::Contained | Sign::Fatal | Sign::Uncorrected, Some(at)) => follows(&|said| {
+            said.sign == Sign::Recovered
+                && said.function.is_some_and(|other| are_on_one_path(evidence, at, other))
+        }),
+        // What is listed below and answers has a link.
+        (Sign::LinkDown, Some(at)) => evidence.topology().is_ok_and(|topology| {
+            let below = topology.below(at);
+            let answers = |at: &PciAddress| topology.tree().get(*at).is_some_and(|f| !f.is_dead());
+            !below.is_empty() && below.iter().all(answers)
+        }),
+        _ => false,
+    }
+}
+
+/// Whether it leaves something unusable until it is over.
+fn is_severe(said: &Said) -> bool {
+    match said.sign {
+        Sign::OffTheBus
+        | Sign::NotTaken
+        | Sign::ApiMismatch
+        | Sign::SwitchFatal
+        | Sign::Fatal
+        | Sign::Contained
+        | Sign::LinkDown => true,
+        Sign::Xid => said.recovery() >= Recovery::Reboot,
+        _ => false,
+    }
+}
+
+/// What the lines of these signs come to; `None`: nothing.
+fn judged(
+    evidence: &Evidence<'_>,
+    log: &KernelLog,
+    is_wanted: impl Fn(&Said) -> bool,
+) -> Option<Outcome> {
+    let all = lines(log);
+    let mut codes: BTreeMap<_, Code> = BTreeMap::new();
+    let mut seen = Vec::new();
+    for (at, line) in all.iter().enumerate().filter(|(_, line)| is_wanted(&line.said)) {
+        let said = &line.said;
+        let is_past = is_over(evidence, said, &all[at + 1..]);
+        let is_severe = is_severe(said) && !is_past;
+        let tree = evidence.topology().ok().map(|topology| topology.tree());
+        let device = said.function.map(|at| match tree.and_then(|tree| tree.get(at)) {
+            Some(function) => evidence.device(function),
+            None => evidence
+                .unlisted(at, matches!(said.sign, Sign::OffTheBus | Sign::Xid | Sign::NotTaken)),
+        });
+        let key = (!is_severe, said.sign, said.function, said.module.clone(), said.number, is_past);
+        let code = codes.entry(key).or_insert_with(|| Code::Logged {
+            sign: said.sign,
+            device,
+            module: said.module.clone(),
+            number: said.number,
+            lines: 0,
+            first: line.ms,
+            over: is_past,
+            recovery: said.recovery(),
+        });
+        if let Code::Logged { lines, .. } = code {
+            *lines += 1;
+        }
+        seen.push((!is_severe, line.seen.clone()));
+    }
+    let (is_minor, ..) = codes.keys().next()?;
+    let verdict = if *is_minor { Verdict::Warn } else { Verdict::Fail };
+    let sign = codes.keys().next().map(|(_, sign, ..)| *sign)?;
+    seen.sort_by_key(|(is_minor, _)| *is_minor);
+    Some(
+        Outcome::of_codes(verdict, codes.into_values().collect())
+            .all_seen(seen.into_iter().map(|(_, seen)| seen))
+            .remedy(remedy(sign)),
+    )
+}
+
+fn modules(evidence: &Evidence<'_>) -> Judgement {
+    let log = log(evidence)?;
+    let is_loaded = |module: &str| {
+        matches!(evidence.observed.complained_of.get(module), Some(Reading::Known(true)))
+    };
+    let is_wanted = |said: &Said| match (said.sign, &said.module) {
+        (Sign::NotTaken | Sign::ApiMismatch | Sign::Peermem, _) => true,
+        (Sign::KeptOut, None) => true,
+        (Sign::WrongParameter, Some(module)) => is_ours(module),
+        // It may have gone in by a later attempt.
+        (Sign::WrongBuild | Sign::KeptOut, Some(module)) => is_ours(module) && !is_loaded(module),
+        _ => false,
+    };
+    Ok(judged(evidence, log, is_wanted).unwrap_or_else(|| clean(log, "no driver was refused")))
+}
+
+fn is_ours(module: &str) -> bool {
+    OURS.iter().any(|start| module.starts_with(start))
+}
+
+fn pcie(evidence: &Evidence<'_>) -> Judgement {
+    let log = log(evidence)?;
+    let is_wanted = |said: &Said| match said.sign {
+        // Whatever NVIDIA's driver reports is of a GPU or its switches, also of one that is gone from sysfs.
+        Sign::OffTheBus | Sign::Xid | Sign::Switch | Sign::SwitchFatal => true,
+        Sign::Contained | Sign::Fatal | Sign::Uncorrected | Sign::LinkDown => {
+            concerns(evidence, said)
+        }
+        _ => false,
+    };
+    Ok(judged(evidence, log, is_wanted)
+        .unwrap_or_else(|| clean(log, "no GPU fell off the bus, and no error on a path")))
+}
