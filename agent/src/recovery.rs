@@ -11,6 +11,8 @@ pub enum Recovery {
     None,
     /// Take the host out of the scheduler; what follows needs a person.
     Drain,
+    /// Drain and reset the GPU (`nvidia-smi --gpu-reset`); on a board with NVSwitches all of them.
+    ResetGpu,
     /// Drain and reboot.
     Reboot,
     /// Drain, power off and on.
@@ -25,6 +27,7 @@ impl Recovery {
         match self {
             Recovery::None => "none",
             Recovery::Drain => "drain",
+            Recovery::ResetGpu => "reset-gpu",
             Recovery::Reboot => "reboot",
             Recovery::PowerCycle => "power-cycle",
             Recovery::ReplacePart => "replace-part",

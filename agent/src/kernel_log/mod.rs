@@ -181,13 +181,14 @@ const ROWS: &[Row] = &[
     row(Sign::LinkDown, Part::Function, "Link Down", Part::Nothing),
 ];
 
-/// What a GPU asks for, in the words of Xid 154; those of a reset before the reset itself is nothing to wait for (NVIDIA
-/// open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu_recovery.c).
-const ACTIONS: [(Recovery, &str); 5] = [
-    (Recovery::Reboot, "GPU Reset Required"),
+/// What a GPU asks for, in the words of Xid 154 (open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/gpu/gpu.c). That it asks
+/// for nothing is printed as well, once it is over.
+const ACTIONS: [(Recovery, &str); 6] = [
+    (Recovery::Reboot, "Recover IMEX Domain"),
+    (Recovery::ResetGpu, "GPU Reset Required"),
     (Recovery::Reboot, "Node Reboot Required"),
     (Recovery::Drain, "Drain P2P"),
-    (Recovery::Reboot, "Drain and Reset"),
+    (Recovery::ResetGpu, "Drain and Reset"),
     (Recovery::None, "(None)"),
 ];
 
@@ -283,12 +284,16 @@ impl Said {
         let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
         self.sign = match number {
             xid::OFF_THE_BUS => Sign::OffTheBus,
-            number if xid::OF_PROGRAMS.contains(&number) => return None,
+            number if xid::is_of_a_program(number) => return None,
             _ => Sign::Xid,
         };
         self.function = Some(at);
         self.number = Some(number);
         self.text.push_str(&format!("{at}): {number}"));
+        if xid::OF_NVLINK5.contains(&number) && rest.contains("Nonfatal") {
+            self.action = Some(Recovery::None);
+            self.text.push_str(", Nonfatal");
+        }
         // `GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)`
         if number == xid::ACTION {
             let (action, words) = ACTIONS.iter().find(|(_, words)| {

@@ -1,5 +1,7 @@
-//! What numbers of NVIDIA's Xid and SXid messages mean for a host (NVIDIA's "Xid Errors" and "Fabric Manager User Guide"; the names
-//! of the codes in open-gpu-kernel-modules, src/common/sdk/nvidia/inc/nverror.h). Pure.
+//! What numbers of NVIDIA's Xid messages mean for a host (NVIDIA's Xid catalogue; from 162 on only the names in
+//! open-gpu-kernel-modules 595.45.04, src/common/sdk/nvidia/inc/nverror.h: what brings those back is inferred; handbook §6.2). Pure.
+
+use std::ops::RangeInclusive;
 
 use crate::recovery::Recovery;
 
@@ -18,53 +20,87 @@ const fn xid(number: u32, means: &'static str, recovery: Recovery) -> Xid {
     Xid { number, means, recovery }
 }
 
-/// Those of programs: a fault or the end of one process, after which the GPU works on.
-pub const OF_PROGRAMS: [u32; 8] = [13, 31, 32, 43, 45, 68, 69, 137];
-
-/// Those of the GPU, by number. Where NVIDIA asks for a reset of the GPU it is a reboot here: jobs have to leave the node for either.
-pub const OF_GPUS: &[Xid] = &[
-    xid(38, "driver firmware error", Recovery::Reboot),
-    xid(46, "the GPU stopped processing", Recovery::Reboot),
-    xid(48, "double-bit memory error", Recovery::Reboot),
-    xid(54, "power cable not connected", Recovery::ReplacePart),
-    xid(56, "display engine error", Recovery::None),
-    xid(57, "error while programming the video memory interface", Recovery::Reboot),
-    xid(58, "unstable video memory interface", Recovery::Reboot),
-    xid(61, "internal microcontroller breakpoint", Recovery::Reboot),
-    xid(62, "internal microcontroller halt", Recovery::Reboot),
-    xid(63, "memory row or page set aside", Recovery::None),
-    xid(64, "a memory row or page could not be set aside", Recovery::Reboot),
-    xid(74, "NVLink error", Recovery::Reboot),
-    xid(78, "vGPU start error", Recovery::None),
-    xid(79, "the GPU has fallen off the bus", Recovery::PowerCycle),
-    xid(81, "VGA subsystem error", Recovery::None),
-    xid(92, "many single-bit memory errors", Recovery::None),
-    xid(94, "contained memory error: the programs that it hit have ended", Recovery::None),
-    xid(95, "uncontained memory error", Recovery::Reboot),
-    xid(109, "context switch timed out", Recovery::Reboot),
-    xid(110, "security fault", Recovery::Reboot),
-    xid(116, "SM global exception", Recovery::None),
-    xid(119, "the GPU system processor (GSP) does not answer", Recovery::Reboot),
-    xid(120, "GPU system processor (GSP) error", Recovery::Reboot),
-    xid(121, "corrected error on the link between CPU and GPU (C2C)", Recovery::None),
-    xid(122, "SPI remote procedure call failed", Recovery::Drain),
-    xid(123, "power management unit error", Recovery::Reboot),
-    xid(136, "link training failed", Recovery::Reboot),
-    xid(140, "uncorrected memory error", Recovery::Reboot),
-    xid(143, "GPU initialisation error", Recovery::Reboot),
-    xid(144, "NVLink error", Recovery::Reboot),
-    xid(145, "NVLink error", Recovery::Reboot),
-    xid(146, "NVLink error", Recovery::Reboot),
-    xid(147, "NVLink error", Recovery::Reboot),
-    xid(148, "NVLink error", Recovery::Reboot),
-    xid(149, "NVLink error", Recovery::Reboot),
-    xid(150, "NVLink error", Recovery::Reboot),
-    xid(151, "key rotation error", Recovery::Reboot),
-    xid(155, "NVLink is not up", Recovery::Reboot),
-    xid(156, "memory set aside", Recovery::None),
-    xid(158, "the GPU timed out", Recovery::Reboot),
-    xid(167, "PCIe timeout", Recovery::Reboot),
+/// Those of programs: a fault or the end of one process, after which the GPU works on, and remarks.
+const OF_PROGRAMS: &[RangeInclusive<u32>] = &[
+    8..=8,
+    11..=11,
+    13..=13,
+    25..=25,
+    31..=32,
+    37..=37,
+    39..=41,
+    43..=43,
+    45..=45,
+    60..=60,
+    66..=72,
+    75..=77,
+    80..=80,
+    82..=86,
+    88..=89,
+    93..=93,
+    96..=108,
+    126..=135,
+    137..=137,
+    139..=139,
+    141..=142,
+    152..=153,
+    159..=165,
+    174..=174,
 ];
+
+/// Those of the GPU, by number.
+#[rustfmt::skip]
+const OF_GPUS: &[Xid] = &[
+    xid(38, "a watchdog of the GPU's firmware", Recovery::None),
+    xid(44, "fault while a context was switched", Recovery::None),
+    xid(46, "the GPU stopped processing", Recovery::ResetGpu),
+    xid(48, "uncorrectable memory error", Recovery::ResetGpu),
+    xid(54, "auxiliary power is missing", Recovery::ReplacePart),
+    xid(62, "its power management unit stopped", Recovery::ResetGpu),
+    xid(63, "a memory row or page was set aside, from the next reset on", Recovery::None),
+    xid(64, "a memory row or page could not be set aside", Recovery::ResetGpu),
+    xid(74, "NVLink error", Recovery::ResetGpu),
+    xid(78, "a vGPU could not start", Recovery::None),
+    xid(79, "the GPU has fallen off the bus", Recovery::PowerCycle),
+    xid(92, "many corrected memory errors", Recovery::None),
+    xid(94, "memory error, contained to one job", Recovery::None),
+    xid(95, "memory error that was not contained", Recovery::ResetGpu),
+    xid(109, "switching contexts timed out", Recovery::ResetGpu),
+    xid(110, "security fault", Recovery::ResetGpu),
+    xid(119, "the GPU's system processor (GSP) does not answer", Recovery::ResetGpu),
+    xid(120, "error of the GPU's system processor (GSP)", Recovery::ResetGpu),
+    xid(121, "corrected error on the link to the CPU (C2C)", Recovery::None),
+    xid(136, "NVLink training failed", Recovery::ResetGpu),
+    xid(140, "memory error that was not contained", Recovery::ResetGpu),
+    xid(143, "the GPU could not be initialised", Recovery::ResetGpu),
+    xid(144, "NVLink error", Recovery::ResetGpu),
+    xid(145, "NVLink error", Recovery::ResetGpu),
+    xid(146, "NVLink error", Recovery::ResetGpu),
+    xid(147, "NVLink error", Recovery::ResetGpu),
+    xid(148, "NVLink error", Recovery::ResetGpu),
+    xid(149, "NVLink error", Recovery::ResetGpu),
+    xid(150, "NVLink error", Recovery::ResetGpu),
+    xid(151, "key rotation failed (confidential computing)", Recovery::None),
+    xid(155, "NVLink error", Recovery::ResetGpu),
+    xid(156, "something was set aside, from the next reset on", Recovery::None),
+    xid(157, "something could not be set aside", Recovery::None),
+    xid(158, "the GPU timed out", Recovery::ResetGpu),
+    xid(167, "PCIe timeout", Recovery::Reboot),
+    xid(168, "less memory than built in, for faults", Recovery::None),
+    xid(169, "its security processor stopped", Recovery::ResetGpu),
+    xid(171, "uncorrectable error in DRAM", Recovery::ResetGpu),
+    xid(172, "uncorrectable error in SRAM", Recovery::ResetGpu),
+    xid(173, "the link to the CPU (C2C) failed", Recovery::Reboot),
+    xid(176, "many corrected PCIe errors", Recovery::None),
+];
+
+/// Of these the line says whether they are fatal (NVLink of Blackwell).
+pub const OF_NVLINK5: RangeInclusive<u32> = 144..=149;
+
+/// Whether a number is of a program, or a remark.
+pub fn is_of_a_program(number: u32) -> bool {
+    OF_PROGRAMS.iter().any(|range| range.contains(&number))
+}
 
 /// The Xid of a GPU that no longer answers.
 pub const OFF_THE_BUS: u32 = 79;
@@ -83,7 +119,7 @@ mod tests {
     #[test]
     fn numbers_are_sorted_and_of_one_kind() {
         assert!(OF_GPUS.windows(2).all(|pair| pair[0].number < pair[1].number));
-        assert!(OF_PROGRAMS.iter().all(|number| find(*number).is_none()));
+        assert!(OF_GPUS.iter().all(|xid| !is_of_a_program(xid.number)));
         assert_eq!(find(OFF_THE_BUS).map(|xid| xid.recovery), Some(Recovery::PowerCycle));
     }
 }

@@ -217,14 +217,17 @@ impl Code {
             Code::NoAts { function } | Code::ZeroAddress { function } => format!("NIC {function}"),
             Code::NotInEffect { setting } => (*setting).to_owned(),
             Code::ArgumentRefused { argument } => format!("`{argument}`"),
-            Code::Logged { device, module, number, lines, first, .. } => {
+            Code::Logged { sign, device, module, number, lines, first, .. } => {
                 let device = device.as_ref().map(Device::to_string);
                 let subject = device.or_else(|| module.clone());
                 let subject = subject.unwrap_or_else(|| "the NVIDIA driver".to_owned());
                 let xid = number.and_then(xid::find).filter(|xid| xid.number != xid::OFF_THE_BUS);
                 let number = match (number, xid) {
                     (Some(number), Some(xid)) => format!("Xid {number}, {}; ", xid.means),
-                    (Some(number), None) => format!("number {number}; "),
+                    (Some(number), None) if matches!(sign, Sign::Switch | Sign::SwitchFatal) => {
+                        format!("SXid {number}; ")
+                    }
+                    (Some(number), None) => format!("Xid {number}; "),
                     (None, _) => String::new(),
                 };
                 let since =

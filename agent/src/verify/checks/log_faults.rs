@@ -176,7 +176,7 @@ fn is_severe(said: &Said) -> bool {
         | Sign::Fatal
         | Sign::Contained
         | Sign::LinkDown => true,
-        Sign::Xid => said.recovery() >= Recovery::Reboot,
+        Sign::Xid => said.recovery() >= Recovery::ResetGpu,
         _ => false,
     }
 }
