@@ -169,7 +169,12 @@ const ROWS: &[Row] = &[
     row(Sign::Recovered, Part::Function, ") succeeded!", Part::Nothing),
     // drivers/net/ethernet/mellanox/mlx5/core/health.c mlx5_health_try_recover
     row(Sign::Recovered, Part::Function, "health recovery succeeded", Part::Nothing),
-    // drivers/pci/pcie/err.c pcie_do_recovery
+    // the same up to 5.15, as it is spelt there
+    row(Sign::Recovered, Part::Function, "health revovery succeded", Part::Nothing),
+    // drivers/pci/hotplug/pciehp_ctrl.c: the link was down for the length of a recovery
+    row(Sign::Recovered, Part::Function, "Link Down/Up ignored", Part::Nothing),
+    // drivers/pci/pcie/err.c pcie_do_recovery; up to 5.5 with a capital
+    row(Sign::Recovered, Part::Function, "Device recovery successful", Part::Nothing),
     row(Sign::Recovered, Part::Function, "device recovery successful", Part::Nothing),
     // drivers/pci/pcie/aer.c aer_print_error
     row(Sign::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrectable (Fatal)", Part::Nothing),

@@ -21,6 +21,7 @@ mod support;
 #[cfg(test)]
 mod tests;
 mod token;
+mod topo_override;
 
 use std::collections::BTreeSet;
 
@@ -43,6 +44,7 @@ pub use resolved::{Ats, Resolved};
 pub use section::for_direct_traffic;
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
+pub use topo_override::apart;
 
 const NAME: &str = "acs";
 /// Arguments of earlier runs that stay where no new one can be worked out.

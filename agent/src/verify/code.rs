@@ -90,6 +90,13 @@ pub enum Code {
         #[serde(skip_serializing_if = "Option::is_none")]
         driver: Option<String>,
     },
+    /// A GPU and a Data Direct function between which the NVIDIA driver refuses DMA-BUF.
+    GroupsApart {
+        /// The GPU.
+        gpu: PciAddress,
+        /// The Data Direct function.
+        function: PciAddress,
+    },
     /// A NIC without an RDMA device.
     NoRdmaDevice {
         /// The NIC.
@@ -118,6 +125,8 @@ pub enum Code {
         /// `100 Gb/sec (4X EDR)`.
         rate: String,
     },
+    /// The NVIDIA driver is told to let no peer reach GPU memory.
+    PeersRefused,
     /// A device node is not there.
     NodeMissing {
         /// Path.
@@ -186,11 +195,15 @@ impl Code {
             }
             Code::NoDataDirect { .. } => "no Data Direct function",
             Code::DataDirectUnbound { .. } => "not bound to mlx5_ib",
+            Code::GroupsApart { .. } => {
+                "in different IOMMU groups, so that the NVIDIA driver refuses DMA-BUF between them"
+            }
             Code::NoRdmaDevice { driver: None, .. } => "no driver, and so no RDMA device",
             Code::NoRdmaDevice { .. } => "a driver, and no RDMA device",
             Code::NoActivePort => "none is active",
             Code::PortNotActive { .. } => "not active, in a NIC of the GPUs",
             Code::PortSlow { .. } => "slower than others of its model",
+            Code::PeersRefused => "is told to refuse peers",
             Code::NodeMissing { .. } => "no such device node",
             Code::NoAts { .. } => "no ATS, in a switch for guests",
             Code::ZeroAddress { .. } => "an address of zeros",
@@ -207,12 +220,14 @@ impl Code {
             | Code::NoDataDirect { device }
             | Code::DataDirectUnbound { device, .. }
             | Code::NoRdmaDevice { device, .. } => device.to_string(),
+            Code::GroupsApart { gpu, function } => format!("GPU {gpu} and function {function}"),
             Code::FewerDevices { root, there, usual, .. } => {
                 format!("root port {root} ({there} of {usual})")
             }
             Code::NoActivePort => "ports of the GPUs' NICs".to_owned(),
             Code::PortNotActive { port, function, state } => format!("{port} {function} ({state})"),
             Code::PortSlow { port, function, rate } => format!("{port} {function} ({rate})"),
+            Code::PeersRefused => "the NVIDIA driver".to_owned(),
             Code::NodeMissing { path, .. } => path.clone(),
             Code::NoAts { function } | Code::ZeroAddress { function } => format!("NIC {function}"),
             Code::NotInEffect { setting } => (*setting).to_owned(),
@@ -244,6 +259,7 @@ impl Code {
             Code::Logged { over: true, .. } => Recovery::None,
             Code::Logged { recovery, .. } => *recovery,
             Code::FewerDevices { .. } => Recovery::PowerCycle,
+            Code::GroupsApart { .. } => Recovery::Reboot,
             Code::BusMasterOff { .. }
             | Code::NoDataDirect { .. }
             | Code::DataDirectUnbound { .. }
@@ -251,7 +267,8 @@ impl Code {
             | Code::NoActivePort
             | Code::PortNotActive { .. }
             | Code::PortSlow { .. } => Recovery::Drain,
-            Code::NodeMissing { .. }
+            Code::PeersRefused
+            | Code::NodeMissing { .. }
             | Code::NoAts { .. }
             | Code::ZeroAddress { .. }
             | Code::NotInEffect { .. }

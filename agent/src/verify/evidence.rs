@@ -19,6 +19,7 @@ use crate::kernel_log;
 use crate::kind::acs::Resolved;
 use crate::kind::cmdline::show::Shown;
 use crate::kind::cmdline::{self, Soundness};
+use crate::kind::modules::topo_check::{self, TopoCheck};
 use crate::nccl::library::Library;
 use crate::plan::Plan;
 use crate::topology::Topology;
@@ -50,6 +51,8 @@ pub struct Observed {
     pub limits: Limits,
     /// VFs of NICs.
     pub vfs: VfLook,
+    /// What NVIDIA's driver makes of the PCI topology.
+    pub topo_check: TopoCheck,
     /// Whether nvidia_peermem is loaded.
     pub peermem: Reading<bool>,
     /// Whether nv_peer_mem, its predecessor, is loaded.
@@ -95,6 +98,7 @@ impl Observed {
             window: BTreeMap::new(),
             ports: Vec::new(),
             congestion: Congestion::none(),
+            topo_check: topo_check::observe(reader),
             peermem: is_live(reader, "nvidia_peermem"),
             vfs: VfLook::default(),
             storage: storage::read(reader, facts),

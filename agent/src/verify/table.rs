@@ -3,9 +3,9 @@
 
 use super::Check;
 use super::checks::{
-    acs, ats, cmdline, firmware, flow_control, hugepages, iommu, kernel_log, limits, log_faults,
-    modules, pcie, pcie_command, pcie_link, port_state, presence, profile, rdma, roce, sriov,
-    storage, topology,
+    acs, ats, cmdline, firmware, flow_control, groups, hugepages, iommu, kernel_log, limits,
+    log_faults, modules, pcie, pcie_command, pcie_link, port_state, presence, profile, rdma, roce,
+    sriov, storage, topology,
 };
 
 /// Every check.
@@ -22,6 +22,7 @@ pub static CHECKS: &[Check] = &[
     modules::GPUDIRECT,
     acs::ISOLATION,
     acs::PATH,
+    groups::GROUPS,
     acs::SHAPE,
     ats::ATS,
     log_faults::PCIE,

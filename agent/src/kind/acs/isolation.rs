@@ -160,9 +160,9 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
     let named = some_of(wrong.iter().map(|pair| fabric.named(pair)), 2, "pairs");
     let text = match row.shape {
         Shape::DataDirect => {
-            "in different IOMMU groups, for which the NVIDIA driver refuses DMA-BUF between them (unless \
-             NVreg_GrdmaPciTopoCheckOverride=1): groups are made at boot, of the ACS bits of that moment; reboot with the \
-             bits on the kernel command line (handbook §14.1)"
+            "in different IOMMU groups, for which the NVIDIA driver refuses DMA-BUF between them (drivers 570 to 590 with \
+             NVreg_GrdmaPciTopoCheckOverride=1 do not): groups are made at boot, of the ACS bits of that moment; reboot with the \
+             bits on the kernel command line (handbook §6.3, §14.1)"
         }
         // Its pairs meet nowhere.
         Shape::RootPortEach => return,

@@ -27,6 +27,7 @@ use super::resolved::{Ats, Resolved};
 use super::section::{self, AcsPersist};
 use super::shape::Bits;
 use super::support;
+use super::topo_override;
 
 /// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
 /// none may take a guest's isolation away.
@@ -78,6 +79,7 @@ pub(super) fn resolve_into(
     desired.blockers.extend(blockers);
     desired.unknowns.extend(unknowns);
     desired.notes.extend(notes);
+    topo_override::resolve(facts, desired);
 }
 
 /// Which bits of which ports the profile wants, and how they are to last, where nothing else changes.

@@ -10,6 +10,7 @@ mod rccl;
 mod resolve;
 mod running;
 pub(crate) mod section;
+pub mod topo_check;
 mod waits;
 
 use super::{Context, Kind, no_labels};

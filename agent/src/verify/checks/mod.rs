@@ -5,6 +5,7 @@ pub(super) mod ats;
 pub(super) mod cmdline;
 pub(super) mod firmware;
 pub(super) mod flow_control;
+pub(super) mod groups;
 pub(super) mod hugepages;
 pub(super) mod iommu;
 pub(super) mod kernel_log;

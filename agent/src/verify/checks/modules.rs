@@ -1,11 +1,14 @@
 //! Drivers and modules.
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{counted, named};
+use crate::facts::gpu::NvidiaDriver;
 use crate::facts::pci::Function;
 use crate::host::Reading;
+use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::modules::dmabuf_obstacle;
+use crate::kind::modules::topo_check::{self, Access, PARAMETER, PARAMS, TopoCheck, Way};
 
 const NVIDIA: u16 = 0x10de;
 const AMD: u16 = 0x1002;
@@ -88,7 +91,8 @@ pub const GPUDIRECT: Check = Check {
     needs_root: false,
     explain: Explain {
         what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or else nvidia_peermem loaded, which needs \
-               an ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED). AMD: a kernel with CONFIG_DMABUF_MOVE_NOTIFY and \
+               an ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED); and no NVreg_GrdmaPciTopoCheckOverride=2, by which \
+               drivers from R580 on refuse both. AMD: a kernel with CONFIG_DMABUF_MOVE_NOTIFY and \
                CONFIG_PCI_P2PDMA.",
         why: "With neither NCCL stages every transfer in host memory. Measure by DMA-BUF with `ib_write_bw --use_cuda=N \
               --use_cuda_dmabuf`: without the last option perftest asks for nvidia_peermem, and fails on a node that is right.",
@@ -146,6 +150,38 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
         .seen("CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y", at))
 }
 
+/// What the driver is told to deny.
+fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
+    let TopoCheck { running, next } = &evidence.observed.topo_check;
+    let has_c2c = !matches!(superchip(evidence.facts), Superchip::No);
+    let denies =
+        |value: u32| topo_check::access(driver, has_c2c, Way::Default, value) == Access::Denied;
+    // A parameter that cannot be read denies nothing unless somebody set it so.
+    if let Reading::Known(value) = running
+        && denies(*value)
+    {
+        return Some(
+            Outcome::fail(format!("the NVIDIA driver is told to refuse peers: {PARAMETER}={value}"))
+                .codes([Code::PeersRefused])
+                .seen(value.to_string(), PARAMS)
+                .remedy(format!(
+                    "take `{PARAMETER}` out of modprobe.d (or `options.nvidia` in [modules] of the profile), then load the driver again, or reboot"
+                )),
+        );
+    }
+    match next {
+        Reading::Known((value, path)) if denies(*value) => Some(
+            Outcome::fail(format!(
+                "the NVIDIA driver will refuse peers once it is loaded again: {PARAMETER}={value}"
+            ))
+            .codes([Code::PeersRefused])
+            .seen(value.to_string(), path)
+            .remedy(format!("take `{PARAMETER}` out of {path}")),
+        ),
+        _ => None,
+    }
+}
+
 fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
     let facts = evidence.facts;
     let driver = match &facts.gpu.nvidia {
@@ -157,6 +193,9 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
         }
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
     };
+    if let Some(outcome) = denied(evidence, driver) {
+        return Ok(outcome);
+    }
     let obstacle = match dmabuf_obstacle(driver, facts) {
         Ok(None) => {
             let kind = format!("driver {}, open kernel modules", driver.version);
