@@ -106,3 +106,17 @@ fn imported_topologies() {
     let commands: Vec<&[&str]> = commands.iter().map(<[&str; 5]>::as_slice).collect();
     session.expect("topology-import", &commands);
 }
+
+/// RCCL reads another version of the file than NCCL, and each of them no other.
+#[test]
+fn imported_topologies_have_the_version_of_the_gpus_library() {
+    let session = Session::new();
+    let own = program::stdout(&["topology", "--demo", "mi300x", "--nccl-xml"]);
+    assert!(own.starts_with("<system version=\"2\">"), "{own}");
+    let of_nccl = own.replace("<system version=\"2\">", "<system version=\"1\">");
+    session.file("rccl.xml", &own).file("nccl.xml", of_nccl);
+    let import = |file: &'static str| ["topology", "--demo", "mi300x", "--import", file];
+    let commands = ["rccl.xml", "nccl.xml"].map(import);
+    let commands: Vec<&[&str]> = commands.iter().map(<[&str; 5]>::as_slice).collect();
+    session.expect("topology-import-amd", &commands);
+}

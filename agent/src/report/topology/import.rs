@@ -1,6 +1,7 @@
 //! Where an imported topology and sysfs disagree, in words.
 
 use super::Shown;
+use crate::nccl::library::Library;
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::wrap;
 use crate::topology::import::Imported;
@@ -14,8 +15,12 @@ const LONGEST: usize = 120;
 
 /// Compares with the host, and says what came of it in `width` columns; `false`: they disagree.
 pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) -> (String, bool) {
-    let here =
-        Here { topology: &shown.topology, devices: &shown.devices, placement: shown.placement };
+    let here = Here {
+        topology: &shown.topology,
+        devices: &shown.devices,
+        placement: shown.placement,
+        library: Library::of_host(shown.facts),
+    };
     let Compared { findings, agreeing, unknown, unnamed } = compare(imported, here);
     let what = match imported {
         Imported::Nccl(_) => "a topology of NCCL",

@@ -8,6 +8,7 @@ use super::smi::{self, Matrix, Row};
 use crate::facts::pci;
 use crate::facts::placement::Placement;
 use crate::host::Reading;
+use crate::nccl::library::Library;
 use crate::topology::devices::{Device, Devices, Sort};
 use crate::topology::{Distance, Topology, cpulist, nccl};
 use crate::value::PciAddress;
@@ -21,6 +22,8 @@ pub struct Here<'h, 'a> {
     pub devices: &'h Devices<'a>,
     /// CPUs of its nodes.
     pub placement: &'h Placement,
+    /// Library of its GPUs.
+    pub library: Library,
 }
 
 /// One disagreement.
@@ -72,10 +75,11 @@ pub fn compare(imported: &Imported, here: Here) -> Compared {
 }
 
 fn of_xml(file: &File, here: Here, compared: &mut Compared) {
-    compared.check(file.version.as_deref() == Some("1"), || {
+    let wanted = here.library.topology_version().to_string();
+    compared.check(file.version.as_ref() == Some(&wanted), || {
         let version =
             file.version.as_ref().map_or("none".to_owned(), |version| format!("{version:?}"));
-        ("version".to_owned(), version, "1: NCCL takes no other".to_owned())
+        ("version".to_owned(), version, format!("{wanted}: {} takes no other", here.library))
     });
     let mut nodes = BTreeSet::new();
     for (numaid, affinity) in &file.cpus {
