@@ -127,6 +127,25 @@ pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<Hit> {
     view.args.iter().filter(stray).map(Arg::hit).collect()
 }
 
+/// Options named after ACS that no kernel reads, with `pci=` or without: `pci=noacs`, `pcie_acs=off`.
+pub(super) fn acs_invented(view: &View<'_>) -> Vec<Hit> {
+    let names_acs = |name: &str| {
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| ["acs", "noacs"].contains(&word.to_ascii_lowercase().as_str()))
+    };
+    let invented = |arg: &&Arg| {
+        let option = if arg.name == "pci" { arg.value.as_str() } else { arg.name.as_str() };
+        let name = option.split('=').next().unwrap_or_default();
+        let is_known = match arg.name.as_str() {
+            "pci" => ["config_acs", "disable_acs_redir"].contains(&name),
+            // A lint of its own; and modules may name their parameters as they like.
+            other => other == "pcie_acs_override" || other.contains('.'),
+        };
+        !is_known && names_acs(name)
+    };
+    view.args.iter().filter(invented).map(Arg::hit).collect()
+}
+
 pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {
     let by_hand = |arg: &&Arg| {
         arg.name == "pci"

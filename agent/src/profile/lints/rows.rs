@@ -72,6 +72,14 @@ pub(super) static ROWS: &[Row] = &[
         remedy: "set `policy` in [acs] to `direct-p2p`",
     },
     Row {
+        id: "acs-invented",
+        severity: Error,
+        find: find::acs_invented,
+        reason: "does nothing: the kernel has no such option, and leaves ACS as it is",
+        source: "drivers/pci/pci.c pci_setup, which reads `config_acs=` and `disable_acs_redir=` alone",
+        remedy: "drop it; set `policy` in [acs] to `direct-p2p`",
+    },
+    Row {
         id: "assign-busses",
         severity: Warning,
         find: |view| find::args(view, |arg| arg.name == "pci" && arg.value == "assign-busses"),
