@@ -31,8 +31,10 @@ mod no_iommu;
 mod once;
 mod only_in_entry;
 mod ostree;
+mod other_arch;
 mod owed;
 mod owned;
+mod page_size;
 mod paths;
 mod repair;
 mod resolve;
@@ -69,7 +71,6 @@ pub use soundness::{
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
-use crate::desired::DesiredCmdline;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{self, Reader, Reading};
 use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
@@ -168,6 +169,7 @@ fn plan(context: &Context) -> KindPlan {
     let refused = !section.blockers.is_empty();
     let wanted = &context.desired.cmdline;
     iommu_off::report(context, &mut section);
+    other_arch::report(context, &mut section);
     let arch = arch(context.facts);
     let edit = match edit(wanted, arch, context) {
         Ok(edit) => edit,
@@ -199,7 +201,7 @@ fn plan(context: &Context) -> KindPlan {
     section.paid = owed.paid(None);
     note_hand_edits(context, &edit, &mut section);
     let menu = || generated::state(context, &observed, owed.is_due()).lost();
-    let lost = match too_many_hugepages(wanted, arch, context.facts).map_or_else(menu, Err) {
+    let lost = match hugepages::check(context, arch, &mut section).and_then(|()| menu()) {
         Ok(lost) => lost,
         Err(obstacle) => {
             block(&mut section, obstacle);
@@ -260,12 +262,6 @@ fn iommu_wanted(context: &Context) -> bool {
             .iter()
             .any(|name| token.starts_with(name))
     })
-}
-
-/// From /proc/meminfo by the reader, so that a recorded host is judged by its own memory; an image has none.
-fn too_many_hugepages(wanted: &DesiredCmdline, arch: Arch, facts: &Facts) -> Option<Obstacle> {
-    let tokens = wanted.set.iter().map(|arg| arg.token.as_str());
-    hugepages::too_many(tokens, arch, *facts.memory_bytes.known()?)
 }
 
 fn block(section: &mut KindPlan, obstacle: Obstacle) {

@@ -29,6 +29,13 @@ fn iommu_samples() -> Vec<(&'static str, String)> {
         ("iommu-on", args("\"iommu=on\"")),
         ("iommu-on-arm", format!("match.arch = \"aarch64\"\n{}", args("\"iommu=pt\""))),
         (
+            "x86-only-on-arm",
+            format!("match.arch = \"aarch64\"\n{}", args("\"intel_idle.max_cstate=1\"")),
+        ),
+        ("x86-only-on-arm", format!("match.cpu_vendor = \"arm\"\n{}", args("\"pci=nocrs\""))),
+        ("arm-only-on-x86", format!("match.cpu_vendor = \"amd\"\n{}", args("\"arm64.nosve\""))),
+        ("arm-only-on-x86", format!("match.arch = \"x86_64\"\n{}", args("\"kpti=off\""))),
+        (
             "other-vendors-iommu",
             format!("match.cpu_vendor = \"amd\"\n{}", args("\"intel_iommu=on\"")),
         ),
@@ -147,6 +154,8 @@ fn what_is_right_has_no_finding() {
         "".to_owned(),
         args("\"pci=realloc\", \"iommu.strict=0\", \"hugepagesz=1G\", \"hugepages=4\", \"nvme_core.multipath=N\""),
         args("\"iommu=pt\""),
+        args("\"intel_idle.max_cstate=1\", \"kpti=off\""),
+        format!("match.arch = \"x86_64\"\n{}", args("\"intel_idle.max_cstate=1\"")),
         args("\"pci=config_acs=xx000x0@17:00.0;xx000x0@18:00.0\""),
         args("\"pci=disable_acs_redir=17:00.0\", \"macsec.debug=1\""),
         format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu.strict=0\"")),

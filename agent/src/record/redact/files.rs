@@ -275,7 +275,10 @@ fn gid(text: &str, words: &mut Words) -> String {
 
 /// The settings of a kernel's build that are read, and the command line in it.
 fn kernel_setting(line: &str, words: &mut Words) -> Option<String> {
-    const READ: [&str; 9] = [
+    const READ: [&str; 12] = [
+        "CONFIG_ARM64_4K_PAGES",
+        "CONFIG_ARM64_16K_PAGES",
+        "CONFIG_ARM64_64K_PAGES",
         "CONFIG_CMDLINE_BOOL",
         "CONFIG_CMDLINE_OVERRIDE",
         "CONFIG_CMDLINE_FORCE",
