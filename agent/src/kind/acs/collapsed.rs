@@ -73,7 +73,7 @@ fn is_collapsed(port: PciAddress, tree: &PciTree, topology: &Topology) -> bool {
     let groups: BTreeSet<u32> = below.iter().filter_map(group).collect();
     let elsewhere =
         tree.functions.keys().filter(|address| **address != port && !below.contains(address));
-    elsewhere.filter_map(|address| group(address)).any(|group| groups.contains(&group))
+    elsewhere.filter_map(group).any(|group| groups.contains(&group))
 }
 
 #[cfg(test)]

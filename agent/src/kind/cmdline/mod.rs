@@ -40,6 +40,7 @@ mod repair;
 mod resolve;
 mod reverted_entry;
 mod root_device;
+mod sdbootutil;
 pub(crate) mod section;
 pub mod show;
 mod situation;
@@ -153,6 +154,9 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
         BootLoader::SystemdBoot { .. } => {
             Ok(Backend { observe: kernel_install::observe, steps: kernel_install::steps })
         }
+        BootLoader::Sdbootutil { .. } => {
+            Ok(Backend { observe: sdbootutil::observe, steps: sdbootutil::steps })
+        }
         BootLoader::RpmOstree | BootLoader::Bootc => {
             Ok(Backend { observe: ostree::observe, steps: ostree::steps })
         }
@@ -170,6 +174,7 @@ fn plan(context: &Context) -> KindPlan {
     let wanted = &context.desired.cmdline;
     iommu_off::report(context, &mut section);
     other_arch::report(context, &mut section);
+    sdbootutil::report(context, &mut section);
     let arch = arch(context.facts);
     let edit = match edit(wanted, arch, context) {
         Ok(edit) => edit,
