@@ -93,7 +93,7 @@ fn every_check_has_its_cases() {
     assert!(missing.is_empty(), "no case in tests/verify in which: {missing:?}");
 }
 
-/// What RCCL needs for GPUDirect RDMA, on MI300X: `modules.gpudirect` by kernel, options and what else registers GPU memory.
+/// `modules.gpudirect` on MI300X, by kernel, options and what else registers GPU memory.
 #[test]
 fn rccl_is_judged_by_kernel_options_and_peer_memory() {
     let judged = |kernel: &str, options: &[&str], more: &str, files: &[(&str, &str)]| {

@@ -71,7 +71,7 @@ pub struct Rccl {
     pub passes_through: Reading<bool>,
 }
 
-/// Variable that has RCCL use DMA-BUF without a look at the kernel's options (RCCL 2.27.3).
+/// Variable that has RCCL use DMA-BUF without checking the kernel's options (RCCL 2.27.3).
 pub const FORCE_DMABUF: &str = "RCCL_FORCE_ENABLE_DMABUF";
 /// The first release that always has what CONFIG_DMABUF_MOVE_NOTIFY was for, and no such option (commit b7ba32425df8).
 const WITHOUT_THE_OPTION: KernelVersion = KernelVersion::new(7, 1);

@@ -84,7 +84,7 @@ fn every_entry_is_made_from_the_file() {
 }
 
 #[test]
-fn what_the_tool_would_lose_or_garble_is_refused() {
+fn lossy_or_garbled_sources_are_refused() {
     for loader in ["grub2-bls", "systemd-boot"] {
         let without_tool = leap(loader);
         std::fs::remove_file(without_tool.at("usr/bin/sdbootutil")).expect("ours");

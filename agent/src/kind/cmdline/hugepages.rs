@@ -11,7 +11,7 @@ use crate::plan::KindPlan;
 /// Where the rules come from.
 const SOURCE: &str = "linux Documentation/admin-guide/mm/hugetlbpage.rst";
 
-/// What is in the way of the huge pages that the profile asks for. Memory is that of /proc/meminfo by the reader, so that a recorded
+/// Refuses huge pages that the kernel lacks or the memory cannot hold. Memory is that of /proc/meminfo by the reader, so that a recorded
 /// host is judged by its own; an image has none.
 pub fn check(context: &Context, arch: Arch, section: &mut KindPlan) -> Result<(), Obstacle> {
     let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());

@@ -172,9 +172,7 @@ fn plan(context: &Context) -> KindPlan {
     // What is said to cost something else, or to do nothing, is not done beside saying it.
     let refused = !section.blockers.is_empty();
     let wanted = &context.desired.cmdline;
-    iommu_off::report(context, &mut section);
-    other_arch::report(context, &mut section);
-    sdbootutil::report(context, &mut section);
+    report(context, &mut section);
     let arch = arch(context.facts);
     let edit = match edit(wanted, arch, context) {
         Ok(edit) => edit,
@@ -229,6 +227,13 @@ fn plan(context: &Context) -> KindPlan {
         change::plan(context, &due, &backend, &mut section);
     }
     section
+}
+
+/// Notes that depend on the host and the wanted arguments alone.
+fn report(context: &Context, section: &mut KindPlan) {
+    iommu_off::report(context, section);
+    other_arch::report(context, section);
+    sdbootutil::report(context, section);
 }
 
 /// Where bedplate's arguments win on the line, what TuneD brings against them still shows.

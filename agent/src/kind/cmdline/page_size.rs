@@ -28,7 +28,7 @@ const OF_ARM: [Pages; 3] = [
     Pages { size: "64K", option: "CONFIG_ARM64_64K_PAGES", huge: &[2 * M, 512 * M, 16 * G] },
 ];
 
-/// What is in the way if these arguments ask for a size that the kernel of the next boot does not have: it would ignore that
+/// Refuses arguments that ask for a size which the kernel of the next boot does not have: it would ignore that
 /// size and the count after it. A note where the size of its pages is not known and decides.
 pub fn check<'a>(
     reader: &dyn Reader,

@@ -179,7 +179,7 @@ fn of_environment(reader: &dyn Reader) -> Option<String> {
     })
 }
 
-/// What makes both states satisfy the edit.
+/// Actions that make both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let as_loader = reads_as(context.facts);
     if as_loader == BlsReader::Grub {

@@ -76,7 +76,7 @@ pub(super) const OWN: &[Variable] = &[
             Version(2, 27),
             "0 (RCCL looks for two options of the kernel's configuration)",
         )],
-        decides: "whether DMA-BUF is taken for possible without a look at the kernel's configuration",
+        decides: "whether DMA-BUF is taken for possible without checking the kernel's configuration",
         advice: Some(Advice {
             value: "1",
             why_not: "needed on Linux 7.1 and later alone, which lack an option that RCCL looks for and do what it was for; elsewhere \

@@ -200,7 +200,7 @@ fn swapped(nodes: &Nodes) -> Option<(String, String)> {
     })
 }
 
-/// What a function is. Of classes NCCL knows no more than switches, GPUs and NICs.
+/// Compares kinds of functions. NCCL tells switches, GPUs and NICs apart and no more.
 fn identity(function: &Function, own: &pci::Function, about: &str, compared: &mut Compared) {
     let whole = format!("0x{:06x}", own.class);
     if function.gpu {
@@ -247,7 +247,7 @@ fn nets(function: &Function, address: PciAddress, here: Here, compared: &mut Com
     }
 }
 
-/// What NCCL adds.
+/// Lists GPUs and nets that NCCL adds.
 fn added(seen: &BTreeMap<PciAddress, &Function>, file: &File, here: Here, compared: &mut Compared) {
     let is_there = |address: PciAddress| seen.contains_key(&address);
     for gpu in here.devices.gpus.iter().filter(|gpu| !is_there(gpu.address())) {

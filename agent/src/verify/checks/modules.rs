@@ -173,7 +173,7 @@ fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Outcome {
         Reading::Unknown(why) => return unread(&format!("whether {FORCE_DMABUF} is set"), why),
     };
     Outcome::unknown(
-        "this kernel has what CONFIG_DMABUF_MOVE_NOTIFY was for, without the option (Linux 7.1): RCCL that looks for it registers no \
+        "this kernel has what CONFIG_DMABUF_MOVE_NOTIFY was for, without the option (Linux 7.1): RCCL checking for it registers no \
          GPU memory by DMA-BUF, and which RCCL jobs have is not known",
     )
     .seen(seen, RCCL_CONF)
