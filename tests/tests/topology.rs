@@ -11,6 +11,7 @@ use bedplate::facts::names::Names;
 use bedplate::facts::{Depth, placement};
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
+use bedplate::nccl::library::Library;
 use bedplate::record::record;
 use bedplate::report::topology::{self, Options, Shown};
 use bedplate::report::{json, style};
@@ -165,7 +166,8 @@ impl Said {
         let imported = import::parse(&nccl).map_err(|error| error.to_string())?;
         let tree = Topology::new(tree);
         let devices = Devices::find(&tree, &placement, true);
-        let here = Here { topology: &tree, devices: &devices, placement: &placement };
+        let library = Library::of_host(&facts);
+        let here = Here { topology: &tree, devices: &devices, placement: &placement, library };
         let disagreements = compare(&imported, here).findings;
         let text = anstream::adapter::strip_str(&text).to_string();
         let svg = topology::svg(&shown);
@@ -238,8 +240,20 @@ fn agrees(by_hand: &ByHand, document: &Value) -> Result<(), String> {
 fn well_formed(xml: &str, by_hand: &ByHand) -> Result<(), String> {
     let document = roxmltree::Document::parse(xml).map_err(|error| error.to_string())?;
     let system = document.root_element();
-    if (system.tag_name().name(), system.attribute("version")) != ("system", Some("1")) {
-        return Err("no system of version 1".into());
+    if system.tag_name().name() != "system" {
+        return Err("no system".into());
+    }
+    // RCCL reads version 2 alone, NCCL version 1.
+    let is_amds = |pci: &roxmltree::Node| pci.attribute("vendor") == Some("0x1002");
+    let gpu_places =
+        system.descendants().filter(|node| node.has_tag_name("gpu")).filter_map(|gpu| gpu.parent());
+    let wanted = if gpu_places.clone().count() > 0 && gpu_places.clone().all(|pci| is_amds(&pci)) {
+        "2"
+    } else {
+        "1"
+    };
+    if system.attribute("version") != Some(wanted) {
+        return Err(format!("the system is not of version {wanted}"));
     }
     let mut gpus = BTreeSet::new();
     let mut seen = BTreeSet::new();

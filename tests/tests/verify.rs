@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use bedplate::demo::HostSpec;
 use bedplate::engine::profile_source::Choice;
 use bedplate::engine::{self, Request, Verified};
 use bedplate::host::Reader;
@@ -90,6 +91,52 @@ fn every_check_has_its_cases() {
         .flat_map(|check| ["passes", "does not pass", "is not known"].map(|what| (check.id, what)));
     let missing: Vec<(&str, &str)> = wanted.filter(|one| !seen.contains(one)).collect();
     assert!(missing.is_empty(), "no case in tests/verify in which: {missing:?}");
+}
+
+/// `modules.gpudirect` on MI300X, by kernel, options and what else registers GPU memory.
+#[test]
+fn rccl_is_judged_by_kernel_options_and_peer_memory() {
+    let judged = |kernel: &str, options: &[&str], more: &str, files: &[(&str, &str)]| {
+        let config: String = options.iter().map(|option| format!("CONFIG_{option}=y\n")).collect();
+        let spec = format!("machine = \"mi300x\"\nkernel = \"{kernel}\"\n{more}");
+        let mut spec = HostSpec::from_toml(&spec).expect("a host");
+        spec.files.insert(format!("/boot/config-{kernel}"), config);
+        spec.files.extend(files.iter().map(|(path, text)| ((*path).into(), (*text).into())));
+        let host = spec.build();
+        let of = |host: &dyn Reader| {
+            let report = verified(host).expect("a report").report;
+            let check = report.checks.iter().find(|one| one.id == "modules.gpudirect").cloned();
+            check.expect("the check")
+        };
+        let live = of(&host);
+        let recorded = Snapshot::from_text(&record(&host).to_text()).expect("a recording");
+        assert_eq!(of(&recorded), live, "recorded");
+        live.verdict
+    };
+    let (both, p2p) = (["DMABUF_MOVE_NOTIFY", "PCI_P2PDMA"], ["PCI_P2PDMA"]);
+    assert_eq!(judged("7.0.9", &both, "", &[]), Verdict::Pass);
+    assert_eq!(judged("7.0.9", &p2p, "", &[]), Verdict::Fail);
+    assert_eq!(judged("7.1.2", &both, "", &[]), Verdict::Pass);
+    assert_eq!(judged("7.1.2", &p2p, "", &[]), Verdict::Unknown);
+    let forced = |value| [("/etc/rccl.conf", value)];
+    assert_eq!(judged("7.1.2", &p2p, "", &forced("RCCL_FORCE_ENABLE_DMABUF=1\n")), Verdict::Pass);
+    assert_eq!(
+        judged("7.1.2", &p2p, "", &forced("RCCL_FORCE_ENABLE_DMABUF=0\n")),
+        Verdict::Unknown
+    );
+    assert_eq!(judged("7.1.2", &[], "", &forced("RCCL_FORCE_ENABLE_DMABUF=1\n")), Verdict::Fail);
+    assert_eq!(judged("7.0.9", &p2p, "", &forced("RCCL_FORCE_ENABLE_DMABUF=1\n")), Verdict::Fail);
+    for below in ["/sys/kernel/mm", "/sys/kernel", "/sys"] {
+        let client = format!("{below}/memory_peers/amdkfd/version");
+        let client = [(client.as_str(), "1.0\n")];
+        assert_eq!(
+            judged("5.15.0-105-generic", &p2p, "ofed = true", &client),
+            Verdict::Pass,
+            "{below}"
+        );
+    }
+    // The symbols are there, and nobody has registered.
+    assert_eq!(judged("5.15.0-105-generic", &p2p, "ofed = true", &[]), Verdict::Unknown);
 }
 
 #[test]

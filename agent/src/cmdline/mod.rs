@@ -8,6 +8,7 @@
 //! How boot loaders wrap these texts is the business of [`crate::boot`].
 
 mod absent;
+mod arch_only;
 pub mod complaint;
 mod defaults;
 mod diff;
@@ -26,6 +27,7 @@ mod shape;
 mod status;
 mod units;
 
+pub use arch_only::only_on;
 pub use defaults::KernelDefaults;
 pub use diff::{LineDiff, appended};
 pub use edit::Edit;

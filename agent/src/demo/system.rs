@@ -117,7 +117,12 @@ fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
             "# CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set"
         },
     );
-    put(snapshot, &format!("/boot/config-{kernel}"), &config);
+    let pages = match (spec.cpu_vendor(), kernel.ends_with("64k")) {
+        (CpuVendor::Arm, true) => "CONFIG_ARM64_64K_PAGES=y\n",
+        (CpuVendor::Arm, false) => "CONFIG_ARM64_4K_PAGES=y\n",
+        _ => "",
+    };
+    put(snapshot, &format!("/boot/config-{kernel}"), &(config + pages));
     for name in ["vmlinuz", "initrd.img"] {
         snapshot.insert(&format!("/boot/{name}-{kernel}"), Node::Present);
     }

@@ -179,11 +179,11 @@ fn sdbootutil(host: &Host) -> Option<BootLoader> {
     let text = String::from_utf8_lossy(&bytes);
     let value = text.lines().rev().find_map(|line| line.trim().strip_prefix("LOADER_TYPE="))?;
     let loader = value.trim().trim_matches(['"', '\'']);
-    ["grub2-bls", "systemd-boot"].contains(&loader).then(|| BootLoader::Unmanaged {
-        reason: format!("{PATH} names {loader}, whose boot entries only sdbootutil makes"),
-        remedy: "write the arguments to the line in /etc/kernel/cmdline, run `sdbootutil update-all-entries`, and reboot"
-            .to_owned(),
-    })
+    match loader {
+        "grub2-bls" => Some(BootLoader::Sdbootutil { grub: true }),
+        "systemd-boot" => Some(BootLoader::Sdbootutil { grub: false }),
+        _ => None,
+    }
 }
 
 fn running_systemd_boot(host: &Host) -> Option<BootLoader> {

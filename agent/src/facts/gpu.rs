@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::flow_control::RCCL_CONF;
 use super::pci::{Function, PciTree};
 use crate::host::{Reader, Reading};
-use crate::value::PciId;
+use crate::value::{KernelVersion, PciId};
 
 const AMD: PciId = PciId(0x1002);
 const NVIDIA: PciId = PciId(0x10de);
@@ -50,6 +51,15 @@ pub struct OtherDriver {
 pub struct Rccl {
     /// `CONFIG_DMABUF_MOVE_NOTIFY=y`.
     pub move_notify: Reading<bool>,
+    /// The kernel does what that option was for without it (Linux 7.1).
+    #[serde(skip)]
+    pub always_notifies: bool,
+    /// /etc/rccl.conf has RCCL use DMA-BUF whatever the options are; `Absent`: it does not say.
+    #[serde(skip)]
+    pub is_forced: Reading<bool>,
+    /// The file by which amdgpu shows that it is a client of an ib_core with peer memory.
+    #[serde(skip)]
+    pub peer_client: Reading<&'static str>,
     /// `CONFIG_PCI_P2PDMA=y`.
     pub p2pdma: Reading<bool>,
     /// `kernel.numa_balancing` is on.
@@ -60,6 +70,17 @@ pub struct Rccl {
     #[serde(skip)]
     pub passes_through: Reading<bool>,
 }
+
+/// Variable that has RCCL use DMA-BUF without checking the kernel's options (RCCL 2.27.3).
+pub const FORCE_DMABUF: &str = "RCCL_FORCE_ENABLE_DMABUF";
+/// The first release that always has what CONFIG_DMABUF_MOVE_NOTIFY was for, and no such option (commit b7ba32425df8).
+const WITHOUT_THE_OPTION: KernelVersion = KernelVersion::new(7, 1);
+/// Where RCCL looks for amdgpu among the clients of peer memory, in its order.
+const PEER_CLIENT: [&str; 3] = [
+    "/sys/kernel/mm/memory_peers/amdkfd/version",
+    "/sys/kernel/memory_peers/amdkfd/version",
+    "/sys/memory_peers/amdkfd/version",
+];
 
 /// Symbol that nvidia_peermem needs from ib_core (handbook §6.3).
 pub const PEER_SYMBOL: &str = "ib_register_peer_memory_client";
@@ -148,6 +169,31 @@ pub fn is_built(config: &Reading<String>, option: &str) -> Reading<bool> {
     config.clone().map(|text| text.lines().any(|one| one.trim() == line))
 }
 
+fn peer_client(reader: &dyn Reader) -> Reading<&'static str> {
+    let mut found = Reading::Absent;
+    for path in PEER_CLIENT {
+        match reader.exists(path) {
+            Ok(true) => return Reading::Known(path),
+            Ok(false) => {}
+            Err(error) => found = Reading::from_result(Err(error)),
+        }
+    }
+    found
+}
+
+/// By the first line, as RCCL reads the file (handbook §8.6).
+fn is_forced(reader: &dyn Reader) -> Reading<bool> {
+    match Reading::from_result(reader.text(RCCL_CONF)) {
+        Reading::Known(text) => {
+            let value =
+                text.lines().find_map(|line| line.strip_prefix(FORCE_DMABUF)?.strip_prefix('='));
+            value.map_or(Reading::Absent, |value| Reading::Known(value != "0"))
+        }
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
 /// `group`: the IOMMU group of a GPU on which it may run.
 fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl {
     let config = kernel_config(reader, kernel);
@@ -161,6 +207,9 @@ fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl 
             Reading::Unknown(why) => Reading::Unknown(why),
         },
         move_notify: built("CONFIG_DMABUF_MOVE_NOTIFY"),
+        always_notifies: kernel.and_then(KernelVersion::of) >= Some(WITHOUT_THE_OPTION),
+        is_forced: is_forced(reader),
+        peer_client: peer_client(reader),
         p2pdma: built("CONFIG_PCI_P2PDMA"),
         numa_balancing: attribute("/proc/sys/kernel/numa_balancing").map(|value| value != "0"),
         says_pt: attribute("/proc/cmdline")

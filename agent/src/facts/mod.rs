@@ -151,6 +151,11 @@ pub enum BootLoader {
         /// The running system was started from a unified kernel image (StubInfo), so options are embedded.
         uki: bool,
     },
+    /// SUSE with entries that sdbootutil makes from /etc/kernel/cmdline.
+    Sdbootutil {
+        /// GRUB reads them (`grub2-bls`), not systemd-boot.
+        grub: bool,
+    },
     /// rpm-ostree deployments: `rpm-ostree kargs`.
     RpmOstree,
     /// bootc: kargs.d files and `bootc`.

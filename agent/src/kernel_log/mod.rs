@@ -464,6 +464,18 @@ mod tests {
             "0000:19:00.0: health recovery succeeded",
         ),
         (
+            "mlx5_core 0000:19:00.0: health revovery succeded",
+            "0000:19:00.0: health revovery succeded",
+        ),
+        (
+            "pcieport 0000:17:01.0: pciehp: Slot(12): Link Down/Up ignored (recovered by DPC)",
+            "0000:17:01.0: Link Down/Up ignored",
+        ),
+        (
+            "pcieport 0000:17:01.0: AER: Device recovery successful",
+            "0000:17:01.0: Device recovery successful",
+        ),
+        (
             "pcieport 0000:17:01.0: AER: device recovery successful",
             "0000:17:01.0: device recovery successful",
         ),

@@ -91,6 +91,15 @@ impl Library {
         library.file(library.versions().1).unwrap_or(NCCL_CONF)
     }
 
+    /// The one version of a topology file that it reads (NCCL_TOPO_XML_VERSION, handbook §8.7). RCCL counts on its own since
+    /// ROCm 3.8.
+    pub fn topology_version(self) -> u32 {
+        match self {
+            Library::Rccl => 2,
+            Library::Nccl | Library::OneCcl => 1,
+        }
+    }
+
     /// Its variables, in alphabetic order.
     pub fn variables(self) -> Vec<Variable> {
         variables::table(self)

@@ -176,3 +176,20 @@ fn of_routes_the_default_ones_are_recorded_without_gateways_and_process_numbers(
     assert!(kept.text("/proc/net/ipv6_route").unwrap_err().is_absent());
     assert!(!kept.to_text().contains("4711"));
 }
+
+#[test]
+fn versions_that_look_like_addresses_stay() {
+    let masked = |name: &str, text: &str| {
+        let path = format!("/sys/devices/virtual/dmi/id/{name}");
+        let mut host = Snapshot::new(true);
+        host.insert(&path, Node::File(text.into()));
+        redact::snapshot(&host, false).0.text(&path).unwrap()
+    };
+    for version in ["01.02.03.04.05.0b", "SE5C620.86B.02.01.0008.031920191559"] {
+        assert_eq!(masked("bios_version", version), version);
+        assert_ne!(masked("product_name", version), version);
+    }
+    for address in ["52:54:00:12:34:56", "v52-54-00-12-34-56", "525400abcdef", "506b4b0300c98a2c"] {
+        assert_ne!(masked("bios_version", address), address);
+    }
+}

@@ -16,10 +16,8 @@ use crate::facts::pci::{Function, Link};
 use crate::facts::placement::Placement;
 use crate::facts::{Arch, CpuVendor, Facts};
 use crate::host::Reading;
+use crate::nccl::library::Library;
 use crate::value::PciAddress;
-
-/// The version that NCCL wants (NCCL_TOPO_XML_VERSION).
-pub const VERSION: u32 = 1;
 
 /// What the file is made from.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +81,8 @@ fn escaped(value: &str) -> String {
 
 /// The file: GPUs and RDMA devices.
 pub fn xml(machine: Machine, detail: Detail) -> String {
-    let Machine { topology, devices, placement, .. } = machine;
+    let Machine { facts, topology, devices, placement } = machine;
+    let version = Library::of_host(facts).topology_version();
     let nets = match detail {
         Detail::Dump => nccl::nets(topology, &devices.nics, placement),
         Detail::Places => nccl::physical(topology, &devices.nics),
@@ -98,7 +97,7 @@ pub fn xml(machine: Machine, detail: Detail) -> String {
     for address in devices.gpus.iter().map(Device::address).chain(nics) {
         tree.add(address);
     }
-    let mut system = Element::new("system", vec![("version", VERSION.to_string())]);
+    let mut system = Element::new("system", vec![("version", version.to_string())]);
     let cpus = std::mem::take(&mut tree.cpus);
     for (node, functions) in cpus {
         let mut cpu = tree.cpu(node);

@@ -94,17 +94,6 @@ fn image_without_the_tool_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn entries_of_sdbootutil_are_refused() {
-    for loader in ["grub2-bls", "systemd-boot"] {
-        let root = root("opensuse-tumbleweed");
-        root.put("etc/sysconfig/bootloader", &format!("LOADER_TYPE=\"{loader}\"\n"));
-        root.put("boot/efi/loader/entries/x.conf", "linux /x\noptions root=/dev/r quiet\n");
-        root.tool("usr/sbin/grub2-mkconfig", "#!/bin/sh\n");
-        assert_refused(&root, "sdbootutil update-all-entries");
-    }
-}
-
-#[test]
 fn menu_that_only_the_esp_has_is_refused() {
     for (id, esp, tool) in [
         ("debian", "boot/efi/EFI/debian/grub.cfg", "usr/sbin/update-grub"),

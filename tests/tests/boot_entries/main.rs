@@ -8,4 +8,5 @@ mod ostree;
 mod reverted;
 mod rhel_grub;
 mod root;
+mod sdbootutil;
 mod systemd_boot;

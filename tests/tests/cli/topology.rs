@@ -106,3 +106,66 @@ fn imported_topologies() {
     let commands: Vec<&[&str]> = commands.iter().map(<[&str; 5]>::as_slice).collect();
     session.expect("topology-import", &commands);
 }
+
+/// A file as clouds give their virtual machines: bridges that sysfs does not show, nodes, and neither `gpu` nor `net`.
+fn of_cloud(nodes: [(&str, &[&str]); 2]) -> String {
+    let mut bridge = 0;
+    let cpus = nodes.map(|(node, groups)| {
+        let mut cpu = format!("  <cpu numaid=\"{node}\" arch=\"x86_64\">\n");
+        for group in groups {
+            bridge += 1;
+            cpu += &format!(
+                "    <pci busid=\"ffff:ff:{bridge:02x}.0\" class=\"0x060400\" link_width=\"16\">\n"
+            );
+            for function in group.split(' ') {
+                let (address, class) = function.split_once('=').unwrap_or((function, "0x030200"));
+                cpu += &format!("      <pci busid=\"{address}\" class=\"{class}\"/>\n");
+            }
+            cpu += "    </pci>\n";
+        }
+        cpu + "  </cpu>\n"
+    });
+    format!("<system version=\"1\">\n{}</system>\n", cpus.concat())
+}
+
+/// NCCL takes bridges as they stand, whether sysfs shows them or not, and fills in what a file lacks.
+#[test]
+fn imported_cloud_topologies() {
+    let session = Session::new();
+    let zero: &[&str] = &["0000:21:00.0 0000:22:00.0=0x020700", "0000:01:00.0"];
+    let one: &[&str] = &["0000:a1:00.0 0000:a2:00.0=0x020000"];
+    let others: &[&str] = &["0001:00:00.0 0101:00:00.0=0x020700", "0000:01:00.0"];
+    session
+        .file("right.xml", of_cloud([("0", zero), ("1", one)]))
+        .file("swapped.xml", of_cloud([("1", zero), ("0", one)]))
+        .file("one-node-wrong.xml", of_cloud([("1", zero), ("-1", &[])]))
+        .file("another-vms.xml", of_cloud([("0", others), ("1", &["0000:01:00.0"])]))
+        .file("no-bridges.xml", of_cloud([("0", &["0000:18:00.0"]), ("1", &[])]));
+    let import =
+        |(demo, file): (&'static str, &'static str)| ["topology", "--demo", demo, "--import", file];
+    let commands = [
+        ("epyc-l40s", "right.xml"),
+        ("epyc-l40s", "swapped.xml"),
+        ("epyc-l40s", "one-node-wrong.xml"),
+        ("epyc-l40s", "another-vms.xml"),
+        // sysfs knows the switches of this machine.
+        ("hgx", "no-bridges.xml"),
+    ];
+    let commands = commands.map(import);
+    let commands: Vec<&[&str]> = commands.iter().map(<[&str; 5]>::as_slice).collect();
+    session.expect("topology-import-cloud", &commands);
+}
+
+/// RCCL reads another version of the file than NCCL, and each of them no other.
+#[test]
+fn imported_topologies_have_the_version_of_the_gpus_library() {
+    let session = Session::new();
+    let own = program::stdout(&["topology", "--demo", "mi300x", "--nccl-xml"]);
+    assert!(own.starts_with("<system version=\"2\">"), "{own}");
+    let of_nccl = own.replace("<system version=\"2\">", "<system version=\"1\">");
+    session.file("rccl.xml", &own).file("nccl.xml", of_nccl);
+    let import = |file: &'static str| ["topology", "--demo", "mi300x", "--import", file];
+    let commands = ["rccl.xml", "nccl.xml"].map(import);
+    let commands: Vec<&[&str]> = commands.iter().map(<[&str; 5]>::as_slice).collect();
+    session.expect("topology-import-amd", &commands);
+}

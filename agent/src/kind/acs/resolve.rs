@@ -15,6 +15,7 @@ use crate::topology::{Peer, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::KEPT;
+use super::collapsed;
 use super::earlier_argument::{above_guests, covers_more, has_argument};
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
@@ -136,6 +137,7 @@ fn on_tree(
     resolved: &mut Resolved,
 ) {
     let topology = Topology::new(tree);
+    collapsed::report(tree, &topology, &facts.os, resolved);
     let has_iommu =
         if profile.policy == AcsPolicy::Keep { beside.iommu.now } else { beside.iommu.next };
     let guests = guests_below(tree, beside.to_come);

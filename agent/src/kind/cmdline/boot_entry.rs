@@ -1,6 +1,6 @@
 //! The default boot entry with the files that it loads, whichever loader has it.
 
-use super::{bls, grub, kernel_install, next_boot, ostree};
+use super::{bls, grub, kernel_install, next_boot, ostree, sdbootutil};
 use crate::boot::bls::BlsEntry;
 use crate::boot::grub_cfg::{Device, Wait};
 use crate::cmdline::CommandLine;
@@ -92,6 +92,12 @@ pub fn with_line(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Readi
         }
         BootLoader::SystemdBoot { uki: false } => {
             kernel_install::placed_entry(reader).map(|(mount, entry)| BootEntry {
+                others_have_initrd: has_initrds(reader, &format!("{mount}/loader/entries")),
+                ..of_file((Place::Partition(mount), entry))
+            })
+        }
+        BootLoader::Sdbootutil { .. } => {
+            sdbootutil::placed_entry(reader, facts).map(|(mount, entry)| BootEntry {
                 others_have_initrd: has_initrds(reader, &format!("{mount}/loader/entries")),
                 ..of_file((Place::Partition(mount), entry))
             })

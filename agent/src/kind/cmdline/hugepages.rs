@@ -1,16 +1,31 @@
 //! Huge pages that the profile asks for against the host's memory. The kernel takes what it is asked for before anything
-//! else runs: with more than there is, the next boot ends in the out-of-memory killer. Pure.
+//! else runs: with more than there is, the next boot ends in the out-of-memory killer.
 
 use std::collections::BTreeMap;
 
-use super::Obstacle;
+use super::{Obstacle, page_size};
 use crate::facts::Arch;
+use crate::kind::Context;
+use crate::plan::KindPlan;
 
 /// Where the rules come from.
 const SOURCE: &str = "linux Documentation/admin-guide/mm/hugetlbpage.rst";
 
+/// Refuses huge pages that the kernel lacks or the memory cannot hold. Memory is that of /proc/meminfo by the reader, so that a recorded
+/// host is judged by its own; an image has none.
+pub fn check(context: &Context, arch: Arch, section: &mut KindPlan) -> Result<(), Obstacle> {
+    let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());
+    let note = page_size::check(context.reader, context.facts, tokens.clone())?;
+    section.notes.extend(note);
+    let memory = context.facts.memory_bytes.known();
+    match memory.and_then(|memory| too_many(tokens, arch, *memory)) {
+        Some(obstacle) => Err(obstacle),
+        None => Ok(()),
+    }
+}
+
 /// What is in the way if these arguments reserve more than `memory` bytes.
-pub fn too_many<'a>(
+fn too_many<'a>(
     tokens: impl Iterator<Item = &'a str> + Clone,
     arch: Arch,
     memory: u64,
@@ -62,6 +77,16 @@ pub fn asked<'a>(
         }
     }
     Some(pages)
+}
+
+/// Arguments that name a size, with it in bytes. Those whose size is not one are left to the kernel's log.
+pub fn sizes_asked<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u128)> {
+    let size = |token: &'a str| {
+        let (name, value) = token.split_once('=')?;
+        let is_size = matches!(name, "hugepagesz" | "default_hugepagesz");
+        is_size.then(|| bytes(value)).flatten().map(|size| (token, size))
+    };
+    tokens.filter_map(size).collect()
 }
 
 /// `64`, or `0:32,1:32` by NUMA node.

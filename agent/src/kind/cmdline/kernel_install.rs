@@ -21,7 +21,7 @@ pub const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
 /// The one that it takes where that is absent. Without both it takes /proc/cmdline (kernel-install(8)).
 pub const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
 /// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
-const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
+pub const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
 /// Rebuilding an initramfs is part of kernel-install.
 const LIMIT_S: u32 = 600;
 
@@ -202,7 +202,7 @@ fn image(reader: &dyn Reader, release: &str) -> String {
 }
 
 /// Entries and images, also those that it makes beside the ones that are there: with another token, or a boot counter.
-fn touched(reader: &dyn Reader) -> Vec<String> {
+pub fn touched(reader: &dyn Reader) -> Vec<String> {
     let made = [("loader/entries", ".conf"), ("EFI/Linux", ".efi")];
     let below = |mount: &'static str| {
         made.map(|(directory, ending)| (format!("{mount}/{directory}"), ending))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::states::{findings, kernel_defaults};
-use super::{Context, Observed, Obstacle, bls, grub, kernel_install, ostree};
+use super::{Context, Observed, Obstacle, bls, grub, kernel_install, ostree, sdbootutil};
 use crate::boot::bls::BlsEntry;
 use crate::cmdline::{
     ApplyError, CommandLine, Edit, KernelDefaults, LineError, MAX_LINE_BYTES, is_blank,
@@ -204,6 +204,15 @@ fn by_loader(context: &Context) -> Option<String> {
                 true => Some(initrds(&entry)),
                 false => entry.linux().map(on_device),
             }
+        }
+        BootLoader::Sdbootutil { grub: true } => {
+            let entry = sdbootutil::placed_entry(context.reader, context.facts);
+            entry.known().and_then(|(_, entry)| entry.linux().map(on_device))
+        }
+        BootLoader::Sdbootutil { grub: false } => {
+            sdbootutil::placed_entry(context.reader, context.facts)
+                .known()
+                .map(|(_, entry)| initrds(entry))
         }
         BootLoader::SystemdBoot { uki: false } => {
             kernel_install::default_entry(reader).known().map(initrds)

@@ -31,13 +31,16 @@ mod no_iommu;
 mod once;
 mod only_in_entry;
 mod ostree;
+mod other_arch;
 mod owed;
 mod owned;
+mod page_size;
 mod paths;
 mod repair;
 mod resolve;
 mod reverted_entry;
 mod root_device;
+mod sdbootutil;
 pub(crate) mod section;
 pub mod show;
 mod situation;
@@ -69,7 +72,6 @@ pub use soundness::{
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
-use crate::desired::DesiredCmdline;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{self, Reader, Reading};
 use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
@@ -152,6 +154,9 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
         BootLoader::SystemdBoot { .. } => {
             Ok(Backend { observe: kernel_install::observe, steps: kernel_install::steps })
         }
+        BootLoader::Sdbootutil { .. } => {
+            Ok(Backend { observe: sdbootutil::observe, steps: sdbootutil::steps })
+        }
         BootLoader::RpmOstree | BootLoader::Bootc => {
             Ok(Backend { observe: ostree::observe, steps: ostree::steps })
         }
@@ -167,7 +172,7 @@ fn plan(context: &Context) -> KindPlan {
     // What is said to cost something else, or to do nothing, is not done beside saying it.
     let refused = !section.blockers.is_empty();
     let wanted = &context.desired.cmdline;
-    iommu_off::report(context, &mut section);
+    report(context, &mut section);
     let arch = arch(context.facts);
     let edit = match edit(wanted, arch, context) {
         Ok(edit) => edit,
@@ -199,7 +204,7 @@ fn plan(context: &Context) -> KindPlan {
     section.paid = owed.paid(None);
     note_hand_edits(context, &edit, &mut section);
     let menu = || generated::state(context, &observed, owed.is_due()).lost();
-    let lost = match too_many_hugepages(wanted, arch, context.facts).map_or_else(menu, Err) {
+    let lost = match hugepages::check(context, arch, &mut section).and_then(|()| menu()) {
         Ok(lost) => lost,
         Err(obstacle) => {
             block(&mut section, obstacle);
@@ -222,6 +227,13 @@ fn plan(context: &Context) -> KindPlan {
         change::plan(context, &due, &backend, &mut section);
     }
     section
+}
+
+/// Notes that depend on the host and the wanted arguments alone.
+fn report(context: &Context, section: &mut KindPlan) {
+    iommu_off::report(context, section);
+    other_arch::report(context, section);
+    sdbootutil::report(context, section);
 }
 
 /// Where bedplate's arguments win on the line, what TuneD brings against them still shows.
@@ -260,12 +272,6 @@ fn iommu_wanted(context: &Context) -> bool {
             .iter()
             .any(|name| token.starts_with(name))
     })
-}
-
-/// From /proc/meminfo by the reader, so that a recorded host is judged by its own memory; an image has none.
-fn too_many_hugepages(wanted: &DesiredCmdline, arch: Arch, facts: &Facts) -> Option<Obstacle> {
-    let tokens = wanted.set.iter().map(|arg| arg.token.as_str());
-    hugepages::too_many(tokens, arch, *facts.memory_bytes.known()?)
 }
 
 fn block(section: &mut KindPlan, obstacle: Obstacle) {

@@ -1,7 +1,7 @@
 //! Which kernel the default boot entry starts, by release. Directories in /lib/modules do not tell: leftovers, pinned and
 //! saved defaults are common (handbook §14.2).
 
-use super::{bls, grub, kernel_install, ostree};
+use super::{bls, grub, kernel_install, ostree, sdbootutil};
 use crate::boot::bls::BlsEntry;
 use crate::boot::uki;
 use crate::facts::{BootLoader, Facts};
@@ -23,6 +23,12 @@ pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
         BootLoader::SystemdBoot { uki: true } => return of_uki(reader, facts),
         BootLoader::SystemdBoot { uki: false } => {
             return of_entry(kernel_install::default_entry(reader), facts);
+        }
+        BootLoader::Sdbootutil { .. } => {
+            return of_entry(
+                sdbootutil::placed_entry(reader, facts).map(|(_, entry)| entry),
+                facts,
+            );
         }
         BootLoader::RpmOstree | BootLoader::Bootc => {
             return of_entry(ostree::first_entry(reader), facts);

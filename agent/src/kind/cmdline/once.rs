@@ -15,7 +15,9 @@ const GRUBENV: [&str; 2] = ["/boot/grub/grubenv", "/boot/grub2/grubenv"];
 /// The release that the default entry starts after an entry that was chosen for one boot only; `None`: none was chosen.
 pub fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Reading<String>> {
     let is_chosen = match &facts.boot {
-        BootLoader::SystemdBoot { .. } => reader.read(ONE_SHOT).is_ok(),
+        BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
+            reader.read(ONE_SHOT).is_ok()
+        }
         BootLoader::GrubDebian
         | BootLoader::GrubBls
         | BootLoader::GrubRhel

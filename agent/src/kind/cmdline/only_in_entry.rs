@@ -110,6 +110,33 @@ pub fn check_kernel_install(
     })
 }
 
+/// The same for sdbootutil, which sets the root and its subvolume itself (`sedrootflags`).
+///
+/// # Errors
+/// With the arguments.
+pub fn check_sdbootutil(
+    next: &Reading<CommandLine>,
+    made: &CommandLine,
+    edit: &Edit,
+) -> Result<(), Obstacle> {
+    let Some(entry) = next.known() else { return Ok(()) };
+    let mut lost = lost(entry, made, edit);
+    lost.retain(|token| !["root", "rootflags"].contains(&token.folded_name().as_str()));
+    match lost.is_empty() {
+        true => Ok(()),
+        false => Err(Obstacle {
+            reason: format!(
+                "the default boot entry has `{}`, which {KERNEL_CMDLINE} lacks: made again from that file, it would lose this",
+                named(&lost)
+            ),
+            remedy: format!(
+                "write these arguments to {KERNEL_CMDLINE}, then plan again; those that are not wanted any more: make the entries \
+                 without them first, `sdbootutil update-all-entries`"
+            ),
+        }),
+    }
+}
+
 /// Arguments of the default entry of a generated menu that come neither from the configuration nor from grub-mkconfig.
 fn lost_by_mkconfig(context: &Context, observed: &Observed, edit: &Edit) -> Vec<Token> {
     let is_generated = matches!(

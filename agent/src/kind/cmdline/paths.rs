@@ -47,6 +47,7 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/etc/kernel", RecordMode::Names),
     ("/etc/kernel/cmdline", RecordMode::Whole),
     ("/etc/kernel/proxmox-boot-uuids", RecordMode::Presence),
+    ("/etc/kernel/cmdline.d", RecordMode::Names),
     ("/etc/kernel/install.conf", RecordMode::Whole),
     ("/etc/kernel/tries", RecordMode::Whole),
     ("/usr/lib/kernel/cmdline", RecordMode::Whole),
@@ -63,6 +64,9 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/bin/grub-editenv", RecordMode::Presence),
     ("/usr/bin/kernel-install", RecordMode::Presence),
     ("/usr/bin/rpm-ostree", RecordMode::Presence),
+    ("/usr/bin/sdbootutil", RecordMode::Presence),
+    ("/usr/kernel/cmdline.d", RecordMode::Names),
+    ("/var/lib/systemd/pcrlock.json", RecordMode::Presence),
     ("/usr/bin/ukify", RecordMode::Presence),
     ("/usr/sbin/grub-mkconfig", RecordMode::Presence),
     ("/usr/sbin/grub2-mkconfig", RecordMode::Presence),
@@ -94,6 +98,7 @@ pub const OWNS: Owns = Owns {
         &["kernel-install", "add", "*", "/boot/vmlinuz-*"],
         &["kernel-install", "add", "*", "/usr/lib/modules/*/vmlinuz"],
         &["rpm-ostree", "kargs", "--*"],
+        &["sdbootutil", "update-all-entries"],
     ],
     ..Owns::NONE
 };

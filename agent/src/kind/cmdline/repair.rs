@@ -62,7 +62,7 @@ pub fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
         _ => entries(reader, facts, release),
     };
     let place = match facts.boot {
-        BootLoader::SystemdBoot { .. } => "the boot partition",
+        BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => "the boot partition",
         _ => "/boot",
     };
     match commands {
@@ -123,7 +123,9 @@ pub fn unknown(facts: &Facts) -> String {
             "; `grub2-mkconfig` makes the menu again".to_owned()
         }
         BootLoader::GrubBls => "; `grubby --info DEFAULT` shows the entry".to_owned(),
-        BootLoader::SystemdBoot { .. } => "; `bootctl list` shows the entries".to_owned(),
+        BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
+            "; `bootctl list` shows the entries".to_owned()
+        }
         BootLoader::RpmOstree | BootLoader::Bootc => {
             "; `rpm-ostree status` shows the deployments".to_owned()
         }

@@ -273,7 +273,9 @@ fn pending_options(context: &Context, section: &mut KindPlan) {
     }
 }
 
-/// Tools that rebuild an initramfs, by the file that proves them there.
+/// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
+/// builds: dracut ships its own, which calls dracut, names the file as the boot loader expects it and runs the hooks of others,
+/// or dracut is there without its package, and initramfs-tools builds (handbook §9).
 const INITRAMFS_TOOLS: [(&str, &[&str]); 2] = [
     ("/usr/sbin/update-initramfs", &["update-initramfs", "-u", "-k", "all"]),
     ("/usr/bin/dracut", &["dracut", "--force", "--regenerate-all"]),

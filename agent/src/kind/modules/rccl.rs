@@ -4,14 +4,16 @@
 use super::section::GpuDirect;
 use crate::desired::Desired;
 use crate::facts::Facts;
-use crate::facts::gpu::{Rccl, is_amd_accelerator};
+use crate::facts::gpu::{FORCE_DMABUF, Rccl, is_amd_accelerator};
 use crate::host::Reading;
+use crate::kind::nccl::section::Nccl;
 use crate::kind::{some_of, sysctl};
 use crate::plan::{Blocker, Note, Unknown};
 use crate::section::Declared;
 
 const KIND: &str = "modules";
 const SUBJECT: &str = "GPUDirect on AMD GPUs";
+const MOVE_NOTIFY: &str = "CONFIG_DMABUF_MOVE_NOTIFY";
 const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const SOURCE: &str = "ROCm/rccl src/misc/rocmwrap.cc, src/init.cc; handbook §14.6";
 
@@ -23,7 +25,9 @@ pub fn resolve(asked: GpuDirect, profile: &dyn Declared, facts: &Facts, desired:
     }
     desired.blockers.extend(no_driver(facts));
     let missing = missing(rccl);
-    let peer = asked == GpuDirect::Auto && facts.gpu.peer_memory_symbols == Reading::Known(true);
+    let has_peers = facts.gpu.peer_memory_symbols == Reading::Known(true)
+        || matches!(rccl.peer_client, Reading::Known(_));
+    let peer = asked == GpuDirect::Auto && has_peers;
     if !missing.is_empty() && !peer {
         desired.blockers.push(blocker(&missing));
     }
@@ -44,12 +48,26 @@ pub fn resolve(asked: GpuDirect, profile: &dyn Declared, facts: &Facts, desired:
             "kernel.numa_balancing is on, and RCCL warns of it: [sysctl] set = { \"kernel.numa_balancing\" = 0 }",
         );
     }
+    let looks_in_vain = rccl.always_notifies && rccl.move_notify == Reading::Known(false);
+    if looks_in_vain && !peer && rccl.is_forced != Reading::Known(true) && !forces(profile) {
+        note(
+            "Linux 7.1 has no CONFIG_DMABUF_MOVE_NOTIFY any more, for which RCCL looks before it uses DMA-BUF: \
+             [nccl] set = { RCCL_FORCE_ENABLE_DMABUF = 1 }",
+        );
+    }
     if rccl.says_pt == Reading::Known(false) && !writes_pt {
         note(
             "RCCL looks for the word iommu=pt on the running kernel's command line and warns without it, whatever the \
              IOMMU does",
         );
     }
+}
+
+/// Whether the profile has RCCL use DMA-BUF whatever it finds.
+fn forces(profile: &dyn Declared) -> bool {
+    let section = profile.get::<Nccl>();
+    let mut set = section.into_iter().flat_map(|section| &section.set);
+    set.any(|variable| variable.name == FORCE_DMABUF && variable.value != "0")
 }
 
 /// Whether `iommu=pt` is what the profile comes to here. Where the IOMMU passes through already it is not written.
@@ -76,9 +94,9 @@ fn no_driver(facts: &Facts) -> Option<Blocker> {
 }
 
 fn missing(rccl: &Rccl) -> Vec<&'static str> {
-    let options =
-        [("CONFIG_DMABUF_MOVE_NOTIFY", &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)];
+    let options = [(MOVE_NOTIFY, &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)];
     let off = options.into_iter().filter(|(_, set)| **set == Reading::Known(false));
+    let off = off.filter(|(name, _)| !(rccl.always_notifies && *name == MOVE_NOTIFY));
     off.map(|(name, _)| name).collect()
 }
 

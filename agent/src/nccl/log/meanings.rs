@@ -79,7 +79,7 @@ pub const MEANINGS: &[Meaning] = &[
     fault("Got completion", "the NIC reported an error for a transfer", "see the status"),
     fault(
         "XML Topology has wrong version",
-        "NCCL_TOPO_FILE is not a topology of this NCCL",
+        "NCCL_TOPO_FILE is not a topology of this library: NCCL reads version 1, RCCL version 2",
         "`bedplate topology --import FILE` says what is wrong with it",
     ),
     note(

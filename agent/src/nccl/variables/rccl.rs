@@ -69,6 +69,22 @@ pub(super) const OWN: &[Variable] = &[
         source: "RCCL src/graph/paths.cc",
     },
     Variable {
+        name: "RCCL_FORCE_ENABLE_DMABUF",
+        since: Some(Version(2, 27)),
+        removed: None,
+        defaults: &[(
+            Version(2, 27),
+            "0 (RCCL looks for two options of the kernel's configuration)",
+        )],
+        decides: "whether DMA-BUF is taken for possible without checking the kernel's configuration",
+        advice: Some(Advice {
+            value: "1",
+            why_not: "needed on Linux 7.1 and later alone, which lack an option that RCCL looks for and do what it was for; elsewhere \
+                      registering memory fails instead",
+        }),
+        source: "RCCL src/misc/rocmwrap.cc, CHANGELOG (2.27.3)",
+    },
+    Variable {
         name: "RCCL_FORCE_ENABLE_GDRDMA",
         since: Some(Version(2, 21)),
         removed: None,

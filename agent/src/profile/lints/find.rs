@@ -1,6 +1,7 @@
 //! Where lints apply: one small function a row that needs more than a line.
 
 use super::{Arg, Hit, Parameter, View, lint_ids};
+use crate::cmdline::only_on;
 use crate::facts::{Arch, CpuVendor};
 use crate::kind::cmdline::section::Argument;
 use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
@@ -29,6 +30,21 @@ pub(super) fn iommu_on_arm(view: &View<'_>) -> Vec<Hit> {
     let x86_only = ["iommu", "intel_iommu", "amd_iommu"];
     let inert = view.args.iter().filter(|arg| x86_only.contains(&arg.name.as_str()));
     inert.filter(|_| is_for_arm(view)).map(Arg::hit).collect()
+}
+
+pub(super) fn x86_only_on_arm(view: &View<'_>) -> Vec<Hit> {
+    of_other_arch(view, Arch::X86_64, is_for_arm(view))
+}
+
+pub(super) fn arm_only_on_x86(view: &View<'_>) -> Vec<Hit> {
+    let conditions = &view.profile.matching;
+    let vendor = matches!(conditions.cpu_vendor, Some(CpuVendor::Intel | CpuVendor::Amd));
+    of_other_arch(view, Arch::Aarch64, vendor || conditions.arch == Some(Arch::X86_64))
+}
+
+fn of_other_arch(view: &View<'_>, arch: Arch, is_other: bool) -> Vec<Hit> {
+    let inert = view.args.iter().filter(|arg| only_on(&arg.text) == Some(arch));
+    inert.filter(|_| is_other).map(Arg::hit).collect()
 }
 
 pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<Hit> {
@@ -125,6 +141,25 @@ pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<Hit> {
         arg.name == "pci" && arg.value.split_once('@').is_some_and(|(flags, _)| is_flags(flags))
     };
     view.args.iter().filter(stray).map(Arg::hit).collect()
+}
+
+/// Options named after ACS that no kernel reads, with `pci=` or without: `pci=noacs`, `pcie_acs=off`.
+pub(super) fn acs_invented(view: &View<'_>) -> Vec<Hit> {
+    let names_acs = |name: &str| {
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| ["acs", "noacs"].contains(&word.to_ascii_lowercase().as_str()))
+    };
+    let invented = |arg: &&Arg| {
+        let option = if arg.name == "pci" { arg.value.as_str() } else { arg.name.as_str() };
+        let name = option.split('=').next().unwrap_or_default();
+        let is_known = match arg.name.as_str() {
+            "pci" => ["config_acs", "disable_acs_redir"].contains(&name),
+            // A lint of its own; and modules may name their parameters as they like.
+            other => other == "pcie_acs_override" || other.contains('.'),
+        };
+        !is_known && names_acs(name)
+    };
+    view.args.iter().filter(invented).map(Arg::hit).collect()
 }
 
 pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {

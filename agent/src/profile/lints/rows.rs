@@ -32,6 +32,22 @@ pub(super) static ROWS: &[Row] = &[
         remedy: "set `mode` in [iommu]; by hand it would be `iommu.passthrough=0` or `=1`",
     },
     Row {
+        id: "x86-only-on-arm",
+        severity: Warning,
+        find: find::x86_only_on_arm,
+        reason: "does nothing on Arm: only kernels for x86 read it",
+        source: "Documentation/admin-guide/kernel-parameters.txt; handbook §1.7",
+        remedy: "drop it",
+    },
+    Row {
+        id: "arm-only-on-x86",
+        severity: Warning,
+        find: find::arm_only_on_x86,
+        reason: "does nothing on x86: only kernels for 64-bit Arm read it",
+        source: "Documentation/admin-guide/kernel-parameters.txt; handbook §1.7",
+        remedy: "drop it",
+    },
+    Row {
         id: "other-vendors-iommu",
         severity: Error,
         find: find::other_vendors_iommu,
@@ -70,6 +86,14 @@ pub(super) static ROWS: &[Row] = &[
         reason: "is not a parameter of the mainline kernel; a patched one only pretends isolation and clears no ACS bit",
         source: "drivers/pci/pci.c, which has no such parameter",
         remedy: "set `policy` in [acs] to `direct-p2p`",
+    },
+    Row {
+        id: "acs-invented",
+        severity: Error,
+        find: find::acs_invented,
+        reason: "does nothing: the kernel has no such option, and leaves ACS as it is",
+        source: "drivers/pci/pci.c pci_setup, which reads `config_acs=` and `disable_acs_redir=` alone",
+        remedy: "drop it; set `policy` in [acs] to `direct-p2p`",
     },
     Row {
         id: "assign-busses",

@@ -29,6 +29,13 @@ fn iommu_samples() -> Vec<(&'static str, String)> {
         ("iommu-on", args("\"iommu=on\"")),
         ("iommu-on-arm", format!("match.arch = \"aarch64\"\n{}", args("\"iommu=pt\""))),
         (
+            "x86-only-on-arm",
+            format!("match.arch = \"aarch64\"\n{}", args("\"intel_idle.max_cstate=1\"")),
+        ),
+        ("x86-only-on-arm", format!("match.cpu_vendor = \"arm\"\n{}", args("\"pci=nocrs\""))),
+        ("arm-only-on-x86", format!("match.cpu_vendor = \"amd\"\n{}", args("\"arm64.nosve\""))),
+        ("arm-only-on-x86", format!("match.arch = \"x86_64\"\n{}", args("\"kpti=off\""))),
+        (
             "other-vendors-iommu",
             format!("match.cpu_vendor = \"amd\"\n{}", args("\"intel_iommu=on\"")),
         ),
@@ -54,6 +61,10 @@ fn acs_samples() -> Vec<(&'static str, String)> {
     let vfio = "[[sriov.devices]]\nname = \"g\"\nselect = { vendor = \"15b3\" }\nvfs = 1\nvf_driver = \"vfio-pci\"\n";
     vec![
         ("acs-override", args("\"pcie_acs_override=downstream,multifunction\"")),
+        ("acs-invented", args("\"pci=noacs\"")),
+        ("acs-invented", args("\"pci=realloc,noacs\"")),
+        ("acs-invented", args("\"pci=acs=off\"")),
+        ("acs-invented", args("\"pcie_acs=off\"")),
         ("assign-busses", args("\"pci=noats,assign-busses\"")),
         ("config-acs-commas", args("\"pci=config_acs=xx000x0@17:00.0,xx000x0@18:00.0\"")),
         (
@@ -143,7 +154,10 @@ fn what_is_right_has_no_finding() {
         "".to_owned(),
         args("\"pci=realloc\", \"iommu.strict=0\", \"hugepagesz=1G\", \"hugepages=4\", \"nvme_core.multipath=N\""),
         args("\"iommu=pt\""),
+        args("\"intel_idle.max_cstate=1\", \"kpti=off\""),
+        format!("match.arch = \"x86_64\"\n{}", args("\"intel_idle.max_cstate=1\"")),
         args("\"pci=config_acs=xx000x0@17:00.0;xx000x0@18:00.0\""),
+        args("\"pci=disable_acs_redir=17:00.0\", \"macsec.debug=1\""),
         format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu.strict=0\"")),
         "[cmdline]\nabsent = [\"amd_iommu=on\", \"pcie_acs_override\", \"pci=assign-busses\"]".to_owned(),
         "[lints]\nallow = { amd-iommu-on = \"the installer adds it\" }".to_owned(),

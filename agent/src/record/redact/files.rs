@@ -146,6 +146,9 @@ const CPU: [&str; 8] = [
 const OS: [&str; 7] =
     ["NAME", "ID", "ID_LIKE", "VERSION", "VERSION_ID", "PRETTY_NAME", "VARIANT_ID"];
 
+/// Attributes that hold a version of firmware or of a module, which may have the form of an address.
+const VERSIONS: [&str; 3] = ["bios_version", "fw_ver", "version"];
+
 /// Profiles that TuneD ships with arguments for the kernel command line (TuneD, `profiles/`). Others are the operator's names.
 const TUNED: [&str; 9] = [
     "accelerator-performance",
@@ -196,6 +199,9 @@ fn attribute(path: &str, text: &str, words: &mut Words) -> Option<String> {
             let used = ["DRIVER=", "PCI_CLASS=", "PCI_ID=", "PCI_SUBSYS_ID=", "PCI_SLOT_NAME="];
             used.iter().any(|name| line.starts_with(name)).then(|| line.to_owned())
         }));
+    }
+    if VERSIONS.contains(&path.rsplit('/').next().unwrap_or_default()) {
+        return Some(words.version(text));
     }
     // Addresses of memory, 16 digits each.
     let numbers = |line: &str| line.split_whitespace().all(mask::is_numeric);
@@ -275,7 +281,10 @@ fn gid(text: &str, words: &mut Words) -> String {
 
 /// The settings of a kernel's build that are read, and the command line in it.
 fn kernel_setting(line: &str, words: &mut Words) -> Option<String> {
-    const READ: [&str; 9] = [
+    const READ: [&str; 12] = [
+        "CONFIG_ARM64_4K_PAGES",
+        "CONFIG_ARM64_16K_PAGES",
+        "CONFIG_ARM64_64K_PAGES",
         "CONFIG_CMDLINE_BOOL",
         "CONFIG_CMDLINE_OVERRIDE",
         "CONFIG_CMDLINE_FORCE",

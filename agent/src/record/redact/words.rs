@@ -72,6 +72,21 @@ impl Words {
         })
     }
 
+    /// The same in the text of a version: pairs with dots and decimal digits in a row are its own (`01.02.03.04.05.0b`,
+    /// `SE5C620.86B.02.01.0008.031920191559`).
+    pub fn version(&mut self, text: &str) -> String {
+        if self.with_identifiers {
+            return text.to_owned();
+        }
+        identity::replaced(text, |found| {
+            let is_dotted = found.split('.').all(|part| part.len() == 2);
+            match is_dotted || found.bytes().all(|c| c.is_ascii_digit()) {
+                true => found.to_owned(),
+                false => self.identities(found),
+            }
+        })
+    }
+
     /// A text that is one of them, digits without a letter too.
     pub fn identity(&mut self, text: &str) -> String {
         let digits = || text.bytes().filter(u8::is_ascii_hexdigit);

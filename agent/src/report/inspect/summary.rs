@@ -104,6 +104,10 @@ fn boot_loader(boot: &BootLoader) -> String {
         BootLoader::GrubSuse => "GRUB, SUSE family (/etc/default/grub)".to_owned(),
         BootLoader::SystemdBoot { uki: false } => "systemd-boot".to_owned(),
         BootLoader::SystemdBoot { uki: true } => "systemd-boot, unified kernel image".to_owned(),
+        BootLoader::Sdbootutil { grub: true } => "GRUB with entries of sdbootutil".to_owned(),
+        BootLoader::Sdbootutil { grub: false } => {
+            "systemd-boot with entries of sdbootutil".to_owned()
+        }
         BootLoader::RpmOstree => "rpm-ostree".to_owned(),
         BootLoader::Bootc => "bootc".to_owned(),
         BootLoader::Unmanaged { reason, .. } => format!("not ours to manage: {}", clean(reason)),

@@ -1,6 +1,8 @@
 //! Where an imported topology and sysfs disagree, in words.
 
 use super::Shown;
+use crate::kind::some_of;
+use crate::nccl::library::Library;
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::wrap;
 use crate::topology::import::Imported;
@@ -9,14 +11,20 @@ use crate::visible::brief;
 
 /// Disagreements that are named; the rest is counted.
 const NAMED: usize = 40;
+/// GPUs and nets that are named.
+const FEW: usize = 4;
 /// Characters of the file's words that are shown.
 const LONGEST: usize = 120;
 
 /// Compares with the host, and says what came of it in `width` columns; `false`: they disagree.
 pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) -> (String, bool) {
-    let here =
-        Here { topology: &shown.topology, devices: &shown.devices, placement: shown.placement };
-    let Compared { findings, agreeing, unknown, unnamed } = compare(imported, here);
+    let here = Here {
+        topology: &shown.topology,
+        devices: &shown.devices,
+        placement: shown.placement,
+        library: Library::of_host(shown.facts),
+    };
+    let Compared { findings, agreeing, unknown, added, unnamed } = compare(imported, here);
     let what = match imported {
         Imported::Nccl(_) => "a topology of NCCL",
         Imported::Smi(_) => "a matrix of nvidia-smi topo -m",
@@ -42,8 +50,16 @@ pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) ->
         0 => String::new(),
         _ => format!("  {} {}\n", paint(WARN, "!"), nameless(unnamed)),
     };
-    let beside = match unknown {
-        0 => String::new(),
+    if !added.is_empty() {
+        let named = some_of(added.into_iter(), FEW, "GPUs and nets");
+        let text = format!("not in the file, and added by the library as sysfs has them: {named}");
+        out += &format!("  {} {text}\n", paint(WARN, "!"));
+    }
+    let beside = match (unknown, imported) {
+        (0, _) => String::new(),
+        (_, Imported::Nccl(_)) => format!(
+            "; {unknown} cannot be compared with sysfs (bridges that it does not show, or nodes)"
+        ),
         _ => format!("; {unknown} cannot be compared with sysfs (NVLink, or not known here)"),
     };
     out += &format!("  {agreeing} of its statements agree, {} disagree{beside}\n", findings.len());

@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod nccl;
+mod of_nccl;
 pub mod smi;
 
 /// Longest text that is taken. NCCL's own parser takes 2048 elements.

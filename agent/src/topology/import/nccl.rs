@@ -41,6 +41,28 @@ pub struct Function {
     pub class: Option<String>,
 }
 
+impl Function {
+    /// A GPU, by what is in it or by its class, which RCCL takes for one, too, where it is that of an accelerator.
+    pub fn is_gpu(&self) -> bool {
+        self.gpu || self.has_class(&["0x03", "0x12"])
+    }
+
+    /// A NIC, by what is in it or by its class.
+    pub fn is_nic(&self) -> bool {
+        !self.nets.is_empty() || self.has_class(&["0x02"])
+    }
+
+    /// A switch.
+    pub fn is_bridge(&self) -> bool {
+        self.has_class(&["0x0604"])
+    }
+
+    fn has_class(&self, prefixes: &[&str]) -> bool {
+        let class = self.class.as_deref().unwrap_or_default();
+        prefixes.iter().any(|prefix| class.starts_with(prefix))
+    }
+}
+
 /// Reads it. What NCCL ignores is ignored.
 ///
 /// # Errors

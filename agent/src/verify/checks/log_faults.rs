@@ -142,7 +142,8 @@ fn is_over(evidence: &Evidence<'_>, fault: &Said, later: &[Line]) -> bool {
     };
     let reloaded = || follows(&|said| said.sign == Sign::Bound && said.function.is_none());
     match (fault.sign, fault.function) {
-        (Sign::OffTheBus | Sign::Xid | Sign::NotTaken, Some(at)) => returns(at),
+        // What does not answer is among the dead, whatever was loaded since.
+        (Sign::OffTheBus | Sign::Xid | Sign::NotTaken, Some(at)) => returns(at) || reloaded(),
         (Sign::NotTaken, None) => {
             let mut gpus = evidence.gpus.iter().filter(|gpu| gpu.vendor.0 == 0x10de);
             reloaded() || gpus.all(|gpu| gpu.driver.as_deref() == Some("nvidia"))

@@ -3,7 +3,8 @@
 use super::super::evidence::unread;
 use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{counted, named};
-use crate::facts::gpu::NvidiaDriver;
+use crate::facts::flow_control::RCCL_CONF;
+use crate::facts::gpu::{FORCE_DMABUF, NvidiaDriver};
 use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
@@ -92,13 +93,15 @@ pub const GPUDIRECT: Check = Check {
     explain: Explain {
         what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or else nvidia_peermem loaded, which needs \
                an ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED); and no NVreg_GrdmaPciTopoCheckOverride=2, by which \
-               drivers from R580 on refuse both. AMD: a kernel with CONFIG_DMABUF_MOVE_NOTIFY and \
-               CONFIG_PCI_P2PDMA.",
+               drivers from R580 on refuse both. AMD: amdgpu among the clients of such an ib_core, or else a kernel with \
+               CONFIG_DMABUF_MOVE_NOTIFY and CONFIG_PCI_P2PDMA. Linux 7.1 has the first option no more, and RCCL that still looks \
+               for it needs RCCL_FORCE_ENABLE_DMABUF=1.",
         why: "With neither NCCL stages every transfer in host memory. Measure by DMA-BUF with `ib_write_bw --use_cuda=N \
               --use_cuda_dmabuf`: without the last option perftest asks for nvidia_peermem, and fails on a node that is right.",
         source: "handbook §6.3, §14.6, §14.8",
         how: "/proc/driver/nvidia/version, /proc/sys/kernel/osrelease, /sys/module/nvidia_peermem, modules.symbols in \
-              /lib/modules; /boot/config-RELEASE",
+              /lib/modules; /boot/config-RELEASE; amdkfd/version in /sys/kernel/mm/memory_peers, /sys/kernel/memory_peers or \
+              /sys/memory_peers; /etc/rccl.conf",
     },
     judge: gpudirect,
 };
@@ -119,13 +122,25 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
             .seen(gpus[0].driver.as_deref().unwrap_or("no driver"), gpus[0].attribute("uevent")),
         });
     };
+    if let Reading::Known(path) = rccl.peer_client {
+        return Ok(
+            Outcome::pass("peer memory: amdgpu is a client of this ib_core").seen("there", path)
+        );
+    }
     let at = "/boot/config-RELEASE";
     for (option, built) in
         [("CONFIG_DMABUF_MOVE_NOTIFY", &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)]
     {
         match built {
             Reading::Known(true) => {}
-            // amdgpu registers with the ib_core of OFED as a peer client, which RCCL takes first; its file is not read here.
+            Reading::Known(false) | Reading::Absent
+                if rccl.always_notifies && option == "CONFIG_DMABUF_MOVE_NOTIFY" =>
+            {
+                if rccl.is_forced != Reading::Known(true) {
+                    return Ok(rccl_looks_in_vain(&rccl.is_forced));
+                }
+            }
+            // amdgpu registers with the ib_core of OFED as a peer client, which RCCL takes first.
             Reading::Known(false) | Reading::Absent
                 if evidence.facts.gpu.peer_memory_symbols == Reading::Known(true) =>
             {
@@ -146,8 +161,26 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
             }
         }
     }
-    Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL asks for")
-        .seen("CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y", at))
+    let options = match rccl.move_notify {
+        Reading::Known(true) => "CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y".to_owned(),
+        _ => format!("CONFIG_PCI_P2PDMA=y; {FORCE_DMABUF} in {RCCL_CONF}"),
+    };
+    Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL asks for").seen(options, at))
+}
+
+/// RCCL of this host's jobs is not known; those up to 2.31.2 look for the option.
+fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Outcome {
+    let seen = match is_forced {
+        Reading::Known(_) => format!("{FORCE_DMABUF}=0"),
+        Reading::Absent => format!("no {FORCE_DMABUF}"),
+        Reading::Unknown(why) => return unread(&format!("whether {FORCE_DMABUF} is set"), why),
+    };
+    Outcome::unknown(
+        "this kernel has what CONFIG_DMABUF_MOVE_NOTIFY was for, without the option (Linux 7.1): RCCL checking for it registers no \
+         GPU memory by DMA-BUF, and which RCCL jobs have is not known",
+    )
+    .seen(seen, RCCL_CONF)
+    .remedy(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`"))
 }
 
 /// What the driver is told to deny.

@@ -1,4 +1,5 @@
 mod any_tree;
+mod late_acs;
 mod limits;
 mod published;
 mod shapes;
