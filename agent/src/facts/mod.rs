@@ -10,6 +10,7 @@ pub mod gpu;
 pub mod leftovers;
 pub mod limits;
 pub mod names;
+pub mod nccl_conf;
 pub mod os;
 pub mod pci;
 pub mod placement;

@@ -6,5 +6,6 @@ pub mod library;
 pub mod log;
 pub mod perf;
 pub mod ports;
+pub mod switches;
 pub mod variables;
 pub mod version;

@@ -125,6 +125,15 @@ pub enum Code {
         /// `100 Gb/sec (4X EDR)`.
         rate: String,
     },
+    /// A variable for all jobs switches off what they need.
+    SwitchedOff {
+        /// `NCCL_IB_DISABLE=1`.
+        setting: String,
+        /// `/etc/nccl.conf:3`.
+        at: String,
+        /// What they go without.
+        what: String,
+    },
     /// The NVIDIA driver is told to let no peer reach GPU memory.
     PeersRefused,
     /// A device node is not there.
@@ -203,6 +212,8 @@ impl Code {
             Code::NoActivePort => "none is active",
             Code::PortNotActive { .. } => "not active, in a NIC of the GPUs",
             Code::PortSlow { .. } => "slower than others of its model",
+            // The subject says it all.
+            Code::SwitchedOff { .. } => "",
             Code::PeersRefused => "is told to refuse peers",
             Code::NodeMissing { .. } => "no such device node",
             Code::NoAts { .. } => "no ATS, in a switch for guests",
@@ -227,6 +238,9 @@ impl Code {
             Code::NoActivePort => "ports of the GPUs' NICs".to_owned(),
             Code::PortNotActive { port, function, state } => format!("{port} {function} ({state})"),
             Code::PortSlow { port, function, rate } => format!("{port} {function} ({rate})"),
+            Code::SwitchedOff { setting, at, what } => {
+                format!("`{setting}` ({at}) leaves all jobs without {what}")
+            }
             Code::PeersRefused => "the NVIDIA driver".to_owned(),
             Code::NodeMissing { path, .. } => path.clone(),
             Code::NoAts { function } | Code::ZeroAddress { function } => format!("NIC {function}"),
@@ -267,7 +281,8 @@ impl Code {
             | Code::NoActivePort
             | Code::PortNotActive { .. }
             | Code::PortSlow { .. } => Recovery::Drain,
-            Code::PeersRefused
+            Code::SwitchedOff { .. }
+            | Code::PeersRefused
             | Code::NodeMissing { .. }
             | Code::NoAts { .. }
             | Code::ZeroAddress { .. }
@@ -324,7 +339,8 @@ pub fn words(codes: &[Code]) -> String {
         }
     }
     let one = |(says, subjects): (&str, Vec<String>)| {
-        format!("{}: {says}", some_of(subjects.into_iter(), FEW, "others"))
+        let subjects = some_of(subjects.into_iter(), FEW, "others");
+        if says.is_empty() { subjects } else { format!("{subjects}: {says}") }
     };
     said.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -8,6 +8,7 @@ use super::rails::rails;
 use crate::facts::aer::AerTotals;
 use crate::facts::flow_control::{self, Congestion};
 use crate::facts::limits::{self, Limits};
+use crate::facts::nccl_conf::{self, NcclConf};
 use crate::facts::pci::Function;
 use crate::facts::placement::Placement;
 use crate::facts::rdma::RdmaPort;
@@ -45,6 +46,8 @@ pub struct Observed {
     pub ports: Vec<RdmaPort>,
     /// What RoCE ports among them do about congestion.
     pub congestion: Congestion,
+    /// What the collective library is told for all jobs.
+    pub nccl_conf: NcclConf,
     /// What GPUDirect Storage goes by.
     pub storage: Storage,
     /// What jobs run under.
@@ -101,6 +104,7 @@ impl Observed {
             topo_check: topo_check::observe(reader),
             peermem: is_live(reader, "nvidia_peermem"),
             vfs: VfLook::default(),
+            nccl_conf: nccl_conf::observe(reader, Library::file_of_host(facts)),
             storage: storage::read(reader, facts),
             limits: limits::read(reader, facts.pci.known()),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),

@@ -4,8 +4,8 @@
 use super::Check;
 use super::checks::{
     acs, ats, cmdline, firmware, flow_control, groups, hugepages, iommu, kernel_log, limits,
-    log_faults, modules, pcie, pcie_command, pcie_link, port_state, presence, profile, rdma, roce,
-    sriov, storage, topology,
+    log_faults, modules, nccl_conf, pcie, pcie_command, pcie_link, port_state, presence, profile,
+    rdma, roce, sriov, storage, topology,
 };
 
 /// Every check.
@@ -43,6 +43,7 @@ pub static CHECKS: &[Check] = &[
     pcie::AER,
     pcie_link::SPEED,
     pcie_link::GPU_SPEED,
+    nccl_conf::NCCL_CONF,
     rdma::RATE,
     rdma::LINK_LAYER,
     flow_control::PFC,

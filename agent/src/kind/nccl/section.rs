@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::conf::{LONGEST_VALUE, Variable};
 use super::topology;
 use crate::nccl::library::Library;
+use crate::nccl::switches::{Off, switches_off};
 use crate::nccl::variables::{names, own};
 use crate::section::{
     At, Checker, Diagnostic, Entry, Finisher, Hit, Leaf, Lint, ListEntry, Overlay, Printer, Reason,
@@ -219,6 +220,14 @@ const LINTS: &[SectionLint<NcclLayer, Nccl>] = &[
         remedy: "leave the variable to NCCL; `bedplate nccl env -v` says why",
     },
     Lint {
+        id: "nccl-switched-off",
+        severity: Severity::Warning,
+        find: |section, _| switched_off(section),
+        reason: "switches off what GPUDirect RDMA needs, for every job of the host",
+        source: "handbook §8.4, §8.5",
+        remedy: "leave it out; a job that is to go without can set it itself",
+    },
+    Lint {
         id: "nccl-typo",
         severity: Severity::Warning,
         find: |section, _| typos(section),
@@ -244,6 +253,15 @@ fn folklore(section: &NcclLayer) -> Vec<Hit> {
 }
 
 /// Names that are nearly those of variables.
+fn switched_off(section: &NcclLayer) -> Vec<Hit> {
+    let off = |(name, leaf): (&String, &Leaf<String>)| {
+        let off = switches_off(name, &leaf.value)?;
+        Some(Hit::new(leaf.place, format!("{name}={}", leaf.value)))
+            .filter(|_| matches!(off, Off::Rdma | Off::GpuDirect))
+    };
+    section.variables.0.iter().filter_map(off).collect()
+}
+
 fn typos(section: &NcclLayer) -> Vec<Hit> {
     let meant = |(name, leaf): (&String, &Leaf<String>)| {
         let known = names::meant(name)?;

@@ -1,6 +1,7 @@
 //! What a log comes to: whether GPU memory goes over the network directly, and what speaks against it, each with the line that
 //! says so. Pure.
 
+use crate::nccl::switches::{Off, switches_off};
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
@@ -334,19 +335,17 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
 
 /// Variables of which ranks have different values, and those that switch off what is wanted.
 fn environment(log: &Log, findings: &mut Vec<Finding>) {
-    // What it switches off, and what is used in its place.
-    let off = |name: &str, value: &str| match (name, value) {
-        ("NCCL_IB_DISABLE", "1") | ("NCCL_NET", "Socket") => Some(("RDMA", Some(Carrier::Sockets))),
-        ("NCCL_DMABUF_ENABLE", "0") => Some(("DMA-BUF", Some(Carrier::Staged))),
-        ("NCCL_NET_GDR_LEVEL", "LOC" | "0") => Some(("GPUDirect RDMA", Some(Carrier::Staged))),
-        ("NCCL_P2P_DISABLE", "1") => Some(("direct transfers between GPUs", None)),
-        ("NCCL_SHM_DISABLE", "1") => Some(("shared memory", None)),
-        _ => None,
+    // What is used in the place of what it switches off.
+    let instead = |off: Off| match off {
+        Off::Rdma => Some(Carrier::Sockets),
+        Off::DmaBuf | Off::GpuDirect => Some(Carrier::Staged),
+        Off::PeerToPeer | Off::SharedMemory => None,
     };
     for (name, values) in &log.environment {
         for (value, seen) in values {
-            let Some((what, instead)) = off(name, value) else { continue };
-            let is_cause = instead.is_some_and(|instead| total(log, instead) > 0);
+            let Some(off) = switches_off(name, value) else { continue };
+            let is_cause = instead(off).is_some_and(|instead| total(log, instead) > 0);
+            let what = off.words();
             let weight = if is_cause { Weight::Fault } else { Weight::Note };
             let text = format!("{name}={value} switches off {what}");
             let remedy =

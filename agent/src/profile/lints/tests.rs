@@ -114,6 +114,7 @@ fn other_samples() -> Vec<(&'static str, String)> {
     vec![
         ("reboot-cold", args("\"reboot=cold\"")),
         ("nccl-folklore", "[nccl]\nset = { NCCL_IB_GID_INDEX = 3 }".to_owned()),
+        ("nccl-switched-off", "[nccl]\nset = { NCCL_IB_DISABLE = 1 }".to_owned()),
         ("nccl-typo", "[nccl]\nset = { NCCL_IB_HAC = \"mlx5\" }".to_owned()),
         (
             "vf-in-switchdev",

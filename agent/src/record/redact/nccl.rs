@@ -20,9 +20,19 @@ pub(super) fn line(line: &str, words: &mut Words) -> String {
     }
 }
 
+/// Levels of NCCL's (handbook §8.4).
+const LEVELS: [&str; 6] = ["LOC", "PIX", "PXB", "PHB", "NODE", "SYS"];
+
 /// The value of a variable of NCCL's.
 pub(super) fn value(name: &str, value: &str, words: &mut Words) -> String {
     let device = |c: u8| c.is_ascii_alphanumeric() || b"_=:,^.-".contains(&c);
+    // Words of NCCL's own, by which the host is judged.
+    if matches!((name, value), ("NCCL_NET_GDR_LEVEL" | "NCCL_P2P_LEVEL", _) if LEVELS.contains(&value))
+        || name == "NCCL_NET" && matches!(value.to_ascii_lowercase().as_str(), "ib" | "socket")
+        || name == topology::VARIABLE && value == topology::PATH
+    {
+        return value.to_owned();
+    }
     match matches!(name, "NCCL_IB_HCA" | "NCCL_SOCKET_IFNAME") && value.bytes().all(device) {
         true => words.identities(value),
         false => words.value(name, value, Style::Setting),

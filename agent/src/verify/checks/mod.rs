@@ -12,6 +12,7 @@ pub(super) mod kernel_log;
 pub(super) mod limits;
 pub(super) mod log_faults;
 pub(super) mod modules;
+pub(super) mod nccl_conf;
 pub(super) mod pcie;
 pub(super) mod pcie_command;
 pub(super) mod pcie_link;

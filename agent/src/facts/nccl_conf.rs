@@ -1,0 +1,72 @@
+//! What the collective library of a host is told for all jobs: /etc/nccl.conf or /etc/rccl.conf (handbook §8.6).
+
+use crate::host::{Reader, Reading};
+
+/// The file, as the library reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NcclConf {
+    /// Its path.
+    pub path: &'static str,
+    /// Its variables, the first line of each; `Absent`: there is no such file.
+    pub variables: Reading<Vec<Variable>>,
+    /// Whether the topology file is there that it names; `Absent`: it names none.
+    pub topology_file: Reading<bool>,
+}
+
+/// A variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// The line, from 1 on.
+    pub line: usize,
+    /// Its name.
+    pub name: String,
+    /// Its value, blanks included.
+    pub value: String,
+}
+
+/// The variable that names a topology file.
+const TOPOLOGY: &str = "NCCL_TOPO_FILE";
+
+/// Reads it.
+pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
+    let variables = Reading::from_result(reader.read(path))
+        .map(|bytes| variables(&String::from_utf8_lossy(&bytes)));
+    let named = variables.known().and_then(|all| all.iter().find(|one| one.name == TOPOLOGY));
+    let topology_file = match named {
+        None => Reading::Absent,
+        Some(one) => match Reading::from_result(reader.read(&one.value)) {
+            Reading::Known(_) => Reading::Known(true),
+            Reading::Absent => Reading::Known(false),
+            Reading::Unknown(why) => Reading::Unknown(why),
+        },
+    };
+    NcclConf { path, variables, topology_file }
+}
+
+/// A line is `NAME=value`, without quotes; what is set already stays.
+fn variables(text: &str) -> Vec<Variable> {
+    let mut found: Vec<Variable> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if let Some((name, value)) = line.split_once('=')
+            && !line.starts_with('#')
+            && !found.iter().any(|one| one.name == name)
+        {
+            let (name, value) = (name.to_owned(), value.to_owned());
+            found.push(Variable { line: number + 1, name, value });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_a_name_counts_and_only_hashes_in_the_first_column_are_comments() {
+        let found = variables("#A=1\nA=2\nA=3\n B=4\nC=\n");
+        let found: Vec<_> =
+            found.iter().map(|one| (one.line, one.name.as_str(), one.value.as_str())).collect();
+        assert_eq!(found, [(2, "A", "2"), (4, " B", "4"), (5, "C", "")]);
+    }
+}
