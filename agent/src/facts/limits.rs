@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pci::{Function, PciTree};
+use super::pci::PciTree;
 use super::units::{self, Setting};
 use crate::host::{ReadError, Reader, Reading};
 
@@ -180,21 +180,21 @@ fn nodes(reader: &dyn Reader, tree: &PciTree) -> Vec<(String, Reading<bool>)> {
     if of("amdgpu") > 0 {
         paths.push("/dev/kfd".to_owned());
     }
-    let verbs = |function: &Function| {
-        let names = reader.list(&function.attribute("infiniband_verbs")).unwrap_or_default();
-        match names.is_empty() {
-            // Without ib_uverbs there is none.
-            true => vec![format!("/dev/infiniband/uverbs* of {}", function.infiniband.join(", "))],
-            false => names.iter().map(|name| format!("/dev/infiniband/{name}")).collect(),
-        }
-    };
+    let there = |path: String| (path.clone(), Reading::from_result(reader.exists(&path)));
+    let mut nodes: Vec<(String, Reading<bool>)> = paths.into_iter().map(there).collect();
     let rdma = tree.functions.values().filter(|function| !function.infiniband.is_empty());
-    paths.extend(rdma.filter(|function| !function.is_vf()).flat_map(verbs));
-    let there = |path: &String| match path.contains('*') {
-        true => Reading::Known(false),
-        false => Reading::from_result(reader.exists(path)),
-    };
-    paths.into_iter().map(|path| (path.clone(), there(&path))).collect()
+    for function in rdma.filter(|function| !function.is_vf()) {
+        let of_any = || format!("/dev/infiniband/uverbs* of {}", function.infiniband.join(", "));
+        match Reading::from_result(reader.list(&function.attribute("infiniband_verbs"))) {
+            Reading::Known(names) if !names.is_empty() => {
+                nodes.extend(names.iter().map(|name| there(format!("/dev/infiniband/{name}"))));
+            }
+            // Without ib_uverbs there is none.
+            Reading::Known(_) | Reading::Absent => nodes.push((of_any(), Reading::Known(false))),
+            Reading::Unknown(why) => nodes.push((of_any(), Reading::Unknown(why))),
+        }
+    }
+    nodes
 }
 
 #[cfg(test)]

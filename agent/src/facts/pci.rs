@@ -265,6 +265,13 @@ impl Function {
         matches!(command, Some(Reading::Unknown(why)) if why.cause == Cause::NoAnswer)
     }
 
+    /// Whether its control and link registers say nothing: a VF's are reserved. In a virtual machine there is no PF to tell it by;
+    /// ConnectX VFs have ids of their own (Linux drivers/net/ethernet/mellanox/mlx5/core/main.c, MLX5_PCI_DEV_IS_VF).
+    pub fn has_reserved_registers(&self) -> bool {
+        const VFS: [u16; 8] = [0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0xa2d3];
+        self.is_vf() || self.vendor.0 == 0x15b3 && VFS.contains(&self.device.0)
+    }
+
     /// Whether this is a virtual function.
     pub fn is_vf(&self) -> bool {
         self.physfn.is_some()

@@ -1,7 +1,7 @@
 //! Which RDMA NICs are the rails of the GPUs: those that jobs use for GPUDirect RDMA. What is asked of a rail (an active port,
 //! its siblings' rate, a large MTU) is not asked of a NIC for storage or the front end. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::pci::Function;
 use crate::nccl::ports::within;
@@ -44,12 +44,15 @@ pub fn rails<'a>(
     // What is not known to be far away counts as near.
     let reach = within(distances.iter().filter_map(least), Distance::Unknown);
     let near = |at: usize| distances[at].is_empty() || least(&distances[at]) <= Some(reach);
-    let mut models: BTreeMap<Model, usize> = BTreeMap::new();
-    (0..nics.len())
-        .filter(|at| near(*at))
-        .for_each(|at| *models.entry(model(nics[at])).or_default() += 1);
-    let most = models.values().max().copied().unwrap_or(0);
-    let is_main = |at: usize| near(at) && models.get(&model(nics[at])) == Some(&most);
+    // Functions of one card are one.
+    let mut cards: BTreeMap<Model, BTreeSet<(u32, u8, u8)>> = BTreeMap::new();
+    for nic in (0..nics.len()).filter(|at| near(*at)).map(|at| nics[at]) {
+        let PciAddress { domain, bus, device, .. } = nic.address;
+        cards.entry(model(nic)).or_default().insert((domain, bus, device));
+    }
+    let count = |nic: &Function| cards.get(&model(nic)).map_or(0, BTreeSet::len);
+    let most = cards.values().map(BTreeSet::len).max().unwrap_or(0);
+    let is_main = |at: usize| near(at) && count(nics[at]) == most;
     let nearest = |gpu: usize| -> Vec<usize> {
         let least = distances.iter().map(|row| row[gpu]).min();
         (0..nics.len()).filter(|at| Some(distances[*at][gpu]) == least).collect()

@@ -10,6 +10,7 @@ use super::checks::{
 
 /// Every check.
 pub static CHECKS: &[Check] = &[
+    acs::ISOLATION,
     pcie_command::ANSWER,
     presence::DEVICES,
     presence::DATA_DIRECT,
@@ -20,7 +21,6 @@ pub static CHECKS: &[Check] = &[
     profile::IN_EFFECT,
     iommu::MODE,
     modules::GPUDIRECT,
-    acs::ISOLATION,
     acs::PATH,
     groups::GROUPS,
     acs::SHAPE,

@@ -64,7 +64,7 @@ fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn Confi
     };
     function.port = Reading::Known(pcie.port());
     // A VF's control bits are reserved: its PF's count (handbook §7).
-    if !function.is_vf() {
+    if !function.has_reserved_registers() {
         let control = caps::control(config, pcie);
         // An integrated endpoint has no link; its registers, if there are any, say zero.
         detail.link = match &control {

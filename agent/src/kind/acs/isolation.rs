@@ -17,13 +17,22 @@ use super::guard::{guests_below, reach_neighbours, used_by};
 use super::resolved::{Ats, Resolved};
 use super::shape::{Groups, Shape};
 
+/// What is wanted of a port, as far as isolation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// To be open.
+    Open,
+    /// To isolate.
+    Closed,
+}
+
 /// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
-/// open. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
+/// open; of one that is to be closed it is a note, for the plan closes it. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
 /// pci_device_group; handbook §3.3).
 pub fn groups_without_isolation(
     tree: &PciTree,
     topology: &Topology,
-    to_be_open: &BTreeSet<PciAddress>,
+    intents: &BTreeMap<PciAddress, Intent>,
     resolved: &mut Resolved,
 ) {
     let guests = guests_below(tree, &[]);
@@ -31,7 +40,7 @@ pub fn groups_without_isolation(
         BTreeMap::new();
     for (port, missing) in tree.functions.values().filter_map(|port| open(port, topology)) {
         let exposed = exposed_below(tree, topology, port);
-        if exposed.is_empty() || to_be_open.contains(&port) {
+        if exposed.is_empty() || intents.get(&port) == Some(&Intent::Open) {
             continue;
         }
         let guests = guests.get(&port).into_iter().flatten();
@@ -41,6 +50,9 @@ pub fn groups_without_isolation(
             let (ports, functions) = without_guests.entry(missing.0).or_default();
             ports.insert(port);
             functions.extend(exposed);
+        } else if intents.contains_key(&port) {
+            let text = reach_neighbours(missing, &used_by(tree, &guests, " below it"));
+            resolved.note(format!("port {port}"), text);
         } else {
             resolved.blockers.push(exposes_guests(tree, port, missing, &guests));
         }
@@ -70,7 +82,7 @@ pub fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
         notes: Vec::new(),
         ats: Ats::default(),
     };
-    groups_without_isolation(topology.tree(), topology, &BTreeSet::new(), &mut resolved);
+    groups_without_isolation(topology.tree(), topology, &BTreeMap::new(), &mut resolved);
     resolved.blockers
 }
 

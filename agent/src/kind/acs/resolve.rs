@@ -20,7 +20,7 @@ use super::earlier_argument::{above_guests, covers_more, has_argument};
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::guests_to_come::guests_to_come;
-use super::isolation;
+use super::isolation::{self, Intent};
 use super::missing_device::carried_over;
 use super::persist::{RedirectOnly, persist};
 use super::readings::{Readable, readings, report_others};
@@ -164,7 +164,7 @@ fn on_tree(
     };
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
-        isolation::groups_without_isolation(tree, &topology, &BTreeSet::new(), resolved);
+        isolation::groups_without_isolation(tree, &topology, &BTreeMap::new(), resolved);
         return;
     }
     if profile.policy == AcsPolicy::DirectP2p {
@@ -173,8 +173,12 @@ fn on_tree(
             isolation::expectations(fabric, tree, root_port, resolved);
             isolation::cannot_pass(fabric, resolved);
         }
-        let to_be_open = readable.iter().map(|(port, ..)| *port).collect();
-        isolation::groups_without_isolation(tree, &topology, &to_be_open, resolved);
+        let intent = |target: &Target| match target.bits.value.and(AcsBits::ISOLATION).is_empty() {
+            true => Intent::Open,
+            false => Intent::Closed,
+        };
+        let intents = readable.iter().map(|(port, _, target)| (*port, intent(target))).collect();
+        isolation::groups_without_isolation(tree, &topology, &intents, resolved);
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
     if later != readable {

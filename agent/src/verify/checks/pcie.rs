@@ -89,7 +89,7 @@ pub const AER: Check = Check {
 /// GPUs, RDMA NICs and Data Direct functions of the host, without VFs.
 pub(super) fn endpoints<'a>(evidence: &Evidence<'a>) -> Vec<&'a Function> {
     let mut all = [&evidence.gpus[..], &evidence.rdma_nics, &evidence.data_direct].concat();
-    all.retain(|function| !function.is_vf());
+    all.retain(|function| !function.has_reserved_registers());
     all
 }
 

@@ -73,6 +73,19 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
             .seen(of_count, at)
             .remedy("run `bedplate verify` in the guests"));
     }
+    let nics_of_guests = evidence.guests.iter().filter(|guest| {
+        tree.get(**guest).is_some_and(|function| function.is_nic() && !function.is_vf())
+    });
+    let nics_of_guests = nics_of_guests.count();
+    if nics.is_empty() && nics_of_guests > 0 {
+        let text = format!(
+            "{} with guests (VFIO), and none that the host itself uses",
+            counted(nics_of_guests, "NIC")
+        );
+        return Ok(Outcome::unknown(text)
+            .seen(of_count, at)
+            .remedy("run `bedplate verify` in the guests"));
+    }
     let guests = evidence.guests.len();
     let besides = match guests {
         0 => String::new(),

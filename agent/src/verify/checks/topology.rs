@@ -118,6 +118,14 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
             _ => {}
         }
     }
+    if !far.is_empty() && evidence.observed.nccl_conf.topology_file == Reading::Known(true) {
+        return Ok(Outcome::pass(format!(
+            "{}: a topology file tells NCCL where they are (NCCL_TOPO_FILE in {})",
+            counted(gpus.len(), "GPU"),
+            evidence.observed.nccl_conf.path
+        ))
+        .all_seen(seen));
+    }
     if !far.is_empty() {
         return Ok(Outcome::warn(format!(
             "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default",
