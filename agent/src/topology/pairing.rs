@@ -71,15 +71,19 @@ pub struct Pairings {
 /// Chooses.
 pub fn pair(topology: &Topology, devices: &Devices) -> Pairings {
     let has_rdma = |device: &&Device| !device.function.infiniband.is_empty();
-    let nics: Vec<&Device> = devices.nics.iter().filter(|d| d.sort == Sort::Nic).collect();
+    let answers = |device: &&Device| !device.function.is_dead();
+    let nics = devices.nics.iter().filter(answers);
+    let nics: Vec<&Device> = nics.filter(|d| d.sort == Sort::Nic).collect();
     let candidates = if nics.iter().any(has_rdma) { Candidates::Rdma } else { Candidates::All };
     let nics: Vec<&Device> =
         nics.into_iter().filter(|nic| candidates == Candidates::All || has_rdma(nic)).collect();
-    let nvmes: Vec<&Device> = devices.nvmes.iter().collect();
-    let dmas: Vec<&Device> = devices.nics.iter().filter(|d| d.sort == Sort::DataDirect).collect();
-    let (for_nics, spare_nics) = choose(topology, &devices.gpus, &nics, &dmas);
-    let (for_nvmes, _) = choose(topology, &devices.gpus, &nvmes, &[]);
-    let gpus = devices.gpus.iter().zip(for_nics).zip(for_nvmes);
+    let nvmes: Vec<&Device> = devices.nvmes.iter().filter(answers).collect();
+    let dmas = devices.nics.iter().filter(answers);
+    let dmas: Vec<&Device> = dmas.filter(|d| d.sort == Sort::DataDirect).collect();
+    let gpus: Vec<&Device> = devices.gpus.iter().filter(answers).collect();
+    let (for_nics, spare_nics) = choose(topology, &gpus, &nics, &dmas);
+    let (for_nvmes, _) = choose(topology, &gpus, &nvmes, &[]);
+    let gpus = gpus.into_iter().zip(for_nics).zip(for_nvmes);
     let gpus = gpus.map(|((gpu, nics), nvmes)| Pairing { gpu: gpu.address(), nics, nvmes });
     Pairings { gpus: gpus.collect(), candidates, counts: (nics.len(), nvmes.len()), spare_nics }
 }
@@ -87,7 +91,7 @@ pub fn pair(topology: &Topology, devices: &Devices) -> Pairings {
 /// For each GPU its peers, and those that nobody uses.
 fn choose(
     topology: &Topology,
-    gpus: &[Device],
+    gpus: &[&Device],
     peers: &[&Device],
     dmas: &[&Device],
 ) -> (Vec<Vec<Choice>>, Vec<PciAddress>) {
@@ -118,7 +122,7 @@ fn choose(
     }
     let users: Vec<Rc<[PciAddress]>> = users.into_iter().map(Rc::from).collect();
     let choice = |gpu: usize, peer: usize| {
-        let (distance, via) = way(&gpus[gpu], peer);
+        let (distance, via) = way(gpus[gpu], peer);
         let taken = nearest[gpu].map(|other| (peers[other].address(), distances[gpu][other]));
         Choice {
             peer: peers[peer].address(),
@@ -180,6 +184,24 @@ fn rank(distance: Distance) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::placement::Placement;
+
+    #[test]
+    fn what_does_not_answer_is_paired_with_nothing() {
+        let host = crate::demo::HostSpec::from_toml(
+            "machine = \"hgx\"\n[[pci]]\nat = \"0000:18:00.0\"\nanswers = false\n\
+             [[pci]]\nat = \"0000:1b:00.0\"\nanswers = false\n",
+        );
+        let facts = crate::facts::observe(&host.unwrap().build(), crate::facts::Depth::Thorough);
+        let topology = Topology::new(facts.pci.known().unwrap());
+        let pairings = pair(&topology, &Devices::find(&topology, &Placement::default(), false));
+        let paired: Vec<String> =
+            pairings.gpus.iter().map(|pairing| pairing.gpu.to_string()).collect();
+        assert_eq!(paired.len(), 7);
+        assert!(!paired.contains(&"0000:18:00.0".to_owned()));
+        let peers = pairings.gpus.iter().flat_map(|pairing| &pairing.nics);
+        assert!(peers.into_iter().all(|choice| choice.peer.to_string() != "0000:1b:00.0"));
+    }
 
     #[test]
     fn a_nearer_rank_is_shared_and_a_nearer_one_of_the_same_rank_is_not() {

@@ -61,6 +61,24 @@ fn physical<'a>(
     tree.functions.values().filter(move |function| !function.is_vf() && wanted(function))
 }
 
+/// Those that answer.
+fn living<'a>(
+    tree: &'a PciTree,
+    wanted: fn(&Function) -> bool,
+) -> impl Iterator<Item = &'a Function> {
+    physical(tree, wanted).filter(|function| !function.is_dead())
+}
+
+/// `7 GPUs, and 1 that does not answer`.
+fn alive(tree: &PciTree, wanted: fn(&Function) -> bool, what: &str) -> String {
+    let answering = count(living(tree, wanted).count(), what);
+    match physical(tree, wanted).filter(|function| function.is_dead()).count() {
+        0 => answering,
+        1 => format!("{answering}, and 1 that does not answer"),
+        dead => format!("{answering}, and {dead} that do not answer"),
+    }
+}
+
 /// `8 GPUs`, and below it their names, where the host knows them.
 fn titled<'a>(
     title: String,
@@ -97,7 +115,7 @@ fn gpus(tree: &PciTree, names: &Names, width: u16) -> String {
         };
         return format!("\n{}\n", paint(WARN, &said));
     }
-    let title = titled(count(rows.len(), "GPU"), names, physical(tree, Function::is_gpu));
+    let title = titled(alive(tree, Function::is_gpu, "GPU"), names, living(tree, Function::is_gpu));
     section(
         &title,
         &["GPU", "what", "NUMA", "link (its best)", "driver", "group", "port above, its ACS"],
@@ -127,7 +145,7 @@ fn nics(tree: &PciTree, names: &Names, width: u16) -> String {
             paint(WARN, "No NIC: no function of this host is a network controller.")
         );
     }
-    let title = titled(count(rows.len(), "NIC"), names, physical(tree, Function::is_nic));
+    let title = titled(alive(tree, Function::is_nic, "NIC"), names, living(tree, Function::is_nic));
     section(
         &title,
         &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::facts::names::Names;
 use crate::facts::pci::{Acs, Detail, Function, Link, PciTree, PortType, SriovPf, UnreadFunction};
 use crate::facts::{CpuVendor, Facts};
-use crate::host::{HostKind, ReadError, Reading};
+use crate::host::{Cause, HostKind, ReadError, Reading, Reason};
 use crate::report::style::terminal;
 use crate::value::{AcsBits, PciAddress, PciId};
 
@@ -161,6 +161,21 @@ fn tables_show_the_gpu_and_the_acs_of_the_port_above_it() {
     assert!(text.contains("1 bridge without a GPU or NIC below"));
     assert!(text.contains("10 PCI functions in all; besides those above: 1 NVMe, 2 VFs."));
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+#[test]
+fn a_gpu_that_does_not_answer_is_not_counted_with_the_others() {
+    let mut facts = small();
+    let Reading::Known(tree) = &mut facts.pci else { panic!("no tree") };
+    let mut dead = tree.functions[&at("0000:19:00.0")].clone();
+    dead.address = at("0000:19:00.1");
+    if let Some(detail) = &mut dead.detail {
+        detail.bus_master = Reading::Unknown(Reason::new(Cause::NoAnswer, "ones"));
+    }
+    tree.functions.insert(dead.address, dead);
+    let text = plain(&tables(&facts, 120));
+    assert!(text.contains("1 GPU, and 1 that does not answer"), "{text}");
+    assert!(line(&text, "0000:19:00.1").contains("no answer"), "{text}");
 }
 
 #[test]

@@ -98,6 +98,9 @@ fn port_type(port: PortType) -> String {
 
 /// The link as it is: `32 GT/s x16`, with the best it can do where that is more: `2.5 GT/s x8 (32 GT/s x16)`.
 pub(in crate::report) fn link(function: &Function) -> String {
+    if function.is_dead() {
+        return "no answer".to_owned();
+    }
     let Some(detail) = &function.detail else { return "not read".to_owned() };
     let link = &detail.link;
     let now = side(link.speed.as_deref(), link.width);

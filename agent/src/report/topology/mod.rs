@@ -90,6 +90,19 @@ pub fn text(shown: &Shown, options: Options, width: usize) -> String {
         return out + &paint(WARN, NOTHING) + "\n";
     }
     let heads = matrix::heads(shown);
+    let dead: Vec<String> = shown
+        .devices
+        .all()
+        .filter(|device| device.function.is_dead())
+        .map(|device| format!("{} {}", device.called(), device.address()))
+        .collect();
+    if !dead.is_empty() {
+        let dead = some_of(dead.into_iter(), 8, "devices");
+        out += &format!(
+            "{}\n",
+            paint(WARN, &format!("not answering, and paired with nothing: {dead}"))
+        );
+    }
     out += &matrix::text(shown, &rows, &heads, width);
     out += &pairs(shown, width);
     let key = shown.devices.all().map(|device| words::key(shown, device, &heads));
