@@ -139,6 +139,19 @@ fn rccl_is_judged_by_kernel_options_and_peer_memory() {
     assert_eq!(judged("5.15.0-105-generic", &p2p, "ofed = true", &[]), Verdict::Unknown);
 }
 
+/// What is not known can be made known, or is said to be of no avail: each says how.
+#[test]
+fn every_unknown_says_how_to_know() {
+    let mut silent: BTreeSet<(&str, String)> = BTreeSet::new();
+    for (name, path) in cases() {
+        let report = report(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let unknown = report.checks.iter().filter(|judged| judged.verdict == Verdict::Unknown);
+        let without = unknown.filter(|judged| judged.remedy.is_none());
+        silent.extend(without.map(|judged| (judged.id, format!("{name}: {}", judged.finding))));
+    }
+    assert!(silent.is_empty(), "{silent:#?}");
+}
+
 #[test]
 fn ids_are_unique_and_begin_with_their_group() {
     let mut ids = BTreeSet::new();

@@ -398,6 +398,9 @@ pub fn remedy(cause: Cause) -> Option<&'static str> {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
         Cause::NotRecorded => Some("record the host again, with this version of bedplate"),
         Cause::NoAnswer => Some("see pcie.answer"),
-        Cause::NotReadable | Cause::NotUnderstood | Cause::NotAsked => None,
+        Cause::NotReadable => Some(
+            "`dmesg` may say why the kernel does not give it; then run `bedplate verify` again",
+        ),
+        Cause::NotUnderstood | Cause::NotAsked => None,
     }
 }

@@ -48,9 +48,15 @@ pub struct Judged {
     pub severity_reason: Option<String>,
 }
 
+/// How to get to know what no check's own words say.
+const TO_KNOW: &str = "`bedplate inspect` names what could not be read, and why; where nothing on this machine can tell, \
+                       [verify.severity] of the profile gives the check another level";
+
 impl Judged {
     fn new(check: &'static Check, outcome: Outcome, said: Option<&Override>) -> Self {
         let Outcome { verdict, finding, evidence, codes, remedy, at_most } = outcome;
+        let is_unknown = verdict == Verdict::Unknown;
+        let remedy = remedy.or_else(|| is_unknown.then(|| TO_KNOW.to_owned()));
         let severity = said.map_or(check.severity.min(at_most), |said| said.level);
         let verdict = match (verdict, severity) {
             // A profile may raise it as well as lower it.

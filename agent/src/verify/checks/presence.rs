@@ -48,6 +48,13 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
         };
         return Ok(unread(&what, &gap.reason).seen(of_count, at));
     }
+    // One whose driver is not known may be a guest's: it is in neither list.
+    let is_wanted = |at: &PciAddress| {
+        tree.get(*at).is_some_and(|function| function.is_gpu() || !function.infiniband.is_empty())
+    };
+    if let Some((at, why)) = tree.unread_drivers.iter().find(|(at, _)| is_wanted(at)) {
+        return Ok(unread(&format!("whether a guest has {at}"), why));
+    }
     if !gpus.is_empty() && !nics.is_empty() {
         if let Some(missing) = missing(evidence)? {
             return Ok(missing);

@@ -54,7 +54,7 @@ pub const LINK_LAYER: Check = Check {
     id: "rdma.link-layer",
     group: Group::Rdma,
     proves: "RDMA NICs of one model are all on InfiniBand, or all on Ethernet",
-    severity: Severity::Warn,
+    severity: Severity::Fail,
     needs_root: false,
     explain: Explain {
         what: "Active ports of NICs of the same model (device and subsystem id) have the same link layer.",
@@ -186,7 +186,7 @@ fn link_layer(evidence: &Evidence<'_>) -> Judgement {
     let differs =
         |ports: &&Vec<&RdmaPort>| ports.iter().any(|port| port.link_layer != ports[0].link_layer);
     Ok(match models.iter().find(differs) {
-        Some(ports) => Outcome::warn(format!("NICs of one model on different link layers: {all}"))
+        Some(ports) => Outcome::fail(format!("NICs of one model on different link layers: {all}"))
             .all_seen(ports.iter().map(|port| shown(port, &port.link_layer, &port.rate)))
             .remedy(
                 "`mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and a firmware reset, unless it is meant so",

@@ -143,7 +143,8 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
             "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
             named(&unknown, "GPUs")
         ))
-        .all_seen(seen),
+        .all_seen(seen)
+        .remedy("see firmware.numa"),
         true => Outcome::pass(format!(
             "an RDMA NIC near enough to each of {}",
             counted(gpus.len(), "GPU")
@@ -254,7 +255,8 @@ fn sharing(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::unknown(format!(
             "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
             gpu.address
-        )));
+        ))
+        .remedy("see firmware.numa"));
     }
     let users = topology.gpus_per_nic(&addresses);
     let used: Vec<_> = users.iter().filter(|(_, count)| **count > 0).collect();
