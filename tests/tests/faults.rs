@@ -340,7 +340,7 @@ impl Host {
     /// Paths that exist and match; `*` stands for one part of a path.
     fn matching(&self, path: &str) -> Vec<String> {
         let path = self.filled(path);
-        if !path.contains('*') {
+        if !path.contains(['*', '[']) {
             return vec![self.snapshot.canonical(&path)];
         }
         let pattern = glob::Pattern::new(&path).expect("a pattern");

@@ -179,7 +179,12 @@ impl Layout<'_> {
         let mut gpu = self.device(bus, 0, 0, class, id);
         gpu.driver = driver;
         gpu.subsystem = (id.0, 0x16c1);
-        gpu.windows = vec![(0, 16 * MIB), (2, 128 * GIB), (4, 32 * MIB)];
+        let window = match id {
+            // MI300X, H200, B200.
+            (0x1002, 0x74a1) | (0x10de, 0x2335 | 0x2901) => 256 * GIB,
+            _ => 128 * GIB,
+        };
+        gpu.windows = vec![(0, 16 * MIB), (2, window), (4, 32 * MIB)];
         gpu.link = (5, 16);
         self.add(gpu);
     }

@@ -90,6 +90,15 @@ pub enum Code {
         #[serde(skip_serializing_if = "Option::is_none")]
         driver: Option<String>,
     },
+    /// The large window of a GPU is smaller than its model's.
+    WindowSmall {
+        /// The GPU.
+        device: Device,
+        /// Its size.
+        bytes: u64,
+        /// The size that its model has.
+        by_design: u64,
+    },
     /// A GPU and a Data Direct function between which the NVIDIA driver refuses DMA-BUF.
     GroupsApart {
         /// The GPU.
@@ -204,6 +213,7 @@ impl Code {
             }
             Code::NoDataDirect { .. } => "no Data Direct function",
             Code::DataDirectUnbound { .. } => "not bound to mlx5_ib",
+            Code::WindowSmall { .. } => "a smaller memory window than its model has",
             Code::GroupsApart { .. } => {
                 "in different IOMMU groups, so that the NVIDIA driver refuses DMA-BUF between them"
             }
@@ -229,6 +239,7 @@ impl Code {
             Code::NoAnswer { device }
             | Code::BusMasterOff { device }
             | Code::NoDataDirect { device }
+            | Code::WindowSmall { device, .. }
             | Code::DataDirectUnbound { device, .. }
             | Code::NoRdmaDevice { device, .. } => device.to_string(),
             Code::GroupsApart { gpu, function } => format!("GPU {gpu} and function {function}"),
@@ -273,7 +284,7 @@ impl Code {
             Code::Logged { over: true, .. } => Recovery::None,
             Code::Logged { recovery, .. } => *recovery,
             Code::FewerDevices { .. } => Recovery::PowerCycle,
-            Code::GroupsApart { .. } => Recovery::Reboot,
+            Code::GroupsApart { .. } | Code::WindowSmall { .. } => Recovery::Reboot,
             Code::BusMasterOff { .. }
             | Code::NoDataDirect { .. }
             | Code::DataDirectUnbound { .. }
@@ -339,7 +350,7 @@ pub fn words(codes: &[Code]) -> String {
         }
     }
     let one = |(says, subjects): (&str, Vec<String>)| {
-        let subjects = some_of(subjects.into_iter(), FEW, "others");
+        let subjects = some_of(subjects.into_iter(), FEW, "of them");
         if says.is_empty() { subjects } else { format!("{subjects}: {says}") }
     };
     said.into_iter().map(one).collect::<Vec<_>>().join("; ")

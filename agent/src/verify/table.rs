@@ -5,7 +5,7 @@ use super::Check;
 use super::checks::{
     acs, ats, cmdline, firmware, flow_control, groups, hugepages, iommu, kernel_log, limits,
     log_faults, modules, nccl_conf, pcie, pcie_command, pcie_link, port_state, presence, profile,
-    rdma, roce, sriov, storage, topology,
+    rdma, roce, sriov, storage, topology, window,
 };
 
 /// Every check.
@@ -51,7 +51,7 @@ pub static CHECKS: &[Check] = &[
     topology::NUMA_BALANCE,
     topology::SHARING,
     firmware::NUMA,
-    firmware::BAR1_SIZE,
+    window::BAR1_SIZE,
     firmware::SRIOV_RESOURCES,
     firmware::ARI,
     pcie::RELAXED_ORDERING,

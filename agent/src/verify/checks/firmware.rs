@@ -174,62 +174,6 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
     None
 }
 
-/// `firmware.bar1-size`.
-pub const BAR1_SIZE: Check = Check {
-    id: "firmware.bar1-size",
-    group: Group::Firmware,
-    proves: "the large window of each GPU is as large as it can be",
-    severity: Severity::Warn,
-    needs_root: true,
-    explain: Explain {
-        what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) has the largest size that its resizable \
-               BAR allows. One that cannot be resized passes.",
-        why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB of it large registrations fail or go in \
-              pieces.",
-        source: "handbook §6.1; Linux Documentation/ABI/testing/sysfs-bus-pci",
-        how: "resource, and resourceN_resize (root only), of each GPU in /sys/bus/pci/devices",
-    },
-    judge: bar1_size,
-};
-
-fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
-    let gpus = evidence.some_gpus()?;
-    let (mut small, mut seen) = (Vec::new(), Vec::new());
-    for gpu in gpus {
-        let Some(bar) = rebar::largest(gpu) else {
-            return Ok(Outcome::unknown(format!("GPU {} shows no memory window", gpu.address))
-                .seen("no line of a memory window, or not to be read", gpu.attribute("resource")));
-        };
-        match evidence.observed.window.get(&gpu.address) {
-            Some(Reading::Known(possible)) if *possible > bar.size => {
-                let what =
-                    format!("window {}: {} of {}", bar.index, size(bar.size), size(*possible));
-                let at = gpu.attribute(&format!("resource{}_resize", bar.index));
-                seen.push(Seen { what, at });
-                small.push(*gpu);
-            }
-            Some(Reading::Unknown(why)) => {
-                return Ok(unread(
-                    &format!("the sizes that a window of GPU {} could have", gpu.address),
-                    why,
-                ));
-            }
-            _ => {}
-        }
-    }
-    if small.is_empty() {
-        let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
-        return Ok(Outcome::pass(format!(
-            "{}: {}, and no larger size is available",
-            counted(gpus.len(), "GPU"),
-            size(largest)
-        )));
-    }
-    Ok(Outcome::warn(format!("GPU {}: the window could be larger", named(&small, "GPUs")))
-        .all_seen(seen)
-        .remedy("switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\""))
-}
-
 /// `firmware.sriov-resources`.
 pub const SRIOV_RESOURCES: Check = Check {
     id: "firmware.sriov-resources",

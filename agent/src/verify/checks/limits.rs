@@ -2,7 +2,7 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
 };
 use super::{counted, size};
 use crate::facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
@@ -48,8 +48,9 @@ pub const DEVICE_NODES: Check = Check {
     needs_root: false,
     explain: Explain {
         what: "/dev/infiniband/uverbsN of every RDMA device; /dev/nvidiactl, /dev/nvidia-uvm and a /dev/nvidiaN for each GPU that \
-               the driver has; /dev/kfd for amdgpu. Without a verbs node the check fails; a GPU node that is not there is a warning: \
-               CUDA makes it when a program of the host's first uses the GPU, and a container that starts before has none.",
+               the driver has; /dev/kfd for amdgpu. Without a verbs node, /dev/kfd, /dev/nvidiactl or any GPU's node the check \
+               fails; a single GPU's node, or /dev/nvidia-uvm, that is not there is a warning: CUDA makes it when a program of the \
+               host's first uses the GPU, and a container that starts before has none.",
         why: "Containers get the nodes that are there when they start. Without uverbs no program can use RDMA, whatever sysfs shows.",
         source: "handbook §5.3, §6.2",
         how: "infiniband_verbs/ of each NIC in /sys/bus/pci/devices; /dev",
@@ -242,12 +243,23 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
             "/dev/kfd" => "`dmesg | grep -i kfd`: it says why amdgpu makes none",
             _ => "`nvidia-modprobe -c 0 -u` makes them; nvidia-persistenced does so at boot",
         };
-        return Ok(Outcome::warn(format!("no device node {}", named(&others)))
-            .codes(codes(&others))
-            .all_seen(seen(&others))
-            .remedy(remedy));
+        let of_gpus = |path: &&String| path.strip_prefix("/dev/nvidia").is_some_and(is_number);
+        let all_gpus = nodes.iter().map(|(path, _)| path).filter(of_gpus).count();
+        let no_gpu = all_gpus > 0 && others.iter().copied().filter(of_gpus).count() == all_gpus;
+        let is_needed = |path: &&String| matches!(path.as_str(), "/dev/kfd" | "/dev/nvidiactl");
+        let verdict = match no_gpu || others.iter().any(is_needed) {
+            true => Verdict::Fail,
+            false => Verdict::Warn,
+        };
+        let outcome =
+            Outcome { verdict, ..Outcome::warn(format!("no device node {}", named(&others))) };
+        return Ok(outcome.codes(codes(&others)).all_seen(seen(&others)).remedy(remedy));
     }
     Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }
 
 fn shm(evidence: &Evidence<'_>) -> Judgement {

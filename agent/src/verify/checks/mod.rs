@@ -24,6 +24,7 @@ pub(super) mod roce;
 pub(super) mod sriov;
 pub(super) mod storage;
 pub(super) mod topology;
+pub(super) mod window;
 
 use crate::facts::pci::Function;
 use crate::kind::some_of;

@@ -1,0 +1,181 @@
+//! Large memory windows of GPUs, through which NICs reach their memory.
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+};
+use super::{counted, named, size};
+use crate::facts::pci::Function;
+use crate::facts::rebar;
+use crate::host::Reading;
+
+/// `firmware.bar1-size`.
+pub const BAR1_SIZE: Check = Check {
+    id: "firmware.bar1-size",
+    group: Group::Firmware,
+    proves: "the large window of each GPU is as large as its model's, or as it can be",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails. Of \
+               a model that is not known, 256 MiB are a warning, and so is a window that its resizable BAR could make larger. T4 and \
+               Quadro RTX have 256 MiB; GPUs with C2C (GH200, GB200, GB300) are not asked.",
+        why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB of it large registrations fail.",
+        source: "handbook §6.1; CUDA GPUDirect RDMA guide, \"PCI BAR sizes\"; Linux Documentation/ABI/testing/sysfs-bus-pci",
+        how: "resource, and resourceN_resize (root only), of each GPU in /sys/bus/pci/devices",
+    },
+    judge: bar1_size,
+};
+
+const NVIDIA: u16 = 0x10de;
+const AMD: u16 = 0x1002;
+const GIB: u64 = 1 << 30;
+/// Windows of GPUs that are not for registering memory of jobs.
+const SMALL: u64 = 256 << 20;
+
+/// What a model's window is like.
+#[derive(Clone, Copy)]
+enum Size {
+    /// So many GiB.
+    Gib(u64),
+    /// So many GiB unless the display mode of its firmware is on (`displaymodeselector`).
+    GibWithoutDisplay(u64),
+    /// 256 MiB.
+    Small,
+    /// NICs reach the memory another way (C2C).
+    NotUsed,
+}
+
+/// Vendor, device, size (handbook §6.1 has the source of each).
+const MODELS: [(u16, u16, Size); 24] = [
+    (NVIDIA, 0x1db4, Size::Gib(16)),
+    (NVIDIA, 0x1db6, Size::Gib(32)),
+    (NVIDIA, 0x1e30, Size::Small),
+    (NVIDIA, 0x1eb8, Size::Small),
+    (NVIDIA, 0x20b0, Size::Gib(64)),
+    (NVIDIA, 0x20b2, Size::Gib(128)),
+    (NVIDIA, 0x20f1, Size::Gib(64)),
+    (NVIDIA, 0x2230, Size::GibWithoutDisplay(64)),
+    (NVIDIA, 0x2235, Size::GibWithoutDisplay(64)),
+    (NVIDIA, 0x2329, Size::Gib(128)),
+    (NVIDIA, 0x2330, Size::Gib(128)),
+    (NVIDIA, 0x2335, Size::Gib(256)),
+    (NVIDIA, 0x2342, Size::NotUsed),
+    (NVIDIA, 0x2348, Size::NotUsed),
+    (NVIDIA, 0x26b1, Size::GibWithoutDisplay(64)),
+    (NVIDIA, 0x26b9, Size::Gib(64)),
+    (NVIDIA, 0x27b8, Size::Gib(32)),
+    (NVIDIA, 0x2901, Size::Gib(256)),
+    (NVIDIA, 0x2941, Size::NotUsed),
+    (NVIDIA, 0x2e12, Size::NotUsed),
+    (NVIDIA, 0x31c2, Size::NotUsed),
+    (AMD, 0x738c, Size::Gib(32)),
+    (AMD, 0x740f, Size::Gib(64)),
+    (AMD, 0x74a1, Size::Gib(256)),
+];
+
+fn by_design(gpu: &Function) -> Option<Size> {
+    let is_its = |(vendor, device, _): &&(u16, u16, Size)| {
+        (*vendor, *device) == (gpu.vendor.0, gpu.device.0)
+    };
+    MODELS.iter().find(is_its).map(|(.., size)| *size)
+}
+
+/// A GPU for computing that no display hangs from: 3D controllers and accelerators.
+fn is_for_jobs(gpu: &Function) -> bool {
+    matches!(gpu.class >> 8, 0x0302 | 0x1200)
+}
+
+fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
+    let (mut failed, mut doubtful, mut resizable) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut seen, mut unknown) = (Vec::new(), None);
+    let mut has_display = false;
+    for gpu in gpus {
+        let design = by_design(gpu);
+        if matches!(design, Some(Size::NotUsed)) {
+            continue;
+        }
+        let Some(bar) = rebar::largest(gpu) else {
+            unknown.get_or_insert_with(|| {
+                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).seen(
+                    "no line of a memory window, or not to be read",
+                    gpu.attribute("resource"),
+                )
+            });
+            continue;
+        };
+        let shown = |of: u64| Seen {
+            what: format!("{}: {} of {}", gpu.address, size(bar.size), size(of)),
+            at: gpu.attribute("resource"),
+        };
+        match (design, evidence.observed.window.get(&gpu.address)) {
+            (Some(Size::Gib(wanted) | Size::GibWithoutDisplay(wanted)), _)
+                if bar.size < wanted * GIB =>
+            {
+                has_display |= matches!(design, Some(Size::GibWithoutDisplay(_)));
+                seen.push(shown(wanted * GIB));
+                failed.push(Code::WindowSmall {
+                    device: evidence.device(gpu),
+                    bytes: bar.size,
+                    by_design: wanted * GIB,
+                });
+            }
+            (Some(_), _) => {}
+            (None, Some(Reading::Known(possible))) if *possible > bar.size => {
+                seen.push(shown(*possible));
+                resizable.push(*gpu);
+            }
+            (None, Some(Reading::Unknown(why))) => {
+                let what = format!("the sizes that a window of GPU {} could have", gpu.address);
+                unknown.get_or_insert_with(|| unread(&what, why).minor());
+            }
+            (None, _) if bar.size <= SMALL && is_for_jobs(gpu) => doubtful.push(*gpu),
+            (None, _) => {}
+        }
+    }
+    if !failed.is_empty() {
+        return Ok(Outcome::of_codes(Verdict::Fail, failed).all_seen(seen).remedy(match has_display {
+            true => {
+                "switch the display mode of the GPU's firmware off (NVIDIA's displaymodeselector), and reboot"
+            }
+            false => {
+                "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's setup, and reboot; in a virtual machine give it a \
+                 larger 64-bit window"
+            }
+        }));
+    }
+    if let Some(unknown) = unknown {
+        return Ok(unknown);
+    }
+    if !resizable.is_empty() {
+        return Ok(Outcome::warn(format!(
+            "GPU {}: the window could be larger",
+            named(&resizable, "GPUs")
+        ))
+        .all_seen(seen)
+        .remedy(
+            "switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\"",
+        ));
+    }
+    if let Some(first) = doubtful.first() {
+        return Ok(Outcome::warn(format!(
+            "GPU {}: a window of 256 MiB, and whether its model has a larger one is not known to this version",
+            named(&doubtful, "GPUs")
+        ))
+        .seen("the largest window", first.attribute("resource"))
+        .remedy("its maker's data sheet says which size BAR1 has; in the firmware's setup look for \"Above 4G Decoding\""));
+    }
+    let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
+    let known = gpus.iter().filter(|gpu| by_design(gpu).is_some()).count();
+    Ok(Outcome::pass(match known == gpus.len() {
+        true => format!("{}: {}, as of their model", counted(gpus.len(), "GPU"), size(largest)),
+        false => {
+            format!(
+                "{}: {}, and no larger size is available",
+                counted(gpus.len(), "GPU"),
+                size(largest)
+            )
+        }
+    }))
+}
