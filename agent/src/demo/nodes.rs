@@ -26,5 +26,10 @@ pub fn put(devices: &[Device], snapshot: &mut Snapshot) {
         snapshot.insert(&directory, Node::Dir(None));
         nodes.push(format!("/dev/infiniband/uverbs{number}"));
     }
+    if nvidia > 0 && devices.iter().any(|device| (device.id.0, device.class) == (0x10de, 0x06_8000))
+    {
+        snapshot.insert(crate::facts::fabric::GROUPS[0], Node::File(b"4242\n".to_vec()));
+        nodes.push(crate::facts::fabric::PROGRAM.to_owned());
+    }
     nodes.iter().for_each(|node| snapshot.insert(node, Node::Present));
 }

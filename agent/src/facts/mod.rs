@@ -5,6 +5,7 @@ pub mod aer;
 pub mod boot;
 pub mod caps;
 pub mod cufile;
+pub mod fabric;
 pub mod flow_control;
 pub mod gpu;
 pub mod leftovers;

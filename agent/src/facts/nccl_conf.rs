@@ -34,10 +34,11 @@ pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
     let named = variables.known().and_then(|all| all.iter().find(|one| one.name == TOPOLOGY));
     let topology_file = match named {
         None => Reading::Absent,
-        Some(one) => match Reading::from_result(reader.read(&one.value)) {
-            Reading::Known(_) => Reading::Known(true),
+        // A recording masks where another's file is.
+        Some(one) if !one.value.starts_with('/') => Reading::unknown("its path is not known"),
+        Some(one) => match Reading::from_result(reader.exists(&one.value)) {
             Reading::Absent => Reading::Known(false),
-            Reading::Unknown(why) => Reading::Unknown(why),
+            found => found,
         },
     };
     NcclConf { path, variables, topology_file }

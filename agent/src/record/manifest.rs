@@ -7,12 +7,13 @@ use super::Recorder;
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
 use crate::facts::{
-    Depth, aer, caps, flow_control, limits, names, observe, placement, rdma, rebar, storage,
-    uplink, vfs,
+    Depth, aer, caps, fabric, flow_control, limits, names, nccl_conf, observe, placement, rdma,
+    rebar, storage, uplink, vfs,
 };
 use crate::host::{Reader, module, old_copy};
 use crate::kernel_log;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
+use crate::kind::modules::topo_check;
 use crate::kind::{KINDS, cmdline};
 use crate::ledger::Ledger;
 use crate::nccl::library::Library;
@@ -83,6 +84,9 @@ pub fn read_all(recorder: &Recorder) {
     let _ = placement::nodes(recorder);
     of_kernel_log(recorder);
     limits::read(recorder, facts.pci.known());
+    fabric::observe(recorder, facts.pci.known());
+    nccl_conf::observe(recorder, Library::file_of_host(&facts));
+    topo_check::observe(recorder);
     storage::read(recorder, &facts);
     let Some(tree) = facts.pci.known() else { return };
     tree.functions.values().for_each(|function| of_function(recorder, function));

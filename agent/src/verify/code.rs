@@ -143,6 +143,11 @@ pub enum Code {
         /// What they go without.
         what: String,
     },
+    /// NVSwitches that no fabric manager has set up.
+    FabricManagerDown {
+        /// How many there are.
+        switches: usize,
+    },
     /// The NVIDIA driver is told to let no peer reach GPU memory.
     PeersRefused,
     /// A device node is not there.
@@ -224,6 +229,9 @@ impl Code {
             Code::PortSlow { .. } => "slower than others of its model",
             // The subject says it all.
             Code::SwitchedOff { .. } => "",
+            Code::FabricManagerDown { .. } => {
+                "no fabric manager runs, so that CUDA starts no program (error 802)"
+            }
             Code::PeersRefused => "is told to refuse peers",
             Code::NodeMissing { .. } => "no such device node",
             Code::NoAts { .. } => "no ATS, in a switch for guests",
@@ -252,6 +260,8 @@ impl Code {
             Code::SwitchedOff { setting, at, what } => {
                 format!("`{setting}` ({at}) leaves all jobs without {what}")
             }
+            Code::FabricManagerDown { switches: 1 } => "1 NVSwitch".to_owned(),
+            Code::FabricManagerDown { switches } => format!("{switches} NVSwitches"),
             Code::PeersRefused => "the NVIDIA driver".to_owned(),
             Code::NodeMissing { path, .. } => path.clone(),
             Code::NoAts { function } | Code::ZeroAddress { function } => format!("NIC {function}"),
@@ -293,6 +303,7 @@ impl Code {
             | Code::PortNotActive { .. }
             | Code::PortSlow { .. } => Recovery::Drain,
             Code::SwitchedOff { .. }
+            | Code::FabricManagerDown { .. }
             | Code::PeersRefused
             | Code::NodeMissing { .. }
             | Code::NoAts { .. }

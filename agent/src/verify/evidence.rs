@@ -6,6 +6,7 @@ use super::Outcome;
 use super::code::{Device, DeviceKind};
 use super::rails::rails;
 use crate::facts::aer::AerTotals;
+use crate::facts::fabric::{self, Fabric};
 use crate::facts::flow_control::{self, Congestion};
 use crate::facts::limits::{self, Limits};
 use crate::facts::nccl_conf::{self, NcclConf};
@@ -48,6 +49,8 @@ pub struct Observed {
     pub congestion: Congestion,
     /// What the collective library is told for all jobs.
     pub nccl_conf: NcclConf,
+    /// NVSwitches and what sets them up.
+    pub fabric: Fabric,
     /// What GPUDirect Storage goes by.
     pub storage: Storage,
     /// What jobs run under.
@@ -105,6 +108,7 @@ impl Observed {
             peermem: is_live(reader, "nvidia_peermem"),
             vfs: VfLook::default(),
             nccl_conf: nccl_conf::observe(reader, Library::file_of_host(facts)),
+            fabric: fabric::observe(reader, facts.pci.known()),
             storage: storage::read(reader, facts),
             limits: limits::read(reader, facts.pci.known()),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),

@@ -3,9 +3,9 @@
 
 use super::Check;
 use super::checks::{
-    acs, ats, cmdline, firmware, flow_control, groups, hugepages, iommu, kernel_log, limits,
-    log_faults, modules, nccl_conf, pcie, pcie_command, pcie_link, port_state, presence, profile,
-    rdma, roce, sriov, storage, topology, window,
+    acs, ats, cmdline, fabric, firmware, flow_control, groups, hugepages, iommu, kernel_log,
+    limits, log_faults, modules, nccl_conf, pcie, pcie_command, pcie_link, port_state, presence,
+    profile, rdma, roce, sriov, storage, topology, window,
 };
 
 /// Every check.
@@ -15,6 +15,7 @@ pub static CHECKS: &[Check] = &[
     presence::DEVICES,
     presence::DATA_DIRECT,
     modules::DRIVER,
+    fabric::MANAGER,
     firmware::ABOVE_4G,
     firmware::IOMMU,
     iommu::ACTIVE,
