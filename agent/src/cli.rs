@@ -139,10 +139,10 @@ pub struct HostArgs {
     /// Look at a root directory that is not running (an image, a mounted disk).
     #[arg(long, value_name = "DIR", group = "which_host", help_heading = "Host")]
     root: Option<PathBuf>,
-    /// Look at a recorded host (see `bedplate snapshot`); a glob pattern or several files mean one after the other.
+    /// Look at a recorded host (see `bedplate snapshot`). Given several times, or with a glob pattern in quotes, one after the other.
     /// Then one that cannot be used does not keep the others from being looked at, and `--json` writes one document
     /// after the other, each naming its `file`.
-    #[arg(long, value_name = "FILE", group = "which_host", num_args = 1.., help_heading = "Host")]
+    #[arg(long, value_name = "FILE", group = "which_host", help_heading = "Host")]
     snapshot: Vec<String>,
     /// Look at a built-in demo host.
     #[arg(long, value_name = "NAME", group = "which_host", value_parser = demo_names(), help_heading = "Host")]

@@ -41,7 +41,8 @@ fn case(directory: &Path) -> Result<(), String> {
     let label = facts.label();
     let shown = text::verify(&report, &label, true);
     let shown = anstream::adapter::strip_str(&style::terminal(&shown)).to_string();
-    let document = json::verify(None, &report, &label).map_err(|error| error.to_string())?;
+    let judging = json::Judging { file: None, host: &label, exit_status: 0, moment: None };
+    let document = json::verify(judging, &report).map_err(|error| error.to_string())?;
     let value = serde_json::from_str(&document).map_err(|error| error.to_string())?;
     let schema = serde_json::to_value(json::verify_schema()).map_err(|error| error.to_string())?;
     let validator = jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;

@@ -34,7 +34,8 @@ pub enum Exit {
 }
 
 impl Exit {
-    fn status(self) -> u8 {
+    /// The number.
+    pub fn status(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Failed => 1,

@@ -1,22 +1,35 @@
 //! `bedplate verify`: is this host ready for GPUDirect RDMA, and if not, why.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 
 use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, output};
 use crate::engine::profile_source::{Choice, SourceError};
 use crate::engine::{self, EngineError, Request, Verified};
 use crate::error_chain::chain;
-use crate::host::HostKind;
+use crate::host::{HostKind, boot_id};
 use crate::profile::nearest;
+use crate::report::verify::Tally;
 use crate::report::{json, verify as text};
-use crate::verify::{Answer, CHECKS, NOT_LOOKED_AT, SelectError, Selection};
+use crate::utc;
+use crate::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection};
+
+/// What counts as a failure for the exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Not ready.
+    Fail,
+    /// A warning.
+    Warn,
+}
 
 /// `bedplate verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready; 5 cannot tell: something \
-        could not be read; 1 error; 64 usage. Of several hosts: 1 if one could not be judged, otherwise the first of 4, 5, 0 that applies.")
+    after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready, or with `--fail-on warn` \
+        ready with a warning; 5 cannot tell: something could not be read; 1 error; 64 usage. Of several hosts: 1 if one could not be \
+        judged, otherwise the first of 4, 5, 0 that applies.")
 )]
 pub struct VerifyArgs {
     #[command(flatten)]
@@ -31,6 +44,9 @@ pub struct VerifyArgs {
     /// All but these checks, named in the same way.
     #[arg(long, value_name = "ID", help_heading = "Checks")]
     skip: Vec<String>,
+    /// What makes the exit status 4: a host that is not ready, or a warning, too.
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Fail, help_heading = "Checks")]
+    fail_on: FailOn,
     /// What a check looks at, why, how, and where the facts come from; an id, a group, a pattern, or `all`.
     #[arg(long, value_name = "ID", exclusive = true, help_heading = "Checks")]
     explain: Option<String>,
@@ -66,18 +82,36 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     let selection = Selection::new(&args.check, &args.skip).map_err(|error| unknown(&error))?;
-    let mut worst = Answer::Ready;
+    let mut statuses = Vec::new();
+    let mut tally = Tally::default();
     let all_good = host::each(&args.host, |opened| {
-        let answer = one(args, opened, &selection)?;
-        worst = worst.max(answer);
+        let report = one(args, opened, &selection)?;
+        statuses.push(status(args.fail_on, &report));
+        if let Some(file) = &opened.file {
+            tally.add(file, &report);
+        }
         Ok(())
     })?;
-    Ok(match (all_good, worst) {
-        (false, _) => Exit::Failed,
-        (true, Answer::Ready) => Exit::Done,
-        (true, Answer::CannotTell) => Exit::CannotTell,
-        (true, Answer::NotReady) => Exit::Blocked,
+    if !args.json && !tally.is_empty() {
+        output::report(&text::tally(&tally))?;
+    }
+    let has = |status| statuses.contains(&status);
+    Ok(match all_good {
+        false => Exit::Failed,
+        true if has(Exit::Blocked) => Exit::Blocked,
+        true if has(Exit::CannotTell) => Exit::CannotTell,
+        true => Exit::Done,
     })
+}
+
+/// The exit status for one host.
+fn status(fail_on: FailOn, report: &Report) -> Exit {
+    match report.answer {
+        Answer::NotReady => Exit::Blocked,
+        _ if fail_on == FailOn::Warn && report.warns() => Exit::Blocked,
+        Answer::CannotTell => Exit::CannotTell,
+        Answer::Ready => Exit::Done,
+    }
 }
 
 /// What the checks find of a host that runs, by the profile that is named or the one it has.
@@ -118,7 +152,7 @@ pub fn not_running() -> CliError {
     CliError::request(what).hinting(hint)
 }
 
-fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answer, CliError> {
+fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Report, CliError> {
     let verified = verified(opened, args.profile.as_deref(), selection)?;
     warn_of_profile(&verified);
     let Verified { facts, loaded, report, .. } = verified;
@@ -127,7 +161,13 @@ fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answ
     }
     let label = facts.label();
     if args.json {
-        output::data(&json::verify(opened.file.as_deref(), &report, &label)?)?;
+        let judging = json::Judging {
+            file: opened.file.as_deref(),
+            host: &label,
+            exit_status: status(args.fail_on, &report).status(),
+            moment: moment(opened),
+        };
+        output::data(&json::verify(judging, &report)?)?;
     } else {
         let text = text::verify(&report, &label, args.verbose);
         output::report(&format!("{}{text}", opened.heading()))?;
@@ -135,7 +175,16 @@ fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answ
     if args.cost {
         output::cost(opened.reader.cost(), &facts);
     }
-    Ok(report.answer)
+    Ok(report)
+}
+
+/// When a running host is judged, and in which of its boots.
+fn moment(opened: &Opened) -> Option<json::Moment> {
+    let reader = opened.reader.as_ref();
+    (reader.kind() == HostKind::Live).then(|| json::Moment {
+        judged: utc::shown(Timestamp::now()),
+        boot: boot_id::of(reader).ok(),
+    })
 }
 
 fn explain(word: &str) -> Result<(), CliError> {

@@ -90,21 +90,45 @@ struct VerifyDocument<'a> {
     file: Option<&'a str>,
     /// The host: machine, operating system, kernel.
     host: &'a str,
+    /// The exit status that this host alone would give.
+    exit_status: u8,
+    /// When a running host was judged.
+    #[serde(flatten)]
+    moment: Option<Moment>,
     /// Findings.
     #[serde(flatten)]
     report: &'a Report,
 }
 
-/// What was found of a host as JSON text, naming the snapshot that it was read from.
+/// When a running host was judged: what is true of one boot need not be of the next.
+#[derive(Serialize, JsonSchema)]
+pub struct Moment {
+    /// UTC, `2026-03-03 03:10:12 UTC`.
+    pub judged: String,
+    /// The kernel's id of this boot (/proc/sys/kernel/random/boot_id); left out: it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
+}
+
+/// What is said of a judgement beside its findings.
+pub struct Judging<'a> {
+    /// The snapshot, where several are verified one after the other.
+    pub file: Option<&'a str>,
+    /// The host's label.
+    pub host: &'a str,
+    /// The exit status that this host alone would give.
+    pub exit_status: u8,
+    /// When, of a running host.
+    pub moment: Option<Moment>,
+}
+
+/// What was found of a host as JSON text.
 ///
 /// # Errors
 /// When a value cannot be written as JSON, which no report holds.
-pub fn verify(
-    file: Option<&str>,
-    report: &Report,
-    host: &str,
-) -> Result<String, serde_json::Error> {
-    document(&VerifyDocument { bedplate_verify: 1, file, host, report })
+pub fn verify(judging: Judging<'_>, report: &Report) -> Result<String, serde_json::Error> {
+    let Judging { file, host, exit_status, moment } = judging;
+    document(&VerifyDocument { bedplate_verify: 1, file, host, exit_status, moment, report })
 }
 
 /// JSON Schema (draft 2020-12) of [`verify`].

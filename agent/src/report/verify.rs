@@ -171,6 +171,56 @@ fn conclusion(out: &mut String, report: &Report) {
     }
 }
 
+/// What several hosts came to.
+#[derive(Debug, Default)]
+pub struct Tally {
+    ready: usize,
+    warned: Vec<String>,
+    unknown: Vec<String>,
+    not_ready: Vec<String>,
+}
+
+impl Tally {
+    /// Counts one, by its file.
+    pub fn add(&mut self, file: &str, report: &Report) {
+        match report.answer {
+            Answer::Ready if !report.warns() => self.ready += 1,
+            Answer::Ready => self.warned.push(file.to_owned()),
+            Answer::CannotTell => self.unknown.push(file.to_owned()),
+            Answer::NotReady => self.not_ready.push(file.to_owned()),
+        }
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.all() == 0
+    }
+
+    fn all(&self) -> usize {
+        self.ready + self.warned.len() + self.unknown.len() + self.not_ready.len()
+    }
+}
+
+/// The last lines after several hosts: how many are ready, and which are not.
+pub fn tally(tally: &Tally) -> String {
+    let rows = [
+        (BAD, "not ready", &tally.not_ready),
+        (WARN, "cannot tell", &tally.unknown),
+        (WARN, "ready with warnings", &tally.warned),
+    ];
+    let counts = rows.iter().filter(|(.., files)| !files.is_empty());
+    let counts: Vec<String> =
+        counts.map(|(_, what, files)| format!("{} {what}", files.len())).collect();
+    let counts = [vec![format!("{} ready", tally.ready)], counts].concat();
+    let mut out =
+        format!("\n{} {}\n", paint(HEAD, &format!("{} hosts:", tally.all())), counts.join(", "));
+    for (style, what, files) in rows.iter().filter(|(.., files)| !files.is_empty()) {
+        let files: Vec<String> = files.iter().map(|file| one_line(file).to_string()).collect();
+        let _ = writeln!(out, "  {}: {}", paint(*style, what), files.join(", "));
+    }
+    out
+}
+
 /// `--explain`.
 pub fn explain(check: &Check) -> String {
     let root = if check.needs_root { "yes" } else { "no" };

@@ -127,6 +127,13 @@ pub struct Report {
     pub checks: Vec<Judged>,
 }
 
+impl Report {
+    /// Whether there is a warning that counts.
+    pub fn warns(&self) -> bool {
+        self.checks.iter().any(|judged| judged.verdict == Verdict::Warn && !judged.is_ignored())
+    }
+}
+
 /// Judges by every check that is asked for.
 pub fn judge(
     evidence: &Evidence<'_>,
