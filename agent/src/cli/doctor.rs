@@ -8,7 +8,9 @@ use clap::Args;
 
 use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, output, verify};
-use crate::doctor::{Answer, Diagnosis, Recognised, Recogniser, SYMPTOMS, Symptom, find, matching};
+use crate::doctor::{
+    Answer, Diagnosis, Recognised, Recogniser, SYMPTOMS, Symptom, find, matching, nearest,
+};
 use crate::report::{doctor as text, json};
 use crate::verify::Selection;
 use crate::visible::brief;
@@ -19,8 +21,8 @@ const REPEATED: usize = 80;
 /// `bedplate doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Symptoms:\n{}\nExit status: 0 no cause found; 4 a cause found; 5 cannot tell, because something could not be read, or a log shows \
-     nothing that is known; 1 error.",
+    "Symptoms:\n{}\nExit status: 0 every symptom was looked for and none has a cause here; 4 a cause found; 5 none of the known causes of the \
+     one symptom is present, something could not be read, or a log shows nothing that is known; 64 the words name no symptom; 1 error.",
     text::list().lines().map(|line| format!("  {line}\n")).collect::<String>()
 ))]
 pub struct DoctorArgs {
@@ -61,8 +63,11 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
         worst = worst.max(one(args, opened, &asked)?);
         Ok(())
     })?;
+    // That one symptom has none of the known causes does not say that the host is well.
+    let is_whole = matches!(asked, Asked::Everything);
     Ok(match (all_good, worst) {
         (false, _) => Exit::Failed,
+        (true, Answer::NotFound) if !is_whole => Exit::CannotTell,
         (true, Answer::NotFound) => Exit::Done,
         (true, Answer::CannotTell) => Exit::CannotTell,
         (true, Answer::Found) => Exit::Blocked,
@@ -82,8 +87,9 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
                     .map(|log| Asked::Log("stdin".to_owned(), log))
                     .map_err(|error| unreadable(word, error));
             }
-            // A symptom may have a slash in it: "NET/Socket fallback".
-            if Path::new(word).exists() || word.contains('/') && matching(word).is_empty() {
+            // A symptom may have a slash in it: "NET/Socket fallback", "12 GB/s".
+            let is_path = word.contains('/') && !word.contains(char::is_whitespace);
+            if Path::new(word).is_file() || is_path && matching(word).is_empty() {
                 let log = File::open(word).and_then(read);
                 return log
                     .map(|log| Asked::Log(word.clone(), log))
@@ -96,11 +102,17 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
     let said = brief(&text, REPEATED);
     match matching(&text).as_slice() {
         [symptom] => Ok(Asked::Symptom(symptom)),
-        [] => Err(CliError::request(format!("`{said}` is neither a known symptom nor an existing file"))
-            .hinting("`bedplate doctor` without an argument looks for all; `bedplate doctor --help` lists them")),
+        [] => Err(CliError::usage(format!("`{said}` is neither a known symptom nor an existing file"))
+            .hinting(match nearest(&text).as_slice() {
+                [] => "`bedplate doctor` without an argument looks for all; `bedplate doctor --help` lists them".to_owned(),
+                near => {
+                    let near: Vec<&str> = near.iter().map(|symptom| symptom.id).collect();
+                    format!("perhaps one of: {}; `bedplate doctor --help` lists all", near.join(", "))
+                }
+            })),
         several => {
             let ids: Vec<&str> = several.iter().map(|symptom| symptom.id).collect();
-            Err(CliError::request(format!("`{said}` may be one of several symptoms"))
+            Err(CliError::usage(format!("`{said}` may be one of several symptoms"))
                 .hinting(format!("name one: {}", ids.join(", "))))
         }
     }

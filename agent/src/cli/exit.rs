@@ -90,6 +90,14 @@ pub enum CliError {
         /// Remedy.
         hint: Option<String>,
     },
+    /// The words that were typed mean nothing here.
+    #[error("{what}")]
+    Usage {
+        /// Why, as a sentence.
+        what: String,
+        /// Remedy.
+        hint: Option<String>,
+    },
     /// The host does not allow it; the chain below it is printed once, here at the top.
     #[error("{doing}")]
     Host {
@@ -134,10 +142,18 @@ impl CliError {
         CliError::Request { what: what.into(), hint: None }
     }
 
+    /// The words mean nothing here.
+    pub fn usage(what: impl Into<String>) -> Self {
+        CliError::Usage { what: what.into(), hint: None }
+    }
+
     /// The same, with what to do.
     #[must_use]
     pub fn hinting(mut self, text: impl Into<String>) -> Self {
-        if let CliError::Request { hint, .. } | CliError::Host { hint, .. } = &mut self {
+        if let CliError::Request { hint, .. }
+        | CliError::Usage { hint, .. }
+        | CliError::Host { hint, .. } = &mut self
+        {
             *hint = Some(text.into());
         }
         self
@@ -147,6 +163,7 @@ impl CliError {
     pub fn fault(&self) -> Fault {
         match self {
             CliError::Request { .. }
+            | CliError::Usage { .. }
             | CliError::Rendered(_)
             | CliError::Engine(EngineError::Lints { .. }) => Fault::Request,
             CliError::Engine(EngineError::Profile(source)) => match source {
@@ -163,6 +180,8 @@ impl CliError {
         match self {
             // As in a plan, where it is a blocker.
             CliError::Engine(EngineError::Lints { .. }) => Exit::Blocked.status(),
+            // EX_USAGE of sysexits.h, as of options.
+            CliError::Usage { .. } => 64,
             error => error.fault().status(),
         }
     }
@@ -170,7 +189,9 @@ impl CliError {
     fn hint(&self) -> Option<&str> {
         match self {
             CliError::Engine(EngineError::Lints { .. }) => Some(LET_PASS),
-            CliError::Request { hint, .. } | CliError::Host { hint, .. } => hint.as_deref(),
+            CliError::Request { hint, .. }
+            | CliError::Usage { hint, .. }
+            | CliError::Host { hint, .. } => hint.as_deref(),
             CliError::Json(_) => Some("this is a bug of bedplate: report it with the command"),
             _ => None,
         }

@@ -26,6 +26,26 @@ pub fn matching(text: &str) -> Vec<&'static Symptom> {
     meant.map(|(symptom, _)| *symptom).collect()
 }
 
+/// Words that say nothing of what is meant.
+const COMMON: [&str; 10] =
+    ["the", "not", "does", "doesnt", "only", "with", "and", "for", "after", "was"];
+
+/// Symptoms that share a word with the text, those that share the most first; none where none does.
+pub fn nearest(text: &str) -> Vec<&'static Symptom> {
+    let text = plain(text);
+    let words: Vec<&str> =
+        text.split(' ').filter(|word| word.len() > 2 && !COMMON.contains(word)).collect();
+    let shared = |symptom: &Symptom| {
+        let phrases = symptom.phrases.iter().map(|phrase| plain(phrase)).collect::<String>();
+        words.iter().filter(|word| phrases.contains(&format!(" {word} "))).count()
+    };
+    let mut found: Vec<(usize, &Symptom)> =
+        SYMPTOMS.iter().map(|symptom| (shared(symptom), symptom)).collect();
+    found.retain(|(count, _)| *count > 0);
+    found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    found.into_iter().map(|(_, symptom)| symptom).take(3).collect()
+}
+
 /// Small letters and digits, in words between single blanks, so that a phrase is found as whole words.
 fn plain(text: &str) -> String {
     let text: String = text.chars().take(LONGEST).collect::<String>().to_lowercase();

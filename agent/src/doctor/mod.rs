@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use log::{Citation, Recognised, Recogniser};
-pub use matching::{find, matching};
+pub use matching::{find, matching, nearest};
 pub use table::SYMPTOMS;
 
 use crate::facts::Facts;
@@ -146,6 +146,8 @@ impl Symptom {
                 _ => diagnosis.excluded.push(asked),
             }
         }
+        // Stable: of equal findings the likelier one stays first.
+        diagnosis.causes.sort_by_key(|cause| cause.verdict != Verdict::Fail);
         diagnosis.answer = match (diagnosis.causes.is_empty(), diagnosis.unknown.is_empty()) {
             (false, _) => Answer::Found,
             (true, false) => Answer::CannotTell,

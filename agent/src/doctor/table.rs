@@ -22,6 +22,8 @@ const fn where_so(when: super::When, check: &'static str, explains: &'static str
 pub static SYMPTOMS: &[Symptom] = &[
     failing::GPU_LOST,
     failing::NO_CUDA_DEVICE,
+    failing::CUDA_START,
+    failing::HANGS,
     failing::NIC_DOWN,
     failing::SOCKET_FALLBACK,
     failing::CONNECT,

@@ -121,3 +121,160 @@ fn a_hostile_log_is_read_in_little_memory_and_steers_nothing() {
     assert_eq!(recognised(b"").lines, 0);
     assert_eq!(recognised(b"\n\nx").lines, 3);
 }
+
+/// What people type, and the one symptom that it means.
+const PHRASES: &[(&str, &[&str])] = &[
+    (
+        "gpu-lost",
+        &[
+            "GPU fell off",
+            "gpu has fallen off the bus",
+            "lost a gpu",
+            "only 7 gpus",
+            "xid 79",
+            "Xid 48 on GPU 3",
+            "gpu missing",
+            "a GPU is missing after reboot",
+            "nvidia-smi shows 7 gpus",
+            "gpu is dead",
+            "GPU disappeared",
+        ],
+    ),
+    (
+        "no-cuda-device",
+        &[
+            "no CUDA-capable device is detected",
+            "cuda sees no device",
+            "CUDA error 100",
+            "nvidia-smi no devices",
+            "NVRM: API mismatch",
+        ],
+    ),
+    (
+        "cuda-start",
+        &[
+            "Cuda failure 802",
+            "Cuda failure 802 'system not yet initialized'",
+            "error 802",
+            "fabric manager",
+            "SXid 12028",
+            "IMEX",
+            "imex channel",
+            "nvswitch error",
+            "cudaErrorSystemNotReady",
+            "cuda failure",
+            "unhandled cuda error",
+            "CUDA initialization fails",
+            "nvidia-fabricmanager is not running",
+        ],
+    ),
+    (
+        "job-hangs",
+        &[
+            "job hangs",
+            "hang in allreduce",
+            "hang",
+            "nccl timeout",
+            "NCCL watchdog",
+            "watchdog caught collective operation timeout",
+            "training is stuck",
+            "all ranks hung",
+            "deadlock in all_gather",
+            "collective timed out",
+            "the job never finishes",
+        ],
+    ),
+    (
+        "nic-down",
+        &[
+            "port is down",
+            "link is down",
+            "link flapping",
+            "mlx5_3 port down",
+            "no carrier",
+            "cable unplugged",
+            "NIC down",
+        ],
+    ),
+    (
+        "socket-fallback",
+        &["NET/Socket fallback", "nccl falls back to sockets", "fell back to TCP", "uses socket"],
+    ),
+    (
+        "rdma-connect",
+        &[
+            "ibv_modify_qp failed",
+            "got completion with error 12",
+            "retry exceeded",
+            "unhandled system error",
+            "no gid",
+            "wrong GID index",
+        ],
+    ),
+    (
+        "registration",
+        &[
+            "ibv_reg_mr failed",
+            "Cannot allocate memory",
+            "memlock",
+            "ulimit -l",
+            "max locked memory",
+        ],
+    ),
+    (
+        "gdr-disabled",
+        &[
+            "GDRDMA missing",
+            "no gdr",
+            "gpudirect not working",
+            "GPU Direct RDMA Disabled",
+            "no GDRDMA",
+            "gpudirect rdma not used",
+            "GPUDirect does not work",
+        ],
+    ),
+    ("peermem", &["nvidia_peermem won't load", "could not insert nvidia_peermem", "nv_peer_mem"]),
+    ("vfs-missing", &["no VFs", "VFs missing", "sriov_numvfs is 0", "SR-IOV"]),
+    ("groups-large", &["iommu groups too large", "group is not viable", "same group as the NIC"]),
+    ("dma-faults", &["DMAR fault", "IO_PAGE_FAULT", "iommu fault", "dma faults"]),
+    ("bar-space", &["no space for BAR", "BAR1 too small", "above 4G decoding", "resizable bar"]),
+    ("pcie-errors", &["AER errors", "PCIe Bus Error", "DPC event", "correctable errors"]),
+    (
+        "low-bandwidth",
+        &[
+            "busbw is 12 GB/s",
+            "nccl slow",
+            "slow all_reduce",
+            "ACS enabled",
+            "acs is on",
+            "topology wrong",
+            "port is only 100G",
+            "low throughput",
+            "half the bandwidth",
+            "poor performance",
+            "straggler",
+        ],
+    ),
+    ("storage-copies", &["GDS compat mode", "gpudirect storage", "cufile", "nvidia_fs"]),
+    ("not-in-effect", &["reboot pending", "iommu=pt ignored", "profile drift"]),
+];
+
+#[test]
+fn phrases_mean_the_symptom_that_people_mean() {
+    assert!(PHRASES.iter().map(|(_, phrases)| phrases.len()).sum::<usize>() >= 80);
+    for (symptom, phrases) in PHRASES {
+        for phrase in *phrases {
+            let found: Vec<&str> = matching(phrase).iter().map(|found| found.id).collect();
+            assert_eq!(found, [*symptom], "{phrase}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_phrase_is_offered_symptoms_that_share_a_word() {
+    assert!(matching("the port does odd things").is_empty());
+    let near: Vec<&str> =
+        nearest("the port does odd things").iter().map(|found| found.id).collect();
+    assert!(near.contains(&"nic-down"), "{near:?}");
+    assert!(nearest("xyzzy").is_empty());
+}

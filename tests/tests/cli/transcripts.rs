@@ -121,8 +121,7 @@ fn exit_codes_of_plans() {
     let status = |files: &[&str], exit_code: bool| {
         let mut args = vec!["plan", "--profile", "generic-intel"];
         args.extend(exit_code.then_some("--exit-code"));
-        args.push("--snapshot");
-        args.extend(files);
+        files.iter().for_each(|file| args.extend(["--snapshot", file]));
         session.status(&args)
     };
     for (file, expected) in [

@@ -8,7 +8,26 @@ pub(super) const GPU_LOST: Symptom = Symptom {
     id: "gpu-lost",
     title: "Xid, a GPU fell off the bus",
     means: "a GPU no longer answers, or reports errors of its own",
-    phrases: &["xid", "off the bus", "gpu lost", "gpu is lost", "gpu missing", "gpu disappeared"],
+    phrases: &[
+        "xid",
+        "off the bus",
+        "gpu fell off",
+        "gpu lost",
+        "gpu is lost",
+        "lost a gpu",
+        "lost gpu",
+        "gpu missing",
+        "missing gpu",
+        "gpu is missing",
+        "gpu disappeared",
+        "gpu is gone",
+        "gpu gone",
+        "gpu dead",
+        "gpu is dead",
+        "only 7 gpus",
+        "7 gpus",
+        "fewer gpus",
+    ],
     lines: &[has(&["NVRM: Xid (PCI:"]), has(&["fallen off the bus"]), has(&["GPU is lost"])],
     causes: &[
         where_so(
@@ -75,6 +94,122 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
     ],
 };
 
+/// CUDA does not start.
+pub(super) const CUDA_START: Symptom = Symptom {
+    id: "cuda-start",
+    title: "CUDA does not start (error 802, system not ready)",
+    means: "the driver sees the GPUs, and no program can start on them",
+    phrases: &[
+        "802",
+        "system not ready",
+        "system not yet initialized",
+        "cudaerrorsystemnotready",
+        "fabric manager",
+        "fabricmanager",
+        "nv fabricmanager",
+        "imex",
+        "sxid",
+        "nvswitch",
+        "nvlink domain",
+        "cuda error",
+        "cuda failure",
+        "unhandled cuda error",
+        "cuda does not start",
+        "cuda initialization",
+        "driver does not start",
+    ],
+    lines: &[
+        has(&["system not yet initialized"]),
+        has(&["Cuda failure 802"]),
+        has(&["cudaErrorSystemNotReady"]),
+        has(&["SXid (PCI:"]),
+    ],
+    causes: &[
+        because(
+            "modules.fabric-manager",
+            "until the NVSwitches are set up every program gets error 802",
+        ),
+        where_so(
+            when::of_dead_gpu,
+            "pcie.answer",
+            "the driver waits for a GPU that does not answer",
+        ),
+        where_so(
+            when::of_gpu,
+            "pcie.log",
+            "the kernel log names the GPU or NVSwitch and the error",
+        ),
+        where_so(
+            when::of_gpu_driver,
+            "modules.log",
+            "the driver could not start a GPU, or is not of the libraries' version",
+        ),
+        because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
+        where_so(
+            when::of_gpu_nodes,
+            "limits.device-nodes",
+            "a container that starts before the GPU's device nodes are there has none",
+        ),
+    ],
+};
+
+/// A job hangs.
+pub(super) const HANGS: Symptom = Symptom {
+    id: "job-hangs",
+    title: "a job hangs, or times out",
+    means: "ranks wait for each other, and nothing moves or a watchdog ends it",
+    phrases: &[
+        "hang",
+        "hangs",
+        "hung",
+        "job hangs",
+        "hanging",
+        "stuck",
+        "deadlock",
+        "nccl timeout",
+        "timeout",
+        "timed out",
+        "watchdog",
+        "collective operation timeout",
+        "never finishes",
+    ],
+    lines: &[
+        has(&["Watchdog caught collective operation timeout"]),
+        has(&["[Rank ", "timeout"]),
+        has(&["Timeout waiting for key"]),
+    ],
+    causes: &[
+        where_so(
+            when::of_dead_gpu,
+            "pcie.answer",
+            "ranks of a GPU that does not answer never finish",
+        ),
+        where_so(when::of_dead_nic, "pcie.answer", "a NIC that does not answer moves nothing"),
+        where_so(
+            when::of_gpu,
+            "pcie.log",
+            "a GPU that reported such an error stops its rank, and all wait",
+        ),
+        where_so(
+            when::of_links,
+            "pcie.log",
+            "a link that was cut off keeps its device from answering",
+        ),
+        because("pcie.bus-master", "a device that may not do DMA moves nothing"),
+        because("rdma.port-state", "a rail that is down takes the connections over it along"),
+        because("rdma.link-layer", "a port on the wrong network reaches none of its peers"),
+        because("rdma.gid", "a RoCE port without the right GID reaches none of its peers"),
+        where_so(when::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
+        because("pcie.mps", "packets that are too large for the receiver are lost"),
+        because("iommu.mode", "DMA between a NIC and a GPU that is translated may arrive nowhere"),
+        because("iommu.log", "DMA that was refused is data that never arrives"),
+        because(
+            "acs.path",
+            "with translation, redirected transfers between GPUs have hung jobs (nccl#2079)",
+        ),
+    ],
+};
+
 /// NIC port down.
 pub(super) const NIC_DOWN: Symptom = Symptom {
     id: "nic-down",
@@ -87,6 +222,11 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
         "no carrier",
         "port is down",
         "port not active",
+        "link is down",
+        "link flapping",
+        "link flaps",
+        "port flapping",
+        "cable unplugged",
     ],
     lines: &[
         has(&["mlx5_core", "Cable unplugged"]),
@@ -170,6 +310,7 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
         has(&["NET/IB : No device found"]),
     ],
     causes: &[
+        because("rdma.nccl-conf", "the file for all jobs leaves them without RDMA"),
         where_so(
             when::of_no_port,
             "rdma.port-state",
@@ -205,6 +346,7 @@ pub(super) const CONNECT: Symptom = Symptom {
     means: "RDMA devices are used, and a connection is not made or breaks",
     phrases: &[
         "rdma connections fail",
+        "unhandled system error",
         "rdma connection",
         "ibv modify qp",
         "modify qp",
@@ -296,6 +438,13 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
     means: "NCCL uses RDMA, and copies GPU memory through the host's",
     phrases: &[
         "gdr disabled",
+        "gdrdma missing",
+        "no gdr",
+        "gdr not used",
+        "gpudirect not working",
+        "gpu direct not working",
+        "gpudirect rdma not working",
+        "gpudirect does not work",
         "gdr is disabled",
         "gpu direct rdma disabled",
         "gpudirect rdma disabled",
