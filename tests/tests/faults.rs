@@ -250,7 +250,8 @@ impl Host {
         config.add(0, &bytes);
     }
 
-    fn change(&mut self, change: &Change) {
+    /// Changes of config space.
+    fn registers(&mut self, change: &Change) {
         match change {
             Change::Ones(word) => {
                 for function in self.functions(word) {
@@ -289,6 +290,12 @@ impl Host {
                     self.config(&function, add_ats);
                 }
             }
+            _ => {}
+        }
+    }
+
+    fn change(&mut self, change: &Change) {
+        match change {
             Change::Write(path, text) => {
                 let (path, text) = (self.path(path), self.filled(text));
                 self.insert(&path, Node::File(text.into_bytes()));
@@ -321,6 +328,7 @@ impl Host {
                 }
             }
             Change::Log(_) | Change::LogWrapped(_) | Change::Describe(_) => {}
+            registers => self.registers(registers),
         }
     }
 

@@ -64,7 +64,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
         Ok(())
     })?;
     // That one symptom has none of the known causes does not say that the host is well.
-    let is_whole = matches!(asked, Asked::Everything);
+    let is_whole = !matches!(asked, Asked::Symptom(_));
     Ok(match (all_good, worst) {
         (false, _) => Exit::Failed,
         (true, Answer::NotFound) if !is_whole => Exit::CannotTell,

@@ -62,10 +62,7 @@ fn physical<'a>(
 }
 
 /// Those that answer.
-fn living<'a>(
-    tree: &'a PciTree,
-    wanted: fn(&Function) -> bool,
-) -> impl Iterator<Item = &'a Function> {
+fn living(tree: &PciTree, wanted: fn(&Function) -> bool) -> impl Iterator<Item = &Function> {
     physical(tree, wanted).filter(|function| !function.is_dead())
 }
 

@@ -5,6 +5,7 @@ use super::super::{
     Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
 };
 use super::counted;
+use crate::facts::pci::PciTree;
 use crate::host::Reading;
 use crate::kind::acs::apart;
 use crate::kind::modules::topo_check::{self, Access, PARAMETER, PARAMS, Way};
@@ -63,21 +64,7 @@ fn groups(evidence: &Evidence<'_>) -> Judgement {
         Access::Denied => pairs.clone(),
     };
     if !refused.is_empty() {
-        let code = |pair: &Pair| Code::GroupsApart { gpu: pair.gpu, function: pair.peer };
-        let shown = |at: PciAddress| match tree.get(at).map(|function| &function.iommu_group) {
-            Some(Reading::Known(group)) => format!("{at}: group {group}"),
-            _ => format!("{at}: no group"),
-        };
-        let seen = refused.iter().map(|pair| Seen {
-            what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
-            at: "iommu_group in /sys/bus/pci/devices".to_owned(),
-        });
-        return Ok(Outcome::of_codes(Verdict::Fail, refused.iter().map(code).collect())
-            .all_seen(seen)
-            .seen(format!("driver {}", driver.version), PARAMS)
-            .remedy(
-                "`policy = \"direct-p2p\"` in [acs] of the profile, `bedplate apply`, and reboot: groups follow at the next boot",
-            ));
+        return Ok(refusal(tree, &refused, &driver.version));
     }
     let unknown = pairs.iter().flat_map(|pair| [pair.gpu, pair.peer]).find_map(|at| {
         match tree.get(at).map(|function| &function.iommu_group) {
@@ -92,4 +79,23 @@ fn groups(evidence: &Evidence<'_>) -> Judgement {
             counted(pairs.len(), "pair")
         )),
     })
+}
+
+/// What is said of pairs that the driver refuses.
+fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
+    let code = |pair: &Pair| Code::GroupsApart { gpu: pair.gpu, function: pair.peer };
+    let shown = |at: PciAddress| match tree.get(at).map(|function| &function.iommu_group) {
+        Some(Reading::Known(group)) => format!("{at}: group {group}"),
+        _ => format!("{at}: no group"),
+    };
+    let seen = refused.iter().map(|pair| Seen {
+        what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
+        at: "iommu_group in /sys/bus/pci/devices".to_owned(),
+    });
+    Outcome::of_codes(Verdict::Fail, refused.iter().map(code).collect())
+        .all_seen(seen)
+        .seen(format!("driver {version}"), PARAMS)
+        .remedy(
+            "`policy = \"direct-p2p\"` in [acs] of the profile, `bedplate apply`, and reboot: groups follow at the next boot",
+        )
 }

@@ -8,7 +8,7 @@ use super::super::{
     Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
 };
 use super::counted;
-use crate::facts::pci::{Function, serves_guests};
+use crate::facts::pci::{Function, PciTree, serves_guests};
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::value::PciAddress;
 
@@ -31,74 +31,77 @@ pub const DEVICES: Check = Check {
     judge: devices,
 };
 
+const AT: &str = "/sys/bus/pci/devices";
+
 fn devices(evidence: &Evidence<'_>) -> Judgement {
     let tree = evidence.topology()?.tree();
+    if let Some(unknown) = may_hide_more(tree) {
+        return Ok(unknown);
+    }
     let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
-    let count = tree.functions.len();
-    let at = "/sys/bus/pci/devices";
-    let of_count = counted(count, "PCI function");
-    // One that cannot be read may be a GPU: those that are seen need not be all there are.
+    let of_count = counted(tree.functions.len(), "PCI function");
+    if gpus.is_empty() || nics.is_empty() {
+        return Ok(with_guests(evidence, tree).unwrap_or_else(|| none(evidence, tree)));
+    }
+    if let Some(missing) = missing(evidence)? {
+        return Ok(missing);
+    }
+    let vfs = nics.iter().filter(|nic| nic.is_vf()).count();
+    let pfs = nics.len() - vfs;
+    let of_nics = match vfs {
+        0 => String::new(),
+        _ => format!(", {}", counted(vfs, "VF")),
+    };
+    let text = format!("{}, {}{of_nics}", counted(gpus.len(), "GPU"), counted(pfs, "RDMA NIC"));
+    Ok(Outcome::pass(text).seen(of_count, AT))
+}
+
+/// Functions that may be GPUs or NICs of the host, too: those that are seen need not be all there are.
+fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
     if let Some(gap) = tree.unread().first() {
-        let unreadable = tree.unread().len();
-        let what = match unreadable {
+        let what = match tree.unread().len() {
             1 => format!("what {} is", gap.address),
             count => {
                 format!("what {} and {} are", gap.address, counted(count - 1, "more PCI function"))
             }
         };
-        return Ok(unread(&what, &gap.reason).seen(of_count, at));
+        let of_count = counted(tree.functions.len(), "PCI function");
+        return Some(unread(&what, &gap.reason).seen(of_count, AT));
     }
     // One whose driver is not known may be a guest's: it is in neither list.
     let is_wanted = |at: &PciAddress| {
         tree.get(*at).is_some_and(|function| function.is_gpu() || !function.infiniband.is_empty())
     };
-    if let Some((at, why)) = tree.unread_drivers.iter().find(|(at, _)| is_wanted(at)) {
-        return Ok(unread(&format!("whether a guest has {at}"), why));
-    }
-    if !gpus.is_empty() && !nics.is_empty() {
-        if let Some(missing) = missing(evidence)? {
-            return Ok(missing);
-        }
-        let vfs = nics.iter().filter(|nic| nic.is_vf()).count();
-        let pfs = nics.len() - vfs;
-        let of_nics = match vfs {
-            0 => String::new(),
-            _ => format!(", {}", counted(vfs, "VF")),
-        };
-        let text = format!("{}, {}{of_nics}", counted(gpus.len(), "GPU"), counted(pfs, "RDMA NIC"));
-        return Ok(Outcome::pass(text).seen(of_count, at));
-    }
-    let of_guests = tree.functions.values().filter(|function| function.is_gpu() && function.vfio);
-    let of_guests = of_guests.count();
-    if gpus.is_empty() && of_guests > 0 {
-        // What GPUDirect does in a guest is not seen from here: that is no word for `ready`.
-        let text = format!(
-            "{} with guests (VFIO), and none that the host itself uses",
-            counted(of_guests, "GPU")
-        );
-        return Ok(Outcome::unknown(text)
-            .seen(of_count, at)
-            .remedy("run `bedplate verify` in the guests"));
-    }
-    let nics_of_guests = evidence.guests.iter().filter(|guest| {
-        tree.get(**guest).is_some_and(|function| function.is_nic() && !function.is_vf())
-    });
-    let nics_of_guests = nics_of_guests.count();
-    if nics.is_empty() && nics_of_guests > 0 {
-        let text = format!(
-            "{} with guests (VFIO), and none that the host itself uses",
-            counted(nics_of_guests, "NIC")
-        );
-        return Ok(Outcome::unknown(text)
-            .seen(of_count, at)
-            .remedy("run `bedplate verify` in the guests"));
-    }
-    let guests = evidence.guests.len();
-    let besides = match guests {
-        0 => String::new(),
-        _ => format!(", but for {} that guests have", counted(guests, "function")),
+    let (at, why) = tree.unread_drivers.iter().find(|(at, _)| is_wanted(at))?;
+    Some(unread(&format!("whether a guest has {at}"), why))
+}
+
+/// GPUs or NICs are there, and guests have all of them: what GPUDirect does in a guest is not seen from here.
+fn with_guests(evidence: &Evidence<'_>, tree: &PciTree) -> Option<Outcome> {
+    let of_guests = |is: fn(&Function) -> bool| {
+        let guests = evidence.guests.iter().filter_map(|guest| tree.get(*guest));
+        guests.filter(|function| is(function) && !function.is_vf()).count()
     };
-    let (missing, remedy) = match gpus.is_empty() {
+    let (gpus, nics) = (of_guests(Function::is_gpu), of_guests(Function::is_nic));
+    let what = match (evidence.gpus.is_empty(), evidence.rdma_nics.is_empty()) {
+        (true, _) if gpus > 0 => counted(gpus, "GPU"),
+        (_, true) if nics > 0 => counted(nics, "NIC"),
+        _ => return None,
+    };
+    Some(
+        Outcome::unknown(format!("{what} with guests (VFIO), and none that the host itself uses"))
+            .seen(counted(tree.functions.len(), "PCI function"), AT)
+            .remedy("run `bedplate verify` in the guests"),
+    )
+}
+
+/// No GPU, or no NIC.
+fn none(evidence: &Evidence<'_>, tree: &PciTree) -> Outcome {
+    let besides = match evidence.guests.len() {
+        0 => String::new(),
+        guests => format!(", but for {} that guests have", counted(guests, "function")),
+    };
+    let (missing, remedy) = match evidence.gpus.is_empty() {
         true => (
             "no GPU",
             "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
@@ -110,9 +113,10 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
             "if this host should have one: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC",
         ),
     };
-    Ok(Outcome::fail(format!("{missing} among {count} PCI functions{besides}"))
-        .seen(format!("{}, {}", counted(gpus.len(), "GPU"), counted(nics.len(), "RDMA NIC")), at)
-        .remedy(remedy))
+    let (gpus, nics) = (evidence.gpus.len(), evidence.rdma_nics.len());
+    Outcome::fail(format!("{missing} among {} PCI functions{besides}", tree.functions.len()))
+        .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
+        .remedy(remedy)
 }
 
 /// What is below one root port.

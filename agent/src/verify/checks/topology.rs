@@ -118,25 +118,8 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
             _ => {}
         }
     }
-    if !far.is_empty() && evidence.observed.nccl_conf.topology_file == Reading::Known(true) {
-        return Ok(Outcome::pass(format!(
-            "{}: a topology file tells NCCL where they are (NCCL_TOPO_FILE in {})",
-            counted(gpus.len(), "GPU"),
-            evidence.observed.nccl_conf.path
-        ))
-        .all_seen(seen));
-    }
     if !far.is_empty() {
-        return Ok(Outcome::warn(format!(
-            "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default",
-            named(&far, "GPUs")
-        ))
-        .all_seen(seen)
-        .all_seen(not_counted(evidence, topology, &far))
-        .remedy(
-            "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex \
-             whether direct transfers are faster",
-        ));
+        return Ok(far_away(evidence, topology, &far, seen));
     }
     Ok(match unknown.is_empty() {
         false => Outcome::unknown(format!(
@@ -151,6 +134,34 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
         ))
         .all_seen(seen),
     })
+}
+
+/// What is said of GPUs without a near NIC.
+fn far_away(
+    evidence: &Evidence<'_>,
+    topology: &Topology<'_>,
+    far: &[&Function],
+    seen: Vec<Seen>,
+) -> Outcome {
+    let conf = &evidence.observed.nccl_conf;
+    if conf.topology_file == Reading::Known(true) {
+        return Outcome::pass(format!(
+            "{}: a topology file tells NCCL where they are (NCCL_TOPO_FILE in {})",
+            counted(evidence.gpus.len(), "GPU"),
+            conf.path
+        ))
+        .all_seen(seen);
+    }
+    Outcome::warn(format!(
+        "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default",
+        named(far, "GPUs")
+    ))
+    .all_seen(seen)
+    .all_seen(not_counted(evidence, topology, far))
+    .remedy(
+        "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex whether \
+         direct transfers are faster",
+    )
 }
 
 /// `topology.numa`.

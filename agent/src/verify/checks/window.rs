@@ -86,24 +86,31 @@ fn is_for_jobs(gpu: &Function) -> bool {
     matches!(gpu.class >> 8, 0x0302 | 0x1200)
 }
 
-fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
-    let gpus = evidence.some_gpus()?;
-    let (mut failed, mut doubtful, mut resizable) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut seen, mut unknown) = (Vec::new(), None);
-    let mut has_display = false;
-    for gpu in gpus {
+/// What windows came to.
+#[derive(Default)]
+struct Found<'a> {
+    small: Vec<Code>,
+    has_display: bool,
+    resizable: Vec<&'a Function>,
+    doubtful: Vec<&'a Function>,
+    seen: Vec<Seen>,
+    unknown: Option<Outcome>,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, evidence: &Evidence<'a>, gpu: &'a Function) {
         let design = by_design(gpu);
         if matches!(design, Some(Size::NotUsed)) {
-            continue;
+            return;
         }
         let Some(bar) = rebar::largest(gpu) else {
-            unknown.get_or_insert_with(|| {
+            self.unknown.get_or_insert_with(|| {
                 Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).seen(
                     "no line of a memory window, or not to be read",
                     gpu.attribute("resource"),
                 )
             });
-            continue;
+            return;
         };
         let shown = |of: u64| Seen {
             what: format!("{}: {} of {}", gpu.address, size(bar.size), size(of)),
@@ -113,9 +120,9 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
             (Some(Size::Gib(wanted) | Size::GibWithoutDisplay(wanted)), _)
                 if bar.size < wanted * GIB =>
             {
-                has_display |= matches!(design, Some(Size::GibWithoutDisplay(_)));
-                seen.push(shown(wanted * GIB));
-                failed.push(Code::WindowSmall {
+                self.has_display |= matches!(design, Some(Size::GibWithoutDisplay(_)));
+                self.seen.push(shown(wanted * GIB));
+                self.small.push(Code::WindowSmall {
                     device: evidence.device(gpu),
                     bytes: bar.size,
                     by_design: wanted * GIB,
@@ -123,22 +130,27 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
             }
             (Some(_), _) => {}
             (None, Some(Reading::Known(possible))) if *possible > bar.size => {
-                seen.push(shown(*possible));
-                resizable.push(*gpu);
+                self.seen.push(shown(*possible));
+                self.resizable.push(gpu);
             }
             (None, Some(Reading::Unknown(why))) => {
                 let what = format!("the sizes that a window of GPU {} could have", gpu.address);
-                unknown.get_or_insert_with(|| unread(&what, why).minor());
+                self.unknown.get_or_insert_with(|| unread(&what, why).minor());
             }
-            (None, _) if bar.size <= SMALL && is_for_jobs(gpu) => doubtful.push(*gpu),
+            (None, _) if bar.size <= SMALL && is_for_jobs(gpu) => self.doubtful.push(gpu),
             (None, _) => {}
         }
     }
-    if !failed.is_empty() {
-        return Ok(Outcome::of_codes(Verdict::Fail, failed).all_seen(seen).remedy(match has_display {
-            true => {
-                "switch the display mode of the GPU's firmware off (NVIDIA's displaymodeselector), and reboot"
-            }
+}
+
+fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
+    let mut found = Found::default();
+    gpus.iter().for_each(|gpu| found.add(evidence, gpu));
+    let Found { small, has_display, resizable, doubtful, seen, unknown } = found;
+    if !small.is_empty() {
+        return Ok(Outcome::of_codes(Verdict::Fail, small).all_seen(seen).remedy(match has_display {
+            true => "switch the display mode of the GPU's firmware off (NVIDIA's displaymodeselector), and reboot",
             false => {
                 "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's setup, and reboot; in a virtual machine give it a \
                  larger 64-bit window"
@@ -168,14 +180,9 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
     }
     let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
     let known = gpus.iter().filter(|gpu| by_design(gpu).is_some()).count();
+    let of = format!("{}: {}", counted(gpus.len(), "GPU"), size(largest));
     Ok(Outcome::pass(match known == gpus.len() {
-        true => format!("{}: {}, as of their model", counted(gpus.len(), "GPU"), size(largest)),
-        false => {
-            format!(
-                "{}: {}, and no larger size is available",
-                counted(gpus.len(), "GPU"),
-                size(largest)
-            )
-        }
+        true => format!("{of}, as of their model"),
+        false => format!("{of}, and no larger size is available"),
     }))
 }
