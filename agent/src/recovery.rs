@@ -1,9 +1,9 @@
-//! What brings a host back after a fault.
+//! Recovery actions after a fault.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What brings a host back, from the least to the most.
+/// Recovery actions, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {

@@ -17,7 +17,7 @@ use bedplate::topology::{Peer, Topology};
 use bedplate::verify::{Answer, Report, Selection, Verdict};
 use serde::Deserialize;
 
-/// What a row expects.
+/// The expectation of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Expected {
@@ -25,7 +25,7 @@ enum Expected {
     NotReady,
     /// Ready, with a warning of this check.
     Warning,
-    /// What the check is about is not known; the host is not ready by anything else.
+    /// The check is unknown, and no other one fails.
     Unknown,
     /// Ready, without a warning.
     Ready,
@@ -245,7 +245,7 @@ impl Host {
             (0..config.length).map(byte).collect()
         });
         change(&mut bytes);
-        // What is added never replaces what is there.
+        // `add` never replaces bytes that are there.
         *config = Config { length: config.length, ..Config::default() };
         config.add(0, &bytes);
     }
@@ -451,7 +451,7 @@ fn warned(report: &Report) -> BTreeSet<&'static str> {
     all.map(|judged| judged.id).collect()
 }
 
-/// What is not as expected; `usual`: what the host is warned of without the fault.
+/// The difference from the expectation; `usual`: warnings of the host without the fault.
 fn differs(
     report: &Report,
     (expect, by): (Expected, Option<&str>),

@@ -140,7 +140,7 @@ fn rccl_is_judged_by_kernel_options_and_peer_memory() {
     assert_eq!(judged("5.15.0-105-generic", &p2p, "ofed = true", &[]), Verdict::Unknown);
 }
 
-/// What is not known can be made known, or is said to be of no avail: each says how.
+/// Each unknown has a remedy.
 #[test]
 fn every_unknown_says_how_to_know() {
     let mut silent: BTreeSet<(&str, String)> = BTreeSet::new();

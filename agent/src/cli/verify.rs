@@ -15,7 +15,7 @@ use crate::report::{json, verify as text};
 use crate::utc;
 use crate::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection};
 
-/// What counts as a failure for the exit status.
+/// The level from which the exit status is 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FailOn {
     /// Not ready.
@@ -44,7 +44,7 @@ pub struct VerifyArgs {
     /// All but these checks, named in the same way.
     #[arg(long, value_name = "ID", help_heading = "Checks")]
     skip: Vec<String>,
-    /// What makes the exit status 4: a host that is not ready, or a warning, too.
+    /// Exit with status 4 for a host that is not ready (`fail`), or for a warning, too (`warn`).
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Fail, help_heading = "Checks")]
     fail_on: FailOn,
     /// What a check looks at, why, how, and where the facts come from; an id, a group, a pattern, or `all`.

@@ -75,14 +75,14 @@ pub enum Answer {
 pub struct Asked {
     /// Its id.
     pub check: &'static str,
-    /// What it came to.
+    /// Verdict.
     pub verdict: Verdict,
     /// Finding, in one sentence.
     pub finding: String,
     /// How that leads to the symptom; of causes only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explains: Option<&'static str>,
-    /// What it was seen by.
+    /// Evidence.
     pub evidence: Vec<Seen>,
     /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -122,7 +122,7 @@ fn a_hostile_log_is_read_in_little_memory_and_steers_nothing() {
     assert_eq!(recognised(b"\n\nx").lines, 3);
 }
 
-/// What people type, and the one symptom that it means.
+/// Phrases, each with the one symptom that it means.
 const PHRASES: &[(&str, &[&str])] = &[
     (
         "gpu-lost",

@@ -20,7 +20,7 @@ const SLICES: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/system
 /// Its program.
 pub const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
 
-/// What is known of it.
+/// The fabric manager of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fabric {
     /// Whether the fabric manager runs; `Absent`: the host has no NVSwitch to ask for.

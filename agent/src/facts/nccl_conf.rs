@@ -1,4 +1,4 @@
-//! What the collective library of a host is told for all jobs: /etc/nccl.conf or /etc/rccl.conf (handbook §8.6).
+//! Variables of the collective library for all jobs of a host: /etc/nccl.conf or /etc/rccl.conf (handbook §8.6).
 
 use crate::host::{Reader, Reading};
 
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_of_a_name_counts_and_only_hashes_in_the_first_column_are_comments() {
+    fn the_first_line_of_a_name_counts() {
         let found = variables("#A=1\nA=2\nA=3\n B=4\nC=\n");
         let found: Vec<_> =
             found.iter().map(|one| (one.line, one.name.as_str(), one.value.as_str())).collect();

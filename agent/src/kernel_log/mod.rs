@@ -64,7 +64,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// What brings the host back, as far as the message tells.
+    /// The recovery action, as far as the message tells.
     pub fn recovery(self) -> Recovery {
         match self {
             Sign::OffTheBus => Recovery::PowerCycle,
@@ -186,7 +186,7 @@ const ROWS: &[Row] = &[
     row(Sign::LinkDown, Part::Function, "Link Down", Part::Nothing),
 ];
 
-/// What a GPU asks for, in the words of Xid 154 (open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/gpu/gpu.c). That it asks
+/// Recovery actions in the words of Xid 154 (open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/gpu/gpu.c). That it asks
 /// for nothing is printed as well, once it is over.
 const ACTIONS: [(Recovery, &str); 6] = [
     (Recovery::Reboot, "Recover IMEX Domain"),
@@ -327,7 +327,7 @@ impl Said {
         Some(())
     }
 
-    /// What brings the device back.
+    /// Recovery action.
     pub fn recovery(&self) -> Recovery {
         match (self.sign, self.action, self.number.and_then(xid::find)) {
             (_, Some(action), _) => action,

@@ -1,4 +1,4 @@
-//! What numbers of NVIDIA's Xid messages mean for a host (NVIDIA's Xid catalogue; from 162 on only the names in
+//! Xid numbers of NVIDIA's driver, with their meaning for a host (NVIDIA's Xid catalogue; from 162 on only the names in
 //! open-gpu-kernel-modules 595.45.04, src/common/sdk/nvidia/inc/nverror.h: what brings those back is inferred; handbook §6.2). Pure.
 
 use std::ops::RangeInclusive;
@@ -12,7 +12,7 @@ pub struct Xid {
     pub number: u32,
     /// Meaning, in a few words.
     pub means: &'static str,
-    /// What brings the GPU back.
+    /// Recovery action.
     pub recovery: Recovery,
 }
 
@@ -94,7 +94,7 @@ const OF_GPUS: &[Xid] = &[
     xid(176, "many corrected PCIe errors", Recovery::None),
 ];
 
-/// Of these the line says whether they are fatal (NVLink of Blackwell).
+/// Numbers whose line says whether the error is fatal (NVLink of Blackwell).
 pub const OF_NVLINK5: RangeInclusive<u32> = 144..=149;
 
 /// Whether a number is of a program, or a remark.
@@ -107,7 +107,7 @@ pub const OFF_THE_BUS: u32 = 79;
 /// The Xid that says which recovery the GPU asks for, in words.
 pub const ACTION: u32 = 154;
 
-/// What a number means; `None`: it is not in the table.
+/// The row of a number; `None`: it is not in the table.
 pub fn find(number: u32) -> Option<&'static Xid> {
     OF_GPUS.binary_search_by_key(&number, |xid| xid.number).ok().map(|at| &OF_GPUS[at])
 }

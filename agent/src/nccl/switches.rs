@@ -1,6 +1,6 @@
 //! Variables that switch off what a host has for GPUDirect RDMA (handbook §8.4 to §8.6). Pure.
 
-/// What is switched off.
+/// A feature that a variable can switch off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Off {
     /// InfiniBand and RoCE.
@@ -28,7 +28,7 @@ impl Off {
     }
 }
 
-/// What a variable with this value switches off, if anything.
+/// The feature that a variable with this value switches off, if any.
 pub fn switches_off(name: &str, value: &str) -> Option<Off> {
     // NCCL reads numbers by strtoll: any but 0 is on.
     let is_on = value.trim().parse::<i64>().is_ok_and(|number| number != 0);

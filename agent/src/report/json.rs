@@ -110,7 +110,7 @@ pub struct Moment {
     pub boot: Option<String>,
 }
 
-/// What is said of a judgement beside its findings.
+/// The frame of a judgement: file, host, exit status, time.
 pub struct Judging<'a> {
     /// The snapshot, where several are verified one after the other.
     pub file: Option<&'a str>,
@@ -122,7 +122,7 @@ pub struct Judging<'a> {
     pub moment: Option<Moment>,
 }
 
-/// What was found of a host as JSON text.
+/// A host's report as JSON text.
 ///
 /// # Errors
 /// When a value cannot be written as JSON, which no report holds.

@@ -171,7 +171,7 @@ fn conclusion(out: &mut String, report: &Report) {
     }
 }
 
-/// What several hosts came to.
+/// Several hosts, by their answers.
 #[derive(Debug, Default)]
 pub struct Tally {
     ready: usize,

@@ -187,7 +187,7 @@ mod tests {
     use crate::facts::placement::Placement;
 
     #[test]
-    fn what_does_not_answer_is_paired_with_nothing() {
+    fn dead_devices_are_paired_with_nothing() {
         let host = crate::demo::HostSpec::from_toml(
             "machine = \"hgx\"\n[[pci]]\nat = \"0000:18:00.0\"\nanswers = false\n\
              [[pci]]\nat = \"0000:1b:00.0\"\nanswers = false\n",

@@ -1,4 +1,4 @@
-//! What checks found, for programs: doctor, reports and scripts go by codes and their parameters, never by words. The words of
+//! Findings of checks for programs: doctor, reports and scripts go by codes and their parameters, never by words. The words of
 //! a finding are made from its codes.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::value::PciAddress;
 /// Subjects that a finding names before it counts.
 const FEW: usize = 4;
 
-/// What a device is for GPUDirect.
+/// Kinds of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
@@ -31,11 +31,11 @@ pub enum DeviceKind {
 /// A device that a code is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Device {
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Its function.
     pub function: PciAddress,
-    /// What people call it: `GPU3`, `mlx5_6`; `None`: a port, or a NIC without an RDMA device or interface.
+    /// Its usual name: `GPU3`, `mlx5_6`; `None`: a port, or a NIC without an RDMA device or interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -52,7 +52,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// What a check found.
+/// A finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Code {
@@ -68,7 +68,7 @@ pub enum Code {
     },
     /// A switch has fewer GPUs or NICs below it than all others like it.
     FewerDevices {
-        /// What is missing.
+        /// Kind of the missing device.
         kind: DeviceKind,
         /// The root port above the switch.
         root: PciAddress,
@@ -86,7 +86,7 @@ pub enum Code {
     DataDirectUnbound {
         /// The function.
         device: Device,
-        /// What has it; `None`: nothing.
+        /// The driver that has it; `None`: no driver.
         #[serde(skip_serializing_if = "Option::is_none")]
         driver: Option<String>,
     },
@@ -140,7 +140,7 @@ pub enum Code {
         setting: String,
         /// `/etc/nccl.conf:3`.
         at: String,
-        /// What they go without.
+        /// The feature that is left out.
         what: String,
     },
     /// NVSwitches that no fabric manager has set up.
@@ -148,13 +148,13 @@ pub enum Code {
         /// How many there are.
         switches: usize,
     },
-    /// The NVIDIA driver is told to let no peer reach GPU memory.
+    /// The NVIDIA driver is set to let no peer reach GPU memory.
     PeersRefused,
     /// A device node is not there.
     NodeMissing {
         /// Path.
         path: String,
-        /// What makes it.
+        /// Kind of its device.
         kind: DeviceKind,
     },
     /// A NIC has no ATS where guests need it.
@@ -196,13 +196,13 @@ pub enum Code {
         first: u64,
         /// Whether a later line, or what is there now, says that it is over.
         over: bool,
-        /// What brings the host back.
+        /// Recovery action.
         recovery: Recovery,
     },
 }
 
 impl Code {
-    /// What is said of the subject; codes that say the same are said together.
+    /// Words without the subject; subjects with the same words are listed together.
     fn says(&self) -> &'static str {
         match self {
             Code::NoAnswer { .. } => "no answer (every read gives ones)",
@@ -232,7 +232,7 @@ impl Code {
             Code::FabricManagerDown { .. } => {
                 "no fabric manager runs, so that CUDA starts no program (error 802)"
             }
-            Code::PeersRefused => "is told to refuse peers",
+            Code::PeersRefused => "is set to refuse peers",
             Code::NodeMissing { .. } => "no such device node",
             Code::NoAts { .. } => "no ATS, in a switch for guests",
             Code::ZeroAddress { .. } => "an address of zeros",
@@ -287,7 +287,7 @@ impl Code {
         }
     }
 
-    /// What brings the host back.
+    /// Recovery action.
     pub fn recovery(&self) -> Recovery {
         match self {
             Code::NoAnswer { .. } => Recovery::PowerCycle,
@@ -314,7 +314,7 @@ impl Code {
     }
 }
 
-/// What a message of the kernel's log says of its subject.
+/// A message of the kernel's log in words, without its subject.
 fn logged(sign: Sign, over: bool) -> &'static str {
     match (sign, over) {
         (Sign::OffTheBus, false) => "fell off the bus",
@@ -351,7 +351,7 @@ fn logged(sign: Sign, over: bool) -> &'static str {
     }
 }
 
-/// A finding's words: subjects of which the same is said together, `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
+/// A finding in words, subjects with the same words together: `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
 pub fn words(codes: &[Code]) -> String {
     let mut said: Vec<(&str, Vec<String>)> = Vec::new();
     for code in codes {

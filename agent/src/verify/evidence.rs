@@ -1,4 +1,4 @@
-//! What checks judge by: facts, what is read beside them ([`Observed::read`], once), and what was worked out of both.
+//! Evidence for checks: facts, what is read beside them ([`Observed::read`], once), and what was worked out of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ use crate::value::PciAddress;
 
 const MELLANOX: u16 = 0x15b3;
 
-/// What is read of a host beside its facts.
+/// Readings of a host beside its facts.
 #[derive(Debug)]
 pub struct Observed {
     /// The kernel command line in its states.
@@ -47,7 +47,7 @@ pub struct Observed {
     pub ports: Vec<RdmaPort>,
     /// What RoCE ports among them do about congestion.
     pub congestion: Congestion,
-    /// What the collective library is told for all jobs.
+    /// Variables of the collective library for all jobs.
     pub nccl_conf: NcclConf,
     /// NVSwitches and what sets them up.
     pub fabric: Fabric,
@@ -57,7 +57,7 @@ pub struct Observed {
     pub limits: Limits,
     /// VFs of NICs.
     pub vfs: VfLook,
-    /// What NVIDIA's driver makes of the PCI topology.
+    /// The topology check of NVIDIA's driver.
     pub topo_check: TopoCheck,
     /// Whether nvidia_peermem is loaded.
     pub peermem: Reading<bool>,
@@ -189,7 +189,7 @@ impl NoPlan {
     }
 }
 
-/// What checks judge by.
+/// Evidence for checks.
 pub struct Evidence<'a> {
     /// Facts about the host.
     pub facts: &'a Facts,
@@ -277,7 +277,7 @@ impl<'a> Evidence<'a> {
     /// Where functions are.
     ///
     /// # Errors
-    /// What is to be said where the PCI tree could not be read.
+    /// The outcome where the PCI tree could not be read.
     pub fn topology(&self) -> Result<&Topology<'a>, Outcome> {
         match (&self.topology, &self.facts.pci) {
             (Some(topology), _) => Ok(topology),
@@ -396,7 +396,7 @@ pub fn unread(what: &str, why: &Reason) -> Outcome {
     }
 }
 
-/// What lets it be known.
+/// The remedy for a value that is not known.
 pub fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),

@@ -100,7 +100,7 @@ impl Severity {
     }
 }
 
-/// What a check came to.
+/// The outcome of a check.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

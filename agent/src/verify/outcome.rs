@@ -1,4 +1,4 @@
-//! What a check came to, with what it was seen by and what to do.
+//! The outcome of a check, with its evidence and remedy.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,20 +15,20 @@ pub struct Seen {
     pub at: String,
 }
 
-/// What a check came to.
+/// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Pass or not.
     pub verdict: Verdict,
-    /// What was found, in one sentence without its full stop.
+    /// Finding, in one sentence without its full stop.
     pub finding: String,
-    /// What it was seen by.
+    /// Evidence.
     pub evidence: Vec<Seen>,
     /// The same for programs.
     pub codes: Vec<Code>,
-    /// What to do: a command, a line of the profile.
+    /// Remedy: a command, a line of the profile.
     pub remedy: Option<String>,
-    /// What it means at most that it is no pass, where that is less than of others of its check.
+    /// The highest severity of this outcome, where that is below its check's.
     pub at_most: Severity,
 }
 
@@ -69,7 +69,7 @@ impl Outcome {
         Outcome::new(Verdict::NotApplicable, finding)
     }
 
-    /// What these codes say; there is one at least.
+    /// An outcome in the words of these codes; there is one at least.
     pub fn of_codes(verdict: Verdict, codes: Vec<Code>) -> Self {
         Outcome { codes: codes.clone(), ..Outcome::new(verdict, code::words(&codes)) }
     }

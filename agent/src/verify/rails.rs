@@ -16,7 +16,7 @@ pub fn model(nic: &Function) -> Model {
     (nic.vendor, nic.device, nic.subsystem)
 }
 
-/// Of the PFs that may carry RDMA those that are near GPUs: below the same switches where any is, else as near as any. Of
+/// PFs that may carry RDMA and are near GPUs: below the same switches where any is, else as near as any. Of
 /// several models the one of which there are the most; of another one those that are a GPU's only near ones. Without a GPU all.
 pub fn rails<'a>(
     topology: &Topology<'_>,
@@ -41,7 +41,7 @@ pub fn rails<'a>(
         })
         .collect();
     let least = |row: &Vec<Distance>| row.iter().min().copied();
-    // What is not known to be far away counts as near.
+    // An unknown distance counts as near.
     let reach = within(distances.iter().filter_map(least), Distance::Unknown);
     let near = |at: usize| distances[at].is_empty() || least(&distances[at]) <= Some(reach);
     // Functions of one card are one.

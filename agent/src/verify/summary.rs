@@ -28,15 +28,15 @@ pub struct Judged {
     pub id: &'static str,
     /// Its group.
     pub group: Group,
-    /// What a pass proves.
+    /// The statement that a pass proves.
     pub proves: &'static str,
-    /// What it came to.
+    /// Verdict.
     pub verdict: Verdict,
     /// Finding, in one sentence.
     pub finding: String,
-    /// What it was seen by.
+    /// Evidence.
     pub evidence: Vec<Seen>,
-    /// What it found, for programs.
+    /// Findings for programs.
     pub codes: Vec<Code>,
     /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,12 +114,12 @@ pub struct Report {
     /// Its first cause; for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// What to do first; for people.
+    /// First remedy; for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// The checks by which the answer is what it is, by their ids; of a host that is ready none.
     pub decided_by: Vec<&'static str>,
-    /// What brings the host back: the most that one of these checks asks for.
+    /// The recovery action: the greatest that one of these checks asks for.
     pub recovery: Recovery,
     /// Whether only some of the checks were asked for: then the answer is about those.
     pub partial: bool,

@@ -26,8 +26,7 @@ pci = [
   { at = "0000:1a:00.0", is = "nic", under = "0000:18:01.0", ats = true },
 ]
 "#;
-const PROFILE: &str =
-    "schema = 1\nname = \"t\"\n[acs]\npolicy = \"direct-p2p\"\npersistence = \"live\"\n";
+const PROFILE: &str = "schema = 1\nname = \"t\"\n[acs]\npolicy = \"direct-p2p\"\nguests = true\npersistence = \"live\"\n";
 const GPU: &str = "/sys/bus/pci/devices/0000:19:00.0";
 const ABOVE_THE_GPU: [&str; 2] = ["0000:16:00.0", "0000:18:00.0"];
 

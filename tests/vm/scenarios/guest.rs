@@ -32,6 +32,7 @@ pub const STAND_INS: &str = "
 \"sriov.drivers\" = { level = \"ignore\", reason = \"the kernel of the node has no igbvf\" }
 \"limits.device-nodes\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
 \"firmware.above-4g\" = { level = \"warn\", reason = \"a stand-in has no large window\" }
+\"firmware.bar1-size\" = { level = \"ignore\", reason = \"a stand-in has no large window\" }
 \"rdma.port-state\" = { level = \"ignore\", reason = \"igb has no RDMA\" }
 ";
 

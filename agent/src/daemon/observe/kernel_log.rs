@@ -22,7 +22,7 @@ pub fn complaints() -> Option<String> {
     }
 }
 
-/// What checks judge by.
+/// Evidence for checks.
 pub fn of_checks() -> Reading<KernelLog> {
     const LIMIT: Duration = Duration::from_secs(10);
     match kmsg::read(kept) {

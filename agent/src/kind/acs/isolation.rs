@@ -17,7 +17,7 @@ use super::guard::{guests_below, reach_neighbours, used_by};
 use super::resolved::{Ats, Resolved};
 use super::shape::{Groups, Shape};
 
-/// What is wanted of a port, as far as isolation goes.
+/// How a port is to be, as far as isolation goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intent {
     /// To be open.

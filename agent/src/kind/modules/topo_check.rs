@@ -24,9 +24,9 @@ const NOT_OVER_PCIE: KernelVersion = KernelVersion::new(595, 0);
 /// The parameter on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopoCheck {
-    /// What the loaded driver goes by; `Absent`: it does not have the parameter.
+    /// The value in the loaded driver; `Absent`: it does not have the parameter.
     pub running: Reading<u32>,
-    /// What modprobe.d gives it when it is next loaded, and the file; `Absent`: nothing.
+    /// The value in modprobe.d for its next load, and the file; `Absent`: nothing.
     pub next: Reading<(u32, String)>,
 }
 
@@ -39,7 +39,7 @@ pub enum Way {
     OverPcie,
 }
 
-/// What the driver's check comes to.
+/// The driver's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// It is let through.
@@ -50,7 +50,7 @@ pub enum Access {
     Denied,
 }
 
-/// What a driver's check comes to for a value of the parameter; `has_c2c`: GPUs that share a C2C link with an Arm CPU.
+/// The answer of a driver for a value of the parameter; `has_c2c`: GPUs that share a C2C link with an Arm CPU.
 pub fn access(driver: &NvidiaDriver, has_c2c: bool, way: Way, value: u32) -> Access {
     let Some(version) = KernelVersion::of(&driver.version) else { return Access::Allowed };
     match (has_c2c, way) {

@@ -335,7 +335,7 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
 
 /// Variables of which ranks have different values, and those that switch off what is wanted.
 fn environment(log: &Log, findings: &mut Vec<Finding>) {
-    // What is used in the place of what it switches off.
+    // The carrier that is used instead.
     let instead = |off: Off| match off {
         Off::Rdma => Some(Carrier::Sockets),
         Off::DmaBuf | Off::GpuDirect => Some(Carrier::Staged),

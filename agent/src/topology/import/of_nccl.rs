@@ -220,7 +220,7 @@ fn named<'h>(name: &str, here: Here<'h, '_>) -> Option<&'h pci::Function> {
     functions.into_iter().find(|f| f.infiniband.iter().any(|own| own == name))
 }
 
-/// RDMA devices that are said to be at a function.
+/// RDMA devices listed for a function.
 fn nets(function: &Function, address: PciAddress, here: Here, compared: &mut Compared) {
     for net in &function.nets {
         let (name, direct) = match net.strip_suffix("_dma") {

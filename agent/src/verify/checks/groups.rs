@@ -81,7 +81,7 @@ fn groups(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-/// What is said of pairs that the driver refuses.
+/// The outcome for pairs that the driver refuses.
 fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
     let code = |pair: &Pair| Code::GroupsApart { gpu: pair.gpu, function: pair.peer };
     let shown = |at: PciAddress| match tree.get(at).map(|function| &function.iommu_group) {

@@ -1,4 +1,4 @@
-//! What the kernel's log says of the IOMMU, and what its checks have in common. Sysfs says what is; the log says why. A log that
+//! The kernel's log on the IOMMU, and code that its checks share. Sysfs says what is; the log says why. A log that
 //! has lost its first lines proves nothing by what is not in it, and never keeps a host from being ready.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What jobs run under: locked memory, shared memory, device nodes, and settings of the kernel and the driver that slow them.
+//! Limits of jobs: locked memory, shared memory, device nodes, and settings of the kernel and the driver that slow them.
 
 use super::super::evidence::unread;
 use super::super::{
@@ -10,7 +10,7 @@ use crate::facts::units::Setting;
 use crate::host::Reading;
 use crate::kind::some_of;
 
-/// What NVIDIA's containers for frameworks ask for at least (`--shm-size=1g`).
+/// The least that NVIDIA's containers for frameworks ask for (`--shm-size=1g`).
 const ENOUGH_SHM: u64 = 1 << 30;
 /// Launchers whose children are containers; those get CAP_IPC_LOCK where the pod asks for it.
 const OF_CONTAINERS: [&str; 6] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];

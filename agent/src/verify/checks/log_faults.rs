@@ -44,8 +44,8 @@ pub const PCIE: Check = Check {
                as 13, 31 and 43, are left out), no NVSwitch a fatal SXid, and on no path of a GPU or RDMA NIC was there an \
                uncorrected PCIe error, a port that contained one (DPC), or a slot whose link went down. What leaves a GPU, a switch \
                or a link unusable until it is reset fails; it is a warning once a later line shows the recovery, the reset or the \
-               driver that took the device again. Of an Xid with another meaning, and of errors after which the link is as reliable \
-               as before, there is a warning.",
+               driver that took the device again. An Xid with another meaning, and an error after which the link is as reliable as \
+               before, is a warning.",
         why: "A GPU that is off the bus stays so until it is reset or the host rebooted, and every job on the node hangs.",
         source: "handbook §3.3, §6.2, §7; NVIDIA's \"Xid Errors\"; Linux drivers/pci/pcie/aer.c, dpc.c",
         how: HOW,
@@ -73,7 +73,7 @@ const OURS: [&str; 14] = [
 
 const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
 
-/// What to do after such a message.
+/// The remedy after such a message.
 fn remedy(sign: Sign) -> &'static str {
     match sign {
         Sign::OffTheBus => {
@@ -142,7 +142,7 @@ fn is_over(evidence: &Evidence<'_>, fault: &Said, later: &[Line]) -> bool {
     };
     let reloaded = || follows(&|said| said.sign == Sign::Bound && said.function.is_none());
     match (fault.sign, fault.function) {
-        // What does not answer is among the dead, whatever was loaded since.
+        // A device that does not answer is among the dead, whatever was loaded since.
         (Sign::OffTheBus | Sign::Xid | Sign::NotTaken, Some(at)) => returns(at) || reloaded(),
         (Sign::NotTaken, None) => {
             let mut gpus = evidence.gpus.iter().filter(|gpu| gpu.vendor.0 == 0x10de);
@@ -157,7 +157,7 @@ fn is_over(evidence: &Evidence<'_>, fault: &Said, later: &[Line]) -> bool {
             said.sign == Sign::Recovered
                 && said.function.is_some_and(|other| are_on_one_path(evidence, at, other))
         }),
-        // What is listed below and answers has a link.
+        // A device that is listed below and answers has a link.
         (Sign::LinkDown, Some(at)) => evidence.topology().is_ok_and(|topology| {
             let below = topology.below(at);
             let answers = |at: &PciAddress| topology.tree().get(*at).is_some_and(|f| !f.is_dead());
@@ -182,7 +182,7 @@ fn is_severe(said: &Said) -> bool {
     }
 }
 
-/// What the lines of these signs come to; `None`: nothing.
+/// The outcome of the lines that are wanted; `None`: there is no such line.
 fn judged(
     evidence: &Evidence<'_>,
     log: &KernelLog,

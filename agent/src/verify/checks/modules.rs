@@ -183,7 +183,7 @@ fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Outcome {
     .remedy(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`"))
 }
 
-/// What the driver is told to deny.
+/// The outcome where the driver is set to refuse peers.
 fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
     let TopoCheck { running, next } = &evidence.observed.topo_check;
     let has_c2c = !matches!(superchip(evidence.facts), Superchip::No);
@@ -194,7 +194,7 @@ fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
         && denies(*value)
     {
         return Some(
-            Outcome::fail(format!("the NVIDIA driver is told to refuse peers: {PARAMETER}={value}"))
+            Outcome::fail(format!("the NVIDIA driver is set to refuse peers: {PARAMETER}={value}"))
                 .codes([Code::PeersRefused])
                 .seen(value.to_string(), PARAMS)
                 .remedy(format!(

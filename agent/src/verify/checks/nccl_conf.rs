@@ -39,7 +39,7 @@ fn reach(level: &str) -> Option<Distance> {
     })
 }
 
-/// What a variable takes away here, and how bad that is.
+/// The feature that a variable takes away on this host, with the verdict for it.
 fn taken(evidence: &Evidence<'_>, variable: &Variable) -> Option<(Verdict, String)> {
     let Variable { name, value, .. } = variable;
     match (switches_off(name, value), name.as_str()) {

@@ -119,7 +119,7 @@ fn none(evidence: &Evidence<'_>, tree: &PciTree) -> Outcome {
         .remedy(remedy)
 }
 
-/// What is below one root port.
+/// GPUs and NICs below one root port.
 #[derive(Default)]
 struct Branch<'a> {
     /// The switches above its devices, by their ids: branches of other switches are not compared.
@@ -149,7 +149,7 @@ fn branches<'a>(evidence: &Evidence<'a>) -> Result<BTreeMap<PciAddress, Branch<'
         branch.switches.extend(switches.map(|switch| (switch.vendor.0, switch.device.0)));
         if is_gpu { branch.gpus.push(function) } else { branch.nics.push(function) }
     }
-    // What guests have is in none of the lists: such a branch cannot be compared.
+    // Functions of guests are in none of the lists: such a branch cannot be compared.
     let guests: Vec<PciAddress> =
         evidence.guests.iter().filter_map(|guest| tree.path_up(*guest).last().copied()).collect();
     branches.retain(|root, _| !guests.contains(root));

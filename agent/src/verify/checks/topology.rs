@@ -136,7 +136,7 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-/// What is said of GPUs without a near NIC.
+/// The outcome for GPUs without a near NIC.
 fn far_away(
     evidence: &Evidence<'_>,
     topology: &Topology<'_>,

@@ -17,7 +17,7 @@ pub const BAR1_SIZE: Check = Check {
     severity: Severity::Fail,
     needs_root: true,
     explain: Explain {
-        what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails. Of \
+        what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails. For \
                a model that is not known, 256 MiB are a warning, and so is a window that its resizable BAR could make larger. T4 and \
                Quadro RTX have 256 MiB; GPUs with C2C (GH200, GB200, GB300) are not asked.",
         why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB of it large registrations fail.",
@@ -33,7 +33,7 @@ const GIB: u64 = 1 << 30;
 /// Windows of GPUs that are not for registering memory of jobs.
 const SMALL: u64 = 256 << 20;
 
-/// What a model's window is like.
+/// The window of a model.
 #[derive(Clone, Copy)]
 enum Size {
     /// So many GiB.
@@ -86,7 +86,7 @@ fn is_for_jobs(gpu: &Function) -> bool {
     matches!(gpu.class >> 8, 0x0302 | 0x1200)
 }
 
-/// What windows came to.
+/// Windows, by finding.
 #[derive(Default)]
 struct Found<'a> {
     small: Vec<Code>,
