@@ -13,7 +13,12 @@ use crate::mask::is_name;
 use crate::recovery::Recovery;
 use crate::value::PciAddress;
 
+mod rows;
+#[cfg(test)]
+mod tests;
 pub mod xid;
+
+use rows::{Part, ROWS, Row};
 
 /// What a message means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -79,113 +84,6 @@ impl Sign {
     }
 }
 
-/// What of a line is kept beside the text of its row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Nothing,
-    /// A PCI function.
-    Function,
-    /// A module, or a symbol.
-    Name,
-    /// A version, or a number.
-    Number,
-    /// `0000:18:00): 79`.
-    Xid,
-    /// `0000:ab:00.0): 12028, Non-fatal`.
-    SXid,
-    /// Only that it calls itself an error.
-    Error,
-}
-
-struct Row {
-    sign: Sign,
-    before: Part,
-    /// What is in it and in no other line.
-    text: &'static str,
-    after: Part,
-}
-
-const fn row(sign: Sign, before: Part, text: &'static str, after: Part) -> Row {
-    Row { sign, before, text, after }
-}
-
-#[rustfmt::skip]
-const ROWS: &[Row] = &[
-    // drivers/iommu/intel/iommu.c intel_iommu_init
-    row(Sign::IommuUp, Part::Nothing, "DMAR: Intel(R) Virtualization Technology for Directed I/O", Part::Nothing),
-    // drivers/iommu/amd/init.c
-    row(Sign::IommuUp, Part::Nothing, "AMD-Vi: Interrupt remapping enabled", Part::Nothing),
-    row(Sign::IommuUp, Part::Nothing, "AMD-Vi: Extended features ", Part::Nothing),
-    // drivers/iommu/intel/iommu.c intel_iommu_setup
-    row(Sign::IommuAsked, Part::Nothing, "DMAR: IOMMU enabled", Part::Nothing),
-    // drivers/iommu/intel/dmar.c warn_invalid_dmar
-    row(Sign::IommuFirmware, Part::Nothing, "Your BIOS is broken; DMAR reported at address", Part::Nothing),
-    // drivers/iommu/intel/iommu.c init_dmars
-    row(Sign::IommuCopied, Part::Nothing, "Translation already enabled - trying to copy translation structures", Part::Nothing),
-    // drivers/iommu/intel/dmar.c dmar_fault_do_one
-    row(Sign::DmaFault, Part::Nothing, "DMAR: [DMA Write NO_PASID] Request device [", Part::Function),
-    row(Sign::DmaFault, Part::Nothing, "DMAR: [DMA Read NO_PASID] Request device [", Part::Function),
-    row(Sign::DmaFault, Part::Nothing, "DMAR: [DMA Write] Request device [", Part::Function),
-    row(Sign::DmaFault, Part::Nothing, "DMAR: [DMA Read] Request device [", Part::Function),
-    // drivers/iommu/amd/iommu.c amd_iommu_report_page_fault
-    row(Sign::DmaFault, Part::Nothing, "AMD-Vi: Event logged [IO_PAGE_FAULT device=", Part::Function),
-    row(Sign::DmaFault, Part::Function, "AMD-Vi: Event logged [IO_PAGE_FAULT", Part::Nothing),
-    // drivers/iommu/arm/arm-smmu-v3/arm-smmu-v3.c, 6.14 on
-    row(Sign::DmaFault, Part::Nothing, "event: F_TRANSLATION client: ", Part::Function),
-    // kernel/module/version.c check_version
-    row(Sign::WrongBuild, Part::Name, ": disagrees about version of symbol ", Part::Name),
-    // kernel/module/main.c resolve_symbol_wait, simplify_symbols
-    row(Sign::WrongBuild, Part::Name, ": Unknown symbol ", Part::Name),
-    // kernel/module/main.c check_modinfo
-    row(Sign::WrongBuild, Part::Name, ": version magic '", Part::Nothing),
-    // kernel/module/main.c early_mod_check
-    row(Sign::KeptOut, Part::Name, " is blacklisted", Part::Nothing),
-    // kernel/module/signing.c module_sig_check
-    row(Sign::KeptOut, Part::Nothing, "Loading of unsigned module is rejected", Part::Nothing),
-    row(Sign::KeptOut, Part::Nothing, "Loading of module with unavailable key is rejected", Part::Nothing),
-    // kernel/module/main.c unknown_module_param_cb
-    row(Sign::WrongParameter, Part::Name, ": unknown parameter '", Part::Name),
-    // NVIDIA open-gpu-kernel-modules, src/nvidia/arch/nvalloc/unix/src/osapi.c rm_perform_version_check
-    row(Sign::ApiMismatch, Part::Nothing, "NVRM: API mismatch: the client has the version ", Part::Number),
-    row(Sign::ApiMismatch, Part::Nothing, "NVRM: API mismatch: the client has version ", Part::Number),
-    // the same, kernel-open/nvidia/nv.c
-    row(Sign::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine was not called for ", Part::Number),
-    row(Sign::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine failed for ", Part::Number),
-    row(Sign::NotTaken, Part::Function, "RmInitAdapter failed!", Part::Nothing),
-    // the same, kernel-open/nvidia-peermem/nvidia-peermem.c peer_err
-    row(Sign::Peermem, Part::Nothing, "nvidia-peermem ", Part::Error),
-    // the same, src/nvidia/arch/nvalloc/unix/src/os.c; NVIDIA's "Xid Errors" lists the numbers
-    row(Sign::Xid, Part::Nothing, "NVRM: Xid (PCI:", Part::Xid),
-    row(Sign::OffTheBus, Part::Function, "GPU has fallen off the bus", Part::Nothing),
-    // the same, src/common/nvswitch/kernel/inc/error_nvswitch.h NVSWITCH_PRINT_SXID
-    row(Sign::Switch, Part::Nothing, "SXid (PCI:", Part::SXid),
-    // the same, kernel-open/nvidia/nv.c nvidia_init_module
-    row(Sign::Bound, Part::Nothing, "NVRM: loading NVIDIA UNIX", Part::Nothing),
-    // drivers/pci/setup-res.c pci_enable_resources: a driver takes the device, at its first bind and after a reset
-    row(Sign::Bound, Part::Function, "enabling device (", Part::Nothing),
-    // drivers/gpu/drm/amd/amdgpu/amdgpu_device.c amdgpu_device_gpu_recover
-    row(Sign::Recovered, Part::Function, "GPU reset succeeded", Part::Nothing),
-    // the same, later: `GPU reset(2) succeeded!`
-    row(Sign::Recovered, Part::Function, ") succeeded!", Part::Nothing),
-    // drivers/net/ethernet/mellanox/mlx5/core/health.c mlx5_health_try_recover
-    row(Sign::Recovered, Part::Function, "health recovery succeeded", Part::Nothing),
-    // the same up to 5.15, as it is spelt there
-    row(Sign::Recovered, Part::Function, "health revovery succeded", Part::Nothing),
-    // drivers/pci/hotplug/pciehp_ctrl.c: the link was down for the length of a recovery
-    row(Sign::Recovered, Part::Function, "Link Down/Up ignored", Part::Nothing),
-    // drivers/pci/pcie/err.c pcie_do_recovery; up to 5.5 with a capital
-    row(Sign::Recovered, Part::Function, "Device recovery successful", Part::Nothing),
-    row(Sign::Recovered, Part::Function, "device recovery successful", Part::Nothing),
-    // drivers/pci/pcie/aer.c aer_print_error
-    row(Sign::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrectable (Fatal)", Part::Nothing),
-    row(Sign::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrected (Fatal)", Part::Nothing),
-    row(Sign::Uncorrected, Part::Function, "PCIe Bus Error: severity=Uncorrect", Part::Nothing),
-    // drivers/pci/pcie/dpc.c dpc_process_error
-    row(Sign::Contained, Part::Function, "DPC: containment event", Part::Nothing),
-    // drivers/pci/hotplug/pciehp_ctrl.c
-    row(Sign::LinkDown, Part::Function, "Link Down", Part::Nothing),
-];
-
 /// Recovery actions in the words of Xid 154 (open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/gpu/gpu.c). That it asks
 /// for nothing is printed as well, once it is over.
 const ACTIONS: [(Recovery, &str); 6] = [
@@ -216,9 +114,16 @@ pub struct Said {
     pub text: String,
 }
 
+/// Xids hold the name of a program, which any user chooses: no other row may speak for such a line.
+const WITH_A_NAME: &str = "NVRM: Xid (PCI:";
+
 /// What a line means here; `None`: nothing.
 pub fn said(line: &str) -> Option<Said> {
-    ROWS.iter().find_map(|row| row.said(line))
+    let rows = ROWS.iter();
+    match line.contains(WITH_A_NAME) {
+        true => rows.filter(|row| row.text == WITH_A_NAME).find_map(|row| row.said(line)),
+        false => rows.clone().find_map(|row| row.said(line)),
+    }
 }
 
 /// Modules that a log complains of.
@@ -255,10 +160,12 @@ impl Row {
                 said.module = Some(name.replace('-', "_"));
                 said.text.insert_str(0, name);
             }
-            Part::Nothing | Part::Number | Part::Xid | Part::SXid | Part::Error => {}
+            Part::Nothing | Part::End | Part::Number | Part::Xid | Part::SXid | Part::Error => {}
         }
         match self.after {
             Part::Nothing => {}
+            Part::End if !rest.trim_end().is_empty() => return None,
+            Part::End => {}
             Part::Function => {
                 let at = addresses(rest).next()?;
                 said.function = Some(at);
@@ -295,7 +202,8 @@ impl Said {
         self.function = Some(at);
         self.number = Some(number);
         self.text.push_str(&format!("{at}): {number}"));
-        if xid::OF_NVLINK5.contains(&number) && rest.contains("Nonfatal") {
+        let has = |word| rest.split(|c: char| !c.is_alphanumeric()).any(|one| one == word);
+        if xid::OF_NVLINK5.contains(&number) && has("Nonfatal") && !has("Fatal") {
             self.action = Some(Recovery::None);
             self.text.push_str(", Nonfatal");
         }
@@ -352,192 +260,4 @@ fn addresses(text: &str) -> impl Iterator<Item = PciAddress> {
         let device = || (word.matches(':').count() == 2).then(|| format!("{word}.0"))?.parse().ok();
         word.parse().ok().or_else(device)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The kernel's words, one a row of the table, in its order; what they are about, and what is kept.
-    const SAID: &[(&str, &str)] = &[
-        ("DMAR: Intel(R) Virtualization Technology for Directed I/O", ""),
-        ("AMD-Vi: Interrupt remapping enabled", ""),
-        (
-            "AMD-Vi: Extended features (0x246577efa2254afa, 0x0): PPR NX GT",
-            "AMD-Vi: Extended features ",
-        ),
-        ("DMAR: IOMMU enabled", ""),
-        (
-            "[Firmware Bug]: Your BIOS is broken; DMAR reported at address fed90000 returns all ones!",
-            "Your BIOS is broken; DMAR reported at address",
-        ),
-        (
-            "DMAR: dmar0: Translation already enabled - trying to copy translation structures",
-            "Translation already enabled - trying to copy translation structures",
-        ),
-        (
-            "DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0xffd00000 [fault reason 0x05] PTE Write access is not set",
-            "DMAR: [DMA Write NO_PASID] Request device [0000:18:00.0",
-        ),
-        (
-            "DMAR: [DMA Read NO_PASID] Request device [18:00.0] fault addr 0x0",
-            "DMAR: [DMA Read NO_PASID] Request device [0000:18:00.0",
-        ),
-        (
-            "DMAR: [DMA Write] Request device [18:00.0] PASID ffffffff fault addr 0",
-            "DMAR: [DMA Write] Request device [0000:18:00.0",
-        ),
-        (
-            "DMAR: [DMA Read] Request device [18:00.0] fault addr 0",
-            "DMAR: [DMA Read] Request device [0000:18:00.0",
-        ),
-        (
-            "AMD-Vi: Event logged [IO_PAGE_FAULT device=0000:18:00.0 domain=0x0000 address=0x1]",
-            "AMD-Vi: Event logged [IO_PAGE_FAULT device=0000:18:00.0",
-        ),
-        (
-            "nvidia 0000:18:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x000e]",
-            "0000:18:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT",
-        ),
-        (
-            "arm-smmu-v3 arm-smmu-v3.0.auto: event: F_TRANSLATION client: 0009:01:00.0 sid: 0x10000",
-            "event: F_TRANSLATION client: 0009:01:00.0",
-        ),
-        ("nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client", ""),
-        (
-            "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)",
-            "nvidia_peermem: Unknown symbol ib_register_peer_memory_client",
-        ),
-        (
-            "mlx5_core: version magic '6.8.0-41-generic SMP' should be '6.8.0-45-generic SMP'",
-            "mlx5_core: version magic '",
-        ),
-        ("Module nvidia_peermem is blacklisted", "nvidia_peermem is blacklisted"),
-        ("Loading of unsigned module is rejected", ""),
-        ("Loading of module with unavailable key is rejected", ""),
-        ("nvidia: unknown parameter 'NVreg_Foo' ignored", "nvidia: unknown parameter 'NVreg_Foo"),
-        (
-            "NVRM: API mismatch: the client has the version 570.133.20, but",
-            "NVRM: API mismatch: the client has the version 570.133.20",
-        ),
-        (
-            "NVRM: API mismatch: the client has version 570.133.20 but",
-            "NVRM: API mismatch: the client has version 570.133.20",
-        ),
-        (
-            "NVRM: The NVIDIA probe routine was not called for 8 device(s).",
-            "NVRM: The NVIDIA probe routine was not called for 8",
-        ),
-        (
-            "NVRM: The NVIDIA probe routine failed for 1 device(s).",
-            "NVRM: The NVIDIA probe routine failed for 1",
-        ),
-        (
-            "NVRM: GPU 0000:18:00.0: RmInitAdapter failed! (0x62:0x40:1860)",
-            "0000:18:00.0: RmInitAdapter failed!",
-        ),
-        ("nvidia-peermem nv_mem_client_init:486 ERROR cannot register", "nvidia-peermem ERROR"),
-        (
-            "NVRM: Xid (PCI:0000:18:00): 119, pid=4711, name=secret, Timeout",
-            "NVRM: Xid (PCI:0000:18:00.0): 119",
-        ),
-        (
-            "NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.",
-            "0000:18:00.0: GPU has fallen off the bus",
-        ),
-        (
-            "nvidia-nvswitch0: SXid (PCI:0000:ab:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error",
-            "SXid (PCI:0000:ab:00.0): 12028, Non-fatal",
-        ),
-        (
-            "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.82.07",
-            "NVRM: loading NVIDIA UNIX",
-        ),
-        ("nvidia 0000:18:00.0: enabling device (0140 -> 0142)", "0000:18:00.0: enabling device ("),
-        (
-            "amdgpu 0000:18:00.0: amdgpu: GPU reset succeeded, trying to resume",
-            "0000:18:00.0: GPU reset succeeded",
-        ),
-        ("amdgpu 0000:18:00.0: amdgpu: GPU reset(2) succeeded!", "0000:18:00.0: ) succeeded!"),
-        (
-            "mlx5_core 0000:19:00.0: mlx5_health_try_recover:350:(pid 7): health recovery succeeded",
-            "0000:19:00.0: health recovery succeeded",
-        ),
-        (
-            "mlx5_core 0000:19:00.0: health revovery succeded",
-            "0000:19:00.0: health revovery succeded",
-        ),
-        (
-            "pcieport 0000:17:01.0: pciehp: Slot(12): Link Down/Up ignored (recovered by DPC)",
-            "0000:17:01.0: Link Down/Up ignored",
-        ),
-        (
-            "pcieport 0000:17:01.0: AER: Device recovery successful",
-            "0000:17:01.0: Device recovery successful",
-        ),
-        (
-            "pcieport 0000:17:01.0: AER: device recovery successful",
-            "0000:17:01.0: device recovery successful",
-        ),
-        (
-            "nvidia 0000:18:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer",
-            "0000:18:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal)",
-        ),
-        (
-            "nvidia 0000:18:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, id=0000",
-            "0000:18:00.0: PCIe Bus Error: severity=Uncorrected (Fatal)",
-        ),
-        (
-            "nvidia 0000:18:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer",
-            "0000:18:00.0: PCIe Bus Error: severity=Uncorrect",
-        ),
-        (
-            "pcieport 0000:17:01.0: DPC: containment event, status:0x1f01 source:0x0000",
-            "0000:17:01.0: DPC: containment event",
-        ),
-        ("pcieport 0000:17:01.0: pciehp: Slot(12): Link Down", "0000:17:01.0: Link Down"),
-    ];
-
-    #[test]
-    fn every_row_is_understood_and_what_is_kept_says_the_same() {
-        assert_eq!(SAID.len(), ROWS.len());
-        for ((line, rest), row) in SAID.iter().zip(ROWS) {
-            let found = said(line).unwrap_or_else(|| panic!("{line}"));
-            assert_eq!(found.sign, row.sign, "{line}");
-            assert_eq!(found.text, if rest.is_empty() { *line } else { *rest });
-            assert_eq!(said(&found.text).as_ref(), Some(&found), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_gpu_that_is_gone_is_told_from_a_program_that_failed() {
-        let gone =
-            said("NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.").unwrap();
-        assert_eq!(
-            (gone.sign, gone.text.as_str()),
-            (Sign::OffTheBus, "NVRM: Xid (PCI:0000:18:00.0): 79")
-        );
-        assert_eq!(said("NVRM: Xid (PCI:0000:18:00): 31, pid=1, name=python, MMU Fault"), None);
-    }
-
-    #[test]
-    fn nothing_else_of_a_log_is_kept() {
-        for line in [
-            "Command line: ro token=hunter2 DMAR: Unknown option - 'x'",
-            "Module hunter2 was loaded",
-            "audit: hunter2: disagrees",
-            "hun/ter2: disagrees about version of symbol x",
-            "PCIe Bus Error: severity=Corrected",
-            "NVRM: Xid (PCI:x): 79",
-            "",
-        ] {
-            assert_eq!(kept(line), None, "{line}");
-        }
-        let said = kept("init: \u{1b}[31mhunter2 nvidia: Unknown symbol foo\u{1b}[0m (err -2)");
-        assert_eq!(said.as_deref(), Some("nvidia: Unknown symbol foo"));
-        let listed =
-            "Unknown kernel command line parameters \"splash x=1\", will be passed to user space.";
-        let short = "Unknown kernel command line parameters \"splash x=1\"";
-        assert_eq!(kept(listed).as_deref(), Some(short));
-    }
 }
