@@ -26,6 +26,8 @@ pub enum DeviceKind {
     DataDirect,
     /// A port or another bridge above one of them.
     Port,
+    /// An NVSwitch.
+    NvSwitch,
 }
 
 /// A device that a code is about.
@@ -47,6 +49,7 @@ impl fmt::Display for Device {
             (None, DeviceKind::Gpu) => write!(f, "GPU {}", self.function),
             (None, DeviceKind::Nic) => write!(f, "NIC {}", self.function),
             (None, DeviceKind::DataDirect) => write!(f, "Data Direct function {}", self.function),
+            (None, DeviceKind::NvSwitch) => write!(f, "NVSwitch {}", self.function),
             (None, DeviceKind::Port) => write!(f, "port {}", self.function),
         }
     }
@@ -321,7 +324,7 @@ fn logged(sign: Sign, over: bool) -> &'static str {
         (Sign::OffTheBus, true) => "fell off the bus, and has been taken by its driver since",
         (Sign::Xid, false) => "reported an error of its own",
         (Sign::Xid, true) => "reported an error of its own, and has been reset since",
-        (Sign::Switch | Sign::SwitchFatal, _) => "an NVSwitch reported an error",
+        (Sign::Switch | Sign::SwitchFatal, _) => "reported an error of its own",
         (Sign::Fatal | Sign::Uncorrected | Sign::Contained, false) => "uncorrected PCIe errors",
         (Sign::Fatal | Sign::Uncorrected | Sign::Contained, true) => {
             "uncorrected PCIe errors, recovered from"

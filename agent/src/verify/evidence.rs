@@ -293,6 +293,7 @@ impl<'a> Evidence<'a> {
             port if port.is_bridge() => DeviceKind::Port,
             gpu if gpu.is_gpu() => DeviceKind::Gpu,
             dma if dma.is_data_direct() => DeviceKind::DataDirect,
+            switch if switch.is_nvswitch() => DeviceKind::NvSwitch,
             _ => DeviceKind::Nic,
         };
         let devices =
@@ -303,12 +304,6 @@ impl<'a> Evidence<'a> {
             _ => device.name.clone(),
         });
         Device { kind, function: function.address, name }
-    }
-
-    /// One that the PCI tree no longer has.
-    pub fn unlisted(&self, address: PciAddress, is_gpu: bool) -> Device {
-        let kind = if is_gpu { DeviceKind::Gpu } else { DeviceKind::Port };
-        Device { kind, function: address, name: None }
     }
 
     /// [`Evidence::gpus`], for a check that is about nothing without one.

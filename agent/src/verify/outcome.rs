@@ -71,7 +71,8 @@ impl Outcome {
 
     /// An outcome in the words of these codes; there is one at least.
     pub fn of_codes(verdict: Verdict, codes: Vec<Code>) -> Self {
-        Outcome { codes: codes.clone(), ..Outcome::new(verdict, code::words(&codes)) }
+        let finding = code::words(&codes);
+        Outcome { codes, ..Outcome::new(verdict, finding) }
     }
 
     /// With codes for what the words say.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, Code, Device, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+    Verdict,
 };
 use super::kernel_log::{HOW, clean, concerns, log, seen};
 use crate::host::{KernelLog, Reading};
@@ -182,6 +183,17 @@ fn is_severe(said: &Said) -> bool {
     }
 }
 
+/// The device that a line is about, also where Linux lists it no more.
+fn device(evidence: &Evidence<'_>, sign: Sign, at: PciAddress) -> Device {
+    let listed = evidence.topology().ok().and_then(|topology| topology.tree().get(at));
+    let kind = match sign {
+        Sign::Switch | Sign::SwitchFatal => DeviceKind::NvSwitch,
+        Sign::OffTheBus | Sign::Xid | Sign::NotTaken => DeviceKind::Gpu,
+        _ => DeviceKind::Port,
+    };
+    listed.map_or(Device { kind, function: at, name: None }, |function| evidence.device(function))
+}
+
 /// The outcome of the lines that are wanted; `None`: there is no such line.
 fn judged(
     evidence: &Evidence<'_>,
@@ -195,16 +207,10 @@ fn judged(
         let said = &line.said;
         let is_past = is_over(evidence, said, &all[at + 1..]);
         let is_severe = is_severe(said) && !is_past;
-        let tree = evidence.topology().ok().map(|topology| topology.tree());
-        let device = said.function.map(|at| match tree.and_then(|tree| tree.get(at)) {
-            Some(function) => evidence.device(function),
-            None => evidence
-                .unlisted(at, matches!(said.sign, Sign::OffTheBus | Sign::Xid | Sign::NotTaken)),
-        });
         let key = (!is_severe, said.sign, said.function, said.module.clone(), said.number, is_past);
         let code = codes.entry(key).or_insert_with(|| Code::Logged {
             sign: said.sign,
-            device,
+            device: said.function.map(|at| device(evidence, said.sign, at)),
             module: said.module.clone(),
             number: said.number,
             lines: 0,
