@@ -290,7 +290,7 @@ impl ChangeReport {
         ChangeReport {
             id: change.id.clone(),
             kind: change.kind.to_owned(),
-            subject: change.subject.clone(),
+            subject: change.subject.to_string(),
             effect: change.effect,
             outcome,
             deferred: Vec::new(),

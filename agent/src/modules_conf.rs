@@ -49,12 +49,12 @@ pub fn header(mark: &str, profile: &str) -> String {
     format!("{mark} {}", heading(profile))
 }
 
-/// One comment line for each reason, with its source in brackets.
+/// One comment line for each reason, with its source in brackets, but not where the profile says so.
 pub fn reasons(mark: &str, why: &[Why]) -> String {
     let mut text = String::new();
-    for Why { reason, source } in why {
+    for Why { reason, source, is_place } in why {
         let _ = write!(text, "{mark} {}", one_line(reason));
-        match source {
+        match source.as_ref().filter(|_| !is_place) {
             Some(source) => _ = writeln!(text, " [{}]", one_line(source)),
             None => _ = writeln!(text),
         }

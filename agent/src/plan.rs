@@ -5,6 +5,7 @@ mod content;
 mod form;
 mod ledger_news;
 mod next_boot;
+mod subject;
 mod waiting;
 
 use schemars::JsonSchema;
@@ -16,6 +17,7 @@ use crate::value::vf::{EswitchMode, VfAttributes};
 pub use content::FileContent;
 pub use ledger_news::{Orphan, PaidTool};
 pub use next_boot::{EntryBefore, NextBoot};
+pub use subject::{Device, DeviceRole, Subject};
 pub use waiting::{Pending, PendingInvisible};
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
@@ -47,17 +49,26 @@ pub struct Why {
     /// Where the fact stands: a kernel file, a vendor page, or the profile file and line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// The source is no more than the line of the profile that asks for it. Files leave it out: where a profile lies, and what
+    /// else is in it, is nothing to them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_place: bool,
 }
 
 impl Why {
     /// A reason with its source.
     pub fn new(reason: impl Into<String>, source: impl Into<String>) -> Self {
-        Why { reason: reason.into(), source: Some(source.into()) }
+        Why { reason: reason.into(), source: Some(source.into()), is_place: false }
+    }
+
+    /// A reason with the line of the profile that gives it.
+    pub fn at(reason: impl Into<String>, place: impl Into<String>) -> Self {
+        Why { is_place: true, ..Why::new(reason, place) }
     }
 
     /// A reason whose source is the sentence itself (an observation).
     pub fn because(reason: impl Into<String>) -> Self {
-        Why { reason: reason.into(), source: None }
+        Why { reason: reason.into(), source: None, is_place: false }
     }
 }
 
@@ -249,8 +260,9 @@ pub struct Change {
     /// The kind it belongs to (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`).
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
-    /// Title for people: `/etc/default/grub.d/zz-bedplate.cfg`, `port 0000:17:00.0`.
-    pub subject: String,
+    /// The file, setting or device that it changes.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// What differs; never empty.
     pub items: Vec<Item>,
     /// When it counts.
@@ -292,7 +304,8 @@ pub struct Blocker {
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// Subject.
-    pub subject: String,
+    #[serde(flatten)]
+    pub subject: Subject,
     /// Why it cannot be planned.
     pub reason: String,
     /// What to do, as a command where there is one.
@@ -305,8 +318,9 @@ pub struct Unknown {
     /// The kind it matters to.
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
-    /// Subject that could not be read.
-    pub subject: String,
+    /// The file, setting or device that could not be read.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// Why, and what would help (`run as root`).
     pub reason: String,
 }

@@ -54,6 +54,8 @@ enum Change {
     Replace(String, String, String),
     /// It is not there, and nothing below it.
     Remove(String),
+    /// It is known not to be there, and was not asked for when the host was made up.
+    Absent(String),
     /// The function is gone, with everything that speaks of it.
     Gone(String),
     /// It was not recorded.
@@ -315,6 +317,7 @@ impl Host {
                 self.insert(&path, Node::File(text.replace(&from, &to).into_bytes()));
             }
             Change::Remove(path) => self.replace_all(path, |_| Node::Absent),
+            Change::Absent(path) => self.snapshot.insert(path, Node::Absent),
             Change::Deny(path) => self.replace_all(path, |_| Node::Denied),
             Change::Unrecord(path) => {
                 for path in self.matching(path) {
@@ -336,10 +339,14 @@ impl Host {
         self.snapshot.insert(path, node);
         let mut at = path;
         while let Some((parent, name)) = at.rsplit_once('/') {
-            if let Some(Node::Dir(Some(names))) = self.snapshot.node_mut(parent)
-                && let Err(place) = names.binary_search_by(|known| known.as_str().cmp(name))
-            {
-                names.insert(place, name.to_owned());
+            match self.snapshot.node_mut(parent) {
+                Some(Node::Dir(Some(names))) => {
+                    if let Err(place) = names.binary_search_by(|known| known.as_str().cmp(name)) {
+                        names.insert(place, name.to_owned());
+                    }
+                }
+                Some(parent @ Node::Absent) => *parent = Node::Dir(Some(vec![name.to_owned()])),
+                _ => {}
             }
             at = parent;
         }

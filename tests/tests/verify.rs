@@ -78,6 +78,8 @@ fn every_check_has_its_cases() {
     for (name, path) in cases() {
         let report = report(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         for judged in &report.checks {
+            let is_found = matches!(judged.verdict, Verdict::Fail | Verdict::Warn);
+            assert!(!is_found || !judged.codes.is_empty(), "{} has no code", judged.id);
             let verdict = match judged.verdict {
                 Verdict::Pass => "passes",
                 Verdict::Fail | Verdict::Warn => "does not pass",

@@ -194,7 +194,7 @@ fn settled(
             output: None,
             restored: Restored {
                 back: Vec::new(),
-                left: vec![Left { subject: change.subject.clone(), why: "it is done".into() }],
+                left: vec![Left { subject: change.subject.to_string(), why: "it is done".into() }],
             },
         },
     }

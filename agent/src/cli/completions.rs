@@ -83,3 +83,22 @@ fn page(command: &Command, directory: &Path) -> std::io::Result<()> {
     }
     std::fs::File::create(directory.join(page.get_filename()))?.write_all(&text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(command: &Command) {
+        for option in command.get_opts() {
+            let values = option.get_num_args().map_or(1, |range| range.max_values());
+            assert!(values <= 1, "{}: {option} takes {values} values", command.get_name());
+        }
+        command.get_subcommands().for_each(check);
+    }
+
+    /// A second one would be taken from the words after it; the option is given again instead.
+    #[test]
+    fn no_option_takes_more_than_one_value() {
+        check(&Cli::command());
+    }
+}

@@ -21,7 +21,7 @@ const REPEATED: usize = 80;
 /// `bedplate doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Symptoms:\n{}\nExit status: 0 every symptom was looked for and none has a cause here; 4 a cause found; 5 none of the known causes of the \
+    "Symptoms:\n{}\nExit status: 0 every symptom was looked for and none was found; 4 a cause found, or a log shows a symptom; 5 none of the known causes of the \
      one symptom is present, something could not be read, or a log shows nothing that is known; 64 the words name no symptom; 1 error.",
     text::list().lines().map(|line| format!("  {line}\n")).collect::<String>()
 ))]
@@ -59,13 +59,13 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     }
     let asked = asked(&args.what)?;
     let mut worst = Answer::NotFound;
-    let all_good = host::each(&args.host, |opened| {
+    let unusable = host::each(&args.host, |opened| {
         worst = worst.max(one(args, opened, &asked)?);
         Ok(())
     })?;
     // That one symptom has none of the known causes does not say that the host is well.
     let is_whole = !matches!(asked, Asked::Symptom(_));
-    Ok(match (all_good, worst) {
+    Ok(match (unusable.is_empty(), worst) {
         (false, _) => Exit::Failed,
         (true, Answer::NotFound) if !is_whole => Exit::CannotTell,
         (true, Answer::NotFound) => Exit::Done,
@@ -87,14 +87,28 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
                     .map(|log| Asked::Log("stdin".to_owned(), log))
                     .map_err(|error| unreadable(word, error));
             }
-            // A symptom may have a slash in it: "NET/Socket fallback", "12 GB/s".
-            let is_path = word.contains('/') && !word.contains(char::is_whitespace);
-            if Path::new(word).is_file() || is_path && matching(word).is_empty() {
+            if Path::new(word).is_dir() {
+                return Err(CliError::usage(format!("{} is a directory", brief(word, REPEATED)))
+                    .hinting("name a log, or a symptom; `bedplate doctor --help` lists these"));
+            }
+            if Path::new(word).exists() || is_path(word) {
                 let log = File::open(word).and_then(read);
+                if log.as_ref().is_ok_and(|log| log.is_snapshot) {
+                    return Err(CliError::usage(format!(
+                        "{} is a recording of a host",
+                        brief(word, REPEATED)
+                    ))
+                    .hinting("`bedplate doctor --snapshot FILE` looks at it"));
+                }
                 return log
                     .map(|log| Asked::Log(word.clone(), log))
                     .map_err(|error| unreadable(word, error));
             }
+        }
+        several if several.iter().all(|word| Path::new(word).is_file()) => {
+            return Err(
+                CliError::usage("one log at a time").hinting("`cat FILES | bedplate doctor -`")
+            );
         }
         _ => {}
     }
@@ -106,8 +120,9 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
             .hinting(match nearest(&text).as_slice() {
                 [] => "`bedplate doctor` without an argument looks for all; `bedplate doctor --help` lists them".to_owned(),
                 near => {
-                    let near: Vec<&str> = near.iter().map(|symptom| symptom.id).collect();
-                    format!("perhaps one of: {}; `bedplate doctor --help` lists all", near.join(", "))
+                    let ids: Vec<&str> = near.iter().map(|symptom| symptom.id).collect();
+                    let perhaps = if ids.len() == 1 { "perhaps" } else { "perhaps one of" };
+                    format!("{perhaps}: {}; `bedplate doctor --help` lists all", ids.join(", "))
                 }
             })),
         several => {
@@ -116,6 +131,16 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
                 .hinting(format!("name one: {}", ids.join(", "))))
         }
     }
+}
+
+/// A symptom may have a slash in it: `NET/Socket fallback`, `GB/s`.
+fn is_path(word: &str) -> bool {
+    let has_directory = Path::new(word).parent().is_some_and(|parent| parent.is_dir());
+    let starts = ["/", "./", "../"].iter().any(|start| word.starts_with(start));
+    word.contains('/')
+        && !word.contains(char::is_whitespace)
+        && matching(word).is_empty()
+        && (starts || has_directory || Path::new(word).extension().is_some())
 }
 
 fn unreadable(word: &str, error: std::io::Error) -> CliError {
@@ -172,10 +197,14 @@ fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliE
     } else {
         output::report(&format!("{}{}", opened.heading(), shown(asked, &found, &label)))?;
     }
-    // A log without anything that is known says nothing of this host.
-    let silent = log.is_some_and(|(_, log)| log.direct == 0 && log.symptoms().next().is_none());
-    let answer = found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound);
-    Ok(if silent { Answer::CannotTell } else { answer })
+    let causes = found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound);
+    Ok(match log {
+        // What a log shows has happened, whether or not this host has a cause of it.
+        Some((_, log)) if log.symptoms().next().is_some() => Answer::Found,
+        // Without anything that is known it says nothing.
+        Some((_, log)) if log.direct == 0 => Answer::CannotTell,
+        _ => causes,
+    })
 }
 
 fn shown(asked: &Asked, found: &[Diagnosis], host: &str) -> String {

@@ -52,28 +52,30 @@ impl Opened {
 }
 
 /// Does the same with every host that the arguments name, in order, one open at a time. Where there are several, one
-/// that cannot be used is reported and the others are done all the same. `false` = there was such a one.
+/// that cannot be used is reported and the others are done all the same. Returned are the files of those.
 pub fn each(
     args: &HostArgs,
     mut act: impl FnMut(&Opened) -> Result<(), CliError>,
-) -> Result<bool, CliError> {
+) -> Result<Vec<String>, CliError> {
     let files = files(args)?;
     if files.len() <= 1 {
         act(&one(args, files)?)?;
-        return Ok(true);
+        return Ok(Vec::new());
     }
-    let mut all_good = true;
+    let mut unusable = Vec::new();
     for file in files {
-        match of_file(&file).and_then(|opened| act(&Opened { file: Some(file), ..opened })) {
+        let done =
+            of_file(&file).and_then(|opened| act(&Opened { file: Some(file.clone()), ..opened }));
+        match done {
             Ok(()) => {}
             Err(CliError::BrokenPipe) => return Err(CliError::BrokenPipe),
             Err(error) => {
                 exit::print(&error);
-                all_good = false;
+                unusable.push(file);
             }
         }
     }
-    Ok(all_good)
+    Ok(unusable)
 }
 
 fn of_file(file: &str) -> Result<Opened, CliError> {

@@ -30,7 +30,7 @@ pub struct InspectArgs {
 
 /// Shows every host that was named.
 pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
-    let all_good = host::each(&args.host, |opened| {
+    let unusable = host::each(&args.host, |opened| {
         let depth = if args.all || args.tree { Depth::Everything } else { Depth::Thorough };
         let facts = opened.facts(depth);
         let names = Names::new(opened.reader.as_ref(), &facts);
@@ -55,5 +55,5 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
         }
         Ok(())
     })?;
-    Ok(if all_good { Exit::Done } else { Exit::Failed })
+    Ok(if unusable.is_empty() { Exit::Done } else { Exit::Failed })
 }

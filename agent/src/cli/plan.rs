@@ -48,12 +48,12 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     let mut worst = Exit::Done;
-    let all_good = host::each(&args.host, |host| {
+    let unusable = host::each(&args.host, |host| {
         let planned = one(args, host)?;
         worst = worse(worst, status(&planned));
         Ok(())
     })?;
-    Ok(match (all_good, args.exit_code) {
+    Ok(match (unusable.is_empty(), args.exit_code) {
         (false, _) => Exit::Failed,
         (true, true) => worst,
         (true, false) => Exit::Done,

@@ -53,9 +53,9 @@ pub struct RenderArgs {
     /// Official system extension to put into the Image Factory schematic.
     #[arg(long, value_name = "NAME", help_heading = "Target: talos")]
     talos_extension: Vec<String>,
-    /// Which conventions GRUB's configuration follows.
-    #[arg(long, value_name = "FAMILY", default_value = "debian", help_heading = "Target: grub")]
-    family: Family,
+    /// Which conventions GRUB's configuration follows; with --snapshot, --root or --demo that host's own, else Debian's.
+    #[arg(long, value_name = "FAMILY", help_heading = "Targets: grub, ansible, cloud-init")]
+    family: Option<Family>,
     /// Machine config pool.
     #[arg(
         long,
@@ -108,15 +108,18 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     engine::Judged::new(&loaded, &args.lints.allow_lint).check()?;
     // Nothing was done before to an image that is yet to be built.
     let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
-    let mut options = args.options(&facts, show(&loaded, false));
+    let target = render::target(&args.target).map_err(|error| cannot_render(args, error))?;
+    let mut options = Options {
+        grub_family: args.grub_family(target, says_host.then_some(&facts))?,
+        ..args.options(&facts, show(&loaded, false))
+    };
     if args.target == "nccl-job" {
         // A root directory has no ports.
         options.job = args.job.job((says_host && args.host.root.is_none()).then_some(reader))?;
     }
-    let rendered = render::target(&args.target)
-        .and_then(|target| render::render(target, &loaded.profile, &desired, &options))
+    let rendered = render::render(target, &loaded.profile, &desired, &options)
         .map_err(|error| cannot_render(args, error))?;
-    emit(args, &rendered, &loaded.profile.name, &options)
+    emit(args, target, &rendered, &loaded.profile.name, &options)
 }
 
 impl RenderArgs {
@@ -125,14 +128,42 @@ impl RenderArgs {
             arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),
             cpu: facts.cpu.vendor.known().copied(),
             profile_text: Some(profile_text),
-            grub_family: match self.family {
-                Family::Debian => GrubFamily::Debian,
-                Family::Rhel => GrubFamily::Rhel,
-            },
             talos_version: self.talos_version.clone(),
             talos_extensions: self.talos_extension.clone(),
             role: self.role.clone(),
-            job: render::Job::default(),
+            ..Options::default()
+        }
+    }
+
+    /// Family of the files; `host`: the one that they are for, where one was named.
+    fn grub_family(
+        &self,
+        target: &render::Target,
+        host: Option<&Facts>,
+    ) -> Result<GrubFamily, CliError> {
+        let asked = self.family.map(|family| match family {
+            Family::Debian => GrubFamily::Debian,
+            Family::Rhel => GrubFamily::Rhel,
+        });
+        let Some(host) = host.filter(|_| target.is_of_a_family()) else {
+            return Ok(asked.unwrap_or_default());
+        };
+        match (asked, GrubFamily::of(host)) {
+            (Some(asked), Some(own)) if asked != own => {
+                let name = |family| match family {
+                    GrubFamily::Debian => "debian",
+                    GrubFamily::Rhel => "rhel",
+                };
+                let what = format!("the host is of the {} family, not {}", name(own), name(asked));
+                Err(CliError::usage(what).hinting("leave --family out, or name the host that the files are for"))
+            }
+            (asked, own) => asked.or(own).ok_or_else(|| {
+                let id = host.os.id.known().map_or("unknown", String::as_str);
+                CliError::usage(format!(
+                    "no GRUB of the Debian or RHEL family was found on this host (os-release ID {id})"
+                ))
+                .hinting("--family debian: /etc/default/grub.d is read; --family rhel: boot entries are changed by grubby")
+            }),
         }
     }
 }
@@ -156,6 +187,7 @@ struct Document<'a> {
 
 fn emit(
     args: &RenderArgs,
+    target: &render::Target,
     rendered: &Rendered,
     profile: &str,
     options: &Options,
@@ -173,7 +205,6 @@ fn emit(
     } else if refused {
         // What is not whole must not end up in an image that was asked to be.
     } else if let Some(dir) = &args.check {
-        let target = render::target(&args.target).map_err(|error| cannot_render(args, error))?;
         let differences = check::differences(dir, &target.paths(options), rendered)?;
         output::lines(&differences)?;
         if !differences.is_empty() {

@@ -9,11 +9,12 @@ use super::{CliError, Exit, HostArgs, host, output, verify};
 use crate::engine::{self, Whole};
 use crate::facts::names::Names;
 use crate::facts::placement;
-use crate::host::HostKind;
-use crate::record;
+use crate::host::{HostKind, Reader};
 use crate::record::outline::outline;
+use crate::record::{self, WithNames};
 use crate::report::host_page::{self, HostPage};
 use crate::report::topology::{Options, Shown};
+use crate::report::verify::state;
 
 /// `bedplate report`.
 #[derive(Debug, Args)]
@@ -28,6 +29,12 @@ pub struct ReportArgs {
     /// to be harmless are masked all the same.
     #[arg(long)]
     with_identifiers: bool,
+    /// Name the host by its hostname; of a recording that was made with `bedplate snapshot --with-hostname`.
+    #[arg(long, conflicts_with = "title")]
+    with_hostname: bool,
+    /// Name the host by this text.
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
     #[command(flatten)]
     host: HostArgs,
 }
@@ -39,7 +46,8 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         return Err(verify::not_running());
     }
     let outline = outline(opened.reader.as_ref());
-    let (recorded, _) = record::record_and_say(opened.reader.as_ref(), args.with_identifiers);
+    let keep = WithNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
+    let (recorded, _) = record::record_and_say(opened.reader.as_ref(), keep);
     // From here on nothing is read of the host itself.
     drop(opened);
     let Whole { facts, report, plan } = engine::whole(&recorded);
@@ -49,8 +57,13 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
     let placement = tree.map(|tree| placement::observe(reader, tree)).unwrap_or_default();
     let topology =
         tree.map(|tree| Shown::new(&facts, tree, &placement, &names, Options::default()));
+    let name = match args.with_hostname {
+        true => Some(hostname(reader)?),
+        false => args.title.clone(),
+    };
     let label = facts.label();
     let page = host_page::html(&HostPage {
+        name: name.as_deref(),
         label: &label,
         verdict: &report,
         topology: topology.as_ref(),
@@ -60,9 +73,17 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         with_identifiers: args.with_identifiers,
     });
     output::to(&args.out, &page)?;
-    output::status(&host_page::answer(&report));
+    output::status(&state(&report));
     if args.out.as_os_str() != "-" {
         output::status(&format!("wrote {}", args.out.display()));
     }
     Ok(Exit::Done)
+}
+
+fn hostname(reader: &dyn Reader) -> Result<String, CliError> {
+    reader.attribute(record::HOSTNAME).map_err(|_| {
+        CliError::request("the hostname is not in this recording").hinting(
+            "record the host with `bedplate snapshot --with-hostname`, or give a `--title`",
+        )
+    })
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CliError, Exit, HostArgs, host, output};
-use crate::record;
+use crate::record::{self, WithNames};
 
 /// `bedplate snapshot`.
 #[derive(Debug, Args)]
@@ -17,6 +17,9 @@ pub struct SnapshotArgs {
     /// that bedplate does not know to be harmless are masked all the same, tokens and hashes too.
     #[arg(long)]
     with_identifiers: bool,
+    /// Record the hostname, too.
+    #[arg(long)]
+    with_hostname: bool,
     /// Say what was masked or left out of each file.
     #[arg(long)]
     show_redactions: bool,
@@ -27,8 +30,8 @@ pub struct SnapshotArgs {
 /// Records the host.
 pub fn run(args: &SnapshotArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
-    let (snapshot, redactions) =
-        record::record_and_say(opened.reader.as_ref(), args.with_identifiers);
+    let keep = WithNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
+    let (snapshot, redactions) = record::record_and_say(opened.reader.as_ref(), keep);
     let text = snapshot.to_text();
     if args.show_redactions {
         output::status(redactions.to_string().trim_end());

@@ -86,7 +86,7 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
         return one(args, imported, &opened);
     }
     let mut worst = Exit::Done;
-    let all_good = host::each(&args.host, |opened| {
+    let unusable = host::each(&args.host, |opened| {
         match one(args, imported, opened)? {
             Exit::Done => {}
             exit if worst != Exit::Changes => worst = exit,
@@ -94,7 +94,7 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
         }
         Ok(())
     })?;
-    Ok(if all_good { worst } else { Exit::Failed })
+    Ok(if unusable.is_empty() { worst } else { Exit::Failed })
 }
 
 /// A file that is to be compared.

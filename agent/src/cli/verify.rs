@@ -84,7 +84,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     let selection = Selection::new(&args.check, &args.skip).map_err(|error| unknown(&error))?;
     let mut statuses = Vec::new();
     let mut tally = Tally::default();
-    let all_good = host::each(&args.host, |opened| {
+    let unusable = host::each(&args.host, |opened| {
         let report = one(args, opened, &selection)?;
         statuses.push(status(args.fail_on, &report));
         if let Some(file) = &opened.file {
@@ -92,6 +92,8 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         }
         Ok(())
     })?;
+    let all_good = unusable.is_empty();
+    unusable.into_iter().for_each(|file| tally.add_unusable(file));
     if !args.json && !tally.is_empty() {
         output::report(&text::tally(&tally))?;
     }

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::{Edit, Token, fold_name};
+use crate::host::kmsg::is_prefix;
 use crate::mask::is_name;
 
 /// How a message names the argument.
@@ -175,13 +176,13 @@ fn found(line: &str) -> impl Iterator<Item = (&'static Row, &str, &str)> {
     let rows = if line.contains("ommand line: ") { &[] } else { ROWS };
     rows.iter().filter_map(move |row| {
         let (before, rest) = line.split_once(row.text)?;
-        Some((row, before, rest))
+        row.is_at(before).then_some((row, before, rest))
     })
 }
 
 /// The module in front of what is said of it.
 fn module_of(before: &str) -> Option<&str> {
-    let module = before.rsplit(' ').next().unwrap_or_default();
+    let module = without_time(before);
     is_name(module).then_some(module)
 }
 
@@ -193,6 +194,27 @@ fn name_in(rest: &str) -> &str {
     rest.split(['\'', '`', '"', '=', ' ']).next().unwrap_or_default()
 }
 
+impl Row {
+    /// Whether the kernel puts this before its text: nothing, parts with a colon, or the value that it refuses.
+    fn is_at(&self, before: &str) -> bool {
+        let before = without_time(before);
+        match self.about {
+            About::ModuleParameter => is_name(before),
+            About::Name if before.ends_with("' ") => {
+                before.split_once('`').is_some_and(|(before, _)| is_prefix(before))
+            }
+            _ => is_prefix(before),
+        }
+    }
+}
+
+/// Without the time that dmesg puts in front: `[    9.1] `.
+fn without_time(text: &str) -> &str {
+    let rest = text.strip_prefix('[').and_then(|text| text.split_once("] "));
+    let is_time = |time: &str| time.trim().bytes().all(|c| c.is_ascii_digit() || c == b'.');
+    rest.filter(|(time, _)| is_time(time)).map_or(text, |(_, rest)| rest)
+}
+
 impl About {
     fn means(self, before: &str, rest: &str, token: &Token) -> bool {
         let name = token.folded_name();
@@ -201,7 +223,7 @@ impl About {
         match self {
             About::Name => fold_name(name_in(rest)) == name,
             About::ModuleParameter => {
-                let module = before.rsplit(' ').next().unwrap_or_default();
+                let module = module_of(before).unwrap_or_default();
                 fold_name(&format!("{module}.{}", row_words(rest, '\''))) == name
             }
             About::Listed => row_words(rest, '"').split(' ').any(|word| {

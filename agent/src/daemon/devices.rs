@@ -111,7 +111,7 @@ impl KnownDevices {
 pub fn blocker((address, what): &(String, String)) -> Blocker {
     Blocker {
         kind: "host",
-        subject: format!("{what} at {address}"),
+        subject: format!("{what} at {address}").into(),
         reason: "it was present when this host was last complete, and is missing now".into(),
         remedy: format!(
             "find out why (`dmesg | grep {address}`, the BMC's event log, cables and power); if it was taken out for \

@@ -117,7 +117,7 @@ impl Difference {
         Difference {
             id: change.id.clone(),
             kind: change.kind.to_owned(),
-            subject: change.subject.clone(),
+            subject: change.subject.to_string(),
             effect: change.effect,
             live: change.is_live(),
             modules: change.uses_modules(),

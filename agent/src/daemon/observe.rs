@@ -210,7 +210,7 @@ fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
     let body = &planned.plan.body;
     let waits = body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
         || body.changes.iter().any(|change| change.kind == cmdline::NAME)
-        || body.blockers.iter().any(|blocker| blocker.subject == cmdline::effective::SUBJECT);
+        || body.blockers.iter().any(|blocker| blocker.subject.text == cmdline::effective::SUBJECT);
     if !waits {
         return None;
     }

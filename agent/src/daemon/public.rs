@@ -55,7 +55,8 @@ impl Words {
             true => ASKED.to_owned(),
             false => mask::text(&why.reason),
         };
-        Why { reason, source: why.source.clone().filter(|source| !self.0.contains(source)) }
+        let source = why.source.clone().filter(|source| !self.0.contains(source));
+        Why { reason, source, is_place: why.is_place }
     }
 }
 
@@ -65,13 +66,13 @@ pub fn plan(plan: &Plan, words: &Words) -> Plan {
     let body = &mut plan.body;
     body.changes.iter_mut().for_each(|one| change(one, words));
     for blocker in &mut body.blockers {
-        masked([&mut blocker.subject, &mut blocker.reason, &mut blocker.remedy]);
+        masked([&mut blocker.subject.text, &mut blocker.reason, &mut blocker.remedy]);
         if quotes_files(blocker.kind) {
             blocker.reason = mask::quotations(&blocker.reason, &|_| false);
         }
     }
     for unknown in &mut body.unknowns {
-        masked([&mut unknown.subject, &mut unknown.reason]);
+        masked([&mut unknown.subject.text, &mut unknown.reason]);
     }
     for settled in &mut body.settled {
         masked([&mut settled.subject, &mut settled.state]);
@@ -96,7 +97,7 @@ pub fn plan(plan: &Plan, words: &Words) -> Plan {
     masked(plan.next_boot.reasons_mut());
     let of_blockers = plan.body.blockers.iter_mut().map(|one| (&one.subject, &mut one.reason));
     let of_unknowns = plan.body.unknowns.iter_mut().map(|one| (&one.subject, &mut one.reason));
-    let of_entry = of_blockers.chain(of_unknowns).filter(|(subject, _)| *subject == BOOT_ENTRY);
+    let of_entry = of_blockers.chain(of_unknowns).filter(|(subject, _)| subject.text == BOOT_ENTRY);
     let reasons = of_entry.map(|(_, reason)| reason).chain(plan.next_boot.reasons_mut());
     reasons.for_each(|reason| *reason = without_file_names(reason));
     plan
@@ -128,7 +129,7 @@ fn masked<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
 }
 
 fn change(change: &mut Change, words: &Words) {
-    masked([&mut change.subject, &mut change.id]);
+    masked([&mut change.subject.text, &mut change.id]);
     for item in &mut change.items {
         item.why = item.why.iter().map(|why| words.why(why)).collect();
         values(change.kind, item);

@@ -1,6 +1,7 @@
 //! Device nodes of made-up hosts: those that drivers and udev make for GPUs and RDMA devices.
 
 use super::device::Device;
+use crate::facts::fabric;
 use crate::host::snapshot::{Node, Snapshot};
 
 /// Puts them into a host.
@@ -26,10 +27,24 @@ pub fn put(devices: &[Device], snapshot: &mut Snapshot) {
         snapshot.insert(&directory, Node::Dir(None));
         nodes.push(format!("/dev/infiniband/uverbs{number}"));
     }
-    if nvidia > 0 && devices.iter().any(|device| (device.id.0, device.class) == (0x10de, 0x06_8000))
-    {
-        snapshot.insert(crate::facts::fabric::GROUPS[0], Node::File(b"4242\n".to_vec()));
-        nodes.push(crate::facts::fabric::PROGRAM.to_owned());
-    }
+    fabric(devices, nvidia > 0, snapshot);
     nodes.iter().for_each(|node| snapshot.insert(node, Node::Present));
+}
+
+/// The programs that set NVSwitches up, where there are some.
+fn fabric(devices: &[Device], has_driver: bool, snapshot: &mut Snapshot) {
+    let has = |id: (u16, u16)| has_driver && devices.iter().any(|device| device.id == id);
+    let (switches, nvlink5) = (has((0x10de, 0x22a3)), has((0x10de, 0x3182)));
+    if !switches && !nvlink5 {
+        return;
+    }
+    snapshot.insert(fabric::PROGRAM, Node::Present);
+    let mut put = |path: &str, text: &str| snapshot.insert(path, Node::File(text.into()));
+    put("/proc/1/comm", "systemd\n");
+    put("/proc/4242/comm", "nv-fabricmanage\n");
+    put(fabric::GROUP, if nvlink5 { "4242\n4243\n" } else { "4242\n" });
+    if nvlink5 {
+        put("/proc/4243/comm", "nvlsm\n");
+        snapshot.insert(fabric::UMAD, Node::Dir(None));
+    }
 }

@@ -43,6 +43,8 @@ pub struct Recognised {
     pub lines: u64,
     /// Channels of NCCL that carry GPU memory directly.
     pub direct: u64,
+    /// It is no log, but a recording of a host.
+    pub is_snapshot: bool,
     symptoms: BTreeMap<&'static str, Lines>,
 }
 
@@ -90,6 +92,8 @@ impl Recogniser {
         self.found.lines += 1;
         let text = String::from_utf8_lossy(&self.line);
         self.found.direct += u64::from(DIRECT.fits(&text));
+        self.found.is_snapshot |=
+            self.found.lines == 2 && text.starts_with("\"bedplate_snapshot\"");
         for symptom in SYMPTOMS {
             if !symptom.lines.iter().any(|pattern| pattern.fits(&text)) {
                 continue;

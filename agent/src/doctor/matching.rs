@@ -4,6 +4,8 @@ use super::{SYMPTOMS, Symptom};
 
 /// Longest text that is looked at.
 const LONGEST: usize = 4096;
+/// Most GPUs that a host has: `only 6 gpus` means that some are missing.
+const MOST_GPUS: u8 = 16;
 
 /// A symptom by its id.
 pub fn find(id: &str) -> Option<&'static Symptom> {
@@ -13,8 +15,11 @@ pub fn find(id: &str) -> Option<&'static Symptom> {
 /// Symptoms of which a phrase is in the text. Where a phrase holds another's, only the longer one counts.
 pub fn matching(text: &str) -> Vec<&'static Symptom> {
     let text = plain(text);
+    let lacks_gpus = lacks_gpus(&text);
     let said = |symptom: &Symptom| -> Vec<&'static str> {
-        symptom.phrases.iter().copied().filter(|phrase| text.contains(&plain(phrase))).collect()
+        let of_count = (lacks_gpus && symptom.id == "gpu-lost").then_some("only gpus");
+        let phrases = symptom.phrases.iter().copied();
+        phrases.filter(|phrase| text.contains(&plain(phrase))).chain(of_count).collect()
     };
     let all: Vec<(&Symptom, Vec<&str>)> =
         SYMPTOMS.iter().map(|symptom| (symptom, said(symptom))).collect();
@@ -26,24 +31,65 @@ pub fn matching(text: &str) -> Vec<&'static Symptom> {
     meant.map(|(symptom, _)| *symptom).collect()
 }
 
+/// Whether the text, between blanks, says of a number of GPUs that it is too small: `only 6 gpus`, `nvidia smi shows 7 gpus`.
+fn lacks_gpus(text: &str) -> bool {
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    let is_low = |few: &str, many: &str| match (few.parse::<u8>(), many.parse::<u8>()) {
+        (Ok(few), Ok(many)) => few < many && many <= MOST_GPUS,
+        _ => false,
+    };
+    let of_all = |four: &[&str]| {
+        four[1] == "of" && matches!(four[3], "gpu" | "gpus") && is_low(four[0], four[2])
+    };
+    words.windows(4).any(of_all)
+        || words.windows(3).any(|three| {
+            let is_count = three[1].parse().is_ok_and(|count: u8| count < MOST_GPUS);
+            let is_gpus = matches!(three[2], "gpu" | "gpus");
+            is_count
+                && is_gpus
+                && matches!(three[0], "only" | "just" | "shows" | "sees" | "finds" | "lists")
+        })
+}
+
 /// Words that say nothing of what is meant.
 const COMMON: [&str; 10] =
     ["the", "not", "does", "doesnt", "only", "with", "and", "for", "after", "was"];
 
-/// Symptoms that share a word with the text, those that share the most first; none where none does.
+/// Letters of a word of which one may be wrong; of a longer one two may.
+const LONG: usize = 8;
+
+/// Whether a word is another one, or a misspelling of it.
+fn is_nearly(word: &str, known: &str) -> bool {
+    let (short, long) = (word.len().min(known.len()), word.len().max(known.len()));
+    let wrong = match short {
+        0..=3 => 0,
+        4..LONG => 1,
+        _ => 2,
+    };
+    word == known || long - short <= wrong && strsim::damerau_levenshtein(word, known) <= wrong
+}
+
+/// Symptoms that share a word with the text, misspelt ones too: those that share the most, in the order of the table.
 pub fn nearest(text: &str) -> Vec<&'static Symptom> {
     let text = plain(text);
     let words: Vec<&str> =
         text.split(' ').filter(|word| word.len() > 2 && !COMMON.contains(word)).collect();
     let shared = |symptom: &Symptom| {
         let phrases = symptom.phrases.iter().map(|phrase| plain(phrase)).collect::<String>();
-        words.iter().filter(|word| phrases.contains(&format!(" {word} "))).count()
+        let known = |word: &&&str| phrases.split(' ').any(|known| is_nearly(word, known));
+        words.iter().filter(known).count()
     };
     let mut found: Vec<(usize, &Symptom)> =
         SYMPTOMS.iter().map(|symptom| (shared(symptom), symptom)).collect();
     found.retain(|(count, _)| *count > 0);
     found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    found.into_iter().map(|(_, symptom)| symptom).take(3).collect()
+    let most = found.first().map_or(0, |(count, _)| *count);
+    found
+        .into_iter()
+        .filter(|(count, _)| *count == most)
+        .map(|(_, symptom)| symptom)
+        .take(3)
+        .collect()
 }
 
 /// Small letters and digits, in words between single blanks, so that a phrase is found as whole words.

@@ -8,6 +8,8 @@ mod table;
 mod tests;
 mod when;
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -53,6 +55,8 @@ pub struct Cause {
     pub explains: &'static str,
     /// Whether what the check found on this host leads to the symptom.
     pub when: When,
+    /// Another check that has to have found something; alone this one explains nothing.
+    pub beside: Option<&'static str>,
 }
 
 /// Whether what a check found leads to a symptom.
@@ -133,18 +137,31 @@ impl Symptom {
             lines: Vec::new(),
             line_count: 0,
         };
+        let has_found = |id: &str| {
+            let check = report.checks.iter().find(|judged| judged.id == id);
+            check.is_some_and(|judged| matches!(judged.verdict, Verdict::Fail | Verdict::Warn))
+        };
         for cause in self.causes {
             let Some(judged) = report.checks.iter().find(|judged| judged.id == cause.check) else {
                 continue;
             };
             let asked = Asked::new(judged);
             match judged.verdict {
-                Verdict::Fail | Verdict::Warn if (cause.when)(facts, judged) => {
+                Verdict::Fail | Verdict::Warn
+                    if (cause.when)(facts, judged) && cause.beside.is_none_or(has_found) =>
+                {
                     diagnosis.causes.push(Asked { explains: Some(cause.explains), ..asked });
                 }
                 Verdict::Unknown => diagnosis.unknown.push(asked),
                 _ => diagnosis.excluded.push(asked),
             }
+        }
+        // A check may be a cause in two ways.
+        let causes: Vec<&str> = diagnosis.causes.iter().map(|cause| cause.check).collect();
+        diagnosis.excluded.retain(|asked| !causes.contains(&asked.check));
+        for list in [&mut diagnosis.excluded, &mut diagnosis.unknown] {
+            let mut seen = BTreeSet::new();
+            list.retain(|asked| seen.insert(asked.check));
         }
         // Stable: of equal findings the likelier one stays first.
         diagnosis.causes.sort_by_key(|cause| cause.verdict != Verdict::Fail);

@@ -10,12 +10,17 @@ const fn has(has: &'static [&'static str]) -> Pattern {
 }
 
 const fn because(check: &'static str, explains: &'static str) -> Cause {
-    Cause { check, explains, when: when::always }
+    Cause { check, explains, when: when::always, beside: None }
+}
+
+/// Only where `other` has found something, too.
+const fn beside(other: &'static str, check: &'static str, explains: &'static str) -> Cause {
+    Cause { check, explains, when: when::always, beside: Some(other) }
 }
 
 /// Only where `when` says so.
 const fn where_so(when: super::When, check: &'static str, explains: &'static str) -> Cause {
-    Cause { check, explains, when }
+    Cause { check, explains, when, beside: None }
 }
 
 /// Every symptom, from what stops a job to what slows it.

@@ -98,8 +98,12 @@ fn lines_of_nccl_and_of_the_kernel_are_recognised() {
         n1:7:9 [0] misc/ibvwrap.cc:153 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n";
     assert_eq!(shown(broken), [("rdma-connect", 2), ("registration", 1)]);
     let kernel = "[ 9.1] NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.\n\
-        [ 9.2] pcieport 0000:17:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal)\n";
-    assert_eq!(shown(kernel), [("gpu-lost", 1), ("pcie-errors", 1)]);
+        [ 9.2] pcieport 0000:17:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal)\n\
+        [ 9.3] mlx5_core 0000:19:00.0 mlx5_0: Port: 1 Link DOWN\n\
+        [ 9.4] pcieport 0000:17:01.0: AER: Corrected error received: 0000:18:00.0\n";
+    assert_eq!(shown(kernel), [("gpu-lost", 1), ("nic-down", 1), ("pcie-errors", 2)]);
+    let shared = "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 9)\n";
+    assert_eq!(shown(shared), [("registration", 1)]);
     // How-tos quote these; NCCL never printed them (handbook §8.8).
     assert_eq!(shown("Could not enable GPU Direct RDMA\nUsing GPUDirect RDMA\n"), []);
 }
@@ -131,6 +135,11 @@ const PHRASES: &[(&str, &[&str])] = &[
             "gpu has fallen off the bus",
             "lost a gpu",
             "only 7 gpus",
+            "only 6 gpus",
+            "nvidia-smi shows only 3 GPUs",
+            "only 7 of 8 gpus",
+            "ECC errors",
+            "nvlink down",
             "xid 79",
             "Xid 48 on GPU 3",
             "gpu missing",
@@ -146,8 +155,9 @@ const PHRASES: &[(&str, &[&str])] = &[
             "no CUDA-capable device is detected",
             "cuda sees no device",
             "CUDA error 100",
+            "No CUDA GPUs are available",
+            "torch.cuda.is_available() is False",
             "nvidia-smi no devices",
-            "NVRM: API mismatch",
         ],
     ),
     (
@@ -166,6 +176,10 @@ const PHRASES: &[(&str, &[&str])] = &[
             "unhandled cuda error",
             "CUDA initialization fails",
             "nvidia-fabricmanager is not running",
+            "NVRM: API mismatch",
+            "Driver/library version mismatch",
+            "driver mismatch",
+            "error 803",
         ],
     ),
     (
@@ -219,6 +233,8 @@ const PHRASES: &[(&str, &[&str])] = &[
             "memlock",
             "ulimit -l",
             "max locked memory",
+            "shared memory",
+            "No space left on device",
         ],
     ),
     (
@@ -234,7 +250,7 @@ const PHRASES: &[(&str, &[&str])] = &[
         ],
     ),
     ("peermem", &["nvidia_peermem won't load", "could not insert nvidia_peermem", "nv_peer_mem"]),
-    ("vfs-missing", &["no VFs", "VFs missing", "sriov_numvfs is 0", "SR-IOV"]),
+    ("vfs-missing", &["VFs not created", "no VFs", "VFs missing", "sriov_numvfs is 0", "SR-IOV"]),
     ("groups-large", &["iommu groups too large", "group is not viable", "same group as the NIC"]),
     ("dma-faults", &["DMAR fault", "IO_PAGE_FAULT", "iommu fault", "dma faults"]),
     ("bar-space", &["no space for BAR", "BAR1 too small", "above 4G decoding", "resizable bar"]),
@@ -253,6 +269,7 @@ const PHRASES: &[(&str, &[&str])] = &[
             "half the bandwidth",
             "poor performance",
             "straggler",
+            "7 gpus are slow",
         ],
     ),
     ("storage-copies", &["GDS compat mode", "gpudirect storage", "cufile", "nvidia_fs"]),
@@ -277,4 +294,14 @@ fn an_unknown_phrase_is_offered_symptoms_that_share_a_word() {
         nearest("the port does odd things").iter().map(|found| found.id).collect();
     assert!(near.contains(&"nic-down"), "{near:?}");
     assert!(nearest("xyzzy").is_empty());
+    for (text, id) in [
+        ("link dwon", "nic-down"),
+        ("bandwith", "low-bandwidth"),
+        ("iommu gruops", "groups-large"),
+        ("gpu missng", "gpu-lost"),
+    ] {
+        assert!(matching(text).is_empty(), "{text}");
+        let near: Vec<&str> = nearest(text).iter().map(|found| found.id).collect();
+        assert!(near.contains(&id), "{text}: {near:?}");
+    }
 }

@@ -6,6 +6,7 @@ use crate::facts::pci::Function;
 use crate::kernel_log::Sign;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::sriov;
+use crate::value::PciAddress;
 use crate::verify::{Code, DeviceKind, Judged, Severity, Verdict};
 
 const MELLANOX: u16 = 0x15b3;
@@ -33,6 +34,35 @@ pub(super) fn with_data_direct(facts: &Facts, _: &Judged) -> bool {
 /// No GPU is listed.
 pub(super) fn without_gpu(facts: &Facts, _: &Judged) -> bool {
     !has(facts, Function::is_gpu)
+}
+
+/// No GPU is listed, or fewer than below switches of the same kind.
+pub(super) fn of_missing_gpu(facts: &Facts, judged: &Judged) -> bool {
+    without_gpu(facts, judged) || fewer(judged, DeviceKind::Gpu)
+}
+
+/// No NIC is listed that may carry RDMA, or fewer than below switches of the same kind.
+pub(super) fn of_missing_nic(facts: &Facts, judged: &Judged) -> bool {
+    without_nic(facts, judged) || fewer(judged, DeviceKind::Nic)
+}
+
+fn fewer(judged: &Judged, wanted: DeviceKind) -> bool {
+    found(judged, |code| matches!(code, Code::FewerDevices { kind, .. } if *kind == wanted))
+}
+
+/// A link on the way to a GPU has lost lanes or transactions.
+pub(super) fn of_gpus_link(facts: &Facts, judged: &Judged) -> bool {
+    let Some(tree) = facts.pci.known() else { return false };
+    let is_gpus = |at: PciAddress| {
+        let gpus = tree.functions.values().filter(|function| function.is_gpu());
+        gpus.into_iter().any(|gpu| gpu.address == at || tree.path_up(gpu.address).contains(&at))
+    };
+    found(judged, |code| match code {
+        Code::LinkNarrow { device, .. } | Code::AerErrors { device, .. } => {
+            is_gpus(device.function)
+        }
+        _ => false,
+    })
 }
 
 /// No NIC is listed that may carry RDMA.

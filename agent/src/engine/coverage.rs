@@ -42,7 +42,7 @@ pub fn report(facts: &Facts, body: &mut KindPlan) {
         // The kinds that need the tree say so themselves.
         Reading::Unknown(reason) if body.unknowns.iter().all(|one| one.reason != **reason) => {
             let subject = "PCI functions".to_owned();
-            body.unknowns.push(Unknown { kind: KIND, subject, reason: reason.to_string() });
+            body.unknowns.push(Unknown { kind: KIND, subject: subject.into(), reason: reason.to_string() });
         }
         Reading::Unknown(_) => {}
     }
@@ -55,7 +55,7 @@ fn unread(tree: &PciTree, body: &mut KindPlan) -> bool {
     let named = some_of(gaps.iter().map(|gap| gap.address.to_string()), NAMED, "functions");
     body.unknowns.push(Unknown {
         kind: KIND,
-        subject: format!("PCI function {named}"),
+        subject: format!("PCI function {named}").into(),
         reason: format!(
             "{} of {} PCI functions could not be read, and there may be GPUs and NICs among them: {}",
             gaps.len(),
@@ -79,7 +79,7 @@ fn partly(tree: &PciTree, body: &mut KindPlan) {
         let named = some_of(functions.iter().map(PciAddress::to_string), NAMED, "functions");
         body.unknowns.push(Unknown {
             kind: KIND,
-            subject: format!("PCI function {named}"),
+            subject: format!("PCI function {named}").into(),
             reason,
         });
     }

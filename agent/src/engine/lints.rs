@@ -74,7 +74,7 @@ fn blocker(lint: &Diagnostic) -> Blocker {
     let remedy = lint.help.first().map_or("correct the profile", String::as_str);
     Blocker {
         kind: PROFILE,
-        subject: format!("lint {}", lint.id),
+        subject: format!("lint {}", lint.id).into(),
         reason: format!("{} ({})", lint.message, place(lint)),
         remedy: format!(
             "{remedy}; until then nothing of the profile is applied. To let it pass all the same, give a reason: \

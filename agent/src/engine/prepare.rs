@@ -216,7 +216,8 @@ fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>)
             error @ (ReadError::Denied { .. } | ReadError::Untrusted { .. }),
         )) if !needed => {
             let subject = "what bedplate did here before".to_owned();
-            let unknown = Unknown { kind: "host", subject, reason: error.to_string() };
+            let unknown =
+                Unknown { kind: "host", subject: subject.into(), reason: error.to_string() };
             Ok((Ledger::default(), Some(unknown)))
         }
         loaded => loaded.map(|ledger| (ledger, None)),

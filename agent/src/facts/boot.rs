@@ -28,6 +28,11 @@ const LAST_LOOKS: [Look; 3] = [configured_systemd_boot, grub_by_tools, unknown_g
 pub const BY_HAND: &str = "add the arguments to the kernel command line by hand, where this machine's boot loader keeps it, and \
                            reboot; `bedplate verify` then judges the running kernel's";
 
+/// Ids in os-release of the Debian family.
+pub const DEBIAN: [&str; 2] = ["debian", "ubuntu"];
+/// Those of the Red Hat family.
+pub const RED_HAT: [&str; 6] = ["rhel", "fedora", "centos", "rocky", "almalinux", "ol"];
+
 struct Host<'a> {
     reader: &'a dyn Reader,
     os: &'a Os,
@@ -45,13 +50,6 @@ impl Host<'_> {
     /// A path that cannot be looked at counts as not seen; `nothing_found` says so.
     fn has(&self, path: &str) -> bool {
         self.reader.exists(path) == Ok(true)
-    }
-
-    fn is_any(&self, ids: &[&str]) -> bool {
-        let own = self.os.id.known().map(String::as_str);
-        own.into_iter()
-            .chain(self.os.id_like.iter().map(String::as_str))
-            .any(|id| ids.contains(&id))
     }
 
     /// The text of one EFI variable of the boot loader interface: four bytes of attributes, then UTF-16.
@@ -196,12 +194,12 @@ fn running_systemd_boot(host: &Host) -> Option<BootLoader> {
 }
 
 fn suse(host: &Host) -> Option<BootLoader> {
-    (host.is_any(&["suse", "opensuse", "sles"]) && host.has("/etc/default/grub"))
+    (host.os.is_any(&["suse", "opensuse", "sles"]) && host.has("/etc/default/grub"))
         .then_some(BootLoader::GrubSuse)
 }
 
 fn red_hat(host: &Host) -> Option<BootLoader> {
-    if !host.is_any(&["rhel", "fedora", "centos", "rocky", "almalinux", "ol"]) {
+    if !host.os.is_any(&RED_HAT) {
         return None;
     }
     let defaults = host.has("/etc/default/grub");
@@ -214,7 +212,7 @@ fn red_hat(host: &Host) -> Option<BootLoader> {
 
 fn debian(host: &Host) -> Option<BootLoader> {
     let grub = || host.has("/etc/default/grub") || host.has("/etc/default/grub.d");
-    (host.is_any(&["debian", "ubuntu"]) && grub()).then_some(BootLoader::GrubDebian)
+    (host.os.is_any(&DEBIAN) && grub()).then_some(BootLoader::GrubDebian)
 }
 
 fn configured_systemd_boot(host: &Host) -> Option<BootLoader> {

@@ -102,23 +102,40 @@ fn dword(config: &dyn ConfigSpace, offset: u16, short: CapError) -> Result<u32, 
 }
 
 /// Command and status registers, which everybody may read.
-fn command_and_status(config: &dyn ConfigSpace) -> Result<u32, CapError> {
-    match dword(config, 0x04, CapError::Unprivileged)? {
-        u32::MAX => Err(CapError::NoAnswer),
-        both => Ok(both),
-    }
-}
+#[derive(Debug, Clone, Copy)]
+pub struct CommandAndStatus(u32);
 
-/// Whether a function may issue requests, and a bridge forward them upstream (command register, bit 2; PCI_COMMAND_MASTER).
-pub fn is_bus_master(config: &dyn ConfigSpace) -> Result<bool, CapError> {
-    Ok(command_and_status(config)? & 0x4 != 0)
+impl CommandAndStatus {
+    /// Reads both.
+    ///
+    /// # Errors
+    /// [`CapError::NoAnswer`], and those of reading.
+    pub fn read(config: &dyn ConfigSpace) -> Result<Self, CapError> {
+        match dword(config, 0x04, CapError::Unprivileged)? {
+            u32::MAX => Err(CapError::NoAnswer),
+            both => Ok(CommandAndStatus(both)),
+        }
+    }
+
+    /// Whether a function may issue requests, and a bridge forward them upstream (command register, bit 2; PCI_COMMAND_MASTER).
+    pub fn is_bus_master(self) -> bool {
+        self.0 & 0x4 != 0
+    }
+
+    /// Whether there is a list of capabilities (status register, bit 4; PCI_STATUS_CAP_LIST).
+    fn has_list(self) -> bool {
+        self.0 & 0x0010_0000 != 0
+    }
 }
 
 /// Find the PCI Express capability in the classic list.
 pub fn pcie(config: &dyn ConfigSpace) -> Found<Pcie> {
-    let status = command_and_status(config)?;
-    // Status bit 4: there is a list at all.
-    if status & 0x0010_0000 == 0 {
+    pcie_of(config, CommandAndStatus::read(config)?)
+}
+
+/// The same, where command and status are known already.
+pub fn pcie_of(config: &dyn ConfigSpace, registers: CommandAndStatus) -> Found<Pcie> {
+    if !registers.has_list() {
         return Ok(None);
     }
     let mut at = (dword(config, 0x34, CapError::Unprivileged)? & 0xfc) as u16;

@@ -1,18 +1,21 @@
 //! What /etc/cufile.json, the configuration of GPUDirect Storage's library, says (handbook §6.4). JSON with comments. Of a wrong
 //! one the line. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Range;
 
-use serde::Deserialize;
+use jsonc_parser::ast::{Object, Value as Node};
+use jsonc_parser::common::Ranged;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::de::IgnoredAny;
-use serde_json::error::Category;
+use serde_json::Value;
 
 /// Where it is, unless CUFILE_ENV_PATH_JSON says otherwise.
 pub const PATH: &str = "/etc/cufile.json";
 
 /// What counts of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// NVMe disks by the kernel's own P2PDMA, without nvidia-fs.
     pub p2pdma: bool,
@@ -20,42 +23,59 @@ pub struct Settings {
     pub compat: bool,
 }
 
-/// What is wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Default for Settings {
+    /// The library's own defaults.
+    fn default() -> Self {
+        Settings { p2pdma: false, compat: true }
+    }
+}
+
+/// A mistake in a file, and its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrong {
     /// The line, from 1 on.
     pub line: usize,
-    /// The setting, where the line names one of those that are checked.
-    pub key: Option<&'static str>,
-    /// What it is to be; `None`: this is no JSON.
-    pub expected: Option<String>,
+    /// The mistake.
+    pub problem: Problem,
 }
 
-/// What a name is to be that stands in one object twice.
-pub const ONCE: &str = "there only once";
+/// The mistakes that a file can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// This is no JSON.
+    Syntax,
+    /// JSON, and no object.
+    NoObject,
+    /// A value has another type than it needs.
+    Type {
+        /// The setting or section; `None`: a file system that is not known by name.
+        key: Option<&'static str>,
+        /// The type that it has to have.
+        expected: Type,
+    },
+    /// A known setting or section is there twice.
+    Twice {
+        /// As in [`Problem::Type`].
+        key: Option<&'static str>,
+    },
+}
 
-/// Settings whose types are checked, and the sections that they stand in.
-pub const KEYS: [&str; 19] = [
-    "allow_compat_mode",
-    "dir",
-    "fs",
-    "generic",
-    "level",
-    "logging",
-    "lustre",
-    "max_device_cache_size_kb",
-    "max_device_pinned_mem_size_kb",
-    "max_direct_io_size_kb",
-    "mount_table",
-    "posix_gds_min_kb",
-    "posix_unaligned_writes",
-    "properties",
-    "rdma_dev_addr_list",
-    "rdma_dynamic_routing",
-    "rdma_load_balancing_policy",
-    "use_pci_p2pdma",
-    "use_poll_mode",
-];
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Syntax => write!(f, "this is no JSON"),
+            Problem::NoObject => write!(f, "it holds no JSON object"),
+            Problem::Type { key: Some(key), expected } => {
+                write!(f, "`{key}` must be {}", expected.words())
+            }
+            Problem::Type { key: None, expected } => {
+                write!(f, "{} is expected here", expected.words())
+            }
+            Problem::Twice { key: Some(key) } => write!(f, "`{key}` is there twice"),
+            Problem::Twice { key: None } => write!(f, "one name is there twice"),
+        }
+    }
+}
 
 /// What a setting is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,25 +84,25 @@ pub enum Type {
     Switch,
     /// A whole number from 0 on.
     Number,
-    /// A text.
+    /// A string.
     Text,
-    /// A list of texts.
+    /// A list of strings.
     Texts,
     /// An object with a key for each mount point.
     Table,
+    /// An object with settings.
+    Section,
 }
 
 impl Type {
     /// Whether a value has it.
-    pub fn fits(self, value: &serde_json::Value) -> bool {
+    pub fn fits(self, value: &Value) -> bool {
         match self {
             Type::Switch => value.is_boolean(),
             Type::Number => value.is_u64(),
             Type::Text => value.is_string(),
-            Type::Texts => {
-                value.as_array().is_some_and(|all| all.iter().all(serde_json::Value::is_string))
-            }
-            Type::Table => value.is_object(),
+            Type::Texts => value.as_array().is_some_and(|all| all.iter().all(Value::is_string)),
+            Type::Table | Type::Section => value.is_object(),
         }
     }
 
@@ -91,25 +111,26 @@ impl Type {
         match self {
             Type::Switch => "`true` or `false`",
             Type::Number => "a whole number",
-            Type::Text => "a text",
-            Type::Texts => "a list of texts",
-            Type::Table => {
-                "an object, which is for the file itself: only single values can be set here"
-            }
+            Type::Text => "a string",
+            Type::Texts => "a list of strings",
+            Type::Table | Type::Section => "an object",
         }
     }
 }
 
-/// Settings by their paths; `*` is any file system. A test holds [`parse`] to it.
-pub const TYPES: &[(&str, Type)] = &[
+const P2PDMA: &str = "properties.use_pci_p2pdma";
+const COMPAT: &str = "properties.allow_compat_mode";
+
+/// Settings by their paths; `*` is any file system.
+const TYPES: &[(&str, Type)] = &[
     ("logging.dir", Type::Text),
     ("logging.level", Type::Text),
     ("properties.max_direct_io_size_kb", Type::Number),
     ("properties.max_device_cache_size_kb", Type::Number),
     ("properties.max_device_pinned_mem_size_kb", Type::Number),
-    ("properties.allow_compat_mode", Type::Switch),
+    (COMPAT, Type::Switch),
     ("properties.use_poll_mode", Type::Switch),
-    ("properties.use_pci_p2pdma", Type::Switch),
+    (P2PDMA, Type::Switch),
     ("properties.rdma_dev_addr_list", Type::Texts),
     ("properties.rdma_load_balancing_policy", Type::Text),
     ("properties.rdma_dynamic_routing", Type::Switch),
@@ -118,6 +139,15 @@ pub const TYPES: &[(&str, Type)] = &[
     ("fs.*.mount_table", Type::Table),
     ("fs.*.rdma_dev_addr_list", Type::Texts),
 ];
+
+/// The file systems that are known by name.
+const FILE_SYSTEMS: [&str; 2] = ["generic", "lustre"];
+
+/// The name of a setting, section or file system, if it is one that is known: those tell nothing about a machine.
+pub fn known_name(name: &str) -> Option<&'static str> {
+    let parts = TYPES.iter().flat_map(|(path, _)| path.split('.'));
+    parts.filter(|part| *part != "*").chain(FILE_SYSTEMS).find(|known| *known == name)
+}
 
 /// The type of a setting by its path, where it is known.
 pub fn expected_type(path: &str) -> Option<Type> {
@@ -146,45 +176,39 @@ fn agree(row: &str, path: &str) -> bool {
     row.split('.').zip(path.split('.')).all(|(name, part)| name == "*" || name == part)
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default, expecting = "an object")]
-struct File {
-    logging: Logging,
-    properties: Properties,
-    fs: BTreeMap<String, FileSystem>,
+/// JSON with comments, and nothing else that JSON does not have: the library would not read it.
+const STRICT: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+};
+
+/// The object that a file's text is, whatever its settings are.
+///
+/// # Errors
+/// [`Problem::Syntax`] and [`Problem::NoObject`].
+pub fn root(text: &str) -> Result<Object<'_>, Wrong> {
+    // serde_json is the stricter of the two: it refuses numbers like `01`.
+    let form = serde_json::from_str::<IgnoredAny>(&without_comments(text));
+    form.map_err(|error| Wrong { line: error.line(), problem: Problem::Syntax })?;
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT)
+        .map_err(|error| Wrong { line: error.line_display(), problem: Problem::Syntax })?;
+    match parsed.value {
+        Some(Node::Object(object)) => Ok(object),
+        other => Err(Wrong {
+            line: other.map_or(1, |value| line(text, value.start())),
+            problem: Problem::NoObject,
+        }),
+    }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default, expecting = "an object")]
-#[allow(dead_code, reason = "read for its type")]
-struct Logging {
-    dir: Option<String>,
-    level: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, expecting = "an object")]
-#[allow(dead_code, reason = "most are read for their types")]
-struct Properties {
-    max_direct_io_size_kb: Option<u64>,
-    max_device_cache_size_kb: Option<u64>,
-    max_device_pinned_mem_size_kb: Option<u64>,
-    allow_compat_mode: Option<bool>,
-    use_poll_mode: Option<bool>,
-    use_pci_p2pdma: Option<bool>,
-    rdma_dev_addr_list: Option<Vec<String>>,
-    rdma_load_balancing_policy: Option<String>,
-    rdma_dynamic_routing: Option<bool>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, expecting = "an object")]
-#[allow(dead_code, reason = "read for its type")]
-struct FileSystem {
-    posix_unaligned_writes: Option<bool>,
-    posix_gds_min_kb: Option<u64>,
-    mount_table: Option<BTreeMap<String, IgnoredAny>>,
-    rdma_dev_addr_list: Option<Vec<String>>,
+/// The line of a byte, from 1 on.
+pub fn line(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
 }
 
 /// Text.
@@ -192,35 +216,57 @@ struct FileSystem {
 /// # Errors
 /// [`Wrong`]: the first thing that is.
 pub fn parse(text: &str) -> Result<Settings, Wrong> {
-    let plain = without_comments(text);
-    let file: File = serde_json::from_str(&plain).map_err(|error| {
-        let line = plain.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
-        let named = |key: &&&str| line.contains(&format!("\"{key}\""));
-        let words = error.to_string();
-        let expected = words.rsplit_once("expected ").map(|(_, rest)| rest);
-        let expected = expected.and_then(|rest| rest.split(" at line").next());
-        let twice = words.starts_with("duplicate field").then_some(ONCE);
-        let expected = expected.map(in_json).or(twice);
-        Wrong {
-            line: error.line(),
-            key: KEYS.iter().find(named).copied(),
-            expected: expected.filter(|_| error.classify() == Category::Data).map(str::to_owned),
-        }
-    })?;
-    let Properties { use_pci_p2pdma, allow_compat_mode, .. } = file.properties;
-    Ok(Settings {
-        p2pdma: use_pci_p2pdma.unwrap_or(false),
-        compat: allow_compat_mode.unwrap_or(true),
-    })
+    let mut settings = Settings::default();
+    settings.read(text, &root(text)?, &[])?;
+    Ok(settings)
 }
 
-/// A type by the name that JSON has for it.
-fn in_json(expected: &str) -> &str {
-    match expected {
-        "a map" => "an object",
-        "a sequence" => "a list",
-        other => other,
+impl Settings {
+    /// Reads an object of the file, and holds what is known of it to its types. `null` is as good as nothing.
+    fn read(&mut self, text: &str, object: &Object<'_>, above: &[&str]) -> Result<(), Wrong> {
+        let mut met = BTreeSet::new();
+        for property in &object.properties {
+            let name = property.name.as_str();
+            let path = [above, &[name]].concat();
+            let Some(expected) = type_at(&path) else { continue };
+            let wrong = |at, problem| Err(Wrong { line: line(text, at), problem });
+            if !met.insert(name) {
+                return wrong(property.start(), Problem::Twice { key: known_name(name) });
+            }
+            let value = Value::from(property.value.clone());
+            match &property.value {
+                Node::Object(inner) if expected == Type::Section => {
+                    self.read(text, inner, &path)?
+                }
+                Node::NullKeyword(_) if expected != Type::Section => {}
+                _ if expected.fits(&value) => {}
+                other => {
+                    let key = known_name(name);
+                    return wrong(other.start(), Problem::Type { key, expected });
+                }
+            }
+            let is = |row: &str| row.split('.').eq(path.iter().copied());
+            match value.as_bool() {
+                Some(on) if is(P2PDMA) => self.p2pdma = on,
+                Some(on) if is(COMPAT) => self.compat = on,
+                _ => {}
+            }
+        }
+        Ok(())
     }
+}
+
+/// The type of what stands at a path, sections included. By names: one of them may have a dot in it.
+fn type_at(path: &[&str]) -> Option<Type> {
+    let of_row = |(row, of_setting): &(&str, Type)| {
+        let agrees = row.split('.').zip(path).all(|(name, part)| name == "*" || name == *part);
+        match row.split('.').count().checked_sub(path.len()) {
+            Some(0) if agrees => Some(*of_setting),
+            Some(_) if agrees => Some(Type::Section),
+            _ => None,
+        }
+    };
+    TYPES.iter().find_map(of_row)
 }
 
 /// The same text with blanks in the place of comments: lines and bytes stay where they are.
@@ -288,10 +334,9 @@ mod tests {
         assert_eq!(parse(on), Ok(Settings { p2pdma: true, compat: false }));
     }
 
-    /// The table and the reader say the same of every setting.
     #[test]
-    fn the_table_of_types_is_what_is_read() {
-        use serde_json::{Value, json};
+    fn every_setting_is_held_to_its_type() {
+        use serde_json::json;
         let values =
             [json!(true), json!(1), json!("x"), json!(["x"]), json!({ "x": 1 }), json!([1])];
         for (path, wanted) in TYPES {
@@ -303,7 +348,14 @@ mod tests {
                     object.insert(name.to_owned(), inner);
                     Value::Object(object)
                 });
-                assert_eq!(parse(&file.to_string()).is_ok(), wanted.fits(value), "{file}");
+                let one = match value {
+                    Value::Bool(_) => *wanted == Type::Switch,
+                    Value::Number(_) => *wanted == Type::Number,
+                    Value::String(_) => *wanted == Type::Text,
+                    Value::Object(_) => *wanted == Type::Table,
+                    list => *wanted == Type::Texts && list == &json!(["x"]),
+                };
+                assert_eq!(parse(&file.to_string()).is_ok(), one, "{file}");
             }
         }
         assert_eq!(expected_type("properties.other"), None);
@@ -315,21 +367,35 @@ mod tests {
 
     #[test]
     fn a_wrong_type_is_found_at_its_line() {
-        let wrong = |text: &str| parse(text).unwrap_err();
-        let level = wrong("{\n // ERROR\n \"logging\": {\n  \"level\": 2\n }\n}");
-        assert_eq!((level.line, level.key), (4, Some("level")));
-        assert_eq!(level.expected.as_deref(), Some("a string"));
-        let table = wrong("{\"fs\": {\"lustre\": {\n\"mount_table\": []}}}");
-        assert_eq!((table.line, table.expected.as_deref()), (2, Some("an object")));
-        let system = wrong("{\"fs\": {\n\"lustre\": 3}}");
-        assert_eq!((system.line, system.expected.as_deref()), (2, Some("an object")));
-        let twice = wrong("{\"logging\": {},\n\"logging\": {}}");
-        assert_eq!((twice.line, twice.expected.as_deref()), (2, Some("there only once")));
-        assert_eq!(wrong("{\n\"a\": }").expected, None);
-        assert_eq!(wrong("").line, 1);
+        let wrong = |text: &str| {
+            let Wrong { line, problem } = parse(text).unwrap_err();
+            (line, problem)
+        };
+        let of = |key, expected| Problem::Type { key, expected };
         assert_eq!(
-            wrong("{\"properties\": {\"use_poll_mode\": \"secret\"}}").expected.as_deref(),
-            Some("a boolean")
+            wrong("{\n // ERROR\n \"logging\": {\n  \"level\": 2\n }\n}"),
+            (4, of(Some("level"), Type::Text))
+        );
+        assert_eq!(
+            wrong("{\"fs\": {\"lustre\": {\n\"mount_table\": []}}}"),
+            (2, of(Some("mount_table"), Type::Table))
+        );
+        assert_eq!(wrong("{\"fs\": {\n\"lustre\": 3}}"), (2, of(Some("lustre"), Type::Section)));
+        assert_eq!(wrong("{\"fs\": {\n\"ours\": 3}}"), (2, of(None, Type::Section)));
+        assert_eq!(wrong("{\"logging\": null}"), (1, of(Some("logging"), Type::Section)));
+        assert!(parse("{\"logging\": {\"level\": null}}").is_ok());
+        let twice = Problem::Twice { key: Some("logging") };
+        assert_eq!(wrong("{\"logging\": {},\n\"logging\": {}}"), (2, twice));
+        assert!(parse("{\"other\": 1, \"other\": 2}").is_ok());
+        let dotted = "{\"properties.use_pci_p2pdma\": true, \"logging.level\": 3}";
+        assert_eq!(parse(dotted), Ok(Settings::default()));
+        assert_eq!(wrong("{\n\"a\": }"), (2, Problem::Syntax));
+        assert_eq!(wrong("{\n\"a\": 01}"), (2, Problem::Syntax));
+        assert_eq!(wrong(""), (1, Problem::Syntax));
+        assert_eq!(wrong("\n[]"), (2, Problem::NoObject));
+        assert_eq!(
+            wrong("{\"properties\": {\"use_poll_mode\": \"secret\"}}"),
+            (1, of(Some("use_poll_mode"), Type::Switch))
         );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::pci::PciTree;
 use super::rdma::RdmaPort;
-use super::{scan, uplink};
+use super::{nccl_conf, scan, uplink};
 use crate::host::{Reader, Reading};
 use crate::value::flow_control::FlowControl;
 
@@ -122,29 +122,11 @@ fn nccl_class(reader: &dyn Reader, conf: &str) -> Reading<u8> {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) => return Reading::from_result(Err(error)),
     };
-    match class_in(&text) {
+    match nccl_conf::value(&text, NCCL_IB_TC) {
         None => Reading::Absent,
         Some(value) => match value.parse() {
             Ok(class) => Reading::Known(class),
             Err(_) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is no traffic class")),
         },
-    }
-}
-
-/// The first line counts: what is set already stays (handbook §8.6).
-fn class_in(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| line.strip_prefix(NCCL_IB_TC)?.strip_prefix('='))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_line_counts_and_blanks_are_part_of_it() {
-        assert_eq!(class_in("NCCL_DEBUG=INFO\nNCCL_IB_TC=106\nNCCL_IB_TC=0\n"), Some("106"));
-        for text in ["", "# NCCL_IB_TC=1", "NCCL_IB_TC =106", "NCCL_IB_TCX=1"] {
-            assert_eq!(class_in(text), None, "{text}");
-        }
     }
 }

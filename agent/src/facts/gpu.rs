@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::flow_control::RCCL_CONF;
+use super::nccl_conf;
 use super::pci::{Function, PciTree};
 use crate::host::{Reader, Reading};
 use crate::value::{KernelVersion, PciId};
 
 const AMD: PciId = PciId(0x1002);
-const NVIDIA: PciId = PciId(0x10de);
+/// NVIDIA.
+pub const NVIDIA: PciId = PciId(0x10de);
 
 /// The loaded NVIDIA kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -185,8 +187,7 @@ fn peer_client(reader: &dyn Reader) -> Reading<&'static str> {
 fn is_forced(reader: &dyn Reader) -> Reading<bool> {
     match Reading::from_result(reader.text(RCCL_CONF)) {
         Reading::Known(text) => {
-            let value =
-                text.lines().find_map(|line| line.strip_prefix(FORCE_DMABUF)?.strip_prefix('='));
+            let value = nccl_conf::value(&text, FORCE_DMABUF);
             value.map_or(Reading::Absent, |value| Reading::Known(value != "0"))
         }
         Reading::Absent => Reading::Absent,

@@ -4,17 +4,21 @@
 pub mod aer;
 pub mod boot;
 pub mod caps;
+pub mod cuda_library;
 pub mod cufile;
 pub mod fabric;
 pub mod flow_control;
 pub mod gpu;
+pub mod imex;
 pub mod leftovers;
 pub mod limits;
 pub mod names;
 pub mod nccl_conf;
+pub mod nvidia_modules;
 pub mod os;
 pub mod pci;
 pub mod placement;
+pub mod process;
 pub mod rdma;
 pub mod rebar;
 pub mod scan;
@@ -90,10 +94,20 @@ pub struct Cpu {
     pub model: Reading<String>,
     /// Family number (AMD ≥ 0x17 is always accepted for P2P by the kernel; handbook §3.2).
     pub family: Reading<u32>,
+    /// Whether it is a virtual machine's (CPUID, leaf 1, bit 31 of ECX); `Absent`: Arm CPUs do not say.
+    #[serde(skip)]
+    pub is_guest: Reading<bool>,
     /// Online logical CPUs, e.g. `0-111` as the kernel writes it.
     pub online: Reading<String>,
     /// Online NUMA nodes, e.g. `0-1`.
     pub nodes: Reading<String>,
+}
+
+impl Cpu {
+    /// Whether it is known to be a virtual machine's.
+    pub fn is_virtual(&self) -> bool {
+        self.is_guest.known() == Some(&true)
+    }
 }
 
 /// DMI identity; the fields readable without root.
@@ -306,6 +320,7 @@ impl Facts {
                 vendor: Reading::Known(vendor),
                 model: unknown(),
                 family: unknown(),
+                is_guest: unknown(),
                 online: unknown(),
                 nodes: unknown(),
             },

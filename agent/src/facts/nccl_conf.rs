@@ -1,5 +1,7 @@
 //! Variables of the collective library for all jobs of a host: /etc/nccl.conf or /etc/rccl.conf (handbook §8.6).
 
+use std::collections::BTreeSet;
+
 use crate::host::{Reader, Reading};
 
 /// The file, as the library reads it.
@@ -47,16 +49,22 @@ pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
 /// A line is `NAME=value`, without quotes; what is set already stays.
 fn variables(text: &str) -> Vec<Variable> {
     let mut found: Vec<Variable> = Vec::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
     for (number, line) in text.lines().enumerate() {
         if let Some((name, value)) = line.split_once('=')
             && !line.starts_with('#')
-            && !found.iter().any(|one| one.name == name)
+            && names.insert(name)
         {
             let (name, value) = (name.to_owned(), value.to_owned());
             found.push(Variable { line: number + 1, name, value });
         }
     }
     found
+}
+
+/// The value of one variable: the first line counts, and blanks are part of it.
+pub fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
 #[cfg(test)]
@@ -69,5 +77,13 @@ mod tests {
         let found: Vec<_> =
             found.iter().map(|one| (one.line, one.name.as_str(), one.value.as_str())).collect();
         assert_eq!(found, [(2, "A", "2"), (4, " B", "4"), (5, "C", "")]);
+    }
+
+    #[test]
+    fn a_value_is_that_of_the_first_line_with_its_blanks() {
+        assert_eq!(value("NCCL_DEBUG=INFO\nA=106\nA=0\n", "A"), Some("106"));
+        for text in ["", "# A=1", "A =106", "AX=1"] {
+            assert_eq!(value(text, "A"), None, "{text}");
+        }
     }
 }

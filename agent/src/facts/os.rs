@@ -5,6 +5,14 @@ use std::cmp::Ordering;
 use super::Os;
 use crate::host::{Reader, Reading};
 
+impl Os {
+    /// Whether it is one of these, or like one of them, by its os-release.
+    pub fn is_any(&self, ids: &[&str]) -> bool {
+        let own = self.id.known().into_iter().chain(&self.id_like);
+        own.map(String::as_str).any(|id| ids.contains(&id))
+    }
+}
+
 /// The operating system.
 pub fn observe(reader: &dyn Reader) -> Os {
     let release = os_release(reader);

@@ -208,8 +208,11 @@ impl Function {
 
     /// Network controllers: Ethernet (0x0200), InfiniBand (0x0207), the rest of class 0x02; InfiniBand of old firmware, which
     /// calls itself a serial bus (0x0c06); virtio's, whatever class a hypervisor gives it (include/linux/pci_ids.h;
-    /// virtio 1.2, 4.1.2).
+    /// virtio 1.2, 4.1.2). Not the ConnectX-7 that manages NVSwitches: no job uses it.
     pub fn is_nic(&self) -> bool {
+        if self.is_switch_manager() {
+            return false;
+        }
         let virtio_net = (self.vendor.0, self.device.0);
         self.class >> 16 == 0x02
             || self.class >> 8 == 0x0c06
@@ -219,6 +222,11 @@ impl Function {
     /// The DMA function of a ConnectX-8: its own way to a GPU, in another place of the tree than the NIC (handbook §14.1).
     pub fn is_data_direct(&self) -> bool {
         (self.vendor.0, self.device.0) == (0x15b3, 0x2100)
+    }
+
+    /// A function of the ConnectX-7 through which the NVSwitches of a B200 or B300 board are managed (handbook §6.5).
+    pub fn is_switch_manager(&self) -> bool {
+        self.vpd.known().is_some_and(|vpd| vpd.manages_switches)
     }
 
     /// NVM Express.

@@ -62,6 +62,7 @@ pub fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
         vendor,
         model,
         family,
+        is_guest: field("flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
         online: Reading::from_result(reader.attribute("/sys/devices/system/cpu/online")),
         nodes: Reading::from_result(reader.attribute("/sys/devices/system/node/online")),
     }

@@ -62,7 +62,7 @@ pub fn of_manager(reader: &dyn Reader, key: &str) -> Result<Option<Setting>, Rea
 fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<String>, ReadError> {
     for place in places {
         let path = format!("{place}/{name}");
-        if is_masked(reader, &path) {
+        if leads_nowhere(reader, &path) {
             return Ok(None);
         }
         if reader.exists(&path)? {
@@ -72,7 +72,12 @@ fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<S
     Ok(None)
 }
 
-fn is_masked(reader: &dyn Reader, path: &str) -> bool {
+/// Whether a service is masked, so that nothing can start it (`systemctl mask`).
+pub fn is_masked(reader: &dyn Reader, name: &str) -> bool {
+    UNITS[..2].iter().any(|place| leads_nowhere(reader, &format!("{place}/{name}.service")))
+}
+
+fn leads_nowhere(reader: &dyn Reader, path: &str) -> bool {
     reader.link(path).is_ok_and(|target| target == "/dev/null")
 }
 
@@ -96,7 +101,7 @@ fn files(
             }
         }
     }
-    let drop_ins = found.into_values().filter(|path| !is_masked(reader, path));
+    let drop_ins = found.into_values().filter(|path| !leads_nowhere(reader, path));
     Ok(main.into_iter().chain(drop_ins).collect())
 }
 

@@ -13,7 +13,13 @@ pub struct Vpd {
     pub adapter: Option<String>,
     /// `SN`: the same for everything on one board.
     pub board: Option<String>,
+    /// The firmware is there to manage NVSwitches, and for nothing else.
+    pub manages_switches: bool,
 }
+
+/// How the firmware of a ConnectX that manages NVSwitches says so (NVIDIA/gpu-driver-container nvidia-driver,
+/// `_assert_nvlink5_system`).
+pub const MANAGES_SWITCHES: &[u8] = b"SMDL=SW_MNG";
 
 /// Resource tags of the large form: read-only keywords, writable keywords.
 const KEYWORDS: [u8; 2] = [0x90, 0x91];
@@ -61,7 +67,10 @@ pub fn parse(bytes: &[u8]) -> Option<Vpd> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())
     };
-    (!all.is_empty()).then(|| Vpd { adapter: value(b"V3"), board: value(b"SN") })
+    let manages_switches = all.iter().any(|(_, place)| {
+        bytes[place.clone()].windows(MANAGES_SWITCHES.len()).any(|at| at == MANAGES_SWITCHES)
+    });
+    (!all.is_empty()).then(|| Vpd { adapter: value(b"V3"), board: value(b"SN"), manages_switches })
 }
 
 #[cfg(test)]
@@ -98,5 +107,17 @@ mod tests {
         assert_eq!(keywords(b"\x90\x04\x00SN\xffx"), []);
         let cut = &whole[..whole.len() - 8];
         assert_eq!(parse(cut).unwrap().board.as_deref(), Some("MT2334XZ"));
+    }
+
+    #[test]
+    fn firmware_that_manages_switches_says_so() {
+        let other = parse(&sample()).unwrap();
+        assert!(!other.manages_switches);
+        let mut bytes = b"\x82\x04\x00Card\x90".to_vec();
+        let fields = b"PN\x04MCX7V5\x0bSMDL=SW_MNG";
+        bytes.extend((fields.len() as u16).to_le_bytes());
+        bytes.extend(fields);
+        bytes.push(END);
+        assert!(parse(&bytes).unwrap().manages_switches);
     }
 }

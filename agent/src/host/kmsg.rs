@@ -1,6 +1,7 @@
 //! The kernel's log by /dev/kmsg, which gives one record a read (Linux Documentation/ABI/testing/dev-kmsg; handbook §4). It is
 //! a ring: what was said early in a long boot may be gone.
 
+use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -15,7 +16,7 @@ pub const PATH: &str = "/dev/kmsg";
 const RECORD: usize = 8192;
 /// Records that one look passes over: a log that grows faster than it is read must not hold it for ever.
 const MOST_RECORDS: usize = 1 << 20;
-/// Lines that are kept.
+/// Lines that are kept: as many of the first as of the last.
 const MOST_LINES: usize = 2048;
 
 /// What is to be kept of a line; `None`: nothing.
@@ -42,10 +43,61 @@ pub struct Line {
 impl KernelLog {
     /// Keeps of what is there only what `keep` leaves.
     pub fn keep(&mut self, keep: Keep) {
-        let lines = std::mem::take(&mut self.lines).into_iter();
-        self.lines =
-            lines.filter_map(|line| Some(Line { text: keep(&line.text)?, ..line })).collect();
+        let mut kept = Bounded::default();
+        for line in std::mem::take(&mut self.lines) {
+            if let Some(text) = keep(&line.text) {
+                kept.push(Line { text, ..line });
+            }
+        }
+        *self = KernelLog { whole: self.whole && !kept.lost, lines: kept.lines() };
     }
+}
+
+/// Lines of which those in the middle go where there are too many: a flood hides neither the start nor the end.
+#[derive(Debug, Default)]
+struct Bounded {
+    first: Vec<Line>,
+    last: VecDeque<Line>,
+    lost: bool,
+}
+
+impl Bounded {
+    /// Takes the next line.
+    fn push(&mut self, line: Line) {
+        if self.first.len() < MOST_LINES / 2 {
+            self.first.push(line);
+            return;
+        }
+        if self.last.len() == MOST_LINES / 2 {
+            self.last.pop_front();
+            self.lost = true;
+        }
+        self.last.push_back(line);
+    }
+
+    /// What was kept, oldest first.
+    fn lines(self) -> Vec<Line> {
+        self.first.into_iter().chain(self.last).collect()
+    }
+
+    /// Whether some went.
+    fn is_lost(&self) -> bool {
+        self.lost
+    }
+}
+
+/// Whether what stands before a message is what the kernel puts there: nothing, or a few parts of one or two words, each with a
+/// colon behind it (`nvidia 0000:18:00.0: `, `pcieport 0000:17:01.0: pciehp: Slot(12): `). Text that users choose (names of
+/// programs and files) stands in no such place: a program's has its process id in brackets behind it.
+pub fn is_prefix(before: &str) -> bool {
+    let before = before.strip_prefix("[Firmware Bug]: ").unwrap_or(before);
+    let is_part = |part: &str| {
+        let of_kernel = |c: char| c.is_ascii_alphanumeric() || "_-.:()#".contains(c);
+        let words: Vec<&str> = part.split(' ').collect();
+        words.len() <= 2 && words.iter().all(|word| !word.is_empty() && word.chars().all(of_kernel))
+    };
+    before.is_empty()
+        || before.strip_suffix(": ").is_some_and(|parts| parts.split(": ").all(is_part))
 }
 
 /// What `keep` leaves of the log, and how many system calls it took.
@@ -56,7 +108,7 @@ pub fn read(keep: Keep) -> Result<(KernelLog, u64), ReadError> {
     let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(PATH);
     let mut kmsg = opened.map_err(|error| refused(&error))?;
-    let mut log = KernelLog { whole: true, lines: Vec::new() };
+    let (mut whole, mut kept) = (true, Bounded::default());
     let mut record = [0; RECORD];
     let mut first = true;
     for calls in 1..MOST_RECORDS as u64 {
@@ -64,26 +116,26 @@ pub fn read(keep: Keep) -> Result<(KernelLog, u64), ReadError> {
             Ok(length) if length > 0 => {
                 let Some((number, line)) = parse(&record[..length]) else { continue };
                 // The ring has lost what came before.
-                log.whole &= !first || number == 0;
+                whole &= !first || number == 0;
                 first = false;
-                let Some(text) = keep(&line.text) else { continue };
-                match log.lines.len() < MOST_LINES {
-                    true => log.lines.push(Line { text, ..line }),
-                    false => log.whole = false,
+                if let Some(text) = keep(&line.text) {
+                    kept.push(Line { text, ..line });
                 }
             }
             // EPIPE: records were overwritten meanwhile; the next read goes on behind them.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => log.whole = false,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => whole = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             // Nothing more for now.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((log, calls + 2)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let whole = whole && !kept.is_lost();
+                return Ok((KernelLog { whole, lines: kept.lines() }, calls + 2));
+            }
             // Opening it was allowed and reading is not: a security module.
             Err(error) if first => return Err(refused(&error)),
             Ok(_) | Err(_) => break,
         }
     }
-    log.whole = false;
-    Ok((log, MOST_RECORDS as u64))
+    Ok((KernelLog { whole: false, lines: kept.lines() }, MOST_RECORDS as u64))
 }
 
 fn refused(error: &std::io::Error) -> ReadError {
@@ -95,11 +147,16 @@ fn refused(error: &std::io::Error) -> ReadError {
     }
 }
 
-/// `priority,number,microseconds,flags;text`, then lines of metadata that begin with a blank.
+/// `priority,number,microseconds,flags;text`, then lines of metadata that begin with a blank. `None`: not a record, or one
+/// that a program wrote: the kernel's own have facility 0, which it gives to no other.
 fn parse(record: &[u8]) -> Option<(u64, Line)> {
     let text = String::from_utf8_lossy(record);
     let (head, text) = text.split_once(';')?;
-    let mut fields = head.split(',').skip(1);
+    let mut fields = head.split(',');
+    let priority: u32 = fields.next()?.parse().ok()?;
+    if priority >> 3 != 0 {
+        return None;
+    }
     let number = fields.next()?.parse().ok()?;
     let ms = fields.next()?.parse::<u64>().ok()? / 1000;
     Some((number, Line { ms, text: text.lines().next().unwrap_or_default().to_owned() }))
@@ -114,8 +171,60 @@ mod tests {
         let record = b"6,339,5140900,-,caller=T1;DMAR: IOMMU enabled; really\n SUBSYSTEM=pci\n";
         let line = Line { ms: 5140, text: "DMAR: IOMMU enabled; really".into() };
         assert_eq!(parse(record), Some((339, line)));
-        for broken in [&b""[..], b"6,1", b"6;x", b"6,a,b,-;x", b"\xff\xfe;"] {
+        for broken in [
+            &b""[..],
+            b"6,1",
+            b"6;x",
+            b"6,a,b,-;x",
+            b"\xff\xfe;",
+            b"12,339,5140900,-;DMAR: IOMMU enabled",
+        ] {
             assert_eq!(parse(broken), None);
+        }
+    }
+
+    #[test]
+    fn a_flood_hides_neither_start_nor_end() {
+        let line = |ms: u64| Line { ms, text: "x".into() };
+        let mut log = KernelLog { whole: true, lines: (0..5000).map(line).collect() };
+        log.keep(|text| Some(text.to_owned()));
+        assert_eq!(log.lines.len(), MOST_LINES);
+        assert_eq!(
+            (log.lines[1023].ms, log.lines[1024].ms, log.lines[2047].ms),
+            (1023, 3976, 4999)
+        );
+        assert!(!log.whole);
+        let mut small = KernelLog { whole: true, lines: (0..3).map(line).collect() };
+        small.keep(|text| Some(text.to_owned()));
+        assert!(small.whole && small.lines.len() == 3);
+    }
+
+    #[test]
+    fn text_that_users_choose_is_no_prefix() {
+        for own in [
+            "",
+            "nvidia 0000:18:00.0: ",
+            "pcieport 0000:17:01.0: pciehp: Slot(12): ",
+            "mlx5_core 0000:19:00.0: mlx5_health_try_recover:350:(pid 7): ",
+            "NVRM: GPU 0000:18:00.0: ",
+            "[Firmware Bug]: ",
+            "DMAR: dmar0: ",
+            "arm-smmu-v3 arm-smmu-v3.0.auto: ",
+        ] {
+            assert!(is_prefix(own), "{own}");
+        }
+        for foreign in [
+            "python3[26666]: segfault at 0 ip 00 error 4 in ",
+            "python3[26666]: segfault at 0 ip 00 error 4 in 0000:18:00.0: ",
+            "0000:18:00.0: a[7]: segfault at 0 error 4 in ",
+            "traps: x[7] general protection fault ip:0 error:0 in 0000:18:00.0: ",
+            "overlayfs: failed to resolve '/",
+            "overlayfs: failed to resolve '/nvidia 0000:18:00.0: ",
+            "amdgpu 0000:18:00.0: amdgpu:  in process x pid 7: ",
+            "audit: type=1400 audit(1.2:3): apparmor=\"DENIED\" name=\"/nvidia 0000:18:00.0: ",
+            "x",
+        ] {
+            assert!(!is_prefix(foreign), "{foreign}");
         }
     }
 

@@ -48,6 +48,21 @@ fn name(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
     })
 }
 
+/// Where a link at `path` leads, `.` and `..` taken out.
+pub fn target(path: &str, text: &str) -> String {
+    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    let whole = if text.starts_with('/') { text.to_owned() } else { format!("{directory}/{text}") };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in whole.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 /// The last part of a link's text. In copies of sysfs some links end in a slash.
 pub fn last_part(link: &str) -> Option<&str> {
     link.rsplit('/').find(|part| !part.is_empty())

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::cmdline::complaint;
 use crate::host::KernelLog;
+use crate::host::kmsg::is_prefix;
 use crate::mask::is_name;
 use crate::recovery::Recovery;
 use crate::value::PciAddress;
@@ -95,7 +96,7 @@ const ACTIONS: [(Recovery, &str); 6] = [
     (Recovery::None, "(None)"),
 ];
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// Meaning.
@@ -114,16 +115,9 @@ pub struct Said {
     pub text: String,
 }
 
-/// Xids hold the name of a program, which any user chooses: no other row may speak for such a line.
-const WITH_A_NAME: &str = "NVRM: Xid (PCI:";
-
-/// What a line means here; `None`: nothing.
+/// Meaning of a line; `None`: nothing here.
 pub fn said(line: &str) -> Option<Said> {
-    let rows = ROWS.iter();
-    match line.contains(WITH_A_NAME) {
-        true => rows.filter(|row| row.text == WITH_A_NAME).find_map(|row| row.said(line)),
-        false => rows.clone().find_map(|row| row.said(line)),
-    }
+    ROWS.iter().find_map(|row| row.said(line))
 }
 
 /// Modules that a log complains of.
@@ -140,6 +134,9 @@ pub fn kept(line: &str) -> Option<String> {
 impl Row {
     fn said(&self, line: &str) -> Option<Said> {
         let (before, rest) = line.split_once(self.text)?;
+        if self.before != Part::Name && !is_prefix(before) {
+            return None;
+        }
         let mut said = Said {
             sign: self.sign,
             function: None,
@@ -156,11 +153,12 @@ impl Row {
                 said.text.insert_str(0, &format!("{at}: "));
             }
             Part::Name => {
-                let name = before.rsplit(' ').next().filter(|name| is_name(name))?;
+                let name = before.strip_prefix("Module ").unwrap_or(before);
+                let name = Some(name).filter(|name| is_name(name))?;
                 said.module = Some(name.replace('-', "_"));
                 said.text.insert_str(0, name);
             }
-            Part::Nothing | Part::End | Part::Number | Part::Xid | Part::SXid | Part::Error => {}
+            _ => {}
         }
         match self.after {
             Part::Nothing => {}
@@ -179,6 +177,14 @@ impl Row {
                 let number = word(rest, |c| c.is_ascii_digit() || c == '.')?;
                 said.version = (self.sign == Sign::ApiMismatch).then(|| number.to_owned());
                 said.text.push_str(number);
+            }
+            Part::Reset => {
+                let number = word(rest, |c| c.is_ascii_digit())?;
+                rest[number.len()..]
+                    .trim_end()
+                    .strip_prefix(") succeeded!")
+                    .filter(|rest| rest.is_empty())?;
+                said.text.push_str(&format!("{number}) succeeded!"));
             }
             Part::Xid => said.xid(rest)?,
             Part::SXid => said.sxid(rest)?,

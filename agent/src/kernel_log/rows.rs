@@ -6,8 +6,10 @@ use super::Sign;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Nothing,
-    /// Nothing follows: a text that a program's name could hold is a message only at the end of its line.
+    /// Nothing follows.
     End,
+    /// `2) succeeded!`.
+    Reset,
     /// A PCI function.
     Function,
     /// A module, or a symbol.
@@ -27,7 +29,7 @@ pub(super) struct Row {
     pub sign: Sign,
     /// Kept of the text before.
     pub before: Part,
-    /// Text that is in it and in no other line.
+    /// Its own text, at the start of a line or behind what the kernel puts before it.
     pub text: &'static str,
     /// Kept of the text behind.
     pub after: Part,
@@ -79,6 +81,9 @@ pub(super) const ROWS: &[Row] = &[
     // the same, kernel-open/nvidia/nv.c
     row(Sign::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine was not called for ", Part::Number),
     row(Sign::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine failed for ", Part::Number),
+    // the same, kernel-open/nvidia/nv-pci.c and src/nvidia/arch/nvalloc/unix/src/osinit.c: not supported by this release or by
+    // these kernel modules, or lost
+    row(Sign::NotTaken, Part::Nothing, "NVRM: The NVIDIA GPU ", Part::Function),
     row(Sign::NotTaken, Part::Function, "RmInitAdapter failed!", Part::Nothing),
     // the same, kernel-open/nvidia-peermem/nvidia-peermem.c peer_err
     row(Sign::Peermem, Part::Nothing, "nvidia-peermem ", Part::Error),
@@ -94,7 +99,7 @@ pub(super) const ROWS: &[Row] = &[
     // drivers/gpu/drm/amd/amdgpu/amdgpu_device.c amdgpu_device_gpu_recover
     row(Sign::Recovered, Part::Function, "GPU reset succeeded", Part::Nothing),
     // the same, later: `GPU reset(2) succeeded!`
-    row(Sign::Recovered, Part::Function, ") succeeded!", Part::End),
+    row(Sign::Recovered, Part::Function, "GPU reset(", Part::Reset),
     // drivers/net/ethernet/mellanox/mlx5/core/health.c mlx5_health_try_recover
     row(Sign::Recovered, Part::Function, "health recovery succeeded", Part::Nothing),
     // the same up to 5.15, as it is spelt there

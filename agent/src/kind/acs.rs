@@ -31,7 +31,10 @@ use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
 use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
-use crate::plan::{Action, Change, Deferred, Effect, Item, KindPlan, Note, Settled, Why};
+use crate::plan::{
+    Action, Change, Deferred, Device, DeviceRole, Effect, Item, KindPlan, Note, Settled, Subject,
+    Why,
+};
 use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
@@ -111,7 +114,7 @@ fn at_first_boot(context: &Context) -> Change {
     Change {
         id: format!("{NAME}/ports"),
         kind: NAME,
-        subject: "PCIe ports of the machine".to_owned(),
+        subject: "PCIe ports of the machine".into(),
         items: vec![Item {
             subject: "ACS control".to_owned(),
             before: None,
@@ -210,7 +213,7 @@ impl Port<'_> {
         if right {
             section.settled.push(Settled {
                 kind: NAME,
-                subject: self.subject(),
+                subject: self.subject().to_string(),
                 state: shown(control),
             });
             return;
@@ -248,12 +251,12 @@ impl Port<'_> {
         self.context.desired.acs.persistence.carries(self.wanted)
     }
 
-    fn subject(&self) -> String {
-        format!("port {}", self.wanted.port)
+    fn subject(&self) -> Subject {
+        Device::new(DeviceRole::Port, self.wanted.port).into()
     }
 
     fn note(&self, text: String) -> Note {
-        Note { kind: NAME, subject: self.subject(), text }
+        Note { kind: NAME, subject: self.subject().to_string(), text }
     }
 
     fn mask(&self) -> AcsBits {

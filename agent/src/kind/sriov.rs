@@ -19,7 +19,7 @@ use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::{Depth, Facts, observe};
 use crate::host::{HostKind, ReadError, Reader, Reading};
-use crate::plan::{Blocker, KindPlan, Note, Settled, Unknown};
+use crate::plan::{Blocker, Device, DeviceRole, KindPlan, Note, Settled, Subject, Unknown};
 use crate::section::Declared;
 use crate::value::PciAddress;
 use crate::value::vf::EswitchMode;
@@ -140,7 +140,7 @@ fn left_to_operator(context: &Context, section: &mut KindPlan) -> bool {
             let go_on = matches!(error, ReadError::NotRecorded { .. });
             section.unknowns.push(Unknown {
                 kind: NAME,
-                subject: "SR-IOV network operator".to_owned(),
+                subject: "SR-IOV network operator".into(),
                 reason: format!("cannot tell whether it manages this node: {error}"),
             });
             !go_on
@@ -227,7 +227,11 @@ impl Pf<'_> {
         if need == Need::Nothing && differing.is_empty() && self.switch.is_none() {
             let attributes = self.attributes_settled();
             let state = format!("{} with {}{attributes}", vfs(present), self.driver_wanted());
-            section.settled.push(Settled { kind: NAME, subject: self.subject(), state });
+            section.settled.push(Settled {
+                kind: NAME,
+                subject: self.subject().to_string(),
+                state,
+            });
             return;
         }
         if (differing.iter().any(|vf| !vf.after.is_empty()) || self.switch.is_some())
@@ -249,11 +253,9 @@ impl Pf<'_> {
         }
     }
 
-    fn subject(&self) -> String {
-        match self.function.net.first() {
-            Some(name) => format!("PF {} ({name})", self.wanted.pf),
-            None => format!("PF {}", self.wanted.pf),
-        }
+    fn subject(&self) -> Subject {
+        let interface = self.function.net.first().map(ToString::to_string);
+        Device { interface, ..Device::new(DeviceRole::Pf, self.wanted.pf) }.into()
     }
 
     fn unknown(&self, reason: String, section: &mut KindPlan) {
@@ -297,7 +299,11 @@ impl Pf<'_> {
     }
 
     fn remarks(&self, need: Need) -> Vec<Note> {
-        let note = |text: &str| Note { kind: NAME, subject: self.subject(), text: text.to_owned() };
+        let note = |text: &str| Note {
+            kind: NAME,
+            subject: self.subject().to_string(),
+            text: text.to_owned(),
+        };
         let mut notes = Vec::new();
         let makes = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
         if makes && self.wanted.vf_driver == VfDriver::Auto && !self.is_to_probe() {

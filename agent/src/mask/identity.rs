@@ -5,6 +5,8 @@ use std::ops::Range;
 
 /// Hexadecimal digits in a row that are an address: a MAC has 12, a GUID 16, a machine id 32.
 const LONG: usize = 12;
+/// Bytes in which groups are looked for from one place on; the longest address, of an IPoIB interface, has 59.
+const LONGEST: usize = 64;
 /// Digits of what stands for an identity in a snapshot: zeros, and a number at the end.
 const ZEROS: usize = 8;
 
@@ -14,8 +16,9 @@ pub fn places(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        let length =
-            uuid(&bytes[at..]).or_else(|| groups(&bytes[at..])).or_else(|| run(&bytes[at..]));
+        // What is longer is looked at again behind its start: a chain of groups without an end must not cost its square.
+        let rest = &bytes[at..bytes.len().min(at + LONGEST)];
+        let length = uuid(rest).or_else(|| groups(rest)).or_else(|| run(&bytes[at..]));
         match length {
             Some(length) => {
                 if !is_masked(&bytes[at..at + length]) {
@@ -121,6 +124,14 @@ fn run(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_chain_of_groups_takes_no_longer_than_other_text() {
+        let chain = "1234.".repeat(100_000);
+        assert!(places(&chain).is_empty());
+        let digits = "ab".repeat(1000);
+        assert_eq!(places(&digits), vec![0..2000]);
+    }
 
     #[test]
     fn every_spelling_is_found() {

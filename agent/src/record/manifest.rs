@@ -7,8 +7,8 @@ use super::Recorder;
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
 use crate::facts::{
-    Depth, aer, caps, fabric, flow_control, limits, names, nccl_conf, observe, placement, rdma,
-    rebar, storage, uplink, vfs,
+    Depth, aer, caps, cuda_library, fabric, flow_control, imex, limits, names, nvidia_modules,
+    observe, placement, rdma, rebar, storage, uplink, vfs,
 };
 use crate::host::{Reader, module, old_copy};
 use crate::kernel_log;
@@ -84,8 +84,17 @@ pub fn read_all(recorder: &Recorder) {
     let _ = placement::nodes(recorder);
     of_kernel_log(recorder);
     limits::read(recorder, facts.pci.known());
-    fabric::observe(recorder, facts.pci.known());
-    nccl_conf::observe(recorder, Library::file_of_host(&facts));
+    fabric::observe(recorder, facts.pci.known(), facts.cpu.is_virtual());
+    imex::record(recorder, facts.pci.known());
+    drop(cuda_library::observe(recorder));
+    drop(nvidia_modules::observe(
+        recorder,
+        &facts.gpu,
+        facts.os.kernel.known().map(String::as_str),
+    ));
+    // Not what they name: a path of someone's choice would stand in the recording, and show its words.
+    let _ = recorder.read(Library::file_of_host(&facts));
+    let _ = recorder.exists(crate::kind::nccl::topology::PATH);
     topo_check::observe(recorder);
     storage::read(recorder, &facts);
     let Some(tree) = facts.pci.known() else { return };

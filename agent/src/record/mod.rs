@@ -19,13 +19,29 @@ pub use redact::Redactions;
 
 /// Record everything that planning and inspecting may read.
 pub fn record(reader: &dyn Reader) -> Snapshot {
-    record_and_say(reader, false).0
+    record_and_say(reader, WithNames::default()).0
 }
 
-/// The same, and what was kept out of it. `with_identifiers`: hardware addresses, serial numbers and machine ids stay.
-pub fn record_and_say(reader: &dyn Reader, with_identifiers: bool) -> (Snapshot, Redactions) {
+/// Where the kernel has the hostname.
+pub const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+
+/// Names of a host that its recording has only if someone asks for them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WithNames {
+    /// Hardware addresses, serial numbers and machine ids.
+    pub identifiers: bool,
+    /// The hostname.
+    pub hostname: bool,
+}
+
+/// The same, and what was kept out of it.
+pub fn record_and_say(reader: &dyn Reader, with: WithNames) -> (Snapshot, Redactions) {
+    let with_identifiers = with.identifiers;
     let recorder = Recorder { with_identifiers, ..Recorder::new(reader) };
     manifest::read_all(&recorder);
+    if with.hostname {
+        let _ = recorder.read(HOSTNAME);
+    }
     redact::snapshot(&recorder.recorded(), with_identifiers)
 }
 

@@ -5,6 +5,7 @@
 
 mod cufile;
 mod files;
+mod imex;
 mod kernel_log;
 mod ledger;
 mod nccl;
@@ -161,6 +162,10 @@ impl Serials {
             // Too short for a serial number (the checksum is one byte): not worth a number, which would not fit.
             if place.len() < 4 {
                 clean[place].fill(b'0');
+                continue;
+            }
+            if bytes[place.clone()].starts_with(vpd::MANAGES_SWITCHES) {
+                clean[place][vpd::MANAGES_SWITCHES.len()..].fill(b'0');
                 continue;
             }
             let next = self.0.len();

@@ -5,12 +5,16 @@ use crate::cmdline::Token;
 use crate::kind::contribution::Contributions;
 
 use super::common::{
-    files, kernel_arguments, live_only, preamble, uses_modprobe, vf_attributes, vfs,
+    files, grub_words, in_shell_single_quotes, kernel_arguments, live_only, preamble,
+    uses_modprobe, vf_attributes, vfs,
 };
 use super::{GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, grub_rhel};
 
 /// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
+
+/// The menu that `update-grub` makes.
+const MENU: &str = "/boot/grub/grub.cfg";
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = boot(build, options)?;
@@ -39,6 +43,27 @@ pub(super) fn boot(build: &Contributions, options: &Options) -> Result<Rendered,
     match options.grub_family {
         GrubFamily::Debian => debian(build, &tokens),
         GrubFamily::Rhel => grub_rhel::render(build, &tokens),
+    }
+}
+
+/// Lines of a shell script that end with status 0 if the boot entries have the arguments: on Debian an entry of a menu that was made
+/// since, on RHEL the default one.
+///
+/// # Errors
+/// As [`boot`].
+pub(super) fn entry_test(build: &Contributions, options: &Options) -> Result<String, RenderError> {
+    let tokens = kernel_arguments(build, options.arch)?;
+    match options.grub_family {
+        GrubFamily::Debian => {
+            // The drop-in adds them in one piece.
+            let words = format!(" {} ", grub_words(&tokens)?.join(" "));
+            let words = in_shell_single_quotes(&words);
+            Ok(format!(
+                "sed -n 's/^[[:space:]]*linux.*/& /p' {MENU} | grep -qF -- {words} || exit 1\n\
+                 [ -n \"$(find {MENU} -newer /{DROP_IN})\" ] || exit 1\n"
+            ))
+        }
+        GrubFamily::Rhel => grub_rhel::entry_test(build, &tokens),
     }
 }
 

@@ -12,10 +12,8 @@ pub(super) const APPEND: &str = "default-grub.append";
 
 pub(super) fn render(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    let (carried, lost): (Vec<&Token>, Vec<&Token>) =
-        tokens.iter().partition(|token| grubby_mangles(token.as_str()).is_none());
-    rendered.inexpressible.extend(lost.into_iter().filter_map(lost_argument));
-    let carried: Vec<Token> = carried.into_iter().cloned().collect();
+    let (carried, lost): (Vec<Token>, Vec<Token>) = tokens.iter().cloned().partition(is_carried);
+    rendered.inexpressible.extend(lost.iter().filter_map(lost_argument));
     let words = grub_words(&carried)?.join(" ");
     let (removed, kept) = removable(build);
     rendered.inexpressible.extend(kept);
@@ -41,6 +39,37 @@ pub(super) fn render(build: &Contributions, tokens: &[Token]) -> Result<Rendered
         );
     }
     Ok(rendered)
+}
+
+fn is_carried(token: &Token) -> bool {
+    grubby_mangles(token.as_str()).is_none()
+}
+
+/// Lines of a shell script that end with status 0 if the default boot entry is as [`SCRIPT`] makes it.
+///
+/// # Errors
+/// [`RenderError::Grub`].
+pub(super) fn entry_test(build: &Contributions, tokens: &[Token]) -> Result<String, RenderError> {
+    let carried: Vec<Token> = tokens.iter().filter(|token| is_carried(token)).cloned().collect();
+    let (removed, _) = removable(build);
+    let wanted = grub_words(&carried)?;
+    let wanted = wanted.iter().map(|word| {
+        let word = in_shell_single_quotes(word);
+        format!("case \" $args \" in *\" \"{word}\" \"*) ;; *) exit 1 ;; esac\n")
+    });
+    let removed = removed.iter().map(|word| {
+        let quoted = in_shell_single_quotes(word);
+        // grubby takes a name away with any value.
+        let valued = match word.contains('=') {
+            true => String::new(),
+            false => format!(" | *\" \"{quoted}=*"),
+        };
+        format!("case \" $args \" in *\" \"{quoted}\" \"*{valued}) exit 1 ;; esac\n")
+    });
+    let read = "info=$(grubby --info=DEFAULT) || exit 1\n\
+                args=$(printf '%s\\n' \"$info\" | sed -n 's/^args=\"\\(.*\\)\"$/\\1/p')\n\
+                [ -n \"$args\" ] || exit 1\n";
+    Ok(std::iter::once(read.to_owned()).chain(wanted).chain(removed).collect())
 }
 
 /// `--no-etc-grub-update`: grubby would copy the quotes into /etc/default/grub without the backslashes that a shell

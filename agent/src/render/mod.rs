@@ -37,7 +37,8 @@ use sha2::{Digest as _, Sha256};
 use crate::boot::grub_quote::GrubQuoteError;
 use crate::cmdline::{ApplyError, EditError};
 use crate::desired::Desired;
-use crate::facts::{Arch, CpuVendor};
+use crate::facts::boot::{DEBIAN, RED_HAT};
+use crate::facts::{Arch, BootLoader, CpuVendor, Facts};
 use crate::kind;
 use crate::kind::contribution::Unwritable;
 use crate::modules_conf;
@@ -57,6 +58,20 @@ pub enum GrubFamily {
     Debian,
     /// BLS entries changed through grubby; `grub.d` is not read (handbook §10.3).
     Rhel,
+}
+
+impl GrubFamily {
+    /// That of a host or image. `None`: of neither, not known, or something else than GRUB keeps its kernel arguments.
+    pub fn of(facts: &Facts) -> Option<Self> {
+        match &facts.boot {
+            BootLoader::GrubDebian => Some(GrubFamily::Debian),
+            BootLoader::GrubRhel | BootLoader::GrubBls => Some(GrubFamily::Rhel),
+            // Nothing was recognised: an image whose boot loader comes later.
+            BootLoader::Unknown { .. } if facts.os.is_any(&DEBIAN) => Some(GrubFamily::Debian),
+            BootLoader::Unknown { .. } if facts.os.is_any(&RED_HAT) => Some(GrubFamily::Rhel),
+            _ => None,
+        }
+    }
 }
 
 /// What a target may need to know besides what the kinds contribute. Each reads what concerns it.

@@ -21,6 +21,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// Whether its files differ by the family of distributions ([`Options::grub_family`]).
+    pub fn is_of_a_family(&self) -> bool {
+        ["ansible", "cloud-init", "grub"].contains(&self.name)
+    }
+
     /// Every path below the output directory that this target ever writes, whatever the profile. `*` in a last component is
     /// any name.
     pub fn paths(&self, options: &Options) -> Vec<String> {
@@ -35,6 +40,8 @@ pub const TARGETS: &[Target] = &[
         about: "Ansible role for a Debian or RHEL family host: GRUB settings, module, sysctl and udev files",
         paths: &[
             "tasks/main.yml",
+            "files/bedplate-is-done.sh",
+            // Of earlier versions.
             "handlers/main.yml",
             "files/default-grub.append",
             "files/usr/local/sbin/bedplate-grubby.sh",

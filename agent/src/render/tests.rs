@@ -130,13 +130,13 @@ fn every_target_passes_on_blockers_unknowns_and_notes() {
     let mut desired = desired();
     desired.blockers.push(Blocker {
         kind: "sriov",
-        subject: text("0000:18:00.0"),
+        subject: text("0000:18:00.0").into(),
         reason: text("firmware offers 4 VFs"),
         remedy: text("mlxconfig"),
     });
     desired.unknowns.push(Unknown {
         kind: "acs",
-        subject: text("PCI tree"),
+        subject: text("PCI tree").into(),
         reason: text("not recorded"),
     });
     desired.notes.push(Note {

@@ -26,10 +26,18 @@ pub fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
     }
     let _ = match diagnosis.answer {
         Answer::Found => Ok(()),
+        Answer::NotFound if log.is_some() => {
+            writeln!(
+                out,
+                "  {}, and this host has none of its known causes now: look on the host that the log is from; after a repair or a \
+                 reboot they may be gone",
+                paint(WARN, "the log shows it")
+            )
+        }
         Answer::NotFound => {
             writeln!(
                 out,
-                "  {}: none of its known causes is present",
+                "  {}: none of its known causes is present; the log of the job or the kernel may show more: `dmesg | bedplate doctor -`",
                 paint(GOOD, "not found here")
             )
         }
@@ -129,7 +137,9 @@ pub fn log_line(name: &str, log: &Recognised) -> String {
         count => format!("; {count} with GPUDirect RDMA (/GDRDMA)"),
     };
     let found = match (log.symptoms().count(), log.direct) {
-        (0, 0) => "none that bedplate recognises: NCCL's log needs NCCL_DEBUG=INFO".to_owned(),
+        (0, 0) if log.lines == 0 => "the file is empty".to_owned(),
+        (0, 0) => "none shows a symptom that bedplate knows; NCCL says more with NCCL_DEBUG=INFO"
+            .to_owned(),
         (count, _) => format!("symptoms: {count}"),
     };
     let (name, lines) = (one_line(name), log.lines);

@@ -3,16 +3,19 @@
 
 use super::markup::Markup;
 use super::topology::{self, Shown};
-use super::verify::rank;
+use super::verify::{rank, state};
 use super::{diff, page, style, text};
 use crate::facts::names::Names;
 use crate::host::Reading;
 use crate::plan::{Plan, RebootNeed};
 use crate::record::outline::{Outline, Reboots, Run};
 use crate::verify::{Answer, Judged, NOT_LOOKED_AT, NoPlan, Report, Verdict};
+use crate::visible::one_line;
 
 /// What the page shows.
 pub struct HostPage<'a> {
+    /// A name for it, where one is to be on the page.
+    pub name: Option<&'a str>,
     /// The host: machine, operating system, kernel.
     pub label: &'a str,
     /// What the checks came to.
@@ -31,7 +34,8 @@ pub struct HostPage<'a> {
 
 /// The page.
 pub fn html(host: &HostPage) -> String {
-    let title = format!("Host report: {}", host.label);
+    let name = host.name.map(|name| format!("{}, ", one_line(name))).unwrap_or_default();
+    let title = format!("Host report: {name}{}", host.label);
     let mut page = page::open(&title);
     page.element("h1", &[], &title);
     let masked = match host.with_identifiers {
@@ -57,19 +61,6 @@ pub fn html(host: &HostPage) -> String {
     page.finish()
 }
 
-/// The answer in one line, as `verify` ends with it.
-pub fn answer(report: &Report) -> String {
-    let word = match report.answer {
-        Answer::Ready => "ready",
-        Answer::NotReady => "not ready",
-        Answer::CannotTell => "cannot tell",
-    };
-    match &report.because {
-        Some(because) => format!("{word}: {because}"),
-        None => word.to_owned(),
-    }
-}
-
 fn verdict(report: &Report, page: &mut Markup) {
     page.element("h2", &[], "Is it ready for GPUDirect RDMA?");
     let class = match report.answer {
@@ -77,7 +68,7 @@ fn verdict(report: &Report, page: &mut Markup) {
         Answer::NotReady => "wrong",
         Answer::CannotTell => "doubt",
     };
-    page.element("p", &[("class", &format_args!("answer {class}"))], &answer(report));
+    page.element("p", &[("class", &format_args!("answer {class}"))], &state(report));
     if let Some(next) = &report.next {
         page.element("p", &[], &format!("Next: {next}"));
     }

@@ -2,7 +2,8 @@
 
 use crate::facts::names::Names;
 use crate::facts::pci::Function;
-use crate::value::{PciAddress, PciId};
+use crate::plan::Subject;
+use crate::value::PciId;
 use crate::visible::one_line;
 
 /// Characters of a name that are shown.
@@ -81,10 +82,9 @@ pub(super) fn counted<'a>(
     found.iter().map(|(name, count)| format!("{count} × {name}")).collect()
 }
 
-/// The function that a change or a finding is about: `PF 0000:19:00.0 (ibp25s0)`.
-pub(super) fn subject<'a>(names: &Names<'a>, subject: &str) -> Option<&'a Function> {
-    let mut addresses = subject.split(' ').filter_map(|word| word.parse::<PciAddress>().ok());
-    names.function(addresses.next()?)
+/// The function that a part of a plan is about.
+pub(super) fn subject<'a>(names: &Names<'a>, subject: &Subject) -> Option<&'a Function> {
+    names.function(subject.device.as_deref()?.address)
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
     use crate::facts::names::FILES;
     use crate::facts::{Depth, observe};
     use crate::host::Reader as _;
-    use crate::plan::{KindPlan, NextBoot, Plan, RebootNeed, Unknown};
+    use crate::plan::{Device, DeviceRole, KindPlan, NextBoot, Plan, RebootNeed, Unknown};
     use crate::record::Recorder;
     use crate::report::text;
 
@@ -103,7 +103,8 @@ mod tests {
         let host = demo::snapshot("hgx").unwrap();
         let facts = observe(&host, Depth::Plan);
         let names = Names::new(&host, &facts);
-        let gpu = subject(&names, "PF 0000:18:00.0 (eth0)").unwrap();
+        let device = Device::new(DeviceRole::Pf, "0000:18:00.0".parse().unwrap());
+        let gpu = subject(&names, &device.into()).unwrap();
         assert_eq!(with_ids(&names, gpu).unwrap(), "NVIDIA H100 SXM5 80GB (10de:2330)");
         let tree = facts.pci.known().unwrap();
         let nics = tree.functions.values().filter(|function| function.is_nic());
@@ -116,17 +117,17 @@ mod tests {
         );
         assert_eq!(name(&Names::none(&facts), gpu), None);
         assert_eq!(together("QEMU", "QEMU PCIe Root port"), "QEMU PCIe Root port");
-        assert!(subject(&names, "kernel command line").is_none());
+        assert!(subject(&names, &"kernel command line".into()).is_none());
     }
 
     #[test]
     fn the_file_is_read_for_the_first_name_and_not_before() {
         let host = demo::snapshot("hgx").unwrap();
-        let reads = |subject: &str| {
+        let reads = |subject: Subject| {
             let recorder = Recorder::new(&host);
             let facts = observe(&recorder, Depth::Plan);
             let names = Names::new(&recorder, &facts);
-            let unknown = Unknown { kind: "sriov", subject: subject.into(), reason: "why".into() };
+            let unknown = Unknown { kind: "sriov", subject, reason: "why".into() };
             let body = KindPlan { unknowns: vec![unknown], ..KindPlan::default() };
             let plan = Plan {
                 profile: "p".into(),
@@ -138,7 +139,8 @@ mod tests {
             let read = recorder.finish().read(FILES[0]).is_ok();
             (read, shown.contains("PF 0000:19:00.0, Mellanox ConnectX-7 (15b3:1021): unknown: why"))
         };
-        assert_eq!(reads("kernel command line"), (false, false));
-        assert_eq!(reads("PF 0000:19:00.0"), (true, true));
+        assert_eq!(reads("kernel command line".into()), (false, false));
+        let nic = Device::new(DeviceRole::Pf, "0000:19:00.0".parse().unwrap());
+        assert_eq!(reads(nic.into()), (true, true));
     }
 }

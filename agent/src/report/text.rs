@@ -11,7 +11,7 @@ use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use crate::apply::plan_line;
 use crate::facts::names::Names;
 use crate::plan::allowed::PROFILE;
-use crate::plan::{Change, Effect, Item, NextBoot, Plan, RebootNeed, Why};
+use crate::plan::{Change, Effect, Item, NextBoot, Plan, RebootNeed, Subject, Why};
 use crate::visible::one_line;
 
 /// How much to say.
@@ -126,7 +126,7 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail, names: Opt
 }
 
 /// The name of the PCI device that a subject is about.
-fn beside(names: Option<&Names>, subject: &str, between: &str) -> String {
+fn beside(names: Option<&Names>, subject: &Subject, between: &str) -> String {
     let name = |names| names::with_ids(names, names::subject(names, subject)?);
     names.and_then(name).map(|name| format!("{between}{name}")).unwrap_or_default()
 }
@@ -143,7 +143,7 @@ fn one_change(out: &mut String, change: &Change, detail: Detail, names: Option<&
         one_item(out, item, detail);
     }
     // Registers and attributes are the items themselves.
-    for text in change.actions.iter().filter_map(|action| plan_line(action, &change.subject)) {
+    for text in change.actions.iter().filter_map(|action| plan_line(action, &change.subject.text)) {
         let _ = writeln!(out, "      {} {}", paint(FAINT, "then:"), text);
     }
     for line in &change.disrupts {
@@ -231,7 +231,7 @@ pub(super) fn count(n: usize, one: &str, many: &str) -> String {
 /// No reboot is asked for: nothing needs one, or the machine may not come back from it.
 fn no_reboot(plan: &Plan) -> String {
     let is_reported = plan.body.unknowns.iter().any(|unknown| {
-        ["boot entry", "next boot's command line"].contains(&unknown.subject.as_str())
+        ["boot entry", "next boot's command line"].contains(&unknown.subject.text.as_str())
     });
     match &plan.next_boot {
         NextBoot::Unsound { .. } => paint(BAD, "do not reboot: the default boot entry is broken"),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use super::text::folded;
 use crate::verify::{
     Answer, CHECKS, Check, Explain, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
 };
@@ -111,6 +112,27 @@ fn one(out: &mut String, judged: &Judged, verbose: bool) {
     }
 }
 
+/// The answer for people: `ready, with 2 warnings`; `not ready: …, and 1 more check fails: acs.path`.
+pub fn state(report: &Report) -> String {
+    let because = report.because.as_deref().map(one_line).unwrap_or_default();
+    match report.answer {
+        Answer::Ready => format!("ready{}", besides(report)),
+        Answer::NotReady => format!("not ready: {because}{}", others(report, "fails", "fail")),
+        Answer::CannotTell => {
+            format!("cannot tell: {because}{}", others(report, "is unknown", "are unknown"))
+        }
+    }
+}
+
+/// The other checks that decide, by their ids.
+fn others(report: &Report, one: &str, many: &str) -> String {
+    match report.decided_by.get(1..).unwrap_or_default() {
+        [] => String::new(),
+        [other] => format!("; 1 more check {one}: {other}"),
+        others => format!("; {} more checks {many}: {}", others.len(), folded(others, ", ")),
+    }
+}
+
 /// `, with 2 warnings and 1 unknown`: what a host that is ready is not told in that word.
 fn besides(report: &Report) -> String {
     let count =
@@ -136,35 +158,32 @@ fn besides(report: &Report) -> String {
 }
 
 fn conclusion(out: &mut String, report: &Report) {
-    let because = report.because.as_deref().map(one_line).unwrap_or_default();
-    let subset = match report.partial {
-        true => format!(
-            ", by the {} of {} checks that were asked for",
-            report.checks.len(),
-            CHECKS.len()
-        ),
-        false => String::new(),
-    };
+    let (asked, all) = (report.checks.len(), CHECKS.len());
     let _ = match report.answer {
         Answer::Ready if report.partial => {
-            let none = match report.checks.len() {
+            let none = match asked {
                 1 => "the check asked for does not fail".to_owned(),
                 count => format!("none of the {count} checks asked for fails"),
             };
-            writeln!(
-                out,
-                "{}{}; there are {} in all",
-                paint(GOOD, &none),
-                besides(report),
-                CHECKS.len()
-            )
+            writeln!(out, "{}{}; there are {all} in all", paint(GOOD, &none), besides(report))
         }
         Answer::Ready => {
             let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));
             writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), besides(report))
         }
-        Answer::NotReady => writeln!(out, "{}{subset}: {because}", paint(BAD, "not ready")),
-        Answer::CannotTell => writeln!(out, "{}{subset}: {because}", paint(WARN, "cannot tell")),
+        Answer::NotReady | Answer::CannotTell => {
+            let (style, word) = match report.answer {
+                Answer::NotReady => (BAD, "not ready"),
+                _ => (WARN, "cannot tell"),
+            };
+            let subset = match report.partial {
+                true => format!(", by the {asked} of {all} checks that were asked for"),
+                false => String::new(),
+            };
+            let state = state(report);
+            let why = state.strip_prefix(word).unwrap_or(&state);
+            writeln!(out, "{}{subset}{why}", paint(style, word))
+        }
     };
     if let Some(next) = &report.next {
         let _ = writeln!(out, "{} {}", paint(HEAD, "next:"), one_line(next));
@@ -178,6 +197,7 @@ pub struct Tally {
     warned: Vec<String>,
     unknown: Vec<String>,
     not_ready: Vec<String>,
+    unusable: Vec<String>,
 }
 
 impl Tally {
@@ -191,13 +211,22 @@ impl Tally {
         }
     }
 
+    /// Counts one that could not be judged.
+    pub fn add_unusable(&mut self, file: String) {
+        self.unusable.push(file);
+    }
+
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.all() == 0
     }
 
     fn all(&self) -> usize {
-        self.ready + self.warned.len() + self.unknown.len() + self.not_ready.len()
+        self.ready
+            + self.warned.len()
+            + self.unknown.len()
+            + self.not_ready.len()
+            + self.unusable.len()
     }
 }
 
@@ -205,6 +234,7 @@ impl Tally {
 pub fn tally(tally: &Tally) -> String {
     let rows = [
         (BAD, "not ready", &tally.not_ready),
+        (BAD, "could not be judged", &tally.unusable),
         (WARN, "cannot tell", &tally.unknown),
         (WARN, "ready with warnings", &tally.warned),
     ];
@@ -213,12 +243,16 @@ pub fn tally(tally: &Tally) -> String {
         counts.map(|(_, what, files)| format!("{} {what}", files.len())).collect();
     let counts = [vec![format!("{} ready", tally.ready)], counts].concat();
     let mut out =
-        format!("\n{} {}\n", paint(HEAD, &format!("{} hosts:", tally.all())), counts.join(", "));
+        format!("\n{} {}\n", paint(HEAD, &format!("{}:", counted(tally.all()))), counts.join(", "));
     for (style, what, files) in rows.iter().filter(|(.., files)| !files.is_empty()) {
         let files: Vec<String> = files.iter().map(|file| one_line(file).to_string()).collect();
         let _ = writeln!(out, "  {}: {}", paint(*style, what), files.join(", "));
     }
     out
+}
+
+fn counted(hosts: usize) -> String {
+    format!("{hosts} host{}", if hosts == 1 { "" } else { "s" })
 }
 
 /// `--explain`.

@@ -60,7 +60,10 @@ impl<'a> Finisher<'a> {
     pub fn why<T>(&self, leaf: &Leaf<T>) -> Vec<Why> {
         let line = self.sources.file_line(leaf.place);
         let reason = leaf.why.clone().unwrap_or_else(|| ASKED.to_owned());
-        vec![Why::new(reason, leaf.source.clone().unwrap_or(line))]
+        vec![match &leaf.source {
+            Some(source) => Why::new(reason, source.clone()),
+            None => Why::at(reason, line),
+        }]
     }
 
     /// The same; a default has no reason.

@@ -35,7 +35,7 @@ pub struct Device<'a> {
     pub function: &'a Function,
     /// Its number among its kind, as `nvidia-smi topo` numbers: `GPU0`, `NIC0`, `NVMe0`; `NIC0v3`: a VF without an RDMA device.
     pub id: String,
-    /// What people call it: `mlx5_0` (of a Data Direct function `mlx5_0_dma`, as NCCL does), the interface, `nvme0`; `None`: it
+    /// Its usual name: `mlx5_0` (of a Data Direct function `mlx5_0_dma`, as NCCL does), the interface, `nvme0`; `None`: it
     /// has no name.
     pub name: Option<String>,
     /// The NICs that a Data Direct function belongs to, the PF of a VF.

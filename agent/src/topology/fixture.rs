@@ -189,6 +189,7 @@ pub(crate) fn facts(pci: Reading<PciTree>) -> Facts {
             vendor: Reading::Known(CpuVendor::Intel),
             model: text("Intel(R) Xeon(R)"),
             family: Reading::Known(6),
+            is_guest: Reading::Known(false),
             online: text("0-111"),
             nodes: text("0-1"),
         },

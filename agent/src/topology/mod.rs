@@ -268,14 +268,18 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// How many GPUs each of `nics` is the nearest to. A GPU that has several equally near goes to the one with the
+    /// How many of `gpus` each of `nics` is the nearest to. A GPU that has several equally near goes to the one with the
     /// fewest GPUs so far, then to the lowest address; GPUs choose in address order.
-    pub fn gpus_per_nic(&self, nics: &[PciAddress]) -> BTreeMap<PciAddress, u16> {
+    pub fn gpus_per_nic(
+        &self,
+        gpus: &[PciAddress],
+        nics: &[PciAddress],
+    ) -> BTreeMap<PciAddress, u16> {
         let mut counts: BTreeMap<PciAddress, u16> = nics.iter().map(|nic| (*nic, 0)).collect();
         let spots: BTreeMap<PciAddress, Spot> =
             counts.keys().filter_map(|nic| Some((*nic, self.spot(*nic)?))).collect();
-        for gpu in self.gpus() {
-            let own = self.spot(gpu);
+        for gpu in gpus {
+            let own = self.spot(*gpu);
             let near = |(nic, count): (&PciAddress, &u16)| {
                 let distance = match (&own, spots.get(nic)) {
                     (Some(gpu), Some(nic)) => self.between(gpu, nic),

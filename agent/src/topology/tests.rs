@@ -166,17 +166,17 @@ fn lying_parents_do_no_harm() {
 fn each_gpu_counts_for_one_nearest_nic() {
     let machine = hgx();
     let topology = Topology::new(&machine.tree);
-    let counts = topology.gpus_per_nic(&topology.nics());
+    let counts = topology.gpus_per_nic(&topology.gpus(), &topology.nics());
     assert_eq!(counts.len(), 8);
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
     // With one NIC a switch, both GPUs of the switch are its own.
     let firsts: Vec<_> =
         ["0000:1a:00.0", "0000:3a:00.0", "0000:9a:00.0", "0000:ba:00.0"].map(at).to_vec();
-    assert!(topology.gpus_per_nic(&firsts).values().all(|count| *count == 2));
+    assert!(topology.gpus_per_nic(&topology.gpus(), &firsts).values().all(|count| *count == 2));
     // NICs on one socket only: its own switches' GPUs first, the far ones are shared out evenly.
-    let counts = topology.gpus_per_nic(&[at("0000:1a:00.0"), at("0000:3a:00.0")]);
+    let counts = topology.gpus_per_nic(&topology.gpus(), &[at("0000:1a:00.0"), at("0000:3a:00.0")]);
     assert_eq!(counts.values().copied().collect::<Vec<_>>(), [4, 4]);
-    assert_eq!(topology.gpus_per_nic(&[]), BTreeMap::new());
+    assert_eq!(topology.gpus_per_nic(&topology.gpus(), &[]), BTreeMap::new());
 }
 
 /// 10,000 functions: what takes time per pair of functions would not come to an end here.
@@ -209,7 +209,11 @@ fn ten_thousand_functions_are_no_trouble() {
     let topology = Topology::new(&machine.tree);
     assert_eq!(topology.pairs().len(), 40 * 5);
     assert_eq!(
-        topology.gpus_per_nic(&topology.nics()).values().map(|n| u32::from(*n)).sum::<u32>(),
+        topology
+            .gpus_per_nic(&topology.gpus(), &topology.nics())
+            .values()
+            .map(|n| u32::from(*n))
+            .sum::<u32>(),
         80
     );
     assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());

@@ -6,9 +6,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::facts::imex;
 use crate::kernel_log::{Sign, xid};
 use crate::kind::some_of;
 use crate::recovery::Recovery;
+use crate::topology::link;
 use crate::value::PciAddress;
 
 /// Subjects that a finding names before it counts.
@@ -59,6 +61,13 @@ impl fmt::Display for Device {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Code {
+    /// A finding that its id says all of.
+    Finding {
+        /// Its id; within a check each means one thing.
+        id: &'static str,
+        /// The functions that it is about; none where it is about the host.
+        functions: Vec<PciAddress>,
+    },
     /// Every read of its config space gives ones.
     NoAnswer {
         /// The device.
@@ -137,6 +146,35 @@ pub enum Code {
         /// `100 Gb/sec (4X EDR)`.
         rate: String,
     },
+    /// A link with fewer lanes than both of its ends have.
+    LinkNarrow {
+        /// The device below it.
+        device: Device,
+        /// Lanes; `None`: not known.
+        lanes: Option<u32>,
+        /// Lanes that both ends have; `None`: not known.
+        best: Option<u32>,
+    },
+    /// A link that runs slower than both of its ends can.
+    LinkSlow {
+        /// The device below it.
+        device: Device,
+        /// Tenths of GT/s; `None`: not known.
+        speed: Option<u32>,
+        /// Tenths of GT/s that both ends can; `None`: not known.
+        best: Option<u32>,
+    },
+    /// Transactions that were lost since boot, or many that were sent again.
+    AerErrors {
+        /// The function that counted them.
+        device: Device,
+        /// Fatal errors.
+        fatal: u64,
+        /// Non-fatal uncorrected errors.
+        nonfatal: u64,
+        /// Corrected errors.
+        corrected: u64,
+    },
     /// A variable for all jobs switches off what they need.
     SwitchedOff {
         /// `NCCL_IB_DISABLE=1`.
@@ -148,9 +186,34 @@ pub enum Code {
     },
     /// NVSwitches that no fabric manager has set up.
     FabricManagerDown {
+        /// NVSwitches, or the GPUs of a board where PCI shows none.
+        kind: DeviceKind,
         /// How many there are.
-        switches: usize,
+        count: usize,
     },
+    /// A board of B200 or B300 whose subnet manager of NVLink does not run.
+    NvlsmDown {
+        /// How many GPUs it has.
+        gpus: usize,
+    },
+    /// The NVIDIA driver's library for programs is of another version than its kernel module.
+    DriverVersions {
+        /// Version of the library.
+        library: String,
+        /// Version of the kernel module.
+        module: String,
+    },
+    /// IMEX is set up, and does not run.
+    ImexDown,
+    /// The list of an IMEX domain names this host never, or more than once.
+    ImexNodes {
+        /// The list.
+        path: String,
+        /// How often.
+        times: usize,
+    },
+    /// IMEX is set up, and there is no channel by which a job could use it.
+    NoImexChannel,
     /// The NVIDIA driver is set to let no peer reach GPU memory.
     PeersRefused,
     /// A device node is not there.
@@ -208,7 +271,7 @@ impl Code {
     /// Words without the subject; subjects with the same words are listed together.
     fn says(&self) -> &'static str {
         match self {
-            Code::NoAnswer { .. } => "no answer (every read gives ones)",
+            Code::NoAnswer { .. } => "does not answer: its config space reads as all ones",
             Code::BusMasterOff { device: Device { kind: DeviceKind::Port, .. } } => {
                 "bus mastering is off, so that the port forwards no request of the devices below"
             }
@@ -230,11 +293,24 @@ impl Code {
             Code::NoActivePort => "none is active",
             Code::PortNotActive { .. } => "not active, in a NIC of the GPUs",
             Code::PortSlow { .. } => "slower than others of its model",
+            Code::LinkNarrow { .. } => "fewer lanes than both ends of the link have",
+            Code::LinkSlow { .. } => "the link runs slower than both ends can",
+            Code::AerErrors { .. } => "PCIe errors since boot",
             // The subject says it all.
-            Code::SwitchedOff { .. } => "",
+            Code::Finding { .. } | Code::SwitchedOff { .. } => "",
             Code::FabricManagerDown { .. } => {
                 "no fabric manager runs, so that CUDA starts no program (error 802)"
             }
+            Code::NvlsmDown { .. } => {
+                "NVLSM does not run, which the fabric manager needs for these GPUs, so that CUDA starts no program (error 802)"
+            }
+            Code::DriverVersions { .. } => {
+                "not one version, so that CUDA starts no program (error 803)"
+            }
+            Code::ImexDown => "set up, and does not run",
+            Code::ImexNodes { times: 0, .. } => "does not name this host",
+            Code::ImexNodes { .. } => "names this host more than once",
+            Code::NoImexChannel => "no such device node",
             Code::PeersRefused => "is set to refuse peers",
             Code::NodeMissing { .. } => "no such device node",
             Code::NoAts { .. } => "no ATS, in a switch for guests",
@@ -247,6 +323,7 @@ impl Code {
 
     fn subject(&self) -> String {
         match self {
+            Code::Finding { id, .. } => (*id).to_owned(),
             Code::NoAnswer { device }
             | Code::BusMasterOff { device }
             | Code::NoDataDirect { device }
@@ -257,14 +334,31 @@ impl Code {
             Code::FewerDevices { root, there, usual, .. } => {
                 format!("root port {root} ({there} of {usual})")
             }
+            Code::LinkNarrow { device, lanes, best } => {
+                of_best(device, *lanes, *best, |lanes| format!("x{lanes}"))
+            }
+            Code::LinkSlow { device, speed, best } => {
+                of_best(device, *speed, *best, link::in_words)
+            }
+            Code::AerErrors { device, .. } => device.to_string(),
             Code::NoActivePort => "ports of the GPUs' NICs".to_owned(),
             Code::PortNotActive { port, function, state } => format!("{port} {function} ({state})"),
             Code::PortSlow { port, function, rate } => format!("{port} {function} ({rate})"),
             Code::SwitchedOff { setting, at, what } => {
                 format!("`{setting}` ({at}) leaves all jobs without {what}")
             }
-            Code::FabricManagerDown { switches: 1 } => "1 NVSwitch".to_owned(),
-            Code::FabricManagerDown { switches } => format!("{switches} NVSwitches"),
+            Code::FabricManagerDown { kind: DeviceKind::NvSwitch, count } => {
+                plural(*count, "NVSwitch", "NVSwitches")
+            }
+            Code::FabricManagerDown { count, .. } | Code::NvlsmDown { gpus: count } => {
+                plural(*count, "GPU", "GPUs")
+            }
+            Code::DriverVersions { library, module } => {
+                format!("the NVIDIA driver's library {library} and its kernel module {module}")
+            }
+            Code::ImexDown => "IMEX".to_owned(),
+            Code::ImexNodes { path, .. } => path.clone(),
+            Code::NoImexChannel => format!("{}/channel0", imex::CHANNELS),
             Code::PeersRefused => "the NVIDIA driver".to_owned(),
             Code::NodeMissing { path, .. } => path.clone(),
             Code::NoAts { function } | Code::ZeroAddress { function } => format!("NIC {function}"),
@@ -297,16 +391,26 @@ impl Code {
             Code::Logged { over: true, .. } => Recovery::None,
             Code::Logged { recovery, .. } => *recovery,
             Code::FewerDevices { .. } => Recovery::PowerCycle,
-            Code::GroupsApart { .. } | Code::WindowSmall { .. } => Recovery::Reboot,
+            Code::GroupsApart { .. } | Code::WindowSmall { .. } | Code::DriverVersions { .. } => {
+                Recovery::Reboot
+            }
             Code::BusMasterOff { .. }
             | Code::NoDataDirect { .. }
             | Code::DataDirectUnbound { .. }
             | Code::NoRdmaDevice { .. }
+            | Code::LinkNarrow { .. }
+            | Code::LinkSlow { .. }
+            | Code::AerErrors { .. }
             | Code::NoActivePort
             | Code::PortNotActive { .. }
             | Code::PortSlow { .. } => Recovery::Drain,
-            Code::SwitchedOff { .. }
+            Code::Finding { .. }
+            | Code::SwitchedOff { .. }
             | Code::FabricManagerDown { .. }
+            | Code::NvlsmDown { .. }
+            | Code::ImexDown
+            | Code::ImexNodes { .. }
+            | Code::NoImexChannel
             | Code::PeersRefused
             | Code::NodeMissing { .. }
             | Code::NoAts { .. }
@@ -315,6 +419,21 @@ impl Code {
             | Code::ArgumentRefused { .. } => Recovery::None,
         }
     }
+}
+
+/// `mlx5_6 0000:5d:00.0 (x8 of x16)`.
+fn of_best(
+    device: &Device,
+    now: Option<u32>,
+    best: Option<u32>,
+    words: impl Fn(u32) -> String,
+) -> String {
+    let shown = |number: Option<u32>| number.map_or("?".to_owned(), &words);
+    format!("{device} ({} of {})", shown(now), shown(best))
+}
+
+fn plural(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A message of the kernel's log in words, without its subject.

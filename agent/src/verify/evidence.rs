@@ -6,10 +6,13 @@ use super::Outcome;
 use super::code::{Device, DeviceKind};
 use super::rails::rails;
 use crate::facts::aer::AerTotals;
+use crate::facts::cuda_library::{self, CudaLibrary};
 use crate::facts::fabric::{self, Fabric};
 use crate::facts::flow_control::{self, Congestion};
+use crate::facts::imex::{self, Imex};
 use crate::facts::limits::{self, Limits};
 use crate::facts::nccl_conf::{self, NcclConf};
+use crate::facts::nvidia_modules::{self, GspFirmware};
 use crate::facts::pci::Function;
 use crate::facts::placement::Placement;
 use crate::facts::rdma::RdmaPort;
@@ -51,6 +54,12 @@ pub struct Observed {
     pub nccl_conf: NcclConf,
     /// NVSwitches and what sets them up.
     pub fabric: Fabric,
+    /// IMEX; `None`: it is not set up, or for nothing.
+    pub imex: Option<Imex>,
+    /// The NVIDIA driver's library.
+    pub cuda_library: Reading<CudaLibrary>,
+    /// Firmware that the open kernel modules load into its GPUs.
+    pub gsp_firmware: Reading<GspFirmware>,
     /// What GPUDirect Storage goes by.
     pub storage: Storage,
     /// What jobs run under.
@@ -108,7 +117,14 @@ impl Observed {
             peermem: is_live(reader, "nvidia_peermem"),
             vfs: VfLook::default(),
             nccl_conf: nccl_conf::observe(reader, Library::file_of_host(facts)),
-            fabric: fabric::observe(reader, facts.pci.known()),
+            fabric: fabric::observe(reader, facts.pci.known(), facts.cpu.is_virtual()),
+            imex: imex::observe(reader, facts.pci.known()),
+            cuda_library: cuda_library::observe(reader),
+            gsp_firmware: nvidia_modules::observe(
+                reader,
+                &facts.gpu,
+                facts.os.kernel.known().map(String::as_str),
+            ),
             storage: storage::read(reader, facts),
             limits: limits::read(reader, facts.pci.known()),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),
@@ -199,7 +215,7 @@ pub struct Evidence<'a> {
     pub acs: &'a Resolved,
     /// The profile, where there is one.
     pub profile: Result<Option<InEffect<'a>>, NoPlan>,
-    /// GPUs that the host itself uses: no VFs, none that a guest has.
+    /// GPUs that the host itself uses: no VFs, none that a guest has, no display card beside accelerators.
     pub gpus: Vec<&'a Function>,
     /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
     /// with a GPU. A port for management is none.
@@ -266,6 +282,7 @@ impl<'a> Evidence<'a> {
                 false => list.push(function),
             }
         }
+        without_displays(&mut evidence.gpus);
         evidence.guests.extend(tree.unlisted_guests.iter().map(|guest| guest.address));
         let pfs: Vec<&Function> =
             evidence.rdma_nics.iter().filter(|nic| !nic.is_vf()).copied().collect();
@@ -379,6 +396,14 @@ impl<'a> Evidence<'a> {
             }
             false => Ok(all),
         }
+    }
+}
+
+/// Takes VGA controllers (class 0x0300) out where there are more accelerators: no job runs on the card for the screen.
+fn without_displays(gpus: &mut Vec<&Function>) {
+    let is_display = |gpu: &&Function| gpu.class >> 8 == 0x0300;
+    if gpus.iter().filter(|gpu| is_display(gpu)).count() * 2 < gpus.len() {
+        gpus.retain(|gpu| !is_display(gpu));
     }
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::code::{self, Code};
 use super::{Severity, Verdict};
+use crate::value::PciAddress;
 
 /// One thing that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -49,14 +50,28 @@ impl Outcome {
         Outcome::new(Verdict::Pass, finding)
     }
 
-    /// Not as it should be.
-    pub fn fail(finding: impl Into<String>) -> Self {
-        Outcome::new(Verdict::Fail, finding)
+    /// Not as it should be; `id` names the finding for programs.
+    pub fn fail(id: &'static str, finding: impl Into<String>) -> Self {
+        Outcome::found(Verdict::Fail, id, finding)
     }
 
-    /// Not as it should be, and no reason to call the host not ready.
-    pub fn warn(finding: impl Into<String>) -> Self {
-        Outcome::new(Verdict::Warn, finding)
+    /// Not as it should be, and no reason to call the host not ready; `id` names the finding for programs.
+    pub fn warn(id: &'static str, finding: impl Into<String>) -> Self {
+        Outcome::found(Verdict::Warn, id, finding)
+    }
+
+    fn found(verdict: Verdict, id: &'static str, finding: impl Into<String>) -> Self {
+        let code = Code::Finding { id, functions: Vec::new() };
+        Outcome { codes: vec![code], ..Outcome::new(verdict, finding) }
+    }
+
+    /// With the functions that the finding is about.
+    #[must_use]
+    pub fn on(mut self, about: impl IntoIterator<Item = PciAddress>) -> Self {
+        if let Some(Code::Finding { functions, .. }) = self.codes.first_mut() {
+            functions.extend(about);
+        }
+        self
     }
 
     /// Not known.
@@ -75,10 +90,13 @@ impl Outcome {
         Outcome { codes, ..Outcome::new(verdict, finding) }
     }
 
-    /// With codes for what the words say.
+    /// With codes that say more than the id of the finding.
     #[must_use]
     pub fn codes(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
-        self.codes.extend(codes);
+        let codes: Vec<Code> = codes.into_iter().collect();
+        if !codes.is_empty() {
+            self.codes = codes;
+        }
         self
     }
 

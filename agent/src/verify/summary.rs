@@ -12,7 +12,7 @@ use crate::plan::Change;
 use super::{CHECKS, Check, Code, Evidence, Group, Outcome, Selection, Severity, Verdict};
 use crate::recovery::Recovery;
 
-/// What the profile says of a check's severity.
+/// A severity of the profile for a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Override {
     /// What it means there that the check does not pass.
@@ -106,7 +106,7 @@ pub enum Answer {
     NotReady,
 }
 
-/// What was found of a host.
+/// Findings on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     /// The answer.
@@ -119,6 +119,8 @@ pub struct Report {
     pub next: Option<String>,
     /// The checks by which the answer is what it is, by their ids; of a host that is ready none.
     pub decided_by: Vec<&'static str>,
+    /// The checks that warn, by their ids.
+    pub warned_by: Vec<&'static str>,
     /// The recovery action: the greatest that one of these checks asks for.
     pub recovery: Recovery,
     /// Whether only some of the checks were asked for: then the answer is about those.
@@ -130,7 +132,7 @@ pub struct Report {
 impl Report {
     /// Whether there is a warning that counts.
     pub fn warns(&self) -> bool {
-        self.checks.iter().any(|judged| judged.verdict == Verdict::Warn && !judged.is_ignored())
+        !self.warned_by.is_empty()
     }
 }
 
@@ -146,13 +148,24 @@ pub fn judge(
         let outcome = with_due_remedy(outcome, check.group, evidence);
         Judged::new(check, outcome, overrides.get(check.id))
     };
-    conclude(wanted.map(outcome).collect(), selection.is_partial())
+    let mut report = conclude(wanted.map(outcome).collect(), selection.is_partial());
+    if let (Ok(None), Some(next)) = (&evidence.profile, &mut report.next)
+        && next.contains(OF_PROFILE)
+    {
+        next.push_str(
+            "; this host has no profile yet, and `bedplate profile init` writes one to start from",
+        );
+    }
+    report
 }
+
+/// How a remedy names a setting.
+const OF_PROFILE: &str = "] of the profile";
 
 /// Replaces a remedy that asks for a setting which the profile has already: what is missing is its effect.
 fn with_due_remedy(outcome: Outcome, group: Group, evidence: &Evidence<'_>) -> Outcome {
     let Ok(Some(in_effect)) = &evidence.profile else { return outcome };
-    if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains("] of the profile")) {
+    if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains(OF_PROFILE)) {
         return outcome;
     }
     let is_due = |kind: &str, subject: &str| match group {
@@ -163,7 +176,8 @@ fn with_due_remedy(outcome: Outcome, group: Group, evidence: &Evidence<'_>) -> O
     };
     let body = &in_effect.plan.body;
     let is_planned = |change: &Change| {
-        let mut subjects = change.items.iter().map(|item| &item.subject).chain([&change.subject]);
+        let mut subjects =
+            change.items.iter().map(|item| &item.subject).chain([&change.subject.text]);
         subjects.any(|subject| is_due(change.kind, subject))
     };
     if body.changes.iter().any(is_planned) {
@@ -203,8 +217,9 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let to_do = checks.iter().filter(|judged| judged.fails());
     let to_do = to_do.chain(checks.iter().filter(|judged| judged.hides()));
     let mut to_do = to_do.chain(checks.iter().filter(warned));
+    let warned_by = checks.iter().filter(warned).map(|judged| judged.id).collect();
     let next =
         to_do.find_map(|judged| Some(format!("{} ({})", judged.remedy.as_ref()?, judged.id)));
     let because = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
-    Report { answer, because, next, decided_by, recovery, partial, checks }
+    Report { answer, because, next, decided_by, warned_by, recovery, partial, checks }
 }

@@ -3,9 +3,9 @@
 
 use super::Check;
 use super::checks::{
-    acs, ats, cmdline, fabric, firmware, flow_control, groups, hugepages, iommu, kernel_log,
-    limits, log_faults, modules, nccl_conf, pcie, pcie_command, pcie_link, port_state, presence,
-    profile, rdma, roce, sriov, storage, topology, window,
+    acs, ats, cmdline, driver_versions, fabric, firmware, flow_control, groups, hugepages, iommu,
+    kernel_log, limits, log_faults, modules, nccl_conf, pcie, pcie_command, pcie_link, port_state,
+    presence, profile, rdma, roce, sriov, storage, topology, window,
 };
 
 /// Every check.
@@ -14,7 +14,9 @@ pub static CHECKS: &[Check] = &[
     pcie_command::ANSWER,
     presence::DEVICES,
     presence::DATA_DIRECT,
+    log_faults::PCIE,
     modules::DRIVER,
+    driver_versions::DRIVER_VERSIONS,
     fabric::MANAGER,
     firmware::ABOVE_4G,
     firmware::IOMMU,
@@ -26,7 +28,6 @@ pub static CHECKS: &[Check] = &[
     groups::GROUPS,
     acs::SHAPE,
     ats::ATS,
-    log_faults::PCIE,
     log_faults::MODULES,
     kernel_log::IOMMU,
     cmdline::REJECTED,
@@ -46,6 +47,7 @@ pub static CHECKS: &[Check] = &[
     pcie_link::GPU_SPEED,
     nccl_conf::NCCL_CONF,
     rdma::RATE,
+    fabric::IMEX,
     rdma::LINK_LAYER,
     flow_control::PFC,
     topology::PAIRING,

@@ -72,7 +72,7 @@ pub fn change(kind: &'static str, id: &str, actions: Vec<Action>) -> Change {
     Change {
         id: format!("{kind}/{id}"),
         kind,
-        subject: id.to_owned(),
+        subject: id.into(),
         items: Vec::new(),
         effect: Effect::NextBoot,
         actions,

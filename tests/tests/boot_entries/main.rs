@@ -10,3 +10,4 @@ mod rhel_grub;
 mod root;
 mod sdbootutil;
 mod systemd_boot;
+mod unfinished;

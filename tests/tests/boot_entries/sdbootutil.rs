@@ -56,11 +56,15 @@ fn every_entry_is_made_from_the_file() {
         let root = leap(loader);
         if loader == "systemd-boot" {
             std::fs::remove_file(root.at("etc/default/grub")).expect("ours");
-            root.put("var/lib/systemd/pcrlock.json", "{}");
+            for measured in ["var/lib/systemd/pcrlock.json", "etc/systemd/tpm2-pcr-public-key.pem"]
+            {
+                root.put(measured, "{}");
+                assert_refused(&root, "recovery key");
+                std::fs::remove_file(root.at(measured)).expect("ours");
+            }
         }
         let plan = root.plan();
         assert_eq!(plan.code, Some(2), "{loader}: {}", plan.text);
-        assert_eq!(plan.text.contains("recovery key"), loader == "systemd-boot", "{}", plan.text);
         assert!(plan.text.contains("run sdbootutil update-all-entries"), "{}", plan.text);
         assert!(!plan.text.contains("mkconfig"), "{}", plan.text);
         root.programs(&["/bin/sh", "/bin/sed"]);

@@ -73,6 +73,9 @@ fn words_of_a_symptom_are_no_file() {
         }
     }
     assert_eq!(session.status(&["doctor", "no/such.log", "--demo", "hgx"]), 1);
+    for word in ["/", ".", "Gbps/node"] {
+        assert_eq!(session.status(&["doctor", word, "--demo", "hgx"]), 64, "{word}");
+    }
 }
 
 #[test]

@@ -347,3 +347,86 @@ fn bash_offers_what_the_help_shows() {
         "{reboot:?}"
     );
 }
+
+/// A RHEL host does not read /etc/default/grub.d.
+#[test]
+fn grub_files_are_those_of_the_host_s_family() {
+    let session = Session::new();
+    for target in ["grub", "ansible", "cloud-init"] {
+        let args = ["render", target, "--profile", "hgx-h100", "--demo", "hgx-rhel9"];
+        let output = session.run(&args);
+        let printed = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{target}: {}", text(&output.stderr));
+        assert!(printed.contains("grubby") && !printed.contains("update-grub"), "{printed}");
+        let other = session.run(&[&args[..], &["--family", "debian"]].concat());
+        assert_eq!(other.status.code(), Some(64), "{target}: {}", text(&other.stdout));
+        // Where no host is named, nothing contradicts.
+        let args =
+            ["render", target, "--profile", "hgx-h100", "--cpu", "intel", "--family", "rhel"];
+        assert_eq!(session.run(&args).status.code(), Some(0), "{target}");
+    }
+}
+
+/// A comment in a profile, or another directory, would otherwise make every node of a pool reboot.
+#[test]
+fn rendered_bytes_do_not_depend_on_the_path_of_the_profile() {
+    let session = Session::new();
+    let profile = "schema = 1\nname = \"pool\"\n[iommu]\nmode = \"passthrough\"\n[modules]\nload = [\"ib_uverbs\"]\nblacklist = [\"nouveau\"]\n\
+                   [modules.options.ib_core]\nnetns_mode = \"0\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n[nccl]\nset = { NCCL_DEBUG = \"WARN\" }\n";
+    std::fs::create_dir_all(session.path("builds/someone")).expect("ours");
+    std::fs::write(session.path("a.toml"), profile).expect("ours");
+    std::fs::write(session.path("builds/someone/b.toml"), format!("# a remark\n\n{profile}"))
+        .expect("ours");
+    for target in bedplate::render::TARGETS.iter().filter(|target| target.name != "nccl-job") {
+        let render = |profile: &str| {
+            let mut args = vec!["render", target.name, "-p", profile, "--cpu", "intel"];
+            args.extend(
+                (target.name == "talos")
+                    .then_some(["--talos-version", "1.13"])
+                    .into_iter()
+                    .flatten(),
+            );
+            let output = session.run(&args);
+            assert!(output.status.success(), "{}: {}", target.name, text(&output.stderr));
+            text(&output.stdout)
+        };
+        let one = render("a.toml");
+        assert_eq!(one, render("builds/someone/b.toml"), "{}", target.name);
+        assert!(!one.contains("a.toml"), "{}: {one}", target.name);
+    }
+}
+
+/// Whether the script of the Ansible role takes the default entry of a RHEL host for right.
+#[test]
+fn the_role_looks_for_what_is_to_be_gone() {
+    let session = Session::new();
+    session.file(
+        "p.toml",
+        "schema = 1\nname = \"p\"\n[cmdline]\nabsent = [\"mitigations\", \"nosmt=force\"]\n",
+    );
+    let args =
+        ["render", "ansible", "-p", "p.toml", "--family", "rhel", "--cpu", "intel", "-o", "role"];
+    assert!(session.run(&args).status.success());
+    let is_done = |grubby: Option<&str>| {
+        let bin = session.path("bin");
+        let _ = std::fs::remove_dir_all(&bin);
+        std::fs::create_dir(&bin).expect("ours");
+        if let Some(script) = grubby {
+            std::fs::write(bin.join("grubby"), format!("#!/bin/sh\n{script}\n")).expect("ours");
+            set_mode(&bin.join("grubby"), 0o755);
+        }
+        let status = std::process::Command::new("sh")
+            .arg(session.path("role/files/bedplate-is-done.sh"))
+            .arg("boot_loader")
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+            .status();
+        status.expect("sh runs").success()
+    };
+    assert!(is_done(Some("echo 'args=\"ro quiet mitigations2=1 nosmt\"'")));
+    for there in ["mitigations", "mitigations=off", "nosmt=force"] {
+        assert!(!is_done(Some(&format!("echo 'args=\"ro {there} quiet\"'"))), "{there}");
+    }
+    assert!(!is_done(Some("exit 1")));
+    assert!(!is_done(Some("echo index=0")));
+    assert!(!is_done(None), "without grubby");
+}

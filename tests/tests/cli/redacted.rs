@@ -67,6 +67,8 @@ pub const PLANTED: &[(&str, &str)] = &[
     ),
     ("proc/modules", "loop 40960 0 - Live 0x«ffffffffc0a81234»\n"),
     ("proc/cpuinfo", "processor : 0\nvendor_id : GenuineIntel\nflags : lm\nserial : «hunter73»\n"),
+    ("etc/nccl.conf", "NCCL_TOPO_FILE=/srv/«hunter79»/t.xml\n"),
+    ("srv/hunter79/t.xml", "<system version=\"1\"/>\n"),
     ("usr/lib/bootc/kargs.d/10.toml", "# «hunter74»\nkargs = [\"password=«hunter75»\"]\n"),
     ("sys/class/net/enxaabbccddee05/flags", "0x1003\n"),
     ("sys/class/net/enP5p1s0np0-AABBCCDDEE06/flags", "0x1003\n"),

@@ -111,6 +111,37 @@ fn the_page_of_a_demo_host() {
 }
 
 #[test]
+fn a_host_is_named_only_where_someone_asks_for_it() {
+    let session = Session::new();
+    let mut host = HostSpec::from_toml("machine = \"grace\"").expect("a description").build();
+    host.insert("/proc/sys/kernel/hostname", Node::File(b"node<17>\n".to_vec()));
+    host.complete();
+    session.file("host.bp", host.to_text());
+    let page = |args: &[&str]| {
+        let output = session.run(&[&["report", "-o", "-"], args].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (status, plain, said) = page(&["--snapshot", "host.bp"]);
+    assert!(status == Some(0) && !plain.contains("17&gt;"), "{said}");
+    assert!(said.starts_with("ready, with 1 warning"), "{said}");
+    assert!(plain.contains("ready, with 1 warning"));
+    let (_, named, _) = page(&["--snapshot", "host.bp", "--with-hostname"]);
+    assert!(named.contains("<h1>Host report: node&lt;17&gt;, "), "{named}");
+    let (_, titled, _) = page(&["--snapshot", "host.bp", "--title", "rack 7"]);
+    assert!(titled.contains("<h1>Host report: rack 7, ") && !titled.contains("17&gt;"));
+    // A recording holds it only where it was made so.
+    for (more, expected) in [(None, 1), (Some("--with-hostname"), 0)] {
+        let record = ["snapshot", "--snapshot", "host.bp", "-o", "again.bp"];
+        let args: Vec<&str> = record.into_iter().chain(more).collect();
+        assert!(session.run(&args).status.success());
+        let (status, page, said) = page(&["--snapshot", "again.bp", "--with-hostname"]);
+        assert_eq!(status, Some(expected), "{said}");
+        assert_eq!(page.contains("node&lt;17&gt;"), expected == 0);
+        std::fs::remove_file(session.path("again.bp")).expect("it was written");
+    }
+}
+
+#[test]
 fn reports_are_new_files_for_their_owner_alone() {
     let session = Session::new();
     session.image("image");

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use bedplate::demo::HostSpec;
+use bedplate::host::snapshot::{Config, Node};
 use bedplate_tests::{expected, program};
 
 use crate::session::Session;
@@ -47,6 +49,34 @@ fn topologies() {
 }
 
 /// The picture in the README is what the command draws.
+/// The others keep their own NICs: a GPU that does not answer is paired with nothing, and takes no one's place.
+#[test]
+fn a_dead_gpu_is_paired_with_nothing() {
+    let session = Session::new();
+    let mut host = HostSpec::from_toml("machine = \"hgx\"").expect("a description").build();
+    let config = host.canonical("/sys/bus/pci/devices/0000:18:00.0/config");
+    let blocks = [(0, vec![0xff; 4096])].into();
+    host.insert(&config, Node::Config(Config { length: 4096, blocks, ..Config::default() }));
+    session.file("dead.bp", host.to_text());
+    let document = |args: &[&str]| {
+        let output = session.run(&[&["topology", "--json"], args].concat());
+        let document: serde_json::Value =
+            serde_json::from_slice(&output.stdout).expect("it is JSON");
+        document["pairing"].as_array().expect("a list").clone()
+    };
+    let nics = |pairing: &[serde_json::Value], gpu: &str| {
+        let found = pairing.iter().find(|pair| pair["gpu"] == gpu).expect("the GPU");
+        found["nics"][0]["why"].clone()
+    };
+    let whole = document(&["--demo", "hgx"]);
+    let rest = document(&["--snapshot", "dead.bp"]);
+    assert_eq!((whole.len(), rest.len()), (8, 7));
+    for pair in &rest {
+        let gpu = pair["gpu"].as_str().expect("an address");
+        assert_eq!(nics(&rest, gpu), nics(&whole, gpu), "{gpu}");
+    }
+}
+
 #[test]
 fn the_picture_of_the_documentation_is_the_commands() {
     let drawn = program::stdout(&["topology", "--demo", "hgx", "--svg"]);

@@ -28,7 +28,7 @@ fn what_can_never_be_right_is_not_enforced() {
     rig.until("blocked", |status| {
         status.state == State::Blocked
             && status.blockers.iter().any(|blocker| {
-                blocker.subject == format!("lint {LINT}")
+                blocker.subject.text == format!("lint {LINT}")
                     && blocker.remedy.contains("in [lints] of the profile")
             })
     });

@@ -2,6 +2,7 @@
 //! real programs where Debian has a package. Texts stand in `tests/render/TARGET/*.txt`; `BLESS=1 cargo test -p bedplate-tests
 //! --test render_targets` rewrites them.
 
+mod ansible;
 mod consumers;
 mod golden;
 mod image_scripts;

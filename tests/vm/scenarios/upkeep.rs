@@ -34,6 +34,8 @@ fn interrupted(case: &mut Case) -> Result<()> {
     let pf = guest::PFS[0];
     node.put_program("/usr/local/sbin/translate", translate(pf))?;
     node.put("/etc/systemd/system/translate.service", TRANSLATE)?;
+    node.ok("mv /usr/bin/journalctl /usr/bin/journalctl.real")?;
+    node.put_program("/usr/bin/journalctl", journal())?;
     node.ok("systemctl daemon-reload && systemctl enable translate.service")?;
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}{POLICY}"))?;
     node.ok(ENABLE)?;
@@ -110,14 +112,19 @@ fn retype(function: &str, kind: &str) -> String {
 
 /// What firmware or a device can bring about, done by hand in every boot, before bedplate looks.
 fn translate(function: &str) -> String {
-    format!(
-        "#!/bin/sh\nudevadm settle\n{}\necho \"<4>iommu: {COMPLAINT}\" >/dev/kmsg\n",
-        retype(function, "DMA")
-    )
+    format!("#!/bin/sh\nudevadm settle\n{}\n", retype(function, "DMA"))
 }
 
-/// As a kernel would word it. The journal takes what stands before the colon for a program's name, as it comes from one.
+/// As a kernel words it.
 const COMPLAINT: &str = "Malformed early option 'iommu'";
+
+/// Replaces journalctl: it adds a kernel message, which a program cannot write.
+fn journal() -> String {
+    let record = format!("{{\"MESSAGE\":\"{COMPLAINT}\",\"SYSLOG_FACILITY\":\"0\"}}");
+    format!(
+        "#!/bin/sh\n/usr/bin/journalctl.real \"$@\"\ncase \"$*\" in *--dmesg*) cat <<'EOF'\n{record}\nEOF\nesac\n"
+    )
+}
 
 const TRANSLATE: &str = "[Unit]\nBefore=bedplate-boot.service\nDefaultDependencies=no\n\
     After=local-fs.target systemd-udev-trigger.service\nConditionKernelCommandLine=iommu=pt\n\

@@ -3,10 +3,10 @@
 use super::super::{Pattern, Symptom, when};
 use super::{because, has, where_so};
 
-/// Xid, a GPU fell off the bus.
+/// A GPU is missing, or reports errors.
 pub(super) const GPU_LOST: Symptom = Symptom {
     id: "gpu-lost",
-    title: "Xid, a GPU fell off the bus",
+    title: "a GPU is missing, or reports errors (Xid)",
     means: "a GPU no longer answers, or reports errors of its own",
     phrases: &[
         "xid",
@@ -24,11 +24,26 @@ pub(super) const GPU_LOST: Symptom = Symptom {
         "gpu gone",
         "gpu dead",
         "gpu is dead",
-        "only 7 gpus",
-        "7 gpus",
         "fewer gpus",
+        "not all gpus",
+        "fell of the bus",
+        "ecc",
+        "ecc error",
+        "ecc errors",
+        "nvlink",
+        "nvlink down",
+        "nvlink error",
+        "device handle for gpu",
+        "gpus missing",
+        "missing gpus",
     ],
-    lines: &[has(&["NVRM: Xid (PCI:"]), has(&["fallen off the bus"]), has(&["GPU is lost"])],
+    lines: &[
+        has(&["NVRM: Xid (PCI:"]),
+        has(&["fallen off the bus"]),
+        has(&["GPU is lost"]),
+        has(&["uncorrectable ECC error"]),
+        has(&["Unable to determine the device handle for GPU"]),
+    ],
     causes: &[
         where_so(
             when::of_dead_gpu,
@@ -37,19 +52,33 @@ pub(super) const GPU_LOST: Symptom = Symptom {
         ),
         where_so(when::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
         where_so(
-            when::without_gpu,
+            when::of_missing_gpu,
             "topology.devices",
             "a GPU that Linux does not list is gone for every program",
         ),
-        because("pcie.link-width", "lanes that failed come before a link that fails"),
-        because("pcie.aer", "a link that loses transactions ends in a GPU that does not answer"),
+        because("modules.driver", "a GPU without its maker's driver is missing for CUDA"),
+        where_so(
+            when::of_gpu_driver,
+            "modules.log",
+            "a GPU that its driver could not start is missing for CUDA",
+        ),
+        where_so(
+            when::of_gpus_link,
+            "pcie.link-width",
+            "lanes that failed come before a link that fails",
+        ),
+        where_so(
+            when::of_gpus_link,
+            "pcie.aer",
+            "a link that loses transactions ends in a GPU that does not answer",
+        ),
     ],
 };
 
-/// CUDA sees no device after ACS was set.
+/// CUDA sees no device.
 pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
     id: "no-cuda-device",
-    title: "CUDA sees no device after ACS was set",
+    title: "CUDA sees no device",
     means: "programs find no GPU, or cannot create a context on one",
     phrases: &[
         "cuda sees no device",
@@ -59,11 +88,15 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
         "cuda context",
         "nvidia smi no devices",
         "after acs was set",
-        "api mismatch",
+        "no cuda gpus",
+        "cuda not available",
+        "cuda is not available",
+        "cuda is available false",
+        "cuda is available is false",
     ],
     lines: &[
         has(&["no CUDA-capable device"]),
-        has(&["NVRM: API mismatch"]),
+        has(&["No CUDA GPUs are available"]),
         has(&["NVRM: The NVIDIA probe routine"]),
         has(&["RmInitAdapter failed"]),
     ],
@@ -97,7 +130,7 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
 /// CUDA does not start.
 pub(super) const CUDA_START: Symptom = Symptom {
     id: "cuda-start",
-    title: "CUDA does not start (error 802, system not ready)",
+    title: "CUDA does not start (error 802 or 803)",
     means: "the driver sees the GPUs, and no program can start on them",
     phrases: &[
         "802",
@@ -117,17 +150,29 @@ pub(super) const CUDA_START: Symptom = Symptom {
         "cuda does not start",
         "cuda initialization",
         "driver does not start",
+        "api mismatch",
+        "803",
+        "version mismatch",
+        "driver library version mismatch",
+        "system driver mismatch",
+        "driver mismatch",
     ],
     lines: &[
         has(&["system not yet initialized"]),
         has(&["Cuda failure 802"]),
         has(&["cudaErrorSystemNotReady"]),
         has(&["SXid (PCI:"]),
+        has(&["NVRM: API mismatch"]),
+        has(&["Driver/library version mismatch"]),
     ],
     causes: &[
         because(
             "modules.fabric-manager",
             "until the NVSwitches are set up every program gets error 802",
+        ),
+        because(
+            "modules.driver-versions",
+            "the loaded kernel module refuses programs with a library of another version (error 803)",
         ),
         where_so(
             when::of_dead_gpu,
@@ -201,7 +246,6 @@ pub(super) const HANGS: Symptom = Symptom {
         because("rdma.gid", "a RoCE port without the right GID reaches none of its peers"),
         where_so(when::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
         because("pcie.mps", "packets that are too large for the receiver are lost"),
-        because("iommu.mode", "DMA between a NIC and a GPU that is translated may arrive nowhere"),
         because("iommu.log", "DMA that was refused is data that never arrives"),
         because(
             "acs.path",
@@ -227,10 +271,12 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
         "link flaps",
         "port flapping",
         "cable unplugged",
+        "ib down",
     ],
     lines: &[
         has(&["mlx5_core", "Cable unplugged"]),
         has(&["mlx5_core", "Link down"]),
+        has(&["mlx5_", "Link DOWN"]),
         has(&["Got async event : port error"]),
     ],
     causes: &[
@@ -241,7 +287,7 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
             "a NIC, or the port above it, that answers no read has no port",
         ),
         where_so(
-            when::without_nic,
+            when::of_missing_nic,
             "topology.devices",
             "a NIC that Linux does not list has no port",
         ),
@@ -336,6 +382,7 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
             "sriov.drivers",
             "a pod whose VF has no RDMA device is left with the VF's network interface",
         ),
+        where_so(when::of_dead_nic, "pcie.answer", "a NIC that does not answer carries nothing"),
     ],
 };
 
@@ -389,6 +436,11 @@ pub(super) const CONNECT: Symptom = Symptom {
             "a NIC whose slot lost its link is gone under its connections",
         ),
         because("rdma.pfc", "a network that drops packets ends connections (`retry exceeded`)"),
+        because("pcie.bus-master", "a NIC that may not do DMA completes no transfer"),
+        because(
+            "rdma.nccl-conf",
+            "a GID index or port that the file for all jobs sets may be wrong",
+        ),
         because("iommu.log", "transfers that the IOMMU refuses end in errors of completion"),
     ],
 };
@@ -396,8 +448,8 @@ pub(super) const CONNECT: Symptom = Symptom {
 /// Memory cannot be registered.
 pub(super) const REGISTRATION: Symptom = Symptom {
     id: "registration",
-    title: "memory cannot be registered: ibv_reg_mr, memlock",
-    means: "a program cannot lock or map the memory that RDMA is to use",
+    title: "memory cannot be registered or shared: ibv_reg_mr, memlock, /dev/shm",
+    means: "a program cannot lock, map or share the memory that it is to use",
     phrases: &[
         "ibv reg mr",
         "reg mr",
@@ -408,22 +460,29 @@ pub(super) const REGISTRATION: Symptom = Symptom {
         "ibv create qp",
         "memory registration",
         "ulimit",
+        "shm",
+        "dev shm",
+        "shared memory",
+        "no space left on device",
     ],
     lines: &[
         has(&["Call to ibv_reg_mr", "failed"]),
         has(&["Call to ibv_reg_dmabuf_mr", "failed"]),
         has(&["Call to ibv_create_qp failed"]),
         has(&["Call to ibv_create_cq failed"]),
+        has(&["creating shared memory segment"]),
     ],
     causes: &[
         because(
             "limits.memlock",
             "what is registered is locked, and the limit of the job's process is short",
         ),
+        because("limits.shm", "ranks of one host share memory in /dev/shm, and it is too small"),
         because(
             "modules.gpudirect",
             "without DMA-BUF and nvidia_peermem GPU memory cannot be registered (`Bad address`)",
         ),
+        because("acs.groups", "the driver refuses DMA-BUF between functions of different groups"),
         because(
             "firmware.bar1-size",
             "GPU memory that is registered at a time has to fit into the GPU's window",
@@ -440,6 +499,7 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
         "gdr disabled",
         "gdrdma missing",
         "no gdr",
+        "gdr not working",
         "gdr not used",
         "gpudirect not working",
         "gpu direct not working",
@@ -465,6 +525,12 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
         because(
             "topology.pairing",
             "NCCL copies where GPU and NIC are further apart than a common PCIe switch",
+        ),
+        because("rdma.nccl-conf", "the file for all jobs switches it off"),
+        because("acs.groups", "the driver refuses DMA-BUF between functions of different groups"),
+        because(
+            "topology.data-direct",
+            "without its Data Direct function a NIC reaches GPU memory by the CPU's links",
         ),
         where_so(
             when::with_data_direct,
@@ -509,6 +575,8 @@ pub(super) const VFS_MISSING: Symptom = Symptom {
         "no vfs",
         "missing vfs",
         "vf missing",
+        "vfs not created",
+        "vf not created",
         "sriov numvfs",
         "sr iov",
         "virtual functions",

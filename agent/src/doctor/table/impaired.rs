@@ -1,7 +1,7 @@
 //! Symptoms of what works, and not as it should.
 
 use super::super::{Symptom, when};
-use super::{because, has, where_so};
+use super::{because, beside, has, where_so};
 
 /// IOMMU groups too large.
 pub(super) const GROUPS_LARGE: Symptom = Symptom {
@@ -43,8 +43,8 @@ pub(super) const DMA_FAULTS: Symptom = Symptom {
     ],
     causes: &[
         because("iommu.log", "the kernel log names the function whose DMA was refused"),
-        where_so(
-            when::elsewhere,
+        beside(
+            "iommu.log",
             "iommu.mode",
             "where the IOMMU translates, a peer's address means nothing to it unless it was mapped",
         ),
@@ -111,7 +111,12 @@ pub(super) const PCIE_ERRORS: Symptom = Symptom {
     title: "PCIe errors (AER)",
     means: "links lose transactions",
     phrases: &["aer", "pcie errors", "pcie error", "pcie bus error", "correctable errors", "dpc"],
-    lines: &[has(&["PCIe Bus Error: severity="]), has(&["DPC: containment event"])],
+    lines: &[
+        has(&["PCIe Bus Error: severity="]),
+        has(&["DPC: containment event"]),
+        has(&["AER: Correct", " received"]),
+        has(&["AER: Multiple Correct", " received"]),
+    ],
     causes: &[
         where_so(when::of_links, "pcie.log", "the kernel log names port and kind"),
         because("pcie.aer", "the counters name the function that sees them"),
@@ -151,6 +156,8 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
         "slower",
         "straggler",
         "slow node",
+        "packet loss",
+        "retransmissions",
     ],
     lines: &[has(&["available PCIe bandwidth, limited by"])],
     causes: &[
@@ -164,6 +171,17 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "translated DMA of peers goes through the root complex",
         ),
         because("modules.gpudirect", "every transfer is copied through the host's memory"),
+        because("rdma.nccl-conf", "the file for all jobs leaves out what makes them fast"),
+        because("acs.groups", "what the driver refuses is copied through the host's memory"),
+        because(
+            "topology.data-direct",
+            "without its Data Direct function a NIC reaches GPU memory by the CPU's links",
+        ),
+        because(
+            "modules.imex",
+            "NCCL sends over the network what NVLink between trays could carry",
+        ),
+        because("limits.shm", "without shared memory ranks of one host talk over the network"),
         because("rdma.port-state", "traffic of ports that are down crowds on the others"),
         because("rdma.rate", "NCCL spreads a job over all ports, and the slowest sets the pace"),
         because("pcie.link-width", "half the lanes are half the bandwidth"),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::identity::Place;
+use crate::facts::fabric::is_nvlink5;
 use crate::facts::pci::{Function, PciTree};
 use crate::facts::{caps, vpd};
 use crate::host::{Reader, Reading};
@@ -66,13 +67,16 @@ fn ats_of_nics(reader: &dyn Reader, tree: &mut PciTree) {
     }
 }
 
-/// Vital Product Data is slow to read (a register handshake a dword): only where it has something to pair.
+/// Vital Product Data is slow to read (a register handshake a dword): only where it has something to pair, or where a
+/// ConnectX-7 may be there for NVSwitches.
 fn vpd_of_adapters(reader: &dyn Reader, tree: &mut PciTree) {
-    if !tree.functions.values().any(Function::is_data_direct) {
-        return;
-    }
-    let of_an_adapter =
-        |f: &&mut Function| f.is_data_direct() || f.vendor.0 == 0x15b3 && f.is_nic() && !f.is_vf();
+    let pairs = tree.functions.values().any(Function::is_data_direct);
+    let has_managers = tree.functions.values().any(is_nvlink5);
+    let is_connectx7 = |f: &Function| f.device.0 == 0x1021;
+    let of_an_adapter = |f: &&mut Function| {
+        let adapter = f.vendor.0 == 0x15b3 && f.is_nic() && !f.is_vf();
+        f.is_data_direct() || adapter && (pairs || has_managers && is_connectx7(f))
+    };
     for function in tree.functions.values_mut().filter(of_an_adapter) {
         function.vpd = match reader.read(&function.attribute("vpd")) {
             Ok(bytes) => vpd::parse(&bytes).map_or(Reading::Absent, Reading::Known),

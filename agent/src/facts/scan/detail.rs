@@ -1,6 +1,6 @@
 //! The thorough half of the scan: link, windows, device control and capabilities of one function.
 
-use crate::facts::caps;
+use crate::facts::caps::{self, CommandAndStatus, Found, Pcie};
 use crate::facts::pci::{Bar, Detail, Function, Link};
 use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason};
 
@@ -24,9 +24,10 @@ pub(super) fn fill(
     };
     match config {
         Ok(config) => {
-            let bus_master = caps::is_bus_master(config);
-            detail.bus_master = caps::reading(bus_master.map(Some));
-            capabilities(function, &mut detail, config);
+            let registers = CommandAndStatus::read(config);
+            let pcie = registers.clone().and_then(|found| caps::pcie_of(config, found));
+            detail.bus_master = caps::reading(registers.map(|found| Some(found.is_bus_master())));
+            capabilities(function, &mut detail, config, pcie);
         }
         Err(error) => {
             super::unread(function, error);
@@ -47,8 +48,13 @@ fn unknown(detail: &mut Detail, why: &Reason) {
     detail.sriov = Reading::Unknown(why.clone());
 }
 
-fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn ConfigSpace) {
-    let pcie = match caps::pcie(config) {
+fn capabilities(
+    function: &mut Function,
+    detail: &mut Detail,
+    config: &dyn ConfigSpace,
+    pcie: Found<Pcie>,
+) {
+    let pcie = match pcie {
         Ok(Some(pcie)) => pcie,
         Ok(None) => {
             function.port = Reading::Absent;

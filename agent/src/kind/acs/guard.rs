@@ -213,7 +213,7 @@ fn refused(
     let used = used_by(tree, functions, "");
     Some(Blocker {
         kind: NAME,
-        subject: format!("argument {}", arg.token),
+        subject: format!("argument {}", arg.token).into(),
         reason: format!(
             "it opens ACS on port {port}, below which {used}: from the next boot on the guest's IOMMU group \
              would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"

@@ -7,7 +7,7 @@ use crate::desired::DesiredAcs;
 use crate::facts::pci::{Acs, Function, PciTree};
 use crate::host::Reading;
 use crate::kind::some_of;
-use crate::plan::{Blocker, Note};
+use crate::plan::{Blocker, Device, DeviceRole, Note};
 use crate::topology::{Pair, Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
@@ -98,7 +98,7 @@ fn exposes_guests(
 ) -> Blocker {
     Blocker {
         kind: NAME,
-        subject: format!("port {port}"),
+        subject: Device::new(DeviceRole::Port, port).into(),
         reason: reach_neighbours(missing, &used_by(tree, guests, " below it")),
         remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
                  upon which Linux switches its ACS on again"
@@ -267,7 +267,7 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
         };
         resolved.blockers.push(Blocker {
             kind: NAME,
-            subject: subject(lacking),
+            subject: subject(lacking).into(),
             reason: "no ATS: a switch for guests lets only translated requests pass directly, and this NIC cannot translate \
                      (rdma-core kernel-boot/rdma_topo; handbook §14.1)"
                 .to_owned(),
@@ -315,7 +315,7 @@ pub fn cannot_pass(fabric: &Fabric, resolved: &mut Resolved) {
         let named = some_of(ports.iter().map(PciAddress::to_string), 4, "ports");
         resolved.blockers.push(Blocker {
             kind: NAME,
-            subject: format!("port {named}"),
+            subject: format!("port {named}").into(),
             reason: "no DT: it cannot let translated requests pass, so that a guest's NIC reaches no GPU directly (handbook §14.1)"
                 .to_owned(),
             remedy: "set acs.guests = false, or policy = \"keep\" where isolation counts for more".to_owned(),

@@ -37,7 +37,7 @@ impl Port<'_> {
         } else if self.lasts() {
             section.pending.push(Pending {
                 kind: NAME,
-                subject: self.subject(),
+                subject: self.subject().to_string(),
                 running: Some(shown(self.acs.control)),
                 next: Some(shown(self.after())),
                 effect: Effect::ColdBoot,

@@ -95,7 +95,7 @@ pub fn persist(
         }
         Err(reason) if profile.persistence == AcsPersist::Cmdline => resolved.blockers.push(Blocker {
             kind: NAME,
-            subject: "acs.persistence".to_owned(),
+            subject: "acs.persistence".into(),
             reason: format!("the kernel command line cannot make ACS last: {reason}"),
             remedy: "boot Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer, or set acs.persistence = \"auto\" to have \
                      the bits written again at every boot"
@@ -139,7 +139,7 @@ fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resol
         let reason = error.to_string();
         resolved.arg = Reading::unknown(reason.clone());
         let subject = "kernel argument of an earlier run, which stays".to_owned();
-        resolved.kept_unsure = Some(Unknown { kind: NAME, subject, reason });
+        resolved.kept_unsure = Some(Unknown { kind: NAME, subject: subject.into(), reason });
     }
 }
 

@@ -5,6 +5,7 @@ use crate::facts::caps;
 use crate::facts::pci::{Acs, PciTree, PortType};
 use crate::host::Reading;
 use crate::kind::some_of;
+use crate::plan::{Device, DeviceRole, Subject};
 use crate::topology::{Role, Topology};
 use crate::value::PciAddress;
 
@@ -76,7 +77,11 @@ pub(super) fn report_others(others: Others, tree: &PciTree, resolved: &mut Resol
             let text = format!("not known ({reason}); policy `keep` leaves it as it is");
             resolved.note(format!("ACS of {named}"), text);
         } else {
-            resolved.unknown(format!("ACS of {named}"), reason.clone());
+            let only = match unreadable.as_slice() {
+                [(port, _)] => Some(Device::new(DeviceRole::Port, *port)),
+                _ => None,
+            };
+            resolved.unknown(Subject::about(format!("ACS of {named}"), only), reason.clone());
         }
     }
 }

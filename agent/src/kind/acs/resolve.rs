@@ -9,7 +9,7 @@ use crate::host::{HostKind, Reading};
 use crate::kind::cmdline::{iommu_after, iommu_now};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
-use crate::plan::Why;
+use crate::plan::{Device, DeviceRole, Why};
 use crate::section::Declared;
 use crate::topology::{Peer, Topology};
 use crate::value::{AcsBits, PciAddress};
@@ -264,7 +264,8 @@ fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut Resolved)
         if let Some((port, reason)) = fabric.dt_unknown() {
             let why =
                 "whether it has DT, and with it whether its switch is set for guests, is not known";
-            resolved.unknown(format!("port {port}"), format!("{why}: {reason}"));
+            let port = Device::new(DeviceRole::Port, port);
+            resolved.unknown(port, format!("{why}: {reason}"));
             return false;
         }
         let unread = fabric.ats_unknown();

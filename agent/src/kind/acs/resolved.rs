@@ -3,7 +3,7 @@
 use super::NAME;
 use crate::desired::{DesiredAcs, WantedArg};
 use crate::host::{Reading, Reason};
-use crate::plan::{Blocker, Note, Unknown};
+use crate::plan::{Blocker, Note, Subject, Unknown};
 use crate::value::PciAddress;
 
 /// What `[acs]` comes to.
@@ -48,7 +48,7 @@ impl Resolved {
         self.notes.push(Note { kind: NAME, subject: subject.into(), text: text.into() });
     }
 
-    pub(super) fn unknown(&mut self, subject: impl Into<String>, reason: String) {
+    pub(super) fn unknown(&mut self, subject: impl Into<Subject>, reason: String) {
         self.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
     }
 }

@@ -58,11 +58,11 @@ pub fn resolve(facts: &Facts, desired: &mut Desired) {
         }
         Reading::Unknown(why) => {
             let reason = format!("whether the NVIDIA driver lets them reach each other: {why}");
-            desired.unknowns.push(Unknown { kind: NAME, subject, reason });
+            desired.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
         }
         Reading::Known(_) | Reading::Absent => desired.blockers.push(Blocker {
             kind: NAME,
-            subject,
+            subject: subject.into(),
             reason: "in different IOMMU groups, which no register that is written live changes, and for which this NVIDIA driver \
                      refuses DMA-BUF between them (open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3)"
                 .to_owned(),

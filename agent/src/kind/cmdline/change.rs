@@ -78,7 +78,7 @@ fn change(
     Change {
         id: id(&steps),
         kind: NAME,
-        subject: steps.subject,
+        subject: steps.subject.into(),
         effect: comparison.effect(),
         items,
         actions: steps.actions,

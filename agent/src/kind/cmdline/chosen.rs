@@ -13,6 +13,26 @@ const ATTRIBUTES: usize = 4;
 
 /// Globs on the id of an entry, most important first; none where nothing chooses.
 pub fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
+    let mut patterns = match variables(reader) {
+        Reading::Known(patterns) => patterns,
+        Reading::Absent => Vec::new(),
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    match super::files::raw(reader, &format!("{mount}/loader/loader.conf")) {
+        Ok(text) => patterns.extend(configured(&text)),
+        Err(error) if error.is_absent() => {}
+        Err(error) => return Reading::unknown(error),
+    }
+    match patterns.iter().find(|pattern| is_saved(pattern)) {
+        Some(word) => {
+            Reading::unknown(format!("the loader's default is `{word}`, which is decided at boot"))
+        }
+        None => Reading::Known(patterns),
+    }
+}
+
+/// Those of the EFI variables.
+pub fn variables(reader: &dyn Reader) -> Reading<Vec<String>> {
     let mut patterns = Vec::new();
     for path in VARIABLES {
         match reader.read(path) {
@@ -28,17 +48,7 @@ pub fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
             Err(error) => return Reading::unknown(error),
         }
     }
-    match super::files::raw(reader, &format!("{mount}/loader/loader.conf")) {
-        Ok(text) => patterns.extend(configured(&text)),
-        Err(error) if error.is_absent() => {}
-        Err(error) => return Reading::unknown(error),
-    }
-    match patterns.iter().find(|pattern| is_saved(pattern)) {
-        Some(word) => {
-            Reading::unknown(format!("the loader's default is `{word}`, which is decided at boot"))
-        }
-        None => Reading::Known(patterns),
-    }
+    Reading::Known(patterns)
 }
 
 /// UTF-16, with a NUL at its end.

@@ -65,6 +65,19 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
 
 /// The same, with the mount point of the partition that its paths are on.
 pub fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
+    placed_by(reader, |mount, entries| {
+        chosen::patterns(reader, mount).map(|patterns| {
+            let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+            systemd_default(entries, &patterns).cloned()
+        })
+    })
+}
+
+/// The entry that a loader chooses among those of the first partition that has some. `choose` is given its mount point.
+pub fn placed_by(
+    reader: &dyn Reader,
+    choose: impl Fn(&str, &[BlsEntry]) -> Reading<Option<BlsEntry>>,
+) -> Reading<(&'static str, BlsEntry)> {
     for mount in BOOT_MOUNTS {
         let files = match entry_files(reader, &format!("{mount}/loader/entries")) {
             Ok(files) if files.is_empty() => continue,
@@ -73,17 +86,12 @@ pub fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
             Err(error) => return Reading::unknown(error),
         };
         let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
-        let patterns = match chosen::patterns(reader, mount) {
-            Reading::Known(patterns) => patterns,
-            Reading::Absent => Vec::new(),
-            Reading::Unknown(why) => return Reading::Unknown(why),
-        };
-        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-        return match systemd_default(&entries, &patterns) {
-            Some(entry) => Reading::Known((mount, entry.clone())),
-            None => {
+        return match choose(mount, &entries) {
+            Reading::Known(Some(entry)) => Reading::Known((mount, entry)),
+            Reading::Known(None) | Reading::Absent => {
                 Reading::unknown(format!("no entry of {mount}/loader/entries can be the default"))
             }
+            Reading::Unknown(why) => Reading::Unknown(why),
         };
     }
     Reading::Absent
@@ -149,7 +157,9 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
     let next = observe(context.reader, context.facts).next;
     keeps_root(&next, &edited)?;
-    only_in_entry::check_kernel_install(&next, &CommandLine::parse(edited.trim_end()), edit)?;
+    let made = CommandLine::parse(edited.trim_end());
+    // Another spelling of the same root is none that is lost; whether it is the same is checked after the change.
+    only_in_entry::check(&next, &made, edit, &["root"], "kernel-install add RELEASE IMAGE")?;
     let mut actions: Vec<Action> =
         replace(KERNEL_CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
     // A kernel without an entry gets none: it would be the new default.

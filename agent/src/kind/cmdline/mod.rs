@@ -233,7 +233,6 @@ fn plan(context: &Context) -> KindPlan {
 fn report(context: &Context, section: &mut KindPlan) {
     iommu_off::report(context, section);
     other_arch::report(context, section);
-    sdbootutil::report(context, section);
 }
 
 /// Where bedplate's arguments win on the line, what TuneD brings against them still shows.

@@ -82,19 +82,21 @@ fn named(tokens: &[Token]) -> String {
     tokens.iter().map(Token::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Refuses to make entries of systemd-boot from a line that lacks arguments of the default one.
+/// Refuses to make entries from a line that lacks arguments of the default one. `set_by_tool`: names of arguments that the tool sets
+/// itself, which is checked after the change; `remake`: the command that makes an entry again.
 ///
 /// # Errors
 /// With the arguments.
-pub fn check_kernel_install(
+pub fn check(
     next: &Reading<CommandLine>,
     made: &CommandLine,
     edit: &Edit,
+    set_by_tool: &[&str],
+    remake: &str,
 ) -> Result<(), Obstacle> {
     let Some(entry) = next.known() else { return Ok(()) };
     let mut lost = lost(entry, made, edit);
-    // Another spelling of the same root is none that is lost; whether it is the same is checked after the change.
-    lost.retain(|token| token.folded_name() != "root");
+    lost.retain(|token| !set_by_tool.contains(&token.folded_name().as_str()));
     if lost.is_empty() {
         return Ok(());
     }
@@ -105,36 +107,9 @@ pub fn check_kernel_install(
         ),
         remedy: format!(
             "write these arguments to {KERNEL_CMDLINE}, then plan again; those that are not wanted any more: make the entry without \
-             them first, `kernel-install add RELEASE IMAGE`"
+             them first, `{remake}`"
         ),
     })
-}
-
-/// The same for sdbootutil, which sets the root and its subvolume itself (`sedrootflags`).
-///
-/// # Errors
-/// With the arguments.
-pub fn check_sdbootutil(
-    next: &Reading<CommandLine>,
-    made: &CommandLine,
-    edit: &Edit,
-) -> Result<(), Obstacle> {
-    let Some(entry) = next.known() else { return Ok(()) };
-    let mut lost = lost(entry, made, edit);
-    lost.retain(|token| !["root", "rootflags"].contains(&token.folded_name().as_str()));
-    match lost.is_empty() {
-        true => Ok(()),
-        false => Err(Obstacle {
-            reason: format!(
-                "the default boot entry has `{}`, which {KERNEL_CMDLINE} lacks: made again from that file, it would lose this",
-                named(&lost)
-            ),
-            remedy: format!(
-                "write these arguments to {KERNEL_CMDLINE}, then plan again; those that are not wanted any more: make the entries \
-                 without them first, `sdbootutil update-all-entries`"
-            ),
-        }),
-    }
 }
 
 /// Arguments of the default entry of a generated menu that come neither from the configuration nor from grub-mkconfig.

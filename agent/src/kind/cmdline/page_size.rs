@@ -74,7 +74,11 @@ fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> 
         return Err("the kernel of the next boot is not known".to_owned());
     };
     let path = format!("/boot/config-{release}");
-    let config = reader.text(&path).unwrap_or_default();
+    let config = match reader.text(&path) {
+        Ok(config) => config,
+        Err(error) if error.is_absent() => String::new(),
+        Err(error) => return Err(error.to_string()),
+    };
     let is_built =
         |pages: &&Pages| config.lines().any(|line| line.strip_suffix("=y") == Some(pages.option));
     let by_name = |pages: &&Pages| pages.size == "64K" && release.ends_with("64k");

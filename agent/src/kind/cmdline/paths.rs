@@ -67,6 +67,7 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/bin/sdbootutil", RecordMode::Presence),
     ("/usr/kernel/cmdline.d", RecordMode::Names),
     ("/var/lib/systemd/pcrlock.json", RecordMode::Presence),
+    ("/etc/systemd/tpm2-pcr-public-key.pem", RecordMode::Presence),
     ("/usr/bin/ukify", RecordMode::Presence),
     ("/usr/sbin/grub-mkconfig", RecordMode::Presence),
     ("/usr/sbin/grub2-mkconfig", RecordMode::Presence),

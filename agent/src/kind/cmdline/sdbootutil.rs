@@ -1,25 +1,30 @@
 //! SUSE with sdbootutil: it makes the `options` of every entry of this system from /etc/kernel/cmdline, for GRUB that reads entries
 //! on the EFI system partition (`grub2-bls`) and for systemd-boot alike (handbook §10.4).
 
-use super::bls::{EntryFile, entry_files};
 use super::files::{self, raw, readable, replace, verify};
-use super::kernel_install::{BOOT_MOUNTS, KERNEL_CMDLINE, VENDOR_CMDLINE, touched};
-use super::{Context, NAME, Observed, Obstacle, Steps, chosen, only_in_entry};
-use crate::boot::bls::{BlsEntry, Reader as BlsReader, grub_order, systemd_default};
+use super::kernel_install::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, touched};
+use super::{Context, Observed, Obstacle, Steps, chosen, only_in_entry};
+use crate::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
 use crate::boot::grubenv::Grubenv;
 use crate::boot::kernel_cmdline;
 use crate::cmdline::{CommandLine, Edit};
-use crate::facts::{BootLoader, Facts};
+use crate::facts::{BootLoader, Facts, os};
 use crate::host::{HostKind, ReadError, Reader, Reading};
-use crate::plan::{Action, KindPlan, Note, WayBack};
+use crate::plan::{Action, WayBack};
 use crate::raw_text;
 
 /// It, and how it is called. With a TPM it predicts measurements again as well.
 const TOOL: &str = "/usr/bin/sdbootutil";
 const COMMAND: [&str; 2] = ["sdbootutil", "update-all-entries"];
-/// Policy of systemd-pcrlock, which changes with every argument.
-const MEASURED: &str = "/var/lib/systemd/pcrlock.json";
+/// What is there where the key of a disk hangs on the measured boot, and with that on every argument: the policy of systemd-pcrlock,
+/// and the key by which pcr-oracle signs its own (openSUSE/sdbootutil `generate_tpm2_predictions`).
+const MEASURED: [&str; 2] =
+    ["/var/lib/systemd/pcrlock.json", "/etc/systemd/tpm2-pcr-public-key.pem"];
 const LIMIT_S: u32 = 300;
+/// Arguments that it sets itself (`sedrootflags`).
+const SET_BY_THE_TOOL: [&str; 2] = ["root", "rootflags"];
+/// How an entry is made without arguments that are not wanted any more.
+const REMAKE: &str = "sdbootutil update-all-entries";
 /// Directories whose files it reads after the file.
 const DROP_INS: [&str; 2] = ["/etc/kernel/cmdline.d", "/usr/kernel/cmdline.d"];
 /// Directories of loaders on the partition, one of which has the environment block of `grub2-bls`.
@@ -43,16 +48,28 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
     Observed { configured: configured(reader, as_loader), next, remarks: Vec::new() }
 }
 
-/// Notes what else hangs on the command line.
-pub fn report(context: &Context, section: &mut KindPlan) {
-    let is_here = matches!(context.facts.boot, BootLoader::Sdbootutil { .. });
-    if is_here && context.reader.exists(MEASURED) == Ok(true) {
-        let text = format!(
-            "{MEASURED} is there: the key of an encrypted disk may hang on the measured boot. sdbootutil predicts the measurements of \
-             the new entries; have the recovery key at hand"
-        );
-        section.notes.push(Note { kind: NAME, subject: "measured boot".into(), text });
+/// Refuses a change that may leave an encrypted disk locked: whether the tool could predict the measurements of the new entries is
+/// not in its exit status, and the daemon's unit has no TPM.
+fn without_measured_boot(reader: &dyn Reader) -> Result<(), Obstacle> {
+    for path in MEASURED {
+        match reader.exists(path) {
+            Ok(false) => {}
+            Ok(true) => {
+                return Err(Obstacle {
+                    reason: format!(
+                        "{path} is there: the key of an encrypted disk may hang on the measured boot, which every argument changes"
+                    ),
+                    remedy: format!(
+                        "have the recovery key at hand, write the arguments to {KERNEL_CMDLINE}, run `sdbootutil update-all-entries` \
+                         and `sdbootutil update-predictions`, and reboot; then bedplate has nothing to change"
+                    ),
+                });
+            }
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(files::unreadable(&error)),
+        }
     }
+    Ok(())
 }
 
 fn line_of(entry: &BlsEntry, as_loader: BlsReader) -> Reading<CommandLine> {
@@ -120,63 +137,44 @@ fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstac
 
 /// The entry that boots by default, with the mount point of the partition that its paths are on.
 pub fn placed_entry(reader: &dyn Reader, facts: &Facts) -> Reading<(&'static str, BlsEntry)> {
-    for mount in BOOT_MOUNTS {
-        let files = match entry_files(reader, &format!("{mount}/loader/entries")) {
-            Ok(files) if files.is_empty() => continue,
-            Ok(files) => files,
-            Err(error) if error.is_absent() => continue,
-            Err(error) => return Reading::unknown(error),
-        };
-        let mut patterns = match chosen::patterns(reader, mount) {
-            Reading::Known(patterns) => patterns,
-            Reading::Absent => Vec::new(),
-            Reading::Unknown(why) => return Reading::Unknown(why),
-        };
-        let is_grub = reads_as(facts) == BlsReader::Grub;
-        if is_grub {
-            patterns.extend(of_environment(reader));
-        }
-        let entries: Vec<BlsEntry> =
-            files.into_iter().map(|EntryFile { entry, .. }| entry).collect();
-        let patterns: Vec<String> = patterns.into_iter().map(|one| with_ending(&one)).collect();
-        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-        return match default_of(&entries, &patterns, is_grub) {
-            Some(entry) => Reading::Known((mount, entry.clone())),
-            None => {
-                Reading::unknown(format!("no entry of {mount}/loader/entries can be the default"))
-            }
+    match reads_as(facts) {
+        BlsReader::SystemdBoot => kernel_install::placed_entry(reader),
+        BlsReader::Grub => kernel_install::placed_by(reader, |_, entries| {
+            chosen_by_grub(reader).map(|patterns| grub_default(entries, &patterns).cloned())
+        }),
+    }
+}
+
+/// Ids of entries that `grub2-bls` tries, in this order: what an EFI variable says, else its environment block.
+fn chosen_by_grub(reader: &dyn Reader) -> Reading<Vec<String>> {
+    match chosen::variables(reader) {
+        Reading::Known(chosen) if chosen.is_empty() => {}
+        chosen => return chosen,
+    }
+    // sdbootutil installs into the directory of the first word of NAME, or into the fallback.
+    let name = os::release_value(reader, "NAME").unwrap_or_default().to_lowercase();
+    let own = name.split_whitespace().next().map(str::to_owned);
+    for directory in own.into_iter().chain(["BOOT".to_owned()]) {
+        let path = format!("{LOADERS}/{directory}/grubenv");
+        return match Reading::from_result(reader.read(&path)) {
+            Reading::Absent => continue,
+            Reading::Unknown(why) => Reading::Unknown(why),
+            Reading::Known(bytes) => match Grubenv::parse(&raw_text::decode(&bytes)) {
+                Ok(block) => {
+                    Reading::Known(block.get("default").map(str::to_owned).into_iter().collect())
+                }
+                Err(error) => Reading::unknown(format!("{path}: {error}")),
+            },
         };
     }
-    Reading::Absent
+    Reading::Known(Vec::new())
 }
 
-/// GRUB orders by file name alone (sdbootutil, `entry_conf_file`).
-fn default_of<'a>(
-    entries: &'a [BlsEntry],
-    patterns: &[&str],
-    is_grub: bool,
-) -> Option<&'a BlsEntry> {
-    if !is_grub {
-        return systemd_default(entries, patterns);
-    }
-    let order: Vec<BlsEntry> = grub_order(entries).into_iter().cloned().collect();
-    let named = |entry: &&BlsEntry| patterns.contains(&format!("{}.conf", entry.id()).as_str());
-    let first = order.iter().find(named).or(order.first()).map(BlsEntry::id)?.to_owned();
-    entries.iter().find(|entry| entry.id() == first)
-}
-
-fn with_ending(id: &str) -> String {
-    if id.ends_with(".conf") { id.to_owned() } else { format!("{id}.conf") }
-}
-
-/// `default` of the environment block, which `sdbootutil set-default` writes where it cannot set the EFI variable.
-fn of_environment(reader: &dyn Reader) -> Option<String> {
-    let names = reader.list(LOADERS).unwrap_or_default();
-    names.into_iter().find_map(|name| {
-        let bytes = reader.read(&format!("{LOADERS}/{name}/grubenv")).ok()?;
-        let block = Grubenv::parse(&raw_text::decode(&bytes)).ok()?;
-        block.get("default").map(str::to_owned)
-    })
+/// The first entry that is asked for and there, else GRUB's first one: it orders by file name alone (sdbootutil, `entry_conf_file`).
+fn grub_default<'a>(entries: &'a [BlsEntry], chosen: &[String]) -> Option<&'a BlsEntry> {
+    let bare = |id: &str| id.strip_suffix(".conf").unwrap_or(id).to_owned();
+    let find = |id: &String| entries.iter().find(|entry| bare(entry.id()) == bare(id));
+    chosen.iter().find_map(find).or_else(|| grub_order(entries).first().copied())
 }
 
 /// Actions that make both states satisfy the edit.
@@ -211,9 +209,10 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             remedy: "install sdbootutil, then plan again".into(),
         });
     }
+    without_measured_boot(context.reader)?;
     let next = observe(context.reader, context.facts).next;
     let made = kernel_cmdline::cmdline(&edited, as_loader).unwrap_or_default();
-    only_in_entry::check_sdbootutil(&next, &CommandLine::parse(&made), edit)?;
+    only_in_entry::check(&next, &CommandLine::parse(&made), edit, &SET_BY_THE_TOOL, REMAKE)?;
     let old = (path == KERNEL_CMDLINE).then_some(base.as_str());
     let mut actions: Vec<Action> =
         replace(KERNEL_CMDLINE, old, Some(&edited)).into_iter().collect();

@@ -92,36 +92,30 @@ pub(crate) struct ParamLayer {
     pub arguments: Keyed<Option<Leaf<Argument>>>,
 }
 
-/// What is said of one parameter or option: the last layer that speaks of it decides.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Argument {
-    /// These tokens, in order: several when they only make sense together (`hugepagesz=`, `hugepages=`).
-    Set(Vec<Leaf<String>>),
-    /// None of these.
-    Absent(Vec<Leaf<String>>),
+/// The tokens of one parameter or option: the last layer that speaks of it decides.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Argument {
+    /// Those wanted, in order: several when they only make sense together (`hugepagesz=`, `hugepages=`).
+    pub set: Vec<Leaf<String>>,
+    /// Those unwanted; also beside wanted ones, as the kernel takes every `console=` of a line.
+    pub absent: Vec<Leaf<String>>,
 }
 
 impl ParamLayer {
     /// Whether any token of the parameter is wanted. Then an earlier wish to clear the whole parameter is over.
     pub fn sets_something(&self) -> bool {
-        self.arguments.values().flatten().any(|argument| matches!(argument.value, Argument::Set(_)))
+        self.set().next().is_some()
     }
 
     /// The tokens wanted, in order.
     pub fn set(&self) -> impl Iterator<Item = &Leaf<String>> {
-        self.arguments.values().flatten().flat_map(|argument| match &argument.value {
-            Argument::Set(tokens) => tokens.as_slice(),
-            Argument::Absent(_) => &[],
-        })
+        self.arguments.values().flatten().flat_map(|argument| &argument.value.set)
     }
 
     /// The tokens unwanted, the cleared parameter first.
     pub fn absent(&self) -> impl Iterator<Item = &Leaf<String>> {
         let cleared = self.cleared.values().flatten().filter(|_| !self.sets_something());
-        let parts = self.arguments.values().flatten().flat_map(|argument| match &argument.value {
-            Argument::Absent(tokens) => tokens.as_slice(),
-            Argument::Set(_) => &[],
-        });
+        let parts = self.arguments.values().flatten().flat_map(|argument| &argument.value.absent);
         cleared.chain(parts)
     }
 }
@@ -255,25 +249,20 @@ fn find<'a, T>(list: &'a [(Leaf<String>, T)], text: &str, nth: usize) -> Option<
 }
 
 fn set(out: &mut Keyed<ParamLayer>, arg: &Leaf<String>, owned: &Owned) {
-    let slot = out.entry(&owned.param).arguments.entry(&owned.key);
-    let token = Leaf { value: owned.token.clone(), ..arg.clone() };
-    let place = token.place;
-    match slot {
-        Some(Leaf { value: Argument::Set(tokens), .. }) => tokens.push(token),
-        _ => *slot = Some(Leaf::bare(Argument::Set(vec![token]), place)),
-    }
+    argument_of(out, arg, owned).set.push(Leaf { value: owned.token.clone(), ..arg.clone() });
 }
 
 fn set_absent(out: &mut Keyed<ParamLayer>, arg: &Leaf<String>, owned: &Owned) {
+    argument_of(out, arg, owned).absent.push(Leaf { value: owned.token.clone(), ..arg.clone() });
+}
+
+fn argument_of<'a>(
+    out: &'a mut Keyed<ParamLayer>,
+    arg: &Leaf<String>,
+    owned: &Owned,
+) -> &'a mut Argument {
     let slot = out.entry(&owned.param).arguments.entry(&owned.key);
-    let token = Leaf { value: owned.token.clone(), ..arg.clone() };
-    let place = token.place;
-    match slot {
-        Some(Leaf { value: Argument::Absent(tokens), .. }) => tokens.push(token),
-        // `foo=1` wanted and `foo=2` unwanted say the same thing twice: what is wanted is enough.
-        Some(Leaf { value: Argument::Set(_), .. }) => {}
-        None => *slot = Some(Leaf::bare(Argument::Absent(vec![token]), place)),
-    }
+    &mut slot.get_or_insert_with(|| Leaf::bare(Argument::default(), arg.place)).value
 }
 
 fn finish_args(section: &CmdlineLayer, finisher: &mut Finisher<'_>) -> Vec<CmdlineArg> {

@@ -59,7 +59,7 @@ fn xen(context: &Context, section: &mut KindPlan) {
     match iommu_wanted(context) {
         true => section.blockers.push(Blocker {
             kind: NAME,
-            subject,
+            subject: subject.into(),
             reason: text.into(),
             remedy: "set iommu.mode = \"keep\", and Xen's own `iommu=` (GRUB_CMDLINE_XEN in /etc/default/grub; \
                      xen docs/misc/xen-command-line.pandoc)"
@@ -81,7 +81,7 @@ fn sev_snp(context: &Context, section: &mut KindPlan) {
     match passthrough_wanted(context) {
         true => section.blockers.push(Blocker {
             kind: NAME,
-            subject,
+            subject: subject.into(),
             reason: text.into(),
             remedy: "set iommu.mode = \"translated\" or \"keep\"; or, if no such guest is to run here, give \
                      kvm_amd the option sev_snp=0"

@@ -4,13 +4,11 @@ use std::ops::Range;
 
 use jsonc_parser::ast::{Object, ObjectProp, Value as Node};
 use jsonc_parser::common::Ranged;
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::section::Key;
 use super::splice::{self, Edit};
-use crate::facts::cufile::{ONCE, PATH, Wrong, without_comments};
+use crate::facts::cufile::{PATH, Problem, Wrong, line, root};
 use crate::modules_conf::{heading, is_heading};
 
 /// A file that can be edited.
@@ -31,12 +29,9 @@ pub struct Found {
 /// Why a file cannot be edited.
 #[derive(Debug, thiserror::Error)]
 pub enum NotEditable {
-    /// A value has the wrong type, or it is no JSON: the library does not read it either.
-    #[error("{PATH}:{}: {}", .0.line, wrong(.0))]
+    /// A value has the wrong type, or it is no JSON object: the library does not read it either.
+    #[error("{PATH}:{}: {}", .0.line, .0.problem)]
     Wrong(Wrong),
-    /// JSON, and no object.
-    #[error("{PATH} holds no JSON object")]
-    NoObject,
     /// A key is to go into something that has no keys.
     #[error("{PATH}:{line}: `{above}` is {what}, and `{key}` needs it to be an object")]
     NotAnObject {
@@ -61,8 +56,8 @@ pub enum NotEditable {
 
 impl From<Wrong> for NotEditable {
     fn from(wrong: Wrong) -> Self {
-        match (wrong.key, wrong.expected.as_deref()) {
-            (Some(name), Some(ONCE)) => {
+        match wrong.problem {
+            Problem::Twice { key: Some(name) } => {
                 NotEditable::Twice { line: wrong.line, name: name.to_owned() }
             }
             _ => NotEditable::Wrong(wrong),
@@ -74,7 +69,7 @@ impl NotEditable {
     /// Remedy.
     pub fn remedy(&self) -> String {
         match self {
-            NotEditable::Wrong(_) | NotEditable::NoObject => {
+            NotEditable::Wrong(_) => {
                 "correct the file: GPUDirect Storage does not read it either".to_owned()
             }
             NotEditable::NotAnObject { above, key, .. } => {
@@ -86,25 +81,6 @@ impl NotEditable {
         }
     }
 }
-
-fn wrong(wrong: &Wrong) -> String {
-    match (&wrong.key, &wrong.expected) {
-        (Some(key), Some(expected)) => format!("`{key}` is to be {expected}"),
-        (None, Some(expected)) => format!("expected {expected}"),
-        (_, None) => "this is no JSON".to_owned(),
-    }
-}
-
-/// JSON with comments, and nothing else that JSON does not have: the library would not read it.
-const STRICT: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_loose_object_property_names: false,
-    allow_trailing_commas: false,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-};
 
 /// How far a path goes in a file.
 struct Walk<'t, 'o> {
@@ -123,11 +99,8 @@ impl Document {
     /// A file's text, of which only the form is checked.
     ///
     /// # Errors
-    /// [`NotEditable::Wrong`] and [`NotEditable::NoObject`].
+    /// [`NotEditable::Wrong`].
     pub fn parse(text: &str) -> Result<Self, NotEditable> {
-        serde_json::from_str::<IgnoredAny>(&without_comments(text)).map_err(|error| {
-            NotEditable::Wrong(Wrong { line: error.line(), key: None, expected: None })
-        })?;
         root(text)?;
         Ok(Document { text: text.to_owned() })
     }
@@ -220,7 +193,7 @@ impl Document {
                 Node::Object(object) => chain.push(object),
                 other => {
                     return Err(NotEditable::NotAnObject {
-                        line: self.line(other.range()),
+                        line: line(&self.text, other.start()),
                         above: names[..depth].join("."),
                         what: kind(other),
                         key: names.join("."),
@@ -242,24 +215,11 @@ impl Document {
         let first = all.next();
         match all.next() {
             None => Ok(first),
-            Some(second) => {
-                Err(NotEditable::Twice { line: self.line(second.range), name: path.join(".") })
-            }
+            Some(second) => Err(NotEditable::Twice {
+                line: line(&self.text, second.start()),
+                name: path.join("."),
+            }),
         }
-    }
-
-    fn line(&self, at: jsonc_parser::common::Range) -> usize {
-        self.text[..at.start].matches('\n').count() + 1
-    }
-}
-
-fn root(text: &str) -> Result<Object<'_>, NotEditable> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).map_err(|error| {
-        NotEditable::Wrong(Wrong { line: error.line_display(), key: None, expected: None })
-    })?;
-    match parsed.value {
-        Some(Node::Object(object)) => Ok(object),
-        _ => Err(NotEditable::NoObject),
     }
 }
 

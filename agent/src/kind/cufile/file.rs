@@ -72,7 +72,7 @@ pub fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
 fn read(bytes: &[u8]) -> Result<Document, Blocker> {
     let text = std::str::from_utf8(bytes).map_err(|_| Blocker {
         kind: NAME,
-        subject: PATH.to_owned(),
+        subject: PATH.into(),
         reason: format!("{PATH} is not UTF-8 text"),
         remedy: "correct the file: GPUDirect Storage does not read it either".to_owned(),
     })?;
@@ -80,12 +80,7 @@ fn read(bytes: &[u8]) -> Result<Document, Blocker> {
 }
 
 fn refused(error: &NotEditable) -> Blocker {
-    Blocker {
-        kind: NAME,
-        subject: PATH.to_owned(),
-        reason: error.to_string(),
-        remedy: error.remedy(),
-    }
+    Blocker { kind: NAME, subject: PATH.into(), reason: error.to_string(), remedy: error.remedy() }
 }
 
 /// Nothing is written that the library could not read.

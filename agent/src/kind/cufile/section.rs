@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::facts::cufile::{expected_type, setting_below, single_above};
+use crate::facts::cufile::{Type, expected_type, setting_below, single_above};
 use crate::plan::Why;
 use crate::section::{
     At, Checker, Diagnostic, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, Sources, key_of,
@@ -173,7 +173,9 @@ fn read_keys(
         if let Some(expected) = expected_type(&name.value).filter(|wanted| !wanted.fits(&value)) {
             let message = format!("`{key}` cannot be {value}");
             let label = format!("expected {}", expected.words());
-            checker.error(place, "bad-cufile", message, label, None);
+            let help = (expected == Type::Table)
+                .then(|| "only single values can be set: write it into the file itself".to_owned());
+            checker.error(place, "bad-cufile", message, label, help);
             continue;
         }
         let at = |value| At { value, span: entry.span.clone() };

@@ -198,7 +198,7 @@ fn replace(
     Some(Change {
         id: format!("{NAME}{path}"),
         kind: NAME,
-        subject: path.to_owned(),
+        subject: path.into(),
         items,
         effect,
         actions: vec![Action::ReplaceFile {

@@ -35,7 +35,7 @@ fn at_boot(context: &Context, module: &WantedModule, section: &mut KindPlan) {
 fn not_installed(module: &ModuleName, release: &str) -> Blocker {
     Blocker {
         kind: NAME,
-        subject: format!("module {module}"),
+        subject: format!("module {module}").into(),
         reason: format!("it is not installed for kernel {release}"),
         remedy: remedy(module),
     }
@@ -55,7 +55,11 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
         }
         Reading::Known(false) | Reading::Absent => {}
         Reading::Unknown(reason) => {
-            section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.into() });
+            section.unknowns.push(Unknown {
+                kind: NAME,
+                subject: subject.into(),
+                reason: reason.into(),
+            });
             return;
         }
     }
@@ -74,7 +78,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
             text: "this image has no kernel in /lib/modules yet: whether the module is there shows on the machine".into(),
         }),
         Installed::Unknown(reason) => {
-            section.unknowns.push(Unknown { kind: NAME, subject, reason })
+            section.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason })
         }
         Installed::Yes => section.changes.push(load_change(module, section)),
     }
@@ -86,12 +90,12 @@ fn load_change(module: &WantedModule, section: &KindPlan) -> Change {
     let needs = section
         .changes
         .iter()
-        .filter(|change| change.subject == crate::modules_conf::MODPROBE_PATH)
+        .filter(|change| change.subject.text == crate::modules_conf::MODPROBE_PATH)
         .map(|change| change.id.clone());
     Change {
         id: format!("{NAME}/load/{name}"),
         kind: NAME,
-        subject: format!("module {name}"),
+        subject: format!("module {name}").into(),
         items: vec![Item {
             subject: name.clone(),
             before: Some("not loaded".into()),
@@ -148,7 +152,11 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut
             return;
         }
         Reading::Unknown(reason) => {
-            section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.into() });
+            section.unknowns.push(Unknown {
+                kind: NAME,
+                subject: subject.into(),
+                reason: reason.into(),
+            });
             return;
         }
     }
@@ -159,7 +167,7 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut
         let by = if holders.is_empty() { "open devices".to_owned() } else { holders.join(", ") };
         section.blockers.push(Blocker {
             kind: NAME,
-            subject,
+            subject: subject.into(),
             reason: format!("it is in use (by {by}) and is not torn out from under its users"),
             remedy: "stop what uses it, or leave it to the next boot: blacklisted modules do not come back"
                 .into(),
@@ -169,7 +177,7 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut
     section.changes.push(Change {
         id: format!("{NAME}/unload/{module}"),
         kind: NAME,
-        subject: subject.clone(),
+        subject: subject.clone().into(),
         items: vec![Item {
             subject: module.to_string(),
             before: Some("loaded".into()),

@@ -75,7 +75,7 @@ pub fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPl
 fn refuse(out: &mut KindPlan, path: &str, reason: &str, remedy: &str) {
     out.blockers.push(Blocker {
         kind: NAME,
-        subject: path.to_owned(),
+        subject: path.into(),
         reason: reason.to_owned(),
         remedy: remedy.to_owned(),
     });

@@ -52,7 +52,7 @@ fn plan(context: &Context) -> KindPlan {
 fn no_file() -> Blocker {
     Blocker {
         kind: NAME,
-        subject: conf::NCCL.to_owned(),
+        subject: conf::NCCL.into(),
         reason: "the GPUs are Intel's, and oneCCL reads no file of variables".to_owned(),
         remedy: "set them in the job (`bedplate nccl env`), and drop [nccl] from the profile"
             .to_owned(),

@@ -81,7 +81,7 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
         return None;
     }
     let mut unknown = |reason: String| {
-        out.unknowns.push(Unknown { kind: NAME, subject: subject(), reason });
+        out.unknowns.push(Unknown { kind: NAME, subject: subject().into(), reason });
     };
     // Planning reads no links, which the file is about.
     let tree = match scan::scan(context.reader, Depth::Thorough) {
@@ -129,7 +129,7 @@ fn without_heading(text: &str) -> &str {
 
 fn refuse(out: &mut KindPlan, reason: String, remedy: &str) {
     let (subject, remedy) = (PATH.to_owned(), remedy.to_owned());
-    out.blockers.push(Blocker { kind: NAME, subject, reason, remedy });
+    out.blockers.push(Blocker { kind: NAME, subject: subject.into(), reason, remedy });
 }
 
 fn item(before: Option<&str>, after: Option<&str>, why: Why) -> Item {

@@ -54,7 +54,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
     let near = match near(context) {
         Ok(near) => near,
         Err(reason) => {
-            out.unknowns.push(Unknown { kind: NAME, subject: HCA.to_owned(), reason });
+            out.unknowns.push(Unknown { kind: NAME, subject: HCA.into(), reason });
             return before();
         }
     };
@@ -81,7 +81,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
     };
     out.blockers.push(Blocker {
         kind: NAME,
-        subject: HCA.to_owned(),
+        subject: HCA.into(),
         reason,
         remedy: "`bedplate verify --check rdma` and `bedplate topology` say more; or leave the ports to NCCL: [nccl] hca = \"automatic\""
             .to_owned(),

@@ -10,7 +10,7 @@ use crate::facts::pci::{Function, PciTree};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
-use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::plan::{Blocker, Device, DeviceRole, Note, Subject, Unknown, Why};
 use crate::section::Declared;
 use crate::topology::Topology;
 use crate::value::PciId;
@@ -95,8 +95,8 @@ impl Resolved {
         self.notes.push(Note { kind: NAME, subject, text: text.to_owned() });
     }
 
-    fn unknown(&mut self, subject: String, reason: String) {
-        self.unknowns.push(Unknown { kind: NAME, subject, reason });
+    fn unknown(&mut self, subject: impl Into<Subject>, reason: String) {
+        self.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
     }
 }
 
@@ -130,7 +130,7 @@ fn claims<'a>(
                 Selects::Yes if free => claims[n].push(function),
                 Selects::CannotTell(reason) if free => {
                     resolved.unknown(
-                        format!("PF {}", function.address),
+                        Device::new(DeviceRole::Pf, function.address),
                         format!("cannot tell whether {} selects it: {reason}", rule_name(rule)),
                     );
                 }
@@ -191,7 +191,8 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
         return;
     }
     let near = match per_gpu {
-        true => topology.gpus_per_nic(&pfs.iter().map(|pf| pf.address).collect::<Vec<_>>()),
+        true => topology
+            .gpus_per_nic(&topology.gpus(), &pfs.iter().map(|pf| pf.address).collect::<Vec<_>>()),
         false => BTreeMap::new(),
     };
     for pf in pfs {
@@ -246,7 +247,13 @@ fn settle(pf: &Function, asked: Option<u16>, resolved: &mut Resolved) -> Option<
         Reading::Known(total) => *total,
         Reading::Absent => 0,
         Reading::Unknown(reason) => {
-            resolved.unknown(format!("VFs of PF {}", pf.address), reason.to_string());
+            resolved.unknown(
+                Subject::about(
+                    format!("VFs of PF {}", pf.address),
+                    Some(Device::new(DeviceRole::Pf, pf.address)),
+                ),
+                reason.to_string(),
+            );
             return None;
         }
     };
@@ -284,5 +291,5 @@ fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
               or ask for fewer"
             .to_owned(),
     };
-    Blocker { kind: NAME, subject: format!("PF {address}"), reason, remedy }
+    Blocker { kind: NAME, subject: Device::new(DeviceRole::Pf, address).into(), reason, remedy }
 }

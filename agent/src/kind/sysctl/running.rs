@@ -30,10 +30,14 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
                     "{}, or correct `{subject}` in [sysctl] set or drop it there",
                     brings(context, setting)
                 ),
-                subject,
+                subject: subject.into(),
             }),
             Err(error) => {
-                section.unknowns.push(Unknown { kind: NAME, subject, reason: error.to_string() });
+                section.unknowns.push(Unknown {
+                    kind: NAME,
+                    subject: subject.into(),
+                    reason: error.to_string(),
+                });
             }
         }
     }
@@ -94,7 +98,7 @@ fn change(setting: &Setting, now: String) -> Change {
             after: Some(setting.value.clone()),
             why: setting.why.clone(),
         }],
-        subject,
+        subject: subject.into(),
         effect: Effect::Now,
         actions: vec![Action::WriteAttribute {
             path: setting.key.path(),

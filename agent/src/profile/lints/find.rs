@@ -3,7 +3,6 @@
 use super::{Arg, Hit, Parameter, View, lint_ids};
 use crate::cmdline::only_on;
 use crate::facts::{Arch, CpuVendor};
-use crate::kind::cmdline::section::Argument;
 use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
 use crate::value::PciId;
 
@@ -117,8 +116,7 @@ pub(super) fn two_spellings(view: &View<'_>) -> Vec<Hit> {
         view.layer.cmdline.params.values().flat_map(|param| param.arguments.values()).flatten();
     let mut hits = Vec::new();
     for argument in arguments {
-        let Argument::Set(tokens) = &argument.value else { continue };
-        let [first, rest @ ..] = tokens.as_slice() else { continue };
+        let [first, rest @ ..] = argument.value.set.as_slice() else { continue };
         // Sequences (`hugepagesz=`, `hugepages=`) have several names too, and need them.
         let passthrough = |token: &str| {
             ["iommu", "iommu.passthrough"]

@@ -2,7 +2,7 @@
 //! addresses and whatever else stands in it are masked. Lines and types stay what they are. Pure.
 
 use super::words::Words;
-use crate::facts::cufile::{KEYS, quoted, without_comments};
+use crate::facts::cufile::{known_name, quoted, without_comments};
 
 /// Characters of a number that stays; no setting needs as many.
 const LONGEST_NUMBER: usize = 40;
@@ -23,7 +23,7 @@ pub(super) fn kept(text: &str, words: &mut Words) -> String {
         let is_plain = ["true", "false", "null"].contains(&part)
             || part.len() <= LONGEST_NUMBER
                 && serde_json::from_str::<serde_json::Number>(part).is_ok();
-        if c == '"' && !(KEYS.contains(&inner) || inner.is_empty()) {
+        if c == '"' && !(known_name(inner).is_some() || inner.is_empty()) {
             let ends = part.len() > 1 && part.ends_with('"');
             let end = if ends { "\"" } else { "" };
             // A string that goes on over lines is none, and takes as many of them.

@@ -3,11 +3,12 @@
 
 use super::words::{Style, Words};
 use super::{kernel_log, ledger, profile};
-use crate::facts::{flow_control, limits};
+use crate::facts::{flow_control, imex, limits, nvidia_modules};
 use crate::host::recorded;
 use crate::kind::cmdline;
 use crate::mask;
 use crate::raw_text;
+use crate::record;
 
 /// Longest value of a kernel attribute.
 const LONGEST: usize = 4096;
@@ -43,10 +44,13 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
     }
     Some(match path {
         "/proc/cpuinfo" => fields(text, ':', &CPU, words),
+        // Only where it was asked for.
+        record::HOSTNAME => text.to_owned(),
         "/proc/meminfo" => fields(text, ':', &["MemTotal"], words),
         "/proc/modules" => lines(text, loaded_module),
         "/proc/net/route" => routes(text, 1, 2, words),
         "/proc/net/ipv6_route" => routes(text, 0, 4, words),
+        nvidia_modules::CUSTOM => nvidia_modules::recorded_path(text),
         crate::facts::cufile::PATH => super::cufile::kept(text, words),
         limits::MOUNTS => lines(text, shared_memory),
         cmdline::MOUNTINFO => {
@@ -77,6 +81,9 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         "/etc/default/grub" => words.text(text, Style::Script),
         "/etc/modules" => lines(text, |line| Some(listed_module(line, words))),
         "/var/lib/bedplate/ledger.json" => ledger::redacted(text, words)?,
+        imex::CONFIG | imex::NODES | imex::FIB_TRIE | imex::IF_INET6 => {
+            super::imex::kept(path, text, words)
+        }
         _ => return by_place(path, text, words),
     })
 }
@@ -163,7 +170,7 @@ const TUNED: [&str; 9] = [
 ];
 
 /// Lines that `keep` makes something of.
-fn lines(text: &str, mut keep: impl FnMut(&str) -> Option<String>) -> String {
+pub(super) fn lines(text: &str, mut keep: impl FnMut(&str) -> Option<String>) -> String {
     let mut clean = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (own, end) = line.strip_suffix('\n').map_or((line, ""), |own| (own, "\n"));

@@ -3,6 +3,7 @@
 //! redacted file says as much, or as little, as the one it was made from. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::script::SCRIPT;
 use crate::mask::{self, identity};
@@ -95,6 +96,24 @@ impl Words {
         }
         let key: String = digits().map(|c| char::from(c.to_ascii_lowercase())).collect();
         self.numbered(text, key)
+    }
+
+    /// An address of a host replaced by one that no host has: IPv4 below 0.0.0.0/16, IPv6 below ::/32.
+    pub fn address(&mut self, address: IpAddr) -> IpAddr {
+        let is_masked = match address {
+            IpAddr::V4(four) => four.octets()[..2] == [0, 0],
+            IpAddr::V6(six) => six.segments()[..2] == [0, 0],
+        };
+        if self.with_identifiers || is_masked {
+            return address;
+        }
+        let next = self.identities.len() + 1;
+        self.identified += 1;
+        let number = *self.identities.entry(address.to_string()).or_insert(next) as u16;
+        match address {
+            IpAddr::V4(_) => Ipv4Addr::from(u32::from(number)).into(),
+            IpAddr::V6(_) => Ipv6Addr::from(u128::from(number) << 64).into(),
+        }
     }
 
     fn numbered(&mut self, text: &str, key: String) -> String {

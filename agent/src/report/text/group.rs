@@ -7,7 +7,7 @@ use super::super::names;
 use super::super::style::{FAINT, WARN, paint};
 use super::{Detail, item_line, when};
 use crate::facts::names::Names;
-use crate::plan::{Change, Item};
+use crate::plan::{Change, Device, Item};
 
 /// Reasons or disturbances shown before the rest is counted.
 const SHOWN: usize = 2;
@@ -40,31 +40,31 @@ pub fn folded(list: &[&str], between: &str) -> String {
 fn same(one: &Change, other: &Change) -> bool {
     let shape = |item: &Item| (item.subject.clone(), item.before.clone(), item.after.clone());
     let items = |change: &Change| change.items.iter().map(shape).collect::<Vec<_>>();
-    let word = |change: &Change| change.subject.split(' ').next().map(str::to_owned);
+    let role = |change: &Change| change.subject.device.as_ref().map(|device| device.role);
     one.effect == other.effect
         && one.deferred == other.deferred
-        && word(one) == word(other)
+        && role(one).is_some()
+        && role(one) == role(other)
         && items(one) == items(other)
-        && one.subject.contains(' ')
 }
 
 /// A group of at least two.
 pub fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
-    let Some(first) = group.first() else { return };
-    let (word, _) = first.subject.split_once(' ').unwrap_or((&first.subject, ""));
+    let devices: Vec<&Device> =
+        group.iter().filter_map(|change| change.subject.device.as_deref()).collect();
+    let (Some(first), Some(device)) = (group.first(), devices.first()) else { return };
     let _ = writeln!(
         out,
-        "  {} {word}s  {}",
+        "  {} {}s  {}",
         group.len(),
+        device.role,
         paint(FAINT, &format!("[{}]", when(first.effect)))
     );
-    let subjects: Vec<&str> = group
-        .iter()
-        .map(|change| change.subject.split_once(' ').map_or("", |(_, rest)| rest))
-        .collect();
+    let subjects: Vec<String> = devices.iter().map(|device| device.name()).collect();
+    let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
     let _ = writeln!(out, "    {}", folded(&subjects, "  "));
     if let Some(names) = names {
-        let functions = subjects.iter().filter_map(|subject| names::subject(names, subject));
+        let functions = devices.iter().filter_map(|device| names.function(device.address));
         for line in names::counted(names, functions) {
             let _ = writeln!(out, "    {}", paint(FAINT, &line));
         }

@@ -138,7 +138,7 @@ pub fn document<'s>(
 ) -> impl Serialize + use<'s> {
     let with: BTreeSet<PciAddress> = shown.rows(options).iter().map(|row| row.address()).collect();
     let list = |devices| entries_of(shown, devices, &with);
-    let gpus = shown.devices.gpus.iter().zip(&shown.pairings.gpus);
+    let gpus = shown.paired_gpus();
     let pairing = gpus.map(|(gpu, pairing)| Pair {
         gpu: pairing.gpu,
         nics: chosen(shown, gpu, &pairing.nics, words::NIC),

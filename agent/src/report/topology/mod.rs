@@ -19,7 +19,7 @@ use crate::topology::Topology;
 use crate::topology::devices::{Device, Devices, Sort};
 use crate::topology::nccl::taken_for_one;
 use crate::topology::nccl_xml::{self, Detail};
-use crate::topology::pairing::{Candidates, Choice, Pairings, pair};
+use crate::topology::pairing::{Candidates, Choice, Pairing, Pairings, pair};
 use crate::visible::one_line;
 
 pub use document::{document, schema};
@@ -70,6 +70,12 @@ impl<'a> Shown<'a> {
         }
     }
 
+    /// GPUs with what each is paired with: those that do not answer are paired with nothing.
+    fn paired_gpus(&self) -> impl Iterator<Item = (&Device<'a>, &Pairing)> {
+        let pairings = self.pairings.gpus.iter();
+        pairings.filter_map(|pairing| Some((self.devices.at(pairing.gpu)?, pairing)))
+    }
+
     fn cpus(&self, device: &Device) -> Option<&str> {
         let node = device.spot.node?;
         self.placement.node_cpus.get(&node)?.known().map(String::as_str)
@@ -90,18 +96,8 @@ pub fn text(shown: &Shown, options: Options, width: usize) -> String {
         return out + &paint(WARN, NOTHING) + "\n";
     }
     let heads = matrix::heads(shown);
-    let dead: Vec<String> = shown
-        .devices
-        .all()
-        .filter(|device| device.function.is_dead())
-        .map(|device| format!("{} {}", device.called(), device.address()))
-        .collect();
-    if !dead.is_empty() {
-        let dead = some_of(dead.into_iter(), 8, "devices");
-        out += &format!(
-            "{}\n",
-            paint(WARN, &format!("not answering, and paired with nothing: {dead}"))
-        );
+    if let Some(dead) = dead(shown) {
+        out += &format!("{}\n", paint(WARN, &dead));
     }
     out += &matrix::text(shown, &rows, &heads, width);
     out += &pairs(shown, width);
@@ -111,10 +107,19 @@ pub fn text(shown: &Shown, options: Options, width: usize) -> String {
     out + &legend(shown, &rows, numbered, width)
 }
 
-/// What is said of a host without devices.
+/// Devices that answer no read of their config space; `None`: there are none.
+fn dead(shown: &Shown) -> Option<String> {
+    let dead = shown.devices.all().filter(|device| device.function.is_dead());
+    let dead: Vec<String> =
+        dead.map(|device| format!("{} {}", device.called(), device.address())).collect();
+    let named = || some_of(dead.clone().into_iter(), 8, "devices");
+    (!dead.is_empty()).then(|| format!("not answering, and paired with nothing: {}", named()))
+}
+
+/// The text for a host without devices.
 const NOTHING: &str = "No GPU, NIC or NVMe disk among the PCI functions.";
 
-/// What is recommended for each GPU.
+/// Recommendations for each GPU.
 const LISTS: [(&str, words::What); 2] = [
     ("Recommended NIC for each GPU", words::NIC),
     ("Recommended disk for each GPU (GPUDirect Storage)", words::DISK),
@@ -145,7 +150,7 @@ fn pairs(shown: &Shown, width: usize) -> String {
 /// A row for each device that a GPU should use: GPU (once), device, distance, why.
 fn paired(shown: &Shown, what: words::What) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for (gpu, pairing) in shown.devices.gpus.iter().zip(&shown.pairings.gpus) {
+    for (gpu, pairing) in shown.paired_gpus() {
         let choices = if what == words::NIC { &pairing.nics } else { &pairing.nvmes };
         for (nth, choice) in choices.iter().enumerate() {
             let first = if nth == 0 { gpu.id.clone() } else { String::new() };
@@ -155,7 +160,7 @@ fn paired(shown: &Shown, what: words::What) -> Vec<Vec<String>> {
     rows
 }
 
-/// What is to be said of the NICs that were considered.
+/// Remarks on the NICs that were considered.
 fn remarks(shown: &Shown) -> Vec<String> {
     let Pairings { candidates, counts, spare_nics, .. } = &shown.pairings;
     let mut remarks = Vec::new();

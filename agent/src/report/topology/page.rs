@@ -25,6 +25,9 @@ pub(in crate::report) fn sections(shown: &Shown, page: &mut Markup) {
         page.element("p", &[("class", &"wrong")], super::NOTHING);
         return;
     }
+    if let Some(dead) = super::dead(shown) {
+        page.element("p", &[("class", &"wrong")], &dead);
+    }
     let heads = matrix::heads(shown);
     page.element("h2", &[], "What is near to what");
     table(shown, &rows, &heads, page);

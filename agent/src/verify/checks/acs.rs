@@ -44,7 +44,8 @@ pub const SHAPE: Check = Check {
     explain: Explain {
         what: "Every ACS bit that the shape of a fabric speaks of is as it says, but for the redirect bits that `acs.path` judges: \
                translated requests may pass directly (DT) where guests get the devices, isolation stays on where it has to, and \
-               the root port is as the ports below. Only a missing DT fails.",
+               the root port is as the ports below; root ports of Grace and Vera without such a fabric have the bits that Linux sets. \
+               Only a missing DT fails.",
         why: "Without DT the requests that a NIC has translated for a guest take the way through the root complex. The others \
               decide what IOMMU groups look like after the next boot.",
         source: "handbook §14.1; rdma-core kernel-boot/rdma_topo",
@@ -155,11 +156,11 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
         let partly = partly.or_else(|| (known < pairs.len()).then(|| so_far.clone()));
         let partly = partly.map(|what| Seen { what, at: "/sys/bus/pci/devices".to_owned() });
-        return Ok(Outcome::fail(format!(
-            "{detoured} of {} pairs of a GPU and a NIC or GPU are sent through the root complex: redirect bits are on at {}",
+        return Ok(Outcome::fail("redirected", format!(
+            "traffic of {detoured} of {} pairs of a GPU and a NIC or GPU goes up through the root complex: ACS redirects (RR, CR, EC) at {}",
             pairs.len(),
             addresses(&open)
-        ))
+        )).on(open.iter().map(|port| port.0.port))
         .all_seen(partly)
         .all_seen(shown(&open))
         .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot"));
@@ -172,17 +173,18 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
     }
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable(
-            "no GPU of the host's meets a NIC or another GPU in a switch",
+            "no GPU of the host's meets a NIC or another GPU in a switch: ACS decides nothing here, but on such a host with translation \
+             on all_reduce has hung until it was off (NVIDIA/nccl issue 2079)",
         ));
     }
     let detoured = pairs.iter().filter(|pair| on_path(pair, &for_guests)).count();
     if detoured > 0 {
-        return Ok(Outcome::warn(format!(
-            "{detoured} of {} pairs of a GPU and a NIC or GPU are sent through the root complex: redirect bits are on at {}, and \
+        return Ok(Outcome::warn("redirected-for-guests", format!(
+            "traffic of {detoured} of {} pairs of a GPU and a NIC or GPU goes up through the root complex: ACS redirects (RR, CR, EC) at {}, and \
              have to be, for a guest has a function below",
             pairs.len(),
             addresses(&for_guests)
-        ))
+        )).on(for_guests.iter().map(|port| port.0.port))
         .all_seen(shown(&for_guests))
         .remedy("give guests functions of switches that the host does not use itself"));
     }
@@ -204,6 +206,42 @@ fn as_wanted(pairs: usize, ports: &[Port<'_>]) -> String {
     }
 }
 
+/// Root ports of Grace and Vera (rdma-core kernel-boot/rdma_topo; pci.ids).
+const SUPERCHIP_PORTS: [u16; 5] = [0x22b1, 0x22b2, 0x22b8, 0x2f95, 0x2f96];
+/// The bits that Linux sets (drivers/pci/pci.c, pci_std_enable_acs), of those that a port has: Vera's have no CR.
+const LINUX_SETS: AcsBits = AcsBits(0x1d);
+
+/// GPUs and NICs at root ports of NVIDIA's Arm CPUs, with bits off that Linux sets: their traffic is to go by the IOMMU.
+fn not_as_linux_sets(evidence: &Evidence<'_>, topology: &Topology<'_>) -> Option<Outcome> {
+    let tree = topology.tree();
+    let ends = [&evidence.gpus[..], &evidence.rdma_nics].concat();
+    let roots: BTreeSet<PciAddress> =
+        ends.iter().filter_map(|end| tree.path_up(end.address).last().copied()).collect();
+    let off = |at: PciAddress| {
+        let port = tree.get(at)?;
+        let acs = port.acs.known()?;
+        let is_superchips = port.vendor.0 == 0x10de && SUPERCHIP_PORTS.contains(&port.device.0);
+        let off = LINUX_SETS.and(acs.capable).without(acs.control);
+        (is_superchips && !off.is_empty()).then_some((at, acs, off))
+    };
+    let off: Vec<(PciAddress, &Acs, AcsBits)> = roots.into_iter().filter_map(off).collect();
+    if off.is_empty() {
+        return None;
+    }
+    let named = some_of(off.iter().map(|(at, ..)| at.to_string()), FEW, "ports");
+    Some(
+        Outcome::warn("linux-bits-off", format!("ACS bits that Linux sets on NVIDIA's Arm CPUs are off at root ports {named}"))
+            .all_seen(off.iter().map(|(at, acs, off)| Seen {
+                what: format!("port {at}: {off} off"),
+                at: format!("config space, {:#05x}", acs.control_offset()),
+            }))
+            .remedy(
+                "look for what switched them off: `pci=disable_acs_redir=` or `pci=config_acs=` on the kernel command line, or a \
+                 script with setpci; Linux sets them at the next boot without it",
+            ),
+    )
+}
+
 fn shape(evidence: &Evidence<'_>) -> Judgement {
     let topology = evidence.topology()?;
     let ports = ports(evidence, topology);
@@ -219,10 +257,10 @@ fn shape(evidence: &Evidence<'_>) -> Judgement {
     let without_dt: Vec<&Port<'_>> =
         ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();
     if !without_dt.is_empty() {
-        return Ok(Outcome::fail(format!(
+        return Ok(Outcome::fail("dt-off", format!(
             "translated requests do not pass directly, as guests need: DT is off at {}",
             addresses(&without_dt)
-        ))
+        )).on(without_dt.iter().map(|port| port.0.port))
         .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port)))))
         .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot"));
     }
@@ -237,15 +275,15 @@ fn shape(evidence: &Evidence<'_>) -> Judgement {
             let words: Vec<String> = words.map(|(bits, what)| format!("{bits} {what}")).collect();
             seen(port, words.join(", "))
         };
-        return Ok(Outcome::warn(format!("ACS bits are not as the fabric wants them at {}", addresses(&wrong)))
+        return Ok(Outcome::warn("acs-bits-differ", format!("ACS bits differ from what this fabric needs at {}", addresses(&wrong))).on(wrong.iter().map(|port| port.0.port))
             .all_seen(wrong.iter().map(words))
             .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why"));
     }
     Ok(match (evidence.acs.unknowns.first(), ports.len()) {
         (Some(first), _) => unknown(first, topology.tree()),
-        (None, 0) => {
+        (None, 0) => not_as_linux_sets(evidence, topology).unwrap_or_else(|| {
             Outcome::not_applicable("no fabric of this host wants other bits than Linux sets")
-        }
+        }),
         (None, count) => Outcome::pass(format!("{count} ports are as their fabrics want them")),
     })
 }
@@ -257,9 +295,12 @@ fn isolation(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no function that a guest has (VFIO)"));
     }
     if let Some(blocker) = isolation_gone(topology).first() {
-        return Ok(Outcome::fail(format!("{}: {}", blocker.subject, blocker.reason))
-            .seen(&blocker.subject, "ACS control register")
-            .remedy(&blocker.remedy));
+        return Ok(Outcome::fail(
+            "guest-exposed",
+            format!("{}: {}", blocker.subject, blocker.reason),
+        )
+        .seen(&blocker.subject.text, "ACS control register")
+        .remedy(&blocker.remedy));
     }
     let tree = topology.tree();
     let above: BTreeSet<PciAddress> =

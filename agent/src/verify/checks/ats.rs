@@ -41,7 +41,7 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
         nics.iter().map(seen).collect()
     };
     if !found.lacking.is_empty() {
-        return Ok(Outcome::warn(format!(
+        return Ok(Outcome::warn("ats-missing", format!(
             "NIC {}: no ATS, in a switch for guests",
             named(&functions(&found.lacking), "NICs")
         ))
@@ -55,7 +55,7 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
     }
     let needless = [&found.needless[..], &found.mixed].concat();
     if let Some(first) = needless.first() {
-        return Ok(Outcome::warn(format!(
+        return Ok(Outcome::warn("ats-needless", format!(
             "NIC {}: ATS is on in its firmware, and its fabric is that of bare metal",
             named(&functions(&needless), "NICs")
         ))
@@ -80,7 +80,7 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
     };
     let off: Vec<PciAddress> = found.wanted.iter().filter(is_off).copied().collect();
     if !off.is_empty() {
-        return Ok(Outcome::warn(format!(
+        return Ok(Outcome::warn("ats-off-for-guest", format!(
             "NIC {}: a guest has it, and ATS is switched off",
             named(&functions(&off), "NICs")
         ))

@@ -161,7 +161,7 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
         });
     };
     let remedy = states_remedy(evidence, stuck.is_empty());
-    Ok(Outcome::warn(first.what.clone()).all_seen(parts).remedy(remedy))
+    Ok(Outcome::warn("command-lines-differ", first.what.clone()).all_seen(parts).remedy(remedy))
 }
 
 /// A reboot is advised only into an entry that is known to boot.
@@ -196,7 +196,9 @@ fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
     if let Some(first) = found.faults.first() {
         let seen =
             found.faults.iter().map(|fault| Seen { what: fault.reason.clone(), at: NEXT.into() });
-        return Ok(Outcome::fail(first.reason.clone()).all_seen(seen).remedy(&first.remedy));
+        return Ok(Outcome::fail("boot-entry-unsound", first.reason.clone())
+            .all_seen(seen)
+            .remedy(&first.remedy));
     }
     Ok(match found.unknown.first() {
         Some(why) => unread_entry(evidence, "whether the default boot entry boots", why),
@@ -217,7 +219,7 @@ fn harmful(evidence: &Evidence<'_>) -> Judgement {
             what: format!("{} ({})", one.message, one.lint),
             at: format!("{RUNNING}, {NEXT}"),
         });
-        return Ok(Outcome::warn(text)
+        return Ok(Outcome::warn("harmful-argument", text)
             .all_seen(seen)
             .remedy(format!("`{}`: {}", first.argument, first.remedy)));
     }
@@ -269,7 +271,7 @@ fn rejected(evidence: &Evidence<'_>) -> Judgement {
     };
     let arguments = refused.iter().chain(&passed_on).cloned();
     let codes = arguments.map(|argument| Code::ArgumentRefused { argument });
-    Ok(Outcome::warn(text).codes(codes).all_seen(evident).remedy(
+    Ok(Outcome::warn("argument-refused", text).codes(codes).all_seen(evident).remedy(
         "correct it or take it out: `bedplate inspect` shows which file it comes from, `bedplate profile check` whether the \
          profile asks for it",
     ))

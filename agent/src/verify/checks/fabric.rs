@@ -1,56 +1,147 @@
-//! Whether NVSwitches are set up.
+//! Whether the programs run that set up NVLink beyond one GPU's own links.
 
 use super::super::evidence::unread;
-use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Severity, Verdict};
+use super::super::{
+    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Severity, Verdict,
+};
 use super::counted;
-use crate::facts::fabric::{GROUPS, PID_FILES, PROGRAM, switches};
+use crate::facts::fabric::{Board, Fabric, GROUP, PROGRAM, UMAD};
+use crate::facts::imex;
 use crate::host::Reading;
 
 /// `modules.fabric-manager`.
 pub const MANAGER: Check = Check {
     id: "modules.fabric-manager",
     group: Group::Modules,
-    proves: "the program that sets up the NVSwitches of this host runs",
+    proves: "the programs that set up the NVSwitches of this host run",
     severity: Severity::Fail,
     needs_root: false,
     explain: Explain {
-        what: "Where NVSwitches are PCI functions of the host (HGX and DGX from V100 to H200) nvidia-fabricmanager runs: its unit has a \
-               process, or its file with a process id is there, on the host or in a driver container. It refuses another version than \
-               the driver's, so that one that runs has the right one. NVSwitches of Blackwell are no functions of the host, and are \
-               not asked for.",
-        why: "Until it has set up the switches CUDA starts no program on any GPU of the board: cudaErrorSystemNotReady (802).",
+        what: "Where NVSwitches are PCI functions of the host (HGX and DGX from V100 to H200) nvidia-fabricmanager runs, on the host or \
+               in a driver container: its unit has a process, or its pid file names one. On boards of B200 and B300 NVLSM runs as \
+               well. The fabric manager refuses another version than the driver's, so that one that runs has the right one. Compute \
+               trays of NVL72 racks are not asked: their NVSwitches are in other trays. A virtual machine is asked only if it sees \
+               NVSwitches, or the ConnectX-7 that manages them.",
+        why: "Before the switches are set up CUDA starts no program on any GPU of the board: cudaErrorSystemNotReady (802).",
         source: "handbook §6.5; NVIDIA Fabric Manager User Guide",
-        how: "classes and ids in /sys/bus/pci/devices; cgroup.procs of nvidia-fabricmanager.service; /run/nvidia-fabricmanager",
+        how: "classes and ids in /sys/bus/pci/devices; cgroup.procs of nvidia-fabricmanager.service; pid files in /run; \
+              /proc/PID/comm; /sys/class/infiniband_mad",
     },
     judge: manager,
 };
 
 fn manager(evidence: &Evidence<'_>) -> Judgement {
     let gpus = evidence.some_gpus()?;
-    let count = switches(evidence.topology()?.tree()).count();
     let has_nvidia = gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia"));
-    if count == 0 || !has_nvidia {
-        return Ok(Outcome::not_applicable("no NVSwitch that the host itself sets up"));
-    }
     let fabric = &evidence.observed.fabric;
-    Ok(match &fabric.manager {
-        Reading::Known(true) => Outcome::pass(format!("the fabric manager runs, for {}", counted(count, "NVSwitch")))
-            .seen("a process", GROUPS[0]),
-        Reading::Known(false) | Reading::Absent => {
-            Outcome::of_codes(Verdict::Fail, vec![Code::FabricManagerDown { switches: count }])
-                .seen("no process", GROUPS[0])
-                .seen("not there", PID_FILES[0])
-                .remedy(match &fabric.installed {
-                    Reading::Known(false) | Reading::Absent => {
-                        "install nvidia-fabricmanager in the driver's version, then `systemctl enable --now nvidia-fabricmanager`"
-                    }
-                    _ => {
-                        "`systemctl enable --now nvidia-fabricmanager`; `journalctl -u nvidia-fabricmanager` says why it ended: most \
-                         often its version is not the driver's"
-                    }
-                })
+    let (Some(board), true) = (fabric.board, has_nvidia) else {
+        return Ok(Outcome::not_applicable("no NVSwitch that the host itself sets up"));
+    };
+    let (kind, count, what) = match board {
+        Board::Switches(1) => (DeviceKind::NvSwitch, 1, "1 NVSwitch".to_owned()),
+        Board::Switches(count) => (DeviceKind::NvSwitch, count, format!("{count} NVSwitches")),
+        Board::Nvlink5(count) => (DeviceKind::Gpu, count, counted(count, "GPU")),
+    };
+    if let Reading::Known(false) | Reading::Absent = fabric.manager {
+        let down = vec![Code::FabricManagerDown { kind, count }];
+        return Ok(Outcome::of_codes(Verdict::Fail, down)
+            .seen("no process", GROUP)
+            .remedy(remedy(fabric)));
+    }
+    if fabric.nvlsm == Reading::Known(false) {
+        return Ok(Outcome::of_codes(Verdict::Fail, vec![Code::NvlsmDown { gpus: count }])
+            .seen("no process nvlsm", GROUP)
+            .remedy(remedy(fabric)));
+    }
+    for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
+        if let Reading::Unknown(why) = found {
+            return Ok(unread(&format!("whether {what} runs"), why).seen("not known", PROGRAM));
         }
-        Reading::Unknown(why) => unread("whether the fabric manager runs", why)
-            .seen("not known", PROGRAM),
-    })
+    }
+    Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).seen("a process", GROUP))
+}
+
+fn remedy(fabric: &Fabric) -> String {
+    let start = "`systemctl enable --now nvidia-fabricmanager`";
+    if let Reading::Known(false) | Reading::Absent = fabric.installed {
+        let also = match fabric.board {
+            Some(Board::Nvlink5(_)) => " and nvlsm",
+            _ => "",
+        };
+        return format!("install nvidia-fabricmanager in the driver's version{also}, then {start}");
+    }
+    if fabric.umad == Reading::Known(false) {
+        return format!(
+            "load ib_umad, which NVLSM needs ({UMAD} is not there): `modprobe ib_umad`, and a line `ib_umad` in \
+             /etc/modules-load.d; then `systemctl restart nvidia-fabricmanager`"
+        );
+    }
+    if fabric.is_masked {
+        return format!(
+            "its unit is masked: `systemctl unmask nvidia-fabricmanager`, then {start}"
+        );
+    }
+    format!(
+        "{start}; `journalctl -u nvidia-fabricmanager` says why it ended: most often its version is not the driver's"
+    )
+}
+
+/// `modules.imex`.
+pub const IMEX: Check = Check {
+    id: "modules.imex",
+    group: Group::Modules,
+    proves: "IMEX, where it is set up, lets jobs share GPU memory over NVLink with the other trays of the rack",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "On compute trays of GB200 and GB300 with nvidia-imex installed: its daemon runs, the list of trays names one address of \
+               this host once, and there is a channel in /dev/nvidia-caps-imex-channels. A list of names is not resolved. Not asked \
+               where it is not installed: under Kubernetes it runs in pods, and jobs inside of one tray need none.",
+        why: "Without it NCCL does not use NVLink between trays (MNNVL), but the slower network.",
+        source: "handbook §6.5; NVIDIA IMEX Service guide; open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c",
+        how: "cgroup.procs of nvidia-imex.service; config.cfg and nodes_config.cfg in /etc/nvidia-imex; /proc/net/fib_trie and \
+              if_inet6; /dev/nvidia-caps-imex-channels",
+    },
+    judge: imex,
+};
+
+fn imex(evidence: &Evidence<'_>) -> Judgement {
+    evidence.some_gpus()?;
+    let Some(imex) = &evidence.observed.imex else {
+        return Ok(Outcome::not_applicable("no IMEX on this host"));
+    };
+    let warning =
+        |code: Code, remedy: &str| Outcome::of_codes(Verdict::Warn, vec![code]).remedy(remedy);
+    if let Reading::Known(false) | Reading::Absent = imex.runs {
+        return Ok(warning(
+            Code::ImexDown,
+            "`systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` says why it ended",
+        )
+        .seen("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
+    }
+    if let Reading::Known(nodes) = &imex.nodes
+        && let Some(times) = nodes.own.filter(|times| *times != 1)
+    {
+        let code = Code::ImexNodes { path: nodes.path.clone(), times };
+        return Ok(warning(code, "put one address of each tray into it, the same list on all of them, and restart nvidia-imex")
+            .seen(format!("{times} lines with an address of this host"), &nodes.path));
+    }
+    if imex.channels == Reading::Known(0) {
+        return Ok(warning(
+            Code::NoImexChannel,
+            "set NVreg_CreateImexChannel0=1 for the nvidia module in /etc/modprobe.d, or create the node at boot",
+        )
+        .seen("no device node", imex::CHANNELS));
+    }
+    let nodes = imex.nodes.clone().map(|_| ());
+    for (what, why) in [
+        ("whether IMEX runs", imex.runs.clone().map(|_| ())),
+        ("the list of trays", nodes),
+        ("the channels of IMEX", imex.channels.clone().map(|_| ())),
+    ] {
+        if let Reading::Unknown(why) = why {
+            return Ok(unread(what, &why));
+        }
+    }
+    Ok(Outcome::pass("IMEX runs, and has a channel"))
 }

@@ -53,7 +53,7 @@ fn iommu(evidence: &Evidence<'_>) -> Judgement {
                 "guests have {}, and the firmware offers no IOMMU",
                 counted(guests.len(), "function")
             );
-            Outcome::fail(text)
+            Outcome::fail("no-iommu-in-firmware", text)
                 .seen("no DMAR, IVRS or IORT", TABLES)
                 .remedy(format!("switch {setting} on in the firmware's setup"))
         }
@@ -100,10 +100,11 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
         let what = unset.map_or(String::new(), |bar| {
             format!("window {} of {} has no address", bar.index, size(bar.size))
         });
-        return Ok(Outcome::fail(format!(
-            "GPU {}: a memory window has no address",
-            named(&without, "GPUs")
-        ))
+        return Ok(Outcome::fail(
+            "window-without-address",
+            format!("GPU {}: a memory window has no address", named(&without, "GPUs")),
+        )
+        .on(without.iter().map(|one| one.address))
         .seen(what, at(first))
         .remedy(format!("{ROOM}; `dmesg | grep -i \"can't assign\"` shows what did not fit")));
     }
@@ -116,10 +117,11 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
         return Ok(outcome);
     }
     if let Some(first) = low.first() {
-        return Ok(Outcome::warn(format!(
-            "GPU {}: a large window below 4 GiB",
-            named(&low, "GPUs")
-        ))
+        return Ok(Outcome::warn(
+            "window-below-4-gib",
+            format!("GPU {}: a large window below 4 GiB", named(&low, "GPUs")),
+        )
+        .on(low.iter().map(|one| one.address))
         .seen("starts below 4 GiB", at(first))
         .remedy(ROOM));
     }
@@ -150,10 +152,14 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
         .collect();
     if let Some(first) = dropped.first() {
         return Some(
-            Outcome::fail(format!(
-                "GPU {}: no large memory window, which others of its model have",
-                named(&dropped, "GPUs")
-            ))
+            Outcome::fail(
+                "window-dropped",
+                format!(
+                    "GPU {}: no large memory window, which others of its model have",
+                    named(&dropped, "GPUs")
+                ),
+            )
+            .on(dropped.iter().map(|one| one.address))
             .seen(
                 format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
                 first.attribute("resource"),
@@ -225,7 +231,7 @@ fn sriov_resources(evidence: &Evidence<'_>) -> Judgement {
     Ok(match without.first() {
         None => Outcome::pass(format!("{} with windows for VFs", counted(pfs.len(), "PF")))
             .seen("windows for VFs", pfs[0].attribute("resource")),
-        Some(first) => Outcome::warn(format!("NIC {}: no memory window for VFs", named(&without, "NICs")))
+        Some(first) => Outcome::warn("no-window-for-vfs", format!("NIC {}: no memory window for VFs", named(&without, "NICs"))).on(without.iter().map(|one| one.address))
             .seen("no window with an address in lines 8 to 13", first.attribute("resource"))
             .remedy(
                 "switch \"SR-IOV\" on in the firmware's setup; where it is on, `pci=realloc` makes room: `args = \
@@ -270,7 +276,7 @@ fn ari(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if let Some(first) = wrong.first() {
-        return Ok(Outcome::warn(format!("port {} forwards no ARI", named(&wrong, "ports")))
+        return Ok(Outcome::warn("no-ari-forwarding", format!("port {} forwards no ARI", named(&wrong, "ports"))).on(wrong.iter().map(|one| one.address))
             .seen("device control 2: bit 5 is 0", first.attribute("config"))
             .remedy("switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off"));
     }
@@ -320,12 +326,16 @@ fn numa(evidence: &Evidence<'_>) -> Judgement {
         .copied()
         .collect();
     if let Some(first) = none.first() {
-        return Ok(Outcome::warn(format!("{}: no NUMA node", named(&none, "devices")))
-            .seen("-1", first.attribute("numa_node"))
-            .seen(nodes, online)
-            .remedy(
-                "update the firmware; its setup may have the setting (\"NUMA\", \"NPS\", \"SNC\")",
-            ));
+        return Ok(Outcome::warn(
+            "no-numa-node",
+            format!("{}: no NUMA node", named(&none, "devices")),
+        )
+        .on(none.iter().map(|one| one.address))
+        .seen("-1", first.attribute("numa_node"))
+        .seen(nodes, online)
+        .remedy(
+            "update the firmware; its setup may have the setting (\"NUMA\", \"NPS\", \"SNC\")",
+        ));
     }
     Ok(match devices.iter().find(|function| function.numa_node.known().is_none()) {
         Some(unread) => {

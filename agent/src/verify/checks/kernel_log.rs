@@ -75,7 +75,7 @@ fn functions(lines: &[&Line]) -> String {
     some_of(named.into_iter(), FEW, "functions")
 }
 
-/// What lines with such signs come to.
+/// The outcome of lines with such signs.
 struct Trouble {
     signs: &'static [Sign],
     finding: fn(&[&Line]) -> String,
@@ -89,7 +89,7 @@ fn worst(troubles: &[Trouble], lines: &[Line]) -> Option<Outcome> {
         let (such, others): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(is_such);
         let finding = (!such.is_empty()).then(|| (trouble.finding)(&such))?;
         let seen = such.iter().chain(&others).map(|(_, seen)| seen.clone());
-        Some(Outcome::warn(finding).all_seen(seen).remedy(trouble.remedy))
+        Some(Outcome::warn("iommu-log", finding).all_seen(seen).remedy(trouble.remedy))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
 };
 use super::{counted, size};
 use crate::facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
@@ -165,12 +165,15 @@ fn memlock(evidence: &Evidence<'_>) -> Judgement {
     );
     let text = format!("jobs of {} are limited in the memory that they lock", names(&short));
     Ok(match short.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name)) {
-        true => Outcome::warn(format!("{text}, unless their containers have CAP_IPC_LOCK"))
-            .all_seen(seen)
-            .remedy(format!(
-                "{remedy}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)"
-            )),
-        false => Outcome::fail(text).all_seen(seen).remedy(remedy),
+        true => Outcome::warn(
+            "memlock-limited-unless-container",
+            format!("{text}, unless their containers have CAP_IPC_LOCK"),
+        )
+        .all_seen(seen)
+        .remedy(format!(
+            "{remedy}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)"
+        )),
+        false => Outcome::fail("memlock-limited", text).all_seen(seen).remedy(remedy),
     })
 }
 
@@ -183,11 +186,13 @@ fn of_sessions(evidence: &Evidence<'_>) -> Outcome {
                 .seen(format!("memlock {}", setting.value), &setting.path)
         }
         Reading::Known(setting) => Outcome::warn(
+            "session-memlock-limited",
             "sessions are limited in the memory that they lock; no service here starts jobs",
         )
         .seen(format!("memlock {}", setting.value), &setting.path)
         .remedy(remedy),
         Reading::Absent => Outcome::warn(
+            "session-memlock-limited",
             "sessions are limited in the memory that they lock; no service here starts jobs",
         )
         .seen("no line for everybody (`*`) with memlock", "/etc/security/limits.conf, limits.d")
@@ -226,7 +231,7 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
         paths.iter().map(code).collect::<Vec<Code>>()
     };
     if !verbs.is_empty() {
-        return Ok(Outcome::fail(format!("no device node {}", named(&verbs)))
+        return Ok(Outcome::fail("node-missing", format!("no device node {}", named(&verbs)))
             .codes(codes(&missing))
             .all_seen(seen(&verbs))
             .remedy("`modprobe ib_uverbs`; where it is loaded, `udevadm trigger -c add -s infiniband_verbs`"));
@@ -247,12 +252,11 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
         let all_gpus = nodes.iter().map(|(path, _)| path).filter(of_gpus).count();
         let no_gpu = all_gpus > 0 && others.iter().copied().filter(of_gpus).count() == all_gpus;
         let is_needed = |path: &&String| matches!(path.as_str(), "/dev/kfd" | "/dev/nvidiactl");
-        let verdict = match no_gpu || others.iter().any(is_needed) {
-            true => Verdict::Fail,
-            false => Verdict::Warn,
+        let text = format!("no device node {}", named(&others));
+        let outcome = match no_gpu || others.iter().any(is_needed) {
+            true => Outcome::fail("node-missing", text),
+            false => Outcome::warn("node-missing", text),
         };
-        let outcome =
-            Outcome { verdict, ..Outcome::warn(format!("no device node {}", named(&others))) };
         return Ok(outcome.codes(codes(&others)).all_seen(seen(&others)).remedy(remedy));
     }
     Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
@@ -267,14 +271,14 @@ fn shm(evidence: &Evidence<'_>) -> Judgement {
     let remedy = "`mount -o remount,size=50% /dev/shm`, and the same in /etc/fstab; in a container `--shm-size=1g` or more";
     Ok(match &evidence.observed.limits.shm {
         Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
-        Reading::Absent => Outcome::warn("nothing is mounted on /dev/shm")
+        Reading::Absent => Outcome::warn("shm-not-mounted", "nothing is mounted on /dev/shm")
             .seen(format!("no line with {SHM}"), MOUNTS)
             .remedy("`mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot"),
         Reading::Known(shm) => match shm.size {
             None => Outcome::pass(format!("{}, half of memory", shm.kind))
                 .seen("no size given: the kernel's default", MOUNTS),
             Some(bytes) if bytes < ENOUGH_SHM => {
-                Outcome::warn(format!("/dev/shm has {}, less than 1 GiB", size(bytes)))
+                Outcome::warn("shm-small", format!("/dev/shm has {}, less than 1 GiB", size(bytes)))
                     .seen(format!("{}, {}", shm.kind, size(bytes)), MOUNTS)
                     .remedy(remedy)
             }
@@ -293,7 +297,7 @@ fn numa_balancing(evidence: &Evidence<'_>) -> Judgement {
     Ok(match &evidence.observed.limits.numa_balancing {
         Reading::Known(0) => Outcome::pass("off").seen("0", path),
         Reading::Absent => Outcome::pass("not built into this kernel").seen("not there", path),
-        Reading::Known(mode) => Outcome::warn("the kernel balances memory between NUMA nodes")
+        Reading::Known(mode) => Outcome::warn("numa-balancing-on", "the kernel balances memory between NUMA nodes")
             .seen(mode.to_string(), path)
             .remedy("`set = { \"kernel.numa_balancing\" = 0 }` in [sysctl] of the profile, then `bedplate apply`"),
         Reading::Unknown(why) => unread("kernel.numa_balancing", why),
@@ -308,7 +312,7 @@ fn persistence(evidence: &Evidence<'_>) -> Judgement {
     Ok(match &evidence.observed.limits.persistenced {
         Reading::Known(true) => Outcome::pass("nvidia-persistenced runs").seen("there", PERSISTENCED),
         Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
-        Reading::Known(false) | Reading::Absent => Outcome::warn("nvidia-persistenced does not run")
+        Reading::Known(false) | Reading::Absent => Outcome::warn("persistenced-down", "nvidia-persistenced does not run")
             .seen("not there", PERSISTENCED)
             .remedy("`systemctl enable --now nvidia-persistenced`; nothing, where another program holds the GPUs open"),
     })

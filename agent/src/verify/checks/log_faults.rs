@@ -74,9 +74,14 @@ const OURS: [&str; 14] = [
 
 const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
 
-/// The remedy after such a message.
-fn remedy(sign: Sign) -> &'static str {
+/// The remedy after such a message. `is_minor`: it left nothing unusable, or that is over.
+fn remedy(sign: Sign, is_minor: bool) -> &'static str {
     match sign {
+        Sign::OffTheBus if is_minor => "if it happens again, reseat or replace the GPU",
+        Sign::Xid if is_minor => {
+            "no job has to leave the host for it; reset the GPU when the host is free (`nvidia-smi --gpu-reset`), and replace it if the \
+             number comes again"
+        }
         Sign::OffTheBus => {
             "drain the node and power-cycle it; if it happens again, reseat or replace the GPU"
         }
@@ -223,14 +228,13 @@ fn judged(
         }
         seen.push((!is_severe, line.seen.clone()));
     }
-    let (is_minor, ..) = codes.keys().next()?;
-    let verdict = if *is_minor { Verdict::Warn } else { Verdict::Fail };
-    let sign = codes.keys().next().map(|(_, sign, ..)| *sign)?;
+    let (is_minor, sign, ..) = *codes.keys().next()?;
+    let verdict = if is_minor { Verdict::Warn } else { Verdict::Fail };
     seen.sort_by_key(|(is_minor, _)| *is_minor);
     Some(
         Outcome::of_codes(verdict, codes.into_values().collect())
             .all_seen(seen.into_iter().map(|(_, seen)| seen))
-            .remedy(remedy(sign)),
+            .remedy(remedy(sign, is_minor)),
     )
 }
 

@@ -3,6 +3,7 @@
 pub(super) mod acs;
 pub(super) mod ats;
 pub(super) mod cmdline;
+pub(super) mod driver_versions;
 pub(super) mod fabric;
 pub(super) mod firmware;
 pub(super) mod flow_control;

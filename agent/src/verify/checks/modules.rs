@@ -5,6 +5,7 @@ use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Se
 use super::{counted, named};
 use crate::facts::flow_control::RCCL_CONF;
 use crate::facts::gpu::{FORCE_DMABUF, NvidiaDriver};
+use crate::facts::nvidia_modules::needs_open;
 use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
@@ -25,8 +26,9 @@ pub const DRIVER: Check = Check {
     needs_root: false,
     explain: Explain {
         what: "Every GPU that no guest has is bound to its maker's driver: NVIDIA's to `nvidia`, AMD's to `amdgpu`, Intel's to \
-               `xe` or `i915`. nouveau is no driver for computing, and pci-stub none at all.",
-        why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL.",
+               `xe` or `i915`. nouveau is no driver for computing, and pci-stub none at all. NVIDIA's loaded kernel modules are \
+               those that each GPU needs: the open ones for GH200 and from Blackwell on, the proprietary ones before Turing.",
+        why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL. Kernel modules of the other kind do not start it.",
         source: "handbook §6.2",
         how: "DRIVER= in uevent of each GPU; /proc/driver/nvidia/version",
     },
@@ -38,6 +40,16 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
     let undriven = tree.unread_drivers.iter().find(|(address, _)| {
         tree.get(**address).is_some_and(|function| function.is_gpu() && !function.vfio)
     });
+    if let Reading::Known(loaded) = &evidence.facts.gpu.nvidia {
+        let is_other = |gpu: &&Function| {
+            matches!(gpu.driver.as_deref(), None | Some("nvidia"))
+                && needs_open(gpu).is_some_and(|open| open != loaded.open)
+        };
+        let others: Vec<&Function> = evidence.gpus.iter().copied().filter(is_other).collect();
+        if !others.is_empty() {
+            return Ok(other_modules(&others, loaded));
+        }
+    }
     let is_right = |gpu: &&Function| match (&gpu.driver, gpu.vendor.0) {
         (Some(driver), NVIDIA) => driver == "nvidia",
         (Some(driver), AMD) => driver == "amdgpu",
@@ -50,9 +62,13 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
         let others = first.driver.as_deref().map(|driver| format!("bound to {driver}"));
         let state = others.unwrap_or_else(|| "bound to no driver".to_owned());
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
-        return Ok(Outcome::fail(format!("GPU {}: {state}", named(&wrong, "GPUs")))
-            .seen(shown, first.attribute("uevent"))
-            .remedy(remedy(first)));
+        return Ok(Outcome::fail(
+            "wrong-driver",
+            format!("GPU {}: {state}", named(&wrong, "GPUs")),
+        )
+        .on(wrong.iter().map(|one| one.address))
+        .seen(shown, first.attribute("uevent"))
+        .remedy(remedy(first)));
     }
     if let Some((address, why)) = undriven {
         return Ok(unread(&format!("the driver of GPU {address}"), why));
@@ -68,7 +84,7 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
     }
     Ok(match &evidence.facts.gpu.nvidia {
         Reading::Known(found) => {
-            let kind = if found.open { "open" } else { "proprietary" };
+            let kind = kind(found.open);
             let text = format!(
                 "{} bound to nvidia {}, {kind} kernel modules",
                 counted(count, "GPU"),
@@ -81,6 +97,31 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
             .seen("not there", VERSION),
         Reading::Unknown(why) => unread("the NVIDIA driver's version", why),
     })
+}
+
+fn kind(is_open: bool) -> &'static str {
+    if is_open { "open" } else { "proprietary" }
+}
+
+/// The loaded modules are not those that these GPUs need.
+fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
+    let (has, needs) = (kind(loaded.open), kind(!loaded.open));
+    Outcome::fail(
+        "wrong-kernel-modules",
+        format!(
+            "GPU {} needs the {needs} kernel modules, and the {has} ones are loaded",
+            named(gpus, "GPUs")
+        ),
+    )
+    .on(gpus.iter().map(|gpu| gpu.address))
+    .seen(format!("{}, {has} kernel modules", loaded.version), VERSION)
+    .all_seen(gpus.first().map(|gpu| Seen {
+        what: format!("{}:{}", gpu.vendor, gpu.device),
+        at: gpu.attribute("uevent"),
+    }))
+    .remedy(format!(
+        "install the {needs} kernel modules of the driver in the place of the {has} ones, and reboot"
+    ))
 }
 
 /// `modules.gpudirect`.
@@ -152,7 +193,7 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
                 .remedy("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
             }
             Reading::Known(false) | Reading::Absent => {
-                return Ok(Outcome::fail(format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
+                return Ok(Outcome::fail("kernel-option-missing", format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
                     .seen(format!("no line {option}=y"), at)
                     .remedy(format!("boot a kernel with {option}=y")));
             }
@@ -194,7 +235,7 @@ fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
         && denies(*value)
     {
         return Some(
-            Outcome::fail(format!("the NVIDIA driver is set to refuse peers: {PARAMETER}={value}"))
+            Outcome::fail("peers-refused", format!("the NVIDIA driver is set to refuse peers: {PARAMETER}={value}"))
                 .codes([Code::PeersRefused])
                 .seen(value.to_string(), PARAMS)
                 .remedy(format!(
@@ -204,7 +245,7 @@ fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
     }
     match next {
         Reading::Known((value, path)) if denies(*value) => Some(
-            Outcome::fail(format!(
+            Outcome::fail("peers-refused", format!(
                 "the NVIDIA driver will refuse peers once it is loaded again: {PARAMETER}={value}"
             ))
             .codes([Code::PeersRefused])
@@ -220,7 +261,7 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
     let driver = match &facts.gpu.nvidia {
         Reading::Known(driver) => driver,
         Reading::Absent => {
-            return Ok(Outcome::fail("no NVIDIA driver is loaded")
+            return Ok(Outcome::fail("no-nvidia-driver", "no NVIDIA driver is loaded")
                 .seen("not there", VERSION)
                 .remedy("`modprobe nvidia`"));
         }
@@ -242,12 +283,12 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
         (Reading::Known(true), _) => Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
             .seen("loaded", peermem),
         (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
-        (_, Reading::Known(true)) => Outcome::fail(format!("nvidia_peermem is not loaded, and DMA-BUF is out: {obstacle}"))
+        (_, Reading::Known(true)) => Outcome::fail("peermem-not-loaded", format!("nvidia_peermem is not loaded, and DMA-BUF is out: {obstacle}"))
             .seen("not there", peermem)
             .remedy("`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`"),
         (_, Reading::Unknown(why)) => unread("whether ib_core exports the peer-memory symbols", why),
         (_, Reading::Known(false) | Reading::Absent) => {
-            Outcome::fail(format!("neither way works: DMA-BUF is out ({obstacle}), and this ib_core has no peer-memory symbols"))
+            Outcome::fail("no-way-to-register", format!("neither way works: DMA-BUF is out ({obstacle}), and this ib_core has no peer-memory symbols"))
                 .seen(format!("driver {}", driver.version), VERSION)
                 .remedy(match driver.open {
                     true => "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install \
@@ -279,7 +320,7 @@ fn leftovers(evidence: &Evidence<'_>) -> Judgement {
     let observed = evidence.observed;
     match &observed.nv_peer_mem {
         Reading::Known(true) => {
-            return Ok(Outcome::warn("nv_peer_mem is loaded")
+            return Ok(Outcome::warn("nv-peer-mem-loaded", "nv_peer_mem is loaded")
                 .seen("loaded", "/sys/module/nv_peer_mem")
                 .remedy(
                     "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`",
@@ -292,15 +333,14 @@ fn leftovers(evidence: &Evidence<'_>) -> Judgement {
         Reading::Known(found) => match found.first() {
             None => Outcome::pass("neither loaded nor listed")
                 .seen("not named", "modules-load.d, /etc/modules"),
-            Some((path, module)) => {
-                Outcome::warn(format!("{module} is listed to be loaded at boot"))
-                    .all_seen(
-                        found
-                            .iter()
-                            .map(|(path, module)| Seen { what: module.clone(), at: path.clone() }),
-                    )
-                    .remedy(format!("take {module} out of {path}"))
-            }
+            Some((path, module)) => Outcome::warn(
+                "nv-peer-mem-listed",
+                format!("{module} is listed to be loaded at boot"),
+            )
+            .all_seen(
+                found.iter().map(|(path, module)| Seen { what: module.clone(), at: path.clone() }),
+            )
+            .remedy(format!("take {module} out of {path}")),
         },
         Reading::Unknown(why) => unread("a list of modules for the boot", why),
         Reading::Absent => Outcome::pass("neither loaded nor listed")
@@ -315,8 +355,8 @@ fn remedy(gpu: &Function) -> &'static str {
              `bedplate apply`, and reboot"
         }
         (NVIDIA, _) => {
-            "`modprobe nvidia`, then `dmesg | grep -i nvrm`: it says why the driver does not take the GPU; where there is no \
-             such module, install the NVIDIA driver for this kernel"
+            "`modprobe nvidia`, then `dmesg | grep -i nvrm`: it says why the driver does not take the GPU (Blackwell needs the open \
+             kernel modules); where there is no such module, install the NVIDIA driver for this kernel"
         }
         _ => "`dmesg | grep -iE 'amdgpu|xe '`: it says why the driver does not take the GPU",
     }

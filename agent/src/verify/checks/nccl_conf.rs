@@ -107,11 +107,16 @@ fn nccl_conf(evidence: &Evidence<'_>) -> Judgement {
         .seen("read", conf.path));
     };
     let verdict = first.0;
-    let at = first.2.at.clone();
+    let at = found.iter().filter(|(one, ..)| *one == verdict).map(|(.., seen)| seen.at.as_str());
+    let at: Vec<&str> = at.collect();
+    let (lines, at) = match at.as_slice() {
+        [one] => ("the line", (*one).to_owned()),
+        several => ("the lines", several.join(", ")),
+    };
     let (codes, seen): (Vec<Code>, Vec<Seen>) =
         found.into_iter().map(|(_, code, seen)| (code, seen)).unzip();
     Ok(Outcome::of_codes(verdict, codes).all_seen(seen).remedy(format!(
-        "take the line out ({at}), or correct it; where the profile has it, `set` in [nccl]; `bedplate nccl env` shows what this host \
+        "take {lines} out or correct what is wrong there ({at}); where the profile has it, `set` in [nccl]; `bedplate nccl env` shows what this host \
          needs"
     )))
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{
+    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+};
 use super::named;
 use crate::facts::aer::AerTotals;
 use crate::facts::pci::{DeviceControl, Function};
@@ -148,7 +150,7 @@ fn mps(evidence: &Evidence<'_>) -> Judgement {
         let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
         let text =
             format!("{}: another payload size than the port above", named(&functions, "functions"));
-        return Ok(Outcome::fail(text)
+        return Ok(Outcome::fail("payload-differs", text)
             .all_seen(wrong.iter().map(|(below, above, own, theirs)| Seen {
                 what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
                 at: "config space, device control".to_owned(),
@@ -200,7 +202,11 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
         "between GPU {} and {} links have different payload sizes, and the switch {} splits no packet",
         pair.gpu, pair.peer, pair.switch
     );
-    Some(Outcome::fail(text).all_seen([seen(least), seen(most)]).remedy(SAFE_PAYLOAD))
+    Some(
+        Outcome::fail("payload-differs-on-path", text)
+            .all_seen([seen(least), seen(most)])
+            .remedy(SAFE_PAYLOAD),
+    )
 }
 
 /// Device control of each RDMA NIC of the host.
@@ -245,7 +251,7 @@ fn mrrs(evidence: &Evidence<'_>) -> Judgement {
         .all_seen(nics.iter().map(seen)));
     }
     let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
-    Ok(Outcome::warn(format!("NIC {}: reads in smaller requests than it could", named(&functions, "NICs")))
+    Ok(Outcome::warn("read-requests-small", format!("NIC {}: reads in smaller requests than it could", named(&functions, "NICs"))).on(functions.iter().map(|one| one.address))
         .all_seen(small.iter().map(|one| seen(one)))
         .remedy(
             "drop `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` where they are on the command line; else reload the NIC's \
@@ -261,7 +267,7 @@ fn relaxed_ordering(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
             .seen("bit 4 is 1", "config space, device control"));
     }
-    Ok(Outcome::warn(format!("NIC {}: relaxed ordering is off", named(&off, "NICs")))
+    Ok(Outcome::warn("relaxed-ordering-off", format!("NIC {}: relaxed ordering is off", named(&off, "NICs"))).on(off.iter().map(|one| one.address))
         .seen("bit 4 is 0", "config space, device control")
         .remedy(
             "`dmesg | grep 'Relaxed Ordering'`: where Linux switched it off for the root port, nothing is to be done; else switch \
@@ -295,8 +301,15 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if !bad.is_empty() {
-        let functions: Vec<&Function> = bad.iter().filter_map(|(at, _)| tree.get(*at)).collect();
-        return Ok(Outcome::warn(format!("{}: PCIe errors since boot", named(&functions, "functions")))
+        let code = |(at, totals): &(PciAddress, AerTotals)| {
+            Some(Code::AerErrors {
+                device: evidence.device(tree.get(*at)?),
+                fatal: totals.fatal,
+                nonfatal: totals.nonfatal,
+                corrected: totals.correctable,
+            })
+        };
+        return Ok(Outcome::of_codes(Verdict::Warn, bad.iter().filter_map(code).collect())
             .all_seen(bad.iter().map(|(at, totals)| Seen {
                 what: format!(
                     "{at}: {} fatal, {} non-fatal, {} corrected",

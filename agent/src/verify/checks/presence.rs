@@ -114,9 +114,12 @@ fn none(evidence: &Evidence<'_>, tree: &PciTree) -> Outcome {
         ),
     };
     let (gpus, nics) = (evidence.gpus.len(), evidence.rdma_nics.len());
-    Outcome::fail(format!("{missing} among {} PCI functions{besides}", tree.functions.len()))
-        .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
-        .remedy(remedy)
+    Outcome::fail(
+        "no-devices",
+        format!("{missing} among {} PCI functions{besides}", tree.functions.len()),
+    )
+    .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
+    .remedy(remedy)
 }
 
 /// GPUs and NICs below one root port.

@@ -29,7 +29,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(Outcome::not_applicable("no profile in /etc/bedplate")),
         Err(why @ NoPlan::Unusable) => {
-            return Ok(Outcome::fail(why.words()).remedy(why.command()));
+            return Ok(Outcome::fail("profile-unusable", why.words()).remedy(why.command()));
         }
         Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
             return Ok(Outcome::unknown(why.words()).remedy(why.command()));
@@ -43,7 +43,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             "profile {name} cannot be put into effect: {}: {}",
             blocker.subject, blocker.reason
         );
-        return Ok(Outcome::fail(text)
+        return Ok(Outcome::fail("profile-blocked", text)
             .seen(format!("{} blockers", body.blockers.len()), at)
             .remedy(&blocker.remedy));
     }
@@ -57,9 +57,9 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             .changes
             .iter()
             .take(3)
-            .map(|change| Seen { what: change.subject.clone(), at: at.to_owned() });
+            .map(|change| Seen { what: change.subject.text.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.changes.iter().map(|change| change.kind).collect();
-        return Ok(Outcome::fail(text)
+        return Ok(Outcome::fail("profile-not-in-effect", text)
             .codes(settings.into_iter().map(|setting| Code::NotInEffect { setting }))
             .all_seen(named)
             .remedy("`bedplate plan` shows them, `bedplate apply` makes them"));
@@ -71,10 +71,13 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             .take(3)
             .map(|pending| Seen { what: pending.subject.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
-        return Ok(Outcome::fail(format!("profile {name} waits for a reboot"))
-            .codes(settings.into_iter().map(|setting| Code::NotInEffect { setting }))
-            .all_seen(named)
-            .remedy("reboot, through firmware (`bedplate reboot status` says how)"));
+        return Ok(Outcome::fail(
+            "profile-waits-for-reboot",
+            format!("profile {name} waits for a reboot"),
+        )
+        .codes(settings.into_iter().map(|setting| Code::NotInEffect { setting }))
+        .all_seen(named)
+        .remedy("reboot, through firmware (`bedplate reboot status` says how)"));
     }
     Ok(match body.unknowns.first() {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))

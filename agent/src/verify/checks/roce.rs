@@ -85,7 +85,7 @@ fn gid(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if !none.is_empty() {
-        return Ok(Outcome::fail(format!("port {}: no GID for RoCE v2", names(&none)))
+        return Ok(Outcome::fail("no-gid", format!("port {}: no GID for RoCE v2", names(&none)))
             .all_seen(none.iter().map(|port| Seen {
                 what: "no entry of type RoCE v2".to_owned(),
                 at: format!("{}/gid_attrs/types", port.directory()),
@@ -99,10 +99,13 @@ fn gid(evidence: &Evidence<'_>) -> Judgement {
     }
     if !local.is_empty() {
         let ports: Vec<&RdmaPort> = local.iter().map(|(port, _)| *port).collect();
-        return Ok(Outcome::warn(format!(
-            "port {}: RoCE v2 by a link-local address only, which no router passes on",
-            names(&ports)
-        ))
+        return Ok(Outcome::warn(
+            "gid-link-local",
+            format!(
+                "port {}: RoCE v2 by a link-local address only, which no router passes on",
+                names(&ports)
+            ),
+        )
         .all_seen(local.iter().map(shown))
         .remedy("give the interface an IPv4 address, or a routed IPv6 address"));
     }
@@ -172,7 +175,8 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
         names(&found.iter().map(|(port, _)| *port).collect::<Vec<&RdmaPort>>())
     };
     if let Some((_, first)) = down.first() {
-        return Ok(Outcome::fail(format!("port {}: its interface is down", of(&down)))
+        let text = format!("port {}: its interface is down", of(&down));
+        return Ok(Outcome::fail("interface-down", text)
             .all_seen(down.iter().map(seen))
             .remedy(format!("`ip link set {} up`", first.name)));
     }
@@ -180,7 +184,7 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
         return Ok(unread(&format!("the interface of port {}", port.name), why));
     }
     if !none.is_empty() {
-        return Ok(Outcome::warn(format!("port {}: no network interface shows here", names(&none)))
+        return Ok(Outcome::warn("no-interface", format!("port {}: no network interface shows here", names(&none)))
             .all_seen(none.iter().map(|port| Seen {
                 what: "no interface".to_owned(),
                 at: format!("{}/gid_attrs/ndevs", port.directory()),
@@ -188,7 +192,7 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
             .remedy("look for it in the network namespaces of containers (`ip netns`): RoCE uses its addresses"));
     }
     if let Some((_, first)) = small.first() {
-        return Ok(Outcome::warn(format!("port {}: the MTU is too small for packets of 4,096 bytes", of(&small)))
+        return Ok(Outcome::warn("mtu-small", format!("port {}: the MTU is too small for packets of 4,096 bytes", of(&small)))
             .all_seen(small.iter().map(seen))
             .remedy(format!(
                 "`ip link set {} mtu 9000` where the switches pass such frames, and the same in the network's configuration",

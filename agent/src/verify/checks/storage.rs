@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::evidence::unread;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::FEW;
-use crate::facts::cufile::{PATH as CUFILE, Settings};
+use crate::facts::cufile::{PATH as CUFILE, Problem, Settings};
 use crate::facts::pci::Acs;
 use crate::host::Reading;
 use crate::kind::some_of;
@@ -75,7 +75,7 @@ pub const PATH: Check = Check {
 fn settings(evidence: &Evidence<'_>) -> Settings {
     match &evidence.observed.storage.cufile {
         Reading::Known(Ok(settings)) => *settings,
-        _ => Settings { p2pdma: false, compat: true },
+        _ => Settings::default(),
     }
 }
 
@@ -105,7 +105,7 @@ fn gds(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::not_applicable(NOT_IN_USE));
     }
     if !used {
-        return Ok(Outcome::warn("cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode")
+        return Ok(Outcome::warn("cufile-would-fail", "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode")
             .seen("allow_compat_mode: false", CUFILE)
             .seen("not there", NVIDIA_FS)
             .remedy("`modprobe nvidia_fs`, or `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json"));
@@ -125,9 +125,10 @@ fn by_nvidia_fs(evidence: &Evidence<'_>) -> Outcome {
     let is_open = evidence.facts.gpu.nvidia.known().map(|driver| driver.open);
     let at = format!("{NVIDIA_FS}/version");
     if numbers(version) >= OPEN_ONLY && is_open == Some(false) {
-        return Outcome::warn(format!(
-            "nvidia_fs {version} works with the open kernel modules only"
-        ))
+        return Outcome::warn(
+            "nvidia-fs-needs-open-modules",
+            format!("nvidia_fs {version} works with the open kernel modules only"),
+        )
         .seen(version, at)
         .seen("proprietary kernel modules", "/proc/driver/nvidia/version")
         .remedy("install the open NVIDIA kernel modules");
@@ -148,15 +149,19 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
         Reading::Known(driver) if driver.open && numbers(&driver.version).0 >= P2PDMA_DRIVER => {}
         Reading::Known(driver) => {
             let kind = if driver.open { "open" } else { "proprietary" };
-            return asked(Outcome::warn(format!(
-                "P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on"
-            )))
+            return asked(Outcome::warn(
+                "p2pdma-needs-open-modules",
+                format!("P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on"),
+            ))
             .seen(format!("{}, {kind}", driver.version), version)
             .remedy("install such a driver, or load nvidia_fs and take `use_pci_p2pdma` out");
         }
         Reading::Absent => {
-            return asked(Outcome::warn("P2PDMA mode without an NVIDIA driver"))
-                .seen("not there", version);
+            return asked(Outcome::warn(
+                "p2pdma-without-driver",
+                "P2PDMA mode without an NVIDIA driver",
+            ))
+            .seen("not there", version);
         }
         Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
     }
@@ -165,13 +170,12 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
             asked(Outcome::pass("P2PDMA mode")).seen("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
         }
         Reading::Unknown(why) => unread("whether the kernel has CONFIG_PCI_P2PDMA=y", why),
-        Reading::Known(false) | Reading::Absent => {
-            asked(Outcome::warn("this kernel was built without CONFIG_PCI_P2PDMA=y"))
-                .seen("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
-                .remedy(
-                    "boot a kernel that has it, or load nvidia_fs and take `use_pci_p2pdma` out",
-                )
-        }
+        Reading::Known(false) | Reading::Absent => asked(Outcome::warn(
+            "kernel-without-p2pdma",
+            "this kernel was built without CONFIG_PCI_P2PDMA=y",
+        ))
+        .seen("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
+        .remedy("boot a kernel that has it, or load nvidia_fs and take `use_pci_p2pdma` out"),
     }
 }
 
@@ -183,23 +187,21 @@ fn cufile(evidence: &Evidence<'_>) -> Judgement {
             Outcome::pass("well-formed, and of the right types").seen("read", CUFILE)
         }
         Reading::Known(Err(wrong)) => {
-            let (what, remedy) = match (&wrong.expected, wrong.key) {
-                (None, _) => (
-                    "this is no JSON".to_owned(),
-                    "compare it with the file that the package brings".to_owned(),
-                ),
-                (Some(expected), Some(key)) => {
-                    (format!("`{key}` is to be {expected}"), format!("make `{key}` {expected}"))
-                }
-                (Some(expected), None) => (
-                    format!("{expected} is to stand there"),
-                    "compare it with the file that the package brings".to_owned(),
-                ),
-            };
+            let (what, remedy) = (wrong.problem.to_string(), remedy(wrong.problem));
             let at = format!("{CUFILE}:{}", wrong.line);
-            Outcome::warn(format!("{at}: {what}")).seen(what, at).remedy(remedy)
+            Outcome::warn("cufile-invalid", format!("{at}: {what}")).seen(what, at).remedy(remedy)
         }
     })
+}
+
+fn remedy(problem: Problem) -> String {
+    match problem {
+        Problem::Type { key: Some(key), expected } => format!("make `{key}` {}", expected.words()),
+        Problem::Twice { .. } => "remove one of the two".to_owned(),
+        Problem::Syntax | Problem::NoObject | Problem::Type { key: None, .. } => {
+            "compare it with the file that the package brings".to_owned()
+        }
+    }
 }
 
 fn path(evidence: &Evidence<'_>) -> Judgement {
@@ -243,8 +245,8 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         )));
     }
     let named = some_of(redirecting.keys().map(PciAddress::to_string), FEW, "ports");
-    Ok(Outcome::warn(format!(
-        "{detoured} of {all} pairs of a GPU and an NVMe disk are sent through the root complex: redirect bits are on at {named}"
+    Ok(Outcome::warn("disk-redirected", format!(
+        "traffic of {detoured} of {all} pairs of a GPU and an NVMe disk goes up through the root complex: ACS redirects (RR, CR, EC) at {named}"
     ))
     .all_seen(redirecting.iter().map(|(port, acs)| Seen {
         what: format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),

@@ -17,8 +17,8 @@ pub const BAR1_SIZE: Check = Check {
     severity: Severity::Fail,
     needs_root: true,
     explain: Explain {
-        what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails. For \
-               a model that is not known, 256 MiB are a warning, and so is a window that its resizable BAR could make larger. T4 and \
+        what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails, or \
+               is a warning in a virtual machine and where a display mode of the GPU leaves 8 GiB. For a model that is not known, 256 MiB are a warning, and so is a window that its resizable BAR could make larger. T4 and \
                Quadro RTX have 256 MiB; GPUs with C2C (GH200, GB200, GB300) are not asked.",
         why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB of it large registrations fail.",
         source: "handbook §6.1; CUDA GPUDirect RDMA guide, \"PCI BAR sizes\"; Linux Documentation/ABI/testing/sysfs-bus-pci",
@@ -47,7 +47,7 @@ enum Size {
 }
 
 /// Vendor, device, size (handbook §6.1 has the source of each).
-const MODELS: [(u16, u16, Size); 24] = [
+const MODELS: [(u16, u16, Size); 29] = [
     (NVIDIA, 0x1db4, Size::Gib(16)),
     (NVIDIA, 0x1db6, Size::Gib(32)),
     (NVIDIA, 0x1e30, Size::Small),
@@ -61,6 +61,7 @@ const MODELS: [(u16, u16, Size); 24] = [
     (NVIDIA, 0x2330, Size::Gib(128)),
     (NVIDIA, 0x2335, Size::Gib(256)),
     (NVIDIA, 0x2342, Size::NotUsed),
+    (NVIDIA, 0x2345, Size::NotUsed),
     (NVIDIA, 0x2348, Size::NotUsed),
     (NVIDIA, 0x26b1, Size::GibWithoutDisplay(64)),
     (NVIDIA, 0x26b9, Size::Gib(64)),
@@ -68,8 +69,12 @@ const MODELS: [(u16, u16, Size); 24] = [
     (NVIDIA, 0x2901, Size::Gib(256)),
     (NVIDIA, 0x2941, Size::NotUsed),
     (NVIDIA, 0x2e12, Size::NotUsed),
+    (NVIDIA, 0x31a1, Size::NotUsed),
     (NVIDIA, 0x31c2, Size::NotUsed),
+    (NVIDIA, 0x31c3, Size::NotUsed),
     (AMD, 0x738c, Size::Gib(32)),
+    (AMD, 0x7408, Size::Gib(64)),
+    (AMD, 0x740c, Size::Gib(64)),
     (AMD, 0x740f, Size::Gib(64)),
     (AMD, 0x74a1, Size::Gib(256)),
 ];
@@ -83,13 +88,15 @@ fn by_design(gpu: &Function) -> Option<Size> {
 
 /// A GPU for computing that no display hangs from: 3D controllers and accelerators.
 fn is_for_jobs(gpu: &Function) -> bool {
-    matches!(gpu.class >> 8, 0x0302 | 0x1200)
+    matches!(gpu.class >> 8, 0x0302 | 0x0380 | 0x1200)
 }
 
 /// Windows, by finding.
 #[derive(Default)]
 struct Found<'a> {
     small: Vec<Code>,
+    /// Small, and still as large as someone may have chosen.
+    smaller: Vec<Code>,
     has_display: bool,
     resizable: Vec<&'a Function>,
     doubtful: Vec<&'a Function>,
@@ -122,11 +129,16 @@ impl<'a> Found<'a> {
             {
                 self.has_display |= matches!(design, Some(Size::GibWithoutDisplay(_)));
                 self.seen.push(shown(wanted * GIB));
-                self.small.push(Code::WindowSmall {
+                let code = Code::WindowSmall {
                     device: evidence.device(gpu),
                     bytes: bar.size,
                     by_design: wanted * GIB,
-                });
+                };
+                // One display mode leaves 8 GiB, and a hypervisor gives a part of a GPU a part of its window.
+                let may_be_chosen = bar.size > SMALL
+                    && matches!(design, Some(Size::GibWithoutDisplay(_)))
+                    || evidence.facts.cpu.is_virtual();
+                if may_be_chosen { self.smaller.push(code) } else { self.small.push(code) }
             }
             (Some(_), _) => {}
             (None, Some(Reading::Known(possible))) if *possible > bar.size => {
@@ -147,9 +159,11 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
     let gpus = evidence.some_gpus()?;
     let mut found = Found::default();
     gpus.iter().for_each(|gpu| found.add(evidence, gpu));
-    let Found { small, has_display, resizable, doubtful, seen, unknown } = found;
-    if !small.is_empty() {
-        return Ok(Outcome::of_codes(Verdict::Fail, small).all_seen(seen).remedy(match has_display {
+    let Found { small, smaller, has_display, resizable, doubtful, seen, unknown } = found;
+    let verdict = if small.is_empty() { Verdict::Warn } else { Verdict::Fail };
+    let all_small = [small, smaller].concat();
+    if !all_small.is_empty() && (verdict == Verdict::Fail || unknown.is_none()) {
+        return Ok(Outcome::of_codes(verdict, all_small).all_seen(seen).remedy(match has_display {
             true => "switch the display mode of the GPU's firmware off (NVIDIA's displaymodeselector), and reboot",
             false => {
                 "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's setup, and reboot; in a virtual machine give it a \
@@ -161,20 +175,21 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
         return Ok(unknown);
     }
     if !resizable.is_empty() {
-        return Ok(Outcome::warn(format!(
-            "GPU {}: the window could be larger",
-            named(&resizable, "GPUs")
-        ))
+        return Ok(Outcome::warn(
+            "window-resizable",
+            format!("GPU {}: the window could be larger", named(&resizable, "GPUs")),
+        )
+        .on(resizable.iter().map(|one| one.address))
         .all_seen(seen)
         .remedy(
             "switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\"",
         ));
     }
     if let Some(first) = doubtful.first() {
-        return Ok(Outcome::warn(format!(
+        return Ok(Outcome::warn("window-doubtful", format!(
             "GPU {}: a window of 256 MiB, and whether its model has a larger one is not known to this version",
             named(&doubtful, "GPUs")
-        ))
+        )).on(doubtful.iter().map(|one| one.address))
         .seen("the largest window", first.attribute("resource"))
         .remedy("its maker's data sheet says which size BAR1 has; in the firmware's setup look for \"Above 4G Decoding\""));
     }

@@ -18,7 +18,7 @@ fn an_unprivileged_reader_gets_unknown_never_fine() {
     assert_eq!(resolved.acs.ports, []);
     assert!(matches!(resolved.arg, Reading::Unknown(_)));
     assert_eq!(resolved.unknowns.len(), 1);
-    assert!(resolved.unknowns[0].subject.contains("0000:20:00.0"), "{:?}", resolved.unknowns);
+    assert!(resolved.unknowns[0].subject.text.contains("0000:20:00.0"), "{:?}", resolved.unknowns);
     assert!(resolved.unknowns[0].reason.contains("64 bytes"));
     let section = plan_on(&resolved, &facts, &Files::default());
     assert_eq!((section.changes.len(), section.settled.len()), (0, 0));
@@ -55,7 +55,8 @@ fn a_guest_below_forbids_the_live_write_and_the_argument() {
     let facts = machine.facts();
     let live = profile(AcsPolicy::DirectP2p, AcsPersist::Live);
     let section = plan_of(&live, &facts);
-    let blocked: Vec<_> = section.blockers.iter().map(|blocker| blocker.subject.as_str()).collect();
+    let blocked: Vec<_> =
+        section.blockers.iter().map(|blocker| blocker.subject.text.as_str()).collect();
     assert_eq!(blocked, ["port 0000:20:00.0", "port 0000:22:01.0"]);
     assert!(section.blockers[0].reason.contains("0000:24:10.0 below it"));
     assert_eq!(section.changes.len(), 4, "the other ports are free to go");
@@ -83,7 +84,8 @@ fn a_guest_below_a_hidden_bridge_may_be_below_any_port_of_its_host_bridge() {
     machine.port("0000:22:03.0", Some("0000:21:00.0"), PortType::Downstream);
     machine.gpu("0000:25:00.0", Some("0000:22:03.0"));
     let section = plan_of(&direct(), &machine.facts());
-    let blocked: Vec<_> = section.blockers.iter().map(|blocker| blocker.subject.as_str()).collect();
+    let blocked: Vec<_> =
+        section.blockers.iter().map(|blocker| blocker.subject.text.as_str()).collect();
     assert_eq!(blocked, ["port 0000:20:00.0", "port 0000:22:00.0", "port 0000:22:03.0"]);
     assert!(section.blockers[0].reason.contains("perhaps"), "{}", section.blockers[0].reason);
     let others = section.changes.iter().filter(|change| change.id.contains(":8"));
@@ -140,7 +142,7 @@ fn a_gpu_below_a_hidden_bridge_is_unknown() {
     let resolved = resolve(&direct(), &machine.facts());
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
     assert_eq!(resolved.notes, []);
-    assert_eq!(resolved.unknowns[0].subject, "GPU 0000:23:00.0");
+    assert_eq!(resolved.unknowns[0].subject.text, "GPU 0000:23:00.0");
     assert!(
         argument(&resolved).starts_with("pci=config_acs=xx000x0@0000:80:00.0;"),
         "the other has its own"

@@ -6,7 +6,7 @@ use crate::facts::vpd::Vpd;
 
 fn vpd(adapter: &str, board: &str) -> Reading<Vpd> {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    Reading::Known(Vpd { adapter: text(adapter), board: text(board) })
+    Reading::Known(Vpd { adapter: text(adapter), board: text(board), manages_switches: false })
 }
 
 /// One domain of a GB300 node: a DMA function and a GPU below one switch; its NIC hangs elsewhere.
@@ -187,14 +187,14 @@ fn the_profile_can_say_whether_there_are_guests() {
     let guests = resolve(&told(Guests::Yes), &lab().facts());
     assert!(argument(&guests).contains("1x111x1@0000:22:01.0"));
     assert_eq!(guests.blockers.len(), 1);
-    assert_eq!(guests.blockers[0].subject, "NIC 0000:24:00.0, 0000:84:00.0");
+    assert_eq!(guests.blockers[0].subject.text, "NIC 0000:24:00.0, 0000:84:00.0");
     assert!(guests.blockers[0].remedy.contains("ATS_ENABLED=1"), "{:?}", guests.blockers);
 
     let mut machine = with_ats(lab());
     let no_dt = Acs { capable: AcsBits(0x1d), ..ACS };
     machine.get("0000:22:01.0").acs = Reading::Known(no_dt);
     let guests = resolve(&told(Guests::Yes), &machine.facts());
-    assert_eq!(guests.blockers[0].subject, "port 0000:22:01.0");
+    assert_eq!(guests.blockers[0].subject.text, "port 0000:22:01.0");
     // Of itself such a switch is not for guests.
     assert!(argument(&resolve(&direct(), &machine.facts())).contains("xx000x0@0000:22:01.0"));
 }
@@ -207,7 +207,7 @@ fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
     machine.vf("0000:24:00.2", "0000:24:00.0").vfio = true;
     let resolved = resolve(&direct(), &machine.facts());
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
-    assert_eq!(resolved.unknowns[0].subject, "ATS of NIC 0000:24:00.0");
+    assert_eq!(resolved.unknowns[0].subject.text, "ATS of NIC 0000:24:00.0");
     assert!(argument(&resolved).contains("0000:82:01.0"), "the other switch has its argument");
     // Another NIC of the switch has none, which decides it.
     machine.nic("0000:25:00.0", Some("0000:22:02.0"));
@@ -284,7 +284,7 @@ fn keep_says_which_isolation_is_gone() {
 
     machine.get("0000:24:00.0").vfio = true;
     let resolved = resolve(&keep, &machine.facts());
-    assert_eq!(resolved.blockers[0].subject, "port 0000:22:01.0");
+    assert_eq!(resolved.blockers[0].subject.text, "port 0000:22:01.0");
 
     // Groups that were made of the open port say so themselves.
     let group = machine.get("0000:22:01.0").iommu_group.clone();

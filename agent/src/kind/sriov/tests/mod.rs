@@ -101,7 +101,7 @@ fn from_none_to_some_is_one_write() {
     let section = plan_of(&one(4, VfDriver::Auto), &machine);
     let change = the_change(&section);
     assert_eq!(change.id, "sriov/0000:24:00.0");
-    assert_eq!(change.subject, "PF 0000:24:00.0 (net000024000)");
+    assert_eq!(change.subject.text, "PF 0000:24:00.0 (net000024000)");
     assert_eq!(change.actions, [write(NUMVFS, 0, 4, 80)]);
     assert_eq!(
         (change.items[0].before.as_deref(), change.items[0].after.as_deref()),

@@ -36,7 +36,7 @@ fn selectors_take_pfs_only_and_the_first_rule_wins() {
     machine.get(PF).numa_node = Reading::unknown("EIO");
     let node = profile(vec![rules[1].clone(), rules[3].clone()]);
     let resolved = resolve(&node, &machine.facts());
-    assert_eq!(resolved.unknowns[0].subject, "PF 0000:24:00.0");
+    assert_eq!(resolved.unknowns[0].subject.text, "PF 0000:24:00.0");
     assert!(
         resolved.vfs.iter().all(|wanted| wanted.pf != at(PF)),
         "a later rule must not take what the first may have"

@@ -32,7 +32,7 @@ pub(super) fn draw(
 ) -> Vec<Group> {
     let place = |wanted| places.iter().find(|(at, _)| *at == wanted).map(|(_, y)| *y);
     let mut pairs = Vec::new();
-    for (gpu, pairing) in shown.devices.gpus.iter().zip(&shown.pairings.gpus) {
+    for (gpu, pairing) in shown.paired_gpus() {
         for (nth, choice) in pairing.nics.iter().enumerate() {
             let Some(from) = place(gpu.address()) else { continue };
             let Some(to) = place(choice.via.unwrap_or(choice.peer)) else { continue };

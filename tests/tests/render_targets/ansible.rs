@@ -1,0 +1,200 @@
+//! The role on a running host, run by ansible-playbook itself: whatever fails is made good by the next run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use bedplate_tests::fixtures::{tool, unchecked};
+use bedplate_tests::program;
+
+use crate::consumers::said;
+
+/// Something for every step.
+const PROFILE: &str = r#"schema = 1
+name = "host"
+[iommu]
+mode = "passthrough"
+[modules]
+load = ["ib_uverbs"]
+[modules.options.ib_core]
+netns_mode = "0"
+[sysctl]
+set = { "kernel.numa_balancing" = 0 }
+"#;
+
+const PLAY: &str =
+    "- hosts: localhost\n  gather_facts: false\n  connection: local\n  roles: [bedplate]\n";
+
+/// Stand-ins for the host's tools: each fails while `fail/NAME` is there, and does to files what the tool does.
+const TOOLS: [(&str, &str); 6] = [
+    (
+        "update-grub",
+        ". /etc/default/grub; for file in /etc/default/grub.d/*.cfg; do . \"$file\"; done\n\
+         echo \"linux /vmlinuz root=/dev/vda1 ro $GRUB_CMDLINE_LINUX_DEFAULT\" >/boot/grub/grub.cfg",
+    ),
+    ("update-initramfs", "touch /boot/initrd.img-*"),
+    ("dracut", "touch /boot/initramfs-*.img"),
+    (
+        "systemctl",
+        "case $1 in restart) for module in $(grep -hv '^#' /etc/modules-load.d/*.conf); do mkdir -p /sys/module/$module; done ;; esac",
+    ),
+    (
+        "sysctl",
+        "case $1 in -n) cat \"$HOST/values/$(echo \"$2\" | tr / .)\" ;; \
+         *) grep -h = /etc/sysctl.d/*.conf | while IFS=' =' read -r key value; do echo \"$value\" >\"$HOST/values/$(echo \"$key\" | tr / .)\"; done ;; esac",
+    ),
+    ("udevadm", ":"),
+];
+
+/// grubby keeps the line of the default entry in a file.
+const GRUBBY: &str = "case $1 in --info=*) echo \"args=\\\"$(cat \"$HOST/args\")\\\"\" ;; \
+     *) for word; do case $word in --args=*) echo \"ro ${word#--args=}\" >\"$HOST/args\" ;; esac; done ;; esac";
+
+struct Host {
+    directory: tempfile::TempDir,
+}
+
+impl Host {
+    fn new(family: &str) -> Host {
+        let host = Host { directory: tempfile::tempdir().unwrap() };
+        fs::write(host.at("p.toml"), PROFILE).unwrap();
+        let (profile, role) = (host.at("p.toml"), host.at("roles/bedplate"));
+        let (profile, role) = (profile.to_str().unwrap(), role.to_str().unwrap());
+        let args =
+            ["render", "ansible", "-p", profile, "--cpu", "intel", "--family", family, "-o", role];
+        let rendered = program::run(&args);
+        assert!(rendered.status.success(), "{}", said(&rendered));
+        fs::write(host.at("site.yml"), PLAY).unwrap();
+        for directory in
+            ["fail", "values", "bin", "root/boot/grub", "root/sys/module", "root/usr/local"]
+        {
+            fs::create_dir_all(host.at(directory)).unwrap();
+        }
+        // What cannot be read is not needed here.
+        let _ = Command::new("cp").args(["-a", "/etc"]).arg(host.at("root")).output().unwrap();
+        for directory in
+            ["default/grub.d", "modprobe.d", "modules-load.d", "sysctl.d", "udev/rules.d"]
+        {
+            let _ = fs::remove_dir_all(host.at("root/etc").join(directory));
+            fs::create_dir_all(host.at("root/etc").join(directory)).unwrap();
+        }
+        fs::write(host.at("root/etc/default/grub"), "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")
+            .unwrap();
+        fs::write(host.at("root/boot/grub/grub.cfg"), "linux /vmlinuz quiet\n").unwrap();
+        let release = release();
+        for image in [
+            format!("vmlinuz-{release}"),
+            format!("initrd.img-{release}"),
+            format!("initramfs-{release}.img"),
+        ] {
+            fs::write(host.at("root/boot").join(image), "").unwrap();
+        }
+        fs::write(host.at("args"), "ro quiet\n").unwrap();
+        fs::write(host.at("values/kernel.numa_balancing"), "1\n").unwrap();
+        for (name, does) in TOOLS.iter().chain(&[("grubby", GRUBBY)]) {
+            let text = format!(
+                "#!/bin/sh\n[ \"$1\" = -n ] || [ ! -e \"$HOST/fail/{name}\" ] || exit 1\n{does}\n"
+            );
+            let path = host.at("bin").join(name);
+            fs::write(&path, text).unwrap();
+            assert!(Command::new("chmod").arg("755").arg(&path).status().unwrap().success());
+        }
+        host
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap()
+    }
+
+    /// A run in which these tools fail.
+    fn play(&self, playbook: &Path, failing: &[&str]) -> Output {
+        fs::remove_dir_all(self.at("fail")).unwrap();
+        fs::create_dir(self.at("fail")).unwrap();
+        failing.iter().for_each(|name| fs::write(self.at("fail").join(name), "").unwrap());
+        let binds = "for at in etc boot sys/module usr/local; do \
+                     mount --bind \"$HOST/root/$at\" \"/$at\" || exit 99; done\n\
+                     exec \"$@\"";
+        let path = std::env::var("PATH").unwrap();
+        Command::new("unshare")
+            .args(["-rm", "sh", "-c", binds, "sh"])
+            .arg(playbook)
+            .args(["-i", "localhost,", "site.yml"])
+            .current_dir(self.directory.path())
+            .env("HOST", self.directory.path())
+            .env("HOME", self.directory.path())
+            .env("PATH", format!("{}:{path}", self.at("bin").display()))
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+}
+
+/// Ansible, where the host that it sets up can be a namespace.
+fn playbook() -> Option<PathBuf> {
+    let tried = Command::new("unshare").args(["-rm", "true"]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        unchecked("this system allows no user and mount namespaces (unshare -rm)");
+        return None;
+    }
+    tool("ansible-playbook")
+}
+
+/// A kernel that has modules here, if any has.
+fn release() -> String {
+    let found = fs::read_dir("/lib/modules").into_iter().flatten().flatten().next();
+    found.map_or("6.8.0-45-generic".to_owned(), |entry| {
+        entry.file_name().to_string_lossy().into_owned()
+    })
+}
+
+fn changed(output: &Output) -> bool {
+    !said(output).contains("changed=0 ")
+}
+
+#[test]
+fn a_failed_step_is_done_by_the_next_run() {
+    let Some(playbook) = playbook() else { return };
+    let host = Host::new("debian");
+    let has_arguments = || host.read("root/boot/grub/grub.cfg").contains("iommu=pt");
+    let first = host.play(&playbook, &["update-grub"]);
+    assert!(!first.status.success() && !has_arguments(), "{}", said(&first));
+    let second = host.play(&playbook, &["update-initramfs"]);
+    assert!(!second.status.success() && has_arguments(), "{}", said(&second));
+    let image = host.at("root/boot").join(format!("initrd.img-{}", release()));
+    let options = host.at("root/etc/modprobe.d/zz-bedplate.conf");
+    let age = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    assert!(age(&image) < age(&options));
+    // What is for the running system only keeps nothing else from being done, and is tried again.
+    let third = host.play(&playbook, &["systemctl", "sysctl"]);
+    assert!(!third.status.success() && age(&image) > age(&options), "{}", said(&third));
+    assert_eq!(host.read("values/kernel.numa_balancing"), "1\n");
+    assert!(!host.at("root/sys/module/ib_uverbs").exists());
+    let fourth = host.play(&playbook, &[]);
+    assert!(fourth.status.success() && changed(&fourth), "{}", said(&fourth));
+    assert_eq!(host.read("values/kernel.numa_balancing"), "0\n");
+    assert!(host.at("root/sys/module/ib_uverbs").exists());
+    let fifth = host.play(&playbook, &[]);
+    assert!(fifth.status.success() && !changed(&fifth), "{}", said(&fifth));
+    // A menu without the arguments is noticed, whatever made it.
+    fs::write(host.at("root/boot/grub/grub.cfg"), "linux /vmlinuz quiet\n").unwrap();
+    let sixth = host.play(&playbook, &[]);
+    assert!(sixth.status.success() && has_arguments(), "{}", said(&sixth));
+}
+
+#[test]
+fn entries_of_rhel_are_read_back() {
+    let Some(playbook) = playbook() else { return };
+    let host = Host::new("rhel");
+    let first = host.play(&playbook, &["grubby"]);
+    assert!(!first.status.success() && host.read("args") == "ro quiet\n", "{}", said(&first));
+    let second = host.play(&playbook, &[]);
+    assert!(second.status.success(), "{}", said(&second));
+    assert!(host.read("args").contains("iommu=pt"), "{}", host.read("args"));
+    let third = host.play(&playbook, &[]);
+    assert!(third.status.success() && !changed(&third), "{}", said(&third));
+}
