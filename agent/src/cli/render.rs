@@ -13,13 +13,15 @@ use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine;
 use crate::engine::profile_source::Chosen;
+use crate::facts::pci::{Function, PciTree};
 use crate::facts::{Arch, CpuVendor, Depth, Facts, IommuFacts};
 use crate::host::Writer as _;
 use crate::host::write::DirWriter;
 use crate::kind;
+use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::profile::show;
-use crate::render::{self, GrubFamily, Inexpressible, Options, RenderError, Rendered};
+use crate::render::{self, Deferred, GrubFamily, Inexpressible, Options, RenderError, Rendered};
 use crate::report::json;
 
 /// `bedplate render`.
@@ -44,6 +46,14 @@ pub struct RenderArgs {
     /// Fail with exit status 4, and write nothing, if the target cannot express something that the profile asks for.
     #[arg(long)]
     strict: bool,
+    /// Let something pass that the target cannot express: its id (`sriov/compute`, `cmdline/pci`), or the part before the slash for
+    /// all of that kind, and the reason. Can be given several times.
+    #[arg(long, value_name = "ID=REASON", value_parser = accepted)]
+    accept: Vec<Accepted>,
+    /// Give VFs to the PCI addresses of the host, in place of whatever their rules select: the files then fit only machines with the same
+    /// addresses.
+    #[arg(long)]
+    pin_addresses: bool,
     /// Print files, notes and what could not be expressed as JSON.
     #[arg(long, conflicts_with = "out")]
     json: bool,
@@ -74,6 +84,29 @@ pub struct RenderArgs {
     host: HostArgs,
 }
 
+/// What is let pass, and why.
+#[derive(Debug, Clone, Serialize)]
+struct Accepted {
+    id: String,
+    reason: String,
+}
+
+impl Accepted {
+    fn takes(&self, left: &Inexpressible) -> bool {
+        let rest = left.id.strip_prefix(&self.id);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '.']))
+    }
+}
+
+fn accepted(text: &str) -> Result<Accepted, &'static str> {
+    match text.split_once('=').map(|(id, reason)| (id.trim(), reason.trim())) {
+        Some((id, reason)) if !id.is_empty() && !reason.is_empty() => {
+            Ok(Accepted { id: id.to_owned(), reason: reason.to_owned() })
+        }
+        _ => Err("write ID=REASON; --json lists the ids"),
+    }
+}
+
 /// GRUB conventions.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Family {
@@ -98,9 +131,14 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
         _ => opened.facts(Depth::Plan),
     };
-    // The machine that happens to render lends its CPU vendor. That it has no IOMMU says nothing of where the files go.
+    // The machine that happens to render lends its CPU vendor. That it has no IOMMU, or no GPU, says nothing of where the files go.
     if !says_host {
         facts.iommu = IommuFacts::unknown();
+        let has_gpus = |tree: &PciTree| tree.functions.values().any(Function::is_gpu);
+        if !facts.pci.known().is_some_and(has_gpus) {
+            let vendor = facts.cpu.vendor.known().copied();
+            facts = Facts::of_vendor(vendor.unwrap_or(CpuVendor::Other));
+        }
     }
     let reader = opened.reader.as_ref();
     let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
@@ -117,12 +155,18 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         // A root directory has no ports.
         options.job = args.job.job((says_host && args.host.root.is_none()).then_some(reader))?;
     }
-    let rendered = render::render(target, &loaded.profile, &desired, &options)
+    let rendered = render::render(target, &loaded.profile, &facts, &desired, &options)
         .map_err(|error| cannot_render(args, error))?;
     emit(args, target, &rendered, &loaded.profile.name, &options)
 }
 
 impl RenderArgs {
+    /// Why something that is missing is let pass.
+    fn reason(&self, left: &Inexpressible) -> Option<&str> {
+        let accepted = self.accept.iter().find(|accepted| accepted.takes(left));
+        accepted.map(|accepted| accepted.reason.as_str())
+    }
+
     fn options(&self, facts: &Facts, profile_text: String) -> Options {
         Options {
             arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),
@@ -131,6 +175,7 @@ impl RenderArgs {
             talos_version: self.talos_version.clone(),
             talos_extensions: self.talos_extension.clone(),
             role: self.role.clone(),
+            pin_addresses: self.pin_addresses,
             ..Options::default()
         }
     }
@@ -183,6 +228,8 @@ struct Document<'a> {
     profile_digest: Option<String>,
     #[serde(flatten)]
     rendered: &'a Rendered,
+    /// What `--accept` let pass of it.
+    accepted: &'a [Accepted],
 }
 
 fn emit(
@@ -192,7 +239,12 @@ fn emit(
     profile: &str,
     options: &Options,
 ) -> Result<Exit, CliError> {
-    let refused = args.strict && !rendered.inexpressible.is_empty();
+    let left: Vec<&Inexpressible> =
+        rendered.inexpressible.iter().filter(|left| args.reason(left).is_none()).collect();
+    // VFs are all that such a target is for.
+    let empty = target.is_of_vfs() && rendered.files.is_empty();
+    let refused =
+        !left.is_empty() && (args.strict || empty && left.iter().any(|left| left.is_of_vfs()));
     let mut exit = Exit::Done;
     if args.json {
         output::data(&json::document(&Document {
@@ -201,6 +253,7 @@ fn emit(
             profile,
             profile_digest: options.profile_text.as_deref().map(render::digest),
             rendered,
+            accepted: &args.accept,
         })?)?;
     } else if refused {
         // What is not whole must not end up in an image that was asked to be.
@@ -218,21 +271,49 @@ fn emit(
     } else {
         output::data(&printed(rendered))?;
     }
+    if empty && !rendered.inexpressible.iter().any(Inexpressible::is_of_vfs) {
+        output::status(&format!("the profile makes no VFs: nothing to write for {}", args.target));
+    }
+    for line in deferred(&rendered.deferred) {
+        output::status(&format!("left to bedplate on the machine: {line}"));
+    }
     for note in &rendered.notes {
         output::status(&format!("note: {note}"));
     }
     for left in &rendered.inexpressible {
-        output::warn(&missing(&args.target, left));
+        match args.reason(left) {
+            None => output::warn(&missing(&args.target, left)),
+            Some(reason) => output::status(&format!("accepted: {}: {reason}", left.what)),
+        }
     }
     if refused {
+        let why = match args.strict {
+            true => ", and --strict was given",
+            false => ": it has no words for the VFs of any rule",
+        };
         output::status(&format!(
-            "{}: {} cannot express everything that the profile asks for, and --strict was given",
+            "{}: {} cannot express everything that the profile asks for{why}",
             output::error_word(),
             args.target
         ));
         exit = Exit::Blocked;
     }
     Ok(exit)
+}
+
+/// Items with the same reason together.
+fn deferred(items: &[Deferred]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for item in items {
+        match reasons.iter_mut().find(|(why, _)| *why == item.why) {
+            Some((_, whats)) => whats.push(item.what.clone()),
+            None => reasons.push((&item.why, vec![item.what.clone()])),
+        }
+    }
+    let line = |(why, whats): (&str, Vec<String>)| {
+        format!("{} ({why})", some_of(whats.into_iter(), 3, "others"))
+    };
+    reasons.into_iter().map(line).collect()
 }
 
 fn missing(target: &str, left: &Inexpressible) -> String {

@@ -306,6 +306,11 @@ impl Facts {
         if said.is_empty() { "unknown machine".to_owned() } else { said.join(", ") }
     }
 
+    /// Whether there is anything to tell of its PCI devices: an image has none.
+    pub fn sees_devices(&self) -> bool {
+        self.pci.known().is_some_and(|tree| !tree.functions.is_empty())
+    }
+
     /// A machine of which nothing is known but its maker's CPU: what image builds resolve a profile against.
     pub fn of_vendor(vendor: CpuVendor) -> Facts {
         let arch = match vendor {

@@ -1,8 +1,10 @@
 //! What kinds contribute to the image of a machine that bedplate does not run on: kernel arguments, files, settings, in no
 //! target's own terms. `render` turns them into the formats of others.
 
-use crate::desired::{UnwantedArg, WantedArg, WantedVfs};
-use crate::value::ModuleName;
+use crate::desired::{SriovCount, UnwantedArg, VfDriver, WantedArg, WantedAttributes};
+use crate::kind::sriov::section::PfSelector;
+use crate::value::vf::EswitchMode;
+use crate::value::{ModuleName, PciAddress};
 
 /// What all kinds contribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,7 +15,7 @@ pub struct Contributions {
     /// bedplate writes to hosts, too, are without it: they would change with every release.
     pub stamp: Option<String>,
     /// How memory of NVIDIA GPUs is to be registered; `None`: not asked for.
-    pub gpudirect: Option<Registration>,
+    pub gpudirect: Option<GpuDirectWay>,
     /// Kernel arguments, in order.
     pub arguments: Vec<WantedArg>,
     /// Kernel arguments that must not be there, in order.
@@ -22,12 +24,46 @@ pub struct Contributions {
     pub files: Vec<ConfigFile>,
     /// What NCCL is told, by name, for targets that are jobs and no hosts.
     pub nccl: Vec<(String, String)>,
-    /// VFs, by PF.
-    pub vfs: Vec<WantedVfs>,
-    /// What only a running host can take.
+    /// Rules that make VFs, in order: the first one that selects a PF has it.
+    pub vfs: Vec<VfRule>,
+    /// Who makes them: another program or an operator, in the place of bedplate.
+    pub vfs_are_external: bool,
+    /// What only a running host can take, or decide.
     pub live_only: Vec<LiveOnly>,
     /// What the operator has to know, whatever the target.
     pub notes: Vec<String>,
+}
+
+/// How memory of NVIDIA GPUs is to be registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuDirectWay {
+    /// The way.
+    pub way: Registration,
+    /// Whether that is what it comes to. Otherwise the profile leaves it to the machine (its driver and its kernel), and `way`
+    /// is what a machine with current software takes.
+    pub is_decided: bool,
+}
+
+/// A rule that makes VFs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VfRule {
+    /// Name, unique in the profile.
+    pub name: String,
+    /// Which PFs.
+    pub select: PfSelector,
+    /// How many VFs each of them gets.
+    pub count: SriovCount,
+    /// Driver the VFs are to get.
+    pub vf_driver: VfDriver,
+    /// Attributes the VFs are to have.
+    pub vf: WantedAttributes,
+    /// Mode of the eswitch; `None`: as it is.
+    pub eswitch: Option<EswitchMode>,
+    /// Whether VFs may be made where the default route goes through the PF.
+    pub allow_disruption: bool,
+    /// The PFs that it takes on the host that the profile was resolved against, by address, and the VFs of each; none where
+    /// there is no host.
+    pub pfs: Vec<(PciAddress, u16)>,
 }
 
 /// The way by which a NIC gets at the memory of an NVIDIA GPU (handbook §6.3).
@@ -75,9 +111,11 @@ pub enum Setting {
     },
 }
 
-/// Something that lasts until the next reset or boot, so that no file can hold it.
+/// Something that lasts until the next reset or boot, or that depends on the machine, so that no file can hold it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveOnly {
+    /// What programs name it by: `acs/0000:17:01.0`.
+    pub id: String,
     /// Wanted state.
     pub what: String,
     /// Why no file can hold it.
@@ -104,6 +142,11 @@ impl Unwritable {
 }
 
 impl Contributions {
+    /// The rules by which bedplate itself, or what a target puts in its place, makes VFs.
+    pub fn own_vfs(&self) -> impl Iterator<Item = &VfRule> {
+        self.vfs.iter().filter(|_| !self.vfs_are_external)
+    }
+
     /// What all the files say.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         self.files.iter().flat_map(|file| &file.settings)

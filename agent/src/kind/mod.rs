@@ -54,7 +54,8 @@ pub struct Kind {
     /// Observe and compare.
     pub plan: fn(&Context) -> KindPlan,
     /// What it has to say in an image that is built elsewhere. Pure.
-    pub contribute: fn(&dyn Declared, &Desired, &mut Contributions) -> Result<(), Unwritable>,
+    pub contribute:
+        fn(&dyn Declared, &Facts, &Desired, &mut Contributions) -> Result<(), Unwritable>,
     /// Where a change of what it manages shows.
     pub watch: fn(&dyn Declared, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
@@ -129,11 +130,12 @@ pub fn resolve(profile: &dyn Declared, facts: &Facts, ledger: &Ledger) -> Desire
 /// [`Unwritable`]: a value that the file it belongs into cannot carry.
 pub fn contributions(
     profile: &dyn Declared,
+    facts: &Facts,
     desired: &Desired,
 ) -> Result<Contributions, Unwritable> {
     let mut all = Contributions { profile: profile.name().to_owned(), ..Contributions::default() };
     for kind in KINDS {
-        (kind.contribute)(profile, desired, &mut all)?;
+        (kind.contribute)(profile, facts, desired, &mut all)?;
     }
     Ok(all)
 }

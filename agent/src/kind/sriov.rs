@@ -24,13 +24,14 @@ use crate::section::Declared;
 use crate::value::PciAddress;
 use crate::value::vf::EswitchMode;
 
-use super::contribution::{Contributions, Unwritable};
+use super::contribution::{Contributions, Unwritable, VfRule};
 use super::{Context, Kind, some_of};
 
 use attributes::Stop;
 use change::vfs;
 use differs::Differs;
 pub use resolve::{Resolved, resolve};
+use section::{Sriov, SriovManaged};
 
 pub(crate) const NAME: &str = "sriov";
 
@@ -86,11 +87,30 @@ pub const KIND: Kind = Kind {
 
 /// VFs are gone after every boot: what makes them again is up to the target.
 fn contribute(
-    _: &dyn Declared,
+    profile: &dyn Declared,
+    _: &Facts,
     desired: &Desired,
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {
-    out.vfs.extend(desired.sriov.iter().cloned());
+    let Some(section) = profile.get::<Sriov>() else { return Ok(()) };
+    out.vfs_are_external = section.managed == SriovManaged::External;
+    out.vfs.extend(section.rules.iter().map(|rule| {
+        VfRule {
+            name: rule.name.clone(),
+            select: rule.select.clone(),
+            count: rule.vfs,
+            vf_driver: rule.vf_driver.clone(),
+            vf: rule.vf,
+            eswitch: rule.eswitch,
+            allow_disruption: rule.allow_disruption,
+            pfs: desired
+                .sriov
+                .iter()
+                .filter(|wanted| wanted.rule == rule.name)
+                .map(|wanted| (wanted.pf, wanted.count))
+                .collect(),
+        }
+    }));
     Ok(())
 }
 

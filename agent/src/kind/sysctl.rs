@@ -15,6 +15,7 @@ pub(super) use key::Key;
 use super::contribution::{ConfigFile, Contributions, Setting, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
+use crate::facts::Facts;
 use crate::host::HostKind;
 use crate::plan::KindPlan;
 use crate::section::Declared;
@@ -32,7 +33,7 @@ pub const KIND: Kind = Kind {
     labels: no_labels,
 };
 
-const NAME: &str = "sysctl";
+pub(crate) const NAME: &str = "sysctl";
 
 /// Whether the profile gives the parameter at this path of /proc/sys this value.
 pub fn sets(profile: &dyn Declared, path: &str, value: &str) -> bool {
@@ -55,6 +56,7 @@ fn plan(context: &Context) -> KindPlan {
 /// The file says it all: systemd-sysctl applies it in every boot.
 fn contribute(
     profile: &dyn Declared,
+    _: &Facts,
     _: &Desired,
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::kind::contribution::{Contributions, Setting};
 use crate::modules_conf::MODPROBE_PATH;
 
-use super::common::{AGENT_UNIT, heading, in_shell_single_quotes};
+use super::agent::UNITS;
+use super::common::{heading, in_shell_single_quotes};
 use super::provision::Host;
 use super::{GrubFamily, Options, OutFile, RenderError, Rendered, SCRIPT_MODE, grub, yaml};
 
@@ -221,7 +222,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
     let (live, boot): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.is_live);
     tasks.extend(boot.into_iter().flat_map(tasks_of));
     if host.agent {
-        let unit = format!("/usr/lib/systemd/system/{AGENT_UNIT}");
+        let unit = format!("/usr/lib/systemd/system/{}", UNITS[1]);
         tasks.push(json!({
             "name": "Look for bedplate",
             "ansible.builtin.stat": { "path": unit },
@@ -229,9 +230,15 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
             "when": RUNNING,
         }));
         tasks.push(json!({
-            "name": "Let bedplate do at boot what no file holds",
-            "ansible.builtin.systemd": { "name": AGENT_UNIT, "enabled": true },
+            "name": "Let bedplate do on the machine what no file holds",
+            "ansible.builtin.systemd": { "name": "{{ item }}", "enabled": true },
+            "loop": UNITS,
             "when": [RUNNING, "bedplate_unit.stat.exists"],
+        }));
+        tasks.push(json!({
+            "name": "Say that bedplate is not installed",
+            "ansible.builtin.debug": { "msg": "what bedplate was to do on the machine stays undone" },
+            "when": [RUNNING, "not bedplate_unit.stat.exists"],
         }));
     }
     tasks.extend(live_tasks(host, &live));

@@ -7,11 +7,11 @@ use crate::facts::Arch;
 use crate::kind::cmdline::BOOTC_KARGS;
 use crate::kind::contribution::Contributions;
 
+use super::agent::{self, Agent};
 use super::common::{
-    AGENT_NOTE, AGENT_UNIT, Elsewhere, agent_profile, grub_words, heading, image_files,
-    image_leftovers, kernel_arguments, preamble, uses_modprobe,
+    Elsewhere, files, grub_words, heading, kernel_arguments, preamble, uses_modprobe,
 };
-use super::{Options, OutFile, RenderError, Rendered};
+use super::{Options, OutFile, RenderError, Rendered, udev};
 
 const CONTAINERFILE: &str = "Containerfile.bedplate";
 
@@ -48,25 +48,25 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
                 .to_owned(),
         );
     }
-    rendered.files.extend(image_files(build, options));
+    let agent = Agent::of_image(build, options);
+    rendered.files.extend(files(build).chain(udev::rules(build, options)));
+    rendered.files.extend(agent.profile.iter().cloned());
     if !rendered.files.is_empty() {
-        let agent = agent_profile(build, options).is_some();
-        rendered
-            .files
-            .push(OutFile::new(CONTAINERFILE, containerfile(build, &rendered.files, agent)));
+        let text = containerfile(build, &rendered.files, agent.profile.is_some());
+        rendered.files.push(OutFile::new(CONTAINERFILE, text));
         rendered
             .notes
             .push(format!("put the lines of {CONTAINERFILE} into the Containerfile of the image"));
-        rendered.notes.extend(agent.then(|| AGENT_NOTE.to_owned()));
     }
+    rendered.add(agent.rest);
     if uses_modprobe(build) {
         rendered.notes.push(
             "options of a module that is in the initramfs count only once it is rebuilt: run dracut in the image build (dracut(8); handbook §9)"
                 .to_owned(),
         );
     }
-    rendered.inexpressible.extend(ABSENT.absent(build));
-    rendered.inexpressible.extend(image_leftovers(build));
+    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
+    rendered.notes.extend(ABSENT.not_removed(absent));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }
@@ -88,9 +88,8 @@ fn containerfile(build: &Contributions, files: &[OutFile], agent: bool) -> Strin
         }
     }
     if agent {
-        text.push_str(&format!(
-            "RUN if [ -e /usr/lib/systemd/system/{AGENT_UNIT} ]; then systemctl enable {AGENT_UNIT}; fi\n"
-        ));
+        text.push_str("# What no file holds bedplate does on the machine: its package has to be installed before this.\n");
+        text.push_str(&format!("RUN {}\n", agent::enable("", "")));
     }
     text.push_str("RUN bootc container lint\n");
     text

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kind::contribution::Contributions;
 
+use super::agent;
 use super::common::preamble;
 use super::provision::Host;
 use super::{Options, OutFile, RenderError, Rendered, yaml};
@@ -54,8 +55,8 @@ fn entry(file: &OutFile, append: bool) -> Value {
     entry
 }
 
-fn commands(host: &Host) -> Vec<Vec<&'static str>> {
-    let mut commands = Vec::new();
+fn commands(host: &Host) -> Vec<Vec<String>> {
+    let mut commands: Vec<Vec<&str>> = Vec::new();
     if host.sets_sysctls {
         commands.push(vec!["sysctl", "--system"]);
     }
@@ -64,11 +65,10 @@ fn commands(host: &Host) -> Vec<Vec<&'static str>> {
     }
     commands.extend(host.initramfs.clone());
     commands.extend(host.boot_loader.clone());
+    let enable = agent::enable("", "--now ");
     if host.agent {
-        commands.push(vec!["sh", "-c", ENABLE]);
+        commands.push(vec!["sh", "-c", &enable]);
     }
-    commands
+    let owned = |command: &Vec<&str>| command.iter().map(|&word| word.to_owned()).collect();
+    commands.iter().map(owned).collect()
 }
-
-/// Enables bedplate's unit where it is installed.
-const ENABLE: &str = "if [ -e /usr/lib/systemd/system/bedplate-boot.service ]; then systemctl enable --now bedplate-boot.service; fi";

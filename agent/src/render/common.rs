@@ -3,14 +3,13 @@
 
 use crate::boot::grub_quote::grub_token;
 use crate::cmdline::{Edit, Token};
-use crate::desired::{Desired, WantedVfs};
+use crate::desired::Desired;
 use crate::facts::Arch;
-use crate::kind::contribution::{Contributions, LiveOnly, Setting};
-use crate::kind::some_of;
+use crate::kind::contribution::{ConfigFile, Contributions, LiveOnly, Setting};
+use crate::kind::{cmdline, modules, sriov, sysctl};
 use crate::modules_conf;
-use crate::profile::model::VfDriver;
 
-use super::{Inexpressible, Options, OutFile, RenderError, udev};
+use super::{Inexpressible, OutFile, RenderError, Rendered};
 
 /// The wanted arguments in order, with every `pci=` merged into one argument: tools that edit by key keep only one of
 /// several (handbook §1.2, §10.3).
@@ -57,34 +56,6 @@ pub(super) fn files(build: &Contributions) -> impl Iterator<Item = OutFile> {
     build.files.iter().map(|file| OutFile::new(file.path.trim_start_matches('/'), &*file.text))
 }
 
-/// What stays when a target's images take arguments and files, and [`udev`] makes the VFs.
-pub(super) fn image_leftovers(build: &Contributions) -> Vec<Inexpressible> {
-    udev::driver_choices(build)
-        .chain(vf_attributes(build, "run `bedplate apply` at every boot of the host"))
-        .chain(live_only(build, |live| &live.with_agent))
-        .collect()
-}
-
-/// The files of an image: configuration, rules that make VFs, and the profile where only bedplate itself can do the rest.
-pub(super) fn image_files(build: &Contributions, options: &Options) -> Vec<OutFile> {
-    files(build).chain(udev::rules(build)).chain(agent_profile(build, options)).collect()
-}
-
-/// The unit that does at boot what no file holds. Enabling one that is not there does no harm.
-pub(super) const AGENT_UNIT: &str = "bedplate-boot.service";
-
-/// What to say where [`AGENT_UNIT`] is enabled.
-pub(super) const AGENT_NOTE: &str = "where bedplate is installed in the image, bedplate-boot.service does at every boot what no \
-                                     file holds: the profile is in /etc/bedplate/profile.toml for it";
-
-/// The profile, for [`AGENT_UNIT`], where something is left for it.
-pub(super) fn agent_profile(build: &Contributions, options: &Options) -> Option<OutFile> {
-    let text = options.profile_text.as_ref()?;
-    let text = format!("{}{text}", heading(build, "# "));
-    let left = !image_leftovers(build).is_empty();
-    left.then(|| OutFile::new("etc/bedplate/profile.toml", text))
-}
-
 /// What a target has no place for.
 pub(super) struct Elsewhere {
     /// Why.
@@ -94,29 +65,45 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    fn item(&self, what: String) -> Inexpressible {
-        Inexpressible { what, why: self.why.to_owned(), instead: self.instead.to_owned() }
+    fn item(&self, id: String, what: String) -> Inexpressible {
+        Inexpressible { id, what, why: self.why.to_owned(), instead: self.instead.to_owned() }
     }
 
     /// One argument.
     pub fn argument(&self, token: &Token) -> Inexpressible {
-        self.item(format!("kernel argument `{token}`"))
+        self.item(argument_id(token), format!("kernel argument `{token}`"))
     }
 
-    /// All arguments, and those that must not be there.
-    pub fn arguments(
+    /// Everything but VFs and what only a running host can take: arguments, and settings that `carried` does not know.
+    ///
+    /// # Errors
+    /// Those of [`kernel_arguments`].
+    pub fn leave(
         &self,
         build: &Contributions,
         arch: Arch,
-    ) -> Result<Vec<Inexpressible>, RenderError> {
+        carried: impl Fn(&Setting) -> bool,
+        rendered: &mut Rendered,
+    ) -> Result<(), RenderError> {
         let set = kernel_arguments(build, arch)?;
-        Ok(set.iter().map(|token| self.argument(token)).chain(self.absent(build)).collect())
+        rendered.inexpressible.extend(set.iter().map(|token| self.argument(token)));
+        rendered.inexpressible.extend(self.settings(build, carried));
+        let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
+        rendered.notes.extend(self.not_removed(absent));
+        Ok(())
     }
 
-    /// Arguments that must not be there.
-    pub fn absent(&self, build: &Contributions) -> Vec<Inexpressible> {
-        let item = |token: &str| self.item(format!("kernel argument `{token}` absent"));
-        build.absent.iter().map(|unwanted| item(&unwanted.token)).collect()
+    /// That arguments which must not be there are not taken out: a remark, for hardly any image has them.
+    pub fn not_removed<'a>(&self, absent: impl Iterator<Item = &'a str>) -> Option<String> {
+        let absent: Vec<String> = absent.map(|token| format!("`{token}`")).collect();
+        (!absent.is_empty()).then(|| {
+            format!(
+                "not taken out where the image or its boot loader has it: {} ({}); there {}",
+                absent.join(", "),
+                self.why,
+                self.instead
+            )
+        })
     }
 
     /// Settings that `carried` does not know, and files that can only be had as such.
@@ -125,10 +112,35 @@ impl Elsewhere {
         build: &Contributions,
         carried: impl Fn(&Setting) -> bool,
     ) -> Vec<Inexpressible> {
-        let settings = build.settings().filter(|setting| !carried(setting)).map(words);
+        let settings = build.settings().filter(|setting| !carried(setting));
+        let settings = settings.map(|setting| self.item(setting_id(setting), words(setting)));
         let whole = build.files.iter().filter(|file| file.settings.is_empty());
-        settings.chain(whole.map(|file| file.path.to_owned())).map(|what| self.item(what)).collect()
+        let whole = whole.map(|file| self.item(file_id(file), file.path.to_owned()));
+        settings.chain(whole).collect()
     }
+}
+
+/// `cmdline/iommu`: for [`Inexpressible::id`].
+pub(super) fn argument_id(token: &Token) -> String {
+    format!("{}/{}", cmdline::NAME, token.name())
+}
+
+/// For [`Inexpressible::id`]: `modules/nouveau`, `modules/ib_core.netns_mode`, `sysctl/vm.zone_reclaim_mode`.
+pub(super) fn setting_id(setting: &Setting) -> String {
+    match setting {
+        Setting::LoadModule(module) | Setting::BlacklistModule(module) => {
+            format!("{}/{module}", modules::NAME)
+        }
+        Setting::ModuleOption { module, parameter, .. } => {
+            format!("{}/{module}.{parameter}", modules::NAME)
+        }
+        Setting::Sysctl { key, .. } => format!("{}/{key}", sysctl::NAME),
+    }
+}
+
+/// For [`Inexpressible::id`]: `file/etc/nccl.conf`.
+pub(super) fn file_id(file: &ConfigFile) -> String {
+    format!("file{}", file.path)
 }
 
 /// A setting in the words of a report.
@@ -143,18 +155,16 @@ fn words(setting: &Setting) -> String {
     }
 }
 
-/// Arguments to take away by a tool that takes whole arguments only, and those that are a part of one.
-pub(super) fn removals(build: &Contributions) -> (Vec<String>, Vec<Inexpressible>) {
-    let (parts, whole): (Vec<_>, Vec<_>) =
-        build.absent.iter().partition(|unwanted| unwanted.token.starts_with("pci="));
+/// Arguments to take away by a tool that takes whole arguments only, and a remark on those that are a part of one.
+pub(super) fn removals(build: &Contributions) -> (Vec<String>, Option<String>) {
+    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
+    let (parts, whole): (Vec<&str>, Vec<&str>) =
+        absent.partition(|token| token.starts_with("pci="));
     let elsewhere = Elsewhere {
         why: "whole arguments only are removed, not a part of `pci=`",
-        instead: "take it out by hand where it is set, or run `bedplate apply --root` on the image",
+        instead: "take it out by hand, or run `bedplate apply --root` on the image",
     };
-    let listed = parts
-        .iter()
-        .map(|unwanted| elsewhere.item(format!("kernel argument `{}` absent", unwanted.token)));
-    (whole.iter().map(|unwanted| unwanted.token.clone()).collect(), listed.collect())
+    (whole.into_iter().map(str::to_owned).collect(), elsewhere.not_removed(parts.into_iter()))
 }
 
 /// A text as one word of a shell.
@@ -168,70 +178,11 @@ pub(super) fn live_only(
     instead: fn(&LiveOnly) -> &String,
 ) -> impl Iterator<Item = Inexpressible> {
     build.live_only.iter().map(move |live| Inexpressible {
+        id: live.id.clone(),
         what: live.what.clone(),
         why: live.why.clone(),
         instead: instead(live).clone(),
     })
-}
-
-/// VF counts, for targets without words for them.
-pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
-    let item = |wanted: &WantedVfs| {
-        Inexpressible {
-        what: format!("{} VFs on {}{}", wanted.count, wanted.pf, vf_driver(&wanted.vf_driver)),
-        why: "sriov_numvfs is a sysfs attribute and starts at 0 with every boot (Linux drivers/pci/iov.c; handbook §5.1)"
-            .to_owned(),
-        instead: instead.to_owned(),
-    }
-    };
-    build.vfs.iter().map(item).collect()
-}
-
-/// What sets attributes of VFs where bedplate does not run.
-pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `eSwitchMode` of a SriovNetworkNodePolicy; `vlan`, \
-                                      `trust`, `spoofChk`, `linkState` and `maxTxRate` of a SriovNetwork";
-
-/// Attributes of VFs and modes of eswitches, which no file sets.
-pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
-    let item = |wanted: &WantedVfs| {
-        let words = wanted.vf.words().map(|words| format!("VFs of {}: {words}", wanted.pf));
-        let mode = wanted.eswitch.map(|mode| format!("eswitch of {}: {mode}", wanted.pf));
-        let what: Vec<String> = words.into_iter().chain(mode).collect();
-        (!what.is_empty()).then(|| Inexpressible {
-            what: what.join("; "),
-            why: "rtnetlink and devlink set it, and it is gone with every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
-                .to_owned(),
-            instead: instead.to_owned(),
-        })
-    };
-    build.vfs.iter().filter_map(item).collect()
-}
-
-/// That bedplate makes no VFs on the port of the default route unless `allow_disruption` is set, for targets that do;
-/// `other` is a target or tool that does not.
-pub(super) fn unguarded_vfs(
-    build: &Contributions,
-    why: &str,
-    other: &str,
-) -> Option<Inexpressible> {
-    let guarded = build.vfs.iter().filter(|wanted| !wanted.allow_disruption);
-    let ports: Vec<String> = guarded.map(|wanted| wanted.pf.to_string()).collect();
-    (!ports.is_empty()).then(|| Inexpressible {
-        what: format!("no VFs on the port of the default route ({})", some_of(ports.into_iter(), 4, "ports")),
-        why: format!("an image cannot know which port that is, and {why}"),
-        instead: format!(
-            "exclude that port with `select`; or set `allow_disruption = true` if it may lose its traffic for a moment; or {other}"
-        ),
-    })
-}
-
-/// ` with driver vfio-pci`, or nothing when the kernel chooses.
-pub(super) fn vf_driver(driver: &VfDriver) -> String {
-    match driver {
-        VfDriver::Auto => String::new(),
-        VfDriver::None => " without a driver".to_owned(),
-        VfDriver::Named(name) => format!(" with driver {name}"),
-    }
 }
 
 /// Whether modprobe.d has a part in it: options and blacklists.
@@ -252,8 +203,8 @@ pub(super) fn names_nvidia_modules(build: &Contributions) -> bool {
     })
 }
 
-/// Remarks of the desired state itself.
-pub(super) fn open_questions(desired: &Desired) -> Vec<String> {
+/// Remarks of the desired state itself. What it says of VFs where no devices are seen is for hosts: here targets say it.
+pub(super) fn open_questions(desired: &Desired, sees_devices: bool) -> Vec<String> {
     let blocked = desired
         .blockers
         .iter()
@@ -262,7 +213,8 @@ pub(super) fn open_questions(desired: &Desired) -> Vec<String> {
         .unknowns
         .iter()
         .map(|u| format!("{}: {}: not known: {}", u.kind, u.subject, u.reason));
-    let notes = desired.notes.iter().map(|n| format!("{}: {}: {}", n.kind, n.subject, n.text));
+    let notes = desired.notes.iter().filter(|note| sees_devices || note.kind != sriov::NAME);
+    let notes = notes.map(|n| format!("{}: {}: {}", n.kind, n.subject, n.text));
     blocked.chain(unknown).chain(notes).collect()
 }
 
@@ -270,13 +222,18 @@ pub(super) fn open_questions(desired: &Desired) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
     use crate::desired::{
-        AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs,
-        WantedArg, WantedAttributes, WantedModule, WantedOption,
+        AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, VfDriver,
+        WantedAcs, WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,
     };
+    use crate::facts::{CpuVendor, Facts};
+    use crate::host::Reading;
     use crate::kind;
+    use crate::kind::contribution::VfRule;
+    use crate::kind::sriov::section::PfSelector;
     use crate::plan::Why;
     use crate::profile::model::{AcsPolicy, ModuleLoad, SriovCount};
     use crate::profile::of_text;
+    use crate::topology::fixture::Machine;
     use crate::value::{AcsBits, ModuleName};
 
     fn why() -> Vec<Why> {
@@ -361,10 +318,28 @@ pub(super) mod tests {
         with_profile("", desired)
     }
 
-    /// The same with more in the profile.
+    /// The same with more in the profile; a rule for each PF of `desired`, by its address.
     pub fn with_profile(sections: &str, desired: &Desired) -> Contributions {
         let profile = of_text(&format!("schema = 1\nname = \"hgx\"\n{sections}"));
-        kind::contributions(&profile, desired).unwrap()
+        let mut build = kind::contributions(&profile, &machine(), desired).unwrap();
+        build.vfs.extend(desired.sriov.iter().map(|wanted| VfRule {
+            name: wanted.rule.clone(),
+            select: PfSelector { address: Some(wanted.pf), ..PfSelector::default() },
+            count: SriovCount::Number(wanted.count),
+            vf_driver: wanted.vf_driver.clone(),
+            vf: wanted.vf,
+            eswitch: wanted.eswitch,
+            allow_disruption: wanted.allow_disruption,
+            pfs: vec![(wanted.pf, wanted.count)],
+        }));
+        build
+    }
+
+    /// A machine whose devices have been looked at.
+    fn machine() -> Facts {
+        let mut machine = Machine::default();
+        machine.add("0000:00:00.0", None, 0x06_0000, (0x8086, 0x09a2));
+        Facts { pci: Reading::Known(machine.tree), ..Facts::of_vendor(CpuVendor::Intel) }
     }
 
     fn rendered(desired: &Desired) -> Result<Vec<String>, RenderError> {

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::kind::contribution::{Contributions, Registration, Setting};
 
-use super::common::{Elsewhere, heading, live_only, vf_attributes, vfs};
+use super::common::{Elsewhere, heading, live_only};
+use super::vf_rules::{vf_attributes, vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 
 const CLUSTER_POLICY: &str = "clusterpolicy-patch.yaml";
@@ -51,8 +52,8 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
             "`kubectl patch clusterpolicy cluster-policy --type merge --patch-file {CLUSTER_POLICY}`; where the ClusterPolicy has `useNvidiaDriverCRD: true`, `kubectl patch nvidiadriver NAME --type merge --patch-file {NVIDIA_DRIVER}` in its place"
         ));
     }
-    rendered.notes.extend(build.gpudirect.map(|way| {
-        match way {
+    rendered.notes.extend(build.gpudirect.map(|asked| {
+        match asked.way {
             Registration::DmaBuf => {
                 "DMA-BUF needs Linux 5.12 or later and GPUs of Turing or later (NVIDIA GPU Operator documentation; handbook §6.3)"
             }
@@ -62,10 +63,8 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         }
         .to_owned()
     }));
-    rendered.inexpressible.extend(ELSEWHERE.arguments(build, options.arch)?);
-    rendered
-        .inexpressible
-        .extend(ELSEWHERE.settings(build, |setting| carried(setting, !rendered.files.is_empty())));
+    let patched = !rendered.files.is_empty();
+    ELSEWHERE.leave(build, options.arch, |setting| carried(setting, patched), &mut rendered)?;
     rendered.inexpressible.extend(others(build));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
@@ -92,7 +91,7 @@ fn push(
 /// What ClusterPolicy has below `spec.driver`, and NVIDIADriver below `spec`.
 fn driver(build: &Contributions, parameters: bool) -> Map<String, Value> {
     let mut driver = Map::new();
-    match build.gpudirect {
+    match build.gpudirect.map(|asked| asked.way) {
         Some(Registration::DmaBuf) => {
             driver.insert("kernelModuleType".to_owned(), json!("open"));
             driver.insert("rdma".to_owned(), json!({ "enabled": false }));

@@ -4,11 +4,12 @@ use crate::boot::grub_default::{CMDLINE_DEFAULT, write_drop_in};
 use crate::cmdline::Token;
 use crate::kind::contribution::Contributions;
 
+use super::agent::{self, Agent};
 use super::common::{
-    files, grub_words, in_shell_single_quotes, kernel_arguments, live_only, preamble,
-    uses_modprobe, vf_attributes, vfs,
+    Elsewhere, files, grub_words, in_shell_single_quotes, kernel_arguments, preamble, uses_modprobe,
 };
-use super::{GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, grub_rhel};
+use super::vf_rules::vfs;
+use super::{GrubFamily, Options, OutFile, RenderError, Rendered, grub_rhel};
 
 /// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
@@ -18,15 +19,16 @@ const MENU: &str = "/boot/grub/grub.cfg";
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = boot(build, options)?;
+    rendered.notes.extend(not_removed(build, options));
     rendered.files.extend(files(build));
-    rendered.inexpressible.extend(vfs(
+    let vfs = vfs(
         build,
         "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
-    ));
-    rendered
-        .inexpressible
-        .extend(vf_attributes(build, "run `bedplate apply` at every boot of the host"));
-    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    );
+    let agent =
+        Agent::of(build, options, vfs.into_iter().chain(agent::of_machine(build)).collect());
+    rendered.files.extend(agent.files(build));
+    rendered.add(agent.rest);
     rendered.notes.extend(build.notes.iter().cloned());
     if uses_modprobe(build) {
         rendered.notes.push(match options.grub_family {
@@ -74,7 +76,7 @@ fn rebuild_note(command: &str) -> String {
 }
 
 fn debian(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered { inexpressible: absent(build), ..Rendered::default() };
+    let mut rendered = Rendered::default();
     if !tokens.is_empty() {
         // `_DEFAULT`: recovery entries stay clean.
         let text = write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(build, ""))?;
@@ -86,17 +88,22 @@ fn debian(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderErr
     Ok(rendered)
 }
 
-/// A drop-in adds to what was read before it; taking something out would mean running code at every `update-grub`.
-fn absent(build: &Contributions) -> Vec<Inexpressible> {
-    let item = |token: &str| Inexpressible {
-        what: format!("kernel argument `{token}` absent"),
-        why: "a drop-in in grub.d only adds to GRUB_CMDLINE_LINUX_DEFAULT".to_owned(),
-        instead: format!(
-            "take `{token}` out of /etc/default/grub and of the files before {DROP_IN}, or run `bedplate apply --root` on the image"
-        ),
-    };
-    build.absent.iter().map(|unwanted| item(&unwanted.token)).collect()
+/// That some arguments which must not be there are not taken out.
+pub(super) fn not_removed(build: &Contributions, options: &Options) -> Option<String> {
+    match options.grub_family {
+        // A drop-in adds to what was read before it; taking something out would mean running code at every `update-grub`.
+        GrubFamily::Debian => {
+            let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
+            DROP_IN_ADDS.not_removed(absent)
+        }
+        GrubFamily::Rhel => grub_rhel::not_removed(build),
+    }
 }
+
+const DROP_IN_ADDS: Elsewhere = Elsewhere {
+    why: "a drop-in in grub.d only adds to GRUB_CMDLINE_LINUX_DEFAULT",
+    instead: "take it out of /etc/default/grub and of the files before zz-bedplate.cfg, or run `bedplate apply --root` on the image",
+};
 
 #[cfg(test)]
 mod tests {
@@ -125,12 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_in_lists_each_argument_it_cannot_take_away() {
+    fn a_drop_in_remarks_on_what_it_cannot_take_away() {
         let rendered = render(&build(&desired()), &Options::default()).unwrap();
-        for token in ["nomodeset", "iommu=off"] {
-            let what = format!("kernel argument `{token}` absent");
-            assert!(rendered.inexpressible.iter().any(|item| item.what == what), "{token}");
-        }
+        assert!(rendered.notes.iter().any(|note| note.contains(": `nomodeset`, `iommu=off` (")));
     }
 
     #[test]

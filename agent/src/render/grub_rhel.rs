@@ -1,7 +1,9 @@
 //! The RHEL family's form of target `grub`: BLS entries are changed by grubby, and /etc/default/grub.d is not read
 //! (handbook §10.3). So there is a script for the image build, and a line for /etc/default/grub.
 
-use super::common::{grub_words, heading, in_shell_single_quotes, preamble};
+use super::common::{
+    Elsewhere, argument_id, grub_words, heading, in_shell_single_quotes, preamble,
+};
 use super::{Inexpressible, OutFile, RenderError, Rendered, SCRIPT_MODE};
 use crate::boot::grub_default::{CMDLINE, write_drop_in};
 use crate::cmdline::Token;
@@ -15,8 +17,7 @@ pub(super) fn render(build: &Contributions, tokens: &[Token]) -> Result<Rendered
     let (carried, lost): (Vec<Token>, Vec<Token>) = tokens.iter().cloned().partition(is_carried);
     rendered.inexpressible.extend(lost.iter().filter_map(lost_argument));
     let words = grub_words(&carried)?.join(" ");
-    let (removed, kept) = removable(build);
-    rendered.inexpressible.extend(kept);
+    let (removed, _) = removable(build);
     if !words.is_empty() || !removed.is_empty() {
         let text = script(&words, &removed.join(" "), &preamble(build, "# "));
         rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
@@ -99,6 +100,7 @@ fn grubby_mangles(token: &str) -> Option<&'static str> {
 
 fn lost_argument(token: &Token) -> Option<Inexpressible> {
     grubby_mangles(token.as_str()).map(|why| Inexpressible {
+        id: argument_id(token),
         what: format!("kernel argument `{token}`"),
         why: why.to_owned(),
         instead: "put module parameters into [modules.options]; else add it to the `options` line of the boot entries by hand"
@@ -106,29 +108,21 @@ fn lost_argument(token: &Token) -> Option<Inexpressible> {
     })
 }
 
-/// What grubby can remove: a name with any value, or a whole argument. A suboption within a longer `pci=` it cannot.
-fn removable(build: &Contributions) -> (Vec<String>, Vec<Inexpressible>) {
-    let (mut removed, mut kept) = (Vec::new(), Vec::new());
-    for unwanted in &build.absent {
-        let token = &unwanted.token;
-        let why = match grubby_mangles(token) {
-            Some(why) => why,
-            None if token.starts_with("pci=") => {
-                "grubby removes whole arguments only, not a part of `pci=`"
-            }
-            None => {
-                removed.push(token.clone());
-                continue;
-            }
-        };
-        kept.push(Inexpressible {
-            what: format!("kernel argument `{token}` absent"),
-            why: why.to_owned(),
-            instead: "run `bedplate apply --root` on the image, or take it out of the boot entries by hand"
-                .to_owned(),
-        });
-    }
-    (removed, kept)
+/// What grubby can remove: a name with any value, or a whole argument; and what it cannot.
+fn removable(build: &Contributions) -> (Vec<String>, Vec<&str>) {
+    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
+    let (removed, kept): (Vec<&str>, Vec<&str>) =
+        absent.partition(|token| grubby_mangles(token).is_none() && !token.starts_with("pci="));
+    (removed.into_iter().map(str::to_owned).collect(), kept)
+}
+
+/// That some arguments are not taken out.
+pub(super) fn not_removed(build: &Contributions) -> Option<String> {
+    let elsewhere = Elsewhere {
+        why: "grubby removes whole arguments only, not a part of `pci=`, and cuts them at blanks",
+        instead: "run `bedplate apply --root` on the image, or take it out of the boot entries by hand",
+    };
+    elsewhere.not_removed(removable(build).1.into_iter())
 }
 
 #[cfg(test)]
@@ -174,10 +168,8 @@ mod tests {
         assert_eq!(rendered.files, []);
         let whats: Vec<&str> =
             rendered.inexpressible.iter().map(|item| item.what.as_str()).collect();
-        assert_eq!(
-            whats,
-            ["kernel argument `dyndbg=\"file a.c +p\"`", "kernel argument `pci=noats` absent"]
-        );
+        assert_eq!(whats, ["kernel argument `dyndbg=\"file a.c +p\"`"]);
+        assert!(rendered.notes.iter().any(|note| note.contains("`pci=noats`")));
     }
 
     #[test]

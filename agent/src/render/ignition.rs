@@ -5,12 +5,10 @@ use serde_json::{Map, Value, json};
 
 use crate::kind::contribution::Contributions;
 
-use super::common::{
-    AGENT_NOTE, AGENT_UNIT, agent_profile, grub_words, image_files, image_leftovers,
-    kernel_arguments, removals,
-};
+use super::agent::{Agent, UNITS};
+use super::common::{files, grub_words, kernel_arguments, removals};
 use super::data_url::data_url;
-use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
+use super::{Options, OutFile, RenderError, Rendered, udev};
 
 /// The first specification with kernel arguments.
 const VERSION: &str = "3.3.0";
@@ -50,20 +48,18 @@ pub(super) struct Machine {
     pub should_not_exist: Vec<String>,
     /// Files.
     pub files: Vec<OutFile>,
-    /// The unit to enable.
-    pub unit: Option<&'static str>,
-    /// What is left.
-    pub inexpressible: Vec<Inexpressible>,
-    /// What users have to know.
-    pub notes: Vec<String>,
+    /// The units to enable.
+    pub units: &'static [&'static str],
+    /// What is left, and what users have to know; no files.
+    pub rest: Rendered,
 }
 
 impl Machine {
     pub fn of(build: &Contributions, options: &Options) -> Result<Self, RenderError> {
         let tokens = kernel_arguments(build, options.arch)?;
-        let (should_not_exist, mut inexpressible) = removals(build);
-        inexpressible.extend(image_leftovers(build));
-        let unit = agent_profile(build, options).map(|_| AGENT_UNIT);
+        let (should_not_exist, parts) = removals(build);
+        let agent = Agent::of_image(build, options);
+        let units: &[&str] = if agent.profile.is_some() { &UNITS } else { &[] };
         let mut notes = vec![
             "Ignition runs at the first boot only: provision the machine again, or use another target, to change it".to_owned(),
         ];
@@ -77,15 +73,18 @@ impl Machine {
         if should_not_exist.iter().any(|token| !token.contains('=')) {
             notes.push("an argument that is given by its name alone is removed only where it stands without a value".to_owned());
         }
-        notes.extend(unit.map(|_| AGENT_NOTE.to_owned()));
-        notes.extend(build.notes.iter().cloned());
-        let files = image_files(build, options);
+        let files: Vec<OutFile> =
+            files(build).chain(udev::rules(build, options)).chain(agent.profile).collect();
         if tokens.is_empty() && should_not_exist.is_empty() && files.is_empty() {
-            notes = build.notes.clone();
+            notes.clear();
         }
+        notes.extend(parts);
+        notes.extend(build.notes.iter().cloned());
+        let mut rest = Rendered { notes, ..Rendered::default() };
+        rest.add(agent.rest);
         // rpm-ostree keeps each text as it is, and GRUB reads the boot entry as script (handbook §10.1).
         let should_exist = grub_words(&tokens)?;
-        Ok(Machine { should_exist, should_not_exist, files, unit, inexpressible, notes })
+        Ok(Machine { should_exist, should_not_exist, files, units, rest })
     }
 
     /// Whether there is nothing to say.
@@ -93,14 +92,16 @@ impl Machine {
         self.should_exist.is_empty() && self.should_not_exist.is_empty() && self.files.is_empty()
     }
 
-    /// `systemd.units`, if there is one.
+    /// `systemd.units`, if there are any.
     pub fn systemd(&self) -> Option<Value> {
-        self.unit.map(|name| json!({ "units": [{ "name": name, "enabled": true }] }))
+        let units: Vec<Value> =
+            self.units.iter().map(|name| json!({ "name": name, "enabled": true })).collect();
+        (!units.is_empty()).then(|| json!({ "units": units }))
     }
 
     /// With these files.
     pub fn rendered(self, files: Vec<OutFile>) -> Rendered {
-        Rendered { files, inexpressible: self.inexpressible, notes: self.notes }
+        Rendered { files, ..self.rest }
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
                 },
             })
         );
-        assert_eq!(rendered.inexpressible[0].what, "kernel argument `pci=noats` absent");
+        assert!(rendered.notes.iter().any(|note| note.contains("`pci=noats`")));
         assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
     }
 }

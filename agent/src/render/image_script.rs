@@ -4,13 +4,13 @@
 use crate::facts::CpuVendor;
 use crate::kind::contribution::Contributions;
 
-use super::common::{heading, live_only, vf_attributes, vfs};
+use super::agent::{self, Agent};
+use super::common::heading;
+use super::vf_rules::vfs;
 use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE};
 
 /// Ends the profile in the script, lengthened until no line of the profile is this word.
 const END: &str = "BEDPLATE_PROFILE";
-
-const AT_BOOT: &str = "`systemctl enable bedplate-boot` in the image: it does so at every boot, by the profile that the script leaves there";
 
 /// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
 pub(super) fn mkosi(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
@@ -45,6 +45,16 @@ fn script(
         Some(CpuVendor::Arm) => " --cpu arm",
         Some(CpuVendor::Other) | None => "",
     };
+    let left = vfs(build, "run bedplate on the host").into_iter().chain(agent::of_machine(build));
+    let agent = Agent::of(build, options, left.collect());
+    let enable = match agent.profile {
+        Some(_) => format!(
+            "# What no file holds bedplate does on the machine: its package has to be installed in the image.\n\
+             {}\n",
+            agent::enable("\"$root\"", "--root=\"$root\" ")
+        ),
+        None => String::new(),
+    };
     let end = terminator(profile);
     let profile = profile.trim_end_matches('\n');
     let text = format!(
@@ -53,16 +63,12 @@ fn script(
          # Tools of the image (update-grub, dracut …) run inside of it. 3: what is left waits for the boot.\n\
          status=0\n\
          bedplate apply --root \"$root\" --profile \"$root/etc/bedplate/profile.toml\"{cpu} --chroot-tools --yes || status=$?\n\
-         case $status in 0 | 3) ;; *) exit \"$status\" ;; esac\n",
+         case $status in 0 | 3) ;; *) exit \"$status\" ;; esac\n{enable}",
         heading = heading(build, "# "),
     );
-    let mut rendered = Rendered {
-        files: vec![OutFile { path: path.to_owned(), mode: SCRIPT_MODE, text }],
-        inexpressible: vfs(build, AT_BOOT),
-        notes: build.notes.clone(),
-    };
-    rendered.inexpressible.extend(vf_attributes(build, AT_BOOT));
-    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    let mut rendered = agent.rest;
+    rendered.files.push(OutFile { path: path.to_owned(), mode: SCRIPT_MODE, text });
+    rendered.notes.extend(build.notes.iter().cloned());
     if cpu.is_empty() {
         rendered.notes.push("an image has no CPU of its own: render with --cpu, or for a host, so that the script names the vendor".to_owned());
     }

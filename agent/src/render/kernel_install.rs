@@ -4,11 +4,11 @@
 use crate::cmdline::Token;
 use crate::kind::contribution::Contributions;
 
+use super::agent::Agent;
 use super::common::{
-    Elsewhere, image_files, image_leftovers, in_shell_single_quotes, kernel_arguments, preamble,
-    removals, uses_modprobe,
+    Elsewhere, files, in_shell_single_quotes, kernel_arguments, preamble, removals, uses_modprobe,
 };
-use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE};
+use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE, udev};
 
 const SCRIPT: &str = "bedplate-kernel-cmdline.sh";
 
@@ -24,7 +24,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     let mut rendered = Rendered::default();
     rendered.inexpressible.extend(lost.iter().map(|token| BLANKS.argument(token)));
     let (removed, parts) = removals(build);
-    rendered.inexpressible.extend(parts);
+    rendered.notes.extend(parts);
     if !tokens.is_empty() || !removed.is_empty() {
         let text = script(build, &tokens, &removed);
         rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
@@ -40,14 +40,17 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
                 .to_owned(),
         );
     }
-    rendered.files.extend(image_files(build, options));
+    let agent = Agent::of_image(build, options);
+    rendered
+        .files
+        .extend(files(build).chain(udev::rules(build, options)).chain(agent.files(build)));
+    rendered.add(agent.rest);
     if uses_modprobe(build) {
         rendered.notes.push(
             "options of a module that is in the initramfs count only once it is rebuilt, which kernel-install does (handbook §9)"
                 .to_owned(),
         );
     }
-    rendered.inexpressible.extend(image_leftovers(build));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }

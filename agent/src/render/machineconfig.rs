@@ -7,12 +7,13 @@ use serde::Serialize;
 
 use crate::kind::contribution::{Contributions, Setting};
 
+use super::agent::{Agent, undecided_registration};
 use super::common::{
-    BY_OPERATOR, files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble,
-    vf_attributes, vfs,
+    Elsewhere, files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble,
 };
 use super::ignition::File;
-use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+use super::vf_rules::{BY_OPERATOR, vf_attributes, vfs};
+use super::{Options, OutFile, RenderError, Rendered, yaml};
 
 /// Ignition specification that the embedded config follows; every supported OpenShift reads it.
 const IGNITION_VERSION: &str = "3.4.0";
@@ -60,12 +61,18 @@ struct Storage {
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let role = checked_role(&options.role)?;
     let tokens = kernel_arguments(build, options.arch)?;
-    let files: Vec<File> = files(build).map(|out| File::of(&out)).collect();
+    let left = vf_attributes(build, BY_OPERATOR);
+    let left = undecided_registration(build).into_iter().chain(left);
+    let agent =
+        Agent::of(build, options, left.chain(live_only(build, |live| &live.with_agent)).collect());
+    let files = files(build).chain(agent.files(build));
+    let files: Vec<File> = files.map(|out| File::of(&out)).collect();
     let mut rendered = Rendered {
-        inexpressible: inexpressible(build),
+        inexpressible: vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator"),
         notes: notes(build, !tokens.is_empty(), !files.is_empty()),
         ..Rendered::default()
     };
+    rendered.add(agent.rest);
     if tokens.is_empty() && files.is_empty() {
         return Ok(rendered);
     }
@@ -104,21 +111,10 @@ fn checked_role(role: &str) -> Result<&str, RenderError> {
     good.then_some(role).ok_or_else(|| RenderError::BadRole { role: role.to_owned() })
 }
 
-fn inexpressible(build: &Contributions) -> Vec<Inexpressible> {
-    let absent = |token: &str| Inexpressible {
-        what: format!("kernel argument `{token}` absent"),
-        why: "the operator takes away only what a MachineConfig brought".to_owned(),
-        instead: format!(
-            "take `{token}` out of the MachineConfig that sets it; if the installer set it, delete it on the node with `rpm-ostree kargs`"
-        ),
-    };
-    let mut all: Vec<Inexpressible> =
-        build.absent.iter().map(|unwanted| absent(&unwanted.token)).collect();
-    all.extend(vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator"));
-    all.extend(vf_attributes(build, BY_OPERATOR));
-    all.extend(live_only(build, |live| &live.with_agent));
-    all
-}
+const NOT_REMOVED: Elsewhere = Elsewhere {
+    why: "the operator takes away only what a MachineConfig brought",
+    instead: "take it out of the MachineConfig that sets it; if the installer set it, delete it on the node with `rpm-ostree kargs`",
+};
 
 fn notes(build: &Contributions, arguments: bool, files: bool) -> Vec<String> {
     let mut notes = Vec::new();
@@ -140,6 +136,7 @@ fn notes(build: &Contributions, arguments: bool, files: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
+    notes.extend(NOT_REMOVED.not_removed(build.absent.iter().map(|one| one.token.as_str())));
     notes.extend(build.notes.iter().cloned());
     if names_nvidia_modules(build) {
         notes.push(

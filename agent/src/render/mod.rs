@@ -3,6 +3,7 @@
 //!
 //! Adding a target: one file with a `render` function, one row in [`TARGETS`] (`targets.rs`).
 
+mod agent;
 mod ansible;
 mod bootc;
 mod butane;
@@ -26,6 +27,7 @@ mod talos;
 mod targets;
 mod tuned;
 mod udev;
+mod vf_rules;
 mod yaml;
 
 pub use nccl_job::{Collective, Job, JobForm};
@@ -40,7 +42,8 @@ use crate::desired::Desired;
 use crate::facts::boot::{DEBIAN, RED_HAT};
 use crate::facts::{Arch, BootLoader, CpuVendor, Facts};
 use crate::kind;
-use crate::kind::contribution::Unwritable;
+use crate::kind::contribution::{Contributions, Unwritable};
+use crate::kind::sriov;
 use crate::modules_conf;
 use crate::section::Declared;
 
@@ -85,6 +88,9 @@ pub struct Options {
     pub profile_text: Option<String>,
     /// GRUB's family.
     pub grub_family: GrubFamily,
+    /// Whether VFs are for the PCI addresses of the host that the profile was resolved against, in place of what their rules
+    /// select.
+    pub pin_addresses: bool,
     /// Talos release (`1.11`, `v1.11.6`); the format depends on it.
     pub talos_version: Option<String>,
     /// Official Talos system extensions for the schematic (`siderolabs/gvisor`), in this order.
@@ -96,13 +102,14 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// x86-64, no text of the profile, Debian family, role `worker`, no Talos release, [`Job::default`].
+    /// x86-64, no text of the profile, Debian family, no addresses, role `worker`, no Talos release, [`Job::default`].
     fn default() -> Options {
         Options {
             arch: Arch::X86_64,
             cpu: None,
             profile_text: None,
             grub_family: GrubFamily::default(),
+            pin_addresses: false,
             talos_version: None,
             talos_extensions: Vec::new(),
             role: "worker".to_owned(),
@@ -132,12 +139,33 @@ impl OutFile {
 /// Something wanted that the target has no words for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Inexpressible {
+    /// What programs name it by, the same for every target: `cmdline/iommu`, `modules/nouveau`, `sriov/compute`, `acs`.
+    pub id: String,
     /// Wanted state.
     pub what: String,
     /// Why it cannot be said.
     pub why: String,
     /// Remedy.
     pub instead: String,
+}
+
+impl Inexpressible {
+    /// Whether it is the VFs of a rule, and no attribute of theirs.
+    pub fn is_of_vfs(&self) -> bool {
+        let rule = self.id.strip_prefix(sriov::NAME).and_then(|rest| rest.strip_prefix('/'));
+        rule.is_some_and(|rule| ![".vf", ".vf_driver"].iter().any(|part| rule.ends_with(part)))
+    }
+}
+
+/// Something wanted that bedplate does on the machine, by the profile that the files bring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Deferred {
+    /// As [`Inexpressible::id`].
+    pub id: String,
+    /// Wanted state.
+    pub what: String,
+    /// Why no file holds it.
+    pub why: String,
 }
 
 /// What a target made.
@@ -148,11 +176,21 @@ pub struct Rendered {
     /// What is wanted and not in the files.
     #[serde(rename = "not_expressible")]
     pub inexpressible: Vec<Inexpressible>,
+    /// What is left to bedplate on the machine.
+    pub deferred: Vec<Deferred>,
     /// What users of the files have to know.
     pub notes: Vec<String>,
 }
 
 impl Rendered {
+    /// Takes over what another part of the target made.
+    fn add(&mut self, other: Rendered) {
+        self.files.extend(other.files);
+        self.inexpressible.extend(other.inexpressible);
+        self.deferred.extend(other.deferred);
+        self.notes.extend(other.notes);
+    }
+
     /// The file at `path`.
     pub fn file(&self, path: &str) -> Option<&OutFile> {
         self.files.iter().find(|file| file.path == path)
@@ -255,14 +293,22 @@ pub fn target(name: &str) -> Result<&'static Target, RenderError> {
 pub fn render(
     target: &Target,
     profile: &dyn Declared,
+    facts: &Facts,
     desired: &Desired,
     options: &Options,
 ) -> Result<Rendered, RenderError> {
-    let mut build = kind::contributions(profile, desired)?;
-    build.stamp = options.profile_text.as_deref().map(stamp);
-    let mut rendered = (target.render)(&build, options)?;
-    rendered.notes.extend(common::open_questions(desired));
+    let mut rendered = written(target, kind::contributions(profile, facts, desired)?, options)?;
+    rendered.notes.extend(common::open_questions(desired, facts.sees_devices()));
     Ok(rendered)
+}
+
+fn written(
+    target: &Target,
+    mut build: Contributions,
+    options: &Options,
+) -> Result<Rendered, RenderError> {
+    build.stamp = options.profile_text.as_deref().map(stamp);
+    (target.render)(&build, options)
 }
 
 /// Whether a file at one of a target's paths is bedplate's: by its heading, which stands in the first lines, or because the

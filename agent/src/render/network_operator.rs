@@ -5,9 +5,12 @@ use serde_json::{Value, json};
 
 use crate::desired::VfDriver;
 use crate::kind::contribution::{Contributions, Registration};
+use crate::kind::sriov::section::PfSelector;
+use crate::value::PciId;
 
-use super::common::{Elsewhere, heading, live_only, vf_attributes, vfs};
-use super::sriov_operator::{Group, addresses, groups, resource_name};
+use super::agent;
+use super::common::{Elsewhere, heading};
+use super::vf_rules::{Group, Pfs, groups, names, resource_name, vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 
 const PATCH: &str = "nicclusterpolicy-patch.yaml";
@@ -19,9 +22,22 @@ const ELSEWHERE: Elsewhere = Elsewhere {
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    let groups = groups(build);
+    let (groups, lost): (Vec<_>, Vec<_>) =
+        groups(build.vfs.iter(), options, |select| cannot(select, build))
+            .into_iter()
+            .partition(Result::is_ok);
+    rendered.inexpressible.extend(lost.into_iter().filter_map(Result::err).map(|item| {
+        Inexpressible {
+            id: format!("{}.resource", item.id),
+            what: format!("a resource for {}", item.what),
+            ..item
+        }
+    }));
+    let groups = groups.into_iter().filter_map(Result::ok).filter(|group| group.count > 0);
+    let groups: Vec<Group<'_>> = groups.collect();
     if !groups.is_empty() {
-        let resources: Vec<Value> = groups.iter().map(resource).collect();
+        let resources = groups.iter().zip(names(&groups));
+        let resources: Vec<Value> = resources.map(|(group, name)| resource(group, &name)).collect();
         let config = format!("{:#}\n", json!({ "resourceList": resources }));
         let patch = json!({ "spec": { "sriovDevicePlugin": { "config": config } } });
         let text = format!("{}{}", heading(build, "# "), yaml::value(PATCH, &patch)?);
@@ -30,9 +46,10 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
             "`kubectl patch nicclusterpolicy nic-cluster-policy --type merge --patch-file {PATCH}`; its sriovDevicePlugin must name the image and version of your release already"
         ));
     }
-    match build.gpudirect {
+    match build.gpudirect.map(|asked| asked.way) {
         // The operator's release decides on image and version, and the schema asks for them.
         Some(Registration::Peermem) => rendered.inexpressible.push(Inexpressible {
+            id: "modules/gpudirect".to_owned(),
             what: "an ib_core for nvidia_peermem".to_owned(),
             why: "the container with DOCA-OFED belongs to a release of the operator".to_owned(),
             instead: "set `ofedDriver` of the NicClusterPolicy to the image, repository and version of your release, unless the \
@@ -48,22 +65,66 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         build,
         "run bedplate on the nodes: the plugin hands out VFs that are there, and makes none",
     ));
-    rendered.inexpressible.extend(vf_attributes(build, "run bedplate on the nodes"));
-    rendered.inexpressible.extend(ELSEWHERE.arguments(build, options.arch)?);
-    rendered.inexpressible.extend(ELSEWHERE.settings(build, |_| false));
-    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    rendered.inexpressible.extend(agent::of_machine(build));
+    ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }
 
-fn resource(group: &Group<'_>) -> Value {
-    let mut selectors = json!({ "rootDevices": addresses(group) });
-    match &group.members[0].vf_driver {
+/// NVIDIA's vendor id for NICs.
+const MELLANOX: PciId = PciId(0x15b3);
+
+/// The plugin selects VFs, so that a PF's ids must tell those of its VFs (Linux drivers/net/ethernet/mellanox/mlx5/core/main.c).
+fn vf_device(select: &PfSelector) -> Option<PciId> {
+    let vf = match select.device?.0 {
+        pf @ (0x1011 | 0x1013 | 0x1015 | 0x1017 | 0x1019 | 0x101b) => pf + 1,
+        0x101d | 0x101f | 0x1021 | 0x1023 | 0x1025 | 0x1027 | 0xa2d6 | 0xa2dc | 0xa2df => 0x101e,
+        0xa2d2 => 0xa2d3,
+        _ => return None,
+    };
+    (select.vendor == Some(MELLANOX)).then_some(PciId(vf))
+}
+
+/// What the plugin's selectors have no key for.
+fn cannot(select: &PfSelector, build: &Contributions) -> Option<&'static str> {
+    let is_one = |name: &str| !name.contains(['*', '?', '[']);
+    if select.driver.is_some() || select.numa_node.is_some() {
+        return Some("the plugin selects neither by the PF's driver nor by NUMA node");
+    }
+    match (&select.interface, vf_device(select)) {
+        (Some(name), _) if is_one(name) => None,
+        (Some(_), _) => Some("the plugin takes names of interfaces, no patterns"),
+        (None, None) => {
+            Some("the plugin selects by ids of VFs, which do not follow from this rule")
+        }
+        (None, id) => {
+            let alike = build
+                .vfs
+                .iter()
+                .filter(|rule| rule.select.interface.is_none() && vf_device(&rule.select) == id);
+            (alike.count() > 1).then_some("VFs of another rule have the same id")
+        }
+    }
+}
+
+fn resource(group: &Group<'_>, name: &str) -> Value {
+    let mut selectors = match &group.pfs {
+        Pfs::Addresses(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            json!({ "rootDevices": addresses })
+        }
+        Pfs::Selected(PfSelector { interface: Some(name), .. }) => json!({ "pfNames": [name] }),
+        Pfs::Selected(select) => {
+            let id = |id: Option<PciId>| id.iter().map(ToString::to_string).collect::<Vec<_>>();
+            json!({ "vendors": id(select.vendor), "devices": id(vf_device(select)) })
+        }
+    };
+    match &group.rule.vf_driver {
         VfDriver::Auto => selectors["isRdma"] = json!(true),
         VfDriver::Named(driver) => selectors["drivers"] = json!([driver]),
         VfDriver::None => {}
     }
-    json!({ "resourcePrefix": "nvidia.com", "resourceName": resource_name(group), "selectors": selectors })
+    json!({ "resourcePrefix": "nvidia.com", "resourceName": resource_name(name), "selectors": selectors })
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Target `networkd`: `.link` files, with which udev makes the VFs of a network interface and sets their attributes
 //! (systemd.link(5), since 251).
 
-use crate::desired::{VfDriver, WantedVfs};
-use crate::kind::contribution::Contributions;
+use crate::desired::VfDriver;
+use crate::kind::contribution::{Contributions, VfRule};
+use crate::kind::sriov::section::PfSelector;
 use crate::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
 
-use super::common::{Elsewhere, heading, live_only, unguarded_vfs, vf_driver};
+use super::agent::{Agent, undecided_registration};
+use super::common::{Elsewhere, heading, live_only};
+use super::vf_rules::{self, Group, Pfs, groups, of_vfs, unguarded_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
 
 const ELSEWHERE: Elsewhere = Elsewhere {
@@ -17,49 +20,88 @@ const BY_AGENT: &str = "run `bedplate apply` at every boot of the host";
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    for wanted in &build.vfs {
-        let path = format!("etc/systemd/network/10-bedplate-{}.link", file_word(wanted));
-        rendered.files.push(OutFile::new(path, link(build, wanted)));
-        rendered.inexpressible.extend(lost(wanted));
+    let (groups, unsaid): (Vec<_>, Vec<_>) =
+        groups(build.own_vfs(), options, cannot).into_iter().partition(Result::is_ok);
+    let groups: Vec<Group<'_>> = groups.into_iter().filter_map(Result::ok).collect();
+    let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(lost).collect();
+    left.extend(unsaid.into_iter().filter_map(Result::err));
+    for (n, group) in groups.iter().enumerate() {
+        for (part, pf) in matches(group) {
+            // The first file that matches an interface counts, as does the first rule.
+            let path = format!("etc/systemd/network/10-bedplate-{n:02}-{part}.link");
+            rendered.files.push(OutFile::new(path, link(build, group, &pf)));
+        }
     }
     rendered.inexpressible.extend(unguarded_vfs(
-        build,
+        &groups,
         "systemd.link(5) has no condition for it: udev makes the VFs whenever the interface appears",
         "render target udev, whose rules leave a port alone while it is up",
     ));
-    if !build.vfs.is_empty() {
+    if !groups.is_empty() {
         rendered.notes.push(
             "a .link file takes the place of 99-default.link for its interface: these repeat its naming policies; where the image has .link files \
              of its own for these ports, put the two together (systemd.link(5))"
                 .to_owned(),
         );
     }
-    rendered.inexpressible.extend(ELSEWHERE.arguments(build, options.arch)?);
-    rendered.inexpressible.extend(ELSEWHERE.settings(build, |_| false));
-    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    left.extend(undecided_registration(build));
+    left.extend(live_only(build, |live| &live.with_agent));
+    let agent = Agent::of(build, options, left);
+    rendered.files.extend(agent.files(build));
+    rendered.add(agent.rest);
+    ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }
 
-/// The address as part of a file's name.
-fn file_word(wanted: &WantedVfs) -> String {
-    wanted.pf.to_string().replace([':', '.'], "-")
+fn cannot(select: &PfSelector) -> Option<&'static str> {
+    if select.interface.is_some() {
+        return Some(
+            "a `.link` file is what gives an interface its name, and matches the kernel's own one alone",
+        );
+    }
+    if select.numa_node.is_some() {
+        return Some("systemd.link(5) matches no NUMA node");
+    }
+    (*select == PfSelector::default())
+        .then_some("the file would take the place of 99-default.link for every interface")
+}
+
+/// A part of the file's name, and the `[Match]` of each file.
+fn matches(group: &Group<'_>) -> Vec<(String, String)> {
+    match &group.pfs {
+        Pfs::Addresses(addresses) => {
+            let word = |address: &str| address.replace([':', '.'], "-");
+            let text = addresses.iter().map(ToString::to_string);
+            text.map(|address| (word(&address), format!("Path=pci-{address}\n"))).collect()
+        }
+        Pfs::Selected(select) => vec![(vf_rules::object_name(&group.rule.name), selected(select))],
+    }
+}
+
+/// 75-net-description.rules gives an interface the ids of its PCI function as properties.
+fn selected(select: &PfSelector) -> String {
+    let ids = [("ID_VENDOR_ID", select.vendor), ("ID_MODEL_ID", select.device)];
+    let ids: Vec<String> =
+        ids.iter().filter_map(|(name, id)| Some(format!("{name}=0x{}", (*id)?))).collect();
+    let property = (!ids.is_empty()).then(|| format!("Property={}\n", ids.join(" ")));
+    let driver = select.driver.as_ref().map(|driver| format!("Driver={driver}\n"));
+    property.into_iter().chain(driver).collect()
 }
 
 /// Says in the file what [`unguarded_vfs`] lists.
 const UNGUARDED: &str = "# udev makes the VFs also where the default route goes through this port, which may lose its traffic for a moment.\n";
 
-fn link(build: &Contributions, wanted: &WantedVfs) -> String {
+fn link(build: &Contributions, group: &Group<'_>, pf: &str) -> String {
     let mut text = format!(
-        "{}{UNGUARDED}[Match]\nPath=pci-{}\n\n[Link]\nNamePolicy=keep kernel database onboard slot path\n\
+        "{}{UNGUARDED}[Match]\n{pf}\n[Link]\nNamePolicy=keep kernel database onboard slot path\n\
          AlternativeNamesPolicy=database onboard slot path\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions={}\n",
         heading(build, "# "),
-        wanted.pf,
-        wanted.count
+        group.count
     );
-    let keys = keys(&wanted.vf.set);
+    let keys = keys(&group.rule.vf.set);
     if !keys.is_empty() {
-        for number in 0..wanted.count {
+        for number in 0..group.count {
             text.push_str(&format!("\n[SR-IOV]\nVirtualFunction={number}\n{keys}"));
         }
     }
@@ -92,27 +134,22 @@ fn keys(set: &VfAttributes) -> String {
 }
 
 /// What a `.link` file has no key for.
-fn lost(wanted: &WantedVfs) -> Vec<Inexpressible> {
-    let left = VfAttributes {
+fn lost(rule: &VfRule) -> Vec<Inexpressible> {
+    let set = VfAttributes {
         vlan: None,
         spoof_check: None,
         trust: None,
         link_state: None,
-        ..wanted.vf.set
+        ..rule.vf.set
     };
-    let left = crate::desired::WantedAttributes { set: left, ..wanted.vf };
-    let words = left.words().map(|words| format!("VFs of {}: {words}", wanted.pf));
-    let mode = wanted.eswitch.map(|mode| format!("eswitch of {}: {mode}", wanted.pf));
-    let attributes: Vec<String> = words.into_iter().chain(mode).collect();
-    let driver = (wanted.vf_driver != VfDriver::Auto)
-        .then(|| format!("VFs of {}{}", wanted.pf, vf_driver(&wanted.vf_driver)));
-    let attributes = (!attributes.is_empty()).then(|| attributes.join("; "));
-    let item = |what| Inexpressible {
-        what,
-        why: "systemd.link(5) has no key for it".to_owned(),
-        instead: BY_AGENT.to_owned(),
-    };
-    attributes.into_iter().chain(driver).map(item).collect()
+    let without_keys =
+        VfRule { vf: crate::desired::WantedAttributes { set, ..rule.vf }, ..rule.clone() };
+    let why = "systemd.link(5) has no key for it";
+    let attributes = vf_rules::attributes(&without_keys)
+        .map(|what| Inexpressible { what, ..of_vfs(rule, "vf", why, BY_AGENT.to_owned()) });
+    let driver = (rule.vf_driver != VfDriver::Auto)
+        .then(|| of_vfs(rule, "vf_driver", why, BY_AGENT.to_owned()));
+    attributes.into_iter().chain(driver).collect()
 }
 
 #[cfg(test)]
@@ -133,7 +170,7 @@ mod tests {
         };
         let rendered = render(&build(&desired), &Options::default()).unwrap();
         let text =
-            &rendered.file("etc/systemd/network/10-bedplate-0000-18-00-0.link").unwrap().text;
+            &rendered.file("etc/systemd/network/10-bedplate-00-0000-18-00-0.link").unwrap().text;
         let keys =
             "VLANId=100\nQualityOfService=3\nVLANProtocol=802.1Q\nTrust=yes\nLinkState=yes\n";
         let expected = format!(

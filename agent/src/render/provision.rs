@@ -2,7 +2,8 @@
 
 use crate::kind::contribution::{Contributions, Setting};
 
-use super::common::{AGENT_NOTE, agent_profile, files, image_leftovers, uses_modprobe};
+use super::agent::Agent;
+use super::common::{files, uses_modprobe};
 use super::udev;
 use super::{GrubFamily, Options, OutFile, RenderError, Rendered, grub, grub_rhel};
 
@@ -46,7 +47,11 @@ impl Host {
             loads_modules: build.settings().any(|one| matches!(one, Setting::LoadModule(_))),
             sets_sysctls: build.settings().any(|one| matches!(one, Setting::Sysctl { .. })),
             agent: false,
-            rest: Rendered { inexpressible: boot.inexpressible, ..Rendered::default() },
+            rest: Rendered {
+                inexpressible: boot.inexpressible,
+                notes: grub::not_removed(build, options).into_iter().collect(),
+                ..Rendered::default()
+            },
         };
         for mut file in boot.files {
             match file.path.as_str() {
@@ -58,17 +63,16 @@ impl Host {
                 _ => host.files.push(file),
             }
         }
-        host.files.extend(files(build).chain(udev::rules(build)));
-        let profile = agent_profile(build, options);
-        host.agent = profile.is_some();
-        host.files.extend(profile);
-        host.rest.inexpressible.extend(image_leftovers(build));
+        host.files.extend(files(build).chain(udev::rules(build, options)));
+        let agent = Agent::of_image(build, options);
+        host.agent = agent.profile.is_some();
+        host.files.extend(agent.profile);
+        host.rest.add(agent.rest);
         if host.boot_loader.is_some() {
             host.rest.notes.push(
                 "the arguments count from the next boot, which is left to you: `bedplate reboot schedule` where the agent runs".to_owned(),
             );
         }
-        host.rest.notes.extend(host.agent.then(|| AGENT_NOTE.to_owned()));
         host.rest.notes.extend(build.notes.iter().cloned());
         Ok(host)
     }

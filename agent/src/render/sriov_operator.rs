@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::desired::{VfDriver, WantedVfs};
-use crate::kind::contribution::{Contributions, Setting};
+use crate::desired::VfDriver;
+use crate::kind::contribution::{Contributions, Setting, VfRule};
+use crate::kind::sriov::section::PfSelector;
 
-use super::common::{Elsewhere, heading, live_only, unguarded_vfs, vf_driver};
+use super::agent::undecided_registration;
+use super::common::{Elsewhere, heading, live_only};
+use super::vf_rules::{Group, Pfs, groups, names, of_vfs, resource_name, unguarded_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 
 const API: &str = "sriovnetwork.openshift.io/v1";
@@ -24,17 +27,24 @@ const ELSEWHERE: Elsewhere = Elsewhere {
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    let groups = groups(build);
+    let (groups, lost): (Vec<_>, Vec<_>) =
+        groups(build.vfs.iter(), options, cannot).into_iter().partition(Result::is_ok);
+    rendered.inexpressible.extend(lost.into_iter().filter_map(Result::err));
+    let groups: Vec<Group<'_>> = groups.into_iter().filter_map(Result::ok).collect();
     let mut documents = Vec::new();
-    for group in &groups {
-        match policy(group) {
-            Ok(policy) => documents.push(yaml::value("SriovNetworkNodePolicy", &policy)?),
-            Err(driver) => rendered
-                .inexpressible
-                .extend(group.members.iter().map(|wanted| lost(wanted, driver))),
+    for (n, (group, name)) in groups.iter().zip(names(&groups)).enumerate() {
+        match policy(group, &name) {
+            Ok(mut policy) => {
+                // The first rule that selects a PF has it; the operator takes the smallest number.
+                if groups.len() > 1 {
+                    policy["spec"]["priority"] = json!(FIRST_PRIORITY + n);
+                }
+                documents.push(yaml::value("SriovNetworkNodePolicy", &policy)?);
+            }
+            Err(item) => rendered.inexpressible.push(item),
         }
-        rendered.inexpressible.extend(group.members.iter().filter_map(|wanted| attributes(wanted)));
     }
+    rendered.inexpressible.extend(build.vfs.iter().filter_map(attributes));
     if !documents.is_empty() {
         let text = format!("{}{}", heading(build, "# "), documents.join("---\n"));
         rendered.files.push(OutFile::new(POLICIES, text));
@@ -62,117 +72,99 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         rendered.files.push(OutFile::new(POOL, text));
     }
     rendered.inexpressible.extend(unguarded_vfs(
-        build,
+        &groups,
         "a SriovNetworkNodePolicy has no condition for it: the operator drains the node and makes the VFs",
         "render target udev, whose rules leave a port alone while it is up",
     ));
-    rendered.inexpressible.extend(ELSEWHERE.arguments(build, options.arch)?);
-    rendered.inexpressible.extend(ELSEWHERE.settings(build, |setting| mode_of(setting).is_some()));
+    ELSEWHERE.leave(build, options.arch, |setting| mode_of(setting).is_some(), &mut rendered)?;
+    rendered.inexpressible.extend(undecided_registration(build));
     rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }
 
-/// PFs that one policy can speak of.
-pub(super) struct Group<'a> {
-    /// Unique, of lower-case letters, digits and `-`.
-    pub name: String,
-    /// At least one, all alike.
-    pub members: Vec<&'a WantedVfs>,
-}
+/// The operator's range is 0, the first, to 99, which is also what a policy without a number has.
+const FIRST_PRIORITY: usize = 10;
 
-/// PFs by rule, count, driver and eswitch, in the order of their addresses.
-pub(super) fn groups(build: &Contributions) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for wanted in &build.vfs {
-        let alike = |other: &WantedVfs| {
-            (&other.rule, other.count, &other.vf_driver, other.eswitch)
-                == (&wanted.rule, wanted.count, &wanted.vf_driver, wanted.eswitch)
-        };
-        if let Some(group) =
-            groups.iter_mut().find(|group| group.members.iter().all(|other| alike(other)))
-        {
-            group.members.push(wanted);
-            continue;
-        }
-        let base = object_name(&wanted.rule);
-        let taken = |name: &String| groups.iter().any(|group| group.name == *name);
-        let mut name = base.clone();
-        let mut number = 1;
-        while taken(&name) {
-            number += 1;
-            name = format!("{base}-{number}");
-        }
-        groups.push(Group { name, members: vec![wanted] });
+/// What `nicSelector` has no key for.
+fn cannot(select: &PfSelector) -> Option<&'static str> {
+    let is_one = |name: &str| !name.contains(['*', '?', '[']);
+    if select.driver.is_some() || select.numa_node.is_some() {
+        return Some("a nicSelector has neither drivers nor NUMA nodes");
     }
-    groups
-}
-
-/// A rule's name as part of an object's (RFC 1123).
-fn object_name(rule: &str) -> String {
-    let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = rule.chars().map(fit).take(40).collect();
-    match name.trim_matches('-') {
-        "" => "vfs".to_owned(),
-        name => name.to_owned(),
+    if select.interface.as_deref().is_some_and(|name| !is_one(name)) {
+        return Some("a nicSelector takes names of interfaces, no patterns");
     }
+    (*select == PfSelector::default()).then_some("a nicSelector must select something")
 }
 
-/// What pods ask for: the operator takes letters, digits and `_`.
-pub(super) fn resource_name(group: &Group<'_>) -> String {
-    group.name.replace('-', "_")
-}
-
-/// Addresses of the PFs.
-pub(super) fn addresses(group: &Group<'_>) -> Vec<String> {
-    group.members.iter().map(|wanted| wanted.pf.to_string()).collect()
+fn selector(group: &Group<'_>) -> Value {
+    let select = match &group.pfs {
+        Pfs::Addresses(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            return json!({ "rootDevices": addresses });
+        }
+        Pfs::Selected(select) => select,
+    };
+    let mut selector = json!({});
+    for (key, id) in [("vendor", select.vendor), ("deviceID", select.device)] {
+        if let Some(id) = id {
+            selector[key] = json!(id.to_string());
+        }
+    }
+    if let Some(name) = &select.interface {
+        selector["pfNames"] = json!([name]);
+    }
+    selector
 }
 
 /// # Errors
-/// The driver that the operator does not bind VFs to.
-fn policy<'a>(group: &Group<'a>) -> Result<Value, &'a VfDriver> {
-    let one = group.members[0];
-    let (device_type, rdma) = match &one.vf_driver {
+/// VFs with a driver to which the operator does not bind them.
+fn policy(group: &Group<'_>, name: &str) -> Result<Value, Inexpressible> {
+    let (device_type, rdma) = match &group.rule.vf_driver {
         VfDriver::Auto => ("netdevice", true),
         VfDriver::Named(driver) if driver == "vfio-pci" => ("vfio-pci", false),
-        other => return Err(other),
+        VfDriver::Named(_) | VfDriver::None => {
+            return Err(of_vfs(
+                group.rule,
+                "vf_driver",
+                "the operator binds VFs to the kernel's own driver or to vfio-pci",
+                "let bedplate make these VFs: run it on the nodes, without a policy for these PFs"
+                    .to_owned(),
+            ));
+        }
     };
     let mut policy = json!({
         "apiVersion": API,
         "kind": "SriovNetworkNodePolicy",
-        "metadata": { "name": format!("bedplate-{}", group.name), "namespace": NAMESPACE },
+        "metadata": { "name": format!("bedplate-{name}"), "namespace": NAMESPACE },
         "spec": {
             "nodeSelector": { CAPABLE: "true" },
-            "resourceName": resource_name(group),
-            "numVfs": one.count,
-            "nicSelector": { "rootDevices": addresses(group) },
+            "resourceName": resource_name(name),
+            "numVfs": group.count,
+            "nicSelector": selector(group),
             "deviceType": device_type,
             "isRdma": rdma,
         },
     });
-    if let Some(mode) = one.eswitch {
+    if let Some(mode) = group.rule.eswitch {
         policy["spec"]["eSwitchMode"] = json!(mode.to_string());
     }
     Ok(policy)
 }
 
-fn lost(wanted: &WantedVfs, driver: &VfDriver) -> Inexpressible {
-    Inexpressible {
-        what: format!("{} VFs on {}{}", wanted.count, wanted.pf, vf_driver(driver)),
-        why: "the operator binds VFs to the kernel's own driver or to vfio-pci".to_owned(),
-        instead: "let bedplate make these VFs: run it on the nodes, without a policy for these PFs"
-            .to_owned(),
-    }
-}
-
 /// Attributes are the network's, not the policy's; the eswitch mode goes with them only in words that say both.
-fn attributes(wanted: &WantedVfs) -> Option<Inexpressible> {
+fn attributes(rule: &VfRule) -> Option<Inexpressible> {
     Some(Inexpressible {
-        what: format!("VFs of {}: {}", wanted.pf, wanted.vf.words()?),
-        why: "a policy has no words for attributes of VFs".to_owned(),
-        instead: "set `vlan`, `trust`, `spoofChk`, `linkState` and `maxTxRate` in the SriovNetwork that hands the VFs out; \
-                  addresses come from the operator"
-            .to_owned(),
+        what: format!("VFs of rule {}: {}", rule.name, rule.vf.words()?),
+        ..of_vfs(
+            rule,
+            "vf",
+            "a policy has no words for attributes of VFs",
+            "set `vlan`, `trust`, `spoofChk`, `linkState` and `maxTxRate` in the SriovNetwork that hands the VFs out; \
+             addresses come from the operator"
+                .to_owned(),
+        )
     })
 }
 
@@ -198,39 +190,47 @@ fn mode_of(setting: &Setting) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{build, desired};
+    use super::super::common::tests::{build, desired, nothing, with_profile};
     use super::*;
 
+    const MORE: &str = "[[sriov.devices]]\nname = \"compute\"\nselect = { vendor = \"15b3\", device = \"1021\" }\nvfs = 8\n\
+        [[sriov.devices]]\nname = \"Storage (NVMe)\"\nselect = { interface = \"ens1np0\" }\nvfs = 4\nvf_driver = \"vfio-pci\"\n\
+        [[sriov.devices]]\nname = \"per-gpu\"\nselect = { vendor = \"15b3\" }\nvfs = \"per-gpu\"\n\
+        [[sriov.devices]]\nname = \"unbound\"\nselect = { address = \"0000:5a:00.0\" }\nvfs = 8\nvf_driver = \"none\"\n";
+
     #[test]
-    fn pfs_that_are_alike_share_a_policy() {
-        let mut desired = desired();
-        let second = WantedVfs { pf: "0000:2a:00.0".parse().unwrap(), ..desired.sriov[0].clone() };
-        let third = WantedVfs { pf: "0000:3a:00.0".parse().unwrap(), count: 4, ..second.clone() };
-        let fourth = WantedVfs {
-            pf: "0000:4a:00.0".parse().unwrap(),
-            rule: "Storage (NVMe)".to_owned(),
-            vf_driver: VfDriver::Named("vfio-pci".to_owned()),
-            ..second.clone()
-        };
-        let fifth = WantedVfs {
-            pf: "0000:5a:00.0".parse().unwrap(),
-            vf_driver: VfDriver::None,
-            ..second.clone()
-        };
-        desired.sriov.extend([second, third, fourth, fifth]);
-        let build = build(&desired);
-        let names: Vec<String> = groups(&build).iter().map(resource_name).collect();
-        assert_eq!(names, ["compute", "compute_2", "storage__nvme", "compute_3"]);
-        let rendered = render(&build, &Options::default()).unwrap();
+    fn rules_are_policies_in_their_order() {
+        let rendered = render(&with_profile(MORE, &nothing()), &Options::default()).unwrap();
         let text = &rendered.file(POLICIES).unwrap().text;
-        assert_eq!(text.matches("kind: SriovNetworkNodePolicy").count(), 3);
+        let of = |key: &str| -> Vec<&str> {
+            text.lines().filter_map(|line| line.trim().strip_prefix(key)).collect()
+        };
+        assert_eq!(of("resourceName: "), ["compute", "storage__nvme"]);
+        assert_eq!(of("priority: "), ["10", "11"]);
+        assert_eq!(of("deviceID: "), ["\"1021\""]);
+        assert_eq!(of("vendor: "), ["15b3"]);
+        assert!(text.contains("    pfNames:\n    - ens1np0\n"), "{text}");
+        assert!(text.contains("deviceType: vfio-pci\n"), "{text}");
+        let ids: Vec<&str> = rendered.inexpressible.iter().map(|item| item.id.as_str()).collect();
+        // `per-gpu` may select the PF of `unbound`.
+        assert_eq!(ids, ["sriov/per-gpu", "sriov/unbound", "sriov.default-route"]);
+    }
+
+    #[test]
+    fn pinned_pfs_with_the_same_count_share_a_policy() {
+        let mut build = build(&desired());
+        let pf = |text: &str| text.parse().unwrap();
+        build.vfs[0].pfs =
+            vec![(pf("0000:18:00.0"), 8), (pf("0000:2a:00.0"), 8), (pf("0000:3a:00.0"), 4)];
+        let options = Options { pin_addresses: true, ..Options::default() };
+        let rendered = render(&build, &options).unwrap();
+        let text = &rendered.file(POLICIES).unwrap().text;
+        assert_eq!(text.matches("kind: SriovNetworkNodePolicy").count(), 2);
+        assert!(text.contains("resourceName: compute_2\n"), "{text}");
         assert!(
             text.contains("    rootDevices:\n    - \"0000:18:00.0\"\n    - 0000:2a:00.0\n"),
             "{text}"
         );
-        assert!(text.contains("deviceType: vfio-pci\n  isRdma: false\n"), "{text}");
-        let what = "8 VFs on 0000:5a:00.0 without a driver";
-        assert!(rendered.inexpressible.iter().any(|item| item.what == what));
         assert!(rendered.file(POOL).unwrap().text.contains("rdmaMode: shared\n"));
     }
 }

@@ -26,6 +26,11 @@ impl Target {
         ["ansible", "cloud-init", "grub"].contains(&self.name)
     }
 
+    /// Whether it is about VFs alone.
+    pub fn is_of_vfs(&self) -> bool {
+        ["network-operator", "networkd", "sriov-operator", "udev"].contains(&self.name)
+    }
+
     /// Every path below the output directory that this target ever writes, whatever the profile. `*` in a last component is
     /// any name.
     pub fn paths(&self, options: &Options) -> Vec<String> {
@@ -106,6 +111,8 @@ pub const TARGETS: &[Target] = &[
             "etc/sysctl.d/zz-bedplate.conf",
             "etc/nccl.conf",
             "etc/cufile.json",
+            "etc/bedplate/profile.toml",
+            "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
         ],
         render: grub::render,
     },
@@ -127,6 +134,7 @@ pub const TARGETS: &[Target] = &[
             "etc/cufile.json",
             "etc/udev/rules.d/70-bedplate-sriov.rules",
             "etc/bedplate/profile.toml",
+            "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
         ],
         render: kernel_install::render,
     },
@@ -157,7 +165,11 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "networkd",
         about: "systemd .link files that make VFs and set their attributes",
-        paths: &["etc/systemd/network/10-bedplate-*.link"],
+        paths: &[
+            "etc/systemd/network/10-bedplate-*.link",
+            "etc/bedplate/profile.toml",
+            "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
+        ],
         render: networkd::render,
     },
     Target {
@@ -187,7 +199,11 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "udev",
         about: "udev rules that make VFs",
-        paths: &["etc/udev/rules.d/70-bedplate-sriov.rules"],
+        paths: &[
+            "etc/udev/rules.d/70-bedplate-sriov.rules",
+            "etc/bedplate/profile.toml",
+            "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
+        ],
         render: udev::render,
     },
 ];

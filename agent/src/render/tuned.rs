@@ -2,7 +2,9 @@
 
 use crate::kind::contribution::{Contributions, Setting};
 
-use super::common::{Elsewhere, kernel_arguments, live_only, preamble, vf_attributes, vfs};
+use super::agent;
+use super::common::{Elsewhere, kernel_arguments, preamble};
+use super::vf_rules::vfs;
 use super::{Options, OutFile, RenderError, Rendered};
 
 const PROFILE: &str = "bedplate/tuned.conf";
@@ -26,7 +28,8 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         .into_iter()
         .partition(|token| survives(token.as_str()));
     rendered.inexpressible.extend(lost.iter().map(|token| MANGLED.argument(token)));
-    rendered.inexpressible.extend(ABSENT.absent(build));
+    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
+    rendered.notes.extend(ABSENT.not_removed(absent));
     rendered.inexpressible.extend(SETTINGS.settings(build, carried));
 
     let mut sections = String::new();
@@ -53,10 +56,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         );
     }
     rendered.inexpressible.extend(vfs(build, "render target udev or networkd beside this one"));
-    rendered
-        .inexpressible
-        .extend(vf_attributes(build, "run `bedplate apply` at every boot of the host"));
-    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    rendered.inexpressible.extend(agent::of_machine(build));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }
@@ -139,7 +139,8 @@ mod tests {
             listed("kernel argument `pci=realloc,config_acs=")
                 && listed("module ib_uverbs loaded at boot")
         );
-        assert!(listed("blacklist module nouveau") && listed("kernel argument `nomodeset` absent"));
+        assert!(listed("blacklist module nouveau"));
+        assert!(rendered.notes.iter().any(|note| note.contains("`nomodeset`")));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Target `udev`: rules that make VFs as soon as the driver of their PF is there.
 
 use crate::desired::VfDriver;
-use crate::kind::contribution::Contributions;
+use crate::kind::contribution::{Contributions, VfRule};
+use crate::kind::sriov::section::PfSelector;
 
-use super::common::{Elsewhere, heading, live_only, vf_attributes, vf_driver};
+use super::agent::Agent;
+use super::common::{Elsewhere, heading};
+use super::vf_rules::{Group, Pfs, groups, of_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
 
 const RULES: &str = "etc/udev/rules.d/70-bedplate-sriov.rules";
@@ -15,15 +18,11 @@ const ELSEWHERE: Elsewhere = Elsewhere {
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    rendered.files.extend(rules(build));
-    rendered.inexpressible.extend(driver_choices(build));
-    rendered.inexpressible.extend(vf_attributes(
-        build,
-        "render target networkd, or run `bedplate apply` at every boot of the host",
-    ));
-    rendered.inexpressible.extend(ELSEWHERE.arguments(build, options.arch)?);
-    rendered.inexpressible.extend(ELSEWHERE.settings(build, |_| false));
-    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    rendered.files.extend(rules(build, options));
+    let agent = Agent::of_image(build, options);
+    rendered.files.extend(agent.files(build));
+    rendered.add(agent.rest);
+    ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }
@@ -39,52 +38,111 @@ const NOTHING_UP: &str = "/bin/sh -c 'for f in /sys%p/net/*/flags; do [ -e $$f ]
 const GUARD: &str = "# VFs are made only while no network interface of the port is up, as at boot: the default route may go through it.\n\
                      # With `allow_disruption = true` in its rule of the profile they are made all the same.\n";
 
+/// Ends the rules for a PF that one of them has taken.
+const END: &str = "bedplate_sriov_end";
+
 /// The rules, if there are VFs to make.
 ///
 /// A PF without its driver refuses the count, so that the event that counts is `bind`, or `add` of a device that is bound
 /// already (udevadm trigger after the initramfs). From N to M there is 0 in between, and VFs may be in use: only a PF
 /// without VFs is touched (Linux drivers/pci/iov.c).
-pub(super) fn rules(build: &Contributions) -> Option<OutFile> {
-    if build.vfs.is_empty() {
+pub(super) fn rules(build: &Contributions, options: &Options) -> Option<OutFile> {
+    let groups: Vec<Group<'_>> = all(build, options).into_iter().filter_map(Result::ok).collect();
+    if groups.iter().all(|group| group.count == 0) {
         return None;
     }
     let mut text = heading(build, "# ");
-    if build.vfs.iter().any(|wanted| !wanted.allow_disruption) {
+    if groups.iter().any(|group| group.count > 0 && !group.rule.allow_disruption) {
         text.push_str(GUARD);
     }
-    for wanted in &build.vfs {
-        let guard = match wanted.allow_disruption {
-            true => String::new(),
-            false => format!(", PROGRAM==\"{NOTHING_UP}\""),
-        };
-        let pf = format!(
-            "ACTION==\"add|bind\", SUBSYSTEM==\"pci\", KERNEL==\"{}\", DRIVER==\"?*\", ATTR{{sriov_numvfs}}==\"0\"{guard}",
-            wanted.pf
-        );
+    for (n, group) in groups.iter().enumerate() {
         text.push('\n');
-        if wanted.vf_driver != VfDriver::Auto {
-            // VFs that are to get another driver, or none, must not meet the kernel's choice first.
-            text.push_str(&format!("{pf}, ATTR{{sriov_drivers_autoprobe}}=\"0\"\n"));
+        let is_last = n + 1 == groups.len();
+        for pf in matches(group) {
+            let pf = format!("ACTION==\"add|bind\", SUBSYSTEM==\"pci\", {pf}");
+            text.push_str(&of_group(group, &pf));
+            // The first rule that selects a PF has it.
+            if !is_last {
+                text.push_str(&format!("{pf}, GOTO=\"{END}\"\n"));
+            }
         }
-        text.push_str(&format!("{pf}, ATTR{{sriov_numvfs}}=\"{}\"\n", wanted.count));
+    }
+    if groups.len() > 1 {
+        text.push_str(&format!("\nLABEL=\"{END}\"\n"));
     }
     Some(OutFile::new(RULES, text))
 }
 
-/// Drivers of VFs by name: the rules leave such VFs without one.
-pub(super) fn driver_choices(build: &Contributions) -> impl Iterator<Item = Inexpressible> {
-    build.vfs.iter().filter_map(|wanted| {
-        let VfDriver::Named(driver) = &wanted.vf_driver else { return None };
-        Some(Inexpressible {
-            what: format!("VFs of {}{}", wanted.pf, vf_driver(&wanted.vf_driver)),
-            why: "udev does not know of a VF which PF it belongs to, and the driver is chosen by driver_override before it is bound \
-                  (Linux Documentation/ABI/testing/sysfs-bus-pci); the VFs are left without a driver"
-                .to_owned(),
-            instead: format!(
-                "run `bedplate apply` at every boot of the host, or `driverctl set-override ADDRESS {driver}` for each VF"
-            ),
-        })
+fn of_group(group: &Group<'_>, pf: &str) -> String {
+    if group.count == 0 {
+        return String::new();
+    }
+    let guard = match group.rule.allow_disruption {
+        true => String::new(),
+        false => format!(", PROGRAM==\"{NOTHING_UP}\""),
+    };
+    let pf = format!("{pf}, DRIVER==\"?*\", ATTR{{sriov_numvfs}}==\"0\"{guard}");
+    let mut text = String::new();
+    if group.rule.vf_driver != VfDriver::Auto {
+        // VFs that are to get another driver, or none, must not meet the kernel's choice first.
+        text.push_str(&format!("{pf}, ATTR{{sriov_drivers_autoprobe}}=\"0\"\n"));
+    }
+    text.push_str(&format!("{pf}, ATTR{{sriov_numvfs}}=\"{}\"\n", group.count));
+    text
+}
+
+fn all<'a>(build: &'a Contributions, options: &Options) -> Vec<Result<Group<'a>, Inexpressible>> {
+    groups(build.own_vfs(), options, |select| {
+        select.interface.is_some().then_some(
+            "an interface has its name only after its device, of which the rules make the VFs",
+        )
     })
+}
+
+/// Match keys of the PFs of a group, one text for each line.
+fn matches(group: &Group<'_>) -> Vec<String> {
+    match &group.pfs {
+        Pfs::Addresses(addresses) => {
+            addresses.iter().map(|address| format!("KERNEL==\"{address}\"")).collect()
+        }
+        Pfs::Selected(select) => vec![selected(select)],
+    }
+}
+
+/// sysfs has the ids as `0x15b3` (Linux drivers/pci/pci-sysfs.c).
+fn selected(select: &PfSelector) -> String {
+    let keys = [
+        select.vendor.map(|id| format!("ATTR{{vendor}}==\"0x{id}\"")),
+        select.device.map(|id| format!("ATTR{{device}}==\"0x{id}\"")),
+        select.driver.as_ref().map(|driver| format!("DRIVER==\"{driver}\"")),
+        select.numa_node.map(|node| format!("ATTR{{numa_node}}==\"{node}\"")),
+        // Whatever has VFs, and is none itself.
+        Some("ATTR{sriov_totalvfs}!=\"0\"".to_owned()).filter(|_| *select == PfSelector::default()),
+    ];
+    keys.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What the rules do not do: VFs that they cannot make, and drivers by name, without one of which they leave such VFs.
+pub(super) fn leftovers(
+    build: &Contributions,
+    options: &Options,
+) -> impl Iterator<Item = Inexpressible> {
+    let lost: Vec<Inexpressible> =
+        all(build, options).into_iter().filter_map(Result::err).collect();
+    lost.into_iter().chain(build.own_vfs().filter_map(driver_choice))
+}
+
+fn driver_choice(rule: &VfRule) -> Option<Inexpressible> {
+    let VfDriver::Named(driver) = &rule.vf_driver else { return None };
+    Some(of_vfs(
+        rule,
+        "vf_driver",
+        "udev does not know of a VF which PF it belongs to, and the driver is chosen by driver_override before it is bound \
+         (Linux Documentation/ABI/testing/sysfs-bus-pci); the VFs are left without a driver",
+        format!(
+            "run `bedplate apply` at every boot of the host, or `driverctl set-override ADDRESS {driver}` for each VF"
+        ),
+    ))
 }
 
 #[cfg(test)]
@@ -104,7 +162,7 @@ mod tests {
             "\n{pf}, ATTR{{sriov_drivers_autoprobe}}=\"0\"\n{pf}, ATTR{{sriov_numvfs}}=\"8\"\n"
         );
         assert!(text.ends_with(&expected), "{text}");
-        let what = "VFs of 0000:18:00.0 with driver vfio-pci";
+        let what = "VFs of rule compute with driver vfio-pci";
         assert!(rendered.inexpressible.iter().any(|item| item.what == what));
     }
 

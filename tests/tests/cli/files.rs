@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::session::{Session, set_mode, text};
 
-const RENDER: [&str; 6] = ["render", "grub", "--profile", "generic-intel", "--cpu", "intel"];
+const RENDER: [&str; 6] = ["render", "grub", "--profile", "generic-intel", "--demo", "hgx"];
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
 
 fn render(session: &Session, out: &str) -> (i32, String) {
@@ -131,21 +131,50 @@ fn a_file_that_is_not_rendered_any_more_differs() {
 fn strict_writes_nothing_that_is_not_whole() {
     let session = Session::new();
     let strict = |args: &[&str]| session.run(&[args, &["--strict"]].concat());
-    let output = strict(&[&RENDER[..], &["-o", "out"]].concat());
+    let tuned = ["render", "tuned", "--profile", "generic-intel", "--cpu", "intel"];
+    let output = strict(&[&tuned[..], &["-o", "out"]].concat());
     assert_eq!(output.status.code(), Some(4));
     assert!(!session.path("out").exists());
     let said = text(&output.stderr);
-    assert!(said.contains("grub does not carry kernel argument `iommu=off` absent"), "{said}");
-    assert!(said.contains("error: grub cannot express everything"), "{said}");
-    assert_eq!(strict(&RENDER).stdout, b"");
-    let json = strict(&[&RENDER[..], &["--json"]].concat());
+    assert!(said.contains("tuned does not carry GPUDirect memory registration"), "{said}");
+    assert!(said.contains("error: tuned cannot express everything"), "{said}");
+    assert_eq!(strict(&tuned).stdout, b"");
+    let json = strict(&[&tuned[..], &["--json"]].concat());
     assert_eq!(json.status.code(), Some(4));
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
-    assert_eq!(json["not_expressible"][0]["what"], "kernel argument `iommu=off` absent");
-    assert_eq!((&json["bedplate_render"], &json["target"]), (&1.into(), &"grub".into()));
+    assert_eq!(json["not_expressible"][0]["id"], "modules/gpudirect");
+    assert_eq!((&json["bedplate_render"], &json["target"]), (&1.into(), &"tuned".into()));
     assert_eq!(json["profile_digest"].as_str().map(str::len), Some(64));
-    let whole = ["render", "kernel-install", "--profile", "generic-intel", "--cpu", "intel"];
-    assert_eq!(strict(&whole).status.code(), Some(0));
+    // What the target cannot take out of an image is a remark, for hardly any image has it.
+    let removals: Vec<&str> =
+        json["notes"].as_array().expect("a list").iter().filter_map(|note| note.as_str()).collect();
+    assert!(removals.iter().any(|note| note.contains("`iommu=off`")), "{removals:?}");
+    for whole in ["kernel-install", "grub", "bootc"] {
+        let whole = ["render", whole, "--profile", "generic-intel", "--cpu", "intel"];
+        assert_eq!(strict(&whole).status.code(), Some(0));
+    }
+}
+
+#[test]
+fn what_is_missing_can_be_accepted_with_a_reason() {
+    let session = Session::new();
+    let run = |accept: &[&str]| {
+        let tuned = ["render", "tuned", "--profile", "generic-intel", "--cpu", "intel", "--strict"];
+        session.run(&[&tuned[..], accept].concat())
+    };
+    for id in ["modules/gpudirect", "modules"] {
+        let output = run(&["--accept", &format!("{id}=the driver container does it")]);
+        assert_eq!(output.status.code(), Some(0), "{id}");
+        let said = text(&output.stderr);
+        assert!(said.contains("accepted: GPUDirect memory registration"), "{said}");
+    }
+    let json = run(&["--accept", "modules=elsewhere", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["accepted"][0]["reason"], "elsewhere");
+    assert_eq!(run(&["--accept", "modules/gpu=not the same"]).status.code(), Some(4));
+    for malformed in ["modules", "=x", "modules="] {
+        assert_eq!(run(&["--accept", malformed]).status.code(), Some(64), "{malformed}");
+    }
 }
 
 #[test]

@@ -54,10 +54,10 @@ fn warnings_and_costs_stay_out_of_it() {
     );
     valid(plan_schema(), &plan);
     assert!(stderr.contains("amd-iommu-on") && stderr.contains("system calls"), "{stderr}");
-    let rendered = ["render", "grub", "--profile", "generic-intel", "--cpu", "intel", "--json"];
+    let rendered = ["render", "tuned", "--profile", "generic-intel", "--cpu", "intel", "--json"];
     let (files, stderr) = document(&session, &rendered);
     assert!(files["files"].as_array().is_some_and(|files| files.len() == 1), "{files}");
-    assert!(stderr.contains("warning: grub does not carry"), "{stderr}");
+    assert!(stderr.contains("warning: tuned does not carry"), "{stderr}");
 }
 
 #[test]

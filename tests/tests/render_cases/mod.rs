@@ -4,6 +4,7 @@ use bedplate::desired::{
     Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg, WantedAttributes,
     WantedModule, WantedOption, WantedVfs,
 };
+use bedplate::facts::{CpuVendor, Facts};
 use bedplate::plan::Why;
 use bedplate::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
 use bedplate::profile::{LayerText, load};
@@ -22,12 +23,26 @@ pub struct Case {
 /// # Panics
 /// When it cannot be rendered.
 pub fn render(target: &str, case: &Case, options: &Options) -> Rendered {
-    render::render(render::target(target).unwrap(), &case.profile, &case.desired, options)
+    let facts = Facts::of_vendor(CpuVendor::Intel);
+    render::render(render::target(target).unwrap(), &case.profile, &facts, &case.desired, options)
         .unwrap_or_else(|error| panic!("{}: {error}", case.name))
 }
 
 const SYSCTL: &str = r#"[sysctl]
 set = { "kernel.numa_balancing" = 0, "net.ipv4.tcp_rmem" = "4096 131072 6291456", "net/ipv4/conf/eth0.100/rp_filter" = 2 }
+"#;
+
+/// The rules behind the VFs of [`everything`].
+const VFS: &str = r#"
+[[sriov.devices]]
+name = "compute"
+select = { address = "0000:18:00.0" }
+vfs = 8
+[[sriov.devices]]
+name = "guests"
+select = { address = "10000:e2:00.1" }
+vfs = 16
+vf_driver = "vfio-pci"
 "#;
 
 fn profile(sections: &str) -> Profile {
@@ -77,7 +92,7 @@ fn modules() -> DesiredModules {
     }
 }
 
-fn vfs(pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
+fn vfs(rule: &str, pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
     WantedVfs {
         pf: pf.parse().unwrap(),
         asked: SriovCount::Number(count),
@@ -86,7 +101,7 @@ fn vfs(pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
         vf: WantedAttributes::default(),
         eswitch: None,
         allow_disruption: false,
-        rule: "compute".to_owned(),
+        rule: rule.to_owned(),
         why: why(),
     }
 }
@@ -108,8 +123,8 @@ fn everything() -> Desired {
     desired.acs.policy = AcsPolicy::DirectP2p;
     desired.acs.ports = vec![port("0000:17:00.0"), port("10000:e1:00.0")];
     desired.sriov = vec![
-        vfs("0000:18:00.0", 8, VfDriver::Auto),
-        vfs("10000:e2:00.1", 16, VfDriver::Named("vfio-pci".to_owned())),
+        vfs("compute", "0000:18:00.0", 8, VfDriver::Auto),
+        vfs("guests", "10000:e2:00.1", 16, VfDriver::Named("vfio-pci".to_owned())),
     ];
     desired
 }
@@ -155,6 +170,10 @@ pub fn cases() -> Vec<Case> {
             profile: profile(SYSCTL),
             desired: Desired::default(),
         },
-        Case { name: "everything", profile: profile(SYSCTL), desired: everything() },
+        Case {
+            name: "everything",
+            profile: profile(&format!("{SYSCTL}{VFS}")),
+            desired: everything(),
+        },
     ]
 }

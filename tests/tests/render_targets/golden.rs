@@ -56,14 +56,19 @@ fn shown(args: &[&str]) -> String {
         let body = masked(file["text"].as_str().unwrap(), &profile, digest);
         text.push_str(&format!("--- {} {mode:04o} ---\n{body}", file["path"].as_str().unwrap()));
     }
+    for left in json["deferred"].as_array().unwrap() {
+        let part = |key: &str| left[key].as_str().unwrap().to_owned();
+        text.push_str(&format!("deferred: {} ({}): {}\n", part("what"), part("id"), part("why")));
+    }
     for note in json["notes"].as_array().unwrap() {
         text.push_str(&format!("note: {}\n", note.as_str().unwrap()));
     }
     for left in json["not_expressible"].as_array().unwrap() {
         let part = |key: &str| left[key].as_str().unwrap().to_owned();
         text.push_str(&format!(
-            "not expressible: {}: {}; instead: {}\n",
+            "not expressible: {} ({}): {}; instead: {}\n",
             part("what"),
+            part("id"),
             part("why"),
             part("instead")
         ));

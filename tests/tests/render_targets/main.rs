@@ -7,6 +7,7 @@ mod consumers;
 mod golden;
 mod image_scripts;
 mod jobs;
+mod matrix;
 mod schemas;
 mod shipped;
 mod udev;

@@ -77,9 +77,11 @@ pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
                 arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),
                 cpu: facts.cpu.vendor.known().copied(),
                 profile_text: Some(show(&loaded, false)),
+                // Selectors are in tests of their own.
+                pin_addresses: true,
                 ..options.clone()
             };
-            let rendered = render::render(target, &loaded.profile, &desired, &options)
+            let rendered = render::render(target, &loaded.profile, &facts, &desired, &options)
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
             all.push(Made { what, rendered });
         }

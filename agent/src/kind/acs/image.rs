@@ -1,17 +1,24 @@
 //! What ACS comes to in an image: a kernel argument (which the command line carries), or what only a running host can take.
 
 use super::NAME;
-use crate::desired::{Desired, WantedAcs};
+use super::section::Acs;
+use crate::desired::{AcsPolicy, Desired, WantedAcs};
+use crate::facts::Facts;
 use crate::kind::contribution::{Contributions, LiveOnly, Unwritable};
 use crate::section::Declared;
 
 /// Bits that nothing but live writes will set, and a word on those in the kernel arguments.
 pub(super) fn contribute(
-    _: &dyn Declared,
+    profile: &dyn Declared,
+    facts: &Facts,
     desired: &Desired,
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {
     let acs = &desired.acs;
+    let asked = profile.get::<Acs>().is_some_and(|section| section.policy != AcsPolicy::Keep);
+    if asked && !facts.sees_devices() {
+        out.live_only.push(of_the_machine());
+    }
     out.live_only
         .extend(acs.ports.iter().filter(|wanted| !acs.persistence.carries(wanted)).map(live));
     if desired.cmdline.set.iter().any(|wanted| wanted.from == NAME) {
@@ -24,8 +31,22 @@ pub(super) fn contribute(
     Ok(())
 }
 
+/// No port is known yet.
+fn of_the_machine() -> LiveOnly {
+    LiveOnly {
+        id: NAME.to_owned(),
+        what: "ACS control of the machine's ports".to_owned(),
+        why: "which ports lie between GPUs and NICs, and what their fabric needs, only the machine shows".to_owned(),
+        with_agent: "run bedplate on the host at every boot".to_owned(),
+        without_agent: "render with --snapshot of a node, with [acs] persistence = \"cmdline\" where the kernel is known good: \
+                        the kernel arguments then carry it"
+            .to_owned(),
+    }
+}
+
 fn live(wanted: &WantedAcs) -> LiveOnly {
     LiveOnly {
+        id: format!("{NAME}/{}", wanted.port),
         what: format!("ACS control of port {}: {}", wanted.port, bits(wanted)),
         why: "a config-space write lasts until the next reset; no file holds it (Linux drivers/pci/pci.c; handbook §3.4)"
             .to_owned(),
@@ -53,12 +74,14 @@ fn bits(wanted: &WantedAcs) -> String {
 mod tests {
     use super::*;
     use crate::desired::{AcsPersistence, WantedArg};
+    use crate::facts::CpuVendor;
     use crate::profile::of_text;
     use crate::value::AcsBits;
 
     fn contributed(desired: &Desired) -> Contributions {
         let mut out = Contributions::default();
-        contribute(&of_text("schema = 1"), desired, &mut out).unwrap();
+        contribute(&of_text("schema = 1"), &Facts::of_vendor(CpuVendor::Intel), desired, &mut out)
+            .unwrap();
         out
     }
 

@@ -31,6 +31,7 @@ fn unwanted(arg: &CmdlineArg) -> UnwantedArg {
 /// The whole command line, other kinds' arguments on it.
 pub fn contribute(
     _: &dyn Declared,
+    _: &Facts,
     desired: &Desired,
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {

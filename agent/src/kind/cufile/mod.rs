@@ -52,6 +52,7 @@ fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
 /// A file of these keys alone: what the image has there is not known.
 fn contribute(
     profile: &dyn Declared,
+    _: &Facts,
     _: &Desired,
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {

@@ -32,7 +32,7 @@ pub const KIND: Kind = Kind {
     labels: no_labels,
 };
 
-const NAME: &str = "modules";
+pub(crate) const NAME: &str = "modules";
 
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();

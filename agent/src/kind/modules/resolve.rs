@@ -1,11 +1,11 @@
 //! `[modules]` on a machine, and in an image. Pure.
 
 use super::section::{GpuDirect, Module, Modules};
-use super::{gpudirect, rccl};
+use super::{NAME, gpudirect, rccl};
 use crate::desired::{Desired, WantedModule, WantedOption};
 use crate::facts::Facts;
 use crate::kind::contribution::{
-    ConfigFile, Contributions, LiveOnly, Registration, Setting, Unwritable,
+    ConfigFile, Contributions, GpuDirectWay, LiveOnly, Registration, Setting, Unwritable,
 };
 use crate::ledger::Ledger;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
@@ -49,11 +49,12 @@ fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Why>) {
 /// The two files that the kind writes to hosts, byte for byte.
 pub fn contribute(
     profile: &dyn Declared,
+    facts: &Facts,
     desired: &Desired,
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {
     let modules = &desired.modules;
-    out.gpudirect = registration(profile, desired);
+    out.gpudirect = registration(profile, facts, desired);
     if let Some(text) = modules_conf::modules_load(modules, profile.name()) {
         let loads = modules.load.iter().map(|module| Setting::LoadModule(module.name.clone()));
         out.files.push(ConfigFile { path: MODULES_LOAD_PATH, text, settings: loads.collect() });
@@ -75,21 +76,25 @@ pub fn contribute(
 }
 
 /// What `modules.gpudirect` came to. Profiles that name other makers' devices alone have no NVIDIA GPU to register.
-fn registration(profile: &dyn Declared, desired: &Desired) -> Option<Registration> {
+fn registration(profile: &dyn Declared, facts: &Facts, desired: &Desired) -> Option<GpuDirectWay> {
     let asked = profile.get::<Modules>().map_or(GpuDirect::None, |section| section.gpudirect);
     let vendors = profile.vendors();
     let other_makers = !vendors.is_empty() && !vendors.contains(&NVIDIA);
-    match asked {
+    let way = match asked {
         _ if desired.modules.load.iter().any(|module| module.name.as_str() == PEERMEM) => {
-            Some(Registration::Peermem)
+            Registration::Peermem
         }
-        GpuDirect::Auto | GpuDirect::Dmabuf if !other_makers => Some(Registration::DmaBuf),
-        _ => None,
-    }
+        GpuDirect::Auto | GpuDirect::Dmabuf if !other_makers => Registration::DmaBuf,
+        _ => return None,
+    };
+    let is_decided =
+        asked != GpuDirect::Auto || way == Registration::Peermem || facts.sees_devices();
+    Some(GpuDirectWay { way, is_decided })
 }
 
 fn unload(module: &ModuleName) -> LiveOnly {
     LiveOnly {
+        id: format!("{NAME}/{module}"),
         what: format!("unload module {module}"),
         why: "only a running kernel has modules to unload".to_owned(),
         with_agent: format!(

@@ -10,6 +10,7 @@ mod wanted;
 use super::contribution::{ConfigFile, Contributions, LiveOnly, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
+use crate::facts::Facts;
 use crate::plan::{Blocker, KindPlan};
 use crate::section::Declared;
 use section::{HcaList, Nccl};
@@ -62,6 +63,7 @@ fn no_file() -> Blocker {
 /// All but the list of ports and the topology, which only the machine knows.
 fn contribute(
     profile: &dyn Declared,
+    _: &Facts,
     _: &Desired,
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {
@@ -79,6 +81,7 @@ fn contribute(
     }
     if section.hca == HcaList::NearGpus {
         out.live_only.push(LiveOnly {
+            id: format!("{NAME}/hca"),
             what: format!("NCCL_IB_HCA, the RDMA ports near GPUs, in {}", conf::NCCL),
             why: "their names are the machine's own".to_owned(),
             with_agent: "`bedplate apply` writes it at the first boot".to_owned(),
@@ -87,6 +90,7 @@ fn contribute(
     }
     if section.topology_file {
         out.live_only.push(LiveOnly {
+            id: format!("{NAME}/topology_file"),
             what: format!("NCCL's topology file, {}, and {}", topology::PATH, topology::VARIABLE),
             why: "it is the machine's own topology".to_owned(),
             with_agent: "`bedplate apply` writes it at the first boot".to_owned(),

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::desired::VfDriver;
 use crate::kind::contribution::Contributions;
 
-use super::super::common::{heading, vf_driver};
-use super::super::sriov_operator::{addresses, groups, resource_name};
+use super::super::common::heading;
+use super::super::vf_rules::{Group, names, pinned, resource_name, vf_driver};
 use super::super::{OutFile, RenderError, Rendered, yaml};
 use super::{Job, JobForm, Place, missing, of_one_host};
 
@@ -90,12 +90,14 @@ fn rdma(build: &Contributions, job: &Job, rendered: &mut Rendered) -> Vec<(Strin
         return asked;
     }
     let mut found = Vec::new();
-    for group in groups(build) {
-        match &group.members[0].vf_driver {
-            VfDriver::Auto => found
-                .push((format!("{}/{}", job.prefix, resource_name(&group)), group.members.len())),
+    let groups: Vec<Group<'_>> = build.vfs.iter().flat_map(pinned).collect();
+    for (group, name) in groups.iter().zip(names(&groups)) {
+        match &group.rule.vf_driver {
+            VfDriver::Auto => {
+                found.push((format!("{}/{}", job.prefix, resource_name(&name)), group.pfs.len()));
+            }
             driver => rendered.inexpressible.push(missing(
-                &format!("VFs of {}{}", addresses(&group).join(", "), vf_driver(driver)),
+                &format!("VFs of rule {}{}", group.rule.name, vf_driver(driver)),
                 "NCCL uses RDMA devices, and such VFs have none",
                 "leave `vf_driver` of the rule away",
             )),

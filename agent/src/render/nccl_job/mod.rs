@@ -230,7 +230,12 @@ fn of_one_host(job: &Job, rendered: &mut Rendered) {
 }
 
 fn missing(what: &str, why: &str, instead: &str) -> Inexpressible {
-    Inexpressible { what: what.to_owned(), why: why.to_owned(), instead: instead.to_owned() }
+    Inexpressible {
+        id: "nccl-job".to_owned(),
+        what: what.to_owned(),
+        why: why.to_owned(),
+        instead: instead.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -9,15 +9,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::cmdline::Token;
-use crate::desired::WantedVfs;
-use crate::kind::contribution::{ConfigFile, Contributions, Setting};
-use crate::profile::model::VfDriver;
-use crate::value::ModuleName;
+use crate::desired::VfDriver;
+use crate::kind::contribution::{ConfigFile, Contributions, Setting, VfRule};
+use crate::kind::sriov::section::PfSelector;
+use crate::value::{ModuleName, PciAddress};
 
+use super::agent::undecided_registration;
 use super::common::{
-    BY_OPERATOR, kernel_arguments, live_only, names_nvidia_modules, preamble, unguarded_vfs,
-    vf_attributes, vf_driver,
+    argument_id, file_id, kernel_arguments, live_only, names_nvidia_modules, preamble, setting_id,
 };
+use super::vf_rules::{BY_OPERATOR, Group, Pfs, groups, of_vfs, unguarded_vfs, vf_attributes};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 use crate::render::go_yaml::GoYaml;
 use schematic::Schematic;
@@ -70,12 +71,17 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     let version = Version::find(options.talos_version.as_deref())?;
     let mut rendered = Rendered::default();
     let arguments = arguments(build, options, &mut rendered)?;
+    let (groups, unsaid): (Vec<_>, Vec<_>) =
+        groups(build.own_vfs(), options, cannot).into_iter().partition(Result::is_ok);
+    rendered.inexpressible.extend(unsaid.into_iter().filter_map(Result::err));
+    let groups: Vec<Group<'_>> = groups.into_iter().filter_map(Result::ok).collect();
+    let counts: BTreeMap<String, String> = groups.iter().flat_map(vf_counts).collect();
     let patch = Patch {
         machine: Machine {
             install: install(&arguments, version, &mut rendered.notes),
             kernel: kernel(build),
             sysctls: build.settings().filter_map(sysctl).collect(),
-            sysfs: build.vfs.iter().map(vf_attribute).collect(),
+            sysfs: counts,
         },
     };
     if patch != Patch::default() {
@@ -103,13 +109,14 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
 
     rendered.inexpressible.extend(build.settings().filter_map(|one| modprobe_only(one, build)));
     rendered.inexpressible.extend(build.files.iter().filter_map(only_a_file));
-    rendered.inexpressible.extend(build.vfs.iter().filter_map(vf_driver_choice));
+    rendered.inexpressible.extend(groups.iter().filter_map(|group| vf_driver_choice(group.rule)));
     rendered.inexpressible.extend(unguarded_vfs(
-        build,
+        &groups,
         "sysfs settings of Talos have no condition: it writes the count whenever it configures the machine",
         "give nodes that are reached through such a port a profile of their own",
     ));
     rendered.inexpressible.extend(vf_attributes(build, BY_OPERATOR));
+    rendered.inexpressible.extend(undecided_registration(build));
     // Talos has neither shell nor package manager: nobody runs an agent on its hosts.
     rendered.inexpressible.extend(live_only(build, |live| &live.without_agent));
     rendered.notes.extend(build.notes.iter().cloned());
@@ -148,6 +155,7 @@ fn arguments(
         match lost(token) {
             None => all.push(token.to_string()),
             Some(why) => out.inexpressible.push(Inexpressible {
+                id: argument_id(token),
                 what: format!("kernel argument `{token}`"),
                 why: why.to_owned(),
                 instead: "set it live: machine.sysfs for huge pages, parameters of machine.kernel.modules for modules"
@@ -216,24 +224,26 @@ fn sysctl(setting: &Setting) -> Option<(String, String)> {
 }
 
 /// Talos writes machine.sysfs keys below /sys; the form with slashes, because the address has dots.
-fn vf_attribute(wanted: &WantedVfs) -> (String, String) {
-    (format!("bus/pci/devices/{}/sriov_numvfs", wanted.pf), wanted.count.to_string())
+fn vf_counts(group: &Group<'_>) -> Vec<(String, String)> {
+    let Pfs::Addresses(addresses) = &group.pfs else { return Vec::new() };
+    let key = |pf: &PciAddress| format!("bus/pci/devices/{pf}/sriov_numvfs");
+    addresses.iter().map(|pf| (key(pf), group.count.to_string())).collect()
 }
 
-fn vf_driver_choice(wanted: &WantedVfs) -> Option<Inexpressible> {
-    let instead = match &wanted.vf_driver {
+fn cannot(_: &PfSelector) -> Option<&'static str> {
+    Some("machine.sysfs names each device by its PCI address")
+}
+
+fn vf_driver_choice(rule: &VfRule) -> Option<Inexpressible> {
+    let instead = match &rule.vf_driver {
         VfDriver::Auto => return None,
         VfDriver::None => "let the SR-IOV network operator create the VFs".to_owned(),
         VfDriver::Named(driver) => format!(
             "add a PCIDriverRebindConfig (since 1.10) with targetDriver {driver} for each VF address, or let the SR-IOV network operator create the VFs"
         ),
     };
-    Some(Inexpressible {
-        what: format!("VFs of {}{}", wanted.pf, vf_driver(&wanted.vf_driver)),
-        why: "machine.sysfs is written in no promised order, and autoprobe must be off before the VFs appear (Linux Documentation/ABI/testing/sysfs-bus-pci; handbook §5.1)"
-            .to_owned(),
-        instead,
-    })
+    let why = "machine.sysfs is written in no promised order, and autoprobe must be off before the VFs appear (Linux Documentation/ABI/testing/sysfs-bus-pci; handbook §5.1)";
+    Some(of_vfs(rule, "vf_driver", why, instead))
 }
 
 /// Talos has no modprobe.d: parameters go with the modules it loads itself.
@@ -242,18 +252,20 @@ fn modprobe_only(setting: &Setting, build: &Contributions) -> Option<Inexpressib
         Setting::ModuleOption { module, parameter, value }
             if !loaded(build).any(|name| name == module) =>
         {
-            let setting = format!("{parameter}={value}");
+            let value = format!("{parameter}={value}");
             Some(Inexpressible {
-                what: format!("option {setting} of module {module}"),
+                id: setting_id(setting),
+                what: format!("option {value} of module {module}"),
                 why: format!(
                     "Talos gives parameters only to modules in its own list, and {module} is not to be loaded"
                 ),
                 instead: format!(
-                    "add {module} to [modules] load, or `{module}.{setting}` to [cmdline] (Linux kernel-parameters.rst; handbook §1.6)"
+                    "add {module} to [modules] load, or `{module}.{value}` to [cmdline] (Linux kernel-parameters.rst; handbook §1.6)"
                 ),
             })
         }
         Setting::BlacklistModule(module) => Some(Inexpressible {
+            id: setting_id(setting),
             what: format!("blacklist module {module}"),
             why: "Talos has no modprobe.d".to_owned(),
             instead: format!(
@@ -266,6 +278,7 @@ fn modprobe_only(setting: &Setting, build: &Contributions) -> Option<Inexpressib
 
 fn only_a_file(file: &ConfigFile) -> Option<Inexpressible> {
     file.settings.is_empty().then(|| Inexpressible {
+        id: file_id(file),
         what: file.path.to_owned(),
         why: "the root file system of Talos is read-only and takes no files".to_owned(),
         instead: "look for a key of the machine configuration that does the same".to_owned(),

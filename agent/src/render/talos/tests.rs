@@ -116,7 +116,7 @@ fn what_needs_modprobe_or_a_vf_driver_is_listed() {
     assert!(listed("option netns_mode=1 of module ib_core"));
     assert!(!listed("option peerdirect_support=1 of module nvidia_peermem"));
     assert!(listed("blacklist module nouveau"));
-    assert!(listed("VFs of 0000:18:00.0 with driver vfio-pci"));
+    assert!(listed("VFs of rule compute with driver vfio-pci"));
 }
 
 #[test]

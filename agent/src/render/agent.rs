@@ -1,0 +1,92 @@
+//! What bedplate does on the machine itself: the profile, and units that read it, in images of which no file holds everything.
+
+use crate::kind::contribution::Contributions;
+use crate::kind::modules;
+
+use super::common::{heading, live_only};
+use super::{Deferred, Inexpressible, Options, OutFile, Rendered, udev, vf_rules};
+
+/// Does at boot what no file holds, and then whatever the machine itself decides.
+pub(super) const UNITS: [&str; 2] = ["bedplate-boot.service", "bedplate.service"];
+
+const PROFILE: &str = "etc/bedplate/profile.toml";
+/// What `systemctl enable` says by links, as a plain file; units that are not there do no harm.
+const WANTS: &str = "etc/systemd/system/multi-user.target.d/50-bedplate.conf";
+
+/// Enables [`UNITS`] where bedplate is installed and says so where it is not; lines of a shell, `root` before every path.
+pub(super) fn enable(root: &str, options: &str) -> String {
+    let units = UNITS.join(" ");
+    format!(
+        "if [ -e {root}/usr/lib/systemd/system/{} ]; then systemctl {options}enable {units}; \
+         else echo 'bedplate is not installed here: what it was to do on the machine stays undone' >&2; fi",
+        UNITS[1]
+    )
+}
+
+const NOTE: &str = "bedplate has to be installed in the image: what the files do not hold it does on the machine, by the profile in \
+                    /etc/bedplate/profile.toml (units bedplate-boot and bedplate)";
+
+/// bedplate's part of an image.
+#[derive(Debug, Default)]
+pub(super) struct Agent {
+    /// The profile; `None`: nothing is left to bedplate.
+    pub profile: Option<OutFile>,
+    /// What is left to it; without a profile it is not expressible. No files.
+    pub rest: Rendered,
+}
+
+impl Agent {
+    /// Leaves `left` to it.
+    pub fn of(build: &Contributions, options: &Options, left: Vec<Inexpressible>) -> Self {
+        let Some(text) = options.profile_text.as_ref().filter(|_| !left.is_empty()) else {
+            let rest = Rendered { inexpressible: left, ..Rendered::default() };
+            return Agent { profile: None, rest };
+        };
+        let text = format!("{}{text}", heading(build, "# "));
+        let deferred =
+            left.into_iter().map(|Inexpressible { id, what, why, .. }| Deferred { id, what, why });
+        let rest = Rendered {
+            deferred: deferred.collect(),
+            notes: vec![NOTE.to_owned()],
+            ..Rendered::default()
+        };
+        Agent { profile: Some(OutFile::new(PROFILE, text)), rest }
+    }
+
+    /// For the image of a host whose VFs are made by [`udev`]'s rules.
+    pub fn of_image(build: &Contributions, options: &Options) -> Self {
+        Agent::of(
+            build,
+            options,
+            udev::leftovers(build, options).chain(of_machine(build)).collect(),
+        )
+    }
+
+    /// The profile, and what starts the units where no tool enables them.
+    pub fn files(&self, build: &Contributions) -> Vec<OutFile> {
+        let wants = self.profile.as_ref().map(|_| {
+            let text = format!("{}[Unit]\nWants={}\n", heading(build, "# "), UNITS.join(" "));
+            OutFile::new(WANTS, text)
+        });
+        self.profile.iter().cloned().chain(wants).collect()
+    }
+}
+
+/// What only the machine takes or decides, of whatever kind; VFs aside.
+pub(super) fn of_machine(build: &Contributions) -> impl Iterator<Item = Inexpressible> {
+    vf_rules::vf_attributes(build, "run `bedplate apply` at every boot of the host")
+        .into_iter()
+        .chain(undecided_registration(build))
+        .chain(live_only(build, |live| &live.with_agent))
+}
+
+/// Which way GPU memory is registered, where the machine decides.
+pub(super) fn undecided_registration(build: &Contributions) -> Option<Inexpressible> {
+    let open = build.gpudirect.is_some_and(|asked| !asked.is_decided);
+    open.then(|| Inexpressible {
+        id: format!("{}/gpudirect", modules::NAME),
+        what: "GPUDirect memory registration (`gpudirect = \"auto\"`)".to_owned(),
+        why: "DMA-BUF or nvidia_peermem: that depends on the machine's driver and kernel".to_owned(),
+        instead: "run bedplate on the host, or say `gpudirect = \"dmabuf\"` or `\"peermem\"` in [modules]".to_owned(),
+    })
+}

@@ -1,0 +1,296 @@
+//! VF rules in targets' words: by what a rule selects, so that one rendering fits every node of a pool, or by address.
+
+use crate::desired::{SriovCount, VfDriver};
+use crate::kind::contribution::{Contributions, VfRule};
+use crate::kind::sriov;
+use crate::kind::sriov::section::PfSelector;
+use crate::value::PciAddress;
+
+use super::{Inexpressible, Options};
+
+/// The PFs of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Pfs<'a> {
+    /// Those that it selects.
+    Selected(&'a PfSelector),
+    /// These.
+    Addresses(Vec<PciAddress>),
+}
+
+impl Pfs<'_> {
+    /// How many they are on one host, as far as that is known.
+    pub fn len(&self) -> usize {
+        match self {
+            Pfs::Selected(_) => 0,
+            Pfs::Addresses(addresses) => addresses.len(),
+        }
+    }
+}
+
+/// PFs of one rule that get the same number of VFs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Group<'a> {
+    /// The rule.
+    pub rule: &'a VfRule,
+    /// Its PFs, or some of them.
+    pub pfs: Pfs<'a>,
+    /// VFs of each.
+    pub count: u16,
+}
+
+/// PFs by rule and count, in the order of the rules; `cannot` says why a target has no words for a selector. In place of a group:
+/// what the target cannot say. Then later rules that may select the same PFs are left out, too: the first one has a PF.
+pub(super) fn groups<'a>(
+    rules: impl Iterator<Item = &'a VfRule>,
+    options: &Options,
+    cannot: impl Fn(&PfSelector) -> Option<&'static str>,
+) -> Vec<Result<Group<'a>, Inexpressible>> {
+    if options.pin_addresses {
+        return rules.flat_map(pinned).map(Ok).collect();
+    }
+    let mut unsaid: Vec<&VfRule> = Vec::new();
+    let mut groups = Vec::new();
+    for rule in rules {
+        let before = unsaid.iter().find(|before| may_overlap(&before.select, &rule.select));
+        let group = match before {
+            Some(before) => Err(lost(
+                rule,
+                &format!(
+                    "it may select PFs of rule {}, which comes first and cannot be said here",
+                    before.name
+                ),
+            )),
+            None => selected(rule, &cannot),
+        };
+        if group.is_err() {
+            unsaid.push(rule);
+        }
+        groups.push(group);
+    }
+    groups
+}
+
+/// Whether a PF may be selected by both.
+fn may_overlap(one: &PfSelector, other: &PfSelector) -> bool {
+    fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+        matches!((one, other), (Some(one), Some(other)) if one != other)
+    }
+    !(differ(&one.vendor, &other.vendor)
+        || differ(&one.device, &other.device)
+        || differ(&one.driver, &other.driver)
+        || differ(&one.address, &other.address)
+        || differ(&one.numa_node, &other.numa_node))
+}
+
+/// The PFs of one host, by count.
+pub(super) fn pinned(rule: &VfRule) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (pf, count) in &rule.pfs {
+        let alike = groups.iter_mut().find(|group| group.count == *count);
+        match alike.map(|group| &mut group.pfs) {
+            Some(Pfs::Addresses(addresses)) => addresses.push(*pf),
+            _ => {
+                groups.push(Group { rule, pfs: Pfs::Addresses(vec![*pf]), count: *count });
+            }
+        }
+    }
+    groups
+}
+
+/// A name for each group, unique, of lower-case letters, digits and `-`.
+pub(super) fn names(groups: &[Group<'_>]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for group in groups {
+        let base = object_name(&group.rule.name);
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let mut candidates = std::iter::once(base.clone()).chain(numbered);
+        names.extend(candidates.find(|name| !names.contains(name)));
+    }
+    names
+}
+
+/// A rule's name as part of an object's (RFC 1123).
+pub(super) fn object_name(rule: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = rule.chars().map(fit).take(40).collect();
+    match name.trim_matches('-') {
+        "" => "vfs".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// What pods ask for: the operators take letters, digits and `_`.
+pub(super) fn resource_name(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn lost(rule: &VfRule, why: &str) -> Inexpressible {
+    Inexpressible {
+        id: rule_id(rule),
+        what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
+        why: why.to_owned(),
+        instead: "run bedplate on the host, or render the PCI addresses of one node: --snapshot with --pin-addresses"
+            .to_owned(),
+    }
+}
+
+fn selected<'a>(
+    rule: &'a VfRule,
+    cannot: &impl Fn(&PfSelector) -> Option<&'static str>,
+) -> Result<Group<'a>, Inexpressible> {
+    let lost = |why: &str| {
+        Inexpressible {
+        id: rule_id(rule),
+        what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
+        why: why.to_owned(),
+        instead: "run bedplate on the host, or render the PCI addresses of one node: --snapshot with --pin-addresses".to_owned(),
+    }
+    };
+    let SriovCount::Number(count) = rule.count else {
+        return Err(lost("how many that are only the machine shows"));
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if rule.select.driver.as_ref().is_some_and(|driver| !driver.chars().all(plain)) {
+        return Err(lost("that is no name of a driver"));
+    }
+    let pfs = match (rule.select.address, cannot(&rule.select)) {
+        (Some(address), _) => Pfs::Addresses(vec![address]),
+        (None, Some(why)) => return Err(lost(why)),
+        (None, None) => Pfs::Selected(&rule.select),
+    };
+    Ok(Group { rule, pfs, count })
+}
+
+/// For [`Inexpressible::id`].
+fn rule_id(rule: &VfRule) -> String {
+    format!("{}/{}", sriov::NAME, rule.name)
+}
+
+/// `8 VFs on each PF of rule compute`.
+fn vfs_of(rule: &VfRule) -> String {
+    let count = match rule.count {
+        SriovCount::Number(count) => format!("{count} VFs"),
+        SriovCount::Max => "as many VFs as there can be".to_owned(),
+        SriovCount::PerGpu => "a VF for each GPU".to_owned(),
+    };
+    match rule.select.address {
+        Some(address) => format!("{count} on {address} (rule {})", rule.name),
+        None => format!("{count} on each PF of rule {}", rule.name),
+    }
+}
+
+/// VFs, for targets without words for them.
+pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
+    let item = |rule: &VfRule| {
+        Inexpressible {
+        id: rule_id(rule),
+        what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
+        why: "sriov_numvfs is a sysfs attribute and starts at 0 with every boot (Linux drivers/pci/iov.c; handbook §5.1)"
+            .to_owned(),
+        instead: instead.to_owned(),
+    }
+    };
+    build.own_vfs().map(item).collect()
+}
+
+/// What sets attributes of VFs where bedplate does not run.
+pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `eSwitchMode` of a SriovNetworkNodePolicy; `vlan`, \
+                                      `trust`, `spoofChk`, `linkState` and `maxTxRate` of a SriovNetwork";
+
+/// Attributes of VFs and modes of eswitches, which no file sets.
+pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
+    let item = |rule: &VfRule| {
+        attributes(rule).map(|what| Inexpressible {
+            id: format!("{}.vf", rule_id(rule)),
+            what,
+            why: "rtnetlink and devlink set it, and it is gone with every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
+                .to_owned(),
+            instead: instead.to_owned(),
+        })
+    };
+    build.own_vfs().filter_map(item).collect()
+}
+
+/// Attributes of a rule's VFs in words, and the mode of its eswitches; `None`: nothing is asked.
+pub(super) fn attributes(rule: &VfRule) -> Option<String> {
+    let words = rule.vf.words().map(|words| format!("VFs of rule {}: {words}", rule.name));
+    let mode = rule.eswitch.map(|mode| format!("eswitch of the PFs of rule {}: {mode}", rule.name));
+    let what: Vec<String> = words.into_iter().chain(mode).collect();
+    (!what.is_empty()).then(|| what.join("; "))
+}
+
+/// That bedplate makes no VFs on the port of the default route unless `allow_disruption` is set, for targets that do;
+/// `other` is a target or tool that does not.
+pub(super) fn unguarded_vfs(made: &[Group<'_>], why: &str, other: &str) -> Option<Inexpressible> {
+    let unguarded = made.iter().filter(|group| !group.rule.allow_disruption && group.count > 0);
+    let mut rules: Vec<&str> = unguarded.map(|group| group.rule.name.as_str()).collect();
+    rules.dedup();
+    (!rules.is_empty()).then(|| Inexpressible {
+        id: format!("{}.default-route", sriov::NAME),
+        what: format!("no VFs on the port of the default route (rule {})", rules.join(", ")),
+        why: format!("an image cannot know which port that is, and {why}"),
+        instead: format!(
+            "exclude that port with `select`; or set `allow_disruption = true` if it may lose its traffic for a moment; or {other}"
+        ),
+    })
+}
+
+/// ` with driver vfio-pci`, or nothing when the kernel chooses.
+pub(super) fn vf_driver(driver: &VfDriver) -> String {
+    match driver {
+        VfDriver::Auto => String::new(),
+        VfDriver::None => " without a driver".to_owned(),
+        VfDriver::Named(name) => format!(" with driver {name}"),
+    }
+}
+
+/// An [`Inexpressible`] about one rule's VFs.
+pub(super) fn of_vfs(rule: &VfRule, part: &str, why: &str, instead: String) -> Inexpressible {
+    Inexpressible {
+        id: format!("{}.{part}", rule_id(rule)),
+        what: format!("VFs of rule {}{}", rule.name, vf_driver(&rule.vf_driver)),
+        why: why.to_owned(),
+        instead,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{nothing, with_profile};
+    use super::*;
+
+    fn said(rules: &[(&str, &str)]) -> Vec<Result<String, String>> {
+        let rule = |(name, select): &(&str, &str)| {
+            format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ {select} }}\nvfs = 4\n")
+        };
+        let build = with_profile(&rules.iter().map(rule).collect::<String>(), &nothing());
+        let cannot = |select: &PfSelector| select.interface.as_ref().map(|_| "no interfaces");
+        let groups = groups(build.own_vfs(), &Options::default(), cannot);
+        groups
+            .into_iter()
+            .map(|group| match group {
+                Ok(group) => Ok(group.rule.name.clone()),
+                Err(item) => Err(item.id),
+            })
+            .collect()
+    }
+
+    /// Otherwise the later rule would make VFs on a port that the first one keeps free of them.
+    #[test]
+    fn a_rule_without_words_takes_those_behind_it_along_that_may_select_its_pfs() {
+        let ok = |name: &str| Ok(name.to_owned());
+        let lost = |name: &str| Err(format!("sriov/{name}"));
+        let front = ("front", "interface = \"ens9np0\"");
+        let compute = ("compute", "vendor = \"15b3\", device = \"1021\"");
+        assert_eq!(said(&[front, compute]), [lost("front"), lost("compute")]);
+        assert_eq!(said(&[compute, front]), [ok("compute"), lost("front")]);
+        let intel = ("front", "vendor = \"8086\", interface = \"ens9np0\"");
+        assert_eq!(said(&[intel, compute]), [lost("front"), ok("compute")]);
+    }
+
+    #[test]
+    fn a_driver_is_a_plain_word() {
+        let wrong = ("odd", "driver = 'x\", RUN+=\"y'");
+        assert_eq!(said(&[wrong]), [Err("sriov/odd".to_owned())]);
+    }
+}
