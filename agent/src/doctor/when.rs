@@ -7,7 +7,10 @@ use crate::kernel_log::Sign;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::sriov;
 use crate::value::PciAddress;
-use crate::verify::{Code, DeviceKind, Judged, Severity, Verdict};
+use crate::verify::{
+    AcsCode, Code, CommandLineCode, DeviceCode, DeviceKind, Judged, LimitsCode, LinkCode, LogCode,
+    ProfileCode, RdmaCode, Severity, SriovCode, Verdict,
+};
 
 const MELLANOX: u16 = 0x15b3;
 
@@ -47,7 +50,10 @@ pub(super) fn of_missing_nic(facts: &Facts, judged: &Judged) -> bool {
 }
 
 fn fewer(judged: &Judged, wanted: DeviceKind) -> bool {
-    found(judged, |code| matches!(code, Code::FewerDevices { kind, .. } if *kind == wanted))
+    found(
+        judged,
+        |code| matches!(code, Code::Device(DeviceCode::FewerDevices { kind, .. }) if *kind == wanted),
+    )
 }
 
 /// A link on the way to a GPU has lost lanes or transactions.
@@ -58,9 +64,8 @@ pub(super) fn of_gpus_link(facts: &Facts, judged: &Judged) -> bool {
         gpus.into_iter().any(|gpu| gpu.address == at || tree.path_up(gpu.address).contains(&at))
     };
     found(judged, |code| match code {
-        Code::LinkNarrow { device, .. } | Code::AerErrors { device, .. } => {
-            is_gpus(device.function)
-        }
+        Code::Link(LinkCode::LinkNarrow { device, .. })
+        | Code::Link(LinkCode::AerErrors { device, .. }) => is_gpus(device.function),
         _ => false,
     })
 }
@@ -83,42 +88,46 @@ pub(super) fn at_all(_: &Facts, judged: &Judged) -> bool {
 
 /// Device nodes of GPUs are missing.
 pub(super) fn of_gpu_nodes(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::NodeMissing { kind: DeviceKind::Gpu, .. }))
+    found(judged, |code| {
+        matches!(code, Code::Limits(LimitsCode::NodeMissing { kind: DeviceKind::Gpu, .. }))
+    })
 }
 
 /// A NIC has no ATS where guests need it; one that has it for nothing works all the same.
 pub(super) fn of_missing_ats(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::NoAts { .. }))
+    found(judged, |code| matches!(code, Code::Acs(AcsCode::NoAts { .. })))
 }
 
 /// A VF has no address, rather than that of another.
 pub(super) fn of_zero_address(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::ZeroAddress { .. }))
+    found(judged, |code| matches!(code, Code::Sriov(SriovCode::ZeroAddress { .. })))
 }
 
 /// VFs are among what is left to do.
 pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::NotInEffect { setting: sriov::NAME }))
+    found(judged, |code| {
+        matches!(code, Code::Profile(ProfileCode::NotInEffect { setting: sriov::NAME }))
+    })
 }
 
 /// The argument is one of `pci=`.
 pub(super) fn of_pci_argument(_: &Facts, judged: &Judged) -> bool {
     found(
         judged,
-        |code| matches!(code, Code::ArgumentRefused { argument } if argument.starts_with("pci=")),
+        |code| matches!(code, Code::CommandLine(CommandLineCode::ArgumentRefused { argument }) if argument.starts_with("pci=")),
     )
 }
 
 /// No port of the GPUs' NICs is active.
 pub(super) fn of_no_port(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::NoActivePort))
+    found(judged, |code| matches!(code, Code::Rdma(RdmaCode::NoActivePort)))
 }
 
 /// A GPU does not answer, or a port above one may not.
 pub(super) fn of_dead_gpu(_: &Facts, judged: &Judged) -> bool {
     found(
         judged,
-        |code| matches!(code, Code::NoAnswer { device } if matches!(device.kind, DeviceKind::Gpu | DeviceKind::Port)),
+        |code| matches!(code, Code::Device(DeviceCode::NoAnswer { device }) if matches!(device.kind, DeviceKind::Gpu | DeviceKind::Port)),
     )
 }
 
@@ -126,7 +135,7 @@ pub(super) fn of_dead_gpu(_: &Facts, judged: &Judged) -> bool {
 pub(super) fn of_dead_nic(_: &Facts, judged: &Judged) -> bool {
     found(
         judged,
-        |code| matches!(code, Code::NoAnswer { device } if device.kind != DeviceKind::Gpu),
+        |code| matches!(code, Code::Device(DeviceCode::NoAnswer { device }) if device.kind != DeviceKind::Gpu),
     )
 }
 
@@ -176,7 +185,7 @@ fn found(judged: &Judged, test: impl Fn(&Code) -> bool) -> bool {
 
 fn logged(judged: &Judged, test: impl Fn(Sign, Option<&str>) -> bool) -> bool {
     found(judged, |code| match code {
-        Code::Logged { sign, module, .. } => test(*sign, module.as_deref()),
+        Code::Log(LogCode::Logged { sign, module, .. }) => test(*sign, module.as_deref()),
         _ => false,
     })
 }

@@ -16,7 +16,11 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use code::{Code, Device, DeviceKind};
+pub use code::{
+    AcsCode, Code, CommandLineCode, Device, DeviceCode, DeviceKind, FabricCode, Finding,
+    FirmwareCode, LimitsCode, LinkCode, LogCode, ModulesCode, NcclCode, PcieCode, ProfileCode,
+    RdmaCode, RoceCode, SriovCode, StorageCode,
+};
 pub use evidence::{Evidence, InEffect, NoPlan, Observed, Suspect};
 pub use outcome::{Outcome, Seen};
 pub use select::{SelectError, Selection};

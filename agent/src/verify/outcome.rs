@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::code::{self, Code};
+use super::code::{self, Code, Finding};
 use super::{Severity, Verdict};
 use crate::value::PciAddress;
 
@@ -50,25 +50,43 @@ impl Outcome {
         Outcome::new(Verdict::Pass, finding)
     }
 
+    /// Not as it should be, in the words of these codes; there is one at least.
+    pub fn fail(codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
+        Outcome::found(Verdict::Fail, codes)
+    }
+
+    /// Not as it should be, and no reason to call the host not ready; in the words of these codes, of which there is one at
+    /// least.
+    pub fn warn(codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
+        Outcome::found(Verdict::Warn, codes)
+    }
+
+    /// An outcome in the words of these codes, with the remedy of the first; there is one at least.
+    pub fn found(verdict: Verdict, codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
+        let codes: Vec<Code> = codes.into_iter().map(Into::into).collect();
+        let (finding, remedy) = (code::words(&codes), code::remedy(&codes));
+        Outcome { codes, remedy, ..Outcome::new(verdict, finding) }
+    }
+
     /// Not as it should be; `id` names the finding for programs.
-    pub fn fail(id: &'static str, finding: impl Into<String>) -> Self {
-        Outcome::found(Verdict::Fail, id, finding)
+    pub fn fail_as(id: &'static str, finding: impl Into<String>) -> Self {
+        Outcome::unnamed(Verdict::Fail, id, finding)
     }
 
     /// Not as it should be, and no reason to call the host not ready; `id` names the finding for programs.
-    pub fn warn(id: &'static str, finding: impl Into<String>) -> Self {
-        Outcome::found(Verdict::Warn, id, finding)
+    pub fn warn_as(id: &'static str, finding: impl Into<String>) -> Self {
+        Outcome::unnamed(Verdict::Warn, id, finding)
     }
 
-    fn found(verdict: Verdict, id: &'static str, finding: impl Into<String>) -> Self {
-        let code = Code::Finding { id, functions: Vec::new() };
+    fn unnamed(verdict: Verdict, id: &'static str, finding: impl Into<String>) -> Self {
+        let code = Code::Unnamed(Finding { id, functions: Vec::new() });
         Outcome { codes: vec![code], ..Outcome::new(verdict, finding) }
     }
 
     /// With the functions that the finding is about.
     #[must_use]
     pub fn on(mut self, about: impl IntoIterator<Item = PciAddress>) -> Self {
-        if let Some(Code::Finding { functions, .. }) = self.codes.first_mut() {
+        if let Some(Code::Unnamed(Finding { functions, .. })) = self.codes.first_mut() {
             functions.extend(about);
         }
         self
@@ -84,16 +102,10 @@ impl Outcome {
         Outcome::new(Verdict::NotApplicable, finding)
     }
 
-    /// An outcome in the words of these codes; there is one at least.
-    pub fn of_codes(verdict: Verdict, codes: Vec<Code>) -> Self {
-        let finding = code::words(&codes);
-        Outcome { codes, ..Outcome::new(verdict, finding) }
-    }
-
     /// With codes that say more than the id of the finding.
     #[must_use]
-    pub fn codes(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
-        let codes: Vec<Code> = codes.into_iter().collect();
+    pub fn codes(mut self, codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
+        let codes: Vec<Code> = codes.into_iter().map(Into::into).collect();
         if !codes.is_empty() {
             self.codes = codes;
         }

@@ -156,7 +156,7 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
         let partly = partly.or_else(|| (known < pairs.len()).then(|| so_far.clone()));
         let partly = partly.map(|what| Seen { what, at: "/sys/bus/pci/devices".to_owned() });
-        return Ok(Outcome::fail("redirected", format!(
+        return Ok(Outcome::fail_as("redirected", format!(
             "traffic of {detoured} of {} pairs of a GPU and a NIC or GPU goes up through the root complex: ACS redirects (RR, CR, EC) at {}",
             pairs.len(),
             addresses(&open)
@@ -179,7 +179,7 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
     }
     let detoured = pairs.iter().filter(|pair| on_path(pair, &for_guests)).count();
     if detoured > 0 {
-        return Ok(Outcome::warn("redirected-for-guests", format!(
+        return Ok(Outcome::warn_as("redirected-for-guests", format!(
             "traffic of {detoured} of {} pairs of a GPU and a NIC or GPU goes up through the root complex: ACS redirects (RR, CR, EC) at {}, and \
              have to be, for a guest has a function below",
             pairs.len(),
@@ -230,7 +230,7 @@ fn not_as_linux_sets(evidence: &Evidence<'_>, topology: &Topology<'_>) -> Option
     }
     let named = some_of(off.iter().map(|(at, ..)| at.to_string()), FEW, "ports");
     Some(
-        Outcome::warn("linux-bits-off", format!("ACS bits that Linux sets on NVIDIA's Arm CPUs are off at root ports {named}"))
+        Outcome::warn_as("linux-bits-off", format!("ACS bits that Linux sets on NVIDIA's Arm CPUs are off at root ports {named}"))
             .all_seen(off.iter().map(|(at, acs, off)| Seen {
                 what: format!("port {at}: {off} off"),
                 at: format!("config space, {:#05x}", acs.control_offset()),
@@ -257,7 +257,7 @@ fn shape(evidence: &Evidence<'_>) -> Judgement {
     let without_dt: Vec<&Port<'_>> =
         ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();
     if !without_dt.is_empty() {
-        return Ok(Outcome::fail("dt-off", format!(
+        return Ok(Outcome::fail_as("dt-off", format!(
             "translated requests do not pass directly, as guests need: DT is off at {}",
             addresses(&without_dt)
         )).on(without_dt.iter().map(|port| port.0.port))
@@ -275,7 +275,7 @@ fn shape(evidence: &Evidence<'_>) -> Judgement {
             let words: Vec<String> = words.map(|(bits, what)| format!("{bits} {what}")).collect();
             seen(port, words.join(", "))
         };
-        return Ok(Outcome::warn("acs-bits-differ", format!("ACS bits differ from what this fabric needs at {}", addresses(&wrong))).on(wrong.iter().map(|port| port.0.port))
+        return Ok(Outcome::warn_as("acs-bits-differ", format!("ACS bits differ from what this fabric needs at {}", addresses(&wrong))).on(wrong.iter().map(|port| port.0.port))
             .all_seen(wrong.iter().map(words))
             .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why"));
     }
@@ -295,7 +295,7 @@ fn isolation(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no function that a guest has (VFIO)"));
     }
     if let Some(blocker) = isolation_gone(topology).first() {
-        return Ok(Outcome::fail(
+        return Ok(Outcome::fail_as(
             "guest-exposed",
             format!("{}: {}", blocker.subject, blocker.reason),
         )

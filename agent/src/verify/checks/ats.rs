@@ -1,7 +1,7 @@
 //! ATS of NICs: whether they translate where the shape of their fabric wants it, and only there.
 
 use super::super::evidence::remedy;
-use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{counted, named};
 use crate::facts::pci::Function;
 use crate::host::Reading;
@@ -41,11 +41,11 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
         nics.iter().map(seen).collect()
     };
     if !found.lacking.is_empty() {
-        return Ok(Outcome::warn("ats-missing", format!(
+        return Ok(Outcome::warn_as("ats-missing", format!(
             "NIC {}: no ATS, in a switch for guests",
             named(&functions(&found.lacking), "NICs")
         ))
-        .codes(found.lacking.iter().map(|nic| Code::NoAts { function: *nic }))
+        .codes(found.lacking.iter().map(|nic| AcsCode::NoAts { function: *nic }))
         .all_seen(seen(&found.lacking, "no ATS capability"))
         .remedy(format!(
             "`mlxconfig -d {} set ATS_ENABLED=1` (other makers: their firmware's setup) and a cold boot, or `guests = false` in \
@@ -55,7 +55,7 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
     }
     let needless = [&found.needless[..], &found.mixed].concat();
     if let Some(first) = needless.first() {
-        return Ok(Outcome::warn("ats-needless", format!(
+        return Ok(Outcome::warn_as("ats-needless", format!(
             "NIC {}: ATS is on in its firmware, and its fabric is that of bare metal",
             named(&functions(&needless), "NICs")
         ))
@@ -80,7 +80,7 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
     };
     let off: Vec<PciAddress> = found.wanted.iter().filter(is_off).copied().collect();
     if !off.is_empty() {
-        return Ok(Outcome::warn("ats-off-for-guest", format!(
+        return Ok(Outcome::warn_as("ats-off-for-guest", format!(
             "NIC {}: a guest has it, and ATS is switched off",
             named(&functions(&off), "NICs")
         ))

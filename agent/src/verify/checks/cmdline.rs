@@ -1,7 +1,9 @@
 //! The kernel command line: whether its states agree, and what on it does nothing or harm.
 
 use super::super::evidence::{remedy, unread};
-use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{
+    Check, CommandLineCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+};
 use super::kernel_log;
 use crate::cmdline::{CommandLine, complaint};
 use crate::host::{Reading, Reason};
@@ -161,7 +163,7 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
         });
     };
     let remedy = states_remedy(evidence, stuck.is_empty());
-    Ok(Outcome::warn("command-lines-differ", first.what.clone()).all_seen(parts).remedy(remedy))
+    Ok(Outcome::warn_as("command-lines-differ", first.what.clone()).all_seen(parts).remedy(remedy))
 }
 
 /// A reboot is advised only into an entry that is known to boot.
@@ -196,7 +198,7 @@ fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
     if let Some(first) = found.faults.first() {
         let seen =
             found.faults.iter().map(|fault| Seen { what: fault.reason.clone(), at: NEXT.into() });
-        return Ok(Outcome::fail("boot-entry-unsound", first.reason.clone())
+        return Ok(Outcome::fail_as("boot-entry-unsound", first.reason.clone())
             .all_seen(seen)
             .remedy(&first.remedy));
     }
@@ -219,7 +221,7 @@ fn harmful(evidence: &Evidence<'_>) -> Judgement {
             what: format!("{} ({})", one.message, one.lint),
             at: format!("{RUNNING}, {NEXT}"),
         });
-        return Ok(Outcome::warn("harmful-argument", text)
+        return Ok(Outcome::warn_as("harmful-argument", text)
             .all_seen(seen)
             .remedy(format!("`{}`: {}", first.argument, first.remedy)));
     }
@@ -270,8 +272,8 @@ fn rejected(evidence: &Evidence<'_>) -> Judgement {
         (true, false) => format!("nothing in this kernel reads {}", named(&passed_on)),
     };
     let arguments = refused.iter().chain(&passed_on).cloned();
-    let codes = arguments.map(|argument| Code::ArgumentRefused { argument });
-    Ok(Outcome::warn("argument-refused", text).codes(codes).all_seen(evident).remedy(
+    let codes = arguments.map(|argument| CommandLineCode::ArgumentRefused { argument });
+    Ok(Outcome::warn_as("argument-refused", text).codes(codes).all_seen(evident).remedy(
         "correct it or take it out: `bedplate inspect` shows which file it comes from, `bedplate profile check` whether the \
          profile asks for it",
     ))

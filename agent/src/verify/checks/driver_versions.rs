@@ -2,7 +2,7 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Seen, Severity, Verdict,
 };
 use super::named;
 use crate::facts::cuda_library::CudaLibrary;
@@ -51,7 +51,7 @@ fn judge(evidence: &Evidence<'_>) -> Judgement {
     let Some([file, ..]) = without.first().and_then(|gpu| files_of(gpu)) else {
         return Ok(outcome);
     };
-    let outcome = Outcome::warn(
+    let outcome = Outcome::warn_as(
         "gsp-firmware-missing",
         format!(
             "the firmware {file} of driver {module} is not there, without which GPU {} cannot start again",
@@ -72,9 +72,9 @@ fn of_library(module: &str, library: &Reading<CudaLibrary>) -> Outcome {
             Outcome::pass(format!("{module}, kernel module and library"))
                 .seen(&library.version, &library.path)
         }
-        Reading::Known(library) => Outcome::of_codes(
+        Reading::Known(library) => Outcome::found(
             Verdict::Fail,
-            vec![Code::DriverVersions {
+            vec![ModulesCode::DriverVersions {
                 library: library.version.clone(),
                 module: module.to_owned(),
             }],

@@ -2,7 +2,7 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Severity, Verdict,
+    Check, DeviceKind, Evidence, Explain, FabricCode, Group, Judgement, Outcome, Severity, Verdict,
 };
 use super::counted;
 use crate::facts::fabric::{Board, Fabric, GROUP, PROGRAM, UMAD};
@@ -43,13 +43,13 @@ fn manager(evidence: &Evidence<'_>) -> Judgement {
         Board::Nvlink5(count) => (DeviceKind::Gpu, count, counted(count, "GPU")),
     };
     if let Reading::Known(false) | Reading::Absent = fabric.manager {
-        let down = vec![Code::FabricManagerDown { kind, count }];
-        return Ok(Outcome::of_codes(Verdict::Fail, down)
+        let down = vec![FabricCode::FabricManagerDown { kind, count }];
+        return Ok(Outcome::found(Verdict::Fail, down)
             .seen("no process", GROUP)
             .remedy(remedy(fabric)));
     }
     if fabric.nvlsm == Reading::Known(false) {
-        return Ok(Outcome::of_codes(Verdict::Fail, vec![Code::NvlsmDown { gpus: count }])
+        return Ok(Outcome::found(Verdict::Fail, vec![FabricCode::NvlsmDown { gpus: count }])
             .seen("no process nvlsm", GROUP)
             .remedy(remedy(fabric)));
     }
@@ -111,10 +111,10 @@ fn imex(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no IMEX on this host"));
     };
     let warning =
-        |code: Code, remedy: &str| Outcome::of_codes(Verdict::Warn, vec![code]).remedy(remedy);
+        |code: FabricCode, remedy: &str| Outcome::found(Verdict::Warn, vec![code]).remedy(remedy);
     if let Reading::Known(false) | Reading::Absent = imex.runs {
         return Ok(warning(
-            Code::ImexDown,
+            FabricCode::ImexDown,
             "`systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` says why it ended",
         )
         .seen("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
@@ -122,13 +122,13 @@ fn imex(evidence: &Evidence<'_>) -> Judgement {
     if let Reading::Known(nodes) = &imex.nodes
         && let Some(times) = nodes.own.filter(|times| *times != 1)
     {
-        let code = Code::ImexNodes { path: nodes.path.clone(), times };
+        let code = FabricCode::ImexNodes { path: nodes.path.clone(), times };
         return Ok(warning(code, "put one address of each tray into it, the same list on all of them, and restart nvidia-imex")
             .seen(format!("{times} lines with an address of this host"), &nodes.path));
     }
     if imex.channels == Reading::Known(0) {
         return Ok(warning(
-            Code::NoImexChannel,
+            FabricCode::NoImexChannel,
             "set NVreg_CreateImexChannel0=1 for the nvidia module in /etc/modprobe.d, or create the node at boot",
         )
         .seen("no device node", imex::CHANNELS));

@@ -53,7 +53,7 @@ fn iommu(evidence: &Evidence<'_>) -> Judgement {
                 "guests have {}, and the firmware offers no IOMMU",
                 counted(guests.len(), "function")
             );
-            Outcome::fail("no-iommu-in-firmware", text)
+            Outcome::fail_as("no-iommu-in-firmware", text)
                 .seen("no DMAR, IVRS or IORT", TABLES)
                 .remedy(format!("switch {setting} on in the firmware's setup"))
         }
@@ -100,7 +100,7 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
         let what = unset.map_or(String::new(), |bar| {
             format!("window {} of {} has no address", bar.index, size(bar.size))
         });
-        return Ok(Outcome::fail(
+        return Ok(Outcome::fail_as(
             "window-without-address",
             format!("GPU {}: a memory window has no address", named(&without, "GPUs")),
         )
@@ -117,7 +117,7 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
         return Ok(outcome);
     }
     if let Some(first) = low.first() {
-        return Ok(Outcome::warn(
+        return Ok(Outcome::warn_as(
             "window-below-4-gib",
             format!("GPU {}: a large window below 4 GiB", named(&low, "GPUs")),
         )
@@ -152,7 +152,7 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
         .collect();
     if let Some(first) = dropped.first() {
         return Some(
-            Outcome::fail(
+            Outcome::fail_as(
                 "window-dropped",
                 format!(
                     "GPU {}: no large memory window, which others of its model have",
@@ -231,7 +231,7 @@ fn sriov_resources(evidence: &Evidence<'_>) -> Judgement {
     Ok(match without.first() {
         None => Outcome::pass(format!("{} with windows for VFs", counted(pfs.len(), "PF")))
             .seen("windows for VFs", pfs[0].attribute("resource")),
-        Some(first) => Outcome::warn("no-window-for-vfs", format!("NIC {}: no memory window for VFs", named(&without, "NICs"))).on(without.iter().map(|one| one.address))
+        Some(first) => Outcome::warn_as("no-window-for-vfs", format!("NIC {}: no memory window for VFs", named(&without, "NICs"))).on(without.iter().map(|one| one.address))
             .seen("no window with an address in lines 8 to 13", first.attribute("resource"))
             .remedy(
                 "switch \"SR-IOV\" on in the firmware's setup; where it is on, `pci=realloc` makes room: `args = \
@@ -276,7 +276,7 @@ fn ari(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if let Some(first) = wrong.first() {
-        return Ok(Outcome::warn("no-ari-forwarding", format!("port {} forwards no ARI", named(&wrong, "ports"))).on(wrong.iter().map(|one| one.address))
+        return Ok(Outcome::warn_as("no-ari-forwarding", format!("port {} forwards no ARI", named(&wrong, "ports"))).on(wrong.iter().map(|one| one.address))
             .seen("device control 2: bit 5 is 0", first.attribute("config"))
             .remedy("switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off"));
     }
@@ -326,7 +326,7 @@ fn numa(evidence: &Evidence<'_>) -> Judgement {
         .copied()
         .collect();
     if let Some(first) = none.first() {
-        return Ok(Outcome::warn(
+        return Ok(Outcome::warn_as(
             "no-numa-node",
             format!("{}: no NUMA node", named(&none, "devices")),
         )

@@ -110,7 +110,7 @@ fn pfc(evidence: &Evidence<'_>) -> Judgement {
     let beside = priorities_taken.iter().find(|(priority, _)| mask >> **priority & 1 == 0);
     if let Some((priority, ports)) = beside {
         let named: Vec<&RdmaPort> = ports.iter().map(|port| port.0).collect();
-        return Ok(Outcome::warn(
+        return Ok(Outcome::warn_as(
             "pfc-not-on-roce-priority",
             format!(
                 "port {}: RoCE takes priority {priority}, and PFC is on for {}",
@@ -136,7 +136,7 @@ fn differ(ports: &[Port<'_>]) -> Outcome {
         }
     });
     let words: Vec<String> = words.collect();
-    Outcome::warn("pfc-differs", format!("PFC differs between RoCE ports: {}", words.join(", ")))
+    Outcome::warn_as("pfc-differs", format!("PFC differs between RoCE ports: {}", words.join(", ")))
         .all_seen(ports.iter().map(seen))
         .remedy(format!(
             "set all alike: `dcb pfc set dev {} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it",
@@ -145,7 +145,7 @@ fn differ(ports: &[Port<'_>]) -> Outcome {
 }
 
 fn none(ports: &[Port<'_>]) -> Outcome {
-    Outcome::warn("pfc-off", format!("PFC is off on {}: packets are lost where the network is congested", counted(ports.len(), "RoCE port")))
+    Outcome::warn_as("pfc-off", format!("PFC is off on {}: packets are lost where the network is congested", counted(ports.len(), "RoCE port")))
         .all_seen(ports.iter().map(seen))
         .remedy(
             "`dcb pfc set dev IF prio-pfc 3:on` (or `mlnx_qos -i IF --trust dscp --pfc 0,0,0,1,0,0,0,0`) where the switches do the \
@@ -244,7 +244,7 @@ fn with_ecn(
         let named: Vec<&RdmaPort> = off.iter().map(|(port, ..)| *port).collect();
         let path = format!("/sys/class/net/{}/ecn", flow.interface);
         return common(
-            Outcome::warn(
+            Outcome::warn_as(
                 "ecn-off",
                 format!("port {}: ECN is off for priority {priority}", names(&named)),
             )

@@ -2,7 +2,7 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
 };
 use super::counted;
 use crate::facts::pci::PciTree;
@@ -83,7 +83,7 @@ fn groups(evidence: &Evidence<'_>) -> Judgement {
 
 /// The outcome for pairs that the driver refuses.
 fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
-    let code = |pair: &Pair| Code::GroupsApart { gpu: pair.gpu, function: pair.peer };
+    let code = |pair: &Pair| AcsCode::GroupsApart { gpu: pair.gpu, function: pair.peer };
     let shown = |at: PciAddress| match tree.get(at).map(|function| &function.iommu_group) {
         Some(Reading::Known(group)) => format!("{at}: group {group}"),
         _ => format!("{at}: no group"),
@@ -92,7 +92,7 @@ fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
         what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
         at: "iommu_group in /sys/bus/pci/devices".to_owned(),
     });
-    Outcome::of_codes(Verdict::Fail, refused.iter().map(code).collect())
+    Outcome::found(Verdict::Fail, refused.iter().map(code))
         .all_seen(seen)
         .seen(format!("driver {version}"), PARAMS)
         .remedy(

@@ -77,7 +77,7 @@ fn hugepages(evidence: &Evidence<'_>) -> Judgement {
         let all: Vec<&str> = seen.iter().map(|seen| seen.what.as_str()).collect();
         return Ok(Outcome::pass(all.join(", ")).all_seen(seen));
     }
-    Ok(Outcome::warn("huge-pages-short", format!("fewer huge pages than asked for: {}", short.join(", ")))
+    Ok(Outcome::warn_as("huge-pages-short", format!("fewer huge pages than asked for: {}", short.join(", ")))
         .all_seen(seen)
         .remedy(
             "`dmesg | grep -i hugetlb` says why (memory, or a size that the CPU does not have); ask for fewer, or by NUMA node \

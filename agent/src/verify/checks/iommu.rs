@@ -66,7 +66,7 @@ fn active(evidence: &Evidence<'_>) -> Judgement {
     let guests = &evidence.guests;
     Ok(match guests.len() {
         0 => Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1")).seen(listed(&iommu.active), IN_USE),
-        count => Outcome::fail("iommu-off-with-guests", format!("the IOMMU is off{by}, and guests have {}, which they cannot use without", super::counted(count, "function")))
+        count => Outcome::fail_as("iommu-off-with-guests", format!("the IOMMU is off{by}, and guests have {}, which they cannot use without", super::counted(count, "function")))
             .seen(listed(&iommu.active), IN_USE)
             .remedy(
                 "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
@@ -207,7 +207,7 @@ fn on_most(types: &Types<'_>) -> Outcome {
         true => ", others pass through: the modes are mixed",
         false => "",
     };
-    Outcome::fail("dma-translated", format!("the IOMMU translates the DMA of {}{mixed}", counted(&translated)))
+    Outcome::fail_as("dma-translated", format!("the IOMMU translates the DMA of {}{mixed}", counted(&translated)))
         .on(translated.iter().map(|one| one.address))
         .all_seen(shown(types))
         .remedy(
@@ -227,7 +227,7 @@ fn on_old_grace(types: &Types<'_>) -> Outcome {
         let text = format!("translated, as this Arm CPU needs before Linux 6.11: {}", words(types));
         return Outcome::pass(text).all_seen(shown(types));
     }
-    Outcome::fail("dma-passes-through", format!(
+    Outcome::fail_as("dma-passes-through", format!(
         "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then",
         counted(&through)
     ))

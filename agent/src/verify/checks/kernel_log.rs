@@ -89,7 +89,7 @@ fn worst(troubles: &[Trouble], lines: &[Line]) -> Option<Outcome> {
         let (such, others): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(is_such);
         let finding = (!such.is_empty()).then(|| (trouble.finding)(&such))?;
         let seen = such.iter().chain(&others).map(|(_, seen)| seen.clone());
-        Some(Outcome::warn("iommu-log", finding).all_seen(seen).remedy(trouble.remedy))
+        Some(Outcome::warn_as("iommu-log", finding).all_seen(seen).remedy(trouble.remedy))
     })
 }
 

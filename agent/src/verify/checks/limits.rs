@@ -2,7 +2,7 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+    Check, DeviceKind, Evidence, Explain, Group, Judgement, LimitsCode, Outcome, Seen, Severity,
 };
 use super::{counted, size};
 use crate::facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
@@ -165,7 +165,7 @@ fn memlock(evidence: &Evidence<'_>) -> Judgement {
     );
     let text = format!("jobs of {} are limited in the memory that they lock", names(&short));
     Ok(match short.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name)) {
-        true => Outcome::warn(
+        true => Outcome::warn_as(
             "memlock-limited-unless-container",
             format!("{text}, unless their containers have CAP_IPC_LOCK"),
         )
@@ -173,7 +173,7 @@ fn memlock(evidence: &Evidence<'_>) -> Judgement {
         .remedy(format!(
             "{remedy}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)"
         )),
-        false => Outcome::fail("memlock-limited", text).all_seen(seen).remedy(remedy),
+        false => Outcome::fail_as("memlock-limited", text).all_seen(seen).remedy(remedy),
     })
 }
 
@@ -185,13 +185,13 @@ fn of_sessions(evidence: &Evidence<'_>) -> Outcome {
             Outcome::pass("no limit for sessions; no service here starts jobs")
                 .seen(format!("memlock {}", setting.value), &setting.path)
         }
-        Reading::Known(setting) => Outcome::warn(
+        Reading::Known(setting) => Outcome::warn_as(
             "session-memlock-limited",
             "sessions are limited in the memory that they lock; no service here starts jobs",
         )
         .seen(format!("memlock {}", setting.value), &setting.path)
         .remedy(remedy),
-        Reading::Absent => Outcome::warn(
+        Reading::Absent => Outcome::warn_as(
             "session-memlock-limited",
             "sessions are limited in the memory that they lock; no service here starts jobs",
         )
@@ -221,17 +221,17 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
         seen.collect::<Vec<Seen>>()
     };
     let codes = |paths: &[&String]| {
-        let code = |path: &&String| Code::NodeMissing {
+        let code = |path: &&String| LimitsCode::NodeMissing {
             path: (*path).clone(),
             kind: match path.starts_with("/dev/infiniband/") {
                 true => DeviceKind::Nic,
                 false => DeviceKind::Gpu,
             },
         };
-        paths.iter().map(code).collect::<Vec<Code>>()
+        paths.iter().map(code).collect::<Vec<LimitsCode>>()
     };
     if !verbs.is_empty() {
-        return Ok(Outcome::fail("node-missing", format!("no device node {}", named(&verbs)))
+        return Ok(Outcome::fail_as("node-missing", format!("no device node {}", named(&verbs)))
             .codes(codes(&missing))
             .all_seen(seen(&verbs))
             .remedy("`modprobe ib_uverbs`; where it is loaded, `udevadm trigger -c add -s infiniband_verbs`"));
@@ -254,8 +254,8 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
         let is_needed = |path: &&String| matches!(path.as_str(), "/dev/kfd" | "/dev/nvidiactl");
         let text = format!("no device node {}", named(&others));
         let outcome = match no_gpu || others.iter().any(is_needed) {
-            true => Outcome::fail("node-missing", text),
-            false => Outcome::warn("node-missing", text),
+            true => Outcome::fail_as("node-missing", text),
+            false => Outcome::warn_as("node-missing", text),
         };
         return Ok(outcome.codes(codes(&others)).all_seen(seen(&others)).remedy(remedy));
     }
@@ -271,17 +271,18 @@ fn shm(evidence: &Evidence<'_>) -> Judgement {
     let remedy = "`mount -o remount,size=50% /dev/shm`, and the same in /etc/fstab; in a container `--shm-size=1g` or more";
     Ok(match &evidence.observed.limits.shm {
         Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
-        Reading::Absent => Outcome::warn("shm-not-mounted", "nothing is mounted on /dev/shm")
+        Reading::Absent => Outcome::warn_as("shm-not-mounted", "nothing is mounted on /dev/shm")
             .seen(format!("no line with {SHM}"), MOUNTS)
             .remedy("`mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot"),
         Reading::Known(shm) => match shm.size {
             None => Outcome::pass(format!("{}, half of memory", shm.kind))
                 .seen("no size given: the kernel's default", MOUNTS),
-            Some(bytes) if bytes < ENOUGH_SHM => {
-                Outcome::warn("shm-small", format!("/dev/shm has {}, less than 1 GiB", size(bytes)))
-                    .seen(format!("{}, {}", shm.kind, size(bytes)), MOUNTS)
-                    .remedy(remedy)
-            }
+            Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn_as(
+                "shm-small",
+                format!("/dev/shm has {}, less than 1 GiB", size(bytes)),
+            )
+            .seen(format!("{}, {}", shm.kind, size(bytes)), MOUNTS)
+            .remedy(remedy),
             Some(bytes) => Outcome::pass(format!("{}, {}", shm.kind, size(bytes)))
                 .seen(format!("size={}k", bytes >> 10), MOUNTS),
         },
@@ -297,7 +298,7 @@ fn numa_balancing(evidence: &Evidence<'_>) -> Judgement {
     Ok(match &evidence.observed.limits.numa_balancing {
         Reading::Known(0) => Outcome::pass("off").seen("0", path),
         Reading::Absent => Outcome::pass("not built into this kernel").seen("not there", path),
-        Reading::Known(mode) => Outcome::warn("numa-balancing-on", "the kernel balances memory between NUMA nodes")
+        Reading::Known(mode) => Outcome::warn_as("numa-balancing-on", "the kernel balances memory between NUMA nodes")
             .seen(mode.to_string(), path)
             .remedy("`set = { \"kernel.numa_balancing\" = 0 }` in [sysctl] of the profile, then `bedplate apply`"),
         Reading::Unknown(why) => unread("kernel.numa_balancing", why),
@@ -312,7 +313,7 @@ fn persistence(evidence: &Evidence<'_>) -> Judgement {
     Ok(match &evidence.observed.limits.persistenced {
         Reading::Known(true) => Outcome::pass("nvidia-persistenced runs").seen("there", PERSISTENCED),
         Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
-        Reading::Known(false) | Reading::Absent => Outcome::warn("persistenced-down", "nvidia-persistenced does not run")
+        Reading::Known(false) | Reading::Absent => Outcome::warn_as("persistenced-down", "nvidia-persistenced does not run")
             .seen("not there", PERSISTENCED)
             .remedy("`systemctl enable --now nvidia-persistenced`; nothing, where another program holds the GPUs open"),
     })

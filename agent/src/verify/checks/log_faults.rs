@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::{
-    Check, Code, Device, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
-    Verdict,
+    Check, Device, DeviceKind, Evidence, Explain, Group, Judgement, LogCode, Outcome, Seen,
+    Severity, Verdict,
 };
 use super::kernel_log::{HOW, clean, concerns, log, seen};
 use crate::host::{KernelLog, Reading};
@@ -206,14 +206,14 @@ fn judged(
     is_wanted: impl Fn(&Said) -> bool,
 ) -> Option<Outcome> {
     let all = lines(log);
-    let mut codes: BTreeMap<_, Code> = BTreeMap::new();
+    let mut codes: BTreeMap<_, LogCode> = BTreeMap::new();
     let mut seen = Vec::new();
     for (at, line) in all.iter().enumerate().filter(|(_, line)| is_wanted(&line.said)) {
         let said = &line.said;
         let is_past = is_over(evidence, said, &all[at + 1..]);
         let is_severe = is_severe(said) && !is_past;
         let key = (!is_severe, said.sign, said.function, said.module.clone(), said.number, is_past);
-        let code = codes.entry(key).or_insert_with(|| Code::Logged {
+        let code = codes.entry(key).or_insert_with(|| LogCode::Logged {
             sign: said.sign,
             device: said.function.map(|at| device(evidence, said.sign, at)),
             module: said.module.clone(),
@@ -223,16 +223,15 @@ fn judged(
             over: is_past,
             recovery: said.recovery(),
         });
-        if let Code::Logged { lines, .. } = code {
-            *lines += 1;
-        }
+        let LogCode::Logged { lines, .. } = code;
+        *lines += 1;
         seen.push((!is_severe, line.seen.clone()));
     }
     let (is_minor, sign, ..) = *codes.keys().next()?;
     let verdict = if is_minor { Verdict::Warn } else { Verdict::Fail };
     seen.sort_by_key(|(is_minor, _)| *is_minor);
     Some(
-        Outcome::of_codes(verdict, codes.into_values().collect())
+        Outcome::found(verdict, codes.into_values())
             .all_seen(seen.into_iter().map(|(_, seen)| seen))
             .remedy(remedy(sign, is_minor)),
     )

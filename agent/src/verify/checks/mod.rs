@@ -28,8 +28,10 @@ pub(super) mod storage;
 pub(super) mod topology;
 pub(super) mod window;
 
+pub(super) use super::code::{counted, size};
 use crate::facts::pci::Function;
 use crate::kind::some_of;
+use crate::value::PciAddress;
 
 /// Addresses that a finding names before it counts.
 const FEW: usize = 4;
@@ -39,18 +41,7 @@ fn named(functions: &[&Function], what: &str) -> String {
     some_of(functions.iter().map(|function| function.address.to_string()), FEW, what)
 }
 
-/// `1 GPU`, `8 GPUs`.
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// `128 GiB`, `32 MiB`.
-fn size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => {
-            format!("{} GiB", bytes >> 30)
-        }
-        bytes if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
-        bytes => format!("{} KiB", bytes >> 10),
-    }
+/// Their addresses.
+fn addresses<'a>(functions: impl IntoIterator<Item = &'a &'a Function>) -> Vec<PciAddress> {
+    functions.into_iter().map(|function| function.address).collect()
 }

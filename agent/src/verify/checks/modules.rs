@@ -1,7 +1,9 @@
 //! Drivers and modules.
 
 use super::super::evidence::unread;
-use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Seen, Severity,
+};
 use super::{counted, named};
 use crate::facts::flow_control::RCCL_CONF;
 use crate::facts::gpu::{FORCE_DMABUF, NvidiaDriver};
@@ -62,7 +64,7 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
         let others = first.driver.as_deref().map(|driver| format!("bound to {driver}"));
         let state = others.unwrap_or_else(|| "bound to no driver".to_owned());
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
-        return Ok(Outcome::fail(
+        return Ok(Outcome::fail_as(
             "wrong-driver",
             format!("GPU {}: {state}", named(&wrong, "GPUs")),
         )
@@ -106,7 +108,7 @@ fn kind(is_open: bool) -> &'static str {
 /// The loaded modules are not those that these GPUs need.
 fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
     let (has, needs) = (kind(loaded.open), kind(!loaded.open));
-    Outcome::fail(
+    Outcome::fail_as(
         "wrong-kernel-modules",
         format!(
             "GPU {} needs the {needs} kernel modules, and the {has} ones are loaded",
@@ -193,7 +195,7 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
                 .remedy("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
             }
             Reading::Known(false) | Reading::Absent => {
-                return Ok(Outcome::fail("kernel-option-missing", format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
+                return Ok(Outcome::fail_as("kernel-option-missing", format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
                     .seen(format!("no line {option}=y"), at)
                     .remedy(format!("boot a kernel with {option}=y")));
             }
@@ -235,8 +237,8 @@ fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
         && denies(*value)
     {
         return Some(
-            Outcome::fail("peers-refused", format!("the NVIDIA driver is set to refuse peers: {PARAMETER}={value}"))
-                .codes([Code::PeersRefused])
+            Outcome::fail_as("peers-refused", format!("the NVIDIA driver is set to refuse peers: {PARAMETER}={value}"))
+                .codes([ModulesCode::PeersRefused])
                 .seen(value.to_string(), PARAMS)
                 .remedy(format!(
                     "take `{PARAMETER}` out of modprobe.d (or `options.nvidia` in [modules] of the profile), then load the driver again, or reboot"
@@ -245,10 +247,10 @@ fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
     }
     match next {
         Reading::Known((value, path)) if denies(*value) => Some(
-            Outcome::fail("peers-refused", format!(
+            Outcome::fail_as("peers-refused", format!(
                 "the NVIDIA driver will refuse peers once it is loaded again: {PARAMETER}={value}"
             ))
-            .codes([Code::PeersRefused])
+            .codes([ModulesCode::PeersRefused])
             .seen(value.to_string(), path)
             .remedy(format!("take `{PARAMETER}` out of {path}")),
         ),
@@ -261,7 +263,7 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
     let driver = match &facts.gpu.nvidia {
         Reading::Known(driver) => driver,
         Reading::Absent => {
-            return Ok(Outcome::fail("no-nvidia-driver", "no NVIDIA driver is loaded")
+            return Ok(Outcome::fail_as("no-nvidia-driver", "no NVIDIA driver is loaded")
                 .seen("not there", VERSION)
                 .remedy("`modprobe nvidia`"));
         }
@@ -283,12 +285,12 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
         (Reading::Known(true), _) => Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
             .seen("loaded", peermem),
         (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
-        (_, Reading::Known(true)) => Outcome::fail("peermem-not-loaded", format!("nvidia_peermem is not loaded, and DMA-BUF is out: {obstacle}"))
+        (_, Reading::Known(true)) => Outcome::fail_as("peermem-not-loaded", format!("nvidia_peermem is not loaded, and DMA-BUF is out: {obstacle}"))
             .seen("not there", peermem)
             .remedy("`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`"),
         (_, Reading::Unknown(why)) => unread("whether ib_core exports the peer-memory symbols", why),
         (_, Reading::Known(false) | Reading::Absent) => {
-            Outcome::fail("no-way-to-register", format!("neither way works: DMA-BUF is out ({obstacle}), and this ib_core has no peer-memory symbols"))
+            Outcome::fail_as("no-way-to-register", format!("neither way works: DMA-BUF is out ({obstacle}), and this ib_core has no peer-memory symbols"))
                 .seen(format!("driver {}", driver.version), VERSION)
                 .remedy(match driver.open {
                     true => "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install \
@@ -320,7 +322,7 @@ fn leftovers(evidence: &Evidence<'_>) -> Judgement {
     let observed = evidence.observed;
     match &observed.nv_peer_mem {
         Reading::Known(true) => {
-            return Ok(Outcome::warn("nv-peer-mem-loaded", "nv_peer_mem is loaded")
+            return Ok(Outcome::warn_as("nv-peer-mem-loaded", "nv_peer_mem is loaded")
                 .seen("loaded", "/sys/module/nv_peer_mem")
                 .remedy(
                     "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`",
@@ -333,7 +335,7 @@ fn leftovers(evidence: &Evidence<'_>) -> Judgement {
         Reading::Known(found) => match found.first() {
             None => Outcome::pass("neither loaded nor listed")
                 .seen("not named", "modules-load.d, /etc/modules"),
-            Some((path, module)) => Outcome::warn(
+            Some((path, module)) => Outcome::warn_as(
                 "nv-peer-mem-listed",
                 format!("{module} is listed to be loaded at boot"),
             )

@@ -2,7 +2,7 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, Evidence, Explain, Group, Judgement, NcclCode, Outcome, Seen, Severity, Verdict,
 };
 use super::counted;
 use super::topology::Candidates;
@@ -89,15 +89,15 @@ fn nccl_conf(evidence: &Evidence<'_>) -> Judgement {
         }
         Reading::Unknown(why) => return Ok(unread(conf.path, why)),
     };
-    let mut found: Vec<(Verdict, Code, Seen)> = Vec::new();
+    let mut found: Vec<(Verdict, NcclCode, Seen)> = Vec::new();
     for variable in variables {
         let Some((verdict, what)) = taken(evidence, variable) else { continue };
         let setting = format!("{}={}", variable.name, variable.value);
         let at = format!("{}:{}", conf.path, variable.line);
-        let code = Code::SwitchedOff { setting: setting.clone(), at: at.clone(), what };
+        let code = NcclCode::SwitchedOff { setting: setting.clone(), at: at.clone(), what };
         found.push((verdict, code, Seen { what: setting, at }));
     }
-    let is_fault = |(verdict, ..): &(Verdict, Code, Seen)| *verdict == Verdict::Fail;
+    let is_fault = |(verdict, ..): &(Verdict, NcclCode, Seen)| *verdict == Verdict::Fail;
     found.sort_by_key(|one| !is_fault(one));
     let Some(first) = found.first() else {
         return Ok(Outcome::pass(format!(
@@ -113,9 +113,9 @@ fn nccl_conf(evidence: &Evidence<'_>) -> Judgement {
         [one] => ("the line", (*one).to_owned()),
         several => ("the lines", several.join(", ")),
     };
-    let (codes, seen): (Vec<Code>, Vec<Seen>) =
+    let (codes, seen): (Vec<NcclCode>, Vec<Seen>) =
         found.into_iter().map(|(_, code, seen)| (code, seen)).unzip();
-    Ok(Outcome::of_codes(verdict, codes).all_seen(seen).remedy(format!(
+    Ok(Outcome::found(verdict, codes).all_seen(seen).remedy(format!(
         "take {lines} out or correct what is wrong there ({at}); where the profile has it, `set` in [nccl]; `bedplate nccl env` shows what this host \
          needs"
     )))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Seen, Severity, Verdict,
 };
 use super::named;
 use crate::facts::aer::AerTotals;
@@ -150,7 +150,7 @@ fn mps(evidence: &Evidence<'_>) -> Judgement {
         let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
         let text =
             format!("{}: another payload size than the port above", named(&functions, "functions"));
-        return Ok(Outcome::fail("payload-differs", text)
+        return Ok(Outcome::fail_as("payload-differs", text)
             .all_seen(wrong.iter().map(|(below, above, own, theirs)| Seen {
                 what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
                 at: "config space, device control".to_owned(),
@@ -203,7 +203,7 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
         pair.gpu, pair.peer, pair.switch
     );
     Some(
-        Outcome::fail("payload-differs-on-path", text)
+        Outcome::fail_as("payload-differs-on-path", text)
             .all_seen([seen(least), seen(most)])
             .remedy(SAFE_PAYLOAD),
     )
@@ -251,7 +251,7 @@ fn mrrs(evidence: &Evidence<'_>) -> Judgement {
         .all_seen(nics.iter().map(seen)));
     }
     let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
-    Ok(Outcome::warn("read-requests-small", format!("NIC {}: reads in smaller requests than it could", named(&functions, "NICs"))).on(functions.iter().map(|one| one.address))
+    Ok(Outcome::warn_as("read-requests-small", format!("NIC {}: reads in smaller requests than it could", named(&functions, "NICs"))).on(functions.iter().map(|one| one.address))
         .all_seen(small.iter().map(|one| seen(one)))
         .remedy(
             "drop `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` where they are on the command line; else reload the NIC's \
@@ -267,7 +267,7 @@ fn relaxed_ordering(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
             .seen("bit 4 is 1", "config space, device control"));
     }
-    Ok(Outcome::warn("relaxed-ordering-off", format!("NIC {}: relaxed ordering is off", named(&off, "NICs"))).on(off.iter().map(|one| one.address))
+    Ok(Outcome::warn_as("relaxed-ordering-off", format!("NIC {}: relaxed ordering is off", named(&off, "NICs"))).on(off.iter().map(|one| one.address))
         .seen("bit 4 is 0", "config space, device control")
         .remedy(
             "`dmesg | grep 'Relaxed Ordering'`: where Linux switched it off for the root port, nothing is to be done; else switch \
@@ -302,14 +302,14 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
     }
     if !bad.is_empty() {
         let code = |(at, totals): &(PciAddress, AerTotals)| {
-            Some(Code::AerErrors {
+            Some(LinkCode::AerErrors {
                 device: evidence.device(tree.get(*at)?),
                 fatal: totals.fatal,
                 nonfatal: totals.nonfatal,
                 corrected: totals.correctable,
             })
         };
-        return Ok(Outcome::of_codes(Verdict::Warn, bad.iter().filter_map(code).collect())
+        return Ok(Outcome::found(Verdict::Warn, bad.iter().filter_map(code))
             .all_seen(bad.iter().map(|(at, totals)| Seen {
                 what: format!(
                     "{at}: {} fatal, {} non-fatal, {} corrected",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, DeviceCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
 };
 use super::counted;
 use crate::facts::pci::Function;
@@ -91,8 +91,8 @@ fn answer(evidence: &Evidence<'_>) -> Judgement {
     let all = all(evidence, |_| true);
     let dead: Vec<&Function> = all.iter().filter(|function| function.is_dead()).copied().collect();
     if !dead.is_empty() {
-        let codes = dead.iter().map(|f| Code::NoAnswer { device: evidence.device(f) }).collect();
-        return Ok(Outcome::of_codes(Verdict::Fail, codes)
+        let codes = dead.iter().map(|f| DeviceCode::NoAnswer { device: evidence.device(f) });
+        return Ok(Outcome::found(Verdict::Fail, codes)
             .all_seen(dead.iter().map(|function| seen(function, "ones")))
             .remedy(
                 "drain the node, then power it off and on; if it happens again, reseat or replace the card. `journalctl -k -b` and the \
@@ -112,8 +112,8 @@ fn bus_master(evidence: &Evidence<'_>) -> Judgement {
     let off: Vec<&Function> =
         all.iter().filter(|function| command(function) == Ok(Some(false))).copied().collect();
     if !off.is_empty() {
-        let codes = off.iter().map(|f| Code::BusMasterOff { device: evidence.device(f) }).collect();
-        return Ok(Outcome::of_codes(Verdict::Fail, codes)
+        let codes = off.iter().map(|f| DeviceCode::BusMasterOff { device: evidence.device(f) });
+        return Ok(Outcome::found(Verdict::Fail, codes)
             .all_seen(off.iter().map(|function| seen(function, "bit 2 of the command register is 0")))
             .remedy(
                 "drain the node and reboot it; `dmesg` says whether the device was reset. To try without: unbind the driver of the \

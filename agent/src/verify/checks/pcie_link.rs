@@ -1,7 +1,7 @@
 //! PCIe links: what each runs at, against what both of its ends can do.
 
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Seen, Severity, Verdict,
 };
 use super::pcie::{endpoints, links};
 use super::{counted, named};
@@ -113,12 +113,12 @@ fn width(evidence: &Evidence<'_>) -> Judgement {
             Outcome::pass(format!("{} as wide as both ends can be", counted(links.len(), "link")))
         }));
     }
-    let code = |link: &&Judged<'_>| Code::LinkNarrow {
+    let code = |link: &&Judged<'_>| LinkCode::LinkNarrow {
         device: evidence.device(link.below),
         lanes: link.property.now,
         best: link.property.best,
     };
-    Ok(Outcome::of_codes(Verdict::Fail, degraded.iter().map(code).collect())
+    Ok(Outcome::found(Verdict::Fail, degraded.iter().map(code))
         .all_seen(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}"))))
         .remedy("power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad"))
 }
@@ -135,7 +135,7 @@ fn narrow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
     let shown =
         |function: &Function| lanes(function).map_or("?".to_owned(), |lanes| format!("x{lanes}"));
     (!narrow.is_empty()).then(|| {
-        Outcome::warn("slot-narrow", format!("{}: the slot has fewer lanes than the card", named(&functions, "links"))).on(functions.iter().map(|one| one.address))
+        Outcome::warn_as("slot-narrow", format!("{}: the slot has fewer lanes than the card", named(&functions, "links"))).on(functions.iter().map(|one| one.address))
             .all_seen(narrow.iter().map(|link| of_both(link, shown)))
             .remedy("put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup")
     })
@@ -149,7 +149,7 @@ fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
     let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
     let shown = |function: &Function| best(function).map_or("?".to_owned(), link::in_words);
     (!slow.is_empty()).then(|| {
-        Outcome::warn("slot-slow", format!("{}: the slot is slower than the card", named(&functions, "links"))).on(functions.iter().map(|one| one.address))
+        Outcome::warn_as("slot-slow", format!("{}: the slot is slower than the card", named(&functions, "links"))).on(functions.iter().map(|one| one.address))
             .all_seen(slow.iter().map(|link| of_both(link, shown)))
             .remedy("put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup")
     })
@@ -184,12 +184,12 @@ fn speed(evidence: &Evidence<'_>) -> Judgement {
     let links = speeds(evidence, false)?;
     let slow: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
     if !slow.is_empty() {
-        let code = |link: &&Judged<'_>| Code::LinkSlow {
+        let code = |link: &&Judged<'_>| LinkCode::LinkSlow {
             device: evidence.device(link.below),
             speed: link.property.now,
             best: link.property.best,
         };
-        return Ok(Outcome::of_codes(Verdict::Fail, slow.iter().map(code).collect())
+        return Ok(Outcome::found(Verdict::Fail, slow.iter().map(code))
             .all_seen(slow.iter().map(|link| seen(link, link::in_words)))
             .remedy(
                 "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::evidence::unread;
 use super::super::rails::model;
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity, Verdict,
 };
 use super::counted;
 use super::rdma::{own_ports, shown, unknown_state};
@@ -48,14 +48,14 @@ impl Adapter<'_> {
         self.ports.iter().filter(|port| port.is_active()).count()
     }
 
-    fn codes(&self, evidence: &Evidence<'_>) -> Vec<Code> {
+    fn codes(&self, evidence: &Evidence<'_>) -> Vec<RdmaCode> {
         let without = self.functions.iter().filter(|function| function.infiniband.is_empty());
-        let without = without.map(|function| Code::NoRdmaDevice {
+        let without = without.map(|function| RdmaCode::NoRdmaDevice {
             device: evidence.device(function),
             driver: function.driver.clone(),
         });
         let down = self.ports.iter().filter(|port| !port.is_active());
-        let down = down.map(|port| Code::PortNotActive {
+        let down = down.map(|port| RdmaCode::PortNotActive {
             port: port.name.clone(),
             function: port.function,
             state: port.state.known().cloned().unwrap_or_default(),
@@ -117,15 +117,15 @@ fn port_state(evidence: &Evidence<'_>) -> Judgement {
     if !short.is_empty() {
         let of_each = short.iter().flat_map(|adapter| adapter.codes(evidence));
         let none = adapters.iter().all(|adapter| adapter.active() == 0);
-        let codes: Vec<Code> =
-            none.then_some(Code::NoActivePort).into_iter().chain(of_each).collect();
+        let codes: Vec<RdmaCode> =
+            none.then_some(RdmaCode::NoActivePort).into_iter().chain(of_each).collect();
         let down = short.iter().flat_map(|adapter| &adapter.ports);
         let seen = down.map(|port| shown(port, &port.state, &port.phys_state));
         let remedy = match short.iter().all(|adapter| adapter.ports.is_empty()) {
             true => DRIVER,
             false => CABLE,
         };
-        return Ok(Outcome::of_codes(Verdict::Fail, codes).all_seen(seen).remedy(remedy));
+        return Ok(Outcome::found(Verdict::Fail, codes).all_seen(seen).remedy(remedy));
     }
     if let Some((port, why)) = unknown_state(&ports) {
         return Ok(unread(&format!("the state of port {}", port.name), why));

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::evidence::unread;
 use super::super::rails::model;
 use super::super::{
-    Check, Code, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, DeviceCode, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+    Verdict,
 };
 use super::counted;
 use crate::facts::pci::{Function, PciTree, serves_guests};
@@ -114,7 +115,7 @@ fn none(evidence: &Evidence<'_>, tree: &PciTree) -> Outcome {
         ),
     };
     let (gpus, nics) = (evidence.gpus.len(), evidence.rdma_nics.len());
-    Outcome::fail(
+    Outcome::fail_as(
         "no-devices",
         format!("{missing} among {} PCI functions{besides}", tree.functions.len()),
     )
@@ -200,13 +201,10 @@ fn missing(evidence: &Evidence<'_>) -> Result<Option<Outcome>, Outcome> {
     };
     let gpus = short(&branches, |branch| branch.gpus.len(), |branch| models(&branch.nics));
     let nics = short(&branches, |branch| branch.nics.len(), |branch| models(&branch.gpus));
-    let code = |(root, there, usual): &(&PciAddress, usize, usize), kind| Code::FewerDevices {
-        kind,
-        root: **root,
-        there: *there,
-        usual: *usual,
+    let code = |(root, there, usual): &(&PciAddress, usize, usize), kind| {
+        DeviceCode::FewerDevices { kind, root: **root, there: *there, usual: *usual }
     };
-    let codes: Vec<Code> = gpus
+    let codes: Vec<DeviceCode> = gpus
         .iter()
         .map(|short| code(short, DeviceKind::Gpu))
         .chain(nics.iter().map(|short| code(short, DeviceKind::Nic)))
@@ -222,7 +220,7 @@ fn missing(evidence: &Evidence<'_>) -> Result<Option<Outcome>, Outcome> {
         ),
         at: "places in /sys/bus/pci/devices".to_owned(),
     });
-    Ok(Some(Outcome::of_codes(Verdict::Fail, codes).all_seen(seen).remedy(
+    Ok(Some(Outcome::found(Verdict::Fail, codes).all_seen(seen).remedy(
         "if it should be there: drain the node, look into the BMC's event log, then power it off and on. If the machine is built so: \
          `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in [verify.severity] of the profile",
     )))
@@ -266,9 +264,9 @@ fn data_direct(evidence: &Evidence<'_>) -> Judgement {
         let nics = topology.nics_of(dma.address);
         nics.is_empty() || nics.iter().any(is_the_hosts)
     };
-    let mut codes: Vec<Code> = without_driver
+    let mut codes: Vec<DeviceCode> = without_driver
         .filter(hosts)
-        .map(|dma| Code::DataDirectUnbound {
+        .map(|dma| DeviceCode::DataDirectUnbound {
             device: evidence.device(dma),
             driver: dma.driver.clone(),
         })
@@ -280,11 +278,13 @@ fn data_direct(evidence: &Evidence<'_>) -> Judgement {
     let lacking: Vec<&Function> =
         nics.iter().filter(|nic| !owned.contains(&nic.address)).copied().collect();
     if unpaired < lacking.len() && (unpaired == 0 || codes.is_empty()) {
-        codes.extend(lacking.iter().map(|nic| Code::NoDataDirect { device: evidence.device(nic) }));
+        codes.extend(
+            lacking.iter().map(|nic| DeviceCode::NoDataDirect { device: evidence.device(nic) }),
+        );
     }
     if !codes.is_empty() {
         let verdict = if all.is_empty() { Verdict::Warn } else { Verdict::Fail };
-        return Ok(Outcome::of_codes(verdict, codes)
+        return Ok(Outcome::found(verdict, codes)
             .all_seen(all.iter().map(|dma| Seen {
                 what: format!("{}: driver {}", dma.address, dma.driver.as_deref().unwrap_or("none")),
                 at: dma.attribute("uevent"),

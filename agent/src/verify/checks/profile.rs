@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, NoPlan, Outcome, Seen, Severity,
+    Check, Evidence, Explain, Group, Judgement, NoPlan, Outcome, ProfileCode, Seen, Severity,
 };
 use crate::plan::RebootNeed;
 
@@ -29,7 +29,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(Outcome::not_applicable("no profile in /etc/bedplate")),
         Err(why @ NoPlan::Unusable) => {
-            return Ok(Outcome::fail("profile-unusable", why.words()).remedy(why.command()));
+            return Ok(Outcome::fail_as("profile-unusable", why.words()).remedy(why.command()));
         }
         Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
             return Ok(Outcome::unknown(why.words()).remedy(why.command()));
@@ -43,7 +43,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             "profile {name} cannot be put into effect: {}: {}",
             blocker.subject, blocker.reason
         );
-        return Ok(Outcome::fail("profile-blocked", text)
+        return Ok(Outcome::fail_as("profile-blocked", text)
             .seen(format!("{} blockers", body.blockers.len()), at)
             .remedy(&blocker.remedy));
     }
@@ -59,8 +59,8 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             .take(3)
             .map(|change| Seen { what: change.subject.text.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.changes.iter().map(|change| change.kind).collect();
-        return Ok(Outcome::fail("profile-not-in-effect", text)
-            .codes(settings.into_iter().map(|setting| Code::NotInEffect { setting }))
+        return Ok(Outcome::fail_as("profile-not-in-effect", text)
+            .codes(settings.into_iter().map(|setting| ProfileCode::NotInEffect { setting }))
             .all_seen(named)
             .remedy("`bedplate plan` shows them, `bedplate apply` makes them"));
     }
@@ -71,11 +71,11 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             .take(3)
             .map(|pending| Seen { what: pending.subject.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
-        return Ok(Outcome::fail(
+        return Ok(Outcome::fail_as(
             "profile-waits-for-reboot",
             format!("profile {name} waits for a reboot"),
         )
-        .codes(settings.into_iter().map(|setting| Code::NotInEffect { setting }))
+        .codes(settings.into_iter().map(|setting| ProfileCode::NotInEffect { setting }))
         .all_seen(named)
         .remedy("reboot, through firmware (`bedplate reboot status` says how)"));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
 use super::super::rails::model;
-use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity};
 use crate::facts::rdma::RdmaPort;
 use crate::host::{Reading, Reason};
 use crate::kind::some_of;
@@ -158,12 +158,12 @@ fn rate(evidence: &Evidence<'_>) -> Judgement {
     }
     let all = models.iter().flatten().map(|port| words(&port.rate));
     if !slow.is_empty() {
-        let code = |port: &&RdmaPort| Code::PortSlow {
+        let code = |port: &&RdmaPort| RdmaCode::PortSlow {
             port: port.name.clone(),
             function: port.function,
             rate: words(&port.rate).to_owned(),
         };
-        return Ok(Outcome::fail("port-slow", format!(
+        return Ok(Outcome::fail_as("port-slow", format!(
             "port {}: slower than others of the same model ({})",
             names(&slow),
             tally(all)
@@ -186,7 +186,7 @@ fn link_layer(evidence: &Evidence<'_>) -> Judgement {
     let differs =
         |ports: &&Vec<&RdmaPort>| ports.iter().any(|port| port.link_layer != ports[0].link_layer);
     Ok(match models.iter().find(differs) {
-        Some(ports) => Outcome::fail("link-layers-differ", format!("NICs of one model on different link layers: {all}"))
+        Some(ports) => Outcome::fail_as("link-layers-differ", format!("NICs of one model on different link layers: {all}"))
             .all_seen(ports.iter().map(|port| shown(port, &port.link_layer, &port.rate)))
             .remedy(
                 "`mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and a firmware reset, unless it is meant so",
@@ -230,7 +230,7 @@ fn names_of_devices(evidence: &Evidence<'_>) -> Judgement {
             .seen(format!("{} devices", kernels.len()), at),
         (true, false) => Outcome::pass(format!("names that stay: {}; NCCL_IB_HCA=mlx5 matches none", some(&others)))
             .seen(format!("{} devices", others.len()), at),
-        (false, false) => Outcome::warn("names-of-two-kinds", format!("kernel names ({}) beside others ({})", some(&kernels), some(&others)))
+        (false, false) => Outcome::warn_as("names-of-two-kinds", format!("kernel names ({}) beside others ({})", some(&kernels), some(&others)))
             .seen(format!("{} and {} devices", kernels.len(), others.len()), at)
             .remedy("`udevadm test /sys/class/infiniband/DEVICE` says why a rule does not rename it; until they are alike, list each device in NCCL_IB_HCA (`=` before the list for exact names)"),
     })

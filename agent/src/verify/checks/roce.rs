@@ -85,7 +85,7 @@ fn gid(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if !none.is_empty() {
-        return Ok(Outcome::fail("no-gid", format!("port {}: no GID for RoCE v2", names(&none)))
+        return Ok(Outcome::fail_as("no-gid", format!("port {}: no GID for RoCE v2", names(&none)))
             .all_seen(none.iter().map(|port| Seen {
                 what: "no entry of type RoCE v2".to_owned(),
                 at: format!("{}/gid_attrs/types", port.directory()),
@@ -99,7 +99,7 @@ fn gid(evidence: &Evidence<'_>) -> Judgement {
     }
     if !local.is_empty() {
         let ports: Vec<&RdmaPort> = local.iter().map(|(port, _)| *port).collect();
-        return Ok(Outcome::warn(
+        return Ok(Outcome::warn_as(
             "gid-link-local",
             format!(
                 "port {}: RoCE v2 by a link-local address only, which no router passes on",
@@ -176,7 +176,7 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
     };
     if let Some((_, first)) = down.first() {
         let text = format!("port {}: its interface is down", of(&down));
-        return Ok(Outcome::fail("interface-down", text)
+        return Ok(Outcome::fail_as("interface-down", text)
             .all_seen(down.iter().map(seen))
             .remedy(format!("`ip link set {} up`", first.name)));
     }
@@ -184,7 +184,7 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
         return Ok(unread(&format!("the interface of port {}", port.name), why));
     }
     if !none.is_empty() {
-        return Ok(Outcome::warn("no-interface", format!("port {}: no network interface shows here", names(&none)))
+        return Ok(Outcome::warn_as("no-interface", format!("port {}: no network interface shows here", names(&none)))
             .all_seen(none.iter().map(|port| Seen {
                 what: "no interface".to_owned(),
                 at: format!("{}/gid_attrs/ndevs", port.directory()),
@@ -192,7 +192,7 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
             .remedy("look for it in the network namespaces of containers (`ip netns`): RoCE uses its addresses"));
     }
     if let Some((_, first)) = small.first() {
-        return Ok(Outcome::warn("mtu-small", format!("port {}: the MTU is too small for packets of 4,096 bytes", of(&small)))
+        return Ok(Outcome::warn_as("mtu-small", format!("port {}: the MTU is too small for packets of 4,096 bytes", of(&small)))
             .all_seen(small.iter().map(seen))
             .remedy(format!(
                 "`ip link set {} mtu 9000` where the switches pass such frames, and the same in the network's configuration",

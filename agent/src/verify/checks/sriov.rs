@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::evidence::unread;
-use super::super::{Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, SriovCode,
+};
 use super::{counted, named};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::vfs::{AddressKind, NicAddress};
@@ -93,7 +95,7 @@ fn counts(evidence: &Evidence<'_>) -> Judgement {
     }
     if let Some((first, ..)) = short.first() {
         let functions: Vec<&Function> = short.iter().map(|(function, ..)| *function).collect();
-        return Ok(Outcome::fail("vfs-gone", format!("PF {}: not all of its VFs are there", named(&functions, "PFs"))).on(functions.iter().map(|one| one.address))
+        return Ok(Outcome::fail_as("vfs-gone", format!("PF {}: not all of its VFs are there", named(&functions, "PFs"))).on(functions.iter().map(|one| one.address))
             .all_seen(short.iter().map(|(function, there, enabled)| Seen {
                 what: format!("{there} of {enabled}"),
                 at: function.attribute("sriov_numvfs"),
@@ -152,7 +154,7 @@ fn drivers(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if let Some(first) = bare.first() {
-        return Ok(Outcome::fail("vf-without-driver", format!("VF {}: no driver", named(&bare, "VFs"))).on(bare.iter().map(|one| one.address))
+        return Ok(Outcome::fail_as("vf-without-driver", format!("VF {}: no driver", named(&bare, "VFs"))).on(bare.iter().map(|one| one.address))
             .seen("no DRIVER= line", first.attribute("uevent"))
             .remedy(format!(
                 "`echo {} > /sys/bus/pci/drivers_probe`, and `dmesg | grep {0}` where that does not help",
@@ -160,7 +162,7 @@ fn drivers(evidence: &Evidence<'_>) -> Judgement {
             )));
     }
     if let Some(first) = no_rdma.first() {
-        return Ok(Outcome::fail("vf-without-rdma", format!("VF {}: no RDMA device", named(&no_rdma, "VFs"))).on(no_rdma.iter().map(|one| one.address))
+        return Ok(Outcome::fail_as("vf-without-rdma", format!("VF {}: no RDMA device", named(&no_rdma, "VFs"))).on(no_rdma.iter().map(|one| one.address))
             .seen(first.driver.as_deref().unwrap_or_default(), first.attribute("uevent"))
             .seen("not there", first.attribute("infiniband"))
             .remedy(
@@ -172,7 +174,7 @@ fn drivers(evidence: &Evidence<'_>) -> Judgement {
         return Ok(unread(&what, why));
     }
     if let Some(first) = waiting.first() {
-        return Ok(Outcome::warn("vf-waits-for-driver", format!(
+        return Ok(Outcome::warn_as("vf-waits-for-driver", format!(
             "VF {}: no driver, and none is to bind by itself",
             named(&waiting, "VFs")
         )).on(waiting.iter().map(|one| one.address))
@@ -212,7 +214,7 @@ fn identity(evidence: &Evidence<'_>) -> Judgement {
     };
     if let Some(double) = double {
         let (one, other) = (double[0], double[1]);
-        return Ok(Outcome::fail("addresses-equal", format!("{} and {} have the same address", one.function, other.function))
+        return Ok(Outcome::fail_as("addresses-equal", format!("{} and {} have the same address", one.function, other.function))
             .all_seen(double.iter().map(|address| shown(address, "the same")))
             .remedy("give each VF one of its own before its driver binds: `vf = { mac = \"derived\" }`, on InfiniBand `guid`, in [[sriov.devices]] of the profile"));
     }
@@ -225,11 +227,12 @@ fn identity(evidence: &Evidence<'_>) -> Judgement {
         let functions: Vec<&Function> = zero.iter().filter_map(|a| tree.get(a.function)).collect();
         let text = format!("VF {}: no address", named(&functions, "VFs"));
         let outcome = if zero.iter().any(|one| is_down(&one)) {
-            Outcome::fail("addresses-zero", text)
+            Outcome::fail_as("addresses-zero", text)
         } else {
-            Outcome::warn("addresses-zero", text)
+            Outcome::warn_as("addresses-zero", text)
         };
-        let codes = zero.iter().map(|address| Code::ZeroAddress { function: address.function });
+        let codes =
+            zero.iter().map(|address| SriovCode::ZeroAddress { function: address.function });
         return Ok(outcome.codes(codes).all_seen(zero.iter().map(|address| shown(address, "zero"))).remedy(
             "give each VF one before its driver binds: `vf = { guid = \"derived\" }`, on Ethernet `mac`, in [[sriov.devices]] of the profile, or `ip link set \
              PF vf N node_guid …`, then unbind and bind the VF",

@@ -105,7 +105,7 @@ fn gds(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::not_applicable(NOT_IN_USE));
     }
     if !used {
-        return Ok(Outcome::warn("cufile-would-fail", "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode")
+        return Ok(Outcome::warn_as("cufile-would-fail", "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode")
             .seen("allow_compat_mode: false", CUFILE)
             .seen("not there", NVIDIA_FS)
             .remedy("`modprobe nvidia_fs`, or `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json"));
@@ -125,7 +125,7 @@ fn by_nvidia_fs(evidence: &Evidence<'_>) -> Outcome {
     let is_open = evidence.facts.gpu.nvidia.known().map(|driver| driver.open);
     let at = format!("{NVIDIA_FS}/version");
     if numbers(version) >= OPEN_ONLY && is_open == Some(false) {
-        return Outcome::warn(
+        return Outcome::warn_as(
             "nvidia-fs-needs-open-modules",
             format!("nvidia_fs {version} works with the open kernel modules only"),
         )
@@ -149,7 +149,7 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
         Reading::Known(driver) if driver.open && numbers(&driver.version).0 >= P2PDMA_DRIVER => {}
         Reading::Known(driver) => {
             let kind = if driver.open { "open" } else { "proprietary" };
-            return asked(Outcome::warn(
+            return asked(Outcome::warn_as(
                 "p2pdma-needs-open-modules",
                 format!("P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on"),
             ))
@@ -157,7 +157,7 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
             .remedy("install such a driver, or load nvidia_fs and take `use_pci_p2pdma` out");
         }
         Reading::Absent => {
-            return asked(Outcome::warn(
+            return asked(Outcome::warn_as(
                 "p2pdma-without-driver",
                 "P2PDMA mode without an NVIDIA driver",
             ))
@@ -170,7 +170,7 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
             asked(Outcome::pass("P2PDMA mode")).seen("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
         }
         Reading::Unknown(why) => unread("whether the kernel has CONFIG_PCI_P2PDMA=y", why),
-        Reading::Known(false) | Reading::Absent => asked(Outcome::warn(
+        Reading::Known(false) | Reading::Absent => asked(Outcome::warn_as(
             "kernel-without-p2pdma",
             "this kernel was built without CONFIG_PCI_P2PDMA=y",
         ))
@@ -189,7 +189,9 @@ fn cufile(evidence: &Evidence<'_>) -> Judgement {
         Reading::Known(Err(wrong)) => {
             let (what, remedy) = (wrong.problem.to_string(), remedy(wrong.problem));
             let at = format!("{CUFILE}:{}", wrong.line);
-            Outcome::warn("cufile-invalid", format!("{at}: {what}")).seen(what, at).remedy(remedy)
+            Outcome::warn_as("cufile-invalid", format!("{at}: {what}"))
+                .seen(what, at)
+                .remedy(remedy)
         }
     })
 }
@@ -245,7 +247,7 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         )));
     }
     let named = some_of(redirecting.keys().map(PciAddress::to_string), FEW, "ports");
-    Ok(Outcome::warn("disk-redirected", format!(
+    Ok(Outcome::warn_as("disk-redirected", format!(
         "traffic of {detoured} of {all} pairs of a GPU and an NVMe disk goes up through the root complex: ACS redirects (RR, CR, EC) at {named}"
     ))
     .all_seen(redirecting.iter().map(|(port, acs)| Seen {

@@ -152,7 +152,7 @@ fn far_away(
         ))
         .all_seen(seen);
     }
-    Outcome::warn("no-near-nic", format!(
+    Outcome::warn_as("no-near-nic", format!(
         "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default",
         named(far, "GPUs")
     ))
@@ -248,7 +248,7 @@ fn numa_balance(evidence: &Evidence<'_>) -> Judgement {
         .collect();
     Ok(match without.is_empty() {
         true => Outcome::pass(all).seen("numa_node of each", "/sys/bus/pci/devices"),
-        false => Outcome::warn("node-without-nic", format!("NUMA node {}: GPUs and no RDMA NIC", without.join(", ")))
+        false => Outcome::warn_as("node-without-nic", format!("NUMA node {}: GPUs and no RDMA NIC", without.join(", ")))
             .seen(all, "numa_node in /sys/bus/pci/devices")
             .remedy("look whether a NIC is gone (`bedplate topology`), or put one into a slot of that socket"),
     })
@@ -288,7 +288,7 @@ fn sharing(evidence: &Evidence<'_>) -> Judgement {
         what: format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
         at: "places in /sys/bus/pci/devices".to_owned(),
     };
-    Ok(Outcome::warn("nic-shared-unevenly", format!(
+    Ok(Outcome::warn_as("nic-shared-unevenly", format!(
         "NIC {}: {}, others have {least}",
         some_of(heavy.into_iter(), FEW, "NICs"),
         counted(most.into(), "GPU")

@@ -2,7 +2,7 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Code, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Seen, Severity, Verdict,
 };
 use super::{counted, named, size};
 use crate::facts::pci::Function;
@@ -94,9 +94,9 @@ fn is_for_jobs(gpu: &Function) -> bool {
 /// Windows, by finding.
 #[derive(Default)]
 struct Found<'a> {
-    small: Vec<Code>,
+    small: Vec<FirmwareCode>,
     /// Small, and still as large as someone may have chosen.
-    smaller: Vec<Code>,
+    smaller: Vec<FirmwareCode>,
     has_display: bool,
     resizable: Vec<&'a Function>,
     doubtful: Vec<&'a Function>,
@@ -129,7 +129,7 @@ impl<'a> Found<'a> {
             {
                 self.has_display |= matches!(design, Some(Size::GibWithoutDisplay(_)));
                 self.seen.push(shown(wanted * GIB));
-                let code = Code::WindowSmall {
+                let code = FirmwareCode::WindowSmall {
                     device: evidence.device(gpu),
                     bytes: bar.size,
                     by_design: wanted * GIB,
@@ -163,7 +163,7 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
     let verdict = if small.is_empty() { Verdict::Warn } else { Verdict::Fail };
     let all_small = [small, smaller].concat();
     if !all_small.is_empty() && (verdict == Verdict::Fail || unknown.is_none()) {
-        return Ok(Outcome::of_codes(verdict, all_small).all_seen(seen).remedy(match has_display {
+        return Ok(Outcome::found(verdict, all_small).all_seen(seen).remedy(match has_display {
             true => "switch the display mode of the GPU's firmware off (NVIDIA's displaymodeselector), and reboot",
             false => {
                 "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's setup, and reboot; in a virtual machine give it a \
@@ -175,7 +175,7 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
         return Ok(unknown);
     }
     if !resizable.is_empty() {
-        return Ok(Outcome::warn(
+        return Ok(Outcome::warn_as(
             "window-resizable",
             format!("GPU {}: the window could be larger", named(&resizable, "GPUs")),
         )
@@ -186,7 +186,7 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
         ));
     }
     if let Some(first) = doubtful.first() {
-        return Ok(Outcome::warn("window-doubtful", format!(
+        return Ok(Outcome::warn_as("window-doubtful", format!(
             "GPU {}: a window of 256 MiB, and whether its model has a larger one is not known to this version",
             named(&doubtful, "GPUs")
         )).on(doubtful.iter().map(|one| one.address))

@@ -1,0 +1,92 @@
+//! Devices: whether they are there and answer.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Device, DeviceKind, Words};
+use crate::recovery::Recovery;
+use crate::value::PciAddress;
+
+/// A finding about a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum DeviceCode {
+    /// Every read of its config space gives ones.
+    NoAnswer {
+        /// The device.
+        device: Device,
+    },
+    /// It may not issue requests, or forwards none upstream.
+    BusMasterOff {
+        /// The device.
+        device: Device,
+    },
+    /// A switch has fewer GPUs or NICs below it than all others like it.
+    FewerDevices {
+        /// Kind of the missing device.
+        kind: DeviceKind,
+        /// The root port above the switch.
+        root: PciAddress,
+        /// How many are there.
+        there: usize,
+        /// How many the others have.
+        usual: usize,
+    },
+    /// A ConnectX-8 without its Data Direct function.
+    NoDataDirect {
+        /// The NIC.
+        device: Device,
+    },
+    /// A Data Direct function without its driver, mlx5_ib.
+    DataDirectUnbound {
+        /// The function.
+        device: Device,
+        /// The driver that has it; `None`: no driver.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        driver: Option<String>,
+    },
+}
+
+impl Words for DeviceCode {
+    fn says(&self) -> Cow<'static, str> {
+        let says = match self {
+            DeviceCode::NoAnswer { .. } => "does not answer: its config space reads as all ones",
+            DeviceCode::BusMasterOff { device: Device { kind: DeviceKind::Port, .. } } => {
+                "bus mastering is off, so that the port forwards no request of the devices below"
+            }
+            DeviceCode::BusMasterOff { .. } => {
+                "bus mastering is off, so that the device may not do DMA"
+            }
+            DeviceCode::FewerDevices { kind: DeviceKind::Gpu, .. } => {
+                "fewer GPUs below its switch than below every other one like it"
+            }
+            DeviceCode::FewerDevices { .. } => {
+                "fewer RDMA NICs below its switch than below every other one like it"
+            }
+            DeviceCode::NoDataDirect { .. } => "no Data Direct function",
+            DeviceCode::DataDirectUnbound { .. } => "not bound to mlx5_ib",
+        };
+        says.into()
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            DeviceCode::NoAnswer { device }
+            | DeviceCode::BusMasterOff { device }
+            | DeviceCode::NoDataDirect { device }
+            | DeviceCode::DataDirectUnbound { device, .. } => device.to_string(),
+            DeviceCode::FewerDevices { root, there, usual, .. } => {
+                format!("root port {root} ({there} of {usual})")
+            }
+        }
+    }
+
+    fn recovery(&self) -> Recovery {
+        match self {
+            DeviceCode::NoAnswer { .. } | DeviceCode::FewerDevices { .. } => Recovery::PowerCycle,
+            _ => Recovery::Drain,
+        }
+    }
+}
