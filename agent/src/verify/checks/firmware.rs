@@ -1,10 +1,12 @@
 //! Settings of the firmware, as far as Linux can see them (handbook §11).
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::{counted, named, size};
+use super::super::{
+    Check, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Seen, Severity,
+};
+use super::{addresses, counted, size};
 use crate::facts::pci::{Bar, Function};
-use crate::facts::{Arch, rebar};
+use crate::facts::rebar;
 use crate::host::Reading;
 
 const TABLES: &str = "/sys/firmware/acpi/tables";
@@ -45,24 +47,13 @@ fn iommu(evidence: &Evidence<'_>) -> Judgement {
         )
         .seen("no DMAR, IVRS or IORT", TABLES),
         Reading::Absent => {
-            let setting = match evidence.facts.arch.known() {
-                Some(Arch::X86_64) => "VT-d or AMD-Vi (\"IOMMU\", \"AMD I/O Virtualization\")",
-                _ => "the SMMU",
-            };
-            let text = format!(
-                "guests have {}, and the firmware offers no IOMMU",
-                counted(guests.len(), "function")
-            );
-            Outcome::fail_as("no-iommu-in-firmware", text)
+            let arch = evidence.facts.arch.known().copied();
+            let functions = guests.clone();
+            Outcome::fail([FirmwareCode::NoIommuInFirmware { functions, arch }])
                 .seen("no DMAR, IVRS or IORT", TABLES)
-                .remedy(format!("switch {setting} on in the firmware's setup"))
         }
     })
 }
-
-/// What gives windows room.
-const ROOM: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") on in the firmware's setup, and raise \
-                  \"MMIO High Size\" where there is such a setting";
 
 /// `firmware.above-4g`.
 pub const ABOVE_4G: Check = Check {
@@ -100,13 +91,10 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
         let what = unset.map_or(String::new(), |bar| {
             format!("window {} of {} has no address", bar.index, size(bar.size))
         });
-        return Ok(Outcome::fail_as(
-            "window-without-address",
-            format!("GPU {}: a memory window has no address", named(&without, "GPUs")),
-        )
-        .on(without.iter().map(|one| one.address))
-        .seen(what, at(first))
-        .remedy(format!("{ROOM}; `dmesg | grep -i \"can't assign\"` shows what did not fit")));
+        let gpus = addresses(&without);
+        return Ok(
+            Outcome::fail([FirmwareCode::WindowWithoutAddress { gpus }]).seen(what, at(first))
+        );
     }
     if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
         return Ok(Outcome::unknown(format!("GPU {} shows no memory window", first.address))
@@ -117,13 +105,9 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
         return Ok(outcome);
     }
     if let Some(first) = low.first() {
-        return Ok(Outcome::warn_as(
-            "window-below-4-gib",
-            format!("GPU {}: a large window below 4 GiB", named(&low, "GPUs")),
-        )
-        .on(low.iter().map(|one| one.address))
-        .seen("starts below 4 GiB", at(first))
-        .remedy(ROOM));
+        let gpus = addresses(&low);
+        return Ok(Outcome::warn([FirmwareCode::WindowBelow4Gib { gpus }])
+            .seen("starts below 4 GiB", at(first)));
     }
     Ok(Outcome::pass(format!(
         "all windows of {} have addresses, the large ones above 4 GiB",
@@ -152,21 +136,10 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
         .collect();
     if let Some(first) = dropped.first() {
         return Some(
-            Outcome::fail_as(
-                "window-dropped",
-                format!(
-                    "GPU {}: no large memory window, which others of its model have",
-                    named(&dropped, "GPUs")
-                ),
-            )
-            .on(dropped.iter().map(|one| one.address))
-            .seen(
+            Outcome::fail([FirmwareCode::WindowDropped { gpus: addresses(&dropped) }]).seen(
                 format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
                 first.attribute("resource"),
-            )
-            .remedy(format!(
-                "{ROOM}; `dmesg | grep -i BAR`: windows that got no address at all are dropped"
-            )),
+            ),
         );
     }
     if let Some(first) = gpus.iter().find(|gpu| own(gpu) < SMALL_WINDOW) {
@@ -231,12 +204,8 @@ fn sriov_resources(evidence: &Evidence<'_>) -> Judgement {
     Ok(match without.first() {
         None => Outcome::pass(format!("{} with windows for VFs", counted(pfs.len(), "PF")))
             .seen("windows for VFs", pfs[0].attribute("resource")),
-        Some(first) => Outcome::warn_as("no-window-for-vfs", format!("NIC {}: no memory window for VFs", named(&without, "NICs"))).on(without.iter().map(|one| one.address))
-            .seen("no window with an address in lines 8 to 13", first.attribute("resource"))
-            .remedy(
-                "switch \"SR-IOV\" on in the firmware's setup; where it is on, `pci=realloc` makes room: `args = \
-                 [\"pci=realloc\"]` in [cmdline] of the profile (not with Instinct MI300)",
-            ),
+        Some(first) => Outcome::warn([FirmwareCode::NoWindowForVfs { nics: addresses(&without) }])
+            .seen("no window with an address in lines 8 to 13", first.attribute("resource")),
     })
 }
 
@@ -276,9 +245,9 @@ fn ari(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if let Some(first) = wrong.first() {
-        return Ok(Outcome::warn_as("no-ari-forwarding", format!("port {} forwards no ARI", named(&wrong, "ports"))).on(wrong.iter().map(|one| one.address))
-            .seen("device control 2: bit 5 is 0", first.attribute("config"))
-            .remedy("switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off"));
+        let ports = addresses(&wrong);
+        return Ok(Outcome::warn([FirmwareCode::NoAriForwarding { ports }])
+            .seen("device control 2: bit 5 is 0", first.attribute("config")));
     }
     Ok(match (unknown, right) {
         (Some((port, why)), _) => {
@@ -326,16 +295,10 @@ fn numa(evidence: &Evidence<'_>) -> Judgement {
         .copied()
         .collect();
     if let Some(first) = none.first() {
-        return Ok(Outcome::warn_as(
-            "no-numa-node",
-            format!("{}: no NUMA node", named(&none, "devices")),
-        )
-        .on(none.iter().map(|one| one.address))
-        .seen("-1", first.attribute("numa_node"))
-        .seen(nodes, online)
-        .remedy(
-            "update the firmware; its setup may have the setting (\"NUMA\", \"NPS\", \"SNC\")",
-        ));
+        let functions = addresses(&none);
+        return Ok(Outcome::warn([FirmwareCode::NoNumaNode { functions }])
+            .seen("-1", first.attribute("numa_node"))
+            .seen(nodes, online));
     }
     Ok(match devices.iter().find(|function| function.numa_node.known().is_none()) {
         Some(unread) => {

@@ -4,7 +4,7 @@ use super::super::evidence::unread;
 use super::super::{
     Check, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Seen, Severity, Verdict,
 };
-use super::{counted, named, size};
+use super::{addresses, counted, size};
 use crate::facts::pci::Function;
 use crate::facts::rebar;
 use crate::host::Reading;
@@ -97,7 +97,6 @@ struct Found<'a> {
     small: Vec<FirmwareCode>,
     /// Small, and still as large as someone may have chosen.
     smaller: Vec<FirmwareCode>,
-    has_display: bool,
     resizable: Vec<&'a Function>,
     doubtful: Vec<&'a Function>,
     seen: Vec<Seen>,
@@ -127,17 +126,17 @@ impl<'a> Found<'a> {
             (Some(Size::Gib(wanted) | Size::GibWithoutDisplay(wanted)), _)
                 if bar.size < wanted * GIB =>
             {
-                self.has_display |= matches!(design, Some(Size::GibWithoutDisplay(_)));
+                let has_display_mode = matches!(design, Some(Size::GibWithoutDisplay(_)));
                 self.seen.push(shown(wanted * GIB));
                 let code = FirmwareCode::WindowSmall {
                     device: evidence.device(gpu),
                     bytes: bar.size,
                     by_design: wanted * GIB,
+                    display_mode: has_display_mode,
                 };
                 // One display mode leaves 8 GiB, and a hypervisor gives a part of a GPU a part of its window.
-                let may_be_chosen = bar.size > SMALL
-                    && matches!(design, Some(Size::GibWithoutDisplay(_)))
-                    || evidence.facts.cpu.is_virtual();
+                let may_be_chosen =
+                    bar.size > SMALL && has_display_mode || evidence.facts.cpu.is_virtual();
                 if may_be_chosen { self.smaller.push(code) } else { self.small.push(code) }
             }
             (Some(_), _) => {}
@@ -159,39 +158,23 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
     let gpus = evidence.some_gpus()?;
     let mut found = Found::default();
     gpus.iter().for_each(|gpu| found.add(evidence, gpu));
-    let Found { small, smaller, has_display, resizable, doubtful, seen, unknown } = found;
+    let Found { small, smaller, resizable, doubtful, seen, unknown } = found;
     let verdict = if small.is_empty() { Verdict::Warn } else { Verdict::Fail };
     let all_small = [small, smaller].concat();
     if !all_small.is_empty() && (verdict == Verdict::Fail || unknown.is_none()) {
-        return Ok(Outcome::found(verdict, all_small).all_seen(seen).remedy(match has_display {
-            true => "switch the display mode of the GPU's firmware off (NVIDIA's displaymodeselector), and reboot",
-            false => {
-                "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's setup, and reboot; in a virtual machine give it a \
-                 larger 64-bit window"
-            }
-        }));
+        return Ok(Outcome::found(verdict, all_small).all_seen(seen));
     }
     if let Some(unknown) = unknown {
         return Ok(unknown);
     }
     if !resizable.is_empty() {
-        return Ok(Outcome::warn_as(
-            "window-resizable",
-            format!("GPU {}: the window could be larger", named(&resizable, "GPUs")),
-        )
-        .on(resizable.iter().map(|one| one.address))
-        .all_seen(seen)
-        .remedy(
-            "switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\"",
-        ));
+        let gpus = addresses(&resizable);
+        return Ok(Outcome::warn([FirmwareCode::WindowResizable { gpus }]).all_seen(seen));
     }
     if let Some(first) = doubtful.first() {
-        return Ok(Outcome::warn_as("window-doubtful", format!(
-            "GPU {}: a window of 256 MiB, and whether its model has a larger one is not known to this version",
-            named(&doubtful, "GPUs")
-        )).on(doubtful.iter().map(|one| one.address))
-        .seen("the largest window", first.attribute("resource"))
-        .remedy("its maker's data sheet says which size BAR1 has; in the firmware's setup look for \"Above 4G Decoding\""));
+        let gpus = addresses(&doubtful);
+        return Ok(Outcome::warn([FirmwareCode::WindowDoubtful { gpus }])
+            .seen("the largest window", first.attribute("resource")));
     }
     let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
     let known = gpus.iter().filter(|gpu| by_design(gpu).is_some()).count();
