@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Seen, Severity, Verdict,
+    Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, PcieCode, Seen, Severity,
 };
-use super::named;
+use super::{addresses, named};
 use crate::facts::aer::AerTotals;
 use crate::facts::pci::{DeviceControl, Function};
 use crate::host::{Reading, Reason};
@@ -15,9 +15,6 @@ use crate::value::PciAddress;
 
 /// No threshold is published. A link that corrects so much has retrained or replayed a lot; a few at power-on are usual.
 const MANY_CORRECTED: u64 = 1000;
-
-const SAFE_PAYLOAD: &str =
-    "`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile, `bedplate apply`, and reboot";
 
 /// `pcie.mps`.
 pub const MPS: Check = Check {
@@ -148,14 +145,13 @@ fn mps(evidence: &Evidence<'_>) -> Judgement {
     }
     if !wrong.is_empty() {
         let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
-        let text =
-            format!("{}: another payload size than the port above", named(&functions, "functions"));
-        return Ok(Outcome::fail_as("payload-differs", text)
-            .all_seen(wrong.iter().map(|(below, above, own, theirs)| Seen {
+        let functions = addresses(&functions);
+        return Ok(Outcome::fail([PcieCode::PayloadDiffers { functions }]).all_seen(
+            wrong.iter().map(|(below, above, own, theirs)| Seen {
                 what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
                 at: "config space, device control".to_owned(),
-            }))
-            .remedy(SAFE_PAYLOAD));
+            }),
+        ));
     }
     if let Some((function, why)) = unknown {
         return Ok(unread(&format!("device control of {}", function.address), why));
@@ -198,14 +194,10 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
         what: format!("{at}: {bytes} bytes"),
         at: "config space, device control".to_owned(),
     };
-    let text = format!(
-        "between GPU {} and {} links have different payload sizes, and the switch {} splits no packet",
-        pair.gpu, pair.peer, pair.switch
-    );
+    let (gpu, peer, switch) = (pair.gpu, pair.peer, pair.switch);
     Some(
-        Outcome::fail_as("payload-differs-on-path", text)
-            .all_seen([seen(least), seen(most)])
-            .remedy(SAFE_PAYLOAD),
+        Outcome::fail([PcieCode::PayloadDiffersOnPath { gpu, peer, switch }])
+            .all_seen([seen(least), seen(most)]),
     )
 }
 
@@ -251,12 +243,9 @@ fn mrrs(evidence: &Evidence<'_>) -> Judgement {
         .all_seen(nics.iter().map(seen)));
     }
     let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
-    Ok(Outcome::warn_as("read-requests-small", format!("NIC {}: reads in smaller requests than it could", named(&functions, "NICs"))).on(functions.iter().map(|one| one.address))
-        .all_seen(small.iter().map(|one| seen(one)))
-        .remedy(
-            "drop `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` where they are on the command line; else reload the NIC's \
-             driver, which sets it, or `setpci -s ADDRESS CAP_EXP+8.w=5000:7000` for 4,096 bytes until the next reset",
-        ))
+    let nics = addresses(&functions);
+    Ok(Outcome::warn([PcieCode::ReadRequestsSmall { nics }])
+        .all_seen(small.iter().map(|one| seen(one))))
 }
 
 fn relaxed_ordering(evidence: &Evidence<'_>) -> Judgement {
@@ -267,12 +256,8 @@ fn relaxed_ordering(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
             .seen("bit 4 is 1", "config space, device control"));
     }
-    Ok(Outcome::warn_as("relaxed-ordering-off", format!("NIC {}: relaxed ordering is off", named(&off, "NICs"))).on(off.iter().map(|one| one.address))
-        .seen("bit 4 is 0", "config space, device control")
-        .remedy(
-            "`dmesg | grep 'Relaxed Ordering'`: where Linux switched it off for the root port, nothing is to be done; else switch \
-             \"PCIe Relaxed Ordering\" on in the firmware's setup",
-        ))
+    Ok(Outcome::warn([PcieCode::RelaxedOrderingOff { nics: addresses(&off) }])
+        .seen("bit 4 is 0", "config space, device control"))
 }
 
 fn aer(evidence: &Evidence<'_>) -> Judgement {
@@ -309,15 +294,15 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
                 corrected: totals.correctable,
             })
         };
-        return Ok(Outcome::found(Verdict::Warn, bad.iter().filter_map(code))
-            .all_seen(bad.iter().map(|(at, totals)| Seen {
+        return Ok(Outcome::warn(bad.iter().filter_map(code)).all_seen(bad.iter().map(
+            |(at, totals)| Seen {
                 what: format!(
                     "{at}: {} fatal, {} non-fatal, {} corrected",
                     totals.fatal, totals.nonfatal, totals.correctable
                 ),
                 at: "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable".to_owned(),
-            }))
-            .remedy("`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers"));
+            },
+        )));
     }
     if unknown.is_none()
         && let Some(gap) = evidence.gap_above()

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, DeviceCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, DeviceCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
 };
 use super::counted;
 use crate::facts::pci::Function;
@@ -92,12 +92,9 @@ fn answer(evidence: &Evidence<'_>) -> Judgement {
     let dead: Vec<&Function> = all.iter().filter(|function| function.is_dead()).copied().collect();
     if !dead.is_empty() {
         let codes = dead.iter().map(|f| DeviceCode::NoAnswer { device: evidence.device(f) });
-        return Ok(Outcome::found(Verdict::Fail, codes)
-            .all_seen(dead.iter().map(|function| seen(function, "ones")))
-            .remedy(
-                "drain the node, then power it off and on; if it happens again, reseat or replace the card. `journalctl -k -b` and the \
-                 BMC's event log say when it went",
-            ));
+        return Ok(
+            Outcome::fail(codes).all_seen(dead.iter().map(|function| seen(function, "ones")))
+        );
     }
     if all.is_empty() {
         return Ok(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"));
@@ -113,12 +110,8 @@ fn bus_master(evidence: &Evidence<'_>) -> Judgement {
         all.iter().filter(|function| command(function) == Ok(Some(false))).copied().collect();
     if !off.is_empty() {
         let codes = off.iter().map(|f| DeviceCode::BusMasterOff { device: evidence.device(f) });
-        return Ok(Outcome::found(Verdict::Fail, codes)
-            .all_seen(off.iter().map(|function| seen(function, "bit 2 of the command register is 0")))
-            .remedy(
-                "drain the node and reboot it; `dmesg` says whether the device was reset. To try without: unbind the driver of the \
-                 device and bind it again",
-            ));
+        let seen = |function: &&Function| seen(function, "bit 2 of the command register is 0");
+        return Ok(Outcome::fail(codes).all_seen(off.iter().map(seen)));
     }
     if all.is_empty() {
         return Ok(Outcome::not_applicable("no GPU and no RDMA NIC with a driver"));

@@ -1,10 +1,8 @@
 //! PCIe links: what each runs at, against what both of its ends can do.
 
-use super::super::{
-    Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Seen, Severity, Verdict,
-};
+use super::super::{Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Seen, Severity};
 use super::pcie::{endpoints, links};
-use super::{counted, named};
+use super::{addresses, counted, named};
 use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::topology::link::{self, Property};
@@ -118,9 +116,8 @@ fn width(evidence: &Evidence<'_>) -> Judgement {
         lanes: link.property.now,
         best: link.property.best,
     };
-    Ok(Outcome::found(Verdict::Fail, degraded.iter().map(code))
-        .all_seen(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}"))))
-        .remedy("power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad"))
+    Ok(Outcome::fail(degraded.iter().map(code))
+        .all_seen(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}")))))
 }
 
 /// Cards with more lanes than the slot.
@@ -135,9 +132,9 @@ fn narrow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
     let shown =
         |function: &Function| lanes(function).map_or("?".to_owned(), |lanes| format!("x{lanes}"));
     (!narrow.is_empty()).then(|| {
-        Outcome::warn_as("slot-narrow", format!("{}: the slot has fewer lanes than the card", named(&functions, "links"))).on(functions.iter().map(|one| one.address))
+        let functions = addresses(&functions);
+        Outcome::warn([LinkCode::SlotNarrow { functions }])
             .all_seen(narrow.iter().map(|link| of_both(link, shown)))
-            .remedy("put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup")
     })
 }
 
@@ -149,9 +146,9 @@ fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
     let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
     let shown = |function: &Function| best(function).map_or("?".to_owned(), link::in_words);
     (!slow.is_empty()).then(|| {
-        Outcome::warn_as("slot-slow", format!("{}: the slot is slower than the card", named(&functions, "links"))).on(functions.iter().map(|one| one.address))
+        let functions = addresses(&functions);
+        Outcome::warn([LinkCode::SlotSlow { functions }])
             .all_seen(slow.iter().map(|link| of_both(link, shown)))
-            .remedy("put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup")
     })
 }
 
@@ -189,12 +186,8 @@ fn speed(evidence: &Evidence<'_>) -> Judgement {
             speed: link.property.now,
             best: link.property.best,
         };
-        return Ok(Outcome::found(Verdict::Fail, slow.iter().map(code))
-            .all_seen(slow.iter().map(|link| seen(link, link::in_words)))
-            .remedy(
-                "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
-                 firmware's setup",
-            ));
+        return Ok(Outcome::fail(slow.iter().map(code))
+            .all_seen(slow.iter().map(|link| seen(link, link::in_words))));
     }
     Ok(unread(&links).unwrap_or_else(|| {
         Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))

@@ -83,6 +83,21 @@ impl Words for DeviceCode {
         }
     }
 
+    fn remedy(&self) -> Cow<'static, str> {
+        let remedy = match self {
+            DeviceCode::NoAnswer { .. } => {
+                "drain the node, then power it off and on; if it happens again, reseat or replace the card. `journalctl -k -b` and the \
+                 BMC's event log say when it went"
+            }
+            DeviceCode::BusMasterOff { .. } => {
+                "drain the node and reboot it; `dmesg` says whether the device was reset. To try without: unbind the driver of the \
+                 device and bind it again"
+            }
+            _ => "",
+        };
+        remedy.into()
+    }
+
     fn recovery(&self) -> Recovery {
         match self {
             DeviceCode::NoAnswer { .. } | DeviceCode::FewerDevices { .. } => Recovery::PowerCycle,

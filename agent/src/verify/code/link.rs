@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Device, Words};
+use super::{Device, Words, named};
 use crate::recovery::Recovery;
 use crate::topology::link;
+use crate::value::PciAddress;
 
 /// A finding about a PCIe link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,6 +32,16 @@ pub enum LinkCode {
         /// Tenths of GT/s that both ends can; `None`: not known.
         best: Option<u32>,
     },
+    /// A slot has fewer lanes than its card.
+    SlotNarrow {
+        /// Cards.
+        functions: Vec<PciAddress>,
+    },
+    /// A slot is slower than its card.
+    SlotSlow {
+        /// Cards.
+        functions: Vec<PciAddress>,
+    },
     /// Transactions that were lost since boot, or many that were sent again.
     AerErrors {
         /// The function that counted them.
@@ -49,6 +60,8 @@ impl Words for LinkCode {
         let says = match self {
             LinkCode::LinkNarrow { .. } => "fewer lanes than both ends of the link have",
             LinkCode::LinkSlow { .. } => "the link runs slower than both ends can",
+            LinkCode::SlotNarrow { .. } => "the slot has fewer lanes than the card",
+            LinkCode::SlotSlow { .. } => "the slot is slower than the card",
             LinkCode::AerErrors { .. } => "PCIe errors since boot",
         };
         says.into()
@@ -62,12 +75,42 @@ impl Words for LinkCode {
             LinkCode::LinkSlow { device, speed, best } => {
                 of_best(device, *speed, *best, link::in_words)
             }
+            LinkCode::SlotNarrow { functions } | LinkCode::SlotSlow { functions } => {
+                named(functions, "links")
+            }
             LinkCode::AerErrors { device, .. } => device.to_string(),
         }
     }
 
+    fn remedy(&self) -> Cow<'static, str> {
+        let remedy = match self {
+            LinkCode::LinkNarrow { .. } => {
+                "power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad"
+            }
+            LinkCode::LinkSlow { .. } => {
+                "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
+                 firmware's setup"
+            }
+            LinkCode::SlotNarrow { .. } => {
+                "put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup"
+            }
+            LinkCode::SlotSlow { .. } => {
+                "put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup"
+            }
+            LinkCode::AerErrors { .. } => {
+                "`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers"
+            }
+        };
+        remedy.into()
+    }
+
     fn recovery(&self) -> Recovery {
-        Recovery::Drain
+        match self {
+            LinkCode::LinkNarrow { .. }
+            | LinkCode::LinkSlow { .. }
+            | LinkCode::AerErrors { .. } => Recovery::Drain,
+            LinkCode::SlotNarrow { .. } | LinkCode::SlotSlow { .. } => Recovery::None,
+        }
     }
 }
 
