@@ -112,6 +112,13 @@ impl Outcome {
         self
     }
 
+    /// With more codes, for programs: its sentence says nothing of them.
+    #[must_use]
+    pub fn also(mut self, codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
+        self.codes.extend(codes.into_iter().map(Into::into));
+        self
+    }
+
     /// The host may be ready all the same.
     #[must_use]
     pub fn minor(mut self) -> Self {

@@ -3,19 +3,17 @@
 use super::super::evidence::unread;
 use super::super::{
     Check, DeviceKind, Evidence, Explain, Group, Judgement, LimitsCode, Outcome, Seen, Severity,
+    Verdict,
 };
 use super::{counted, size};
 use crate::facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
 use crate::facts::units::Setting;
 use crate::host::Reading;
-use crate::kind::some_of;
 
 /// The least that NVIDIA's containers for frameworks ask for (`--shm-size=1g`).
 const ENOUGH_SHM: u64 = 1 << 30;
 /// Launchers whose children are containers; those get CAP_IPC_LOCK where the pod asks for it.
 const OF_CONTAINERS: [&str; 6] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
-/// Nodes that a finding names before it counts.
-const FEW: usize = 4;
 
 /// `limits.memlock`.
 pub const MEMLOCK: Check = Check {
@@ -152,51 +150,34 @@ fn memlock(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     let names = |launchers: &[&Launcher]| {
-        let names: Vec<&str> = launchers.iter().map(|launcher| launcher.name).collect();
-        names.join(", ")
+        launchers.iter().map(|launcher| launcher.name).collect::<Vec<&'static str>>()
     };
-    let Some(first) = short.first() else {
+    if short.is_empty() {
         let all: Vec<&Launcher> = launchers.iter().collect();
-        return Ok(Outcome::pass(format!("no limit for jobs of {}", names(&all))).all_seen(seen));
-    };
-    let remedy = format!(
-        "`systemctl edit {}`: `[Service]`, `LimitMEMLOCK=infinity`; then `systemctl restart {0}`",
-        first.name
-    );
-    let text = format!("jobs of {} are limited in the memory that they lock", names(&short));
+        return Ok(Outcome::pass(format!("no limit for jobs of {}", names(&all).join(", ")))
+            .all_seen(seen));
+    }
+    let services = names(&short);
     Ok(match short.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name)) {
-        true => Outcome::warn_as(
-            "memlock-limited-unless-container",
-            format!("{text}, unless their containers have CAP_IPC_LOCK"),
-        )
-        .all_seen(seen)
-        .remedy(format!(
-            "{remedy}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)"
-        )),
-        false => Outcome::fail_as("memlock-limited", text).all_seen(seen).remedy(remedy),
-    })
+        true => Outcome::warn([LimitsCode::MemlockLimitedUnlessContainer { services }]),
+        false => Outcome::fail([LimitsCode::MemlockLimited { services }]),
+    }
+    .all_seen(seen))
 }
 
 /// Where no service starts jobs, people do.
 fn of_sessions(evidence: &Evidence<'_>) -> Outcome {
-    let remedy = "`* - memlock unlimited` in a file of /etc/security/limits.d, and a new session";
     match &evidence.observed.limits.session_memlock {
         Reading::Known(setting) if is_unlimited(setting) => {
             Outcome::pass("no limit for sessions; no service here starts jobs")
                 .seen(format!("memlock {}", setting.value), &setting.path)
         }
-        Reading::Known(setting) => Outcome::warn_as(
-            "session-memlock-limited",
-            "sessions are limited in the memory that they lock; no service here starts jobs",
-        )
-        .seen(format!("memlock {}", setting.value), &setting.path)
-        .remedy(remedy),
-        Reading::Absent => Outcome::warn_as(
-            "session-memlock-limited",
-            "sessions are limited in the memory that they lock; no service here starts jobs",
-        )
-        .seen("no line for everybody (`*`) with memlock", "/etc/security/limits.conf, limits.d")
-        .remedy(remedy),
+        Reading::Known(setting) => Outcome::warn([LimitsCode::SessionMemlockLimited])
+            .seen(format!("memlock {}", setting.value), &setting.path),
+        Reading::Absent => Outcome::warn([LimitsCode::SessionMemlockLimited]).seen(
+            "no line for everybody (`*`) with memlock",
+            "/etc/security/limits.conf, limits.d",
+        ),
         Reading::Unknown(why) => unread("the limits of sessions", why),
     }
 }
@@ -214,7 +195,6 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
         .collect();
     let (verbs, others): (Vec<&String>, Vec<&String>) =
         missing.iter().partition(|path| path.starts_with("/dev/infiniband/"));
-    let named = |paths: &[&String]| some_of(paths.iter().map(|path| (*path).clone()), FEW, "nodes");
     let seen = |paths: &[&String]| {
         let seen =
             paths.iter().map(|path| Seen { what: "not there".to_owned(), at: (*path).clone() });
@@ -231,10 +211,7 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
         paths.iter().map(code).collect::<Vec<LimitsCode>>()
     };
     if !verbs.is_empty() {
-        return Ok(Outcome::fail_as("node-missing", format!("no device node {}", named(&verbs)))
-            .codes(codes(&missing))
-            .all_seen(seen(&verbs))
-            .remedy("`modprobe ib_uverbs`; where it is loaded, `udevadm trigger -c add -s infiniband_verbs`"));
+        return Ok(Outcome::fail(codes(&verbs)).also(codes(&others)).all_seen(seen(&verbs)));
     }
     let unknown = nodes.iter().find_map(|(path, there)| match there {
         Reading::Unknown(why) => Some((path, why)),
@@ -243,21 +220,16 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
     if let Some((path, why)) = unknown {
         return Ok(unread(&format!("whether {path} is there"), why));
     }
-    if let Some(first) = others.first() {
-        let remedy = match first.as_str() {
-            "/dev/kfd" => "`dmesg | grep -i kfd`: it says why amdgpu makes none",
-            _ => "`nvidia-modprobe -c 0 -u` makes them; nvidia-persistenced does so at boot",
-        };
+    if !others.is_empty() {
         let of_gpus = |path: &&String| path.strip_prefix("/dev/nvidia").is_some_and(is_number);
         let all_gpus = nodes.iter().map(|(path, _)| path).filter(of_gpus).count();
         let no_gpu = all_gpus > 0 && others.iter().copied().filter(of_gpus).count() == all_gpus;
         let is_needed = |path: &&String| matches!(path.as_str(), "/dev/kfd" | "/dev/nvidiactl");
-        let text = format!("no device node {}", named(&others));
-        let outcome = match no_gpu || others.iter().any(is_needed) {
-            true => Outcome::fail_as("node-missing", text),
-            false => Outcome::warn_as("node-missing", text),
+        let verdict = match no_gpu || others.iter().any(is_needed) {
+            true => Verdict::Fail,
+            false => Verdict::Warn,
         };
-        return Ok(outcome.codes(codes(&others)).all_seen(seen(&others)).remedy(remedy));
+        return Ok(Outcome::found(verdict, codes(&others)).all_seen(seen(&others)));
     }
     Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
 }
@@ -268,21 +240,16 @@ fn is_number(text: &str) -> bool {
 
 fn shm(evidence: &Evidence<'_>) -> Judgement {
     evidence.some_carriers()?;
-    let remedy = "`mount -o remount,size=50% /dev/shm`, and the same in /etc/fstab; in a container `--shm-size=1g` or more";
     Ok(match &evidence.observed.limits.shm {
         Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
-        Reading::Absent => Outcome::warn_as("shm-not-mounted", "nothing is mounted on /dev/shm")
-            .seen(format!("no line with {SHM}"), MOUNTS)
-            .remedy("`mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot"),
+        Reading::Absent => {
+            Outcome::warn([LimitsCode::ShmNotMounted]).seen(format!("no line with {SHM}"), MOUNTS)
+        }
         Reading::Known(shm) => match shm.size {
             None => Outcome::pass(format!("{}, half of memory", shm.kind))
                 .seen("no size given: the kernel's default", MOUNTS),
-            Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn_as(
-                "shm-small",
-                format!("/dev/shm has {}, less than 1 GiB", size(bytes)),
-            )
-            .seen(format!("{}, {}", shm.kind, size(bytes)), MOUNTS)
-            .remedy(remedy),
+            Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn([LimitsCode::ShmSmall { bytes }])
+                .seen(format!("{}, {}", shm.kind, size(bytes)), MOUNTS),
             Some(bytes) => Outcome::pass(format!("{}, {}", shm.kind, size(bytes)))
                 .seen(format!("size={}k", bytes >> 10), MOUNTS),
         },
@@ -298,9 +265,8 @@ fn numa_balancing(evidence: &Evidence<'_>) -> Judgement {
     Ok(match &evidence.observed.limits.numa_balancing {
         Reading::Known(0) => Outcome::pass("off").seen("0", path),
         Reading::Absent => Outcome::pass("not built into this kernel").seen("not there", path),
-        Reading::Known(mode) => Outcome::warn_as("numa-balancing-on", "the kernel balances memory between NUMA nodes")
-            .seen(mode.to_string(), path)
-            .remedy("`set = { \"kernel.numa_balancing\" = 0 }` in [sysctl] of the profile, then `bedplate apply`"),
+        Reading::Known(mode) => Outcome::warn([LimitsCode::NumaBalancingOn { mode: *mode }])
+            .seen(mode.to_string(), path),
         Reading::Unknown(why) => unread("kernel.numa_balancing", why),
     })
 }
@@ -311,10 +277,12 @@ fn persistence(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no GPU that NVIDIA's driver has"));
     }
     Ok(match &evidence.observed.limits.persistenced {
-        Reading::Known(true) => Outcome::pass("nvidia-persistenced runs").seen("there", PERSISTENCED),
+        Reading::Known(true) => {
+            Outcome::pass("nvidia-persistenced runs").seen("there", PERSISTENCED)
+        }
         Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
-        Reading::Known(false) | Reading::Absent => Outcome::warn_as("persistenced-down", "nvidia-persistenced does not run")
-            .seen("not there", PERSISTENCED)
-            .remedy("`systemctl enable --now nvidia-persistenced`; nothing, where another program holds the GPUs open"),
+        Reading::Known(false) | Reading::Absent => {
+            Outcome::warn([LimitsCode::PersistencedDown]).seen("not there", PERSISTENCED)
+        }
     })
 }

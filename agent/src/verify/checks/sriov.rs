@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, SriovCode,
+    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, SriovCode, Verdict,
 };
-use super::{counted, named};
+use super::{addresses, counted};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::vfs::{AddressKind, NicAddress};
 use crate::host::Reading;
@@ -93,17 +93,14 @@ fn counts(evidence: &Evidence<'_>) -> Judgement {
             short.push((function, there, enabled));
         }
     }
-    if let Some((first, ..)) = short.first() {
-        let functions: Vec<&Function> = short.iter().map(|(function, ..)| *function).collect();
-        return Ok(Outcome::fail_as("vfs-gone", format!("PF {}: not all of its VFs are there", named(&functions, "PFs"))).on(functions.iter().map(|one| one.address))
-            .all_seen(short.iter().map(|(function, there, enabled)| Seen {
+    if !short.is_empty() {
+        let pfs = short.iter().map(|(function, ..)| function.address).collect();
+        return Ok(Outcome::fail([SriovCode::VfsGone { pfs }]).all_seen(short.iter().map(
+            |(function, there, enabled)| Seen {
                 what: format!("{there} of {enabled}"),
                 at: function.attribute("sriov_numvfs"),
-            }))
-            .remedy(format!(
-                "`dmesg | grep {}`, then make them again: 0 into sriov_numvfs, then the count (it takes VFs away from whatever uses them)",
-                first.address
-            )));
+            },
+        )));
     }
     Ok(match (unknown, all) {
         (Some((function, why)), _) => {
@@ -154,33 +151,21 @@ fn drivers(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if let Some(first) = bare.first() {
-        return Ok(Outcome::fail_as("vf-without-driver", format!("VF {}: no driver", named(&bare, "VFs"))).on(bare.iter().map(|one| one.address))
-            .seen("no DRIVER= line", first.attribute("uevent"))
-            .remedy(format!(
-                "`echo {} > /sys/bus/pci/drivers_probe`, and `dmesg | grep {0}` where that does not help",
-                first.address
-            )));
+        return Ok(Outcome::fail([SriovCode::VfWithoutDriver { vfs: addresses(&bare) }])
+            .seen("no DRIVER= line", first.attribute("uevent")));
     }
     if let Some(first) = no_rdma.first() {
-        return Ok(Outcome::fail_as("vf-without-rdma", format!("VF {}: no RDMA device", named(&no_rdma, "VFs"))).on(no_rdma.iter().map(|one| one.address))
+        return Ok(Outcome::fail([SriovCode::VfWithoutRdma { vfs: addresses(&no_rdma) }])
             .seen(first.driver.as_deref().unwrap_or_default(), first.attribute("uevent"))
-            .seen("not there", first.attribute("infiniband"))
-            .remedy(
-                "`modprobe mlx5_ib` (for other makers their RDMA driver); `devlink dev param show` where enable_roce or \
-                 enable_rdma was switched off for the VF",
-            ));
+            .seen("not there", first.attribute("infiniband")));
     }
     if let Some((what, why)) = unknown {
         return Ok(unread(&what, why));
     }
     if let Some(first) = waiting.first() {
-        return Ok(Outcome::warn_as("vf-waits-for-driver", format!(
-            "VF {}: no driver, and none is to bind by itself",
-            named(&waiting, "VFs")
-        )).on(waiting.iter().map(|one| one.address))
-        .seen("no DRIVER= line", first.attribute("uevent"))
-        .seen("0", pf(first).unwrap_or(first).attribute("sriov_drivers_autoprobe"))
-        .remedy("nothing, where they wait for guests; else bind them, or write 1 to sriov_drivers_autoprobe before VFs are made"));
+        return Ok(Outcome::warn([SriovCode::VfWaitsForDriver { vfs: addresses(&waiting) }])
+            .seen("no DRIVER= line", first.attribute("uevent"))
+            .seen("0", pf(first).unwrap_or(first).attribute("sriov_drivers_autoprobe")));
     }
     let guests = vfs.iter().filter(|vf| vf.vfio).count();
     let drivers: BTreeSet<&str> = vfs.iter().filter_map(|vf| vf.driver.as_deref()).collect();
@@ -213,10 +198,9 @@ fn identity(evidence: &Evidence<'_>) -> Judgement {
         at: address.path.clone(),
     };
     if let Some(double) = double {
-        let (one, other) = (double[0], double[1]);
-        return Ok(Outcome::fail_as("addresses-equal", format!("{} and {} have the same address", one.function, other.function))
-            .all_seen(double.iter().map(|address| shown(address, "the same")))
-            .remedy("give each VF one of its own before its driver binds: `vf = { mac = \"derived\" }`, on InfiniBand `guid`, in [[sriov.devices]] of the profile"));
+        let functions = double.iter().map(|address| address.function).collect();
+        return Ok(Outcome::fail([SriovCode::AddressesEqual { functions }])
+            .all_seen(double.iter().map(|address| shown(address, "the same"))));
     }
     let zero: Vec<&NicAddress> = zero.into_iter().filter(vf).collect();
     let is_down = |address: &&&NicAddress| {
@@ -224,19 +208,14 @@ fn identity(evidence: &Evidence<'_>) -> Judgement {
         infiniband || address.kind == AddressKind::Mac
     };
     if !zero.is_empty() {
-        let functions: Vec<&Function> = zero.iter().filter_map(|a| tree.get(a.function)).collect();
-        let text = format!("VF {}: no address", named(&functions, "VFs"));
-        let outcome = if zero.iter().any(|one| is_down(&one)) {
-            Outcome::fail_as("addresses-zero", text)
-        } else {
-            Outcome::warn_as("addresses-zero", text)
-        };
         let codes =
             zero.iter().map(|address| SriovCode::ZeroAddress { function: address.function });
-        return Ok(outcome.codes(codes).all_seen(zero.iter().map(|address| shown(address, "zero"))).remedy(
-            "give each VF one before its driver binds: `vf = { guid = \"derived\" }`, on Ethernet `mac`, in [[sriov.devices]] of the profile, or `ip link set \
-             PF vf N node_guid …`, then unbind and bind the VF",
-        ));
+        let verdict = match zero.iter().any(|one| is_down(&one)) {
+            true => Verdict::Fail,
+            false => Verdict::Warn,
+        };
+        return Ok(Outcome::found(verdict, codes)
+            .all_seen(zero.iter().map(|address| shown(address, "zero"))));
     }
     let unknown = addresses.iter().filter(vf).find_map(|address| match &address.value {
         Reading::Unknown(why) => Some((address, why)),
