@@ -120,7 +120,7 @@ pub(super) fn of_pci_argument(_: &Facts, judged: &Judged) -> bool {
 
 /// No port of the GPUs' NICs is active.
 pub(super) fn of_no_port(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::Rdma(RdmaCode::NoActivePort)))
+    found(judged, |code| matches!(code, Code::Rdma(RdmaCode::NoActivePort { .. })))
 }
 
 /// A GPU does not answer, or a port above one may not.

@@ -40,9 +40,12 @@ pub use modules::ModulesCode;
 pub use nccl::NcclCode;
 pub use pcie::PcieCode;
 pub use profile::ProfileCode;
-pub use rdma::RdmaCode;
-pub use roce::RoceCode;
+pub use rdma::{RdmaCode, Tally};
+pub(super) use rdma::{few_of, tally};
+pub(super) use roce::class_remedy;
+pub use roce::{PfcTally, RoceCode};
 pub use sriov::SriovCode;
+pub(super) use storage::P2PDMA_DRIVER;
 pub use storage::StorageCode;
 
 /// Subjects that a finding names before it counts.

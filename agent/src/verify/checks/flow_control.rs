@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::code::{PfcTally, class_remedy};
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Seen, Severity};
 use super::counted;
-use super::rdma::names;
 use super::roce::active;
 use crate::facts::flow_control::{Congestion, PortFlow};
 use crate::facts::rdma::RdmaPort;
@@ -14,8 +14,6 @@ use crate::value::flow_control::{FlowControl, priorities};
 
 /// DSCP that guides for RoCE use (handbook §8.5).
 const USUAL_DSCP: u8 = 26;
-/// ECT(0) in the low bits of a traffic class: what ECN marks (RFC 3168).
-const ECT0: u8 = 2;
 
 /// `rdma.pfc`.
 pub const PFC: Check = Check {
@@ -109,18 +107,17 @@ fn pfc(evidence: &Evidence<'_>) -> Judgement {
     }
     let beside = priorities_taken.iter().find(|(priority, _)| mask >> **priority & 1 == 0);
     if let Some((priority, ports)) = beside {
-        let named: Vec<&RdmaPort> = ports.iter().map(|port| port.0).collect();
-        return Ok(Outcome::warn_as(
-            "pfc-not-on-roce-priority",
-            format!(
-                "port {}: RoCE takes priority {priority}, and PFC is on for {}",
-                names(&named),
-                priorities(mask)
-            ),
-        )
-        .all_seen(ports.iter().map(|port| seen(port)))
-        .all_seen(class_seen(congestion, ports[0]))
-        .remedy(class_remedy(ports[0].2, mask, congestion.conf)));
+        let dscp = covered_dscp(ports[0].2, mask);
+        let code = |(port, ..): &&Port<'_>| RoceCode::PfcNotOnRocePriority {
+            port: port.name.clone(),
+            priority: *priority,
+            mask,
+            dscp,
+            conf: congestion.conf,
+        };
+        return Ok(Outcome::warn(ports.iter().map(code))
+            .all_seen(ports.iter().map(|port| seen(port)))
+            .all_seen(class_seen(congestion, ports[0])));
     }
     Ok(with_ecn(&ports, &priorities_taken, mask, congestion))
 }
@@ -128,30 +125,13 @@ fn pfc(evidence: &Evidence<'_>) -> Judgement {
 fn differ(ports: &[Port<'_>]) -> Outcome {
     let mut tally: BTreeMap<u8, usize> = BTreeMap::new();
     ports.iter().for_each(|port| *tally.entry(port.3).or_default() += 1);
-    let words = tally.iter().map(|(mask, count)| {
-        let verb = if *count == 1 { "has" } else { "have" };
-        match mask {
-            0 => format!("{} {verb} none", counted(*count, "port")),
-            mask => format!("{} {verb} it on {}", counted(*count, "port"), priorities(*mask)),
-        }
-    });
-    let words: Vec<String> = words.collect();
-    Outcome::warn_as("pfc-differs", format!("PFC differs between RoCE ports: {}", words.join(", ")))
-        .all_seen(ports.iter().map(seen))
-        .remedy(format!(
-            "set all alike: `dcb pfc set dev {} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it",
-            ports[0].1.interface
-        ))
+    let tally = tally.into_iter().map(|(mask, ports)| PfcTally { mask, ports }).collect();
+    let interface = ports[0].1.interface.clone();
+    Outcome::warn([RoceCode::PfcDiffers { tally, interface }]).all_seen(ports.iter().map(seen))
 }
 
 fn none(ports: &[Port<'_>]) -> Outcome {
-    Outcome::warn_as("pfc-off", format!("PFC is off on {}: packets are lost where the network is congested", counted(ports.len(), "RoCE port")))
-        .all_seen(ports.iter().map(seen))
-        .remedy(
-            "`dcb pfc set dev IF prio-pfc 3:on` (or `mlnx_qos -i IF --trust dscp --pfc 0,0,0,1,0,0,0,0`) where the switches do the \
-             same; where the network is lossy on purpose, `\"rdma.pfc\" = { level = \"ignore\", reason = \"…\" }` in \
-             [verify.severity] of the profile",
-        )
+    Outcome::warn([RoceCode::PfcOff { ports: ports.len() }]).all_seen(ports.iter().map(seen))
 }
 
 /// The traffic class of a port's RoCE packets, and where it stands.
@@ -169,19 +149,10 @@ fn class_seen(congestion: &Congestion, port: &Port<'_>) -> Option<Seen> {
     Some(Seen { what, at: at.to_owned() })
 }
 
-/// Sends RoCE packets where flow control is.
-fn class_remedy(control: &FlowControl, mask: u8, conf: &str) -> String {
+/// A DSCP that leads to a priority with PFC; the usual one first.
+fn covered_dscp(control: &FlowControl, mask: u8) -> Option<u8> {
     let covered = |dscp: &u8| control.dscp.get(dscp).is_some_and(|one| mask >> one & 1 == 1);
-    let dscp = Some(USUAL_DSCP).filter(covered).or_else(|| (0..64).find(covered));
-    match dscp {
-        Some(dscp) => format!(
-            "`NCCL_IB_TC={}` (DSCP {dscp}) in {conf} of every host, or flow control on the priority that is taken",
-            dscp << 2 | ECT0
-        ),
-        None => format!(
-            "`dcb app add dev IF dscp-prio 26:3` (or `mlnx_qos -i IF --trust dscp`), and NCCL_IB_TC for that DSCP in {conf}"
-        ),
-    }
+    Some(USUAL_DSCP).filter(covered).or_else(|| (0..64).find(covered))
 }
 
 /// The priority that RoCE packets of a port take.
@@ -204,7 +175,7 @@ fn taken(
             "{on}; which one RoCE packets take is up to each job (NCCL_IB_TC)"
         ))
         .seen("no NCCL_IB_TC", congestion.conf)
-        .remedy(class_remedy(control, mask, congestion.conf))),
+        .remedy(class_remedy(covered_dscp(control, mask), congestion.conf))),
         Reading::Known(class) => control.priority(class >> 2).ok_or_else(|| {
             Outcome::unknown(format!(
                 "{on}; which one RoCE packets take at port {} is not known: it gives DSCP {} no priority",
@@ -213,7 +184,7 @@ fn taken(
             ))
             .seen(format!("traffic class {class}"), at)
             .seen(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
-            .remedy(class_remedy(control, mask, congestion.conf))
+            .remedy(class_remedy(covered_dscp(control, mask), congestion.conf))
         }),
     }
 }
@@ -241,17 +212,14 @@ fn with_ecn(
         outcome.all_seen(ports.iter().map(seen)).all_seen(class)
     };
     if let Some((_, flow, priority)) = off.first() {
-        let named: Vec<&RdmaPort> = off.iter().map(|(port, ..)| *port).collect();
-        let path = format!("/sys/class/net/{}/ecn", flow.interface);
+        let code = |(port, flow, priority): &(&RdmaPort, &PortFlow, u8)| RoceCode::EcnOff {
+            port: port.name.clone(),
+            interface: flow.interface.clone(),
+            priority: *priority,
+        };
+        let enable = format!("/sys/class/net/{}/ecn/roce_np/enable", flow.interface);
         return common(
-            Outcome::warn_as(
-                "ecn-off",
-                format!("port {}: ECN is off for priority {priority}", names(&named)),
-            )
-            .remedy(format!(
-                "write 1 to {path}/roce_np/enable/{priority} and roce_rp/enable/{priority}"
-            ))
-            .seen("0", format!("{path}/roce_np/enable/{priority}, roce_rp")),
+            Outcome::warn(off.iter().map(code)).seen("0", format!("{enable}/{priority}, roce_rp")),
         );
     }
     if let Some((flow, why)) = unknown {

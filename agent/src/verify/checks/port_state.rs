@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
 use super::super::rails::model;
-use super::super::{
-    Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity, Verdict,
-};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity};
 use super::counted;
 use super::rdma::{own_ports, shown, unknown_state};
 use crate::facts::pci::Function;
@@ -31,11 +29,6 @@ pub const PORT_STATE: Check = Check {
     },
     judge: port_state,
 };
-
-const CABLE: &str =
-    "look at cable and switch port; on InfiniBand `INIT` waits for a subnet manager (`sminfo`)";
-const DRIVER: &str =
-    "`modprobe mlx5_ib` (for other makers their RDMA driver), then `dmesg | grep -i mlx5`";
 
 /// A card: its functions, and the ports of all of them.
 struct Adapter<'a> {
@@ -117,15 +110,12 @@ fn port_state(evidence: &Evidence<'_>) -> Judgement {
     if !short.is_empty() {
         let of_each = short.iter().flat_map(|adapter| adapter.codes(evidence));
         let none = adapters.iter().all(|adapter| adapter.active() == 0);
+        let ports = short.iter().map(|adapter| adapter.ports.len()).sum();
         let codes: Vec<RdmaCode> =
-            none.then_some(RdmaCode::NoActivePort).into_iter().chain(of_each).collect();
+            none.then_some(RdmaCode::NoActivePort { ports }).into_iter().chain(of_each).collect();
         let down = short.iter().flat_map(|adapter| &adapter.ports);
         let seen = down.map(|port| shown(port, &port.state, &port.phys_state));
-        let remedy = match short.iter().all(|adapter| adapter.ports.is_empty()) {
-            true => DRIVER,
-            false => CABLE,
-        };
-        return Ok(Outcome::found(Verdict::Fail, codes).all_seen(seen).remedy(remedy));
+        return Ok(Outcome::fail(codes).all_seen(seen));
     }
     if let Some((port, why)) = unknown_state(&ports) {
         return Ok(unread(&format!("the state of port {}", port.name), why));

@@ -2,25 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use super::super::code::{Tally, few_of, tally};
 use super::super::evidence::unread;
 use super::super::rails::model;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity};
 use crate::facts::rdma::RdmaPort;
 use crate::host::{Reading, Reason};
-use crate::kind::some_of;
-
-/// Ports that a finding names before it counts.
-const FEW: usize = 6;
 
 pub(super) fn unknown_state<'a>(ports: &[&'a RdmaPort]) -> Option<(&'a RdmaPort, &'a Reason)> {
     ports.iter().find_map(|port| match &port.state {
         Reading::Unknown(why) => Some((*port, why)),
         _ => None,
     })
-}
-
-pub(super) fn names(ports: &[&RdmaPort]) -> String {
-    some_of(ports.iter().map(|port| port.name.clone()), FEW, "ports")
 }
 
 pub(super) fn shown(port: &RdmaPort, one: &Reading<String>, other: &Reading<String>) -> Seen {
@@ -116,13 +109,12 @@ fn by_model<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Ou
     }
 }
 
-/// `8 × 400 Gb/sec (4X NDR)`.
-fn tally<'a>(words: impl Iterator<Item = &'a str>) -> String {
+/// Ports by the value of an attribute.
+fn tallies<'a>(values: impl Iterator<Item = &'a str>) -> Vec<Tally> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    words.for_each(|word| *counts.entry(word).or_default() += 1);
-    let words: Vec<String> =
-        counts.iter().map(|(word, count)| format!("{count} × {word}")).collect();
-    words.join(", ")
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    let tally = |(value, ports): (&str, usize)| Tally { value: value.to_owned(), ports };
+    counts.into_iter().map(tally).collect()
 }
 
 /// Tenths of Gb/sec, for 2.5.
@@ -156,23 +148,18 @@ fn rate(evidence: &Evidence<'_>) -> Judgement {
         let best = rates.iter().map(|(_, rate)| *rate).max();
         slow.extend(rates.iter().filter(|(_, rate)| Some(*rate) < best).map(|(port, _)| *port));
     }
-    let all = models.iter().flatten().map(|port| words(&port.rate));
+    let rates = tallies(models.iter().flatten().map(|port| words(&port.rate)));
     if !slow.is_empty() {
         let code = |port: &&RdmaPort| RdmaCode::PortSlow {
             port: port.name.clone(),
             function: port.function,
             rate: words(&port.rate).to_owned(),
+            rates: rates.clone(),
         };
-        return Ok(Outcome::fail_as("port-slow", format!(
-            "port {}: slower than others of the same model ({})",
-            names(&slow),
-            tally(all)
-        ))
-        .codes(slow.iter().map(code))
-        .all_seen(slow.iter().map(|port| shown(port, &port.rate, &port.phys_state)))
-        .remedy("look at cable, transceiver and the speed that the switch port is set to (`mlxlink -d DEVICE` says what both ends can)"));
+        return Ok(Outcome::fail(slow.iter().map(code))
+            .all_seen(slow.iter().map(|port| shown(port, &port.rate, &port.phys_state))));
     }
-    Ok(Outcome::pass(tally(all)).seen("rate", "/sys/class/infiniband/*/ports/*/rate"))
+    Ok(Outcome::pass(tally(&rates)).seen("rate", "/sys/class/infiniband/*/ports/*/rate"))
 }
 
 fn link_layer(evidence: &Evidence<'_>) -> Judgement {
@@ -182,16 +169,14 @@ fn link_layer(evidence: &Evidence<'_>) -> Judgement {
             return Ok(unread(&format!("the link layer of port {}", port.name), why));
         }
     }
-    let all = tally(models.iter().flatten().map(|port| words(&port.link_layer)));
+    let link_layers = tallies(models.iter().flatten().map(|port| words(&port.link_layer)));
     let differs =
         |ports: &&Vec<&RdmaPort>| ports.iter().any(|port| port.link_layer != ports[0].link_layer);
     Ok(match models.iter().find(differs) {
-        Some(ports) => Outcome::fail_as("link-layers-differ", format!("NICs of one model on different link layers: {all}"))
-            .all_seen(ports.iter().map(|port| shown(port, &port.link_layer, &port.rate)))
-            .remedy(
-                "`mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and a firmware reset, unless it is meant so",
-            ),
-        None => Outcome::pass(all).seen("link_layer", "/sys/class/infiniband/*/ports/*/link_layer"),
+        Some(ports) => Outcome::fail([RdmaCode::LinkLayersDiffer { link_layers }])
+            .all_seen(ports.iter().map(|port| shown(port, &port.link_layer, &port.rate))),
+        None => Outcome::pass(tally(&link_layers))
+            .seen("link_layer", "/sys/class/infiniband/*/ports/*/link_layer"),
     })
 }
 
@@ -221,17 +206,25 @@ fn names_of_devices(evidence: &Evidence<'_>) -> Judgement {
     };
     let (kernels, others): (Vec<&str>, Vec<&str>) =
         devices.iter().partition(|name| is_kernels(name));
-    let some =
-        |names: &[&str]| some_of(names.iter().map(|name| (*name).to_owned()), FEW, "devices");
+    let some = |names: &[&str]| few_of(names.iter().copied(), "devices");
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let at = "/sys/class/infiniband";
     Ok(match (kernels.is_empty(), others.is_empty()) {
         (true, true) => Outcome::not_applicable("no RDMA device"),
-        (false, true) => Outcome::pass(format!("kernel names, numbered in the order in which drivers came: {}", some(&kernels)))
-            .seen(format!("{} devices", kernels.len()), at),
-        (true, false) => Outcome::pass(format!("names that stay: {}; NCCL_IB_HCA=mlx5 matches none", some(&others)))
-            .seen(format!("{} devices", others.len()), at),
-        (false, false) => Outcome::warn_as("names-of-two-kinds", format!("kernel names ({}) beside others ({})", some(&kernels), some(&others)))
-            .seen(format!("{} and {} devices", kernels.len(), others.len()), at)
-            .remedy("`udevadm test /sys/class/infiniband/DEVICE` says why a rule does not rename it; until they are alike, list each device in NCCL_IB_HCA (`=` before the list for exact names)"),
+        (false, true) => Outcome::pass(format!(
+            "kernel names, numbered in the order in which drivers came: {}",
+            some(&kernels)
+        ))
+        .seen(format!("{} devices", kernels.len()), at),
+        (true, false) => Outcome::pass(format!(
+            "names that stay: {}; NCCL_IB_HCA=mlx5 matches none",
+            some(&others)
+        ))
+        .seen(format!("{} devices", others.len()), at),
+        (false, false) => Outcome::warn([RdmaCode::NamesOfTwoKinds {
+            kernel: owned(&kernels),
+            others: owned(&others),
+        }])
+        .seen(format!("{} and {} devices", kernels.len(), others.len()), at),
     })
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Seen, Severity};
 use super::counted;
-use super::rdma::{names, own_ports};
+use super::rdma::own_ports;
 use crate::facts::rdma::{GidKind, Interface, RdmaPort, RoceGid};
 use crate::host::Reading;
 
@@ -85,29 +85,19 @@ fn gid(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if !none.is_empty() {
-        return Ok(Outcome::fail_as("no-gid", format!("port {}: no GID for RoCE v2", names(&none)))
-            .all_seen(none.iter().map(|port| Seen {
-                what: "no entry of type RoCE v2".to_owned(),
-                at: format!("{}/gid_attrs/types", port.directory()),
-            }))
-            .remedy(
-                "give the interface an IP address; where that does not help, RoCE is off: `devlink dev param show` (enable_roce)",
-            ));
+        let codes = none.iter().map(|port| RoceCode::NoGid { port: port.name.clone() });
+        return Ok(Outcome::fail(codes).all_seen(none.iter().map(|port| Seen {
+            what: "no entry of type RoCE v2".to_owned(),
+            at: format!("{}/gid_attrs/types", port.directory()),
+        })));
     }
     if let Some((port, why)) = unknown {
         return Ok(unread(&format!("the GIDs of port {}", port.name), why));
     }
     if !local.is_empty() {
-        let ports: Vec<&RdmaPort> = local.iter().map(|(port, _)| *port).collect();
-        return Ok(Outcome::warn_as(
-            "gid-link-local",
-            format!(
-                "port {}: RoCE v2 by a link-local address only, which no router passes on",
-                names(&ports)
-            ),
-        )
-        .all_seen(local.iter().map(shown))
-        .remedy("give the interface an IPv4 address, or a routed IPv6 address"));
+        let code =
+            |(port, _): &(&RdmaPort, RoceGid)| RoceCode::GidLinkLocal { port: port.name.clone() };
+        return Ok(Outcome::warn(local.iter().map(code)).all_seen(local.iter().map(shown)));
     }
     let mut indices: BTreeMap<u16, usize> = BTreeMap::new();
     found.iter().for_each(|(_, gid)| *indices.entry(gid.index).or_default() += 1);
@@ -171,33 +161,30 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
             _ => right.push((*port, interface)),
         }
     }
-    let of = |found: &[(&RdmaPort, &Interface)]| {
-        names(&found.iter().map(|(port, _)| *port).collect::<Vec<&RdmaPort>>())
-    };
-    if let Some((_, first)) = down.first() {
-        let text = format!("port {}: its interface is down", of(&down));
-        return Ok(Outcome::fail_as("interface-down", text)
-            .all_seen(down.iter().map(seen))
-            .remedy(format!("`ip link set {} up`", first.name)));
+    if !down.is_empty() {
+        let code = |(port, interface): &(&RdmaPort, &Interface)| RoceCode::InterfaceDown {
+            port: port.name.clone(),
+            interface: interface.name.clone(),
+        };
+        return Ok(Outcome::fail(down.iter().map(code)).all_seen(down.iter().map(seen)));
     }
     if let Some((port, why)) = unknown {
         return Ok(unread(&format!("the interface of port {}", port.name), why));
     }
     if !none.is_empty() {
-        return Ok(Outcome::warn_as("no-interface", format!("port {}: no network interface shows here", names(&none)))
-            .all_seen(none.iter().map(|port| Seen {
-                what: "no interface".to_owned(),
-                at: format!("{}/gid_attrs/ndevs", port.directory()),
-            }))
-            .remedy("look for it in the network namespaces of containers (`ip netns`): RoCE uses its addresses"));
+        let codes = none.iter().map(|port| RoceCode::NoInterface { port: port.name.clone() });
+        return Ok(Outcome::warn(codes).all_seen(none.iter().map(|port| Seen {
+            what: "no interface".to_owned(),
+            at: format!("{}/gid_attrs/ndevs", port.directory()),
+        })));
     }
-    if let Some((_, first)) = small.first() {
-        return Ok(Outcome::warn_as("mtu-small", format!("port {}: the MTU is too small for packets of 4,096 bytes", of(&small)))
-            .all_seen(small.iter().map(seen))
-            .remedy(format!(
-                "`ip link set {} mtu 9000` where the switches pass such frames, and the same in the network's configuration",
-                first.name
-            )));
+    if !small.is_empty() {
+        let code = |(port, interface): &(&RdmaPort, &Interface)| RoceCode::MtuSmall {
+            port: port.name.clone(),
+            interface: interface.name.clone(),
+            mtu: interface.mtu.known().copied(),
+        };
+        return Ok(Outcome::warn(small.iter().map(code)).all_seen(small.iter().map(seen)));
     }
     Ok(Outcome::pass(format!(
         "{}: interfaces up, room for 4,096 bytes a packet",

@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use super::super::code::P2PDMA_DRIVER;
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::FEW;
-use crate::facts::cufile::{PATH as CUFILE, Problem, Settings};
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, StorageCode,
+};
+use crate::facts::cufile::{PATH as CUFILE, Settings};
 use crate::facts::pci::Acs;
 use crate::host::Reading;
-use crate::kind::some_of;
 use crate::topology::{Pair, Peer};
 use crate::value::{AcsBits, PciAddress};
 
 const NVIDIA_FS: &str = "/sys/module/nvidia_fs";
-/// The first driver whose open modules have the P2PDMA way to NVMe disks.
-const P2PDMA_DRIVER: u32 = 570;
 /// From this nvidia_fs on it works with the open kernel modules only.
 const OPEN_ONLY: (u32, u32, u32) = (2, 17, 5);
 
@@ -105,10 +104,9 @@ fn gds(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::not_applicable(NOT_IN_USE));
     }
     if !used {
-        return Ok(Outcome::warn_as("cufile-would-fail", "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode")
+        return Ok(Outcome::warn([StorageCode::CufileWouldFail])
             .seen("allow_compat_mode: false", CUFILE)
-            .seen("not there", NVIDIA_FS)
-            .remedy("`modprobe nvidia_fs`, or `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json"));
+            .seen("not there", NVIDIA_FS));
     }
     match p2pdma {
         true => Ok(by_p2pdma(evidence)),
@@ -125,13 +123,9 @@ fn by_nvidia_fs(evidence: &Evidence<'_>) -> Outcome {
     let is_open = evidence.facts.gpu.nvidia.known().map(|driver| driver.open);
     let at = format!("{NVIDIA_FS}/version");
     if numbers(version) >= OPEN_ONLY && is_open == Some(false) {
-        return Outcome::warn_as(
-            "nvidia-fs-needs-open-modules",
-            format!("nvidia_fs {version} works with the open kernel modules only"),
-        )
-        .seen(version, at)
-        .seen("proprietary kernel modules", "/proc/driver/nvidia/version")
-        .remedy("install the open NVIDIA kernel modules");
+        return Outcome::warn([StorageCode::NvidiaFsNeedsOpenModules { version: version.clone() }])
+            .seen(version, at)
+            .seen("proprietary kernel modules", "/proc/driver/nvidia/version");
     }
     Outcome::pass(format!("nvidia_fs {version}")).seen(version, at)
 }
@@ -149,19 +143,16 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
         Reading::Known(driver) if driver.open && numbers(&driver.version).0 >= P2PDMA_DRIVER => {}
         Reading::Known(driver) => {
             let kind = if driver.open { "open" } else { "proprietary" };
-            return asked(Outcome::warn_as(
-                "p2pdma-needs-open-modules",
-                format!("P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on"),
-            ))
-            .seen(format!("{}, {kind}", driver.version), version)
-            .remedy("install such a driver, or load nvidia_fs and take `use_pci_p2pdma` out");
+            let code = StorageCode::P2pdmaNeedsOpenModules {
+                driver: driver.version.clone(),
+                open: driver.open,
+            };
+            return asked(Outcome::warn([code]))
+                .seen(format!("{}, {kind}", driver.version), version);
         }
         Reading::Absent => {
-            return asked(Outcome::warn_as(
-                "p2pdma-without-driver",
-                "P2PDMA mode without an NVIDIA driver",
-            ))
-            .seen("not there", version);
+            return asked(Outcome::warn([StorageCode::P2pdmaWithoutDriver]))
+                .seen("not there", version);
         }
         Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
     }
@@ -170,12 +161,10 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
             asked(Outcome::pass("P2PDMA mode")).seen("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
         }
         Reading::Unknown(why) => unread("whether the kernel has CONFIG_PCI_P2PDMA=y", why),
-        Reading::Known(false) | Reading::Absent => asked(Outcome::warn_as(
-            "kernel-without-p2pdma",
-            "this kernel was built without CONFIG_PCI_P2PDMA=y",
-        ))
-        .seen("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
-        .remedy("boot a kernel that has it, or load nvidia_fs and take `use_pci_p2pdma` out"),
+        Reading::Known(false) | Reading::Absent => {
+            asked(Outcome::warn([StorageCode::KernelWithoutP2pdma]))
+                .seen("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
+        }
     }
 }
 
@@ -187,23 +176,11 @@ fn cufile(evidence: &Evidence<'_>) -> Judgement {
             Outcome::pass("well-formed, and of the right types").seen("read", CUFILE)
         }
         Reading::Known(Err(wrong)) => {
-            let (what, remedy) = (wrong.problem.to_string(), remedy(wrong.problem));
-            let at = format!("{CUFILE}:{}", wrong.line);
-            Outcome::warn_as("cufile-invalid", format!("{at}: {what}"))
-                .seen(what, at)
-                .remedy(remedy)
+            let (line, problem) = (wrong.line, wrong.problem);
+            Outcome::warn([StorageCode::CufileInvalid { line, problem }])
+                .seen(problem.to_string(), format!("{CUFILE}:{line}"))
         }
     })
-}
-
-fn remedy(problem: Problem) -> String {
-    match problem {
-        Problem::Type { key: Some(key), expected } => format!("make `{key}` {}", expected.words()),
-        Problem::Twice { .. } => "remove one of the two".to_owned(),
-        Problem::Syntax | Problem::NoObject | Problem::Type { key: None, .. } => {
-            "compare it with the file that the package brings".to_owned()
-        }
-    }
 }
 
 fn path(evidence: &Evidence<'_>) -> Judgement {
@@ -246,13 +223,11 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
             "{all} pairs of a GPU and an NVMe disk, and no port between them redirects"
         )));
     }
-    let named = some_of(redirecting.keys().map(PciAddress::to_string), FEW, "ports");
-    Ok(Outcome::warn_as("disk-redirected", format!(
-        "traffic of {detoured} of {all} pairs of a GPU and an NVMe disk goes up through the root complex: ACS redirects (RR, CR, EC) at {named}"
+    let ports = redirecting.keys().copied().collect();
+    Ok(Outcome::warn([StorageCode::DiskRedirected { pairs: detoured, of: all, ports }]).all_seen(
+        redirecting.iter().map(|(port, acs)| Seen {
+            what: format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
+            at: format!("config space, {:#05x}", acs.control_offset()),
+        }),
     ))
-    .all_seen(redirecting.iter().map(|(port, acs)| Seen {
-        what: format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
-        at: format!("config space, {:#05x}", acs.control_offset()),
-    }))
-    .remedy("`peers = [\"nic\", \"gpu\", \"nvme\"]` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot"))
 }
