@@ -106,7 +106,7 @@ pub(super) fn of_zero_address(_: &Facts, judged: &Judged) -> bool {
 /// VFs are among what is left to do.
 pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
     found(judged, |code| {
-        matches!(code, Code::Profile(ProfileCode::NotInEffect { setting: sriov::NAME }))
+        matches!(code, Code::Profile(ProfileCode::NotInEffect { setting: sriov::NAME, .. }))
     })
 }
 
@@ -114,7 +114,7 @@ pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
 pub(super) fn of_pci_argument(_: &Facts, judged: &Judged) -> bool {
     found(
         judged,
-        |code| matches!(code, Code::CommandLine(CommandLineCode::ArgumentRefused { argument }) if argument.starts_with("pci=")),
+        |code| matches!(code, Code::CommandLine(CommandLineCode::ArgumentRefused { argument, .. }) if argument.starts_with("pci=")),
     )
 }
 

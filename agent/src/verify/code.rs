@@ -6,6 +6,8 @@ mod cmdline;
 mod device;
 mod fabric;
 mod firmware;
+mod hugepages;
+mod iommu;
 mod limits;
 mod link;
 mod log;
@@ -17,6 +19,7 @@ mod rdma;
 mod roce;
 mod sriov;
 mod storage;
+mod topology;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,14 +32,16 @@ use crate::recovery::Recovery;
 use crate::value::PciAddress;
 
 pub use acs::AcsCode;
-pub use cmdline::CommandLineCode;
+pub use cmdline::{CommandLineCode, named as named_arguments};
 pub use device::DeviceCode;
-pub use fabric::FabricCode;
+pub use fabric::{FabricCause, FabricCode};
 pub use firmware::FirmwareCode;
+pub use hugepages::{HugePagesCode, page_size};
+pub use iommu::{Carriers, IommuCode};
 pub use limits::LimitsCode;
 pub use link::LinkCode;
-pub use log::LogCode;
-pub use modules::ModulesCode;
+pub use log::{LogCode, is_severe};
+pub use modules::{Maker, ModuleKind, ModulesCode, bind_driver};
 pub use nccl::NcclCode;
 pub use pcie::PcieCode;
 pub use profile::ProfileCode;
@@ -47,6 +52,7 @@ pub use roce::{PfcTally, RoceCode};
 pub use sriov::SriovCode;
 pub(super) use storage::P2PDMA_DRIVER;
 pub use storage::StorageCode;
+pub use topology::TopologyCode;
 
 /// Subjects that a finding names before it counts.
 const FEW: usize = 4;
@@ -164,6 +170,10 @@ areas! {
     Fabric(FabricCode),
     /// Settings of the firmware.
     Firmware(FirmwareCode),
+    /// Huge pages.
+    HugePages(HugePagesCode),
+    /// The IOMMU.
+    Iommu(IommuCode),
     /// Limits that jobs run under.
     Limits(LimitsCode),
     /// A PCIe link.
@@ -186,6 +196,8 @@ areas! {
     Sriov(SriovCode),
     /// GPUDirect Storage.
     Storage(StorageCode),
+    /// Where GPUs and NICs are to each other.
+    Topology(TopologyCode),
 }
 
 /// A finding that its id says all of.

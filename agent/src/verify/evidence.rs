@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::Outcome;
 use super::code::{Device, DeviceKind};
 use super::rails::rails;
@@ -81,15 +84,17 @@ pub struct Observed {
 }
 
 /// An argument of the kernel's that does nothing, or not what it is there for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Suspect {
     /// As it is written.
     pub argument: String,
     /// The lint's id.
     pub lint: &'static str,
     /// What is wrong with it, in one sentence.
+    #[serde(skip)]
     pub message: String,
     /// Remedy.
+    #[serde(skip)]
     pub remedy: String,
 }
 

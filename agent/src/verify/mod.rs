@@ -17,9 +17,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use code::{
-    AcsCode, Code, CommandLineCode, Device, DeviceCode, DeviceKind, FabricCode, Finding,
-    FirmwareCode, LimitsCode, LinkCode, LogCode, ModulesCode, NcclCode, PcieCode, ProfileCode,
-    RdmaCode, RoceCode, SriovCode, StorageCode,
+    AcsCode, Carriers, Code, CommandLineCode, Device, DeviceCode, DeviceKind, FabricCause,
+    FabricCode, Finding, FirmwareCode, HugePagesCode, IommuCode, LimitsCode, LinkCode, LogCode,
+    Maker, ModuleKind, ModulesCode, NcclCode, PcieCode, ProfileCode, RdmaCode, RoceCode, SriovCode,
+    StorageCode, TopologyCode,
 };
 pub use evidence::{Evidence, InEffect, NoPlan, Observed, Suspect};
 pub use outcome::{Outcome, Seen};

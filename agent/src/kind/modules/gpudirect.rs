@@ -1,6 +1,11 @@
 //! `modules.gpudirect` → nothing to load (DMA-BUF), nvidia_peermem, or a blocker that says why neither works.
 //! The rule: handbook §6.3.
 
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::NAME;
 use super::section::GpuDirect;
 use crate::desired::{Desired, ModuleLoad, WantedModule};
@@ -16,6 +21,40 @@ const SUBJECT: &str = "GPUDirect memory registration";
 const DMABUF_KERNEL: KernelVersion = KernelVersion::new(5, 12);
 /// CUDA 11.7 came with the R515 driver, the first one with open kernel modules.
 const DMABUF_DRIVER: u32 = 515;
+
+/// What rules DMA-BUF out with NVIDIA's driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum DmabufObstacle {
+    /// The kernel modules are the proprietary ones.
+    ProprietaryModules,
+    /// The driver is too old.
+    OldDriver {
+        /// Its version.
+        version: String,
+    },
+    /// The kernel is too old.
+    OldKernel {
+        /// Its release.
+        release: String,
+    },
+}
+
+impl fmt::Display for DmabufObstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DmabufObstacle::ProprietaryModules => {
+                f.write_str("the NVIDIA kernel modules are the proprietary ones")
+            }
+            DmabufObstacle::OldDriver { version } => {
+                write!(f, "driver {version} is older than R{DMABUF_DRIVER}")
+            }
+            DmabufObstacle::OldKernel { release } => {
+                write!(f, "kernel {release} is older than {DMABUF_KERNEL}")
+            }
+        }
+    }
+}
 
 /// The module to load, if any.
 pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
@@ -62,7 +101,7 @@ fn no_driver() -> Blocker {
 
 /// `obstacle`: what rules DMA-BUF out, or why that is not known.
 fn auto(
-    obstacle: Result<Option<String>, String>,
+    obstacle: Result<Option<DmabufObstacle>, String>,
     facts: &Facts,
     desired: &mut Desired,
 ) -> Option<WantedModule> {
@@ -111,7 +150,10 @@ fn auto(
 ///
 /// # Errors
 /// Why that cannot be told.
-pub fn dmabuf_obstacle(driver: &NvidiaDriver, facts: &Facts) -> Result<Option<String>, String> {
+pub fn dmabuf_obstacle(
+    driver: &NvidiaDriver,
+    facts: &Facts,
+) -> Result<Option<DmabufObstacle>, String> {
     let kernel = match &facts.os.kernel {
         Reading::Known(release) => release,
         Reading::Absent | Reading::Unknown(_) => {
@@ -123,16 +165,16 @@ pub fn dmabuf_obstacle(driver: &NvidiaDriver, facts: &Facts) -> Result<Option<St
     Ok(obstacle(driver, kernel, version))
 }
 
-fn obstacle(driver: &NvidiaDriver, kernel: &str, version: KernelVersion) -> Option<String> {
+fn obstacle(driver: &NvidiaDriver, kernel: &str, version: KernelVersion) -> Option<DmabufObstacle> {
     if !driver.open {
-        return Some("the NVIDIA kernel modules are the proprietary ones".into());
+        return Some(DmabufObstacle::ProprietaryModules);
     }
     let major: u32 =
         driver.version.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0);
     if major < DMABUF_DRIVER {
-        return Some(format!("driver {} is older than R{DMABUF_DRIVER}", driver.version));
+        return Some(DmabufObstacle::OldDriver { version: driver.version.clone() });
     }
-    (version < DMABUF_KERNEL).then(|| format!("kernel {kernel} is older than {DMABUF_KERNEL}"))
+    (version < DMABUF_KERNEL).then(|| DmabufObstacle::OldKernel { release: kernel.to_owned() })
 }
 
 fn peermem(reason: &str) -> WantedModule {

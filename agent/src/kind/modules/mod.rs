@@ -16,7 +16,7 @@ mod waits;
 use super::{Context, Kind, no_labels};
 use crate::plan::KindPlan;
 
-pub use gpudirect::dmabuf_obstacle;
+pub use gpudirect::{DmabufObstacle, dmabuf_obstacle};
 pub use installed::{Installed, installed_for};
 
 /// The row of the table of kinds.

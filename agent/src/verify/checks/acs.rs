@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 
 use super::super::evidence::{remedy, unread};
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::{FEW, counted};
+use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::counted;
 use crate::desired::WantedAcs;
 use crate::facts::pci::{Acs, PciTree};
 use crate::host::Reading;
 use crate::kind::acs::isolation_gone;
-use crate::kind::some_of;
 use crate::plan::Unknown;
 use crate::topology::{Pair, Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
@@ -129,8 +128,8 @@ pub(super) fn unknown(unknown: &Unknown, tree: &PciTree) -> Outcome {
     }
 }
 
-fn addresses(ports: &[&Port<'_>]) -> String {
-    some_of(ports.iter().map(|(wanted, ..)| wanted.port.to_string()), FEW, "ports")
+fn addresses(ports: &[&Port<'_>]) -> Vec<PciAddress> {
+    ports.iter().map(|(wanted, ..)| wanted.port).collect()
 }
 
 fn path(evidence: &Evidence<'_>) -> Judgement {
@@ -156,14 +155,13 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
         let partly = partly.or_else(|| (known < pairs.len()).then(|| so_far.clone()));
         let partly = partly.map(|what| Seen { what, at: "/sys/bus/pci/devices".to_owned() });
-        return Ok(Outcome::fail_as("redirected", format!(
-            "traffic of {detoured} of {} pairs of a GPU and a NIC or GPU goes up through the root complex: ACS redirects (RR, CR, EC) at {}",
-            pairs.len(),
-            addresses(&open)
-        )).on(open.iter().map(|port| port.0.port))
+        return Ok(Outcome::fail([AcsCode::Redirected {
+            detoured,
+            pairs: pairs.len(),
+            ports: addresses(&open),
+        }])
         .all_seen(partly)
-        .all_seen(shown(&open))
-        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot"));
+        .all_seen(shown(&open)));
     }
     if let Some(first) = evidence.acs.unknowns.first() {
         return Ok(unknown(first, topology.tree()).seen(so_far, "ACS control registers"));
@@ -179,14 +177,12 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
     }
     let detoured = pairs.iter().filter(|pair| on_path(pair, &for_guests)).count();
     if detoured > 0 {
-        return Ok(Outcome::warn_as("redirected-for-guests", format!(
-            "traffic of {detoured} of {} pairs of a GPU and a NIC or GPU goes up through the root complex: ACS redirects (RR, CR, EC) at {}, and \
-             have to be, for a guest has a function below",
-            pairs.len(),
-            addresses(&for_guests)
-        )).on(for_guests.iter().map(|port| port.0.port))
-        .all_seen(shown(&for_guests))
-        .remedy("give guests functions of switches that the host does not use itself"));
+        return Ok(Outcome::warn([AcsCode::RedirectedForGuests {
+            detoured,
+            pairs: pairs.len(),
+            ports: addresses(&for_guests),
+        }])
+        .all_seen(shown(&for_guests)));
     }
     Ok(Outcome::pass(as_wanted(pairs.len(), &ports)).all_seen(
         ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0))),
@@ -228,18 +224,13 @@ fn not_as_linux_sets(evidence: &Evidence<'_>, topology: &Topology<'_>) -> Option
     if off.is_empty() {
         return None;
     }
-    let named = some_of(off.iter().map(|(at, ..)| at.to_string()), FEW, "ports");
-    Some(
-        Outcome::warn_as("linux-bits-off", format!("ACS bits that Linux sets on NVIDIA's Arm CPUs are off at root ports {named}"))
-            .all_seen(off.iter().map(|(at, acs, off)| Seen {
-                what: format!("port {at}: {off} off"),
-                at: format!("config space, {:#05x}", acs.control_offset()),
-            }))
-            .remedy(
-                "look for what switched them off: `pci=disable_acs_redir=` or `pci=config_acs=` on the kernel command line, or a \
-                 script with setpci; Linux sets them at the next boot without it",
-            ),
-    )
+    let ports = off.iter().map(|(at, ..)| *at).collect();
+    Some(Outcome::warn([AcsCode::LinuxBitsOff { ports }]).all_seen(off.iter().map(
+        |(at, acs, off)| Seen {
+            what: format!("port {at}: {off} off"),
+            at: format!("config space, {:#05x}", acs.control_offset()),
+        },
+    )))
 }
 
 fn shape(evidence: &Evidence<'_>) -> Judgement {
@@ -257,12 +248,8 @@ fn shape(evidence: &Evidence<'_>) -> Judgement {
     let without_dt: Vec<&Port<'_>> =
         ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();
     if !without_dt.is_empty() {
-        return Ok(Outcome::fail_as("dt-off", format!(
-            "translated requests do not pass directly, as guests need: DT is off at {}",
-            addresses(&without_dt)
-        )).on(without_dt.iter().map(|port| port.0.port))
-        .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port)))))
-        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot"));
+        return Ok(Outcome::fail([AcsCode::DtOff { ports: addresses(&without_dt) }])
+            .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port))))));
     }
     // Above what a guest has, what isolates stays on, whatever the shape would have.
     let wrong = ports.iter().filter(|port| port.0.vfio_below.is_empty());
@@ -275,9 +262,8 @@ fn shape(evidence: &Evidence<'_>) -> Judgement {
             let words: Vec<String> = words.map(|(bits, what)| format!("{bits} {what}")).collect();
             seen(port, words.join(", "))
         };
-        return Ok(Outcome::warn_as("acs-bits-differ", format!("ACS bits differ from what this fabric needs at {}", addresses(&wrong))).on(wrong.iter().map(|port| port.0.port))
-            .all_seen(wrong.iter().map(words))
-            .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why"));
+        return Ok(Outcome::warn([AcsCode::AcsBitsDiffer { ports: addresses(&wrong) }])
+            .all_seen(wrong.iter().map(words)));
     }
     Ok(match (evidence.acs.unknowns.first(), ports.len()) {
         (Some(first), _) => unknown(first, topology.tree()),
@@ -295,12 +281,12 @@ fn isolation(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no function that a guest has (VFIO)"));
     }
     if let Some(blocker) = isolation_gone(topology).first() {
-        return Ok(Outcome::fail_as(
-            "guest-exposed",
-            format!("{}: {}", blocker.subject, blocker.reason),
-        )
-        .seen(&blocker.subject.text, "ACS control register")
-        .remedy(&blocker.remedy));
+        return Ok(Outcome::fail([AcsCode::GuestExposed {
+            port: blocker.subject.clone(),
+            reason: blocker.reason.clone(),
+            remedy: blocker.remedy.clone(),
+        }])
+        .seen(&blocker.subject.text, "ACS control register"));
     }
     let tree = topology.tree();
     let above: BTreeSet<PciAddress> =

@@ -2,8 +2,7 @@
 
 use super::super::evidence::remedy;
 use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::{counted, named};
-use crate::facts::pci::Function;
+use super::counted;
 use crate::host::Reading;
 use crate::kind::acs::Ats;
 use crate::value::PciAddress;
@@ -30,9 +29,6 @@ pub const ATS: Check = Check {
 fn ats(evidence: &Evidence<'_>) -> Judgement {
     let tree = evidence.topology()?.tree();
     let found = &evidence.acs.ats;
-    let functions = |nics: &[PciAddress]| -> Vec<&Function> {
-        nics.iter().filter_map(|nic| tree.get(*nic)).collect()
-    };
     let seen = |nics: &[PciAddress], what: &str| -> Vec<Seen> {
         let seen = |nic: &PciAddress| Seen {
             what: format!("NIC {nic}: {what}"),
@@ -41,29 +37,15 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
         nics.iter().map(seen).collect()
     };
     if !found.lacking.is_empty() {
-        return Ok(Outcome::warn_as("ats-missing", format!(
-            "NIC {}: no ATS, in a switch for guests",
-            named(&functions(&found.lacking), "NICs")
-        ))
-        .codes(found.lacking.iter().map(|nic| AcsCode::NoAts { function: *nic }))
-        .all_seen(seen(&found.lacking, "no ATS capability"))
-        .remedy(format!(
-            "`mlxconfig -d {} set ATS_ENABLED=1` (other makers: their firmware's setup) and a cold boot, or `guests = false` in \
-             [acs] of the profile where no guest gets it",
-            found.lacking[0]
-        )));
+        return Ok(Outcome::warn(
+            found.lacking.iter().map(|nic| AcsCode::NoAts { function: *nic }),
+        )
+        .all_seen(seen(&found.lacking, "no ATS capability")));
     }
     let needless = [&found.needless[..], &found.mixed].concat();
-    if let Some(first) = needless.first() {
-        return Ok(Outcome::warn_as("ats-needless", format!(
-            "NIC {}: ATS is on in its firmware, and its fabric is that of bare metal",
-            named(&functions(&needless), "NICs")
-        ))
-        .all_seen(seen(&needless, "ATS capability"))
-        .remedy(format!(
-            "`mlxconfig -d {first} set ATS_ENABLED=0` (other makers: their firmware's setup) and a cold boot; `guests = true` in \
-             [acs] of the profile, where guests get it"
-        )));
+    if !needless.is_empty() {
+        return Ok(Outcome::warn([AcsCode::AtsNeedless { nics: needless.clone() }])
+            .all_seen(seen(&needless, "ATS capability")));
     }
     if let Some((nic, why)) = found.unread.first() {
         let outcome = Outcome::unknown(format!("ATS of NIC {nic}: {why}"));
@@ -80,12 +62,8 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
     };
     let off: Vec<PciAddress> = found.wanted.iter().filter(is_off).copied().collect();
     if !off.is_empty() {
-        return Ok(Outcome::warn_as("ats-off-for-guest", format!(
-            "NIC {}: a guest has it, and ATS is switched off",
-            named(&functions(&off), "NICs")
-        ))
-        .all_seen(seen(&off, "ATS control: off"))
-        .remedy("drop `pci=noats` where it is on the command line; else the IOMMU of this host does not support it"));
+        return Ok(Outcome::warn([AcsCode::AtsOffForGuest { nics: off.clone() }])
+            .all_seen(seen(&off, "ATS control: off")));
     }
     Ok(as_wanted(found))
 }

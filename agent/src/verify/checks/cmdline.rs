@@ -1,5 +1,6 @@
 //! The kernel command line: whether its states agree, and what on it does nothing or harm.
 
+use super::super::code::named_arguments;
 use super::super::evidence::{remedy, unread};
 use super::super::{
     Check, CommandLineCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
@@ -9,12 +10,9 @@ use crate::cmdline::{CommandLine, complaint};
 use crate::host::{Reading, Reason};
 use crate::kind::cmdline::show::Argument;
 use crate::kind::cmdline::unknown_entry_remedy;
-use crate::kind::some_of;
 
 const RUNNING: &str = "/proc/cmdline";
 const NEXT: &str = "default boot entry";
-/// Arguments that a finding names before it counts.
-const FEW: usize = 6;
 
 /// `cmdline.states`.
 pub const STATES: Check = Check {
@@ -138,21 +136,19 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
     let comes = of(|one| one.next_boot == Some(true) && one.running == Some(false));
     let goes = of(|one| one.next_boot == Some(false) && one.running == Some(true));
     let stuck = of(|one| one.configured == Some(true) && one.next_boot == Some(false));
-    let named = |list: &[String]| some_of(list.iter().cloned(), FEW, "arguments");
     let parts = [
         (&stuck, "configured and not in the boot entry"),
         (&comes, "only from the next boot on"),
         (&goes, "gone after the next boot"),
     ];
+    let parts = parts.iter().filter(|(list, _)| !list.is_empty());
     let parts: Vec<Seen> = parts
-        .iter()
-        .filter(|(list, _)| !list.is_empty())
         .map(|(list, what)| Seen {
-            what: format!("{what}: {}", named(list)),
+            what: format!("{what}: {}", named_arguments(list)),
             at: format!("{RUNNING}, {NEXT}"),
         })
         .collect();
-    let Some(first) = parts.first() else {
+    if parts.is_empty() {
         return Ok(match &line.configured {
             Reading::Unknown(why) => unread("what the boot configuration says", why),
             _ => Outcome::pass(format!(
@@ -161,27 +157,15 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
             ))
             .seen("the same", format!("{RUNNING}, {NEXT}")),
         });
-    };
-    let remedy = states_remedy(evidence, stuck.is_empty());
-    Ok(Outcome::warn_as("command-lines-differ", first.what.clone()).all_seen(parts).remedy(remedy))
-}
-
-/// A reboot is advised only into an entry that is known to boot.
-fn states_remedy(evidence: &Evidence<'_>, is_configured: bool) -> &'static str {
-    let entry = &evidence.observed.boot_entry;
-    match (entry.faults.is_empty() && entry.unknown.is_empty(), is_configured) {
-        (false, _) => {
-            "do not reboot before cmdline.boot-entry passes: follow its remedy, then `bedplate inspect` shows each argument's \
-             states"
-        }
-        (true, true) => {
-            "reboot, or find out who changed the boot configuration since: `bedplate inspect` shows each argument's states"
-        }
-        (true, false) => {
-            "regenerate the boot configuration (`update-grub`, `grub2-mkconfig`, `grubby`): `bedplate inspect` shows each \
-             argument's states"
-        }
     }
+    let entry = &evidence.observed.boot_entry;
+    Ok(Outcome::warn([CommandLineCode::CommandLinesDiffer {
+        not_in_entry: stuck,
+        added: comes,
+        removed: goes,
+        entry_is_sound: entry.faults.is_empty() && entry.unknown.is_empty(),
+    }])
+    .all_seen(parts))
 }
 
 /// What is not known of the default boot entry, with the command that shows or makes it where more rights do not help.
@@ -198,9 +182,12 @@ fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
     if let Some(first) = found.faults.first() {
         let seen =
             found.faults.iter().map(|fault| Seen { what: fault.reason.clone(), at: NEXT.into() });
-        return Ok(Outcome::fail_as("boot-entry-unsound", first.reason.clone())
-            .all_seen(seen)
-            .remedy(&first.remedy));
+        return Ok(Outcome::fail([CommandLineCode::BootEntryUnsound {
+            faults: found.faults.len(),
+            reason: first.reason.clone(),
+            remedy: first.remedy.clone(),
+        }])
+        .all_seen(seen));
     }
     Ok(match found.unknown.first() {
         Some(why) => unread_entry(evidence, "whether the default boot entry boots", why),
@@ -211,19 +198,15 @@ fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
 
 fn harmful(evidence: &Evidence<'_>) -> Judgement {
     let observed = &evidence.observed;
-    if let Some(first) = observed.suspect.first() {
-        let named = observed.suspect.iter().map(|one| format!("`{}`", one.argument));
-        let text = match observed.suspect.len() {
-            1 => first.message.clone(),
-            _ => format!("{} do nothing good", some_of(named, FEW, "arguments")),
-        };
+    if !observed.suspect.is_empty() {
         let seen = observed.suspect.iter().map(|one| Seen {
             what: format!("{} ({})", one.message, one.lint),
             at: format!("{RUNNING}, {NEXT}"),
         });
-        return Ok(Outcome::warn_as("harmful-argument", text)
-            .all_seen(seen)
-            .remedy(format!("`{}`: {}", first.argument, first.remedy)));
+        return Ok(Outcome::warn([CommandLineCode::HarmfulArgument {
+            arguments: observed.suspect.clone(),
+        }])
+        .all_seen(seen));
     }
     let line = &observed.command_line;
     Ok(match (&line.running, &line.next_boot) {
@@ -263,20 +246,15 @@ fn rejected(evidence: &Evidence<'_>) -> Judgement {
             evident.push(kernel_log::seen(line));
         }
     }
-    let named = |arguments: &[String]| {
-        some_of(arguments.iter().map(|argument| format!("`{argument}`")), FEW, "arguments")
+    if evident.is_empty() {
+        return Ok(kernel_log::clean(log, "no complaint about an argument"));
+    }
+    let code = |(arguments, passed_on): (Vec<String>, bool)| {
+        let code = move |argument| CommandLineCode::ArgumentRefused { argument, passed_on };
+        arguments.into_iter().map(code)
     };
-    let text = match (refused.is_empty(), passed_on.is_empty()) {
-        (true, true) => return Ok(kernel_log::clean(log, "no complaint about an argument")),
-        (false, _) => format!("the kernel did not take {}", named(&refused)),
-        (true, false) => format!("nothing in this kernel reads {}", named(&passed_on)),
-    };
-    let arguments = refused.iter().chain(&passed_on).cloned();
-    let codes = arguments.map(|argument| CommandLineCode::ArgumentRefused { argument });
-    Ok(Outcome::warn_as("argument-refused", text).codes(codes).all_seen(evident).remedy(
-        "correct it or take it out: `bedplate inspect` shows which file it comes from, `bedplate profile check` whether the \
-         profile asks for it",
-    ))
+    let codes = [(refused, false), (passed_on, true)].into_iter().flat_map(code);
+    Ok(Outcome::warn(codes).all_seen(evident))
 }
 
 /// A switch of init's counts, too: `-b`, `single`, a run level.

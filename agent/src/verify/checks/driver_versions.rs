@@ -4,7 +4,7 @@ use super::super::evidence::unread;
 use super::super::{
     Check, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Seen, Severity, Verdict,
 };
-use super::named;
+use super::addresses;
 use crate::facts::cuda_library::CudaLibrary;
 use crate::facts::nvidia_modules::files_of;
 use crate::facts::pci::Function;
@@ -51,19 +51,15 @@ fn judge(evidence: &Evidence<'_>) -> Judgement {
     let Some([file, ..]) = without.first().and_then(|gpu| files_of(gpu)) else {
         return Ok(outcome);
     };
-    let outcome = Outcome::warn_as(
-        "gsp-firmware-missing",
-        format!(
-            "the firmware {file} of driver {module} is not there, without which GPU {} cannot start again",
-            named(&without, "GPUs")
-        ),
-    );
+    let code = ModulesCode::GspFirmwareMissing {
+        gpus: addresses(&without),
+        file: (*file).to_owned(),
+        driver: module.clone(),
+    };
     let seen = |at: &String| Seen { what: format!("no {file}"), at: at.clone() };
-    Ok(outcome
-        .on(without.iter().map(|gpu| gpu.address))
+    Ok(Outcome::warn([code])
         .all_seen(firmware.directories.iter().map(seen))
-        .seen(format!("{module}, open kernel modules"), MODULE)
-        .remedy("install the firmware package of that driver, or reboot where the driver was updated since the boot"))
+        .seen(format!("{module}, open kernel modules"), MODULE))
 }
 
 fn of_library(module: &str, library: &Reading<CudaLibrary>) -> Outcome {
@@ -72,16 +68,12 @@ fn of_library(module: &str, library: &Reading<CudaLibrary>) -> Outcome {
             Outcome::pass(format!("{module}, kernel module and library"))
                 .seen(&library.version, &library.path)
         }
-        Reading::Known(library) => Outcome::found(
-            Verdict::Fail,
-            vec![ModulesCode::DriverVersions {
-                library: library.version.clone(),
-                module: module.to_owned(),
-            }],
-        )
+        Reading::Known(library) => Outcome::fail([ModulesCode::DriverVersions {
+            library: library.version.clone(),
+            module: module.to_owned(),
+        }])
         .seen(&library.version, &library.path)
-        .seen(module, MODULE)
-        .remedy("reboot, or stop all jobs and load the nvidia modules again"),
+        .seen(module, MODULE),
         Reading::Absent => Outcome::not_applicable("no library of the NVIDIA driver on the host"),
         Reading::Unknown(why) => unread("the version of libcuda.so.1", why).minor(),
     }

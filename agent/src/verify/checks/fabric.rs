@@ -2,10 +2,11 @@
 
 use super::super::evidence::unread;
 use super::super::{
-    Check, DeviceKind, Evidence, Explain, FabricCode, Group, Judgement, Outcome, Severity, Verdict,
+    Check, DeviceKind, Evidence, Explain, FabricCause, FabricCode, Group, Judgement, Outcome,
+    Severity,
 };
 use super::counted;
-use crate::facts::fabric::{Board, Fabric, GROUP, PROGRAM, UMAD};
+use crate::facts::fabric::{Board, Fabric, GROUP, PROGRAM};
 use crate::facts::imex;
 use crate::host::Reading;
 
@@ -43,15 +44,12 @@ fn manager(evidence: &Evidence<'_>) -> Judgement {
         Board::Nvlink5(count) => (DeviceKind::Gpu, count, counted(count, "GPU")),
     };
     if let Reading::Known(false) | Reading::Absent = fabric.manager {
-        let down = vec![FabricCode::FabricManagerDown { kind, count }];
-        return Ok(Outcome::found(Verdict::Fail, down)
-            .seen("no process", GROUP)
-            .remedy(remedy(fabric)));
+        let code = FabricCode::FabricManagerDown { kind, count, cause: cause(fabric) };
+        return Ok(Outcome::fail([code]).seen("no process", GROUP));
     }
     if fabric.nvlsm == Reading::Known(false) {
-        return Ok(Outcome::found(Verdict::Fail, vec![FabricCode::NvlsmDown { gpus: count }])
-            .seen("no process nvlsm", GROUP)
-            .remedy(remedy(fabric)));
+        let code = FabricCode::NvlsmDown { gpus: count, cause: cause(fabric) };
+        return Ok(Outcome::fail([code]).seen("no process nvlsm", GROUP));
     }
     for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
         if let Reading::Unknown(why) = found {
@@ -61,29 +59,13 @@ fn manager(evidence: &Evidence<'_>) -> Judgement {
     Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).seen("a process", GROUP))
 }
 
-fn remedy(fabric: &Fabric) -> String {
-    let start = "`systemctl enable --now nvidia-fabricmanager`";
-    if let Reading::Known(false) | Reading::Absent = fabric.installed {
-        let also = match fabric.board {
-            Some(Board::Nvlink5(_)) => " and nvlsm",
-            _ => "",
-        };
-        return format!("install nvidia-fabricmanager in the driver's version{also}, then {start}");
+fn cause(fabric: &Fabric) -> FabricCause {
+    match fabric.installed {
+        Reading::Known(false) | Reading::Absent => FabricCause::NotInstalled,
+        _ if fabric.umad == Reading::Known(false) => FabricCause::NoUmad,
+        _ if fabric.is_masked => FabricCause::Masked,
+        _ => FabricCause::Stopped,
     }
-    if fabric.umad == Reading::Known(false) {
-        return format!(
-            "load ib_umad, which NVLSM needs ({UMAD} is not there): `modprobe ib_umad`, and a line `ib_umad` in \
-             /etc/modules-load.d; then `systemctl restart nvidia-fabricmanager`"
-        );
-    }
-    if fabric.is_masked {
-        return format!(
-            "its unit is masked: `systemctl unmask nvidia-fabricmanager`, then {start}"
-        );
-    }
-    format!(
-        "{start}; `journalctl -u nvidia-fabricmanager` says why it ended: most often its version is not the driver's"
-    )
 }
 
 /// `modules.imex`.
@@ -110,28 +92,21 @@ fn imex(evidence: &Evidence<'_>) -> Judgement {
     let Some(imex) = &evidence.observed.imex else {
         return Ok(Outcome::not_applicable("no IMEX on this host"));
     };
-    let warning =
-        |code: FabricCode, remedy: &str| Outcome::found(Verdict::Warn, vec![code]).remedy(remedy);
     if let Reading::Known(false) | Reading::Absent = imex.runs {
-        return Ok(warning(
-            FabricCode::ImexDown,
-            "`systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` says why it ended",
-        )
-        .seen("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
+        return Ok(Outcome::warn([FabricCode::ImexDown])
+            .seen("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
     }
     if let Reading::Known(nodes) = &imex.nodes
         && let Some(times) = nodes.own.filter(|times| *times != 1)
     {
         let code = FabricCode::ImexNodes { path: nodes.path.clone(), times };
-        return Ok(warning(code, "put one address of each tray into it, the same list on all of them, and restart nvidia-imex")
+        return Ok(Outcome::warn([code])
             .seen(format!("{times} lines with an address of this host"), &nodes.path));
     }
     if imex.channels == Reading::Known(0) {
-        return Ok(warning(
-            FabricCode::NoImexChannel,
-            "set NVreg_CreateImexChannel0=1 for the nvidia module in /etc/modprobe.d, or create the node at boot",
-        )
-        .seen("no device node", imex::CHANNELS));
+        return Ok(
+            Outcome::warn([FabricCode::NoImexChannel]).seen("no device node", imex::CHANNELS)
+        );
     }
     let nodes = imex.nodes.clone().map(|_| ());
     for (what, why) in [

@@ -1,9 +1,7 @@
 //! IOMMU groups of GPUs and the Data Direct functions of their NICs.
 
 use super::super::evidence::unread;
-use super::super::{
-    AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, Verdict,
-};
+use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::counted;
 use crate::facts::pci::PciTree;
 use crate::host::Reading;
@@ -92,10 +90,5 @@ fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
         what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
         at: "iommu_group in /sys/bus/pci/devices".to_owned(),
     });
-    Outcome::found(Verdict::Fail, refused.iter().map(code))
-        .all_seen(seen)
-        .seen(format!("driver {version}"), PARAMS)
-        .remedy(
-            "`policy = \"direct-p2p\"` in [acs] of the profile, `bedplate apply`, and reboot: groups follow at the next boot",
-        )
+    Outcome::fail(refused.iter().map(code)).all_seen(seen).seen(format!("driver {version}"), PARAMS)
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::super::code::page_size;
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::size;
+use super::super::{
+    Check, Evidence, Explain, Group, HugePagesCode, Judgement, Outcome, Seen, Severity,
+};
 use crate::cmdline::CommandLine;
 use crate::facts::limits::HUGE_PAGES;
 use crate::host::Reading;
@@ -56,7 +58,7 @@ fn hugepages(evidence: &Evidence<'_>) -> Judgement {
     };
     let (mut short, mut seen) = (Vec::new(), Vec::new());
     for (bytes, wanted) in asked.into_iter().filter(|(_, wanted)| *wanted > 0) {
-        let name = u64::try_from(bytes).map_or_else(|_| format!("{bytes} bytes"), size);
+        let name = page_size(bytes);
         let found = match there.get(&bytes) {
             Some(Reading::Unknown(why)) => {
                 return Ok(unread(&format!("the huge pages of {name}"), why));
@@ -66,7 +68,7 @@ fn hugepages(evidence: &Evidence<'_>) -> Judgement {
         };
         let what = format!("{found} of {wanted} pages of {name}");
         if found < wanted {
-            short.push(what.clone());
+            short.push(HugePagesCode::HugePagesShort { bytes, found, wanted });
         }
         seen.push(Seen {
             what,
@@ -77,10 +79,5 @@ fn hugepages(evidence: &Evidence<'_>) -> Judgement {
         let all: Vec<&str> = seen.iter().map(|seen| seen.what.as_str()).collect();
         return Ok(Outcome::pass(all.join(", ")).all_seen(seen));
     }
-    Ok(Outcome::warn_as("huge-pages-short", format!("fewer huge pages than asked for: {}", short.join(", ")))
-        .all_seen(seen)
-        .remedy(
-            "`dmesg | grep -i hugetlb` says why (memory, or a size that the CPU does not have); ask for fewer, or by NUMA node \
-             (`hugepages=0:8,1:8`), in [cmdline] of the profile",
-        ))
+    Ok(Outcome::warn(short).all_seen(seen))
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::named;
+use super::super::{
+    Carriers, Check, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Seen, Severity,
+};
+use super::{addresses, named};
 use crate::facts::pci::Function;
 use crate::host::{Reading, Reason};
 use crate::kind::cmdline::{Superchip, superchip};
+use crate::value::PciAddress;
 
 const GROUPS: &str = "/sys/kernel/iommu_groups/*/type";
 const IN_USE: &str = "/sys/class/iommu";
@@ -62,16 +65,18 @@ fn active(evidence: &Evidence<'_>) -> Judgement {
     if !names.is_empty() {
         return Ok(Outcome::pass(format!("in use: {names}")).seen(names, IN_USE));
     }
-    let by = iommu.off_by.known().map(|by| format!(", by `{by}`")).unwrap_or_default();
+    let by = iommu.off_by.known();
     let guests = &evidence.guests;
     Ok(match guests.len() {
-        0 => Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1")).seen(listed(&iommu.active), IN_USE),
-        count => Outcome::fail_as("iommu-off-with-guests", format!("the IOMMU is off{by}, and guests have {}, which they cannot use without", super::counted(count, "function")))
-            .seen(listed(&iommu.active), IN_USE)
-            .remedy(
-                "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
-                 offers none, switch it on there first",
-            ),
+        0 => {
+            let by = by.map(|by| format!(", by `{by}`")).unwrap_or_default();
+            Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1"))
+                .seen(listed(&iommu.active), IN_USE)
+        }
+        functions => {
+            Outcome::fail([IommuCode::IommuOffWithGuests { off_by: by.cloned(), functions }])
+                .seen(listed(&iommu.active), IN_USE)
+        }
     })
 }
 
@@ -149,29 +154,27 @@ fn types<'a>(
 
 fn shown(types: &Types<'_>) -> Vec<Seen> {
     let row = |(kind, functions): (&&str, &Vec<&Function>)| Seen {
-        what: format!("{kind}: {}", counted(functions)),
+        what: format!("{kind}: {}", carriers(functions).counted()),
         at: GROUPS.to_owned(),
     };
     types.iter().map(row).collect()
 }
 
-/// `8 GPUs, 8 NICs`.
-fn counted(functions: &[&Function]) -> String {
-    let count = |what: &str, test: fn(&Function) -> bool| {
-        let count = functions.iter().filter(|function| test(function)).count();
-        (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+fn carriers(functions: &[&Function]) -> Carriers {
+    let such = |test: fn(&Function) -> bool| -> Vec<PciAddress> {
+        addresses(functions.iter().filter(|function| test(function)))
     };
-    let counts = [
-        count("GPU", |function| function.is_gpu()),
-        count("NIC", |function| function.is_nic() && !function.is_vf()),
-        count("Data Direct function", |function| function.is_data_direct()),
-        count("VF", |function| function.is_nic() && function.is_vf()),
-    ];
-    counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    Carriers {
+        gpus: such(|function| function.is_gpu()),
+        nics: such(|function| function.is_nic() && !function.is_vf()),
+        data_direct: such(|function| function.is_data_direct()),
+        vfs: such(|function| function.is_nic() && function.is_vf()),
+    }
 }
 
 fn words(types: &Types<'_>) -> String {
-    let words = types.iter().map(|(kind, functions)| format!("{}: {kind}", counted(functions)));
+    let words =
+        types.iter().map(|(kind, functions)| format!("{}: {kind}", carriers(functions).counted()));
     words.collect::<Vec<_>>().join("; ")
 }
 
@@ -203,17 +206,11 @@ fn on_most(types: &Types<'_>) -> Outcome {
     if translated.is_empty() {
         return Outcome::pass(format!("1:1 DMA: {}", words(types))).all_seen(shown(types));
     }
-    let mixed = match types.keys().any(|kind| passes(kind)) {
-        true => ", others pass through: the modes are mixed",
-        false => "",
-    };
-    Outcome::fail_as("dma-translated", format!("the IOMMU translates the DMA of {}{mixed}", counted(&translated)))
-        .on(translated.iter().map(|one| one.address))
-        .all_seen(shown(types))
-        .remedy(
-            "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the kernel was booted \
-             with it already, `bedplate plan` says what stands in the way",
-        )
+    Outcome::fail([IommuCode::DmaTranslated {
+        carriers: carriers(&translated),
+        mixed: types.keys().any(|kind| passes(kind)),
+    }])
+    .all_seen(shown(types))
 }
 
 fn on_old_grace(types: &Types<'_>) -> Outcome {
@@ -227,13 +224,6 @@ fn on_old_grace(types: &Types<'_>) -> Outcome {
         let text = format!("translated, as this Arm CPU needs before Linux 6.11: {}", words(types));
         return Outcome::pass(text).all_seen(shown(types));
     }
-    Outcome::fail_as("dma-passes-through", format!(
-        "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then",
-        counted(&through)
-    ))
-    .on(through.iter().map(|one| one.address))
-    .all_seen(shown(types))
-    .remedy(
-        "`mode = \"auto\"` in [iommu] of the profile, `bedplate apply`, and reboot; or boot Linux 6.11 or newer",
-    )
+    Outcome::fail([IommuCode::DmaPassesThrough { carriers: carriers(&through) }])
+        .all_seen(shown(types))
 }

@@ -4,15 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::counted;
+use super::super::{
+    Check, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Seen, Severity,
+};
 use crate::host::{KernelLog, Reading, kmsg};
 use crate::kernel_log::{Said, Sign, said};
-use crate::kind::some_of;
+use crate::value::PciAddress;
 
 pub(super) const HOW: &str = "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; only lines that mean something are kept";
-/// Functions and modules that a finding names before it counts.
-const FEW: usize = 4;
 
 /// `iommu.log`.
 pub const IOMMU: Check = Check {
@@ -69,65 +68,29 @@ pub(super) fn clean(log: &KernelLog, text: &str) -> Outcome {
         .remedy("`journalctl -k -b` may still have them; a larger ring: `log_buf_len=16M` in [cmdline] of the profile")
 }
 
-fn functions(lines: &[&Line]) -> String {
-    let named: BTreeSet<String> =
-        lines.iter().filter_map(|(said, _)| Some(said.function?.to_string())).collect();
-    some_of(named.into_iter(), FEW, "functions")
-}
-
-/// The outcome of lines with such signs.
-struct Trouble {
-    signs: &'static [Sign],
-    finding: fn(&[&Line]) -> String,
-    remedy: &'static str,
-}
+/// Signs of trouble with the IOMMU, the gravest first.
+const OF_IOMMU: [Sign; 4] =
+    [Sign::DmaFault, Sign::IommuFirmware, Sign::IommuCopied, Sign::IommuAsked];
 
 /// The first trouble that there is, with everything that the log says.
-fn worst(troubles: &[Trouble], lines: &[Line]) -> Option<Outcome> {
-    troubles.iter().find_map(|trouble| {
-        let is_such = |line: &&Line| trouble.signs.contains(&line.0.sign);
-        let (such, others): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(is_such);
-        let finding = (!such.is_empty()).then(|| (trouble.finding)(&such))?;
+fn worst(lines: &[Line]) -> Option<Outcome> {
+    OF_IOMMU.iter().find_map(|sign| {
+        let (such, others): (Vec<&Line>, Vec<&Line>) =
+            lines.iter().partition(|(said, _)| said.sign == *sign);
+        if such.is_empty() {
+            return None;
+        }
+        let functions: BTreeSet<PciAddress> =
+            such.iter().filter_map(|(said, _)| said.function).collect();
+        let code = IommuCode::IommuLog {
+            sign: *sign,
+            functions: functions.into_iter().collect(),
+            lines: such.len(),
+        };
         let seen = such.iter().chain(&others).map(|(_, seen)| seen.clone());
-        Some(Outcome::warn_as("iommu-log", finding).all_seen(seen).remedy(trouble.remedy))
+        Some(Outcome::warn([code]).all_seen(seen))
     })
 }
-
-const OF_IOMMU: [Trouble; 4] = [
-    Trouble {
-        signs: &[Sign::DmaFault],
-        finding: |such| {
-            format!(
-                "the IOMMU refused DMA of {} ({})",
-                functions(such),
-                counted(such.len(), "line")
-            )
-        },
-        remedy: "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where DMA passes through \
-                 already, report it to the maker of the driver",
-    },
-    Trouble {
-        signs: &[Sign::IommuFirmware],
-        finding: |_| "the firmware describes its IOMMU wrongly".to_owned(),
-        remedy: "update the firmware (BIOS)",
-    },
-    Trouble {
-        signs: &[Sign::IommuCopied],
-        finding: |_| {
-            "this kernel was started by kexec and took over the IOMMU tables of the one before"
-                .to_owned()
-        },
-        remedy: "reboot through the firmware: `bedplate reboot schedule`, never `systemctl kexec`",
-    },
-    Trouble {
-        signs: &[Sign::IommuAsked],
-        finding: |_| {
-            "no IOMMU is in use, whatever `DMAR: IOMMU enabled` says: that line repeats `intel_iommu=on`"
-                .to_owned()
-        },
-        remedy: "switch VT-d on in the firmware's setup, or take `intel_iommu=on` from the command line",
-    },
-];
 
 fn iommu(evidence: &Evidence<'_>) -> Judgement {
     let log = log(evidence)?;
@@ -144,7 +107,7 @@ fn iommu(evidence: &Evidence<'_>) -> Judgement {
         Sign::IommuAsked => !on && up.is_none(),
         _ => true,
     });
-    Ok(worst(&OF_IOMMU, &lines).unwrap_or_else(|| match up {
+    Ok(worst(&lines).unwrap_or_else(|| match up {
         Some(seen) => {
             clean(log, "the IOMMU was brought up and has refused no DMA").all_seen([seen])
         }

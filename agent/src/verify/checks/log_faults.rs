@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::code::is_severe;
 use super::super::{
     Check, Device, DeviceKind, Evidence, Explain, Group, Judgement, LogCode, Outcome, Seen,
     Severity, Verdict,
@@ -9,7 +10,6 @@ use super::super::{
 use super::kernel_log::{HOW, clean, concerns, log, seen};
 use crate::host::{KernelLog, Reading};
 use crate::kernel_log::{Said, Sign, said};
-use crate::recovery::Recovery;
 use crate::value::PciAddress;
 
 /// `modules.log`.
@@ -72,50 +72,6 @@ const OURS: [&str; 14] = [
     "mlxfw",
 ];
 
-const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
-
-/// The remedy after such a message. `is_minor`: it left nothing unusable, or that is over.
-fn remedy(sign: Sign, is_minor: bool) -> &'static str {
-    match sign {
-        Sign::OffTheBus if is_minor => "if it happens again, reseat or replace the GPU",
-        Sign::Xid if is_minor => {
-            "no job has to leave the host for it; reset the GPU when the host is free (`nvidia-smi --gpu-reset`), and replace it if the \
-             number comes again"
-        }
-        Sign::OffTheBus => {
-            "drain the node and power-cycle it; if it happens again, reseat or replace the GPU"
-        }
-        Sign::Xid => {
-            "NVIDIA's \"Xid Errors\" says what the number means; `nvidia-smi -q` has counters; drain the node and reset the GPU \
-             (`nvidia-smi --gpu-reset`) or reboot where it fails"
-        }
-        Sign::Switch | Sign::SwitchFatal => {
-            "NVIDIA's Fabric Manager guide says what the number means; after a fatal one drain the node and reboot it"
-        }
-        Sign::NotTaken => {
-            "`dmesg | grep NVRM` has the reason: another driver holds it, the driver is too old for it, or it does not answer; then \
-             reboot"
-        }
-        Sign::WrongBuild => {
-            "build it for the running kernel (`dkms autoinstall -k $(uname -r)`), or install the package for it; for nvidia_peermem \
-             install DOCA-OFED before the NVIDIA driver, or use DMA-BUF, which needs no module"
-        }
-        Sign::KeptOut => {
-            "take it out of `module_blacklist=`; sign the modules and enrol the key (`mokutil --import`)"
-        }
-        Sign::ApiMismatch => {
-            "reboot, or stop every user of the GPUs and load the new modules; in containers use the host's libraries"
-        }
-        Sign::Peermem => {
-            "`dmesg | grep nvidia-peermem`; use DMA-BUF where driver and kernel allow it (`bedplate verify --check modules.gpudirect`)"
-        }
-        Sign::WrongParameter => {
-            "take the parameter out of modprobe.d or off the command line: it does nothing"
-        }
-        _ => ON_THE_WAY,
-    }
-}
-
 /// A line that means something.
 struct Line {
     said: Said,
@@ -173,21 +129,6 @@ fn is_over(evidence: &Evidence<'_>, fault: &Said, later: &[Line]) -> bool {
     }
 }
 
-/// Whether it leaves something unusable until it is over.
-fn is_severe(said: &Said) -> bool {
-    match said.sign {
-        Sign::OffTheBus
-        | Sign::NotTaken
-        | Sign::ApiMismatch
-        | Sign::SwitchFatal
-        | Sign::Fatal
-        | Sign::Contained
-        | Sign::LinkDown => true,
-        Sign::Xid => said.recovery() >= Recovery::ResetGpu,
-        _ => false,
-    }
-}
-
 /// The device that a line is about, also where Linux lists it no more.
 fn device(evidence: &Evidence<'_>, sign: Sign, at: PciAddress) -> Device {
     let listed = evidence.topology().ok().and_then(|topology| topology.tree().get(at));
@@ -211,7 +152,7 @@ fn judged(
     for (at, line) in all.iter().enumerate().filter(|(_, line)| is_wanted(&line.said)) {
         let said = &line.said;
         let is_past = is_over(evidence, said, &all[at + 1..]);
-        let is_severe = is_severe(said) && !is_past;
+        let is_severe = is_severe(said.sign, said.recovery()) && !is_past;
         let key = (!is_severe, said.sign, said.function, said.module.clone(), said.number, is_past);
         let code = codes.entry(key).or_insert_with(|| LogCode::Logged {
             sign: said.sign,
@@ -227,13 +168,12 @@ fn judged(
         *lines += 1;
         seen.push((!is_severe, line.seen.clone()));
     }
-    let (is_minor, sign, ..) = *codes.keys().next()?;
+    let (is_minor, ..) = *codes.keys().next()?;
     let verdict = if is_minor { Verdict::Warn } else { Verdict::Fail };
     seen.sort_by_key(|(is_minor, _)| *is_minor);
     Some(
         Outcome::found(verdict, codes.into_values())
-            .all_seen(seen.into_iter().map(|(_, seen)| seen))
-            .remedy(remedy(sign, is_minor)),
+            .all_seen(seen.into_iter().map(|(_, seen)| seen)),
     )
 }
 

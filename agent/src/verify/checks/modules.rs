@@ -1,10 +1,12 @@
 //! Drivers and modules.
 
+use super::super::code::bind_driver;
 use super::super::evidence::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Seen, Severity,
+    Check, Evidence, Explain, Group, Judgement, Maker, ModuleKind, ModulesCode, Outcome, Seen,
+    Severity,
 };
-use super::{counted, named};
+use super::{addresses, counted};
 use crate::facts::flow_control::RCCL_CONF;
 use crate::facts::gpu::{FORCE_DMABUF, NvidiaDriver};
 use crate::facts::nvidia_modules::needs_open;
@@ -12,7 +14,7 @@ use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::modules::dmabuf_obstacle;
-use crate::kind::modules::topo_check::{self, Access, PARAMETER, PARAMS, TopoCheck, Way};
+use crate::kind::modules::topo_check::{self, Access, PARAMS, TopoCheck, Way};
 
 const NVIDIA: u16 = 0x10de;
 const AMD: u16 = 0x1002;
@@ -61,16 +63,13 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
     let (right, wrong): (Vec<&Function>, Vec<&Function>) =
         evidence.gpus.iter().copied().partition(is_right);
     if let Some(first) = wrong.first() {
-        let others = first.driver.as_deref().map(|driver| format!("bound to {driver}"));
-        let state = others.unwrap_or_else(|| "bound to no driver".to_owned());
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
-        return Ok(Outcome::fail_as(
-            "wrong-driver",
-            format!("GPU {}: {state}", named(&wrong, "GPUs")),
-        )
-        .on(wrong.iter().map(|one| one.address))
-        .seen(shown, first.attribute("uevent"))
-        .remedy(remedy(first)));
+        return Ok(Outcome::fail([ModulesCode::WrongDriver {
+            gpus: addresses(&wrong),
+            maker: Maker::of(first.vendor.0),
+            driver: first.driver.clone(),
+        }])
+        .seen(shown, first.attribute("uevent")));
     }
     if let Some((address, why)) = undriven {
         return Ok(unread(&format!("the driver of GPU {address}"), why));
@@ -86,7 +85,7 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
     }
     Ok(match &evidence.facts.gpu.nvidia {
         Reading::Known(found) => {
-            let kind = kind(found.open);
+            let kind = kind(found.open).name();
             let text = format!(
                 "{} bound to nvidia {}, {kind} kernel modules",
                 counted(count, "GPU"),
@@ -101,29 +100,22 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-fn kind(is_open: bool) -> &'static str {
-    if is_open { "open" } else { "proprietary" }
+fn kind(is_open: bool) -> ModuleKind {
+    if is_open { ModuleKind::Open } else { ModuleKind::Proprietary }
 }
 
 /// The loaded modules are not those that these GPUs need.
 fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
-    let (has, needs) = (kind(loaded.open), kind(!loaded.open));
-    Outcome::fail_as(
-        "wrong-kernel-modules",
-        format!(
-            "GPU {} needs the {needs} kernel modules, and the {has} ones are loaded",
-            named(gpus, "GPUs")
-        ),
-    )
-    .on(gpus.iter().map(|gpu| gpu.address))
+    let has = kind(loaded.open).name();
+    Outcome::fail([ModulesCode::WrongKernelModules {
+        gpus: addresses(gpus),
+        needs: kind(!loaded.open),
+    }])
     .seen(format!("{}, {has} kernel modules", loaded.version), VERSION)
     .all_seen(gpus.first().map(|gpu| Seen {
         what: format!("{}:{}", gpu.vendor, gpu.device),
         at: gpu.attribute("uevent"),
     }))
-    .remedy(format!(
-        "install the {needs} kernel modules of the driver in the place of the {has} ones, and reboot"
-    ))
 }
 
 /// `modules.gpudirect`.
@@ -158,7 +150,7 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
         return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
             Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
                 .seen(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
-                .remedy(remedy(gpu)),
+                .remedy(bind_driver(Maker::of(gpu.vendor.0), gpu.driver.as_deref())),
             None => Outcome::unknown(
                 "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
             )
@@ -195,9 +187,8 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
                 .remedy("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
             }
             Reading::Known(false) | Reading::Absent => {
-                return Ok(Outcome::fail_as("kernel-option-missing", format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
-                    .seen(format!("no line {option}=y"), at)
-                    .remedy(format!("boot a kernel with {option}=y")));
+                let code = ModulesCode::KernelOptionMissing { option: option.to_owned() };
+                return Ok(Outcome::fail([code]).seen(format!("no line {option}=y"), at));
             }
             Reading::Unknown(why) => {
                 return Ok(unread(&format!("whether the kernel has {option}=y"), why));
@@ -236,24 +227,14 @@ fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
     if let Reading::Known(value) = running
         && denies(*value)
     {
-        return Some(
-            Outcome::fail_as("peers-refused", format!("the NVIDIA driver is set to refuse peers: {PARAMETER}={value}"))
-                .codes([ModulesCode::PeersRefused])
-                .seen(value.to_string(), PARAMS)
-                .remedy(format!(
-                    "take `{PARAMETER}` out of modprobe.d (or `options.nvidia` in [modules] of the profile), then load the driver again, or reboot"
-                )),
-        );
+        let code = ModulesCode::PeersRefused { value: *value, path: None };
+        return Some(Outcome::fail([code]).seen(value.to_string(), PARAMS));
     }
     match next {
-        Reading::Known((value, path)) if denies(*value) => Some(
-            Outcome::fail_as("peers-refused", format!(
-                "the NVIDIA driver will refuse peers once it is loaded again: {PARAMETER}={value}"
-            ))
-            .codes([ModulesCode::PeersRefused])
-            .seen(value.to_string(), path)
-            .remedy(format!("take `{PARAMETER}` out of {path}")),
-        ),
+        Reading::Known((value, path)) if denies(*value) => {
+            let code = ModulesCode::PeersRefused { value: *value, path: Some(path.clone()) };
+            Some(Outcome::fail([code]).seen(value.to_string(), path))
+        }
         _ => None,
     }
 }
@@ -263,9 +244,7 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
     let driver = match &facts.gpu.nvidia {
         Reading::Known(driver) => driver,
         Reading::Absent => {
-            return Ok(Outcome::fail_as("no-nvidia-driver", "no NVIDIA driver is loaded")
-                .seen("not there", VERSION)
-                .remedy("`modprobe nvidia`"));
+            return Ok(Outcome::fail([ModulesCode::NoNvidiaDriver]).seen("not there", VERSION));
         }
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
     };
@@ -282,21 +261,20 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
     };
     let peermem = "/sys/module/nvidia_peermem";
     Ok(match (&evidence.observed.peermem, &facts.gpu.peer_memory_symbols) {
-        (Reading::Known(true), _) => Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
-            .seen("loaded", peermem),
+        (Reading::Known(true), _) => {
+            Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
+                .seen("loaded", peermem)
+        }
         (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
-        (_, Reading::Known(true)) => Outcome::fail_as("peermem-not-loaded", format!("nvidia_peermem is not loaded, and DMA-BUF is out: {obstacle}"))
-            .seen("not there", peermem)
-            .remedy("`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`"),
-        (_, Reading::Unknown(why)) => unread("whether ib_core exports the peer-memory symbols", why),
+        (_, Reading::Known(true)) => {
+            Outcome::fail([ModulesCode::PeermemNotLoaded { obstacle }]).seen("not there", peermem)
+        }
+        (_, Reading::Unknown(why)) => {
+            unread("whether ib_core exports the peer-memory symbols", why)
+        }
         (_, Reading::Known(false) | Reading::Absent) => {
-            Outcome::fail_as("no-way-to-register", format!("neither way works: DMA-BUF is out ({obstacle}), and this ib_core has no peer-memory symbols"))
+            Outcome::fail([ModulesCode::NoWayToRegister { obstacle }])
                 .seen(format!("driver {}", driver.version), VERSION)
-                .remedy(match driver.open {
-                    true => "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install \
-                             DOCA-OFED (nvidia_peermem)",
-                    false => "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)",
-                })
         }
     })
 }
@@ -322,11 +300,8 @@ fn leftovers(evidence: &Evidence<'_>) -> Judgement {
     let observed = evidence.observed;
     match &observed.nv_peer_mem {
         Reading::Known(true) => {
-            return Ok(Outcome::warn_as("nv-peer-mem-loaded", "nv_peer_mem is loaded")
-                .seen("loaded", "/sys/module/nv_peer_mem")
-                .remedy(
-                    "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`",
-                ));
+            return Ok(Outcome::warn([ModulesCode::NvPeerMemLoaded])
+                .seen("loaded", "/sys/module/nv_peer_mem"));
         }
         Reading::Unknown(why) => return Ok(unread("whether nv_peer_mem is loaded", why)),
         Reading::Known(false) | Reading::Absent => {}
@@ -335,31 +310,16 @@ fn leftovers(evidence: &Evidence<'_>) -> Judgement {
         Reading::Known(found) => match found.first() {
             None => Outcome::pass("neither loaded nor listed")
                 .seen("not named", "modules-load.d, /etc/modules"),
-            Some((path, module)) => Outcome::warn_as(
-                "nv-peer-mem-listed",
-                format!("{module} is listed to be loaded at boot"),
-            )
+            Some((path, module)) => Outcome::warn([ModulesCode::NvPeerMemListed {
+                module: module.clone(),
+                path: path.clone(),
+            }])
             .all_seen(
                 found.iter().map(|(path, module)| Seen { what: module.clone(), at: path.clone() }),
-            )
-            .remedy(format!("take {module} out of {path}")),
+            ),
         },
         Reading::Unknown(why) => unread("a list of modules for the boot", why),
         Reading::Absent => Outcome::pass("neither loaded nor listed")
             .seen("no list", "modules-load.d, /etc/modules"),
     })
-}
-
-fn remedy(gpu: &Function) -> &'static str {
-    match (gpu.vendor.0, gpu.driver.as_deref()) {
-        (NVIDIA, Some("nouveau")) => {
-            "install the NVIDIA driver and keep nouveau out: `blacklist = [\"nouveau\"]` in [modules] of the profile, \
-             `bedplate apply`, and reboot"
-        }
-        (NVIDIA, _) => {
-            "`modprobe nvidia`, then `dmesg | grep -i nvrm`: it says why the driver does not take the GPU (Blackwell needs the open \
-             kernel modules); where there is no such module, install the NVIDIA driver for this kernel"
-        }
-        _ => "`dmesg | grep -iE 'amdgpu|xe '`: it says why the driver does not take the GPU",
-    }
 }

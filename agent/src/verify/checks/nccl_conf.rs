@@ -89,34 +89,32 @@ fn nccl_conf(evidence: &Evidence<'_>) -> Judgement {
         }
         Reading::Unknown(why) => return Ok(unread(conf.path, why)),
     };
-    let mut found: Vec<(Verdict, NcclCode, Seen)> = Vec::new();
+    let mut found: Vec<(Verdict, Seen, String)> = Vec::new();
     for variable in variables {
         let Some((verdict, what)) = taken(evidence, variable) else { continue };
         let setting = format!("{}={}", variable.name, variable.value);
         let at = format!("{}:{}", conf.path, variable.line);
-        let code = NcclCode::SwitchedOff { setting: setting.clone(), at: at.clone(), what };
-        found.push((verdict, code, Seen { what: setting, at }));
+        found.push((verdict, Seen { what: setting, at }, what));
     }
-    let is_fault = |(verdict, ..): &(Verdict, NcclCode, Seen)| *verdict == Verdict::Fail;
+    let is_fault = |(verdict, ..): &(Verdict, Seen, String)| *verdict == Verdict::Fail;
     found.sort_by_key(|one| !is_fault(one));
-    let Some(first) = found.first() else {
+    let Some((verdict, ..)) = found.first() else {
         return Ok(Outcome::pass(format!(
             "{}, none switches anything off",
             counted(variables.len(), "variable")
         ))
         .seen("read", conf.path));
     };
-    let verdict = first.0;
-    let at = found.iter().filter(|(one, ..)| *one == verdict).map(|(.., seen)| seen.at.as_str());
-    let at: Vec<&str> = at.collect();
-    let (lines, at) = match at.as_slice() {
-        [one] => ("the line", (*one).to_owned()),
-        several => ("the lines", several.join(", ")),
+    let same = |at: &str| -> Vec<String> {
+        let same = found.iter().filter(|(one, seen, _)| one == verdict && seen.at != at);
+        same.map(|(_, seen, _)| seen.at.clone()).collect()
     };
-    let (codes, seen): (Vec<NcclCode>, Vec<Seen>) =
-        found.into_iter().map(|(_, code, seen)| (code, seen)).unzip();
-    Ok(Outcome::found(verdict, codes).all_seen(seen).remedy(format!(
-        "take {lines} out or correct what is wrong there ({at}); where the profile has it, `set` in [nccl]; `bedplate nccl env` shows what this host \
-         needs"
-    )))
+    let code = |(_, seen, what): &(Verdict, Seen, String)| NcclCode::SwitchedOff {
+        setting: seen.what.clone(),
+        at: seen.at.clone(),
+        what: what.clone(),
+        others: same(&seen.at),
+    };
+    Ok(Outcome::found(*verdict, found.iter().map(code))
+        .all_seen(found.iter().map(|(_, seen, _)| seen.clone())))
 }

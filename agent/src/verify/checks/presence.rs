@@ -98,29 +98,11 @@ fn with_guests(evidence: &Evidence<'_>, tree: &PciTree) -> Option<Outcome> {
 
 /// No GPU, or no NIC.
 fn none(evidence: &Evidence<'_>, tree: &PciTree) -> Outcome {
-    let besides = match evidence.guests.len() {
-        0 => String::new(),
-        guests => format!(", but for {} that guests have", counted(guests, "function")),
-    };
-    let (missing, remedy) = match evidence.gpus.is_empty() {
-        true => (
-            "no GPU",
-            "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
-             the host off and on. If it is to have none: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in \
-             [verify.severity] of the profile, and the other checks decide",
-        ),
-        false => (
-            "no NIC that carries RDMA",
-            "if this host should have one: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC",
-        ),
-    };
+    let kind = if evidence.gpus.is_empty() { DeviceKind::Gpu } else { DeviceKind::Nic };
     let (gpus, nics) = (evidence.gpus.len(), evidence.rdma_nics.len());
-    Outcome::fail_as(
-        "no-devices",
-        format!("{missing} among {} PCI functions{besides}", tree.functions.len()),
-    )
-    .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
-    .remedy(remedy)
+    let functions = tree.functions.len();
+    Outcome::fail([DeviceCode::NoDevices { kind, functions, guests: evidence.guests.len() }])
+        .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
 }
 
 /// GPUs and NICs below one root port.
@@ -220,10 +202,7 @@ fn missing(evidence: &Evidence<'_>) -> Result<Option<Outcome>, Outcome> {
         ),
         at: "places in /sys/bus/pci/devices".to_owned(),
     });
-    Ok(Some(Outcome::found(Verdict::Fail, codes).all_seen(seen).remedy(
-        "if it should be there: drain the node, look into the BMC's event log, then power it off and on. If the machine is built so: \
-         `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in [verify.severity] of the profile",
-    )))
+    Ok(Some(Outcome::fail(codes).all_seen(seen)))
 }
 
 /// `topology.data-direct`.
@@ -284,15 +263,10 @@ fn data_direct(evidence: &Evidence<'_>) -> Judgement {
     }
     if !codes.is_empty() {
         let verdict = if all.is_empty() { Verdict::Warn } else { Verdict::Fail };
-        return Ok(Outcome::found(verdict, codes)
-            .all_seen(all.iter().map(|dma| Seen {
-                what: format!("{}: driver {}", dma.address, dma.driver.as_deref().unwrap_or("none")),
-                at: dma.attribute("uevent"),
-            }))
-            .remedy(
-                "`dmesg | grep -i mlx5` says why mlx5_ib did not take it; a function that is not listed is switched off in the NIC's \
-                 firmware (`mlxconfig -d DEVICE query | grep -i direct`)",
-            ));
+        return Ok(Outcome::found(verdict, codes).all_seen(all.iter().map(|dma| Seen {
+            what: format!("{}: driver {}", dma.address, dma.driver.as_deref().unwrap_or("none")),
+            at: dma.attribute("uevent"),
+        })));
     }
     Ok(Outcome::pass(format!(
         "{}, each with its driver",

@@ -28,8 +28,8 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
     let profile = match evidence.profile {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(Outcome::not_applicable("no profile in /etc/bedplate")),
-        Err(why @ NoPlan::Unusable) => {
-            return Ok(Outcome::fail_as("profile-unusable", why.words()).remedy(why.command()));
+        Err(NoPlan::Unusable) => {
+            return Ok(Outcome::fail([ProfileCode::ProfileUnusable]));
         }
         Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
             return Ok(Outcome::unknown(why.words()).remedy(why.command()));
@@ -39,30 +39,26 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
     let at = "bedplate plan";
     let name = profile.name;
     if let Some(blocker) = body.blockers.first() {
-        let text = format!(
-            "profile {name} cannot be put into effect: {}: {}",
-            blocker.subject, blocker.reason
-        );
-        return Ok(Outcome::fail_as("profile-blocked", text)
-            .seen(format!("{} blockers", body.blockers.len()), at)
-            .remedy(&blocker.remedy));
+        return Ok(Outcome::fail([ProfileCode::ProfileBlocked {
+            profile: name.to_owned(),
+            setting: blocker.kind,
+            subject: blocker.subject.clone(),
+            reason: blocker.reason.clone(),
+            remedy: blocker.remedy.clone(),
+        }])
+        .seen(format!("{} blockers", body.blockers.len()), at));
     }
     if !profile.plan.is_empty() {
-        let count = body.changes.len();
-        let text = match count {
-            1 => format!("profile {name} is not in effect: 1 change"),
-            _ => format!("profile {name} is not in effect: {count} changes"),
-        };
+        let changes = Some(body.changes.len());
         let named = body
             .changes
             .iter()
             .take(3)
             .map(|change| Seen { what: change.subject.text.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.changes.iter().map(|change| change.kind).collect();
-        return Ok(Outcome::fail_as("profile-not-in-effect", text)
-            .codes(settings.into_iter().map(|setting| ProfileCode::NotInEffect { setting }))
-            .all_seen(named)
-            .remedy("`bedplate plan` shows them, `bedplate apply` makes them"));
+        let code =
+            |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes };
+        return Ok(Outcome::fail(settings.into_iter().map(code)).all_seen(named));
     }
     if profile.plan.reboot != RebootNeed::None {
         let named = body
@@ -71,13 +67,13 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             .take(3)
             .map(|pending| Seen { what: pending.subject.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
-        return Ok(Outcome::fail_as(
-            "profile-waits-for-reboot",
-            format!("profile {name} waits for a reboot"),
-        )
-        .codes(settings.into_iter().map(|setting| ProfileCode::NotInEffect { setting }))
-        .all_seen(named)
-        .remedy("reboot, through firmware (`bedplate reboot status` says how)"));
+        let code =
+            |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes: None };
+        let mut codes: Vec<ProfileCode> = settings.into_iter().map(code).collect();
+        if codes.is_empty() {
+            codes.push(ProfileCode::ProfileWaitsForReboot { profile: name.to_owned() });
+        }
+        return Ok(Outcome::fail(codes).all_seen(named));
     }
     Ok(match body.unknowns.first() {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))

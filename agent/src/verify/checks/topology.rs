@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::{FEW, counted, named};
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, TopologyCode,
+};
+use super::{FEW, addresses, counted, named};
 use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::some_of;
 use crate::topology::spot::Spot;
 use crate::topology::{Distance, Peer, Role, Topology};
+use crate::value::PciAddress;
 
 /// `topology.pairing`.
 pub const PAIRING: Check = Check {
@@ -152,16 +155,9 @@ fn far_away(
         ))
         .all_seen(seen);
     }
-    Outcome::warn_as("no-near-nic", format!(
-        "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default",
-        named(far, "GPUs")
-    ))
-    .all_seen(seen)
-    .all_seen(not_counted(evidence, topology, far))
-    .remedy(
-        "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex whether \
-         direct transfers are faster",
-    )
+    Outcome::warn([TopologyCode::NoNearNic { gpus: addresses(far) }])
+        .all_seen(seen)
+        .all_seen(not_counted(evidence, topology, far))
 }
 
 /// `topology.numa`.
@@ -241,23 +237,22 @@ fn numa_balance(evidence: &Evidence<'_>) -> Judgement {
     };
     let all: Vec<String> = nodes.iter().map(words).collect();
     let all = all.join("; ");
-    let without: Vec<String> = nodes
+    let without: Vec<i32> = nodes
         .iter()
         .filter(|(_, (gpus, nics))| *gpus > 0 && *nics == 0)
-        .map(|(node, _)| node.to_string())
+        .map(|(node, _)| *node)
         .collect();
     Ok(match without.is_empty() {
         true => Outcome::pass(all).seen("numa_node of each", "/sys/bus/pci/devices"),
-        false => Outcome::warn_as("node-without-nic", format!("NUMA node {}: GPUs and no RDMA NIC", without.join(", ")))
-            .seen(all, "numa_node in /sys/bus/pci/devices")
-            .remedy("look whether a NIC is gone (`bedplate topology`), or put one into a slot of that socket"),
+        false => Outcome::warn([TopologyCode::NodeWithoutNic { nodes: without }])
+            .seen(all, "numa_node in /sys/bus/pci/devices"),
     })
 }
 
 fn sharing(evidence: &Evidence<'_>) -> Judgement {
     let (gpus, nics) = both(evidence)?;
     let topology = evidence.topology()?;
-    let addresses: Vec<_> = nics.iter().map(|nic| nic.address).collect();
+    let of_nics = addresses(&nics);
     let candidates = Candidates::new(topology, &nics);
     let distant = |gpu: &&&Function| {
         candidates.nearest(gpu).is_some_and(|(distance, _)| distance == Distance::Unknown)
@@ -269,8 +264,8 @@ fn sharing(evidence: &Evidence<'_>) -> Judgement {
         ))
         .remedy("see firmware.numa"));
     }
-    let of_jobs: Vec<_> = gpus.iter().map(|gpu| gpu.address).collect();
-    let users = topology.gpus_per_nic(&of_jobs, &addresses);
+    let of_jobs = addresses(&gpus);
+    let users = topology.gpus_per_nic(&of_jobs, &of_nics);
     let used: Vec<_> = users.iter().filter(|(_, count)| **count > 0).collect();
     let most = used.iter().map(|(_, count)| **count).max().unwrap_or(0);
     let least = used.iter().map(|(_, count)| **count).min().unwrap_or(0);
@@ -283,16 +278,11 @@ fn sharing(evidence: &Evidence<'_>) -> Judgement {
         .seen("nearest to each GPU", "places in /sys/bus/pci/devices"));
     }
     let heavy = used.iter().filter(|(_, count)| **count == most);
-    let heavy: Vec<String> = heavy.map(|(nic, _)| nic.to_string()).collect();
+    let heavy: Vec<PciAddress> = heavy.map(|(nic, _)| **nic).collect();
     let is_more = |(nic, count): &(&_, &u16)| Seen {
         what: format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
         at: "places in /sys/bus/pci/devices".to_owned(),
     };
-    Ok(Outcome::warn_as("nic-shared-unevenly", format!(
-        "NIC {}: {}, others have {least}",
-        some_of(heavy.into_iter(), FEW, "NICs"),
-        counted(most.into(), "GPU")
-    ))
-    .all_seen(used.iter().map(is_more))
-    .remedy("look whether a NIC is gone, or sits in another slot than on machines that are alike (`bedplate topology`)"))
+    Ok(Outcome::warn([TopologyCode::NicSharedUnevenly { nics: heavy, most, least }])
+        .all_seen(used.iter().map(is_more)))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Device, DeviceKind, Words};
+use super::{Device, DeviceKind, Words, counted};
 use crate::recovery::Recovery;
 use crate::value::PciAddress;
 
@@ -33,6 +33,15 @@ pub enum DeviceCode {
         there: usize,
         /// How many the others have.
         usual: usize,
+    },
+    /// There is no GPU, or no NIC that carries RDMA.
+    NoDevices {
+        /// Kind of the missing devices.
+        kind: DeviceKind,
+        /// How many PCI functions there are.
+        functions: usize,
+        /// How many functions guests have.
+        guests: usize,
     },
     /// A ConnectX-8 without its Data Direct function.
     NoDataDirect {
@@ -65,6 +74,7 @@ impl Words for DeviceCode {
             DeviceCode::FewerDevices { .. } => {
                 "fewer RDMA NICs below its switch than below every other one like it"
             }
+            DeviceCode::NoDevices { .. } => "",
             DeviceCode::NoDataDirect { .. } => "no Data Direct function",
             DeviceCode::DataDirectUnbound { .. } => "not bound to mlx5_ib",
         };
@@ -80,6 +90,7 @@ impl Words for DeviceCode {
             DeviceCode::FewerDevices { root, there, usual, .. } => {
                 format!("root port {root} ({there} of {usual})")
             }
+            DeviceCode::NoDevices { kind, functions, guests } => none(*kind, *functions, *guests),
         }
     }
 
@@ -93,7 +104,22 @@ impl Words for DeviceCode {
                 "drain the node and reboot it; `dmesg` says whether the device was reset. To try without: unbind the driver of the \
                  device and bind it again"
             }
-            _ => "",
+            DeviceCode::FewerDevices { .. } => {
+                "if it should be there: drain the node, look into the BMC's event log, then power it off and on. If the machine is built \
+                 so: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in [verify.severity] of the profile"
+            }
+            DeviceCode::NoDevices { kind: DeviceKind::Gpu, .. } => {
+                "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
+                 the host off and on. If it is to have none: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in \
+                 [verify.severity] of the profile, and the other checks decide"
+            }
+            DeviceCode::NoDevices { .. } => {
+                "if this host should have one: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC"
+            }
+            DeviceCode::NoDataDirect { .. } | DeviceCode::DataDirectUnbound { .. } => {
+                "`dmesg | grep -i mlx5` says why mlx5_ib did not take it; a function that is not listed is switched off in the NIC's \
+                 firmware (`mlxconfig -d DEVICE query | grep -i direct`)"
+            }
         };
         remedy.into()
     }
@@ -101,7 +127,20 @@ impl Words for DeviceCode {
     fn recovery(&self) -> Recovery {
         match self {
             DeviceCode::NoAnswer { .. } | DeviceCode::FewerDevices { .. } => Recovery::PowerCycle,
+            DeviceCode::NoDevices { .. } => Recovery::None,
             _ => Recovery::Drain,
         }
     }
+}
+
+fn none(kind: DeviceKind, functions: usize, guests: usize) -> String {
+    let missing = match kind {
+        DeviceKind::Gpu => "no GPU",
+        _ => "no NIC that carries RDMA",
+    };
+    let besides = match guests {
+        0 => String::new(),
+        guests => format!(", but for {} that guests have", counted(guests, "function")),
+    };
+    format!("{missing} among {functions} PCI functions{besides}")
 }

@@ -9,6 +9,8 @@ use super::{Device, Words};
 use crate::kernel_log::{Sign, xid};
 use crate::recovery::Recovery;
 
+const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
+
 /// A finding about the kernel's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
@@ -61,6 +63,11 @@ impl Words for LogCode {
         format!("{subject} ({number}{since} {}.{:03} s)", first / 1000, first % 1000)
     }
 
+    fn remedy(&self) -> Cow<'static, str> {
+        let LogCode::Logged { sign, over, recovery, .. } = self;
+        remedy(*sign, *over || !is_severe(*sign, *recovery)).into()
+    }
+
     fn recovery(&self) -> Recovery {
         match self {
             LogCode::Logged { over: true, .. } => Recovery::None,
@@ -103,5 +110,62 @@ fn logged(sign: Sign, over: bool) -> &'static str {
             | Sign::Bound,
             _,
         ) => "in the kernel's log",
+    }
+}
+
+/// Whether a message with this recovery action leaves something unusable until it is over.
+pub fn is_severe(sign: Sign, recovery: Recovery) -> bool {
+    match sign {
+        Sign::OffTheBus
+        | Sign::NotTaken
+        | Sign::ApiMismatch
+        | Sign::SwitchFatal
+        | Sign::Fatal
+        | Sign::Contained
+        | Sign::LinkDown => true,
+        Sign::Xid => recovery >= Recovery::ResetGpu,
+        _ => false,
+    }
+}
+
+/// The remedy after such a message. `is_minor`: it left nothing unusable, or that is over.
+fn remedy(sign: Sign, is_minor: bool) -> &'static str {
+    match sign {
+        Sign::OffTheBus if is_minor => "if it happens again, reseat or replace the GPU",
+        Sign::Xid if is_minor => {
+            "no job has to leave the host for it; reset the GPU when the host is free (`nvidia-smi --gpu-reset`), and replace it if the \
+             number comes again"
+        }
+        Sign::OffTheBus => {
+            "drain the node and power-cycle it; if it happens again, reseat or replace the GPU"
+        }
+        Sign::Xid => {
+            "NVIDIA's \"Xid Errors\" says what the number means; `nvidia-smi -q` has counters; drain the node and reset the GPU \
+             (`nvidia-smi --gpu-reset`) or reboot where it fails"
+        }
+        Sign::Switch | Sign::SwitchFatal => {
+            "NVIDIA's Fabric Manager guide says what the number means; after a fatal one drain the node and reboot it"
+        }
+        Sign::NotTaken => {
+            "`dmesg | grep NVRM` has the reason: another driver holds it, the driver is too old for it, or it does not answer; then \
+             reboot"
+        }
+        Sign::WrongBuild => {
+            "build it for the running kernel (`dkms autoinstall -k $(uname -r)`), or install the package for it; for nvidia_peermem \
+             install DOCA-OFED before the NVIDIA driver, or use DMA-BUF, which needs no module"
+        }
+        Sign::KeptOut => {
+            "take it out of `module_blacklist=`; sign the modules and enrol the key (`mokutil --import`)"
+        }
+        Sign::ApiMismatch => {
+            "reboot, or stop every user of the GPUs and load the new modules; in containers use the host's libraries"
+        }
+        Sign::Peermem => {
+            "`dmesg | grep nvidia-peermem`; use DMA-BUF where driver and kernel allow it (`bedplate verify --check modules.gpudirect`)"
+        }
+        Sign::WrongParameter => {
+            "take the parameter out of modprobe.d or off the command line: it does nothing"
+        }
+        _ => ON_THE_WAY,
     }
 }

@@ -19,17 +19,30 @@ pub enum NcclCode {
         at: String,
         /// The feature that is left out.
         what: String,
+        /// Lines with other settings that count as much.
+        others: Vec<String>,
     },
 }
 
 impl Words for NcclCode {
-    /// The subject says it all.
     fn says(&self) -> Cow<'static, str> {
         "".into()
     }
 
     fn subject(&self) -> String {
-        let NcclCode::SwitchedOff { setting, at, what } = self;
+        let NcclCode::SwitchedOff { setting, at, what, .. } = self;
         format!("`{setting}` ({at}) leaves all jobs without {what}")
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        let NcclCode::SwitchedOff { at, others, .. } = self;
+        let lines = if others.is_empty() { "the line" } else { "the lines" };
+        let all: Vec<&str> = [at].into_iter().chain(others).map(String::as_str).collect();
+        format!(
+            "take {lines} out or correct what is wrong there ({}); where the profile has it, `set` in [nccl]; `bedplate nccl env` shows \
+             what this host needs",
+            all.join(", ")
+        )
+        .into()
     }
 }

@@ -5,29 +5,85 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Words;
+use super::{Words, counted};
+use crate::plan::{KindName, Subject};
+use crate::verify::NoPlan;
 
 /// A finding about the profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum ProfileCode {
+    /// The profile is broken, is not trusted, or none of several is for this host.
+    ProfileUnusable,
+    /// A setting of the profile cannot be put into effect.
+    ProfileBlocked {
+        /// Name of the profile.
+        profile: String,
+        /// The setting's kind: `acs`, `cmdline`, `modules`, `sriov` …
+        setting: KindName,
+        /// What it is about.
+        #[serde(flatten)]
+        subject: Subject,
+        /// Why, as a plan words it.
+        #[serde(skip)]
+        reason: String,
+        /// The remedy of a plan.
+        #[serde(skip)]
+        remedy: String,
+    },
     /// The profile asks for something that is not in effect.
     NotInEffect {
         /// The setting's kind: `acs`, `cmdline`, `modules`, `sriov` …
-        setting: &'static str,
+        setting: KindName,
+        /// Name of the profile.
+        profile: String,
+        /// How many changes there are, of all settings; `None`: it waits for a reboot.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        changes: Option<usize>,
+    },
+    /// What the profile asks for waits for a reboot.
+    ProfileWaitsForReboot {
+        /// Name of the profile.
+        profile: String,
     },
 }
 
 impl Words for ProfileCode {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            ProfileCode::NotInEffect { .. } => "not in effect".into(),
+            ProfileCode::ProfileUnusable => NoPlan::Unusable.words().into(),
+            ProfileCode::ProfileBlocked { .. } => "".into(),
+            ProfileCode::NotInEffect { profile, changes: None, .. }
+            | ProfileCode::ProfileWaitsForReboot { profile } => {
+                format!("profile {profile} waits for a reboot").into()
+            }
+            ProfileCode::NotInEffect { profile, changes: Some(changes), .. } => {
+                format!("profile {profile} is not in effect: {}", counted(*changes, "change"))
+                    .into()
+            }
         }
     }
 
     fn subject(&self) -> String {
         match self {
-            ProfileCode::NotInEffect { setting } => (*setting).to_owned(),
+            ProfileCode::ProfileBlocked { profile, subject, reason, .. } => {
+                format!("profile {profile} cannot be put into effect: {subject}: {reason}")
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        match self {
+            ProfileCode::ProfileUnusable => NoPlan::Unusable.command().into(),
+            ProfileCode::ProfileBlocked { remedy, .. } => remedy.clone().into(),
+            ProfileCode::NotInEffect { changes: None, .. }
+            | ProfileCode::ProfileWaitsForReboot { .. } => {
+                "reboot, through firmware (`bedplate reboot status` says how)".into()
+            }
+            ProfileCode::NotInEffect { .. } => {
+                "`bedplate plan` shows them, `bedplate apply` makes them".into()
+            }
         }
     }
 }

@@ -1,0 +1,50 @@
+//! Huge pages.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Words, size};
+
+/// A finding about huge pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum HugePagesCode {
+    /// There are fewer huge pages of a size than the command line asks for.
+    HugePagesShort {
+        /// Size of a page in bytes.
+        bytes: u128,
+        /// How many there are.
+        found: u128,
+        /// How many are asked for.
+        wanted: u128,
+    },
+}
+
+impl Words for HugePagesCode {
+    fn says(&self) -> Cow<'static, str> {
+        "fewer huge pages than asked for: {}".into()
+    }
+
+    fn subject(&self) -> String {
+        let HugePagesCode::HugePagesShort { bytes, found, wanted } = self;
+        format!("{found} of {wanted} pages of {}", page_size(*bytes))
+    }
+
+    /// A CPU has no more than a handful of sizes.
+    fn few(&self) -> usize {
+        usize::MAX
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        "`dmesg | grep -i hugetlb` says why (memory, or a size that the CPU does not have); ask for fewer, or by NUMA node \
+         (`hugepages=0:8,1:8`), in [cmdline] of the profile"
+            .into()
+    }
+}
+
+/// The size of a page in words: `2 MiB`.
+pub fn page_size(bytes: u128) -> String {
+    u64::try_from(bytes).map_or_else(|_| format!("{bytes} bytes"), size)
+}
