@@ -120,9 +120,7 @@ trait Words {
     }
 
     /// What to do, if this code is a finding's first; empty: nothing that is known.
-    fn remedy(&self) -> Cow<'static, str> {
-        "".into()
-    }
+    fn remedy(&self) -> Cow<'static, str>;
 
     /// Recovery action.
     fn recovery(&self) -> Recovery {
@@ -138,8 +136,6 @@ macro_rules! areas {
         #[serde(untagged)]
         pub enum Code {
             $($(#[$doc])* $area($codes),)*
-            /// A finding whose words are beside it.
-            Unnamed(Finding),
         }
 
         $(impl From<$codes> for Code {
@@ -152,7 +148,6 @@ macro_rules! areas {
             fn words(&self) -> &dyn Words {
                 match self {
                     $(Code::$area(code) => code,)*
-                    Code::Unnamed(code) => code,
                 }
             }
         }
@@ -198,22 +193,6 @@ areas! {
     Storage(StorageCode),
     /// Where GPUs and NICs are to each other.
     Topology(TopologyCode),
-}
-
-/// A finding that its id says all of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(tag = "code", rename = "finding")]
-pub struct Finding {
-    /// Its id; within a check each means one thing.
-    pub id: &'static str,
-    /// The functions that it is about; none where it is about the host.
-    pub functions: Vec<PciAddress>,
-}
-
-impl Words for Finding {
-    fn says(&self) -> Cow<'static, str> {
-        self.id.into()
-    }
 }
 
 impl Code {

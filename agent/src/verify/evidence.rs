@@ -416,7 +416,7 @@ fn without_displays(gpus: &mut Vec<&Function>) {
 pub fn unread(what: &str, why: &Reason) -> Outcome {
     let outcome = Outcome::unknown(format!("{what}: {why}"));
     match remedy(why.cause) {
-        Some(remedy) => outcome.remedy(remedy),
+        Some(remedy) => outcome.hint(remedy),
         None => outcome,
     }
 }

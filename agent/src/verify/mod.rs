@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 pub use code::{
     AcsCode, Carriers, Code, CommandLineCode, Device, DeviceCode, DeviceKind, FabricCause,
-    FabricCode, Finding, FirmwareCode, HugePagesCode, IommuCode, LimitsCode, LinkCode, LogCode,
-    Maker, ModuleKind, ModulesCode, NcclCode, PcieCode, ProfileCode, RdmaCode, RoceCode, SriovCode,
+    FabricCode, FirmwareCode, HugePagesCode, IommuCode, LimitsCode, LinkCode, LogCode, Maker,
+    ModuleKind, ModulesCode, NcclCode, PcieCode, ProfileCode, RdmaCode, RoceCode, SriovCode,
     StorageCode, TopologyCode,
 };
 pub use evidence::{Evidence, InEffect, NoPlan, Observed, Suspect};

@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::code::{self, Code, Finding};
+use super::code::{self, Code};
 use super::{Severity, Verdict};
-use crate::value::PciAddress;
 
 /// One thing that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -68,30 +67,6 @@ impl Outcome {
         Outcome { codes, remedy, ..Outcome::new(verdict, finding) }
     }
 
-    /// Not as it should be; `id` names the finding for programs.
-    pub fn fail_as(id: &'static str, finding: impl Into<String>) -> Self {
-        Outcome::unnamed(Verdict::Fail, id, finding)
-    }
-
-    /// Not as it should be, and no reason to call the host not ready; `id` names the finding for programs.
-    pub fn warn_as(id: &'static str, finding: impl Into<String>) -> Self {
-        Outcome::unnamed(Verdict::Warn, id, finding)
-    }
-
-    fn unnamed(verdict: Verdict, id: &'static str, finding: impl Into<String>) -> Self {
-        let code = Code::Unnamed(Finding { id, functions: Vec::new() });
-        Outcome { codes: vec![code], ..Outcome::new(verdict, finding) }
-    }
-
-    /// With the functions that the finding is about.
-    #[must_use]
-    pub fn on(mut self, about: impl IntoIterator<Item = PciAddress>) -> Self {
-        if let Some(Code::Unnamed(Finding { functions, .. })) = self.codes.first_mut() {
-            functions.extend(about);
-        }
-        self
-    }
-
     /// Not known.
     pub fn unknown(finding: impl Into<String>) -> Self {
         Outcome::new(Verdict::Unknown, finding)
@@ -100,16 +75,6 @@ impl Outcome {
     /// There is nothing that it is about.
     pub fn not_applicable(finding: impl Into<String>) -> Self {
         Outcome::new(Verdict::NotApplicable, finding)
-    }
-
-    /// With codes that say more than the id of the finding.
-    #[must_use]
-    pub fn codes(mut self, codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
-        let codes: Vec<Code> = codes.into_iter().map(Into::into).collect();
-        if !codes.is_empty() {
-            self.codes = codes;
-        }
-        self
     }
 
     /// With more codes, for programs: its sentence says nothing of them.
@@ -140,10 +105,11 @@ impl Outcome {
         self
     }
 
-    /// With what to do.
+    /// With what to do where there is no finding, whose codes have the remedy: how to get to know more, above all.
     #[must_use]
-    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = Some(remedy.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        debug_assert!(self.codes.is_empty(), "the remedy of a finding is that of its codes");
+        self.remedy = Some(hint.into());
         self
     }
 }

@@ -181,15 +181,16 @@ fn with_due_remedy(outcome: Outcome, group: Group, evidence: &Evidence<'_>) -> O
         subjects.any(|subject| is_due(change.kind, subject))
     };
     if body.changes.iter().any(is_planned) {
-        return outcome.remedy(
-            "the profile has the setting, and it is not in effect: `bedplate apply`; where a daemon enforces the profile, \
-             `bedplate status` says why it is not",
-        );
+        let remedy = "the profile has the setting, and it is not in effect: `bedplate apply`; where a daemon enforces the profile, \
+             `bedplate status` says why it is not";
+        return Outcome { remedy: Some(remedy.to_owned()), ..outcome };
     }
     match body.pending.iter().any(|pending| is_due(pending.kind, &pending.subject)) {
-        true => outcome.remedy(
-            "the profile has the setting, which waits for a boot: `bedplate reboot status`",
-        ),
+        true => {
+            let remedy =
+                "the profile has the setting, which waits for a boot: `bedplate reboot status`";
+            Outcome { remedy: Some(remedy.to_owned()), ..outcome }
+        }
         false => outcome,
     }
 }

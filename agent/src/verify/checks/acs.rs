@@ -123,7 +123,7 @@ pub(super) fn unknown(unknown: &Unknown, tree: &PciTree) -> Outcome {
         _ => None,
     });
     match remedy {
-        Some(remedy) => outcome.remedy(remedy),
+        Some(remedy) => outcome.hint(remedy),
         None => outcome,
     }
 }

@@ -50,7 +50,7 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
     if let Some((nic, why)) = found.unread.first() {
         let outcome = Outcome::unknown(format!("ATS of NIC {nic}: {why}"));
         return Ok(match remedy(why.cause) {
-            Some(remedy) => outcome.remedy(remedy),
+            Some(remedy) => outcome.hint(remedy),
             None => outcome,
         });
     }

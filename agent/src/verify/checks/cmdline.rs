@@ -173,7 +173,7 @@ fn unread_entry(evidence: &Evidence<'_>, what: &str, why: &Reason) -> Outcome {
     let outcome = unread(what, why);
     match remedy(why.cause) {
         Some(_) => outcome,
-        None => outcome.remedy(unknown_entry_remedy(evidence.facts)),
+        None => outcome.hint(unknown_entry_remedy(evidence.facts)),
     }
 }
 
@@ -249,12 +249,15 @@ fn rejected(evidence: &Evidence<'_>) -> Judgement {
     if evident.is_empty() {
         return Ok(kernel_log::clean(log, "no complaint about an argument"));
     }
-    let code = |(arguments, passed_on): (Vec<String>, bool)| {
+    let codes = |arguments: Vec<String>, passed_on| {
         let code = move |argument| CommandLineCode::ArgumentRefused { argument, passed_on };
         arguments.into_iter().map(code)
     };
-    let codes = [(refused, false), (passed_on, true)].into_iter().flat_map(code);
-    Ok(Outcome::warn(codes).all_seen(evident))
+    let outcome = match refused.is_empty() {
+        true => Outcome::warn(codes(passed_on, true)),
+        false => Outcome::warn(codes(refused, false)).also(codes(passed_on, true)),
+    };
+    Ok(outcome.all_seen(evident))
 }
 
 /// A switch of init's counts, too: `-b`, `single`, a run level.

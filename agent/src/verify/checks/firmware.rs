@@ -99,7 +99,7 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
     if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
         return Ok(Outcome::unknown(format!("GPU {} shows no memory window", first.address))
             .seen("no line of a memory window, or not to be read", at(first))
-            .remedy("`dmesg | grep -i BAR`: windows that could not be given an address at all are dropped"));
+            .hint("`dmesg | grep -i BAR`: windows that could not be given an address at all are dropped"));
     }
     if let Some(outcome) = dropped_window(gpus) {
         return Ok(outcome);
@@ -148,7 +148,7 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
             first.address
         ))
         .seen(format!("the largest: {}", size(own(first))), first.attribute("resource"))
-        .remedy("`lspci -vv` shows `Region` lines that are disabled; `dmesg | grep -i BAR` what got no address"));
+        .hint("`lspci -vv` shows `Region` lines that are disabled; `dmesg | grep -i BAR` what got no address"));
     }
     None
 }

@@ -67,7 +67,7 @@ fn answers<'a>(
                     flow.interface
                 ))
                 .seen("not answered", format!("DCB of {}", flow.interface))
-                .remedy("look with the maker's own tool (`mlnx_qos -i IF`, `niccli`)"),
+                .hint("look with the maker's own tool (`mlnx_qos -i IF`, `niccli`)"),
             },
         };
         unknown.get_or_insert(outcome);
@@ -175,7 +175,7 @@ fn taken(
             "{on}; which one RoCE packets take is up to each job (NCCL_IB_TC)"
         ))
         .seen("no NCCL_IB_TC", congestion.conf)
-        .remedy(class_remedy(covered_dscp(control, mask), congestion.conf))),
+        .hint(class_remedy(covered_dscp(control, mask), congestion.conf))),
         Reading::Known(class) => control.priority(class >> 2).ok_or_else(|| {
             Outcome::unknown(format!(
                 "{on}; which one RoCE packets take at port {} is not known: it gives DSCP {} no priority",
@@ -184,7 +184,7 @@ fn taken(
             ))
             .seen(format!("traffic class {class}"), at)
             .seen(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
-            .remedy(class_remedy(covered_dscp(control, mask), congestion.conf))
+            .hint(class_remedy(covered_dscp(control, mask), congestion.conf))
         }),
     }
 }

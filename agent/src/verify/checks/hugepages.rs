@@ -48,7 +48,7 @@ fn hugepages(evidence: &Evidence<'_>) -> Judgement {
                 "the command line asks for huge pages of a size that is not understood",
             )
             .seen("hugepages=", "/proc/cmdline")
-            .remedy("name the size before the count: `hugepagesz=1G hugepages=16`"));
+            .hint("name the size before the count: `hugepagesz=1G hugepages=16`"));
         }
     };
     let there = match &evidence.observed.limits.huge_pages {

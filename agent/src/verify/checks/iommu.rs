@@ -105,7 +105,7 @@ fn mode(evidence: &Evidence<'_>) -> Judgement {
         none => {
             return Ok(Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
                 .seen(listed(none), IN_USE)
-                .remedy("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
+                .hint("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
         }
     }
     let (types, unknown) = types(evidence, carriers);

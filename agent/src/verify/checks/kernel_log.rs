@@ -65,7 +65,7 @@ pub(super) fn clean(log: &KernelLog, text: &str) -> Outcome {
     Outcome::unknown("the kernel log has lost its first lines, and what is left says nothing of it")
         .minor()
         .seen("no such line in what is left", kmsg::PATH)
-        .remedy("`journalctl -k -b` may still have them; a larger ring: `log_buf_len=16M` in [cmdline] of the profile")
+        .hint("`journalctl -k -b` may still have them; a larger ring: `log_buf_len=16M` in [cmdline] of the profile")
 }
 
 /// Signs of trouble with the IOMMU, the gravest first.

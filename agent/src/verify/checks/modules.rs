@@ -150,7 +150,7 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
         return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
             Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
                 .seen(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
-                .remedy(bind_driver(Maker::of(gpu.vendor.0), gpu.driver.as_deref())),
+                .hint(bind_driver(Maker::of(gpu.vendor.0), gpu.driver.as_deref())),
             None => Outcome::unknown(
                 "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
             )
@@ -184,7 +184,7 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
                      which RCCL may register GPU memory"
                 ))
                 .seen(format!("no line {option}=y"), at)
-                .remedy("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
+                .hint("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
             }
             Reading::Known(false) | Reading::Absent => {
                 let code = ModulesCode::KernelOptionMissing { option: option.to_owned() };
@@ -214,7 +214,7 @@ fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Outcome {
          GPU memory by DMA-BUF, and which RCCL jobs have is not known",
     )
     .seen(seen, RCCL_CONF)
-    .remedy(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`"))
+    .hint(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`"))
 }
 
 /// The outcome where the driver is set to refuse peers.

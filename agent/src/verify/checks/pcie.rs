@@ -328,7 +328,7 @@ fn none_bad(
         (None, 0) => {
             Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
                 .seen("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
-                .remedy("look at the event log of the BMC (`ipmitool sel list`)")
+                .hint("look at the event log of the BMC (`ipmitool sel list`)")
         }
         (None, count) if !silent.is_empty() => Outcome::unknown(format!(
             "no errors are counted for {}; {count} of {all} functions on the paths count, and none an error that matters",

@@ -212,7 +212,7 @@ fn gpu_speed(evidence: &Evidence<'_>) -> Judgement {
     );
     Ok(Outcome::unknown(text)
         .all_seen(idle.iter().map(|link| seen(link, link::in_words)))
-        .remedy("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
+        .hint("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
 }
 
 /// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.

@@ -92,7 +92,7 @@ fn with_guests(evidence: &Evidence<'_>, tree: &PciTree) -> Option<Outcome> {
     Some(
         Outcome::unknown(format!("{what} with guests (VFIO), and none that the host itself uses"))
             .seen(counted(tree.functions.len(), "PCI function"), AT)
-            .remedy("run `bedplate verify` in the guests"),
+            .hint("run `bedplate verify` in the guests"),
     )
 }
 

@@ -32,7 +32,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             return Ok(Outcome::fail([ProfileCode::ProfileUnusable]));
         }
         Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
-            return Ok(Outcome::unknown(why.words()).remedy(why.command()));
+            return Ok(Outcome::unknown(why.words()).hint(why.command()));
         }
     };
     let body = &profile.plan.body;
@@ -77,7 +77,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
     }
     Ok(match body.unknowns.first() {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
-            .remedy("`bedplate plan` names all that could not be read, and why"),
+            .hint("`bedplate plan` names all that could not be read, and why"),
         None => Outcome::pass(format!("profile {name} is in effect"))
             .seen(format!("{} settings are right", body.settled.len()), at),
     })

@@ -130,7 +130,7 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
             named(&unknown, "GPUs")
         ))
         .all_seen(seen)
-        .remedy("see firmware.numa"),
+        .hint("see firmware.numa"),
         true => Outcome::pass(format!(
             "an RDMA NIC near enough to each of {}",
             counted(gpus.len(), "GPU")
@@ -228,7 +228,7 @@ fn numa_balance(evidence: &Evidence<'_>) -> Judgement {
                     function.address
                 ))
                 .seen("none", function.attribute("numa_node"))
-                .remedy("see firmware.numa"));
+                .hint("see firmware.numa"));
             }
         }
     }
@@ -262,7 +262,7 @@ fn sharing(evidence: &Evidence<'_>) -> Judgement {
             "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
             gpu.address
         ))
-        .remedy("see firmware.numa"));
+        .hint("see firmware.numa"));
     }
     let of_jobs = addresses(&gpus);
     let users = topology.gpus_per_nic(&of_jobs, &of_nics);
