@@ -64,8 +64,9 @@ pub(super) fn of_gpus_link(facts: &Facts, judged: &Judged) -> bool {
         gpus.into_iter().any(|gpu| gpu.address == at || tree.path_up(gpu.address).contains(&at))
     };
     found(judged, |code| match code {
-        Code::Link(LinkCode::LinkNarrow { device, .. })
-        | Code::Link(LinkCode::AerErrors { device, .. }) => is_gpus(device.function),
+        Code::Link(LinkCode::LinkNarrow { device, .. } | LinkCode::AerErrors { device, .. }) => {
+            is_gpus(device.function)
+        }
         _ => false,
     })
 }

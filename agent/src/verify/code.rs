@@ -19,6 +19,8 @@ mod rdma;
 mod roce;
 mod sriov;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod topology;
 
 use std::borrow::Cow;

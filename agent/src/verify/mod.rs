@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use code::{
     AcsCode, Carriers, Code, CommandLineCode, Device, DeviceCode, DeviceKind, FabricCause,
     FabricCode, FirmwareCode, HugePagesCode, IommuCode, LimitsCode, LinkCode, LogCode, Maker,
-    ModuleKind, ModulesCode, NcclCode, PcieCode, ProfileCode, RdmaCode, RoceCode, SriovCode,
-    StorageCode, TopologyCode,
+    ModuleKind, ModulesCode, NcclCode, PcieCode, PfcTally, ProfileCode, RdmaCode, RoceCode,
+    SriovCode, StorageCode, Tally, TopologyCode,
 };
 pub use evidence::{Evidence, InEffect, NoPlan, Observed, Suspect};
 pub use outcome::{Outcome, Seen};
