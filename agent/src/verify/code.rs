@@ -121,7 +121,7 @@ trait Words {
         FEW
     }
 
-    /// What to do, if this code is a finding's first; empty: nothing that is known.
+    /// Remedy, where this code is a finding's first; empty: none is known.
     fn remedy(&self) -> Cow<'static, str>;
 
     /// Recovery action.

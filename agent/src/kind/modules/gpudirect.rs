@@ -22,7 +22,7 @@ const DMABUF_KERNEL: KernelVersion = KernelVersion::new(5, 12);
 /// CUDA 11.7 came with the R515 driver, the first one with open kernel modules.
 const DMABUF_DRIVER: u32 = 515;
 
-/// What rules DMA-BUF out with NVIDIA's driver.
+/// An obstacle to DMA-BUF with NVIDIA's driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum DmabufObstacle {

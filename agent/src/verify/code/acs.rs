@@ -21,7 +21,7 @@ pub enum AcsCode {
     Redirected {
         /// Pairs of a GPU and a NIC or GPU whose traffic they send there.
         detoured: usize,
-        /// All such pairs of the host's.
+        /// All such pairs of the host.
         pairs: usize,
         /// The ports.
         ports: Vec<PciAddress>,
@@ -30,7 +30,7 @@ pub enum AcsCode {
     RedirectedForGuests {
         /// Pairs of a GPU and a NIC or GPU whose traffic they send there.
         detoured: usize,
-        /// All such pairs of the host's.
+        /// All such pairs of the host.
         pairs: usize,
         /// The ports.
         ports: Vec<PciAddress>,

@@ -34,7 +34,7 @@ pub enum CommandLineCode {
         /// The first of them.
         #[serde(skip)]
         reason: String,
-        /// What to do about that.
+        /// The remedy for that.
         #[serde(skip)]
         remedy: String,
     },

@@ -32,7 +32,7 @@ impl Words for HugePagesCode {
         format!("{found} of {wanted} pages of {}", page_size(*bytes))
     }
 
-    /// A CPU has no more than a handful of sizes.
+    /// Every size is named: a CPU has few.
     fn few(&self) -> usize {
         usize::MAX
     }
@@ -44,7 +44,7 @@ impl Words for HugePagesCode {
     }
 }
 
-/// The size of a page in words: `2 MiB`.
+/// The size of a page: `2 MiB`.
 pub fn page_size(bytes: u128) -> String {
     u64::try_from(bytes).map_or_else(|_| format!("{bytes} bytes"), size)
 }

@@ -26,7 +26,7 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// Whose vendor id it is.
+    /// The maker with this vendor id.
     pub fn of(vendor: u16) -> Maker {
         match vendor {
             0x10de => Maker::Nvidia,
@@ -102,12 +102,12 @@ pub enum ModulesCode {
     NoNvidiaDriver,
     /// nvidia_peermem could register GPU memory, and is not loaded.
     PeermemNotLoaded {
-        /// What rules DMA-BUF out.
+        /// The obstacle to DMA-BUF.
         obstacle: DmabufObstacle,
     },
     /// Neither DMA-BUF nor nvidia_peermem can register GPU memory.
     NoWayToRegister {
-        /// What rules DMA-BUF out.
+        /// The obstacle to DMA-BUF.
         obstacle: DmabufObstacle,
     },
     /// nv_peer_mem is loaded.
@@ -242,7 +242,7 @@ impl Words for ModulesCode {
     }
 }
 
-/// What to do so that a GPU gets its maker's driver in the place of this one.
+/// The remedy that gives a GPU its maker's driver in the place of this one.
 pub fn bind_driver(maker: Maker, driver: Option<&str>) -> &'static str {
     match (maker, driver) {
         (Maker::Nvidia, Some("nouveau")) => {

@@ -21,7 +21,7 @@ pub enum ProfileCode {
         profile: String,
         /// The setting's kind: `acs`, `cmdline`, `modules`, `sriov` …
         setting: KindName,
-        /// What it is about.
+        /// Its subject.
         #[serde(flatten)]
         subject: Subject,
         /// Why, as a plan words it.
@@ -41,7 +41,7 @@ pub enum ProfileCode {
         #[serde(skip_serializing_if = "Option::is_none")]
         changes: Option<usize>,
     },
-    /// What the profile asks for waits for a reboot.
+    /// Settings of the profile wait for a reboot.
     ProfileWaitsForReboot {
         /// Name of the profile.
         profile: String,
