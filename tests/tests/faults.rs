@@ -468,6 +468,11 @@ fn differs(
         let judged = report.checks.iter().find(|judged| judged.id == id);
         judged.unwrap_or_else(|| panic!("no check is called {id}")).verdict
     };
+    for judged in &report.checks {
+        let found = matches!(judged.verdict, Verdict::Fail | Verdict::Warn);
+        assert!(!judged.finding.is_empty(), "{}: no words", judged.id);
+        assert_eq!(found, !judged.codes.is_empty(), "{}: {:?}", judged.id, judged.codes);
+    }
     let more: Vec<&str> = warned(report).difference(usual).copied().collect();
     let is_as_expected = match (expect, by) {
         (Expected::NotReady, Some(by)) => {

@@ -38,6 +38,12 @@ pub struct RenderArgs {
     /// Directory to write the files into; without it they are printed.
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Remove what an earlier rendering for this target left in DIR and this one no longer has.
+    #[arg(long, requires = "out")]
+    prune: bool,
+    /// Write over files in DIR that bedplate has not rendered.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
     /// Write nothing, compare: print how the files in DIR differ from those that would be written, as a unified diff.
     /// Exit status 2 if one differs, is missing, is not executable as it should be, or is left over: written for this
     /// target earlier, but no longer part of it. Other files are ignored. 0 if nothing differs.
@@ -264,9 +270,32 @@ fn emit(
             exit = Exit::Changes;
         }
     } else if let Some(dir) = &args.out {
+        let found = check::found(dir, &target.paths(options), rendered)?;
+        if let Some(first) = found.foreign.first().filter(|_| !args.overwrite) {
+            return Err(CliError::usage(format!(
+                "{} is not bedplate's, and nothing was written",
+                dir.join(first).display()
+            ))
+            .hinting("move it away, or write over it with --overwrite"));
+        }
         for file in &rendered.files {
             write(dir, file)?;
             output::status(&format!("wrote {}", dir.join(&file.path).display()));
+        }
+        for path in &found.stale {
+            let shown = dir.join(path);
+            if args.prune {
+                remove(dir, path)?;
+                output::status(&format!(
+                    "removed {}: this profile has no such file",
+                    shown.display()
+                ));
+            } else {
+                output::warn(&format!(
+                    "{} is left of an earlier rendering: this profile has no such file; --prune removes it",
+                    shown.display()
+                ));
+            }
         }
     } else {
         output::data(&printed(rendered))?;
@@ -342,4 +371,11 @@ fn write(dir: &Path, file: &render::OutFile) -> Result<(), CliError> {
     writer
         .replace_file(&format!("/{}", file.path), file.text.as_bytes(), file.mode)
         .map_err(|error| CliError::while_doing(cannot(), error))
+}
+
+fn remove(dir: &Path, path: &str) -> Result<(), CliError> {
+    let cannot = || format!("cannot remove {} from {}", path, dir.display());
+    let mut writer =
+        DirWriter::image(dir, false).map_err(|error| CliError::while_doing(cannot(), error))?;
+    writer.remove_file(&format!("/{path}")).map_err(|error| CliError::while_doing(cannot(), error))
 }

@@ -74,10 +74,12 @@ fn script(build: &Contributions, tokens: &[Token], removed: &[String]) -> String
         });
     }
     let line: Vec<&str> = tokens.iter().map(Token::as_str).collect();
+    let has_acs = line.iter().any(|token| ACS_LISTS.iter().any(|list| token.contains(list)));
     format!(
-        "#!/bin/sh\n{}{BEFORE}    {}) ;;\n{}ours={}\n{AFTER}",
+        "#!/bin/sh\n{}{BEFORE}    {}) ;;\n{}{}ours={}\n{AFTER}",
         preamble(build, "# "),
         patterns.join(" | "),
+        if has_acs { EARLIER_LISTS } else { "" },
         "    *) kept=\"$kept $word\" ;;\n  esac\ndone\n",
         in_shell_single_quotes(&line.join(" ")),
     )
@@ -90,10 +92,24 @@ fn with_any_value(name: &str) -> String {
     format!("{name} | {name}=*")
 }
 
-/// `set -f`: nothing in the line is a file name pattern. What stands behind `--` is for init.
+/// Suboptions of `pci=` of which one list takes the place of the other.
+const ACS_LISTS: [&str; 2] = ["disable_acs_redir=", "config_acs="];
+
+/// A list of an earlier build, alone in its argument.
+const EARLIER_LISTS: &str =
+    "    'pci=disable_acs_redir='*,* | 'pci=config_acs='*,*) kept=\"$kept $word\" ;;
+    'pci=disable_acs_redir='* | 'pci=config_acs='*) ;;
+";
+
+/// What an earlier build added is in `bedplate-added`, and is replaced. `set -f`: nothing in the line is a file name pattern. What stands behind `--` is for init.
 const BEFORE: &str = r#"set -euf
 root=${1:-}
 file=$root/etc/kernel/cmdline
+record=$root/etc/kernel/bedplate-added
+added=
+if [ -e "$record" ]; then
+  added=$(cat "$record")
+fi
 if [ -e "$file" ]; then
   line=$(cat "$file")
 elif [ -e "$root/usr/lib/kernel/cmdline" ]; then
@@ -109,11 +125,24 @@ for word in $line; do
     tail="$tail $word"
     continue
   fi
+  case " $added " in *" $word "*) continue ;; esac
   case $word in
 "#;
 
-const AFTER: &str = r#"set -- $kept $ours $tail
+const AFTER: &str = r#"new=
+for word in $ours; do
+  case " $kept $line " in
+    *" $word "*) case " $added " in *" $word "*) new="$new $word" ;; esac ;;
+    *) new="$new $word" ;;
+  esac
+done
+set -- $kept $ours $tail
 mkdir -p "$root/etc/kernel"
+if [ -e "$file" ]; then
+  cp -p "$file" "$file.bedplate"
+fi
 printf '%s\n' "$*" >"$file.bedplate"
+set -- $new
+printf '%s\n' "$*" >"$record"
 mv "$file.bedplate" "$file"
 "#;

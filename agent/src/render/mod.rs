@@ -317,6 +317,11 @@ pub fn is_ours(path: &str, text: &str) -> bool {
     path.ends_with("bedplate.ign") || text.lines().take(3).any(modules_conf::is_heading)
 }
 
+/// Whether a Talos schematic was written together with the id in the file beside it: neither has a heading.
+pub fn is_with_its_id(schematic: &str, id: &str) -> bool {
+    digest(schematic) == id.trim_end()
+}
+
 /// SHA-256 of the merged profile, in hexadecimal: files with the same one say the same, whichever fragments made it.
 pub fn digest(profile_text: &str) -> String {
     Sha256::digest(profile_text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()

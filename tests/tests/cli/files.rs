@@ -178,6 +178,103 @@ fn what_is_missing_can_be_accepted_with_a_reason() {
 }
 
 #[test]
+fn an_old_directory_keeps_nothing_unnoticed_and_loses_nothing_of_others() {
+    let session = Session::new();
+    session
+        .file("whole.toml", "schema = 1\nname = \"p\"\n[sysctl]\nset = { \"vm.swappiness\" = 1 }\n[modules]\nload = [\"ib_uverbs\"]\n")
+        .file("less.toml", "schema = 1\nname = \"p\"\n[modules]\nload = [\"ib_uverbs\"]\n");
+    let run = |profile: &str, more: &[&str]| {
+        let render = ["render", "grub", "-p", profile, "--cpu", "intel", "-o", "out"];
+        let output = session.run(&[&render[..], more].concat());
+        (output.status.code().expect("not killed"), text(&output.stderr))
+    };
+    assert_eq!(run("whole.toml", &[]).0, 0);
+    let sysctl = session.path("out/etc/sysctl.d/zz-bedplate.conf");
+    let (status, said) = run("less.toml", &[]);
+    assert!(
+        status == 0 && said.contains("out/etc/sysctl.d/zz-bedplate.conf is left of an earlier"),
+        "{said}"
+    );
+    assert!(sysctl.exists());
+    let (status, said) = run("less.toml", &["--prune"]);
+    assert!(status == 0 && said.contains("removed out/etc/sysctl.d/zz-bedplate.conf"), "{said}");
+    assert!(!sysctl.exists());
+
+    session.file("out/etc/modules-load.d/bedplate.conf", "own_module\n");
+    for profile in ["less.toml", "whole.toml"] {
+        let (status, said) = run(profile, &[]);
+        assert!(
+            status == 64 && said.contains("bedplate.conf is not bedplate's"),
+            "{status}: {said}"
+        );
+    }
+    assert!(!sysctl.exists(), "something was written");
+    assert_eq!(run("less.toml", &["--overwrite"]).0, 0);
+    assert_eq!(run("less.toml", &[]).0, 0);
+
+    // A schematic has no heading; the id beside it tells whose it is.
+    let talos = |args: &str| {
+        let profile = format!("schema = 1\nname = \"p\"\n[cmdline]\nargs = [\"{args}\"]\n");
+        session.file("t.toml", &profile);
+        let render = [
+            "render",
+            "talos",
+            "-p",
+            "t.toml",
+            "--cpu",
+            "intel",
+            "--talos-version",
+            "1.13",
+            "-o",
+            "talos",
+        ];
+        session.run(&render).status.code()
+    };
+    assert_eq!((talos("panic=30"), talos("panic=40")), (Some(0), Some(0)));
+    session.file("talos/schematic.yaml", "customization: {}\n");
+    assert_eq!(talos("panic=50"), Some(64));
+}
+
+/// An image that is built again from its last state.
+#[test]
+fn a_line_of_the_kernel_keeps_nothing_of_an_earlier_rendering() {
+    let session = Session::new();
+    let run = |args: &str| {
+        let text = format!("schema = 1\nname = \"p\"\n[cmdline]\nargs = [{args}]\n");
+        session.file("p.toml", &text);
+        let render = ["render", "kernel-install", "-p", "p.toml", "--cpu", "intel", "-o", "image"];
+        assert_eq!(session.run(&render).status.code(), Some(0));
+        let script = session.path("image/bedplate-kernel-cmdline.sh");
+        let done = std::process::Command::new(script).arg(session.path("image")).status();
+        assert!(done.expect("started").success());
+        std::fs::read_to_string(session.path("image/etc/kernel/cmdline")).expect("the line")
+    };
+    session.file("image/etc/kernel/cmdline", "root=/dev/sda1 quiet pci=noats\n");
+    let cmdline = session.path("image/etc/kernel/cmdline");
+    set_mode(&cmdline, 0o600);
+    let list = "\"pci=disable_acs_redir=0000:17:01.0\", \"quiet\", \"panic=30\"";
+    assert_eq!(
+        run(list),
+        "root=/dev/sda1 pci=noats pci=disable_acs_redir=0000:17:01.0 quiet panic=30\n"
+    );
+    // What the image had itself stays when the profile no longer asks for it.
+    assert_eq!(
+        run("\"pci=config_acs=xx000x0@0000:17:01.0\""),
+        "root=/dev/sda1 pci=noats quiet pci=config_acs=xx000x0@0000:17:01.0\n"
+    );
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(&cmdline).expect("there").permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    // A list that was put there before such builds were recorded.
+    std::fs::remove_file(session.path("image/etc/kernel/bedplate-added")).expect("the record");
+    assert_eq!(
+        run("\"pci=disable_acs_redir=0000:18:01.0\""),
+        "root=/dev/sda1 pci=noats quiet pci=disable_acs_redir=0000:18:01.0\n"
+    );
+}
+
+#[test]
 fn nothing_is_written_outside_the_directory() {
     let session = Session::new();
     session.file("precious", "precious\n").file("elsewhere/keep", "");

@@ -21,6 +21,25 @@ pub(super) fn differences(
     directory.all(paths, rendered).map_err(|error| CliError::while_doing(cannot(), error))
 }
 
+/// What writing into a directory would meet.
+pub(super) struct Found {
+    /// Files in the place of rendered ones that bedplate has not rendered, and that say something else.
+    pub foreign: Vec<String>,
+    /// Files that bedplate rendered there earlier for this target, and that are not rendered any more.
+    pub stale: Vec<String>,
+}
+
+/// Looks at a directory that may not be there yet.
+pub(super) fn found(dir: &Path, paths: &[String], rendered: &Rendered) -> Result<Found, CliError> {
+    if !dir.is_dir() {
+        return Ok(Found { foreign: Vec::new(), stale: Vec::new() });
+    }
+    let cannot = || format!("cannot read {}", dir.display());
+    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
+    let directory = Directory { reader, dir };
+    directory.found(paths, rendered).map_err(|error| CliError::while_doing(cannot(), error))
+}
+
 struct Directory<'a> {
     reader: DirReader,
     dir: &'a Path,
@@ -38,6 +57,25 @@ impl Directory<'_> {
             }
         }
         Ok(all)
+    }
+
+    fn found(&self, paths: &[String], rendered: &Rendered) -> Result<Found, ReadError> {
+        let mut found = Found { foreign: Vec::new(), stale: Vec::new() };
+        for file in &rendered.files {
+            let is_foreign = self.content(&file.path)?.is_some_and(|bytes| {
+                let text = String::from_utf8_lossy(&bytes);
+                bytes != file.text.as_bytes() && !render::is_ours(&file.path, &text)
+            });
+            if is_foreign && !(file.path.starts_with("schematic.") && self.is_own_schematic()) {
+                found.foreign.push(file.path.clone());
+            }
+        }
+        for path in self.there(paths)? {
+            if rendered.file(&path).is_none() && !self.left_over(&path)?.is_empty() {
+                found.stale.push(path);
+            }
+        }
+        Ok(found)
     }
 
     fn of_file(&self, file: &OutFile) -> Result<String, ReadError> {
@@ -97,6 +135,17 @@ impl Directory<'_> {
             all.extend(names.iter().filter(fits).map(|name| format!("{directory}/{name}")));
         }
         Ok(all)
+    }
+
+    fn is_own_schematic(&self) -> bool {
+        let text = |path| {
+            let bytes = self.content(path).ok()??;
+            String::from_utf8(bytes).ok()
+        };
+        match (text("schematic.yaml"), text("schematic.id")) {
+            (Some(schematic), Some(id)) => render::is_with_its_id(&schematic, &id),
+            _ => false,
+        }
     }
 
     fn content(&self, path: &str) -> Result<Option<Vec<u8>>, ReadError> {

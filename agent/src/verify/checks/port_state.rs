@@ -41,7 +41,8 @@ impl Adapter<'_> {
         self.ports.iter().filter(|port| port.is_active()).count()
     }
 
-    fn codes(&self, evidence: &Evidence<'_>) -> Vec<RdmaCode> {
+    /// There is one at least.
+    fn codes(&self, evidence: &Evidence<'_>, usual: usize) -> Vec<RdmaCode> {
         let without = self.functions.iter().filter(|function| function.infiniband.is_empty());
         let without = without.map(|function| RdmaCode::NoRdmaDevice {
             device: evidence.device(function),
@@ -53,7 +54,12 @@ impl Adapter<'_> {
             function: port.function,
             state: port.state.known().cloned().unwrap_or_default(),
         });
-        without.chain(down).collect()
+        let mut codes: Vec<RdmaCode> = without.chain(down).collect();
+        if codes.is_empty() {
+            let device = evidence.device(self.functions[0]);
+            codes.push(RdmaCode::FewerPorts { device, active: self.active(), usual });
+        }
+        codes
     }
 }
 
@@ -108,7 +114,7 @@ fn port_state(evidence: &Evidence<'_>) -> Judgement {
         .filter(|adapter| adapter.active() < wanted(adapter) && !is_unread(adapter))
         .collect();
     if !short.is_empty() {
-        let of_each = short.iter().flat_map(|adapter| adapter.codes(evidence));
+        let of_each = short.iter().flat_map(|adapter| adapter.codes(evidence, wanted(adapter)));
         let none = adapters.iter().all(|adapter| adapter.active() == 0);
         let ports = short.iter().map(|adapter| adapter.ports.len()).sum();
         let codes: Vec<RdmaCode> =

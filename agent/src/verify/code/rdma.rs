@@ -61,6 +61,15 @@ pub enum RdmaCode {
         /// `1: DOWN`.
         state: String,
     },
+    /// An adapter whose ports are all active has fewer of them than others of its model.
+    FewerPorts {
+        /// Its first function.
+        device: Device,
+        /// Its active ports.
+        active: usize,
+        /// Active ports of most others.
+        usual: usize,
+    },
     /// A port runs slower than others of its model.
     PortSlow {
         /// `mlx5_0/1`.
@@ -95,6 +104,7 @@ impl Words for RdmaCode {
             RdmaCode::NoRdmaDevice { .. } => "a driver, and no RDMA device".into(),
             RdmaCode::NoActivePort { .. } => "none is active".into(),
             RdmaCode::PortNotActive { .. } => "not active, in a NIC of the GPUs".into(),
+            RdmaCode::FewerPorts { .. } => "fewer ports than others of its model".into(),
             RdmaCode::PortSlow { rates, .. } => {
                 format!("port {{}}: slower than others of the same model ({})", tally(rates)).into()
             }
@@ -114,6 +124,9 @@ impl Words for RdmaCode {
             RdmaCode::NoActivePort { .. } => "ports of the GPUs' NICs".to_owned(),
             RdmaCode::PortNotActive { port, function, state } => {
                 format!("{port} {function} ({state})")
+            }
+            RdmaCode::FewerPorts { device, active, usual } => {
+                format!("{device} ({active} of {usual})")
             }
             RdmaCode::PortSlow { port, .. } => port.clone(),
             RdmaCode::LinkLayersDiffer { .. } | RdmaCode::NamesOfTwoKinds { .. } => String::new(),
@@ -136,7 +149,9 @@ impl Words for RdmaCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            RdmaCode::NoActivePort { ports: 0 } | RdmaCode::NoRdmaDevice { .. } => DRIVER,
+            RdmaCode::NoActivePort { ports: 0 }
+            | RdmaCode::NoRdmaDevice { .. }
+            | RdmaCode::FewerPorts { .. } => DRIVER,
             RdmaCode::NoActivePort { .. } | RdmaCode::PortNotActive { .. } => CABLE,
             RdmaCode::PortSlow { .. } => {
                 "look at cable, transceiver and the speed that the switch port is set to (`mlxlink -d DEVICE` says what both ends can)"
@@ -156,6 +171,7 @@ impl Words for RdmaCode {
             RdmaCode::NoRdmaDevice { .. }
             | RdmaCode::NoActivePort { .. }
             | RdmaCode::PortNotActive { .. }
+            | RdmaCode::FewerPorts { .. }
             | RdmaCode::PortSlow { .. } => Recovery::Drain,
             RdmaCode::LinkLayersDiffer { .. } | RdmaCode::NamesOfTwoKinds { .. } => Recovery::None,
         }

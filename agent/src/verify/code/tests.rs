@@ -199,6 +199,7 @@ fn rdma() -> Vec<RdmaCode> {
             rate: text(),
             rates: tally.clone(),
         },
+        RdmaCode::FewerPorts { device: nic(), active: 1, usual: 2 },
         RdmaCode::LinkLayersDiffer { link_layers: tally },
         RdmaCode::NamesOfTwoKinds { kernel: vec![text()], others: vec![text()] },
     ]
