@@ -359,7 +359,8 @@ impl PciTree {
     /// Bridges above a function, nearest first. A VF is placed where its PF is.
     pub fn path_up(&self, address: PciAddress) -> Vec<PciAddress> {
         let start = self.get(address).and_then(|f| f.physfn).unwrap_or(address);
-        let mut path = Vec::new();
+        // Switches behind switches are seldom deeper.
+        let mut path = Vec::with_capacity(8);
         let above = |address| match self.get(address) {
             Some(function) => function.parent,
             None => self.hidden.get(&address).copied().flatten(),

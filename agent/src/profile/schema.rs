@@ -8,12 +8,19 @@ use serde_json::{Map, Value};
 
 use super::root::Fragment;
 
-/// Made once: the checks, `explain` and `schema` all read the same tree.
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+/// Made once, for the checks of every profile that is read: descriptions are as in the source.
+static STRUCTURE: LazyLock<Value> = LazyLock::new(|| {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<Fragment>().to_value();
     tidy(&mut schema);
+    schema
+});
+
+/// The same for people.
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let mut schema = STRUCTURE.clone();
+    reflow(&mut schema);
     schema
 });
 
@@ -27,10 +34,15 @@ pub(super) fn tree() -> &'static Value {
     &SCHEMA
 }
 
+/// The schema without a copy, for those who do not look at descriptions.
+pub(super) fn structure() -> &'static Value {
+    &STRUCTURE
+}
+
 /// Every name of a key and every word that the schema lists.
 static WORDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let mut words = BTreeSet::from(["agent", "match"].map(str::to_owned));
-    gather(&SCHEMA, &mut words);
+    gather(&STRUCTURE, &mut words);
     words
 });
 
@@ -56,7 +68,7 @@ pub fn is_schema_word(text: &str) -> bool {
     parts.peek().is_some() && parts.all(|part| WORDS.contains(part) || part == "1")
 }
 
-/// TOML has no null, so no schema speaks of it; descriptions lose the line breaks of their source.
+/// TOML has no null, so no schema speaks of it.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -80,9 +92,6 @@ fn tidy_object(object: &mut Map<String, Value>) {
     if object.get("default").is_some_and(Value::is_null) {
         object.remove("default");
     }
-    if let Some(Value::String(text)) = object.get_mut("description") {
-        *text = reflow(text);
-    }
     if let Some(Value::Array(values)) = object.get_mut("enum") {
         values.retain(|value| !value.is_null());
     }
@@ -98,13 +107,19 @@ fn tidy_object(object: &mut Map<String, Value>) {
     }
 }
 
-/// One line a paragraph.
-fn reflow(text: &str) -> String {
-    let paragraphs: Vec<String> = text
-        .split("\n\n")
-        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect();
-    paragraphs.join("\n\n")
+/// Descriptions lose the line breaks of their source: one line a paragraph.
+fn reflow(value: &mut Value) {
+    let line = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    match value {
+        Value::Object(object) => {
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                *text = text.split("\n\n").map(line).collect::<Vec<_>>().join("\n\n");
+            }
+            object.values_mut().for_each(reflow);
+        }
+        Value::Array(items) => items.iter_mut().for_each(reflow),
+        _ => {}
+    }
 }
 
 /// The alternatives of a schema: itself, or what its `anyOf` lists, however deep.
@@ -117,9 +132,11 @@ pub(super) fn alternatives(schema: &Value) -> Vec<&Value> {
 
 /// Whether a schema takes a JSON type; `integer`, `number` and so on.
 pub(super) fn takes(schema: &Value, name: &str) -> bool {
-    let listed = listed(schema);
-    if !listed.is_empty() {
-        return listed.iter().any(|(value, _)| json_type(value) == name);
+    if schema.get("oneOf").is_some() || schema.get("enum").is_some() {
+        let listed = listed(schema);
+        if !listed.is_empty() {
+            return listed.iter().any(|(value, _)| json_type(value) == name);
+        }
     }
     match schema.get("type") {
         Some(Value::String(own)) => own == name,

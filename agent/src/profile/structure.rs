@@ -16,7 +16,7 @@ pub(super) fn check(
     table: &Spanned<DeTable<'_>>,
 ) -> Vec<Diagnostic> {
     let mut checker = Checker { sources, index, found: Vec::new() };
-    checker.table(table.get_ref(), table.span(), schema::tree(), "");
+    checker.table(table.get_ref(), table.span(), schema::structure(), "");
     checker.found
 }
 
@@ -77,9 +77,7 @@ impl Checker<'_> {
                 }
             }
             DeValue::String(text) => {
-                let others = choices.iter().flat_map(|other| type_words(other));
-                let others: Vec<&str> = others.filter(|other| *other != STRING).collect();
-                self.word(text, value.span(), choice, &others, key);
+                self.word(text, value.span(), choice, &choices, key);
             }
             DeValue::Integer(_) => self.number(value, choice, key),
             DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
@@ -135,13 +133,13 @@ impl Checker<'_> {
         self.complain(name.span(), "unknown-key", message, "not known".into(), Some(help));
     }
 
-    /// `others`: what may stand here besides words.
+    /// `choices`: all that may stand here, `schema` among them.
     fn word(
         &mut self,
         text: &str,
         span: std::ops::Range<usize>,
         schema: &Value,
-        others: &[&str],
+        choices: &[&Value],
         key: &str,
     ) {
         let known: Vec<&str> = schema::words(schema);
@@ -149,7 +147,9 @@ impl Checker<'_> {
             return;
         }
         let words = alternatives(known.iter().copied());
-        let all = [&[words.as_str()], others].concat().join(", or ");
+        let others = choices.iter().flat_map(|other| type_words(other));
+        let others: Vec<&str> = others.filter(|other| *other != STRING).collect();
+        let all = [&[words.as_str()], &others[..]].concat().join(", or ");
         // `"false"` where `false` is meant.
         let listed = schema::listed(schema);
         let bare = serde_json::from_str::<Value>(text)
@@ -196,10 +196,10 @@ fn join(key: &str, name: &str) -> String {
 /// The sections that have a key of this name, for keys written outside their section.
 fn sections_with(word: &str) -> Vec<&'static str> {
     let has = |section: &&str| {
-        let inside = schema::tree().get("properties").and_then(|all| all.get(*section));
+        let inside = schema::structure().get("properties").and_then(|all| all.get(*section));
         inside.is_some_and(|inside| schema::keys(inside).contains(&word))
     };
-    schema::keys(schema::tree()).into_iter().filter(has).collect()
+    schema::keys(schema::structure()).into_iter().filter(has).collect()
 }
 
 /// The JSON type that a TOML value would have. A date is like nothing else.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::evidence::unread;
-use super::super::rails::model;
+use super::super::rails::{Model, model};
 use super::super::{
     Check, DeviceCode, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
     Verdict,
@@ -101,8 +101,12 @@ fn none(evidence: &Evidence<'_>, tree: &PciTree) -> Outcome {
     let kind = if evidence.gpus.is_empty() { DeviceKind::Gpu } else { DeviceKind::Nic };
     let (gpus, nics) = (evidence.gpus.len(), evidence.rdma_nics.len());
     let functions = tree.functions.len();
-    Outcome::fail([DeviceCode::NoDevices { kind, functions, guests: evidence.guests.len() }])
-        .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
+    Outcome::fail([DeviceCode::NoDevices {
+        kind,
+        function_count: functions,
+        guests: evidence.guests.len(),
+    }])
+    .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
 }
 
 /// GPUs and NICs below one root port.
@@ -149,24 +153,23 @@ const OTHERS: usize = 3;
 fn short<'a, 'b>(
     branches: &'b BTreeMap<PciAddress, Branch<'a>>,
     of: impl Fn(&Branch<'a>) -> usize,
-    beside: impl Fn(&Branch<'a>) -> Vec<String>,
+    beside: impl Fn(&Branch<'a>) -> Vec<Model>,
 ) -> Short<'a, 'b> {
     let mut found = Vec::new();
-    for (root, branch) in branches {
-        let alike = branches.iter().filter(|(other, that)| {
-            *other != root
-                && that.switches == branch.switches
-                && beside(that) == beside(branch)
-                && !beside(branch).is_empty()
+    let all: Vec<_> =
+        branches.iter().map(|(root, branch)| (root, branch, beside(branch))).collect();
+    for (root, branch, models) in all.iter().filter(|(_, _, models)| !models.is_empty()) {
+        let alike = all.iter().filter(|(other, that, of_that)| {
+            other != root && that.switches == branch.switches && of_that == models
         });
-        let counts: Vec<usize> = alike.map(|(_, that)| of(that)).collect();
+        let counts: Vec<usize> = alike.map(|(_, that, _)| of(that)).collect();
         let (least, most) = (counts.iter().min(), counts.iter().max());
         if let (Some(least), Some(most)) = (least, most)
             && least == most
             && counts.len() >= OTHERS
             && of(branch) < *least
         {
-            found.push((root, of(branch), *least));
+            found.push((*root, of(branch), *least));
         }
     }
     found
@@ -176,8 +179,7 @@ fn short<'a, 'b>(
 fn missing(evidence: &Evidence<'_>) -> Result<Option<Outcome>, Outcome> {
     let branches = branches(evidence)?;
     let models = |functions: &[&Function]| {
-        let mut models: Vec<String> =
-            functions.iter().map(|function| format!("{:?}", model(function))).collect();
+        let mut models: Vec<Model> = functions.iter().map(|function| model(function)).collect();
         models.sort();
         models
     };
