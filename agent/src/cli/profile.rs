@@ -53,6 +53,9 @@ pub struct CheckArgs {
     /// layers in profile.d.
     #[arg(value_name = "FILE", conflicts_with = "which_host")]
     files: Vec<PathBuf>,
+    /// The same as one FILE, as other commands have it.
+    #[arg(long, short, value_name = "NAME|FILE", conflicts_with_all = ["files", "which_host"])]
+    profile: Option<PathBuf>,
     #[command(flatten)]
     host: HostArgs,
     /// Treat warnings as errors.
@@ -97,12 +100,12 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
 }
 
 fn check(args: &CheckArgs) -> Result<Exit, CliError> {
-    if args.files.is_empty() {
+    let files: Vec<&PathBuf> = args.files.iter().chain(&args.profile).collect();
+    if files.is_empty() {
         return check_installed(args);
     }
-    let layers = args
-        .files
-        .iter()
+    let layers = files
+        .into_iter()
         .map(|path| profile_source::file_or_shipped(path))
         .collect::<Result<Vec<_>, _>>()?;
     check_layers(&layers, args.strict)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::host::{ReadError, Reader};
-use crate::plan::{KindPlan, Unknown};
+use crate::plan::{KindPlan, Note, Unknown};
 
 /// Directories by priority, highest first (handbook §9). A file name in a higher one hides it in the lower ones.
 const PREFIXES: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
@@ -21,6 +21,26 @@ pub struct ConfFile {
 /// Notes what could not be read.
 pub fn unknown(kind: &'static str, section: &mut KindPlan, subject: &str, error: &ReadError) {
     section.unknowns.push(Unknown { kind, subject: subject.into(), reason: error.to_string() });
+}
+
+/// A file of the same name as `ours` that an image brings below /usr, and that counts, for there is none in /etc or /run.
+pub fn brought<'f>(files: &'f [ConfFile], ours: &str) -> Option<&'f ConfFile> {
+    files.iter().find(|file| is_brought(&file.path, ours))
+}
+
+/// Whether a path is that of [`brought`].
+pub fn is_brought(path: &str, ours: &str) -> bool {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    path.starts_with("/usr/") && name(path) == name(ours)
+}
+
+/// That what an image says is in force, and the profile asks for none of it.
+pub fn left_in_image(kind: &'static str, path: &str) -> Note {
+    Note {
+        kind,
+        subject: path.to_owned(),
+        text: "of the image, is in force, and the profile asks for nothing that is in it: build the image without it".to_owned(),
+    }
 }
 
 /// The files that sort after `ours`: what they set wins.

@@ -13,15 +13,19 @@ const PROFILE: &str = "etc/bedplate/profile.toml";
 /// What `systemctl enable` says by links, as a plain file; units that are not there do no harm.
 const WANTS: &str = "etc/systemd/system/multi-user.target.d/50-bedplate.conf";
 
-/// Enables [`UNITS`] where bedplate is installed and says so where it is not; lines of a shell, `root` before every path.
-pub(super) fn enable(root: &str, options: &str) -> String {
+/// Enables [`UNITS`] where bedplate is installed, and says so where it is not: lines of a shell, `root` before every path,
+/// `otherwise` at their end.
+pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
     let units = UNITS.join(" ");
     format!(
         "if [ -e {root}/usr/lib/systemd/system/{} ]; then systemctl {options}enable {units}; \
-         else echo 'bedplate is not installed here: what it was to do on the machine stays undone' >&2; fi",
+         else echo 'bedplate is not installed here: what the profile leaves to it stays undone' >&2; {otherwise}fi",
         UNITS[1]
     )
 }
+
+/// Ends an image build: nobody would notice later what is missing.
+pub(super) const FAIL: &str = "exit 1; ";
 
 const NOTE: &str = "bedplate has to be installed in the image: what the files do not hold it does on the machine, by the profile in \
                     /etc/bedplate/profile.toml (units bedplate-boot and bedplate)";

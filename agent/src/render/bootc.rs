@@ -49,7 +49,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         );
     }
     let agent = Agent::of_image(build, options);
-    rendered.files.extend(files(build).chain(udev::rules(build, options)));
+    rendered.files.extend(files(build).chain(udev::rules(build, options)).map(in_usr));
     rendered.files.extend(agent.profile.iter().cloned());
     if !rendered.files.is_empty() {
         let text = containerfile(build, &rendered.files, agent.profile.is_some());
@@ -71,14 +71,39 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     Ok(rendered)
 }
 
+/// /etc of an image is the machine's from its first boot on; what the image is to update lies below /usr (bootc, filesystem.md).
+/// Files that are read in /etc alone stay there.
+fn in_usr(file: OutFile) -> OutFile {
+    let path = match file.path.strip_prefix("etc/udev/") {
+        Some(rest) => format!("usr/lib/udev/{rest}"),
+        None => match file.path.strip_prefix("etc/") {
+            Some(rest) if IN_USR.iter().any(|directory| rest.starts_with(directory)) => {
+                format!("usr/lib/{rest}")
+            }
+            _ => file.path,
+        },
+    };
+    OutFile { path, ..file }
+}
+
+/// Directories that are read below /usr/lib, too.
+const IN_USR: [&str; 3] = ["modprobe.d/", "modules-load.d/", "sysctl.d/"];
+
 /// By Rust's names, where an argument means something on one architecture only.
 fn architectures(tokens: &[Token], arch: Arch) -> Vec<&'static str> {
-    let bound = tokens.iter().any(|token| X86_ONLY.contains(&token.folded_name().as_str()));
+    let names: Vec<String> = tokens.iter().map(Token::folded_name).collect();
+    let any = |is: &dyn Fn(&str) -> bool| names.iter().any(|name| is(name));
     match arch {
-        Arch::X86_64 if bound => vec!["x86_64"],
+        Arch::X86_64 if any(&|name| X86_ONLY.contains(&name)) => vec!["x86_64"],
+        Arch::Aarch64 if any(&|name| ARM.iter().any(|start| name.starts_with(start))) => {
+            vec!["aarch64"]
+        }
         _ => Vec::new(),
     }
 }
+
+/// How parameters begin that are set for Arm's IOMMU, for which x86 has others.
+const ARM: [&str; 2] = ["iommu.", "arm_smmu"];
 
 fn containerfile(build: &Contributions, files: &[OutFile], agent: bool) -> String {
     let mut text = heading(build, "# ");
@@ -89,7 +114,7 @@ fn containerfile(build: &Contributions, files: &[OutFile], agent: bool) -> Strin
     }
     if agent {
         text.push_str("# What no file holds bedplate does on the machine: its package has to be installed before this.\n");
-        text.push_str(&format!("RUN {}\n", agent::enable("", "")));
+        text.push_str(&format!("RUN {}\n", agent::enable("", "", agent::FAIL)));
     }
     text.push_str("RUN bootc container lint\n");
     text
@@ -117,6 +142,10 @@ mod tests {
             "kargs = [\"iommu=pt\"]\nmatch-architectures = [\"x86_64\"]"
         );
         assert_eq!(body("quiet", Arch::X86_64), "kargs = [\"quiet\"]");
-        assert_eq!(body("iommu.passthrough=1", Arch::Aarch64), "kargs = [\"iommu.passthrough=1\"]");
+        assert_eq!(
+            body("iommu.passthrough=1", Arch::Aarch64),
+            "kargs = [\"iommu.passthrough=1\"]\nmatch-architectures = [\"aarch64\"]"
+        );
+        assert_eq!(body("quiet", Arch::Aarch64), "kargs = [\"quiet\"]");
     }
 }

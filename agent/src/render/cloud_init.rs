@@ -65,7 +65,7 @@ fn commands(host: &Host) -> Vec<Vec<String>> {
     }
     commands.extend(host.initramfs.clone());
     commands.extend(host.boot_loader.clone());
-    let enable = agent::enable("", "--now ");
+    let enable = agent::enable("", "--now ", "");
     if host.agent {
         commands.push(vec!["sh", "-c", &enable]);
     }

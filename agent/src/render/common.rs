@@ -204,18 +204,31 @@ pub(super) fn names_nvidia_modules(build: &Contributions) -> bool {
 }
 
 /// Remarks of the desired state itself. What it says of VFs where no devices are seen is for hosts: here targets say it.
-pub(super) fn open_questions(desired: &Desired, sees_devices: bool) -> Vec<String> {
-    let blocked = desired
-        .blockers
-        .iter()
-        .map(|b| format!("{}: {}: {}; {}", b.kind, b.subject, b.reason, b.remedy));
-    let unknown = desired
-        .unknowns
-        .iter()
-        .map(|u| format!("{}: {}: not known: {}", u.kind, u.subject, u.reason));
-    let notes = desired.notes.iter().filter(|note| sees_devices || note.kind != sriov::NAME);
-    let notes = notes.map(|n| format!("{}: {}: {}", n.kind, n.subject, n.text));
-    blocked.chain(unknown).chain(notes).collect()
+pub(super) fn remarks(desired: &Desired, sees_devices: bool) -> impl Iterator<Item = String> {
+    let notes = desired.notes.iter().filter(move |note| sees_devices || note.kind != sriov::NAME);
+    notes.map(|note| format!("{}: {}: {}", note.kind, note.subject, note.text))
+}
+
+/// What stands in the way on the host, or is not known of it: then something of the profile is in no file.
+pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressible> {
+    let item = |kind: &str, what: String, why: &str, instead: &str| Inexpressible {
+        id: kind.to_owned(),
+        what: format!("{kind}: {what}"),
+        why: why.to_owned(),
+        instead: instead.to_owned(),
+    };
+    let blocked = desired.blockers.iter();
+    let blocked = blocked.map(move |b| item(b.kind, b.subject.to_string(), &b.reason, &b.remedy));
+    let unknown = desired.unknowns.iter().map(move |u| {
+        let why = format!("not known: {}", u.reason);
+        item(
+            u.kind,
+            u.subject.to_string(),
+            &why,
+            "name the host: --snapshot FILE, or --cpu VENDOR for the makers' alone",
+        )
+    });
+    blocked.chain(unknown)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn script(
         Some(_) => format!(
             "# What no file holds bedplate does on the machine: its package has to be installed in the image.\n\
              {}\n",
-            agent::enable("\"$root\"", "--root=\"$root\" ")
+            agent::enable("\"$root\"", "--root=\"$root\" ", agent::FAIL)
         ),
         None => String::new(),
     };

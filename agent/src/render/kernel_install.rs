@@ -106,6 +106,12 @@ const BEFORE: &str = r#"set -euf
 root=${1:-}
 file=$root/etc/kernel/cmdline
 record=$root/etc/kernel/bedplate-added
+for path in "$file" "$record" "$root/usr/lib/kernel/cmdline"; do
+  if [ -n "$root" ] && [ -L "$path" ]; then
+    echo "$0: $path is a link, which may lead out of $root: put a file there first" >&2
+    exit 1
+  fi
+done
 added=
 if [ -e "$record" ]; then
   added=$(cat "$record")
@@ -119,6 +125,11 @@ else
     "put a line with root= there first" >&2
   exit 1
 fi
+# One blank between words, whatever was there.
+set -- $line
+line=$*
+set -- $added
+added=$*
 kept= tail=
 for word in $line; do
   if [ -n "$tail" ] || [ "$word" = -- ]; then
@@ -142,7 +153,12 @@ if [ -e "$file" ]; then
   cp -p "$file" "$file.bedplate"
 fi
 printf '%s\n' "$*" >"$file.bedplate"
-set -- $new
-printf '%s\n' "$*" >"$record"
+# Cut short in between, the record has too much rather than too little of what bedplate added.
+set -- $added $new
+printf '%s\n' "$*" >"$record.bedplate"
+mv "$record.bedplate" "$record"
 mv "$file.bedplate" "$file"
+set -- $new
+printf '%s\n' "$*" >"$record.bedplate"
+mv "$record.bedplate" "$record"
 "#;

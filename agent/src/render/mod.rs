@@ -31,7 +31,7 @@ mod vf_rules;
 mod yaml;
 
 pub use nccl_job::{Collective, Job, JobForm};
-pub use targets::{TARGETS, Target};
+pub use targets::{SHARED, TARGETS, Target};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -152,8 +152,8 @@ pub struct Inexpressible {
 impl Inexpressible {
     /// Whether it is the VFs of a rule, and no attribute of theirs.
     pub fn is_of_vfs(&self) -> bool {
-        let rule = self.id.strip_prefix(sriov::NAME).and_then(|rest| rest.strip_prefix('/'));
-        rule.is_some_and(|rule| ![".vf", ".vf_driver"].iter().any(|part| rule.ends_with(part)))
+        let of_rule = self.id.strip_prefix(sriov::NAME);
+        of_rule.is_some_and(|rest| rest.starts_with('/') || rest.starts_with(".resource/"))
     }
 }
 
@@ -298,7 +298,8 @@ pub fn render(
     options: &Options,
 ) -> Result<Rendered, RenderError> {
     let mut rendered = written(target, kind::contributions(profile, facts, desired)?, options)?;
-    rendered.notes.extend(common::open_questions(desired, facts.sees_devices()));
+    rendered.inexpressible.extend(common::unresolved(desired));
+    rendered.notes.extend(common::remarks(desired, facts.sees_devices()));
     Ok(rendered)
 }
 

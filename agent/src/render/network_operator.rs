@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::desired::VfDriver;
-use crate::kind::contribution::{Contributions, Registration};
+use crate::desired::{SriovCount, VfDriver};
+use crate::kind::contribution::{Contributions, Registration, VfRule};
 use crate::kind::sriov::section::PfSelector;
 use crate::value::PciId;
 
@@ -23,12 +23,12 @@ const ELSEWHERE: Elsewhere = Elsewhere {
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let (groups, lost): (Vec<_>, Vec<_>) =
-        groups(build.vfs.iter(), options, |select| cannot(select, build))
+        groups(build.vfs.iter(), options, |rule| cannot(rule, build))
             .into_iter()
             .partition(Result::is_ok);
     rendered.inexpressible.extend(lost.into_iter().filter_map(Result::err).map(|item| {
         Inexpressible {
-            id: format!("{}.resource", item.id),
+            id: item.id.replacen('/', ".resource/", 1),
             what: format!("a resource for {}", item.what),
             ..item
         }
@@ -86,7 +86,16 @@ fn vf_device(select: &PfSelector) -> Option<PciId> {
 }
 
 /// What the plugin's selectors have no key for.
-fn cannot(select: &PfSelector, build: &Contributions) -> Option<&'static str> {
+fn cannot(rule: &VfRule, build: &Contributions) -> Option<&'static str> {
+    let select = &rule.select;
+    if select.address.is_some() {
+        let by_address = PfSelector { address: select.address, ..PfSelector::default() };
+        return (*select != by_address).then_some("the plugin takes a PF's address alone");
+    }
+    // Without VFs there is nothing to hand out.
+    if rule.count == SriovCount::Number(0) {
+        return None;
+    }
     let is_one = |name: &str| !name.contains(['*', '?', '[']);
     if select.driver.is_some() || select.numa_node.is_some() {
         return Some("the plugin selects neither by the PF's driver nor by NUMA node");

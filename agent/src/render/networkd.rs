@@ -28,7 +28,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     for (n, group) in groups.iter().enumerate() {
         for (part, pf) in matches(group) {
             // The first file that matches an interface counts, as does the first rule.
-            let path = format!("etc/systemd/network/10-bedplate-{n:02}-{part}.link");
+            let path = format!("etc/systemd/network/10-bedplate-{n:03}-{part}.link");
             rendered.files.push(OutFile::new(path, link(build, group, &pf)));
         }
     }
@@ -54,7 +54,8 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     Ok(rendered)
 }
 
-fn cannot(select: &PfSelector) -> Option<&'static str> {
+fn cannot(rule: &VfRule) -> Option<&'static str> {
+    let select = &rule.select;
     if select.interface.is_some() {
         return Some(
             "a `.link` file is what gives an interface its name, and matches the kernel's own one alone",
@@ -86,7 +87,8 @@ fn selected(select: &PfSelector) -> String {
         ids.iter().filter_map(|(name, id)| Some(format!("{name}=0x{}", (*id)?))).collect();
     let property = (!ids.is_empty()).then(|| format!("Property={}\n", ids.join(" ")));
     let driver = select.driver.as_ref().map(|driver| format!("Driver={driver}\n"));
-    property.into_iter().chain(driver).collect()
+    let path = select.address.map(|address| format!("Path=pci-{address}\n"));
+    path.into_iter().chain(property).chain(driver).collect()
 }
 
 /// Says in the file what [`unguarded_vfs`] lists.
@@ -170,7 +172,7 @@ mod tests {
         };
         let rendered = render(&build(&desired), &Options::default()).unwrap();
         let text =
-            &rendered.file("etc/systemd/network/10-bedplate-00-0000-18-00-0.link").unwrap().text;
+            &rendered.file("etc/systemd/network/10-bedplate-000-0000-18-00-0.link").unwrap().text;
         let keys =
             "VLANId=100\nQualityOfService=3\nVLANProtocol=802.1Q\nTrust=yes\nLinkState=yes\n";
         let expected = format!(

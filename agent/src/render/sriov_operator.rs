@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::desired::VfDriver;
+use crate::desired::{SriovCount, VfDriver};
 use crate::kind::contribution::{Contributions, Setting, VfRule};
 use crate::kind::sriov::section::PfSelector;
 
@@ -33,16 +33,12 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     let groups: Vec<Group<'_>> = groups.into_iter().filter_map(Result::ok).collect();
     let mut documents = Vec::new();
     for (n, (group, name)) in groups.iter().zip(names(&groups)).enumerate() {
-        match policy(group, &name) {
-            Ok(mut policy) => {
-                // The first rule that selects a PF has it; the operator takes the smallest number.
-                if groups.len() > 1 {
-                    policy["spec"]["priority"] = json!(FIRST_PRIORITY + n);
-                }
-                documents.push(yaml::value("SriovNetworkNodePolicy", &policy)?);
-            }
-            Err(item) => rendered.inexpressible.push(item),
+        let Some(mut policy) = policy(group, &name) else { continue };
+        // The first rule that selects a PF has it; the operator takes the smallest number.
+        if groups.len() > 1 {
+            policy["spec"]["priority"] = json!((FIRST_PRIORITY + n).min(LAST_PRIORITY));
         }
+        documents.push(yaml::value("SriovNetworkNodePolicy", &policy)?);
     }
     rendered.inexpressible.extend(build.vfs.iter().filter_map(attributes));
     if !documents.is_empty() {
@@ -85,9 +81,18 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
 
 /// The operator's range is 0, the first, to 99, which is also what a policy without a number has.
 const FIRST_PRIORITY: usize = 10;
+const LAST_PRIORITY: usize = 99;
 
 /// What `nicSelector` has no key for.
-fn cannot(select: &PfSelector) -> Option<&'static str> {
+fn cannot(rule: &VfRule) -> Option<&'static str> {
+    let select = &rule.select;
+    // Policies without VFs are passed over, and another one takes the PF (its api/v1/helper.go, `Apply`).
+    if rule.count == SriovCount::Number(0) {
+        return Some("the operator passes over a policy without VFs");
+    }
+    if device_type(rule).is_none() {
+        return Some("the operator binds VFs to the kernel's own driver or to vfio-pci");
+    }
     let is_one = |name: &str| !name.contains(['*', '?', '[']);
     if select.driver.is_some() || select.numa_node.is_some() {
         return Some("a nicSelector has neither drivers nor NUMA nodes");
@@ -107,6 +112,9 @@ fn selector(group: &Group<'_>) -> Value {
         Pfs::Selected(select) => select,
     };
     let mut selector = json!({});
+    if let Some(address) = select.address {
+        selector["rootDevices"] = json!([address.to_string()]);
+    }
     for (key, id) in [("vendor", select.vendor), ("deviceID", select.device)] {
         if let Some(id) = id {
             selector[key] = json!(id.to_string());
@@ -118,22 +126,17 @@ fn selector(group: &Group<'_>) -> Value {
     selector
 }
 
-/// # Errors
-/// VFs with a driver to which the operator does not bind them.
-fn policy(group: &Group<'_>, name: &str) -> Result<Value, Inexpressible> {
-    let (device_type, rdma) = match &group.rule.vf_driver {
-        VfDriver::Auto => ("netdevice", true),
-        VfDriver::Named(driver) if driver == "vfio-pci" => ("vfio-pci", false),
-        VfDriver::Named(_) | VfDriver::None => {
-            return Err(of_vfs(
-                group.rule,
-                "vf_driver",
-                "the operator binds VFs to the kernel's own driver or to vfio-pci",
-                "let bedplate make these VFs: run it on the nodes, without a policy for these PFs"
-                    .to_owned(),
-            ));
-        }
-    };
+/// `deviceType`, and whether its VFs have RDMA devices. `None`: VFs with a driver to which the operator does not bind them.
+fn device_type(rule: &VfRule) -> Option<(&'static str, bool)> {
+    match &rule.vf_driver {
+        VfDriver::Auto => Some(("netdevice", true)),
+        VfDriver::Named(driver) if driver == "vfio-pci" => Some(("vfio-pci", false)),
+        VfDriver::Named(_) | VfDriver::None => None,
+    }
+}
+
+fn policy(group: &Group<'_>, name: &str) -> Option<Value> {
+    let (device_type, rdma) = device_type(group.rule)?;
     let mut policy = json!({
         "apiVersion": API,
         "kind": "SriovNetworkNodePolicy",
@@ -150,7 +153,7 @@ fn policy(group: &Group<'_>, name: &str) -> Result<Value, Inexpressible> {
     if let Some(mode) = group.rule.eswitch {
         policy["spec"]["eSwitchMode"] = json!(mode.to_string());
     }
-    Ok(policy)
+    Some(policy)
 }
 
 /// Attributes are the network's, not the policy's; the eswitch mode goes with them only in words that say both.
@@ -195,8 +198,18 @@ mod tests {
 
     const MORE: &str = "[[sriov.devices]]\nname = \"compute\"\nselect = { vendor = \"15b3\", device = \"1021\" }\nvfs = 8\n\
         [[sriov.devices]]\nname = \"Storage (NVMe)\"\nselect = { interface = \"ens1np0\" }\nvfs = 4\nvf_driver = \"vfio-pci\"\n\
-        [[sriov.devices]]\nname = \"per-gpu\"\nselect = { vendor = \"15b3\" }\nvfs = \"per-gpu\"\n\
-        [[sriov.devices]]\nname = \"unbound\"\nselect = { address = \"0000:5a:00.0\" }\nvfs = 8\nvf_driver = \"none\"\n";
+        [[sriov.devices]]\nname = \"unbound\"\nselect = { address = \"0000:5a:00.0\" }\nvfs = 8\nvf_driver = \"none\"\n\
+        [[sriov.devices]]\nname = \"per-gpu\"\nselect = { vendor = \"15b3\" }\nvfs = \"per-gpu\"\n";
+
+    /// The operator passes over a policy without VFs: a wider one behind it would take the port.
+    #[test]
+    fn a_rule_without_vfs_is_no_policy_and_takes_wider_rules_along() {
+        let rules = "[[sriov.devices]]\nname = \"front\"\nselect = { interface = \"ens9np0\" }\nvfs = 0\n\
+            [[sriov.devices]]\nname = \"all\"\nselect = { vendor = \"15b3\" }\nvfs = 8\n";
+        let rendered = render(&with_profile(rules, &nothing()), &Options::default()).unwrap();
+        assert_eq!(rendered.files, []);
+        assert!(rendered.inexpressible.iter().any(|item| item.id == "sriov/all"));
+    }
 
     #[test]
     fn rules_are_policies_in_their_order() {
@@ -212,8 +225,7 @@ mod tests {
         assert!(text.contains("    pfNames:\n    - ens1np0\n"), "{text}");
         assert!(text.contains("deviceType: vfio-pci\n"), "{text}");
         let ids: Vec<&str> = rendered.inexpressible.iter().map(|item| item.id.as_str()).collect();
-        // `per-gpu` may select the PF of `unbound`.
-        assert_eq!(ids, ["sriov/per-gpu", "sriov/unbound", "sriov.default-route"]);
+        assert_eq!(ids, ["sriov/unbound", "sriov/per-gpu", "sriov.default-route"]);
     }
 
     #[test]

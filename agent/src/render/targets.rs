@@ -38,6 +38,10 @@ impl Target {
     }
 }
 
+/// Paths that several targets write into one image: of none of them alone are they left over.
+pub const SHARED: [&str; 2] =
+    ["etc/bedplate/profile.toml", "etc/systemd/system/multi-user.target.d/50-bedplate.conf"];
+
 /// Every target, by name.
 pub const TARGETS: &[Target] = &[
     Target {
@@ -67,13 +71,18 @@ pub const TARGETS: &[Target] = &[
         paths: &[
             "Containerfile.bedplate",
             "usr/lib/bootc/kargs.d/50-bedplate.toml",
+            "usr/lib/modprobe.d/zz-bedplate.conf",
+            "usr/lib/modules-load.d/bedplate.conf",
+            "usr/lib/sysctl.d/zz-bedplate.conf",
+            "etc/nccl.conf",
+            "etc/cufile.json",
+            "usr/lib/udev/rules.d/70-bedplate-sriov.rules",
+            "etc/bedplate/profile.toml",
+            // Of earlier versions.
             "etc/modprobe.d/zz-bedplate.conf",
             "etc/modules-load.d/bedplate.conf",
             "etc/sysctl.d/zz-bedplate.conf",
-            "etc/nccl.conf",
-            "etc/cufile.json",
             "etc/udev/rules.d/70-bedplate-sriov.rules",
-            "etc/bedplate/profile.toml",
         ],
         render: bootc::render,
     },

@@ -92,8 +92,8 @@ fn of_group(group: &Group<'_>, pf: &str) -> String {
 }
 
 fn all<'a>(build: &'a Contributions, options: &Options) -> Vec<Result<Group<'a>, Inexpressible>> {
-    groups(build.own_vfs(), options, |select| {
-        select.interface.is_some().then_some(
+    groups(build.own_vfs(), options, |rule| {
+        rule.select.interface.is_some().then_some(
             "an interface has its name only after its device, of which the rules make the VFs",
         )
     })
@@ -112,6 +112,7 @@ fn matches(group: &Group<'_>) -> Vec<String> {
 /// sysfs has the ids as `0x15b3` (Linux drivers/pci/pci-sysfs.c).
 fn selected(select: &PfSelector) -> String {
     let keys = [
+        select.address.map(|address| format!("KERNEL==\"{address}\"")),
         select.vendor.map(|id| format!("ATTR{{vendor}}==\"0x{id}\"")),
         select.device.map(|id| format!("ATTR{{device}}==\"0x{id}\"")),
         select.driver.as_ref().map(|driver| format!("DRIVER==\"{driver}\"")),

@@ -43,15 +43,14 @@ pub(super) struct Group<'a> {
 pub(super) fn groups<'a>(
     rules: impl Iterator<Item = &'a VfRule>,
     options: &Options,
-    cannot: impl Fn(&PfSelector) -> Option<&'static str>,
+    cannot: impl Fn(&VfRule) -> Option<&'static str>,
 ) -> Vec<Result<Group<'a>, Inexpressible>> {
-    if options.pin_addresses {
-        return rules.flat_map(pinned).map(Ok).collect();
-    }
     let mut unsaid: Vec<&VfRule> = Vec::new();
     let mut groups = Vec::new();
     for rule in rules {
-        let before = unsaid.iter().find(|before| may_overlap(&before.select, &rule.select));
+        let before = unsaid
+            .iter()
+            .find(|before| !options.pin_addresses && may_overlap(&before.select, &rule.select));
         let group = match before {
             Some(before) => Err(lost(
                 rule,
@@ -60,12 +59,16 @@ pub(super) fn groups<'a>(
                     before.name
                 ),
             )),
-            None => selected(rule, &cannot),
+            None if options.pin_addresses => of_host(rule, &cannot),
+            None => selected(rule, &cannot).map(|group| vec![group]),
         };
-        if group.is_err() {
-            unsaid.push(rule);
+        match group {
+            Ok(of_rule) => groups.extend(of_rule.into_iter().map(Ok)),
+            Err(item) => {
+                unsaid.push(rule);
+                groups.push(Err(item));
+            }
         }
-        groups.push(group);
     }
     groups
 }
@@ -80,6 +83,27 @@ fn may_overlap(one: &PfSelector, other: &PfSelector) -> bool {
         || differ(&one.driver, &other.driver)
         || differ(&one.address, &other.address)
         || differ(&one.numa_node, &other.numa_node))
+}
+
+/// The PFs of the host that the profile was resolved against.
+fn of_host<'a>(
+    rule: &'a VfRule,
+    cannot: &impl Fn(&VfRule) -> Option<&'static str>,
+) -> Result<Vec<Group<'a>>, Inexpressible> {
+    let by_address = VfRule {
+        select: PfSelector {
+            address: rule.pfs.first().map(|(pf, _)| *pf),
+            ..PfSelector::default()
+        },
+        ..rule.clone()
+    };
+    if rule.pfs.is_empty() && rule.count != SriovCount::Number(0) {
+        return Err(lost(rule, "it takes no PF of the host whose addresses are to be written"));
+    }
+    match cannot(&by_address) {
+        Some(why) if !rule.pfs.is_empty() => Err(lost(rule, why)),
+        _ => Ok(pinned(rule)),
+    }
 }
 
 /// The PFs of one host, by count.
@@ -136,7 +160,7 @@ fn lost(rule: &VfRule, why: &str) -> Inexpressible {
 
 fn selected<'a>(
     rule: &'a VfRule,
-    cannot: &impl Fn(&PfSelector) -> Option<&'static str>,
+    cannot: &impl Fn(&VfRule) -> Option<&'static str>,
 ) -> Result<Group<'a>, Inexpressible> {
     let lost = |why: &str| {
         Inexpressible {
@@ -153,10 +177,19 @@ fn selected<'a>(
     if rule.select.driver.as_ref().is_some_and(|driver| !driver.chars().all(plain)) {
         return Err(lost("that is no name of a driver"));
     }
-    let pfs = match (rule.select.address, cannot(&rule.select)) {
-        (Some(address), _) => Pfs::Addresses(vec![address]),
-        (None, Some(why)) => return Err(lost(why)),
-        (None, None) => Pfs::Selected(&rule.select),
+    if let Some(why) = cannot(rule) {
+        return Err(lost(why));
+    }
+    let pfs = match rule.select {
+        PfSelector {
+            address: Some(address),
+            vendor: None,
+            device: None,
+            driver: None,
+            interface: None,
+            numa_node: None,
+        } => Pfs::Addresses(vec![address]),
+        _ => Pfs::Selected(&rule.select),
     };
     Ok(Group { rule, pfs, count })
 }
@@ -164,6 +197,11 @@ fn selected<'a>(
 /// For [`Inexpressible::id`].
 fn rule_id(rule: &VfRule) -> String {
     format!("{}/{}", sriov::NAME, rule.name)
+}
+
+/// The same for a part of it: `sriov.vf/compute`.
+pub(super) fn part_id(rule: &VfRule, part: &str) -> String {
+    format!("{}.{part}/{}", sriov::NAME, rule.name)
 }
 
 /// `8 VFs on each PF of rule compute`.
@@ -190,7 +228,8 @@ pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
         instead: instead.to_owned(),
     }
     };
-    build.own_vfs().map(item).collect()
+    let makes = |rule: &&VfRule| rule.count != SriovCount::Number(0);
+    build.own_vfs().filter(makes).map(item).collect()
 }
 
 /// What sets attributes of VFs where bedplate does not run.
@@ -201,7 +240,7 @@ pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `e
 pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
     let item = |rule: &VfRule| {
         attributes(rule).map(|what| Inexpressible {
-            id: format!("{}.vf", rule_id(rule)),
+            id: part_id(rule, "vf"),
             what,
             why: "rtnetlink and devlink set it, and it is gone with every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
                 .to_owned(),
@@ -247,7 +286,7 @@ pub(super) fn vf_driver(driver: &VfDriver) -> String {
 /// An [`Inexpressible`] about one rule's VFs.
 pub(super) fn of_vfs(rule: &VfRule, part: &str, why: &str, instead: String) -> Inexpressible {
     Inexpressible {
-        id: format!("{}.{part}", rule_id(rule)),
+        id: part_id(rule, part),
         what: format!("VFs of rule {}{}", rule.name, vf_driver(&rule.vf_driver)),
         why: why.to_owned(),
         instead,
@@ -264,7 +303,7 @@ mod tests {
             format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ {select} }}\nvfs = 4\n")
         };
         let build = with_profile(&rules.iter().map(rule).collect::<String>(), &nothing());
-        let cannot = |select: &PfSelector| select.interface.as_ref().map(|_| "no interfaces");
+        let cannot = |rule: &VfRule| rule.select.interface.as_ref().map(|_| "no interfaces");
         let groups = groups(build.own_vfs(), &Options::default(), cannot);
         groups
             .into_iter()

@@ -129,7 +129,7 @@ fn missing(answer: &Answer, facts: &Facts, desired: &Desired) -> Vec<String> {
         ("nccl/hca", &[]),
         ("nccl/topology_file", &[]),
         ("sriov/compute", &["sriov_numvfs}=4", "SR-IOVVirtualFunctions=4", "numVfs: 4"]),
-        ("sriov/compute.vf", &["Trust=yes"]),
+        ("sriov.vf/compute", &["Trust=yes"]),
         ("sriov/near", &[]),
     ] {
         need(answer.lists(id) || answer.says(words), id);

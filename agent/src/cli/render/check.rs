@@ -52,7 +52,7 @@ impl Directory<'_> {
             all.push_str(&self.of_file(file)?);
         }
         for path in self.there(paths)? {
-            if rendered.file(&path).is_none() {
+            if rendered.file(&path).is_none() && !render::SHARED.contains(&path.as_str()) {
                 all.push_str(&self.left_over(&path)?);
             }
         }
@@ -71,7 +71,9 @@ impl Directory<'_> {
             }
         }
         for path in self.there(paths)? {
-            if rendered.file(&path).is_none() && !self.left_over(&path)?.is_empty() {
+            let may_be_stale =
+                rendered.file(&path).is_none() && !render::SHARED.contains(&path.as_str());
+            if may_be_stale && !self.left_over(&path)?.is_empty() {
                 found.stale.push(path);
             }
         }

@@ -25,9 +25,13 @@ pub fn load_list(context: &Context, section: &mut KindPlan) {
     };
     let mut elsewhere = BTreeMap::new();
     let mut ours = BTreeSet::new();
+    let mut brought = None;
     for file in &files {
         if file.path == MODULES_LOAD_PATH {
             ours = conf::loads(&file.text);
+        } else if drop_in::is_brought(&file.path, MODULES_LOAD_PATH) {
+            // A list of our own in /etc takes its place, whole.
+            brought = Some((file.path.as_str(), conf::loads(&file.text)));
         } else {
             elsewhere.extend(
                 conf::loads(&file.text).into_iter().map(|module| (module, file.path.clone())),
@@ -50,11 +54,19 @@ pub fn load_list(context: &Context, section: &mut KindPlan) {
     });
     let names: BTreeSet<String> =
         wanted.load.iter().map(|module| module.name.to_string()).collect();
+    let mut place = MODULES_LOAD_PATH;
+    if let Some((path, loads)) = brought {
+        if names.is_empty() && !loads.is_empty() {
+            section.notes.push(drop_in::left_in_image(NAME, path));
+            return;
+        }
+        (place, ours) = (path, loads);
+    }
     if names == ours {
         let settled = names.into_iter().map(|name| Settled {
             kind: NAME,
             subject: format!("{name} at boot"),
-            state: format!("listed in {MODULES_LOAD_PATH}"),
+            state: format!("listed in {place}"),
         });
         section.settled.extend(settled);
         return;
@@ -95,15 +107,18 @@ pub fn modprobe(context: &Context, section: &mut KindPlan) {
         Ok(files) => files,
         Err(error) => return drop_in::unknown(NAME, section, MODPROBE_PATH, &error),
     };
-    let ours = files
-        .iter()
-        .find(|file| file.path == MODPROBE_PATH)
-        .map(|file| conf::modprobe(&file.text))
-        .unwrap_or_default();
-    overruled(context, &files, section);
     let target = text.as_deref().map(conf::modprobe).unwrap_or_default();
+    let own = files.iter().find(|file| file.path == MODPROBE_PATH);
+    let brought = drop_in::brought(&files, MODPROBE_PATH);
+    if let Some(file) = brought.filter(|_| text.is_none()) {
+        section.notes.push(drop_in::left_in_image(NAME, &file.path));
+        return;
+    }
+    let own = own.or(brought);
+    let ours = own.map(|file| conf::modprobe(&file.text)).unwrap_or_default();
+    overruled(context, &files, section);
     if ours == target {
-        settled(&ours, section);
+        settled(&ours, own.map_or(MODPROBE_PATH, |file| &file.path), section);
         owed_rebuild(context, section);
         pending_options(context, section);
         waits::pending(context, &[], section);
@@ -233,18 +248,14 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
     }
 }
 
-fn settled(ours: &Modprobe, section: &mut KindPlan) {
+fn settled(ours: &Modprobe, path: &str, section: &mut KindPlan) {
     for ((module, parameter), value) in &ours.options {
         let subject = format!("options {module} {parameter}");
-        section.settled.push(Settled {
-            kind: NAME,
-            subject,
-            state: format!("{value}, in {MODPROBE_PATH}"),
-        });
+        section.settled.push(Settled { kind: NAME, subject, state: format!("{value}, in {path}") });
     }
     for module in &ours.blacklist {
         let subject = format!("blacklist {module}");
-        section.settled.push(Settled { kind: NAME, subject, state: format!("in {MODPROBE_PATH}") });
+        section.settled.push(Settled { kind: NAME, subject, state: format!("in {path}") });
     }
 }
 

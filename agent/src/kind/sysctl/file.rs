@@ -12,6 +12,9 @@ use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, dropped};
 use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Settled};
 
+/// Where `render bootc` puts the same file into an image; one in /etc takes its place.
+const OF_IMAGE: &str = "/usr/lib/sysctl.d/zz-bedplate.conf";
+
 /// What procps applies beside sysctl.d. systemd-sysctl reads it only where a link in sysctl.d leads to it, as on Debian.
 const SYSCTL_CONF: &str = "/etc/sysctl.conf";
 
@@ -28,14 +31,20 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
         overruled(context, wanted, section);
     }
     let ours = before.as_deref().map(|bytes| conf::values(&String::from_utf8_lossy(bytes)));
-    let ours = ours.unwrap_or_default();
     let target: BTreeMap<_, _> =
         wanted.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
+    let brought = if ours.is_none() { brought(context) } else { None };
+    let (place, brought) = brought.unwrap_or((PATH, BTreeMap::new()));
+    if target.is_empty() && !brought.is_empty() {
+        section.notes.push(drop_in::left_in_image(NAME, place));
+        return;
+    }
+    let ours = ours.unwrap_or(brought);
     if context.facts.host != HostKind::Image {
         running::left_behind(context, wanted, &ours, section);
     }
     if ours == target {
-        settled(&ours, section);
+        settled(&ours, place, section);
         return;
     }
     section.changes.push(Change {
@@ -57,11 +66,17 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     });
 }
 
-fn settled(ours: &BTreeMap<Key, String>, section: &mut KindPlan) {
+/// The file that an image brings, and what it says.
+fn brought(context: &Context) -> Option<(&'static str, BTreeMap<Key, String>)> {
+    let text = context.reader.text(OF_IMAGE).ok()?;
+    Some((OF_IMAGE, conf::values(&text)))
+}
+
+fn settled(ours: &BTreeMap<Key, String>, path: &str, section: &mut KindPlan) {
     section.settled.extend(ours.iter().map(|(key, value)| Settled {
         kind: NAME,
         subject: format!("{key} at boot"),
-        state: format!("{value}, in {PATH}"),
+        state: format!("{value}, in {path}"),
     }));
 }
 

@@ -230,8 +230,10 @@ fn vf_counts(group: &Group<'_>) -> Vec<(String, String)> {
     addresses.iter().map(|pf| (key(pf), group.count.to_string())).collect()
 }
 
-fn cannot(_: &PfSelector) -> Option<&'static str> {
-    Some("machine.sysfs names each device by its PCI address")
+fn cannot(rule: &VfRule) -> Option<&'static str> {
+    let by_address = PfSelector { address: rule.select.address, ..PfSelector::default() };
+    (rule.select.address.is_none() || rule.select != by_address)
+        .then_some("machine.sysfs names each device by its PCI address alone")
 }
 
 fn vf_driver_choice(rule: &VfRule) -> Option<Inexpressible> {

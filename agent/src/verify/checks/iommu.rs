@@ -73,10 +73,11 @@ fn active(evidence: &Evidence<'_>) -> Judgement {
             Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1"))
                 .seen(listed(&iommu.active), IN_USE)
         }
-        functions => {
-            Outcome::fail([IommuCode::IommuOffWithGuests { off_by: by.cloned(), functions }])
-                .seen(listed(&iommu.active), IN_USE)
-        }
+        functions => Outcome::fail([IommuCode::IommuOffWithGuests {
+            off_by: by.cloned(),
+            function_count: functions,
+        }])
+        .seen(listed(&iommu.active), IN_USE),
     })
 }
 

@@ -39,7 +39,7 @@ pub enum DeviceCode {
         /// Kind of the missing devices.
         kind: DeviceKind,
         /// How many PCI functions there are.
-        functions: usize,
+        function_count: usize,
         /// How many functions guests have.
         guests: usize,
     },
@@ -90,7 +90,9 @@ impl Words for DeviceCode {
             DeviceCode::FewerDevices { root, there, usual, .. } => {
                 format!("root port {root} ({there} of {usual})")
             }
-            DeviceCode::NoDevices { kind, functions, guests } => none(*kind, *functions, *guests),
+            DeviceCode::NoDevices { kind, function_count, guests } => {
+                none(*kind, *function_count, *guests)
+            }
         }
     }
 

@@ -46,7 +46,7 @@ pub enum IommuCode {
         #[serde(skip_serializing_if = "Option::is_none")]
         off_by: Option<String>,
         /// How many functions guests have.
-        functions: usize,
+        function_count: usize,
     },
     /// The IOMMU translates the DMA of functions.
     DmaTranslated {
@@ -100,11 +100,11 @@ impl Words for IommuCode {
 
     fn subject(&self) -> String {
         match self {
-            IommuCode::IommuOffWithGuests { off_by, functions } => {
+            IommuCode::IommuOffWithGuests { off_by, function_count } => {
                 let by = off_by.as_ref().map(|by| format!(", by `{by}`")).unwrap_or_default();
                 format!(
                     "the IOMMU is off{by}, and guests have {}, which they cannot use without",
-                    counted(*functions, "function")
+                    counted(*function_count, "function")
                 )
             }
             IommuCode::DmaTranslated { carriers, .. }

@@ -77,7 +77,7 @@ fn devices() -> Vec<DeviceCode> {
         DeviceCode::NoAnswer { device: gpu() },
         DeviceCode::BusMasterOff { device: device(DeviceKind::Port) },
         DeviceCode::FewerDevices { kind: DeviceKind::Nic, root: function(), there: 1, usual: 2 },
-        DeviceCode::NoDevices { kind: DeviceKind::Gpu, functions: 9, guests: 1 },
+        DeviceCode::NoDevices { kind: DeviceKind::Gpu, function_count: 9, guests: 1 },
         DeviceCode::NoDataDirect { device: nic() },
         DeviceCode::DataDirectUnbound { device: device(DeviceKind::DataDirect), driver: None },
     ]
@@ -113,7 +113,7 @@ fn firmware() -> Vec<FirmwareCode> {
 fn iommu() -> Vec<IommuCode> {
     let carriers = Carriers { gpus: functions(), ..Carriers::default() };
     vec![
-        IommuCode::IommuOffWithGuests { off_by: Some(text()), functions: 2 },
+        IommuCode::IommuOffWithGuests { off_by: Some(text()), function_count: 2 },
         IommuCode::DmaTranslated { carriers: carriers.clone(), mixed: true },
         IommuCode::DmaPassesThrough { carriers },
         IommuCode::IommuLog { sign: Sign::DmaFault, functions: functions(), lines: 2 },
