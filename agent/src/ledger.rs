@@ -105,6 +105,9 @@ pub struct OwedTool {
     pub argv: Vec<String>,
     /// What for.
     pub purpose: String,
+    /// bedplate has started it: what it made may be half a file. Otherwise the image build runs it, or has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
 }
 
 /// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.

@@ -142,7 +142,13 @@ fn begin(
                 kind: change.kind.into(),
                 argv: argv.clone(),
                 purpose: purpose.clone(),
+                begun: false,
             });
+        }
+    }
+    for action in &parts.now {
+        if let Action::RunTool { argv, .. } = action {
+            ledger.begin_tool(change.kind, argv);
         }
     }
     if let Some(owns) = &change.owns {

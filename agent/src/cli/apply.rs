@@ -9,7 +9,7 @@ use clap::Args;
 use super::lints::LintArgs;
 use super::{CliError, Exit, ProfileArgs, host, output, plan as plan_command};
 use crate::apply::{self, ApplyReport, Event};
-use crate::engine::{self, EngineError, Planned, Request, Target, profile_source};
+use crate::engine::{self, EngineError, ImageRequest, Planned, Request, Target, profile_source};
 use crate::facts::names::Names;
 use crate::host::Reader;
 use crate::host::lock::LockError;
@@ -40,6 +40,9 @@ pub struct ApplyArgs {
     profile: ProfileArgs,
     #[command(flatten)]
     lints: LintArgs,
+    /// A tool that an earlier apply left to be run has been run in the image: its command, or its program's name. Repeatable.
+    #[arg(long, value_name = "TOOL", requires = "root", help_heading = "Host")]
+    ran: Vec<String>,
     /// Only apply what acts on the running machine and needs no reboot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
@@ -78,6 +81,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         live_only: args.live_only,
         needs_ledger: true,
         allowed: &args.lints.allow_lint,
+        image: ImageRequest { ran: &args.ran },
         ..args.profile.request()
     };
     let target = args.target.target()?;

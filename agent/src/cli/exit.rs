@@ -204,6 +204,13 @@ impl From<EngineError> for CliError {
             EngineError::Profile(SourceError::Invalid(findings)) => {
                 CliError::Rendered(output::findings(&findings))
             }
+            EngineError::NotOwed { ref owed, .. } => {
+                let hint = match owed.as_slice() {
+                    [] => "no tool is".to_owned(),
+                    owed => format!("owed: {}", owed.join("; ")),
+                };
+                CliError::usage(error.to_string()).hinting(hint)
+            }
             error => CliError::Engine(error),
         }
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, output};
 use crate::engine::profile_source::{Choice, SourceError};
-use crate::engine::{self, EngineError, Request, Verified};
+use crate::engine::{self, EngineError, ImageRequest, Request, Verified};
 use crate::error_chain::chain;
 use crate::host::{HostKind, boot_id};
 use crate::profile::nearest;
@@ -127,8 +127,14 @@ pub fn verified(
         return Err(not_running());
     }
     let choice = profile.map_or(Choice::HostOnly, Choice::Named);
-    let request =
-        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    let request = Request {
+        choice,
+        cpu: None,
+        live_only: false,
+        needs_ledger: false,
+        allowed: &[],
+        image: ImageRequest::NONE,
+    };
     Ok(engine::verify(reader, &request, selection)?)
 }
 

@@ -13,7 +13,7 @@ use crate::apply::{self, Event};
 use crate::desired::Desired;
 use crate::enforce_hold::EnforceHold;
 use crate::engine::profile_source::Choice;
-use crate::engine::{self, Applied, EngineError, Planned, Request, Target};
+use crate::engine::{self, Applied, EngineError, ImageRequest, Planned, Request, Target};
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::dir::DirReader;
@@ -34,6 +34,7 @@ const REQUEST: Request<'static> = Request {
     live_only: false,
     needs_ledger: false,
     allowed: &[],
+    image: ImageRequest::NONE,
 };
 
 /// What the daemon names.

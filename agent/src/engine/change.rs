@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::prepare::trusted;
-use super::{EngineError, Planned, Request, prepare};
+use super::{EngineError, ImageRequest, Planned, Request, prepare};
 use crate::apply::{self, ApplyReport, Event, Executor};
 use crate::checker;
 use crate::facts::{Depth, Facts, observe};
@@ -108,7 +108,9 @@ pub fn apply(
     let report = apply::apply(&before.plan, &mut before.ledger, executor, now);
     let mut still_in_effect = Vec::new();
     let reader = target.reader();
-    let after = prepare(&reader, request).map(|mut after| {
+    // The ledger has the claims by now.
+    let again = Request { image: ImageRequest { ran: &[], ..request.image }, ..*request };
+    let after = prepare(&reader, &again).map(|mut after| {
         still_in_effect = in_effect_until_boot(&reader, &after.facts, &owned);
         let is_unsound = matches!(after.plan.next_boot, NextBoot::Unsound { .. });
         if !still_in_effect.is_empty() && !is_unsound {

@@ -12,7 +12,9 @@ mod verify;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
-pub use prepare::{EngineError, Planned, Request, choose, prepare, prepare_at, prepare_loaded};
+pub use prepare::{
+    EngineError, ImageRequest, Planned, Request, choose, prepare, prepare_at, prepare_loaded,
+};
 pub use verify::{Verified, Whole, verify, verify_planned, whole};
 
 use std::borrow::Cow;

@@ -1,5 +1,7 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
+use std::borrow::Cow;
+
 use super::lints::{Judged, stop_for};
 use super::profile_source::{self, Choice, Chosen, OwnerCheck, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
@@ -11,7 +13,7 @@ use crate::host::{ReadError, Reader, WriteError, old_copy};
 use crate::kind;
 use crate::ledger::{self, Ledger, LedgerError};
 use crate::plan::allowed::AllowedLint;
-use crate::plan::{Change, Note, Plan, Unknown};
+use crate::plan::{Change, Note, PaidTool, Plan, Unknown};
 use crate::profile::Loaded;
 
 /// What to plan.
@@ -27,6 +29,20 @@ pub struct Request<'a> {
     pub allowed: &'a [AllowedLint],
     /// Whether a ledger that only root may read is an error: applying needs it, a dry run needs no rights.
     pub needs_ledger: bool,
+    /// Requests that concern image roots.
+    pub image: ImageRequest<'a>,
+}
+
+/// Requests that concern image roots.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ImageRequest<'a> {
+    /// Owed tools that have run, each by its command or by the name of its program.
+    pub ran: &'a [String],
+}
+
+impl ImageRequest<'_> {
+    /// No such request.
+    pub const NONE: Self = ImageRequest { ran: &[] };
 }
 
 impl Request<'_> {
@@ -89,6 +105,14 @@ pub enum EngineError {
     /// bedplate could not keep its ledger there: it changes nothing without.
     #[error("cannot change this host")]
     Unwritable(#[source] WriteError),
+    /// A tool named by `--ran` is not owed.
+    #[error("{tool} is not owed in this image")]
+    NotOwed {
+        /// As it was named.
+        tool: String,
+        /// Commands that are owed.
+        owed: Vec<String>,
+    },
     /// Another bedplate is at work.
     #[error("cannot start")]
     Lock(#[source] LockError),
@@ -143,7 +167,14 @@ pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, En
     assume_cpu(&mut facts, None, &loaded.profile);
     let chosen = Chosen { loaded, files: Vec::new() };
     let choice = Choice::HostOnly;
-    let request = Request { choice, cpu: None, live_only: false, needs_ledger: true, allowed: &[] };
+    let request = Request {
+        choice,
+        cpu: None,
+        live_only: false,
+        needs_ledger: true,
+        allowed: &[],
+        image: ImageRequest::NONE,
+    };
     planned(reader, facts, chosen, &request)
 }
 
@@ -159,7 +190,13 @@ pub(super) fn planned(
 ) -> Result<Planned, EngineError> {
     let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
     let Chosen { loaded, files } = chosen;
-    let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &ledger);
+    let paid = ran(&ledger, request.image.ran)?;
+    let mut as_paid = Cow::Borrowed(&ledger);
+    for tool in &paid {
+        as_paid.to_mut().paid(tool.kind, &tool.argv);
+    }
+    let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &as_paid);
+    plan.body.paid.extend(paid);
     // Without the ledger every file of bedplate's would look like one.
     if unknown.is_none() {
         plan.body.orphans = kind::orphans::orphans(reader, &ledger);
@@ -174,6 +211,33 @@ pub(super) fn planned(
         plan.body.changes.retain(Change::is_live);
     }
     Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
+}
+
+/// The owed tools that `--ran` names. The host's own files count for more: a boot menu without the arguments is planned for as
+/// before.
+///
+/// # Errors
+/// [`EngineError::NotOwed`].
+fn ran(ledger: &Ledger, named: &[String]) -> Result<Vec<PaidTool>, EngineError> {
+    let mut paid = Vec::new();
+    for tool in named {
+        let is_named = |argv: &[String]| {
+            let program = argv.first().and_then(|path| path.rsplit('/').next());
+            argv.join(" ") == *tool || program == Some(tool)
+        };
+        let owed = ledger.owed.iter().filter(|owed| is_named(&owed.argv));
+        let of_kind = owed.filter_map(|owed| {
+            let kind = kind::KINDS.iter().find(|row| row.name == owed.kind)?.name;
+            Some(PaidTool { kind, argv: owed.argv.clone(), after: None })
+        });
+        let before = paid.len();
+        paid.extend(of_kind);
+        if paid.len() == before {
+            let owed = ledger.owed.iter().map(|owed| owed.argv.join(" ")).collect();
+            return Err(EngineError::NotOwed { tool: tool.clone(), owed });
+        }
+    }
+    Ok(paid)
 }
 
 /// What `apply` puts back before it plans: a plan for a host with an empty boot entry is not what will be done.
@@ -234,8 +298,14 @@ mod tests {
     #[test]
     fn more_facts_make_no_other_plan() {
         let choice = Choice::HostOrShipped;
-        let request =
-            Request { choice, cpu: None, live_only: false, allowed: &[], needs_ledger: false };
+        let request = Request {
+            choice,
+            cpu: None,
+            live_only: false,
+            allowed: &[],
+            needs_ledger: false,
+            image: ImageRequest::NONE,
+        };
         for (name, _) in demo::names() {
             let host = demo::snapshot(name).unwrap();
             let plan = |depth| prepare_at(&host, &request, depth).unwrap().plan;

@@ -24,7 +24,8 @@ use self::functions::{DEVICES, Functions};
 use self::refusal::{error, refused};
 pub use super::image::{ImageError, ImageRoot};
 use super::{
-    ConfigSpace, HostKind, Keep, KernelLog, ReadCost, ReadError, Reader, file, kmsg, netlink, trust,
+    ConfigSpace, HostKind, Keep, KernelLog, ModifiedAt, ReadCost, ReadError, Reader, file, kmsg,
+    netlink, trust,
 };
 use crate::value::PciAddress;
 use crate::value::flow_control::FlowControl;
@@ -275,6 +276,13 @@ impl Reader for DirReader {
             *self.functions.borrow_mut() = Functions::new(root.fd(), &links);
         }
         Ok(links)
+    }
+
+    fn modified(&self, path: &str) -> Result<ModifiedAt, ReadError> {
+        let fd = self.open(path, OFlag::O_PATH)?;
+        self.count(1);
+        let stat = fstat(&fd).map_err(|errno| error(path, errno))?;
+        Ok(ModifiedAt { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec })
     }
 
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {

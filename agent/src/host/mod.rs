@@ -103,6 +103,15 @@ pub struct ReadCost {
     pub config_dwords: u64,
 }
 
+/// When a file was last written, since 1970 in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ModifiedAt {
+    /// Whole seconds.
+    pub seconds: i64,
+    /// And this much.
+    pub nanoseconds: i64,
+}
+
 /// The config space of one function. Offsets are in bytes; reads never wrap or pad.
 pub trait ConfigSpace {
     /// Fill `buffer` from `offset`; returns how many bytes there were (64 for an unprivileged reader,
@@ -154,6 +163,11 @@ pub trait Reader {
 
     /// Whether something is there (symlinks followed inside the host).
     fn exists(&self, path: &str) -> Result<bool, ReadError>;
+
+    /// When a file or directory was last written (symlinks followed inside the host); a recording does not keep that.
+    fn modified(&self, path: &str) -> Result<ModifiedAt, ReadError> {
+        Err(ReadError::NotRecorded { path: path.to_owned() })
+    }
 
     /// Whether another process holds a lock for writing on a file (fcntl(2)); a recording knows of none.
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {

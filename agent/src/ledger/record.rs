@@ -287,6 +287,12 @@ impl Ledger {
         self.owed.iter().any(|owed| owed.kind == kind && owed.argv == argv)
     }
 
+    /// bedplate is about to run a tool that may be owed.
+    pub fn begin_tool(&mut self, kind: &str, argv: &[String]) {
+        let owed = self.owed.iter_mut().filter(|owed| owed.kind == kind && owed.argv == argv);
+        owed.for_each(|owed| owed.begun = true);
+    }
+
     /// A tool has run.
     pub fn paid(&mut self, kind: &str, argv: &[String]) {
         self.owed.retain(|owed| owed.kind != kind || owed.argv != argv);

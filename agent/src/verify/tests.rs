@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::demo::HostSpec;
 use crate::engine::profile_source::Choice;
-use crate::engine::{Request, verify};
+use crate::engine::{ImageRequest, Request, verify};
 
 /// The report of a made-up host, by these checks.
 fn report(host: &str, check: &[&str]) -> Report {
@@ -13,8 +13,14 @@ fn report(host: &str, check: &[&str]) -> Report {
     let check: Vec<String> = check.iter().map(|id| (*id).to_owned()).collect();
     let selection = Selection::new(&check, &[]).unwrap();
     let choice = Choice::HostOnly;
-    let request =
-        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    let request = Request {
+        choice,
+        cpu: None,
+        live_only: false,
+        needs_ledger: false,
+        allowed: &[],
+        image: ImageRequest::NONE,
+    };
     verify(&host, &request, &selection).unwrap().report
 }
 

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use bedplate::host::dir::DirReader;
 use bedplate::host::write::DirWriter;
 use bedplate::host::{
-    ConfigSpace, Expected, FileMeta, HostKind, NicCause, NicError, ReadError, Reader, ToolEnd,
-    ToolOutput, WriteError, Writer,
+    ConfigSpace, Expected, FileMeta, HostKind, ModifiedAt, NicCause, NicError, ReadError, Reader,
+    ToolEnd, ToolOutput, WriteError, Writer,
 };
 use bedplate::value::PciAddress;
 use bedplate::value::vf::{EswitchMode, VfAttributes};
@@ -207,6 +207,9 @@ impl Reader for LiveReader {
     }
     fn exists(&self, path: &str) -> Result<bool, ReadError> {
         self.inner.exists(path)
+    }
+    fn modified(&self, path: &str) -> Result<ModifiedAt, ReadError> {
+        self.inner.modified(path)
     }
     /// A lock is held where its file says so.
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {

@@ -15,6 +15,7 @@ mod json;
 mod nccl;
 mod nccl_log;
 mod owed;
+mod ran;
 mod redacted;
 mod report;
 mod session;

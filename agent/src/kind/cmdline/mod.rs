@@ -57,7 +57,8 @@ pub use hugepages::asked as huge_pages;
 pub use iommu_after::{iommu_after, iommu_now};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use kernel_install::{
-    KERNEL_CMDLINE, VENDOR_CMDLINE, entries, installed_release, is_kernel_gone, release_of_entry,
+    BOOT_MOUNTS, KERNEL_CMDLINE, VENDOR_CMDLINE, entries, installed_release, is_kernel_gone,
+    release_of_entry,
 };
 pub use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
 pub use next_kernel::{next_kernel, other_kernel};

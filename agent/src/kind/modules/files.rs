@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::NAME;
 use super::conf::{self, Modprobe};
-use super::waits;
+use super::{initramfs, waits};
 use crate::desired::{DesiredModules, WantedOption};
 use crate::host::{HostKind, Reader};
 use crate::kind::drop_in::{self, ConfFile};
@@ -13,8 +13,7 @@ use crate::kind::{Context, dropped};
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Pending, Settled, WayBack,
-    Why,
+    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Pending, Settled, Why,
 };
 
 /// Compares the boot load list.
@@ -119,7 +118,7 @@ pub fn modprobe(context: &Context, section: &mut KindPlan) {
     overruled(context, &files, section);
     if ours == target {
         settled(&ours, own.map_or(MODPROBE_PATH, |file| &file.path), section);
-        owed_rebuild(context, section);
+        initramfs::owed_rebuild(context, section);
         pending_options(context, section);
         waits::pending(context, &[], section);
         return;
@@ -135,11 +134,11 @@ pub fn modprobe(context: &Context, section: &mut KindPlan) {
         return;
     };
     section.unseen.extend(waiting.into_iter().filter_map(|wait| wait.unseen(&change.id)));
-    rebuild_initramfs(context, &mut change, section);
+    initramfs::rebuild(context, &mut change, section);
     section.changes.push(change);
 }
 
-fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Why]) -> Item {
+pub(super) fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Why]) -> Item {
     Item {
         subject: subject.to_owned(),
         before: before.map(str::to_owned),
@@ -281,73 +280,5 @@ fn pending_options(context: &Context, section: &mut KindPlan) {
                 effect: Effect::NextBoot,
             });
         }
-    }
-}
-
-/// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
-/// builds: dracut ships its own, which calls dracut, names the file as the boot loader expects it and runs the hooks of others,
-/// or dracut is there without its package, and initramfs-tools builds (handbook §9).
-const INITRAMFS_TOOLS: [(&str, &[&str]); 2] = [
-    ("/usr/sbin/update-initramfs", &["update-initramfs", "-u", "-k", "all"]),
-    ("/usr/bin/dracut", &["dracut", "--force", "--regenerate-all"]),
-];
-
-/// Ten minutes: a regenerate-all on a slow disk with many kernels takes several.
-const INITRAMFS_LIMIT_S: u32 = 600;
-
-fn initramfs_tool(reader: &dyn Reader) -> Option<Action> {
-    let (_, argv) = INITRAMFS_TOOLS.iter().find(|(proof, _)| reader.exists(proof) == Ok(true))?;
-    Some(Action::RunTool {
-        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        purpose: "rebuild the initramfs: a module inside it would come up with its old options"
-            .into(),
-        touches: Vec::new(),
-        way_back: WayBack::Repeat,
-        limit_s: INITRAMFS_LIMIT_S,
-    })
-}
-
-/// Whether a module is inside an initramfs is not known without unpacking it, so it is always rebuilt.
-fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut KindPlan) {
-    match initramfs_tool(context.reader) {
-        Some(tool) => change.actions.push(tool),
-        None => section.notes.push(Note {
-            kind: NAME,
-            subject: MODPROBE_PATH.into(),
-            text:
-                "no update-initramfs or dracut here: if the initramfs holds one of these modules, rebuild it"
-                    .into(),
-        }),
-    }
-}
-
-/// A rebuild that was promised and did not succeed is done now, even though the file is right.
-fn owed_rebuild(context: &Context, section: &mut KindPlan) {
-    for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
-        let why = Why::because(match context.reader.kind() {
-            HostKind::Image => {
-                "an earlier apply changed modprobe.d. Whether the tool has run by hand since does not show: \
-                 `bedplate apply --chroot-tools` runs it"
-            }
-            _ => "an earlier apply changed modprobe.d and this tool has not succeeded since",
-        });
-        section.changes.push(Change {
-            id: format!("{NAME}/{}", owed.argv.join(" ")),
-            kind: NAME,
-            subject: "initramfs".into(),
-            items: vec![item("initramfs", Some("older than modprobe.d"), Some("rebuilt"), &[why])],
-            effect: Effect::Now,
-            actions: vec![Action::RunTool {
-                argv: owed.argv.clone(),
-                purpose: owed.purpose.clone(),
-                touches: Vec::new(),
-                way_back: WayBack::Repeat,
-                limit_s: INITRAMFS_LIMIT_S,
-            }],
-            disrupts: Vec::new(),
-            needs: Vec::new(),
-            owns: None,
-            deferred: None,
-        });
     }
 }

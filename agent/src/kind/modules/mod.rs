@@ -4,6 +4,7 @@
 mod conf;
 mod files;
 mod gpudirect;
+mod initramfs;
 mod installed;
 mod paths;
 mod rccl;
