@@ -26,6 +26,7 @@ mod release;
 mod render;
 mod report;
 mod revert;
+mod seal;
 mod snapshot;
 mod status;
 mod topology;
@@ -52,7 +53,8 @@ pub use exit::{CliError, Exit};
 #[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
 #[command(
     after_help = "Exit status: 0 done, nothing to do, or ready; 1 error; 2 plan --exit-code found changes, render --check \
-different files, revert --dry-run --exit-code something applied, topology --import a disagreement; 3 waits for a reboot; \
+different files, revert --dry-run --exit-code something applied, seal --dry-run --exit-code something to remove, topology --import a disagreement; \
+3 waits for a reboot; \
 4 blocked or not ready, doctor found a cause, render --strict something that cannot be expressed, or a lint of level error; \
 5 cannot tell: something could not be read, and no other status holds; 6 the image build still has to run tools; 64 usage."
 )]
@@ -80,6 +82,8 @@ enum Command {
     Revert(revert::RevertArgs),
     /// End a hold (`bedplate revert --hold`): the daemon makes the host what its profile says again.
     Release(release::ReleaseArgs),
+    /// Remove state that identifies this host or image, before its disk is cloned.
+    Seal(seal::SealArgs),
     /// Show what bedplate did on this host.
     History(history::HistoryArgs),
     /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
@@ -241,6 +245,7 @@ pub fn main() -> ExitCode {
         Command::Apply(args) => apply::run(&args),
         Command::Revert(args) => revert::run(&args),
         Command::Release(args) => release::run(&args),
+        Command::Seal(args) => seal::run(&args),
         Command::History(args) => history::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Topology(args) => topology::run(&args),

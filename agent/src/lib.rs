@@ -33,6 +33,7 @@ pub mod recovery;
 pub mod render;
 pub mod report;
 pub mod revert;
+pub mod seal;
 mod section;
 pub mod topology;
 pub mod utc;

@@ -268,3 +268,10 @@ fn answers_to_the_steps_of_how_tos_are_there() {
         cited.iter().filter(|at| at.starts_with("12.") && !numbers.contains(*at)).collect();
     assert!(missing.is_empty(), "of the handbook and without an answer: {missing:?}");
 }
+
+/// The table of `bedplate seal` is the code's.
+#[test]
+fn table_of_seal_is_in_the_document() {
+    let table = bedplate::seal::markdown();
+    assert!(document("docs/render.md").contains(&table), "docs/render.md lacks:\n{table}");
+}

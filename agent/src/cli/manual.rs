@@ -19,8 +19,8 @@ const EXIT_STATUS: [(&str, &str); 8] = [
     ("1", "Something failed; what, and what to do, stands on standard error."),
     (
         "2",
-        "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back; files in the directory of \
-         `render --check` differ.",
+        "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back, `seal --dry-run --exit-code` \
+         something to remove; files in the directory of `render --check` differ.",
     ),
     ("3", "A reboot is pending."),
     (

@@ -90,6 +90,11 @@ pub fn enforcing_daemon() -> Option<String> {
     }
 }
 
+/// Whether the daemon of this machine runs, on the bus or off it.
+pub fn daemon_runs() -> bool {
+    daemon_client::status().is_ok() || unit_runs()
+}
+
 /// The daemon may be off the bus and at work all the same.
 fn unit_runs() -> bool {
     PROCESSES.iter().any(|path| std::fs::read(path).is_ok_and(|processes| !processes.is_empty()))

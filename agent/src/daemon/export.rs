@@ -9,15 +9,12 @@ use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::usage;
 use crate::host::file;
+use crate::host::published::{COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
 use crate::plan::RebootNeed;
 use crate::visible;
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
 pub const METRICS: &str = "/run/bedplate/bedplate.prom";
-/// Debian's directory of node_exporter's textfile collector (package prometheus-node-exporter).
-pub(super) const COLLECTOR: &str = "/var/lib/prometheus/node-exporter";
-/// Where Node Feature Discovery reads local features (its documentation, "local feature source").
-pub(super) const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
 
 /// Prometheus text format 0.0.4.
 pub fn metrics(status: &Status) -> String {
@@ -174,13 +171,13 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
         }
     };
     let collector = if at(COLLECTOR).is_dir() {
-        format!("{COLLECTOR}/bedplate.prom")
+        format!("{COLLECTOR}/{COLLECTED}")
     } else {
         METRICS.to_owned()
     };
     put(&collector, metrics(status), usage::metrics);
     if at(FEATURES).is_dir() {
-        put(&format!("{FEATURES}/bedplate"), features(status), String::new);
+        put(&format!("{FEATURES}/{FEATURE_FILE}"), features(status), String::new);
     }
     // Serialising a struct of plain data does not fail.
     let json = visible::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";

@@ -5,8 +5,11 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use super::reboot_required;
 use super::restart::{AtLogind, Offline, RestartError};
-use super::{export, reboot_required};
+use crate::host::published::{
+    COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY as DIRECTORY,
+};
 use crate::host::write::{remove_own_directory, remove_own_file};
 use crate::reboot::phase::Phase;
 use crate::utc::shown;
@@ -68,9 +71,8 @@ pub async fn call_off(root: &Path) -> Result<Option<Timestamp>, CallOffError> {
 pub fn withdraw(root: &Path) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     // An image may hold links to anywhere: what they lead to is not the image's.
-    let outside = [export::COLLECTOR, export::FEATURES, "/run", DIRECTORY]
-        .into_iter()
-        .filter(|path| leaves(root, &at(path)));
+    let outside =
+        [COLLECTOR, FEATURES, "/run", DIRECTORY].into_iter().filter(|path| leaves(root, &at(path)));
     let outside: Vec<String> = outside
         .map(|path| format!("{path} leads out of {}: nothing was removed", root.display()))
         .collect();
@@ -81,8 +83,7 @@ pub fn withdraw(root: &Path) -> Vec<String> {
     let mut check = |what: &str, done: std::io::Result<()>| {
         wrong.extend(done.err().map(|error| format!("cannot remove {what}: {error}")));
     };
-    for (directory, name) in [(export::COLLECTOR, "bedplate.prom"), (export::FEATURES, "bedplate")]
-    {
+    for (directory, name) in [(COLLECTOR, COLLECTED), (FEATURES, FEATURE_FILE)] {
         let path = format!("{directory}/{name}");
         check(&path, remove_own_file(&at(&path)).map(drop));
         // A write that was cut short.
@@ -103,12 +104,10 @@ fn leaves(root: &Path, directory: &Path) -> bool {
     }
 }
 
-/// The unit's RuntimeDirectory=, which outlives the unit (RuntimeDirectoryPreserve=).
-const DIRECTORY: &str = "/run/bedplate";
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::export;
     use crate::daemon::status::Status;
     use crate::plan::RebootNeed;
     use crate::profile::model::RebootPolicy;

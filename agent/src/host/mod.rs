@@ -17,6 +17,7 @@ mod netlink;
 pub mod old_copy;
 pub mod package_lock;
 pub mod process;
+pub mod published;
 mod reading;
 pub mod recorded;
 pub mod snapshot;

@@ -50,7 +50,7 @@ pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
 pub use topo_override::apart;
 
-const NAME: &str = "acs";
+pub(crate) const NAME: &str = "acs";
 /// Arguments of earlier runs that stay where no new one can be worked out.
 const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
 

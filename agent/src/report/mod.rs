@@ -13,6 +13,7 @@ pub mod nccl;
 pub mod nccl_log;
 pub mod nccl_perf;
 mod page;
+pub mod seal;
 pub mod style;
 pub mod text;
 pub mod topology;

@@ -18,6 +18,7 @@ mod owed;
 mod ran;
 mod redacted;
 mod report;
+mod seal;
 mod session;
 mod special_files;
 mod streams;

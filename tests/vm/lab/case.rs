@@ -79,6 +79,22 @@ impl Case {
         Ok(node)
     }
 
+    /// A node at the first boot of a copy of the disk of `golden`, which is switched off.
+    ///
+    /// # Errors
+    /// When the disk cannot be copied, or the node does not boot.
+    pub fn clone_of(&mut self, golden: &Node, name: &str) -> Result<Rc<Node>> {
+        self.nodes.iter().for_each(|node| node.off());
+        let dir = self.dir.join(name);
+        super::fresh_directory(&dir)?;
+        super::copy_disks(golden.dir(), &dir)?;
+        let node = Node::new(golden.machine, &self.lab.qemu, &dir)?;
+        let node = self.keep(node);
+        node.step(&format!("{name}: first boot"));
+        node.boot()?;
+        Ok(node)
+    }
+
     /// An empty directory for a node.
     fn place(&mut self, machine: Machine) -> Result<PathBuf> {
         // One machine at a time: the one before this is done with.

@@ -178,9 +178,17 @@ impl Node {
     /// When the guest does not switch off or does not come up.
     pub fn cold_cycle(&self) -> Result<()> {
         self.step("power off and on");
-        let _ = self.run_for("systemctl --no-block poweroff", Duration::from_secs(10));
-        self.wait_for_off(BOOT)?;
+        self.shut_down()?;
         self.boot()
+    }
+
+    /// Orderly power-off.
+    ///
+    /// # Errors
+    /// When the guest does not switch off.
+    pub fn shut_down(&self) -> Result<()> {
+        let _ = self.run_for("systemctl --no-block poweroff", Duration::from_secs(10));
+        self.wait_for_off(BOOT)
     }
 
     /// `systemctl reboot`, and the next boot complete.

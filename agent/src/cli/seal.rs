@@ -1,0 +1,124 @@
+//! `bedplate seal`: prepares a host or an image to be cloned.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use nix::unistd::geteuid;
+use serde::Serialize;
+
+use super::apply::{agreed, patiently};
+use super::exit::AS_ROOT;
+use super::{CliError, Exit, host, output, release};
+use crate::daemon::withdraw::withdraw;
+use crate::engine::{self, Target};
+use crate::report::{json, seal as text};
+use crate::revert::Refused;
+
+/// The running machine.
+const HOST: &str = "/";
+
+/// `bedplate seal`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The profile and every file that bedplate wrote stay, with the record that `revert` needs. /etc/machine-id, ssh host \
+    keys and cloud-init's state belong to other tools.\n\nExit status: 0 sealed, or nothing to remove; 2 --dry-run --exit-code found \
+    something to remove; 4 refused: the daemon runs, a change is unfinished, tools are still to run, or a reboot is scheduled; 1 part \
+    of it failed; 64 usage."
+)]
+pub struct SealArgs {
+    /// Seal a root directory that is not running (an image, a mounted disk) instead of this machine.
+    #[arg(long, value_name = "DIR", help_heading = "Host")]
+    root: Option<PathBuf>,
+    /// Show what would be removed, and exit.
+    #[arg(long)]
+    dry_run: bool,
+    /// With `--dry-run`: exit with 2 if there is anything to remove.
+    #[arg(long, requires = "dry_run")]
+    exit_code: bool,
+    /// Do not ask for confirmation. Without a terminal, none is asked for.
+    #[arg(long, short)]
+    yes: bool,
+    /// Name every entry.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Machine-readable table of what is removed and kept, and why.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The JSON of `--json`.
+#[derive(Serialize)]
+struct Document<'a, T: Serialize> {
+    /// Version of this shape, 1.
+    bedplate_seal: u32,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+/// Plans, asks, locks, plans again under the lock, removes.
+pub fn run(args: &SealArgs) -> Result<Exit, CliError> {
+    if args.root.is_none() && !geteuid().is_root() {
+        return Err(CliError::host("only root can seal this host").hinting(AS_ROOT));
+    }
+    let target = match &args.root {
+        Some(root) => Target::image(root, false)?,
+        None => Target::Live,
+    };
+    // Warns of mounts in an image, which are not read.
+    host::of_target(&target);
+    let daemon = daemon(args);
+    let shown = engine::plan_seal(&target, daemon.as_ref())?;
+    let is_refused = !shown.refused.is_empty();
+    if args.dry_run || is_refused || shown.is_empty() {
+        match args.json {
+            true => output::data(&document(&shown)?)?,
+            false => output::report(&text::plan(&shown, args.verbose))?,
+        }
+        return Ok(match (is_refused, shown.is_empty()) {
+            (true, _) => Exit::Blocked,
+            (false, false) if args.exit_code => Exit::Changes,
+            (false, _) => Exit::Done,
+        });
+    }
+    engine::may_change(&target)?;
+    if !args.json {
+        output::status(text::plan(&shown, args.verbose).trim_end());
+    }
+    if !args.yes && !agreed("remove this")? {
+        return Err(CliError::request("nothing was removed"));
+    }
+    let mut published = || withdraw(Path::new(HOST));
+    let done = patiently(|| engine::seal(&target, daemon.as_ref(), &mut published))?;
+    if args.json {
+        output::data(&document(&done)?)?;
+    } else {
+        output::report(&text::sealed(&done))?;
+    }
+    Ok(match (done.plan.refused.is_empty(), done.failed.is_empty()) {
+        (false, _) => Exit::Blocked,
+        (true, false) => Exit::Failed,
+        (true, true) => Exit::Done,
+    })
+}
+
+fn document(content: &impl Serialize) -> Result<String, CliError> {
+    Ok(json::document(&Document { bedplate_seal: 1, content })?)
+}
+
+/// The refusal for a daemon that runs on the host, and would write again what a seal removes.
+fn daemon(args: &SealArgs) -> Option<Refused> {
+    (is_running_machine(args.root.as_deref()) && release::daemon_runs()).then(|| Refused {
+        subject: "bedplate.service".into(),
+        reason: "the daemon runs, and would write its state again".into(),
+        remedy:
+            "`systemctl stop bedplate`, then seal, then shut down; it stays enabled for the clones"
+                .into(),
+    })
+}
+
+/// Whether `root` is the root directory of this machine.
+fn is_running_machine(root: Option<&Path>) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    root.is_none_or(|root| identity(root).is_some_and(|own| Some(own) == identity(Path::new(HOST))))
+}
