@@ -12,6 +12,8 @@ use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::write::DirWriter;
 use crate::host::{HostKind, Reader, Writer as _};
+use crate::plan::RebootNeed;
+use crate::profile::model::AcsPersist;
 use crate::profile::{self, Ask, Ports};
 use crate::verify::Selection;
 
@@ -83,7 +85,38 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
         "wrote {path}, which extends {base}. Fill in `windows` in its [reboot] section, then: `bedplate profile check{check}`, \
          `bedplate plan{plan}`"
     ));
+    if let Some(note) = reboot_note(host.reader.as_ref(), &base) {
+        output::status(&format!("note: {note}"));
+    }
     Ok(Exit::Done)
+}
+
+/// Remark where the profile leads to a reboot.
+const UNTIL_FILLED_IN: &str = "kernel arguments of this profile take effect at the next boot, and `windows = [\"never\"]` keeps \
+    bedplate from rebooting: reboot by hand, or fill in `windows`";
+/// The same for an image.
+const AFTER_FIRST_BOOT: &str = "in the first boot of this image the daemon adds the ACS argument of the node, which needs a second \
+    boot, and `windows = [\"never\"]` keeps bedplate from rebooting: fill in `windows`, reboot by hand, or set `persistence = \
+    \"live\"` in [acs], which needs one boot only";
+
+/// The remark about the reboot that a profile leads to which extends `base`; `None`: it leads to none, or the host cannot be
+/// planned for.
+fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
+    let choice = Choice::Named(base);
+    let request =
+        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    let planned = engine::prepare(reader, &request).ok()?;
+    let acs = &planned.loaded.profile.acs;
+    match reader.kind() {
+        HostKind::Image => {
+            let takes_arguments =
+                acs.policy != AcsPolicy::Keep && acs.persistence != AcsPersist::Live;
+            takes_arguments.then_some(AFTER_FIRST_BOOT)
+        }
+        HostKind::Live | HostKind::Snapshot => {
+            (planned.plan.reboot != RebootNeed::None).then_some(UNTIL_FILLED_IN)
+        }
+    }
 }
 
 fn cannot(error: crate::host::WriteError) -> CliError {

@@ -22,6 +22,7 @@ mod nccl_job;
 mod network_operator;
 mod networkd;
 mod provision;
+mod second_boot;
 mod sriov_operator;
 mod talos;
 mod targets;
@@ -300,6 +301,8 @@ pub fn render(
     let mut rendered = written(target, kind::contributions(profile, facts, desired)?, options)?;
     rendered.inexpressible.extend(common::unresolved(desired));
     rendered.notes.extend(common::remarks(desired, facts.sees_devices()));
+    let second_boot = second_boot::note(profile, &rendered);
+    rendered.notes.extend(second_boot);
     Ok(rendered)
 }
 

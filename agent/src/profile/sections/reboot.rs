@@ -354,12 +354,26 @@ const LINTS: &[SectionLint<RebootLayer, Reboot>] = &[
     },
 ];
 
+impl Reboot {
+    /// The setting by which bedplate reboots nothing, and leaves no request for another tool; `None`: it does either.
+    pub fn forbidding(&self) -> Option<&'static str> {
+        match self.policy {
+            RebootPolicy::Never => Some("policy = \"never\""),
+            RebootPolicy::Schedule if is_open(&self.windows) => Some("windows = [\"never\"]"),
+            RebootPolicy::Schedule | RebootPolicy::Mark => None,
+        }
+    }
+}
+
+/// Whether no window was chosen yet.
+fn is_open(windows: &[String]) -> bool {
+    !windows.is_empty() && windows.iter().all(|window| window == NEVER)
+}
+
 /// A reboot is asked for, and when is left open.
 fn no_window_yet(section: &RebootLayer, model: &Reboot) -> Vec<Hit> {
-    let open =
-        |windows: &[String]| !windows.is_empty() && windows.iter().all(|window| window == NEVER);
     let asked = model.policy == RebootPolicy::Schedule;
-    let windows = section.windows.as_ref().filter(|leaf| asked && open(&leaf.value));
+    let windows = section.windows.as_ref().filter(|leaf| asked && is_open(&leaf.value));
     windows.map(|leaf| Hit::new(leaf.place, "windows = [\"never\"]")).into_iter().collect()
 }
 
