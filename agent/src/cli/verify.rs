@@ -8,6 +8,7 @@ use super::{CliError, Exit, HostArgs, output};
 use crate::engine::profile_source::{Choice, SourceError};
 use crate::engine::{self, EngineError, ImageRequest, Request, Verified};
 use crate::error_chain::chain;
+use crate::facts::CpuVendor;
 use crate::host::{HostKind, boot_id};
 use crate::profile::nearest;
 use crate::report::verify::Tally;
@@ -28,7 +29,8 @@ enum FailOn {
 #[derive(Debug, Args)]
 #[command(
     after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready, or with `--fail-on warn` \
-        ready with a warning; 5 cannot tell: something could not be read; 1 error; 64 usage. Of several hosts: 1 if one could not be \
+        ready with a warning; 5 cannot tell: something could not be read; 1 error; 64 usage. An image (`--root`) is judged by its files: \
+        boot entry, files of the profile, tools of the build, units; every other check is not applicable to it. Of several hosts: 1 if one could not be \
         judged, otherwise the first of 4, 5, 0 that applies.")
 )]
 pub struct VerifyArgs {
@@ -38,6 +40,9 @@ pub struct VerifyArgs {
     /// is taken. Default: what is in /etc/bedplate of the host; without one the host alone is judged.
     #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
     profile: Option<String>,
+    /// CPU vendor to assume of an image, which has no CPU of its own.
+    #[arg(long, value_name = "VENDOR", help_heading = "Profile")]
+    cpu: Option<super::CpuChoice>,
     /// Only these checks: an id, a group, or a pattern such as 'pcie.link-*'. May be given more than once.
     #[arg(long, value_name = "ID", help_heading = "Checks")]
     check: Vec<String>,
@@ -122,20 +127,37 @@ pub fn verified(
     profile: Option<&str>,
     selection: &Selection,
 ) -> Result<Verified, CliError> {
-    let reader = opened.reader.as_ref();
-    if reader.kind() == HostKind::Image {
+    if opened.reader.kind() == HostKind::Image {
         return Err(not_running());
     }
+    judged(opened, profile, None, selection)
+}
+
+fn judged(
+    opened: &Opened,
+    profile: Option<&str>,
+    cpu: Option<CpuVendor>,
+    selection: &Selection,
+) -> Result<Verified, CliError> {
+    let reader = opened.reader.as_ref();
     let choice = profile.map_or(Choice::HostOnly, Choice::Named);
     let request = Request {
         choice,
-        cpu: None,
+        cpu,
         live_only: false,
         needs_ledger: false,
         allowed: &[],
         image: ImageRequest::NONE,
     };
     Ok(engine::verify(reader, &request, selection)?)
+}
+
+/// Why an image without a profile is not judged: nothing else of an image decides.
+fn no_profile() -> CliError {
+    CliError::request(
+        "an image is judged by its profile, and there is none in /etc/bedplate of this one",
+    )
+    .hinting("name one with --profile")
 }
 
 /// Reports what is wrong with the profile on the host, and that the host was judged without it.
@@ -155,14 +177,19 @@ pub fn warn_of_profile(verified: &Verified) {
 
 /// Why an image is not judged.
 pub fn not_running() -> CliError {
-    let what = "an image is not running: it has no registers, no IOMMU groups and no drivers that could be verified";
-    let hint = "`bedplate plan --root DIR` says what differs from the profile; verify the machine that the image runs on";
+    let what =
+        "an image is not running: it has no registers, no IOMMU groups and no drivers to report on";
+    let hint = "`bedplate verify --root DIR` checks what an image holds; report on the machine that runs it";
     CliError::request(what).hinting(hint)
 }
 
 fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Report, CliError> {
-    let verified = verified(opened, args.profile.as_deref(), selection)?;
+    let verified = judged(opened, args.profile.as_deref(), args.cpu.map(Into::into), selection)?;
     warn_of_profile(&verified);
+    let has_profile = verified.loaded.is_some() || verified.unusable.is_some();
+    if opened.reader.kind() == HostKind::Image && !has_profile {
+        return Err(no_profile());
+    }
     let Verified { facts, loaded, report, .. } = verified;
     if let Some(loaded) = &loaded {
         output::lints(loaded);

@@ -4,6 +4,7 @@
 
 mod change;
 mod coverage;
+mod image;
 mod lints;
 mod prepare;
 pub mod profile_source;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::image;
 use super::prepare::planned;
 use super::profile_source::{Choice, SourceError};
 use super::suspect::suspects;
@@ -15,7 +16,7 @@ use crate::kind::acs;
 use crate::kind::cmdline::show;
 use crate::plan::Plan;
 use crate::profile::Loaded;
-use crate::verify::{Evidence, InEffect, NoPlan, Observed, Report, Selection, judge};
+use crate::verify::{Evidence, ImageState, InEffect, NoPlan, Observed, Report, Selection, judge};
 
 /// What was found of a host, and what it is.
 #[derive(Debug)]
@@ -125,12 +126,13 @@ fn report(
     let section = planned.map(|planned| &planned.loaded.profile.acs);
     let wanted = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
     let acs = acs::resolve(&wanted.unwrap_or_else(acs::for_direct_traffic), facts);
-    let evidence =
-        Evidence::new(facts, &observed, &acs, asked.map(|planned| planned.map(in_effect)));
+    let image = planned.and_then(|planned| image::state(reader, planned));
+    let in_effect = asked.map(|planned| planned.map(|planned| in_effect(planned, image.as_ref())));
+    let evidence = Evidence::new(facts, &observed, &acs, in_effect);
     let said = planned.map(|planned| &planned.loaded.profile.verify.severity);
     judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()))
 }
 
-fn in_effect(planned: &Planned) -> InEffect<'_> {
-    InEffect { name: &planned.loaded.profile.name, plan: &planned.plan }
+fn in_effect<'a>(planned: &'a Planned, image: Option<&'a ImageState>) -> InEffect<'a> {
+    InEffect { name: &planned.loaded.profile.name, plan: &planned.plan, image }
 }

@@ -72,6 +72,36 @@ fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<S
     Ok(None)
 }
 
+/// Whether a start of `target` starts a service: by a link that `systemctl enable` makes, or by `Wants=` of a drop-in. Not
+/// where the service is absent or masked.
+///
+/// # Errors
+/// A file or directory cannot be read.
+pub fn is_wanted(reader: &dyn Reader, name: &str, target: &str) -> Result<bool, ReadError> {
+    if service(reader, name)?.is_none() {
+        return Ok(false);
+    }
+    let unit = format!("{name}.service");
+    for place in UNITS {
+        let names = match reader.list(&format!("{place}/{target}.wants")) {
+            Err(error) if error.is_absent() => continue,
+            names => names?,
+        };
+        if names.contains(&unit) {
+            return Ok(true);
+        }
+    }
+    for path in files(reader, None, &UNITS, &[format!("{target}.d")])? {
+        let text = reader.read(&path)?;
+        let text = String::from_utf8_lossy(&text);
+        let mut wanted = values(&text, "Unit", "Wants").into_iter().flat_map(str::split_whitespace);
+        if wanted.any(|wanted| wanted == unit) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Whether a service is masked, so that nothing can start it (`systemctl mask`).
 pub fn is_masked(reader: &dyn Reader, name: &str) -> bool {
     UNITS[..2].iter().any(|place| leads_nowhere(reader, &format!("{place}/{name}.service")))
@@ -162,6 +192,21 @@ mod tests {
         assert_eq!(found.value, "64K");
         assert_eq!(found.path, "/etc/systemd/system/slurmd.service.d/b.conf");
         assert_eq!(of_manager(&files, "DefaultLimitMEMLOCK"), Ok(None));
+    }
+
+    #[test]
+    fn service_is_wanted_by_link_or_drop_in_unless_masked() {
+        let unit = ("/usr/lib/systemd/system/x.service", "");
+        let link = ("/etc/systemd/system/multi-user.target.wants/x.service", "");
+        let drop_in = (
+            "/etc/systemd/system/multi-user.target.d/50.conf",
+            "[Unit]\nWants=y.service x.service\n",
+        );
+        let is_wanted = |files: &[(&str, &str)]| {
+            super::is_wanted(&Files::new(files), "x", "multi-user.target").unwrap()
+        };
+        assert!(is_wanted(&[unit, link]) && is_wanted(&[unit, drop_in]));
+        assert!(!is_wanted(&[unit]) && !is_wanted(&[link, drop_in]));
     }
 
     #[test]

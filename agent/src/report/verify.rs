@@ -167,6 +167,10 @@ fn conclusion(out: &mut String, report: &Report) {
             };
             writeln!(out, "{}{}; there are {all} in all", paint(GOOD, &none), besides(report))
         }
+        Answer::Ready if report.image => {
+            let right = paint(GOOD, "the image is what its profile says");
+            writeln!(out, "{right}{}; verify the machine that runs it", besides(report))
+        }
         Answer::Ready => {
             let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));
             writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), besides(report))

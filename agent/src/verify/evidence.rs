@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Outcome;
 use super::code::{Device, DeviceKind};
 use super::rails::rails;
+use super::{ImageState, Outcome};
 use crate::facts::aer::AerTotals;
 use crate::facts::cuda_library::{self, CudaLibrary};
 use crate::facts::fabric::{self, Fabric};
@@ -178,6 +178,8 @@ pub struct InEffect<'a> {
     pub name: &'a str,
     /// The plan.
     pub plan: &'a Plan,
+    /// State of an image beside the plan; `None`: the host is none.
+    pub image: Option<&'a ImageState>,
 }
 
 /// Why there is no plan for a host that has a profile.

@@ -5,6 +5,7 @@
 mod checks;
 mod code;
 mod evidence;
+mod image;
 mod outcome;
 mod rails;
 mod select;
@@ -23,6 +24,7 @@ pub use code::{
     SriovCode, StorageCode, Tally, TopologyCode,
 };
 pub use evidence::{Evidence, InEffect, NoPlan, Observed, Suspect};
+pub use image::ImageState;
 pub use outcome::{Outcome, Seen};
 pub use select::{SelectError, Selection};
 pub use summary::{Answer, Judged, Override, Report, judge};

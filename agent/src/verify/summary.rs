@@ -9,7 +9,8 @@ use super::outcome::Seen;
 use crate::kind::cmdline;
 use crate::plan::Change;
 
-use super::{CHECKS, Check, Code, Evidence, Group, Outcome, Selection, Severity, Verdict};
+use super::{CHECKS, Check, Code, Evidence, Group, Outcome, Selection, Severity, Verdict, image};
+use crate::host::HostKind;
 use crate::recovery::Recovery;
 
 /// A severity of the profile for a check.
@@ -53,11 +54,16 @@ const TO_KNOW: &str = "`bedplate inspect` names what could not be read, and why;
                        [verify.severity] of the profile gives the check another level";
 
 impl Judged {
-    fn new(check: &'static Check, outcome: Outcome, said: Option<&Override>) -> Self {
+    fn new(
+        check: &'static Check,
+        level: Severity,
+        outcome: Outcome,
+        said: Option<&Override>,
+    ) -> Self {
         let Outcome { verdict, finding, evidence, codes, remedy, at_most } = outcome;
         let is_unknown = verdict == Verdict::Unknown;
         let remedy = remedy.or_else(|| is_unknown.then(|| TO_KNOW.to_owned()));
-        let severity = said.map_or(check.severity.min(at_most), |said| said.level);
+        let severity = said.map_or(level.min(at_most), |said| said.level);
         let verdict = match (verdict, severity) {
             // A profile may raise it as well as lower it.
             (Verdict::Warn, Severity::Fail) if said.is_some() => Verdict::Fail,
@@ -125,6 +131,9 @@ pub struct Report {
     pub recovery: Recovery,
     /// Whether only some of the checks were asked for: then the answer is about those.
     pub partial: bool,
+    /// Whether the host is an image: then the answer is about its files, and every other check is not applicable.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub image: bool,
     /// Each check, in the order in which they are to be dealt with.
     pub checks: Vec<Judged>,
 }
@@ -144,11 +153,14 @@ pub fn judge(
 ) -> Report {
     let wanted = CHECKS.iter().filter(|check| selection.has(check));
     let outcome = |check: &'static Check| {
-        let (Ok(outcome) | Err(outcome)) = (check.judge)(evidence);
+        let (Ok(outcome) | Err(outcome)) =
+            image::not_applicable(check, evidence).map_or_else(|| (check.judge)(evidence), Ok);
         let outcome = with_due_remedy(outcome, check.group, evidence);
-        Judged::new(check, outcome, overrides.get(check.id))
+        let level = image::severity(check, evidence, outcome.verdict);
+        Judged::new(check, level, outcome, overrides.get(check.id))
     };
     let mut report = conclude(wanted.map(outcome).collect(), selection.is_partial());
+    report.image = evidence.facts.host == HostKind::Image;
     if let (Ok(None), Some(next)) = (&evidence.profile, &mut report.next)
         && next.contains(OF_PROFILE)
     {
@@ -222,5 +234,6 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let next =
         to_do.find_map(|judged| Some(format!("{} ({})", judged.remedy.as_ref()?, judged.id)));
     let because = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
-    Report { answer, because, next, decided_by, warned_by, recovery, partial, checks }
+    let image = false;
+    Report { answer, because, next, decided_by, warned_by, recovery, partial, image, checks }
 }

@@ -26,3 +26,4 @@ mod topology;
 mod transcripts;
 mod tuned;
 mod verify;
+mod verify_image;

@@ -215,6 +215,11 @@ fn harmful(evidence: &Evidence<'_>) -> Judgement {
                 .seen("no lint finds anything", RUNNING)
         }
         (Reading::Unknown(why), _) => unread("the command line of the running kernel", why),
+        // An image has no running kernel.
+        (Reading::Absent, Reading::Known(_)) => {
+            Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
+                .seen("no lint finds anything", NEXT)
+        }
         (Reading::Absent, _) => {
             Outcome::unknown("there is no command line").seen("not there", RUNNING)
         }

@@ -2,10 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use super::super::evidence::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, NoPlan, Outcome, ProfileCode, Seen, Severity,
+    Check, Evidence, Explain, Group, ImageState, Judgement, NoPlan, Outcome, ProfileCode, Seen,
+    Severity,
 };
+use crate::host::Reading;
 use crate::plan::RebootNeed;
+
+/// Where `systemctl enable` links units that a boot starts.
+const WANTS: &str = "multi-user.target.wants";
 
 /// `profile.in-effect`.
 pub const IN_EFFECT: Check = Check {
@@ -16,7 +22,8 @@ pub const IN_EFFECT: Check = Check {
     needs_root: true,
     explain: Explain {
         what: "A plan by the profile in /etc/bedplate of the host (or by `--profile`) is empty: nothing to change, nothing in \
-               the way, nothing that waits for a boot. Without a profile it does not apply.",
+               the way, nothing that waits for a boot. Without a profile it does not apply. For an image also: its build has no \
+               tool left to run, and a boot starts the units of bedplate where the profile leaves settings to the machine.",
         why: "What the host has by chance now is gone after the next boot; what the profile says comes back.",
         source: "handbook §13.2; `bedplate plan`",
         how: "everything that `bedplate plan` reads",
@@ -48,6 +55,10 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         }])
         .seen(format!("{} blockers", body.blockers.len()), at));
     }
+    if let Some(image) = profile.image.filter(|image| !image.owed.is_empty()) {
+        let commands = image.owed.clone();
+        return Ok(Outcome::fail([ProfileCode::ToolsOwed { commands }]).seen("owed", at));
+    }
     if !profile.plan.is_empty() {
         let changes = Some(body.changes.len());
         let named = body
@@ -75,10 +86,25 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         }
         return Ok(Outcome::fail(codes).all_seen(named));
     }
+    if let Some(outcome) = profile.image.and_then(disabled_units) {
+        return Ok(outcome);
+    }
     Ok(match body.unknowns.first() {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
             .hint("`bedplate plan` names all that could not be read, and why"),
         None => Outcome::pass(format!("profile {name} is in effect"))
             .seen(format!("{} settings are right", body.settled.len()), at),
     })
+}
+
+/// The finding about units of an image that no boot starts.
+fn disabled_units(image: &ImageState) -> Option<Outcome> {
+    match &image.disabled {
+        Reading::Known(units) if !units.is_empty() => {
+            let units = units.clone();
+            Some(Outcome::fail([ProfileCode::UnitsDisabled { units }]).seen("not enabled", WANTS))
+        }
+        Reading::Unknown(why) => Some(unread("whether the image starts bedplate", why)),
+        Reading::Known(_) | Reading::Absent => None,
+    }
 }

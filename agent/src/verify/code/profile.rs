@@ -46,6 +46,16 @@ pub enum ProfileCode {
         /// Name of the profile.
         profile: String,
     },
+    /// The build of the image still has to run tools.
+    ToolsOwed {
+        /// Commands.
+        commands: Vec<String>,
+    },
+    /// No boot of the image starts bedplate, and the profile leaves settings to the machine.
+    UnitsDisabled {
+        /// Units.
+        units: Vec<String>,
+    },
 }
 
 impl Words for ProfileCode {
@@ -61,6 +71,14 @@ impl Words for ProfileCode {
                 format!("profile {profile} is not in effect: {}", counted(*changes, "change"))
                     .into()
             }
+            ProfileCode::ToolsOwed { commands } => {
+                format!("the image build still has to run: {}", commands.join("; ")).into()
+            }
+            ProfileCode::UnitsDisabled { units } => format!(
+                "the profile leaves settings to the machine, and no boot starts {}",
+                units.join(", ")
+            )
+            .into(),
         }
     }
 
@@ -80,6 +98,13 @@ impl Words for ProfileCode {
             ProfileCode::NotInEffect { changes: None, .. }
             | ProfileCode::ProfileWaitsForReboot { .. } => {
                 "reboot, through firmware (`bedplate reboot status` says how)".into()
+            }
+            ProfileCode::ToolsOwed { .. } => {
+                "`bedplate apply --root DIR --chroot-tools`, or run them in the image".into()
+            }
+            ProfileCode::UnitsDisabled { .. } => {
+                "install bedplate in the image, then `systemctl --root=DIR enable bedplate-boot bedplate`"
+                    .into()
             }
             ProfileCode::NotInEffect { .. } => {
                 "`bedplate plan` shows them, `bedplate apply` makes them".into()

@@ -1,0 +1,35 @@
+//! Checks of an image, which read files alone, and the state of an image beside its plan. All other checks are about a running
+//! machine.
+
+use crate::host::{HostKind, Reading};
+
+use super::{Check, Evidence, Outcome, Severity, Verdict};
+
+/// Ids of the checks.
+const CHECKS: [&str; 4] =
+    ["profile.in-effect", "cmdline.boot-entry", "cmdline.harmful", "modules.leftovers"];
+
+/// State of an image beside its plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageState {
+    /// Tools that the image build still has to run.
+    pub owed: Vec<String>,
+    /// Units that the profile needs on the machine and that no boot starts.
+    pub disabled: Reading<Vec<String>>,
+}
+
+/// The outcome of a check that cannot be made of an image; `None`: it can, or the host is none.
+pub(super) fn not_applicable(check: &Check, evidence: &Evidence<'_>) -> Option<Outcome> {
+    let is_image = evidence.facts.host == HostKind::Image;
+    (is_image && !CHECKS.contains(&check.id)).then(|| {
+        Outcome::not_applicable("not applicable to an image: judged on the machine that runs it")
+    })
+}
+
+/// The level of a check. An image with a fault is wrong, also where a host with it would run until its next boot.
+pub(super) fn severity(check: &Check, evidence: &Evidence<'_>, verdict: Verdict) -> Severity {
+    match (evidence.facts.host, verdict) {
+        (HostKind::Image, Verdict::Fail) => Severity::Fail,
+        _ => check.severity,
+    }
+}

@@ -1,0 +1,80 @@
+//! `verify --root`: the gate for an image in CI. A right image ends with 0, a wrong one with 4.
+
+use crate::session::{Session, text};
+
+const SYSCTL: &str =
+    "schema = 1\nname = \"t\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
+const ARGUMENT: &str = "schema = 1\nname = \"t\"\n[cmdline]\nargs = [\"iommu=pt\"]\n";
+const ACS: &str = "schema = 1\nname = \"t\"\n[acs]\npolicy = \"direct-p2p\"\n";
+
+fn image(profile: &str) -> Session {
+    let session = Session::new();
+    session.image("img");
+    session.file("img/etc/bedplate/profile.toml", profile);
+    session
+}
+
+fn verify(session: &Session, more: &[&str]) -> (i32, String) {
+    let output = session.run(&[&["verify", "--root", "img", "--cpu", "intel"], more].concat());
+    (output.status.code().expect("a status"), text(&output.stdout) + &text(&output.stderr))
+}
+
+fn apply(session: &Session) -> i32 {
+    session.status(&["apply", "--root", "img", "--cpu", "intel", "--yes"])
+}
+
+#[test]
+fn applied_image_is_right_and_others_are_not() {
+    let session = image(SYSCTL);
+    let (status, said) = verify(&session, &[]);
+    assert_eq!(status, 4, "{said}");
+    assert!(said.contains("profile t is not in effect: 1 change"), "{said}");
+    assert_eq!(apply(&session), 0);
+    let (status, said) = verify(&session, &["-v"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("the image is what its profile says"), "{said}");
+    assert!(said.contains("rdma.port-state: not applicable to an image"), "{said}");
+}
+
+#[test]
+fn image_without_profile_is_an_error() {
+    let session = Session::new();
+    session.image("img");
+    let (status, said) = verify(&session, &[]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("hint: name one with --profile"), "{said}");
+}
+
+#[test]
+fn owed_tool_makes_an_image_wrong() {
+    let session = image(ARGUMENT);
+    assert_eq!(apply(&session), 6);
+    let (status, said) = verify(&session, &["--json"]);
+    assert_eq!(status, 4, "{said}");
+    let report: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(report["image"], true);
+    assert_eq!(report["decided_by"], serde_json::json!(["profile.in-effect"]));
+    let checks = report["checks"].as_array().expect("a list");
+    let check = checks.iter().find(|check| check["id"] == "profile.in-effect").expect("the check");
+    assert_eq!(check["codes"][0]["code"], "tools-owed");
+    assert_eq!(check["codes"][0]["commands"], serde_json::json!(["update-grub"]));
+}
+
+#[test]
+fn units_have_to_be_enabled_where_the_machine_has_work() {
+    let session = image(ACS);
+    let (status, said) = verify(&session, &["--json"]);
+    assert_eq!(status, 4, "{said}");
+    assert!(said.contains("\"code\": \"units-disabled\""), "{said}");
+    assert!(said.contains("no boot starts bedplate-boot.service, bedplate.service"), "{said}");
+    for unit in ["bedplate-boot.service", "bedplate.service"] {
+        session.file(&format!("img/usr/lib/systemd/system/{unit}"), "[Service]\n");
+    }
+    assert_eq!(verify(&session, &[]).0, 4, "installed, and not enabled");
+    session.file(
+        "img/etc/systemd/system/multi-user.target.d/50-bedplate.conf",
+        "[Unit]\nWants=bedplate-boot.service bedplate.service\n",
+    );
+    let (status, said) = verify(&session, &[]);
+    assert_eq!(status, 0, "{said}");
+}
