@@ -103,8 +103,14 @@ const AFTER_FIRST_BOOT: &str = "in the first boot of this image the daemon adds 
 /// planned for.
 fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
     let choice = Choice::Named(base);
-    let request =
-        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    let request = Request {
+        choice,
+        cpu: None,
+        live_only: false,
+        needs_ledger: false,
+        allowed: &[],
+        image: ImageRequest::NONE,
+    };
     let planned = engine::prepare(reader, &request).ok()?;
     let acs = &planned.loaded.profile.acs;
     match reader.kind() {

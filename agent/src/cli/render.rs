@@ -270,51 +270,14 @@ fn emit(
             exit = Exit::Changes;
         }
     } else if let Some(dir) = &args.out {
-        let found = check::found(dir, &target.paths(options), rendered)?;
-        if let Some(first) = found.foreign.first().filter(|_| !args.overwrite) {
-            return Err(CliError::usage(format!(
-                "{} is not bedplate's, and nothing was written",
-                dir.join(first).display()
-            ))
-            .hinting("move it away, or write over it with --overwrite"));
-        }
-        for file in &rendered.files {
-            write(dir, file)?;
-            output::status(&format!("wrote {}", dir.join(&file.path).display()));
-        }
-        for path in &found.stale {
-            let shown = dir.join(path);
-            if args.prune {
-                remove(dir, path)?;
-                output::status(&format!(
-                    "removed {}: this profile has no such file",
-                    shown.display()
-                ));
-            } else {
-                output::warn(&format!(
-                    "{} is left of an earlier rendering: this profile has no such file; --prune removes it",
-                    shown.display()
-                ));
-            }
-        }
+        write_all(args, dir, &target.paths(options), rendered)?;
     } else {
         output::data(&printed(rendered))?;
     }
     if empty && !rendered.inexpressible.iter().any(Inexpressible::is_of_vfs) {
         output::status(&format!("the profile makes no VFs: nothing to write for {}", args.target));
     }
-    for line in deferred(&rendered.deferred) {
-        output::status(&format!("left to bedplate on the machine: {line}"));
-    }
-    for note in &rendered.notes {
-        output::status(&format!("note: {note}"));
-    }
-    for left in &rendered.inexpressible {
-        match args.reason(left) {
-            None => output::warn(&missing(&args.target, left)),
-            Some(reason) => output::status(&format!("accepted: {}: {reason}", left.what)),
-        }
-    }
+    say(args, rendered);
     if refused {
         let why = match args.strict {
             true => ", and --strict was given",
@@ -328,6 +291,55 @@ fn emit(
         exit = Exit::Blocked;
     }
     Ok(exit)
+}
+
+fn write_all(
+    args: &RenderArgs,
+    dir: &Path,
+    paths: &[String],
+    rendered: &Rendered,
+) -> Result<(), CliError> {
+    let found = check::found(dir, paths, rendered)?;
+    if let Some(first) = found.foreign.first().filter(|_| !args.overwrite) {
+        return Err(CliError::usage(format!(
+            "{} is not bedplate's, and nothing was written",
+            dir.join(first).display()
+        ))
+        .hinting("move it away, or write over it with --overwrite"));
+    }
+    for file in &rendered.files {
+        write(dir, file)?;
+        output::status(&format!("wrote {}", dir.join(&file.path).display()));
+    }
+    for path in &found.stale {
+        let shown = dir.join(path);
+        if args.prune {
+            remove(dir, path)?;
+            output::status(&format!("removed {}: this profile has no such file", shown.display()));
+        } else {
+            output::warn(&format!(
+                "{} is left of an earlier rendering: this profile has no such file; --prune removes it",
+                shown.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What no file holds, and what users of the files have to know.
+fn say(args: &RenderArgs, rendered: &Rendered) {
+    for line in deferred(&rendered.deferred) {
+        output::status(&format!("left to bedplate on the machine: {line}"));
+    }
+    for note in &rendered.notes {
+        output::status(&format!("note: {note}"));
+    }
+    for left in &rendered.inexpressible {
+        match args.reason(left) {
+            None => output::warn(&missing(&args.target, left)),
+            Some(reason) => output::status(&format!("accepted: {}: {reason}", left.what)),
+        }
+    }
 }
 
 /// Items with the same reason together.

@@ -16,27 +16,42 @@ use crate::plan::{
     Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Pending, Settled, Why,
 };
 
+/// What is loaded at boot.
+struct Lists<'f> {
+    /// The file of our name that counts.
+    place: &'f str,
+    /// What it lists.
+    ours: BTreeSet<String>,
+    /// What others list, and where.
+    elsewhere: BTreeMap<String, String>,
+}
+
+impl<'f> Lists<'f> {
+    fn of(files: &'f [ConfFile]) -> Self {
+        let mut lists =
+            Lists { place: MODULES_LOAD_PATH, ours: BTreeSet::new(), elsewhere: BTreeMap::new() };
+        for file in files {
+            let loads = conf::loads(&file.text);
+            // A list of our own in /etc takes the place of an image's, whole.
+            if file.path == MODULES_LOAD_PATH || drop_in::is_brought(&file.path, MODULES_LOAD_PATH)
+            {
+                (lists.place, lists.ours) = (&file.path, loads);
+            } else {
+                let listed = loads.into_iter().map(|module| (module, file.path.clone()));
+                lists.elsewhere.extend(listed);
+            }
+        }
+        lists
+    }
+}
+
 /// Compares the boot load list.
 pub fn load_list(context: &Context, section: &mut KindPlan) {
     let files = match drop_in::files(context.reader, "modules-load.d") {
         Ok(files) => files,
         Err(error) => return drop_in::unknown(NAME, section, MODULES_LOAD_PATH, &error),
     };
-    let mut elsewhere = BTreeMap::new();
-    let mut ours = BTreeSet::new();
-    let mut brought = None;
-    for file in &files {
-        if file.path == MODULES_LOAD_PATH {
-            ours = conf::loads(&file.text);
-        } else if drop_in::is_brought(&file.path, MODULES_LOAD_PATH) {
-            // A list of our own in /etc takes its place, whole.
-            brought = Some((file.path.as_str(), conf::loads(&file.text)));
-        } else {
-            elsewhere.extend(
-                conf::loads(&file.text).into_iter().map(|module| (module, file.path.clone())),
-            );
-        }
-    }
+    let Lists { place, ours, elsewhere } = Lists::of(&files);
     let mut wanted =
         DesiredModules { load: context.desired.modules.load.clone(), ..DesiredModules::default() };
     wanted.load.retain(|module| match elsewhere.get(module.name.as_str()) {
@@ -53,13 +68,9 @@ pub fn load_list(context: &Context, section: &mut KindPlan) {
     });
     let names: BTreeSet<String> =
         wanted.load.iter().map(|module| module.name.to_string()).collect();
-    let mut place = MODULES_LOAD_PATH;
-    if let Some((path, loads)) = brought {
-        if names.is_empty() && !loads.is_empty() {
-            section.notes.push(drop_in::left_in_image(NAME, path));
-            return;
-        }
-        (place, ours) = (path, loads);
+    if names.is_empty() && !ours.is_empty() && place != MODULES_LOAD_PATH {
+        section.notes.push(drop_in::left_in_image(NAME, place));
+        return;
     }
     if names == ours {
         let settled = names.into_iter().map(|name| Settled {

@@ -35,9 +35,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
     let profile = match evidence.profile {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(Outcome::not_applicable("no profile in /etc/bedplate")),
-        Err(NoPlan::Unusable) => {
-            return Ok(Outcome::fail([ProfileCode::ProfileUnusable]));
-        }
+        Err(NoPlan::Unusable) => return Ok(Outcome::fail([ProfileCode::ProfileUnusable])),
         Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
             return Ok(Outcome::unknown(why.words()).hint(why.command()));
         }
@@ -55,9 +53,8 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         }])
         .seen(format!("{} blockers", body.blockers.len()), at));
     }
-    if let Some(image) = profile.image.filter(|image| !image.owed.is_empty()) {
-        let commands = image.owed.clone();
-        return Ok(Outcome::fail([ProfileCode::ToolsOwed { commands }]).seen("owed", at));
+    if let Some(outcome) = profile.image.and_then(owed_tools) {
+        return Ok(outcome);
     }
     if !profile.plan.is_empty() {
         let changes = Some(body.changes.len());
@@ -95,6 +92,13 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         None => Outcome::pass(format!("profile {name} is in effect"))
             .seen(format!("{} settings are right", body.settled.len()), at),
     })
+}
+
+/// The finding about tools that the build of an image has left to run.
+fn owed_tools(image: &ImageState) -> Option<Outcome> {
+    let commands = image.owed.clone();
+    let owed = || Outcome::fail([ProfileCode::ToolsOwed { commands }]);
+    (!image.owed.is_empty()).then(|| owed().seen("owed", "bedplate plan"))
 }
 
 /// The finding about units of an image that no boot starts.
