@@ -5,6 +5,7 @@
 pub(crate) mod action;
 mod change;
 mod error;
+mod image_tool;
 mod store;
 
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,9 @@ pub enum Outcome {
     Owed {
         /// Commands to run inside the image, programs and arguments.
         commands: Vec<Vec<String>>,
+        /// Why they cannot run in the image as it is now, where they were to.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// This host cannot take it; nothing was written.
     Deferred {
@@ -344,9 +348,10 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
         let (result, why) = match &change.outcome {
             Outcome::Done => ("done", None),
             Outcome::AlreadyDone => ("already-done", None),
-            Outcome::Owed { commands } => {
+            Outcome::Owed { commands, why } => {
                 let commands: Vec<String> = commands.iter().map(|argv| argv.join(" ")).collect();
-                ("owed", Some(format!("to be run in the image: {}", commands.join("; "))))
+                let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+                ("owed", Some(format!("to be run in the image: {}{why}", commands.join("; "))))
             }
             Outcome::Deferred { until } => ("deferred", Some(until.clone())),
             Outcome::Failed { action, why, output, .. } => {

@@ -3,6 +3,7 @@
 use super::action::file::Undone;
 use super::action::{self, Task, UndoList};
 use super::error::StepError;
+use super::image_tool::hindrance;
 use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
 use crate::error_chain::chain;
 use crate::host::HostKind;
@@ -18,22 +19,41 @@ struct Parts<'a> {
     now: Vec<&'a Action>,
     /// Tools that an operator has to run in the image; checks that depend on them wait as well.
     owed: Vec<&'a Action>,
+    /// Why they cannot run in the image, where they were to.
+    hindrance: Option<String>,
     /// For the running machine only.
     later: Vec<&'a Action>,
 }
 
 impl<'a> Parts<'a> {
-    fn of(change: &'a Change, live: bool, runs_tools: bool) -> Self {
-        let mut parts = Parts { now: Vec::new(), owed: Vec::new(), later: Vec::new() };
+    fn of(change: &'a Change, store: &mut Store) -> Self {
+        let live = store.reader.kind() == HostKind::Live;
+        let (now, owed, later) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Parts { now, owed, hindrance: None, later };
         for action in &change.actions {
             match action {
                 action if action.is_live() && !live => parts.later.push(action),
-                Action::RunTool { .. } if !runs_tools => parts.owed.push(action),
+                Action::RunTool { .. } if !store.writer.runs_tools() => parts.owed.push(action),
+                Action::RunTool { argv, .. } => match hindrance(store, argv) {
+                    Some(why) => {
+                        parts.hindrance = Some(why);
+                        parts.owed.push(action);
+                    }
+                    None => parts.now.push(action),
+                },
                 Action::Verify(_) if !parts.owed.is_empty() => {}
                 action => parts.now.push(action),
             }
         }
         parts
+    }
+
+    fn owed_commands(&self) -> Vec<Vec<String>> {
+        let commands = self.owed.iter().filter_map(|action| match action {
+            Action::RunTool { argv, .. } => Some(argv.clone()),
+            _ => None,
+        });
+        commands.collect()
     }
 
     fn tools(&self) -> impl Iterator<Item = (&'a Vec<String>, &'a String)> {
@@ -52,8 +72,7 @@ pub(super) fn run(
     change: &Change,
     unseen: &[PendingInvisible],
 ) -> ChangeReport {
-    let live = store.reader.kind() == HostKind::Live;
-    let parts = Parts::of(change, live, store.writer.runs_tools());
+    let parts = Parts::of(change, store);
     let outcome = carry_out(store, checker, watch, change, &parts, unseen);
     let mut report = ChangeReport::new(change, outcome);
     report.deferred = parts.later.iter().map(|action| describe(action)).collect();
@@ -92,7 +111,7 @@ fn carry_out(
     }
     let outcome = match parts.owed.is_empty() {
         true => Outcome::Done,
-        false => Outcome::Owed { commands: parts.tools().map(|(argv, _)| argv.clone()).collect() },
+        false => Outcome::Owed { commands: parts.owed_commands(), why: parts.hindrance.clone() },
     };
     settled(store, change, parts, unseen, outcome)
 }

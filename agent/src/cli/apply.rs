@@ -13,7 +13,8 @@ use crate::engine::{self, EngineError, ImageRequest, Planned, Request, Target, p
 use crate::facts::names::Names;
 use crate::host::Reader;
 use crate::host::lock::LockError;
-use crate::plan::{Action, RebootNeed};
+use crate::kind;
+use crate::plan::{Action, KindName, RebootNeed};
 use crate::report::{applied, json, text};
 
 /// Which host to change.
@@ -43,6 +44,9 @@ pub struct ApplyArgs {
     /// A tool that an earlier apply left to be run has been run in the image: its command, or its program's name. Repeatable.
     #[arg(long, value_name = "TOOL", requires = "root", help_heading = "Host")]
     ran: Vec<String>,
+    /// Leave one kind of things to the image build (`cmdline` where it makes the kernel command line). Repeatable.
+    #[arg(long, value_name = "KIND", requires = "root", value_parser = kind_name, help_heading = "Host")]
+    without: Vec<KindName>,
     /// Only apply what acts on the running machine and needs no reboot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
@@ -55,6 +59,15 @@ pub struct ApplyArgs {
     /// Machine-readable report.
     #[arg(long)]
     json: bool,
+}
+
+/// The kind of this name.
+///
+/// # Errors
+/// There is none; the text lists them.
+fn kind_name(text: &str) -> Result<KindName, String> {
+    let names = || kind::KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+    kind::named(text).ok_or_else(|| format!("kinds are {}", names()))
 }
 
 impl TargetArgs {
@@ -81,7 +94,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         live_only: args.live_only,
         needs_ledger: true,
         allowed: &args.lints.allow_lint,
-        image: ImageRequest { ran: &args.ran },
+        image: ImageRequest { without: &args.without, ran: &args.ran },
         ..args.profile.request()
     };
     let target = args.target.target()?;

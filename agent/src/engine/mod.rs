@@ -5,6 +5,7 @@
 mod change;
 mod coverage;
 mod image;
+mod left_out;
 mod lints;
 mod prepare;
 pub mod profile_source;

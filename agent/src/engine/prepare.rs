@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::left_out::leave_out;
 use super::lints::{Judged, stop_for};
 use super::profile_source::{self, Choice, Chosen, OwnerCheck, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
@@ -13,7 +14,7 @@ use crate::host::{ReadError, Reader, WriteError, old_copy};
 use crate::kind;
 use crate::ledger::{self, Ledger, LedgerError};
 use crate::plan::allowed::AllowedLint;
-use crate::plan::{Change, Note, PaidTool, Plan, Unknown};
+use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
 use crate::profile::Loaded;
 
 /// What to plan.
@@ -36,13 +37,15 @@ pub struct Request<'a> {
 /// Requests that concern image roots.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImageRequest<'a> {
+    /// Kinds that the image build sees to: nothing of them is planned.
+    pub without: &'a [KindName],
     /// Owed tools that have run, each by its command or by the name of its program.
     pub ran: &'a [String],
 }
 
 impl ImageRequest<'_> {
     /// No such request.
-    pub const NONE: Self = ImageRequest { ran: &[] };
+    pub const NONE: Self = ImageRequest { without: &[], ran: &[] };
 }
 
 impl Request<'_> {
@@ -210,6 +213,7 @@ pub(super) fn planned(
     if request.live_only {
         plan.body.changes.retain(Change::is_live);
     }
+    leave_out(&mut plan.body, request.image.without);
     Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
 }
 
@@ -227,7 +231,7 @@ fn ran(ledger: &Ledger, named: &[String]) -> Result<Vec<PaidTool>, EngineError> 
         };
         let owed = ledger.owed.iter().filter(|owed| is_named(&owed.argv));
         let of_kind = owed.filter_map(|owed| {
-            let kind = kind::KINDS.iter().find(|row| row.name == owed.kind)?.name;
+            let kind = kind::named(&owed.kind)?;
             Some(PaidTool { kind, argv: owed.argv.clone(), after: None })
         });
         let before = paid.len();
@@ -249,7 +253,7 @@ fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
     let note = |path: &str| {
         let copy = old_copy::path(path);
         let record = ledger.files.get(path)?;
-        let kind = kind::KINDS.iter().find(|row| row.name == record.kind)?.name;
+        let kind = kind::named(&record.kind)?;
         let text = format!(
             "nothing is left of it: a power cut came while it was replaced. `apply` and `revert` first put back what is \
              kept in {copy}, and plan again"

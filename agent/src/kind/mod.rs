@@ -18,7 +18,7 @@ use crate::desired::Desired;
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::ledger::Ledger;
-use crate::plan::{KindPlan, Why};
+use crate::plan::{KindName, KindPlan, Why};
 use crate::section::Declared;
 use contribution::{Contributions, Unwritable};
 pub use owned::{Owns, foreign, is_own_word};
@@ -113,6 +113,11 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
 /// Every kind, in the order in which plans show and apply them: ports of ACS go by what becomes of the command line.
 pub const KINDS: &[Kind] =
     &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND, cufile::KIND];
+
+/// The name of a kind as plans have it; `None` where there is no kind of that name.
+pub fn named(name: &str) -> Option<KindName> {
+    KINDS.iter().map(|kind| kind.name).find(|known| *known == name)
+}
 
 /// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's
 /// nature.

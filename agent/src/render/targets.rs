@@ -155,8 +155,8 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "mkosi",
-        about: "mkosi.postinst script that runs `bedplate apply --root` in the image build",
-        paths: &["mkosi.postinst"],
+        about: "mkosi.conf.d file with the kernel arguments, mkosi.postinst script that runs `bedplate apply --root`",
+        paths: &["mkosi.conf.d/50-bedplate.conf", "mkosi.postinst"],
         render: image_script::mkosi,
     },
     Target {

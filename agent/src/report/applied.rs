@@ -25,7 +25,7 @@ pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) ->
 fn owed(report: &ApplyReport, after: &Plan) -> String {
     let mut commands: Vec<String> = Vec::new();
     let reported = report.changes.iter().flat_map(|change| match &change.outcome {
-        Outcome::Owed { commands } => commands.as_slice(),
+        Outcome::Owed { commands, .. } => commands.as_slice(),
         _ => &[],
     });
     let planned = after.body.changes.iter().flat_map(|change| &change.actions);
@@ -136,8 +136,11 @@ fn one(out: &mut String, change: &ChangeReport) {
     match &change.outcome {
         Outcome::Done => line(out, paint(GOOD, "✓"), "done"),
         Outcome::AlreadyDone => line(out, paint(GOOD, "✓"), "was so already"),
-        Outcome::Owed { commands } => {
+        Outcome::Owed { commands, why } => {
             line(out, paint(WARN, "!"), "written; the image build still has to run:");
+            if let Some(why) = why {
+                let _ = writeln!(out, "    (cannot run in this root: {why})");
+            }
             for command in commands {
                 let _ = writeln!(out, "    {}", command.join(" "));
             }

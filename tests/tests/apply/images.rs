@@ -65,7 +65,7 @@ fn an_image_gets_its_files_and_is_told_what_remains() {
     let plan = image_plan(&machine);
     let report = apply_image(&machine, &plan, false);
     assert!(report.succeeded(), "{report:?}");
-    let owed = Outcome::Owed { commands: vec![vec!["update-grub".into()]] };
+    let owed = Outcome::Owed { commands: vec![vec!["update-grub".into()]], why: None };
     assert_eq!(report.changes[0].outcome, owed);
     assert_eq!(report.changes[1].outcome, Outcome::Done);
     assert_eq!(report.changes[1].deferred, ["load module nvidia_peermem"]);

@@ -27,3 +27,4 @@ mod transcripts;
 mod tuned;
 mod verify;
 mod verify_image;
+mod without;

@@ -272,3 +272,29 @@ fn arguments_that_are_not_known_stay() {
     assert_eq!(output.status.code(), Some(5), "{}", text(&output.stdout));
     assert_eq!(std::fs::read(drop_in(&session)).expect("the drop-in"), written);
 }
+
+/// A build root lies on the file system of the machine that builds: GRUB finds no device for it.
+#[test]
+fn menu_tool_that_cannot_work_in_the_root_is_owed() {
+    let Some(session) = image() else { return };
+    let before = menu(&session);
+    let probe = |script: &str| {
+        session.file("img/usr/sbin/grub-probe", script);
+        set_mode(&session.path("img/usr/sbin/grub-probe"), 0o755);
+    };
+    probe(
+        "#!/bin/sh\necho 'grub-probe: error: cannot find a device for / (is /dev mounted?).'\nexit 1\n",
+    );
+    for _ in 0..2 {
+        let (status, said) = apply(&session, &["--chroot-tools"]);
+        assert_eq!(status, 6, "{said}");
+        assert!(said.contains("cannot find a device for /"), "{said}");
+        assert!(said.contains("the image build still has to run: update-grub\n"), "{said}");
+    }
+    assert!(std::fs::read_to_string(drop_in(&session)).expect("it").contains("iommu=pt"));
+    assert_eq!(menu(&session), before);
+    probe("#!/bin/sh\necho /dev/vda1\n");
+    let (status, said) = apply(&session, &["--chroot-tools"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(menu(&session).contains("iommu=pt") && is_settled(&session));
+}

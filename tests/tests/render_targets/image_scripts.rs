@@ -1,7 +1,8 @@
 //! Scripts of image builds, as the builds run them.
 
 use std::fs;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use bedplate_tests::program;
 
@@ -14,8 +15,10 @@ fn scripts_of_image_builds_apply_the_profile() {
         for Made { what, rendered } in made(target) {
             let directory = tempfile::tempdir().unwrap();
             write(&rendered, directory.path());
-            let script = directory.path().join(&rendered.files[0].path);
-            succeeds(Command::new("sh").arg("-n").arg(script), &what);
+            for file in rendered.files.iter().filter(|file| file.mode & 0o100 != 0) {
+                let script = directory.path().join(&file.path);
+                succeeds(Command::new("sh").arg("-n").arg(script), &what);
+            }
         }
     }
 }
@@ -54,6 +57,69 @@ fn the_script_for_mkosi_leaves_the_profile_and_what_it_asks_for() {
     }
     let mut check = program::bedplate(&["profile", "check", "root/etc/bedplate/profile.toml"]);
     succeeds(check.current_dir(directory.path()), "profile check");
+}
+
+/// Renders for mkosi in a directory, and runs the script on `root` there.
+fn build_with_mkosi(directory: &Path, profile: &str) -> Output {
+    fs::write(directory.join("p.toml"), profile).unwrap();
+    let render = ["render", "mkosi", "--profile", "p.toml", "--cpu", "intel", "-o", "."];
+    succeeds(program::bedplate(&render).current_dir(directory), "render");
+    let programs = program::path().parent().unwrap().display().to_string();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
+    let mut script = Command::new("./mkosi.postinst");
+    script.current_dir(directory).env("PATH", &path).env("BUILDROOT", directory.join("root"));
+    script.output().unwrap()
+}
+
+#[test]
+fn mkosi_build_gets_arguments_and_keeps_its_boot_loader() {
+    let directory = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = directory.path().join("root").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put("etc/os-release", "ID=debian\nVERSION_ID=\"13\"\n");
+    put("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n");
+    put("usr/sbin/update-grub", "");
+    put("usr/sbin/update-initramfs", "");
+    let profile = "schema = 1\nname = \"p\"\n[cmdline]\nargs = [\"iommu=pt\", \"foo=100%\"]\n\
+                   [modules]\nblacklist = [\"nouveau\"]\n";
+    let output = build_with_mkosi(directory.path(), profile);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("still has to run: update-initramfs -u -k all"), "{stdout}");
+    assert!(said.ends_with("left to run in the image: the tools named above\n"), "{said}");
+    let read = |path: &str| fs::read_to_string(directory.path().join(path)).unwrap();
+    let conf = read("mkosi.conf.d/50-bedplate.conf");
+    let settings: Vec<&str> = conf.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(settings, ["[Content]", "KernelCommandLine=iommu=pt", "    foo=100%%"]);
+    assert_eq!(read("root/etc/default/grub"), "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n");
+    assert!(!directory.path().join("root/etc/default/grub.d").exists());
+    assert!(read("root/etc/modprobe.d/zz-bedplate.conf").contains("blacklist nouveau"));
+}
+
+/// Any other status of `apply` ends the build.
+#[test]
+fn failed_apply_ends_the_image_build() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = "schema = 1\nname = \"p\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
+    fs::create_dir_all(directory.path().join("root/etc/sysctl.d/zz-bedplate.conf")).unwrap();
+    assert!(!build_with_mkosi(directory.path(), profile).status.success());
+}
+
+#[test]
+fn argument_that_mkosi_would_cut_is_not_expressible() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = "schema = 1\nname = \"p\"\n[cmdline]\nargs = [\"foo=a#b\"]\n";
+    fs::write(directory.path().join("p.toml"), profile).unwrap();
+    let mut render =
+        program::bedplate(&["render", "mkosi", "--profile", "p.toml", "--strict", "-o", "."]);
+    let output = render.current_dir(directory.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("kernel argument `foo=a#b`"), "{said}");
 }
 
 /// Whatever stands in a profile is text: no line of it ends the text early.
