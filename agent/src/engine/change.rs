@@ -110,7 +110,7 @@ pub fn apply(
     let mut still_in_effect = Vec::new();
     let reader = target.reader();
     // The ledger has the claims by now.
-    let again = Request { image: ImageRequest { ran: &[] }, ..*request };
+    let again = Request { image: ImageRequest { ran: &[], ..request.image }, ..*request };
     let after = prepare(&reader, &again).map(|mut after| {
         still_in_effect = in_effect_until_boot(&reader, &after.facts, &owned);
         let is_unsound = matches!(after.plan.next_boot, NextBoot::Unsound { .. });
