@@ -11,3 +11,4 @@ mod root;
 mod sdbootutil;
 mod systemd_boot;
 mod unfinished;
+mod whole_roots;
