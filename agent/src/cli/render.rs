@@ -38,7 +38,7 @@ pub struct RenderArgs {
     /// Directory to write the files into; without it they are printed.
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Remove what an earlier rendering for this target left in DIR and this one no longer has.
+    /// Remove files in DIR that an earlier rendering for this target wrote and this one no longer has.
     #[arg(long, requires = "out")]
     prune: bool,
     /// Write over files in DIR that bedplate has not rendered.
@@ -90,7 +90,7 @@ pub struct RenderArgs {
     host: HostArgs,
 }
 
-/// What is let pass, and why.
+/// An item that is let pass, and the reason.
 #[derive(Debug, Clone, Serialize)]
 struct Accepted {
     id: String,
@@ -234,7 +234,7 @@ struct Document<'a> {
     profile_digest: Option<String>,
     #[serde(flatten)]
     rendered: &'a Rendered,
-    /// What `--accept` let pass of it.
+    /// Items that `--accept` lets pass.
     accepted: &'a [Accepted],
 }
 
@@ -326,7 +326,7 @@ fn write_all(
     Ok(())
 }
 
-/// What no file holds, and what users of the files have to know.
+/// Prints the items that no file holds, and the notes.
 fn say(args: &RenderArgs, rendered: &Rendered) {
     for line in deferred(&rendered.deferred) {
         output::status(&format!("left to bedplate on the machine: {line}"));

@@ -14,7 +14,7 @@ pub struct Contributions {
     /// Digest of the profile and version of bedplate, for the heading of files that only `render` writes. Files that
     /// bedplate writes to hosts, too, are without it: they would change with every release.
     pub stamp: Option<String>,
-    /// How memory of NVIDIA GPUs is to be registered; `None`: not asked for.
+    /// How NICs register the memory of NVIDIA GPUs; `None`: not asked for.
     pub gpudirect: Option<GpuDirectWay>,
     /// Kernel arguments, in order.
     pub arguments: Vec<WantedArg>,
@@ -28,19 +28,19 @@ pub struct Contributions {
     pub vfs: Vec<VfRule>,
     /// Who makes them: another program or an operator, in the place of bedplate.
     pub vfs_are_external: bool,
-    /// What only a running host can take, or decide.
+    /// Settings that only a running host can take, or decide.
     pub live_only: Vec<LiveOnly>,
     /// What the operator has to know, whatever the target.
     pub notes: Vec<String>,
 }
 
-/// How memory of NVIDIA GPUs is to be registered.
+/// How NICs register the memory of NVIDIA GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuDirectWay {
     /// The way.
     pub way: Registration,
-    /// Whether that is what it comes to. Otherwise the profile leaves it to the machine (its driver and its kernel), and `way`
-    /// is what a machine with current software takes.
+    /// Whether the profile or the machine has decided. Otherwise it depends on the machine's driver and kernel, and `way` is the
+    /// one of a machine with current software.
     pub is_decided: bool,
 }
 
@@ -53,9 +53,9 @@ pub struct VfRule {
     pub select: PfSelector,
     /// How many VFs each of them gets.
     pub count: SriovCount,
-    /// Driver the VFs are to get.
+    /// Driver of the VFs.
     pub vf_driver: VfDriver,
-    /// Attributes the VFs are to have.
+    /// Attributes of the VFs.
     pub vf: WantedAttributes,
     /// Mode of the eswitch; `None`: as it is.
     pub eswitch: Option<EswitchMode>,
@@ -114,7 +114,7 @@ pub enum Setting {
 /// Something that lasts until the next reset or boot, or that depends on the machine, so that no file can hold it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveOnly {
-    /// What programs name it by: `acs/0000:17:01.0`.
+    /// Name for programs: `acs/0000:17:01.0`.
     pub id: String,
     /// Wanted state.
     pub what: String,

@@ -17,7 +17,7 @@ static STRUCTURE: LazyLock<Value> = LazyLock::new(|| {
     schema
 });
 
-/// The same for people.
+/// The same with one line a paragraph, for `explain` and `schema`.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let mut schema = STRUCTURE.clone();
     reflow(&mut schema);

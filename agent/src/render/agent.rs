@@ -1,4 +1,4 @@
-//! What bedplate does on the machine itself: the profile, and units that read it, in images of which no file holds everything.
+//! The profile and the units of bedplate, for images whose files cannot hold every setting.
 
 use crate::kind::contribution::Contributions;
 use crate::kind::modules;
@@ -10,7 +10,7 @@ use super::{Deferred, Inexpressible, Options, OutFile, Rendered, udev, vf_rules}
 pub(super) const UNITS: [&str; 2] = ["bedplate-boot.service", "bedplate.service"];
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
-/// What `systemctl enable` says by links, as a plain file; units that are not there do no harm.
+/// A plain file in place of the links of `systemctl enable`; units that are not there do no harm.
 const WANTS: &str = "etc/systemd/system/multi-user.target.d/50-bedplate.conf";
 
 /// Enables [`UNITS`] where bedplate is installed, and says so where it is not: lines of a shell, `root` before every path,
@@ -19,7 +19,7 @@ pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
     let units = UNITS.join(" ");
     format!(
         "if [ -e {root}/usr/lib/systemd/system/{} ]; then systemctl {options}enable {units}; \
-         else echo 'bedplate is not installed here: what the profile leaves to it stays undone' >&2; {otherwise}fi",
+         else echo 'bedplate is not installed here: settings that the profile leaves to it stay undone' >&2; {otherwise}fi",
         UNITS[1]
     )
 }
@@ -35,7 +35,7 @@ const NOTE: &str = "bedplate has to be installed in the image: what the files do
 pub(super) struct Agent {
     /// The profile; `None`: nothing is left to bedplate.
     pub profile: Option<OutFile>,
-    /// What is left to it; without a profile it is not expressible. No files.
+    /// Items that are left to it; without a profile they are not expressible. No files.
     pub rest: Rendered,
 }
 
@@ -76,7 +76,7 @@ impl Agent {
     }
 }
 
-/// What only the machine takes or decides, of whatever kind; VFs aside.
+/// Settings of all kinds that only the machine takes or decides, without VFs.
 pub(super) fn of_machine(build: &Contributions) -> impl Iterator<Item = Inexpressible> {
     vf_rules::vf_attributes(build, "run `bedplate apply` at every boot of the host")
         .into_iter()
@@ -91,6 +91,6 @@ pub(super) fn undecided_registration(build: &Contributions) -> Option<Inexpressi
         id: format!("{}/gpudirect", modules::NAME),
         what: "GPUDirect memory registration (`gpudirect = \"auto\"`)".to_owned(),
         why: "DMA-BUF or nvidia_peermem: that depends on the machine's driver and kernel".to_owned(),
-        instead: "run bedplate on the host, or say `gpudirect = \"dmabuf\"` or `\"peermem\"` in [modules]".to_owned(),
+        instead: "say `gpudirect = \"dmabuf\"` or `\"peermem\"` in [modules], or run bedplate on the host".to_owned(),
     })
 }

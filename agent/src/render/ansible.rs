@@ -237,7 +237,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
         }));
         tasks.push(json!({
             "name": "Say that bedplate is not installed",
-            "ansible.builtin.debug": { "msg": "what bedplate was to do on the machine stays undone" },
+            "ansible.builtin.debug": { "msg": "settings that the profile leaves to bedplate stay undone" },
             "when": [RUNNING, "not bedplate_unit.stat.exists"],
         }));
     }

@@ -101,7 +101,7 @@ const EARLIER_LISTS: &str =
     'pci=disable_acs_redir='* | 'pci=config_acs='*) ;;
 ";
 
-/// What an earlier build added is in `bedplate-added`, and is replaced. `set -f`: nothing in the line is a file name pattern. What stands behind `--` is for init.
+/// Arguments that an earlier build added are in `bedplate-added`, and are replaced. `set -f`: nothing in the line is a file name pattern. What stands behind `--` is for init.
 const BEFORE: &str = r#"set -euf
 root=${1:-}
 file=$root/etc/kernel/cmdline

@@ -140,7 +140,7 @@ impl OutFile {
 /// Something wanted that the target has no words for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Inexpressible {
-    /// What programs name it by, the same for every target: `cmdline/iommu`, `modules/nouveau`, `sriov/compute`, `acs`.
+    /// Name for programs, the same for every target: `cmdline/iommu`, `modules/nouveau`, `sriov/compute`, `acs`.
     pub id: String,
     /// Wanted state.
     pub what: String,
@@ -177,7 +177,7 @@ pub struct Rendered {
     /// What is wanted and not in the files.
     #[serde(rename = "not_expressible")]
     pub inexpressible: Vec<Inexpressible>,
-    /// What is left to bedplate on the machine.
+    /// Items that are left to bedplate on the machine.
     pub deferred: Vec<Deferred>,
     /// What users of the files have to know.
     pub notes: Vec<String>,

@@ -85,7 +85,7 @@ fn vf_device(select: &PfSelector) -> Option<PciId> {
     (select.vendor == Some(MELLANOX)).then_some(PciId(vf))
 }
 
-/// What the plugin's selectors have no key for.
+/// Why the plugin's selectors have no key for a rule.
 fn cannot(rule: &VfRule, build: &Contributions) -> Option<&'static str> {
     let select = &rule.select;
     if select.address.is_some() {

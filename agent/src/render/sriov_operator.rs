@@ -83,7 +83,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
 const FIRST_PRIORITY: usize = 10;
 const LAST_PRIORITY: usize = 99;
 
-/// What `nicSelector` has no key for.
+/// Why `nicSelector` has no key for a rule.
 fn cannot(rule: &VfRule) -> Option<&'static str> {
     let select = &rule.select;
     // Policies without VFs are passed over, and another one takes the PF (its api/v1/helper.go, `Apply`).

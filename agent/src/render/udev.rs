@@ -123,7 +123,7 @@ fn selected(select: &PfSelector) -> String {
     keys.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What the rules do not do: VFs that they cannot make, and drivers by name, without one of which they leave such VFs.
+/// VFs that the rules cannot make, and drivers by name, which they cannot bind.
 pub(super) fn leftovers(
     build: &Contributions,
     options: &Options,

@@ -1,4 +1,4 @@
-//! VF rules in targets' words: by what a rule selects, so that one rendering fits every node of a pool, or by address.
+//! VF rules for targets: by selector, so that one rendering fits every node of a pool, or by address.
 
 use crate::desired::{SriovCount, VfDriver};
 use crate::kind::contribution::{Contributions, VfRule};
@@ -55,7 +55,7 @@ pub(super) fn groups<'a>(
             Some(before) => Err(lost(
                 rule,
                 &format!(
-                    "it may select PFs of rule {}, which comes first and cannot be said here",
+                    "it may select PFs of rule {}, which comes first and has no words here",
                     before.name
                 ),
             )),
@@ -143,7 +143,7 @@ pub(super) fn object_name(rule: &str) -> String {
     }
 }
 
-/// What pods ask for: the operators take letters, digits and `_`.
+/// Name of the resource that pods ask for: the operators take letters, digits and `_`.
 pub(super) fn resource_name(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -175,7 +175,7 @@ fn selected<'a>(
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if rule.select.driver.as_ref().is_some_and(|driver| !driver.chars().all(plain)) {
-        return Err(lost("that is no name of a driver"));
+        return Err(lost("a driver's name has letters, digits, `_`, `-` and `.` alone"));
     }
     if let Some(why) = cannot(rule) {
         return Err(lost(why));
@@ -232,7 +232,7 @@ pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
     build.own_vfs().filter(makes).map(item).collect()
 }
 
-/// What sets attributes of VFs where bedplate does not run.
+/// Remedy for attributes of VFs where bedplate does not run.
 pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `eSwitchMode` of a SriovNetworkNodePolicy; `vlan`, \
                                       `trust`, `spoofChk`, `linkState` and `maxTxRate` of a SriovNetwork";
 
@@ -316,7 +316,7 @@ mod tests {
 
     /// Otherwise the later rule would make VFs on a port that the first one keeps free of them.
     #[test]
-    fn a_rule_without_words_takes_those_behind_it_along_that_may_select_its_pfs() {
+    fn later_rules_for_the_same_pfs_are_left_out_too() {
         let ok = |name: &str| Ok(name.to_owned());
         let lost = |name: &str| Err(format!("sriov/{name}"));
         let front = ("front", "interface = \"ens9np0\"");

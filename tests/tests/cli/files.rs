@@ -156,7 +156,7 @@ fn strict_writes_nothing_that_is_not_whole() {
 }
 
 #[test]
-fn what_is_missing_can_be_accepted_with_a_reason() {
+fn missing_items_are_accepted_with_a_reason() {
     let session = Session::new();
     let run = |accept: &[&str]| {
         let tuned = ["render", "tuned", "--profile", "generic-intel", "--cpu", "intel", "--strict"];
@@ -178,7 +178,7 @@ fn what_is_missing_can_be_accepted_with_a_reason() {
 }
 
 #[test]
-fn an_old_directory_keeps_nothing_unnoticed_and_loses_nothing_of_others() {
+fn stale_files_are_named_and_foreign_ones_kept() {
     let session = Session::new();
     session
         .file("whole.toml", "schema = 1\nname = \"p\"\n[sysctl]\nset = { \"vm.swappiness\" = 1 }\n[modules]\nload = [\"ib_uverbs\"]\n")

@@ -61,7 +61,7 @@ fn machines(loaded: &Loaded) -> Vec<Machine> {
     alone.into_iter().chain(demos).collect()
 }
 
-/// What a target made, for questions.
+/// A rendering, for questions.
 struct Answer {
     /// All files, without what YAML, URLs, shells and GRUB put around special characters.
     text: String,

@@ -21,8 +21,8 @@ pub(super) fn differences(
     directory.all(paths, rendered).map_err(|error| CliError::while_doing(cannot(), error))
 }
 
-/// What writing into a directory would meet.
-pub(super) struct Found {
+/// Files in a directory that a rendering is to be written into.
+pub(super) struct OldFiles {
     /// Files in the place of rendered ones that bedplate has not rendered, and that say something else.
     pub foreign: Vec<String>,
     /// Files that bedplate rendered there earlier for this target, and that are not rendered any more.
@@ -30,9 +30,13 @@ pub(super) struct Found {
 }
 
 /// Looks at a directory that may not be there yet.
-pub(super) fn found(dir: &Path, paths: &[String], rendered: &Rendered) -> Result<Found, CliError> {
+pub(super) fn found(
+    dir: &Path,
+    paths: &[String],
+    rendered: &Rendered,
+) -> Result<OldFiles, CliError> {
     if !dir.is_dir() {
-        return Ok(Found { foreign: Vec::new(), stale: Vec::new() });
+        return Ok(OldFiles { foreign: Vec::new(), stale: Vec::new() });
     }
     let cannot = || format!("cannot read {}", dir.display());
     let reader = DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
@@ -59,8 +63,8 @@ impl Directory<'_> {
         Ok(all)
     }
 
-    fn found(&self, paths: &[String], rendered: &Rendered) -> Result<Found, ReadError> {
-        let mut found = Found { foreign: Vec::new(), stale: Vec::new() };
+    fn found(&self, paths: &[String], rendered: &Rendered) -> Result<OldFiles, ReadError> {
+        let mut found = OldFiles { foreign: Vec::new(), stale: Vec::new() };
         for file in &rendered.files {
             let is_foreign = self.content(&file.path)?.is_some_and(|bytes| {
                 let text = String::from_utf8_lossy(&bytes);

@@ -16,13 +16,13 @@ use crate::plan::{
     Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Pending, Settled, Why,
 };
 
-/// What is loaded at boot.
+/// Modules that are loaded at boot.
 struct Lists<'f> {
     /// The file of our name that counts.
     place: &'f str,
-    /// What it lists.
+    /// Modules in it.
     ours: BTreeSet<String>,
-    /// What others list, and where.
+    /// Modules in other files, and the path of the file.
     elsewhere: BTreeMap<String, String>,
 }
 

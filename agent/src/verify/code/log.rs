@@ -76,7 +76,7 @@ impl Words for LogCode {
     }
 }
 
-/// A message of the kernel's log in words, without its subject.
+/// The meaning of a message of the kernel's log, without its subject.
 fn logged(sign: Sign, over: bool) -> &'static str {
     match (sign, over) {
         (Sign::OffTheBus, false) => "fell off the bus",
