@@ -40,8 +40,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
+use crate::engine::Request;
 use crate::engine::profile_source::Choice;
-use crate::engine::{ImageRequest, Request};
 use crate::facts::CpuVendor;
 pub use exit::{CliError, Exit};
 
@@ -185,14 +185,7 @@ impl ProfileArgs {
     fn request(&self) -> Request<'_> {
         let choice = self.profile.as_deref().map_or(Choice::HostOrShipped, Choice::Named);
         let cpu = self.cpu.map(Into::into);
-        Request {
-            choice,
-            cpu,
-            live_only: false,
-            needs_ledger: false,
-            allowed: &[],
-            image: ImageRequest::NONE,
-        }
+        Request { cpu, ..Request::of(choice) }
     }
 }
 

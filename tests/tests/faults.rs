@@ -9,7 +9,7 @@ use std::path::Path;
 
 use bedplate::demo::HostSpec;
 use bedplate::engine::profile_source::Choice;
-use bedplate::engine::{self, ImageRequest, Request, observe};
+use bedplate::engine::{self, Request, observe};
 use bedplate::facts::Depth;
 use bedplate::facts::pci::{Function, PciTree};
 use bedplate::host::snapshot::{Config, Node, Snapshot};
@@ -410,14 +410,7 @@ impl Host {
 
     fn report(&self) -> Report {
         let choice = Choice::HostOnly;
-        let request = Request {
-            choice,
-            cpu: None,
-            live_only: false,
-            needs_ledger: false,
-            allowed: &[],
-            image: ImageRequest::NONE,
-        };
+        let request = Request::of(choice);
         engine::verify(&self.snapshot, &request, &Selection::default()).expect("a report").report
     }
 }

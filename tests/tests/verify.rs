@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bedplate::demo::HostSpec;
 use bedplate::engine::profile_source::Choice;
-use bedplate::engine::{self, ImageRequest, Request, Verified};
+use bedplate::engine::{self, Request, Verified};
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
 use bedplate::record::record;
@@ -22,14 +22,7 @@ fn cases() -> Vec<(String, PathBuf)> {
 
 fn verified(host: &dyn Reader) -> Result<Verified, String> {
     let choice = Choice::HostOnly;
-    let request = Request {
-        choice,
-        cpu: None,
-        live_only: false,
-        needs_ledger: false,
-        allowed: &[],
-        image: ImageRequest::NONE,
-    };
+    let request = Request::of(choice);
     engine::verify(host, &request, &Selection::default()).map_err(|error| error.to_string())
 }
 

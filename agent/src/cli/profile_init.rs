@@ -7,7 +7,7 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, host, output};
 use crate::desired::AcsPolicy;
 use crate::engine::profile_source::{self, Choice};
-use crate::engine::{self, ImageRequest, Request, Verified};
+use crate::engine::{self, Request, Verified};
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::write::DirWriter;
@@ -103,14 +103,7 @@ const AFTER_FIRST_BOOT: &str = "in the first boot of this image the daemon adds 
 /// planned for.
 fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
     let choice = Choice::Named(base);
-    let request = Request {
-        choice,
-        cpu: None,
-        live_only: false,
-        needs_ledger: false,
-        allowed: &[],
-        image: ImageRequest::NONE,
-    };
+    let request = Request::of(choice);
     let planned = engine::prepare(reader, &request).ok()?;
     let acs = &planned.loaded.profile.acs;
     match reader.kind() {
@@ -170,14 +163,7 @@ fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<Ask>, CliError> {
         return Ok(Vec::new());
     }
     let choice = Choice::Named(base);
-    let request = Request {
-        choice,
-        cpu: None,
-        live_only: false,
-        needs_ledger: false,
-        allowed: &[],
-        image: ImageRequest::NONE,
-    };
+    let request = Request::of(choice);
     let Verified { facts, loaded, report, .. } =
         engine::verify(reader, &request, &Selection::default())?;
     let fails = |id: &str| report.checks.iter().any(|judged| judged.id == id && judged.fails());

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, output};
 use crate::engine::profile_source::{Choice, SourceError};
-use crate::engine::{self, EngineError, ImageRequest, Request, Verified};
+use crate::engine::{self, EngineError, Request, Verified};
 use crate::error_chain::chain;
 use crate::facts::CpuVendor;
 use crate::host::{HostKind, boot_id};
@@ -141,14 +141,7 @@ fn judged(
 ) -> Result<Verified, CliError> {
     let reader = opened.reader.as_ref();
     let choice = profile.map_or(Choice::HostOnly, Choice::Named);
-    let request = Request {
-        choice,
-        cpu,
-        live_only: false,
-        needs_ledger: false,
-        allowed: &[],
-        image: ImageRequest::NONE,
-    };
+    let request = Request { cpu, ..Request::of(choice) };
     Ok(engine::verify(reader, &request, selection)?)
 }
 

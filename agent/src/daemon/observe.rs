@@ -13,7 +13,7 @@ use crate::apply::{self, Event};
 use crate::desired::Desired;
 use crate::enforce_hold::EnforceHold;
 use crate::engine::profile_source::Choice;
-use crate::engine::{self, Applied, EngineError, ImageRequest, Planned, Request, Target};
+use crate::engine::{self, Applied, EngineError, Planned, Request, Target};
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::dir::DirReader;
@@ -28,14 +28,7 @@ use crate::topology::Topology;
 use crate::value::PciAddress;
 
 /// Only what the operator has put on the host: nothing is enforced on a guess.
-const REQUEST: Request<'static> = Request {
-    choice: Choice::HostOnly,
-    cpu: None,
-    live_only: false,
-    needs_ledger: false,
-    allowed: &[],
-    image: ImageRequest::NONE,
-};
+const REQUEST: Request<'static> = Request::of(Choice::HostOnly);
 
 /// What the daemon names.
 #[derive(Debug, Clone, Copy)]

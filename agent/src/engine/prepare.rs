@@ -48,7 +48,19 @@ impl ImageRequest<'_> {
     pub const NONE: Self = ImageRequest { without: &[], ran: &[] };
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// A dry run by this profile, on the host as it is.
+    pub const fn of(choice: Choice<'a>) -> Self {
+        Request {
+            choice,
+            cpu: None,
+            live_only: false,
+            allowed: &[],
+            needs_ledger: false,
+            image: ImageRequest::NONE,
+        }
+    }
+
     /// Applying goes by the profile as root; a dry run may look at any.
     fn owner_check(&self) -> OwnerCheck {
         if self.needs_ledger { OwnerCheck::Require } else { OwnerCheck::Skip }
@@ -169,15 +181,7 @@ pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, En
     let mut facts = observe(reader, Depth::Plan);
     assume_cpu(&mut facts, None, &loaded.profile);
     let chosen = Chosen { loaded, files: Vec::new() };
-    let choice = Choice::HostOnly;
-    let request = Request {
-        choice,
-        cpu: None,
-        live_only: false,
-        needs_ledger: true,
-        allowed: &[],
-        image: ImageRequest::NONE,
-    };
+    let request = Request { needs_ledger: true, ..Request::of(Choice::HostOnly) };
     planned(reader, facts, chosen, &request)
 }
 
@@ -302,14 +306,7 @@ mod tests {
     #[test]
     fn more_facts_make_no_other_plan() {
         let choice = Choice::HostOrShipped;
-        let request = Request {
-            choice,
-            cpu: None,
-            live_only: false,
-            allowed: &[],
-            needs_ledger: false,
-            image: ImageRequest::NONE,
-        };
+        let request = Request::of(choice);
         for (name, _) in demo::names() {
             let host = demo::snapshot(name).unwrap();
             let plan = |depth| prepare_at(&host, &request, depth).unwrap().plan;

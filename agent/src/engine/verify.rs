@@ -7,7 +7,7 @@ use super::image;
 use super::prepare::planned;
 use super::profile_source::{Choice, SourceError};
 use super::suspect::suspects;
-use super::{EngineError, ImageRequest, Planned, Request, choose, observe};
+use super::{EngineError, Planned, Request, choose, observe};
 use crate::desired::AcsPolicy;
 use crate::facts::{Depth, Facts};
 use crate::host::{KernelLog, ReadError, Reader, Reading};
@@ -67,14 +67,7 @@ pub fn verify(
 /// Judges a host by every check and plans by the profile on it, whatever state that is in.
 pub fn whole(reader: &dyn Reader) -> Whole {
     let choice = Choice::HostOnly;
-    let request = Request {
-        choice,
-        cpu: None,
-        live_only: false,
-        needs_ledger: false,
-        allowed: &[],
-        image: ImageRequest::NONE,
-    };
+    let request = Request::of(choice);
     let mut facts = observe(reader, Depth::Thorough);
     let planned = own_plan(reader, &mut facts, &request).map_err(|error| no_plan(&error));
     let log = Reading::from_result(reader.kernel_log(kernel_log::kept));

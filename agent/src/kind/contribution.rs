@@ -147,6 +147,11 @@ impl Contributions {
         self.vfs.iter().filter(|_| !self.vfs_are_external)
     }
 
+    /// Kernel arguments that must not be there.
+    pub fn absent_tokens(&self) -> impl Iterator<Item = &str> {
+        self.absent.iter().map(|unwanted| unwanted.token.as_str())
+    }
+
     /// What all the files say.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         self.files.iter().flat_map(|file| &file.settings)

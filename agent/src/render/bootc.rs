@@ -65,8 +65,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
                 .to_owned(),
         );
     }
-    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
-    rendered.notes.extend(ABSENT.not_removed(absent));
+    rendered.notes.extend(ABSENT.not_removed(build.absent_tokens()));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }

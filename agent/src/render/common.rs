@@ -21,7 +21,7 @@ pub(super) fn kernel_arguments(
     arch: Arch,
 ) -> Result<Vec<Token>, RenderError> {
     let set: Vec<&str> = build.arguments.iter().map(|wanted| wanted.token.as_str()).collect();
-    let absent: Vec<&str> = build.absent.iter().map(|unwanted| unwanted.token.as_str()).collect();
+    let absent: Vec<&str> = build.absent_tokens().collect();
     let line = Edit::new(arch, &set, &absent)?.rendered()?;
     for token in line.tokens() {
         // A file's encoding and a loader's need not be the same.
@@ -88,8 +88,7 @@ impl Elsewhere {
         let set = kernel_arguments(build, arch)?;
         rendered.inexpressible.extend(set.iter().map(|token| self.argument(token)));
         rendered.inexpressible.extend(self.settings(build, carried));
-        let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
-        rendered.notes.extend(self.not_removed(absent));
+        rendered.notes.extend(self.not_removed(build.absent_tokens()));
         Ok(())
     }
 
@@ -157,9 +156,8 @@ fn words(setting: &Setting) -> String {
 
 /// Arguments to take away by a tool that takes whole arguments only, and a remark on those that are a part of one.
 pub(super) fn removals(build: &Contributions) -> (Vec<String>, Option<String>) {
-    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
     let (parts, whole): (Vec<&str>, Vec<&str>) =
-        absent.partition(|token| token.starts_with("pci="));
+        build.absent_tokens().partition(|token| token.starts_with("pci="));
     let elsewhere = Elsewhere {
         why: "whole arguments only are removed, not a part of `pci=`",
         instead: "take it out by hand, or run `bedplate apply --root` on the image",

@@ -92,10 +92,7 @@ fn debian(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderErr
 pub(super) fn not_removed(build: &Contributions, options: &Options) -> Option<String> {
     match options.grub_family {
         // A drop-in adds to what was read before it; taking something out would mean running code at every `update-grub`.
-        GrubFamily::Debian => {
-            let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
-            DROP_IN_ADDS.not_removed(absent)
-        }
+        GrubFamily::Debian => DROP_IN_ADDS.not_removed(build.absent_tokens()),
         GrubFamily::Rhel => grub_rhel::not_removed(build),
     }
 }

@@ -110,9 +110,9 @@ fn lost_argument(token: &Token) -> Option<Inexpressible> {
 
 /// What grubby can remove: a name with any value, or a whole argument; and what it cannot.
 fn removable(build: &Contributions) -> (Vec<String>, Vec<&str>) {
-    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
-    let (removed, kept): (Vec<&str>, Vec<&str>) =
-        absent.partition(|token| grubby_mangles(token).is_none() && !token.starts_with("pci="));
+    let (removed, kept): (Vec<&str>, Vec<&str>) = build
+        .absent_tokens()
+        .partition(|token| grubby_mangles(token).is_none() && !token.starts_with("pci="));
     (removed.into_iter().map(str::to_owned).collect(), kept)
 }
 

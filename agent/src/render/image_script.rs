@@ -57,8 +57,7 @@ pub(super) fn mkosi(build: &Contributions, options: &Options) -> Result<Rendered
     let (tokens, lost): (Vec<Token>, Vec<Token>) =
         kernel_arguments(build, options.arch)?.into_iter().partition(is_carried);
     rendered.inexpressible.extend(lost.iter().map(|token| NOT_WRITTEN.argument(token)));
-    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
-    rendered.notes.extend(ABSENT.not_removed(absent));
+    rendered.notes.extend(ABSENT.not_removed(build.absent_tokens()));
     if !tokens.is_empty() {
         rendered.notes.push(
             "mkosi before 24 has console=ttyS0 on the line only where KernelCommandLine= is not set: add it to mkosi.conf if it is needed".to_owned(),

@@ -136,7 +136,7 @@ fn notes(build: &Contributions, arguments: bool, files: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
-    notes.extend(NOT_REMOVED.not_removed(build.absent.iter().map(|one| one.token.as_str())));
+    notes.extend(NOT_REMOVED.not_removed(build.absent_tokens()));
     notes.extend(build.notes.iter().cloned());
     if names_nvidia_modules(build) {
         notes.push(

@@ -22,19 +22,13 @@ const ELSEWHERE: Elsewhere = Elsewhere {
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    let (groups, lost): (Vec<_>, Vec<_>) =
-        groups(build.vfs.iter(), options, |rule| cannot(rule, build))
-            .into_iter()
-            .partition(Result::is_ok);
-    rendered.inexpressible.extend(lost.into_iter().filter_map(Result::err).map(|item| {
-        Inexpressible {
-            id: item.id.replacen('/', ".resource/", 1),
-            what: format!("a resource for {}", item.what),
-            ..item
-        }
+    let (mut groups, items) = groups(build.vfs.iter(), options, |rule| cannot(rule, build));
+    groups.retain(|group| group.count > 0);
+    rendered.inexpressible.extend(items.into_iter().map(|item| Inexpressible {
+        id: item.id.replacen('/', ".resource/", 1),
+        what: format!("a resource for {}", item.what),
+        ..item
     }));
-    let groups = groups.into_iter().filter_map(Result::ok).filter(|group| group.count > 0);
-    let groups: Vec<Group<'_>> = groups.collect();
     if !groups.is_empty() {
         let resources = groups.iter().zip(names(&groups));
         let resources: Vec<Value> = resources.map(|(group, name)| resource(group, &name)).collect();

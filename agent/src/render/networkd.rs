@@ -20,11 +20,9 @@ const BY_AGENT: &str = "run `bedplate apply` at every boot of the host";
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    let (groups, unsaid): (Vec<_>, Vec<_>) =
-        groups(build.own_vfs(), options, cannot).into_iter().partition(Result::is_ok);
-    let groups: Vec<Group<'_>> = groups.into_iter().filter_map(Result::ok).collect();
+    let (groups, items) = groups(build.own_vfs(), options, cannot);
     let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(lost).collect();
-    left.extend(unsaid.into_iter().filter_map(Result::err));
+    left.extend(items);
     for (n, group) in groups.iter().enumerate() {
         for (part, pf) in matches(group) {
             // The first file that matches an interface counts, as does the first rule.

@@ -27,10 +27,8 @@ const ELSEWHERE: Elsewhere = Elsewhere {
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    let (groups, lost): (Vec<_>, Vec<_>) =
-        groups(build.vfs.iter(), options, cannot).into_iter().partition(Result::is_ok);
-    rendered.inexpressible.extend(lost.into_iter().filter_map(Result::err));
-    let groups: Vec<Group<'_>> = groups.into_iter().filter_map(Result::ok).collect();
+    let (groups, items) = groups(build.vfs.iter(), options, cannot);
+    rendered.inexpressible.extend(items);
     let mut documents = Vec::new();
     for (n, (group, name)) in groups.iter().zip(names(&groups)).enumerate() {
         let Some(mut policy) = policy(group, &name) else { continue };

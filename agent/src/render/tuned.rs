@@ -28,8 +28,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         .into_iter()
         .partition(|token| survives(token.as_str()));
     rendered.inexpressible.extend(lost.iter().map(|token| MANGLED.argument(token)));
-    let absent = build.absent.iter().map(|unwanted| unwanted.token.as_str());
-    rendered.notes.extend(ABSENT.not_removed(absent));
+    rendered.notes.extend(ABSENT.not_removed(build.absent_tokens()));
     rendered.inexpressible.extend(SETTINGS.settings(build, carried));
 
     let mut sections = String::new();

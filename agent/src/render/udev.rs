@@ -47,7 +47,7 @@ const END: &str = "bedplate_sriov_end";
 /// already (udevadm trigger after the initramfs). From N to M there is 0 in between, and VFs may be in use: only a PF
 /// without VFs is touched (Linux drivers/pci/iov.c).
 pub(super) fn rules(build: &Contributions, options: &Options) -> Option<OutFile> {
-    let groups: Vec<Group<'_>> = all(build, options).into_iter().filter_map(Result::ok).collect();
+    let (groups, _) = all(build, options);
     if groups.iter().all(|group| group.count == 0) {
         return None;
     }
@@ -91,7 +91,7 @@ fn of_group(group: &Group<'_>, pf: &str) -> String {
     text
 }
 
-fn all<'a>(build: &'a Contributions, options: &Options) -> Vec<Result<Group<'a>, Inexpressible>> {
+fn all<'a>(build: &'a Contributions, options: &Options) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
     groups(build.own_vfs(), options, |rule| {
         rule.select.interface.is_some().then_some(
             "an interface has its name only after its device, of which the rules make the VFs",
@@ -128,9 +128,8 @@ pub(super) fn leftovers(
     build: &Contributions,
     options: &Options,
 ) -> impl Iterator<Item = Inexpressible> {
-    let lost: Vec<Inexpressible> =
-        all(build, options).into_iter().filter_map(Result::err).collect();
-    lost.into_iter().chain(build.own_vfs().filter_map(driver_choice))
+    let (_, items) = all(build, options);
+    items.into_iter().chain(build.own_vfs().filter_map(driver_choice))
 }
 
 fn driver_choice(rule: &VfRule) -> Option<Inexpressible> {

@@ -38,17 +38,17 @@ pub(super) struct Group<'a> {
     pub count: u16,
 }
 
-/// PFs by rule and count, in the order of the rules; `cannot` says why a target has no words for a selector. In place of a group:
-/// what the target cannot say. Then later rules that may select the same PFs are left out, too: the first one has a PF.
+/// PFs by rule and count, in the order of the rules, and the rules that the target cannot express; `cannot` says why it cannot
+/// express one. Later rules that may select the same PFs are left out, too: the first rule that selects a PF has it.
 pub(super) fn groups<'a>(
     rules: impl Iterator<Item = &'a VfRule>,
     options: &Options,
     cannot: impl Fn(&VfRule) -> Option<&'static str>,
-) -> Vec<Result<Group<'a>, Inexpressible>> {
-    let mut unsaid: Vec<&VfRule> = Vec::new();
-    let mut groups = Vec::new();
+) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
+    let mut left_out: Vec<&VfRule> = Vec::new();
+    let (mut groups, mut items) = (Vec::new(), Vec::new());
     for rule in rules {
-        let before = unsaid
+        let before = left_out
             .iter()
             .find(|before| !options.pin_addresses && may_overlap(&before.select, &rule.select));
         let group = match before {
@@ -63,14 +63,14 @@ pub(super) fn groups<'a>(
             None => selected(rule, &cannot).map(|group| vec![group]),
         };
         match group {
-            Ok(of_rule) => groups.extend(of_rule.into_iter().map(Ok)),
+            Ok(of_rule) => groups.extend(of_rule),
             Err(item) => {
-                unsaid.push(rule);
-                groups.push(Err(item));
+                left_out.push(rule);
+                items.push(item);
             }
         }
     }
-    groups
+    (groups, items)
 }
 
 /// Whether a PF may be selected by both.
@@ -298,38 +298,36 @@ mod tests {
     use super::super::common::tests::{nothing, with_profile};
     use super::*;
 
-    fn said(rules: &[(&str, &str)]) -> Vec<Result<String, String>> {
+    /// Names of the rules that are expressed, and ids of those that are not.
+    fn expressed(rules: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         let rule = |(name, select): &(&str, &str)| {
             format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ {select} }}\nvfs = 4\n")
         };
         let build = with_profile(&rules.iter().map(rule).collect::<String>(), &nothing());
         let cannot = |rule: &VfRule| rule.select.interface.as_ref().map(|_| "no interfaces");
-        let groups = groups(build.own_vfs(), &Options::default(), cannot);
-        groups
-            .into_iter()
-            .map(|group| match group {
-                Ok(group) => Ok(group.rule.name.clone()),
-                Err(item) => Err(item.id),
-            })
-            .collect()
+        let (groups, items) = groups(build.own_vfs(), &Options::default(), cannot);
+        let names = groups.iter().map(|group| group.rule.name.clone());
+        (names.collect(), items.into_iter().map(|item| item.id).collect())
     }
 
     /// Otherwise the later rule would make VFs on a port that the first one keeps free of them.
     #[test]
     fn later_rules_for_the_same_pfs_are_left_out_too() {
-        let ok = |name: &str| Ok(name.to_owned());
-        let lost = |name: &str| Err(format!("sriov/{name}"));
+        let of = |names: &[&str], ids: &[&str]| {
+            let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+            (owned(names), owned(ids))
+        };
         let front = ("front", "interface = \"ens9np0\"");
         let compute = ("compute", "vendor = \"15b3\", device = \"1021\"");
-        assert_eq!(said(&[front, compute]), [lost("front"), lost("compute")]);
-        assert_eq!(said(&[compute, front]), [ok("compute"), lost("front")]);
+        assert_eq!(expressed(&[front, compute]), of(&[], &["sriov/front", "sriov/compute"]));
+        assert_eq!(expressed(&[compute, front]), of(&["compute"], &["sriov/front"]));
         let intel = ("front", "vendor = \"8086\", interface = \"ens9np0\"");
-        assert_eq!(said(&[intel, compute]), [lost("front"), ok("compute")]);
+        assert_eq!(expressed(&[intel, compute]), of(&["compute"], &["sriov/front"]));
     }
 
     #[test]
     fn a_driver_is_a_plain_word() {
         let wrong = ("odd", "driver = 'x\", RUN+=\"y'");
-        assert_eq!(said(&[wrong]), [Err("sriov/odd".to_owned())]);
+        assert_eq!(expressed(&[wrong]), (Vec::new(), vec!["sriov/odd".to_owned()]));
     }
 }

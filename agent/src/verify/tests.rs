@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::demo::HostSpec;
 use crate::engine::profile_source::Choice;
-use crate::engine::{ImageRequest, Request, verify};
+use crate::engine::{Request, verify};
 
 /// The report of a made-up host, by these checks.
 fn report(host: &str, check: &[&str]) -> Report {
@@ -13,14 +13,7 @@ fn report(host: &str, check: &[&str]) -> Report {
     let check: Vec<String> = check.iter().map(|id| (*id).to_owned()).collect();
     let selection = Selection::new(&check, &[]).unwrap();
     let choice = Choice::HostOnly;
-    let request = Request {
-        choice,
-        cpu: None,
-        live_only: false,
-        needs_ledger: false,
-        allowed: &[],
-        image: ImageRequest::NONE,
-    };
+    let request = Request::of(choice);
     verify(&host, &request, &selection).unwrap().report
 }
 

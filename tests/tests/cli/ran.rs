@@ -4,7 +4,7 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use bedplate::engine::profile_source::Choice;
-use bedplate::engine::{ImageRequest, Request, prepare};
+use bedplate::engine::{Request, prepare};
 use bedplate_tests::fake::Machine;
 
 use crate::session::{Session, text};
@@ -73,14 +73,7 @@ fn owed(session: &Session) -> Vec<String> {
 /// Changes of modules that the first boot of a machine with this image would make.
 fn at_first_boot(session: &Session) -> Vec<String> {
     let machine = Machine::open(&session.path("img"));
-    let request = Request {
-        choice: Choice::HostOnly,
-        cpu: None,
-        live_only: false,
-        allowed: &[],
-        needs_ledger: true,
-        image: ImageRequest::NONE,
-    };
+    let request = Request { needs_ledger: true, ..Request::of(Choice::HostOnly) };
     let planned = prepare(&machine.reader(), &request).expect("a plan");
     let changes = planned.plan.body.changes.into_iter().filter(|change| change.kind == "modules");
     changes.map(|change| change.id).collect()

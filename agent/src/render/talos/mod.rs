@@ -71,10 +71,8 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     let version = Version::find(options.talos_version.as_deref())?;
     let mut rendered = Rendered::default();
     let arguments = arguments(build, options, &mut rendered)?;
-    let (groups, unsaid): (Vec<_>, Vec<_>) =
-        groups(build.own_vfs(), options, cannot).into_iter().partition(Result::is_ok);
-    rendered.inexpressible.extend(unsaid.into_iter().filter_map(Result::err));
-    let groups: Vec<Group<'_>> = groups.into_iter().filter_map(Result::ok).collect();
+    let (groups, items) = groups(build.own_vfs(), options, cannot);
+    rendered.inexpressible.extend(items);
     let counts: BTreeMap<String, String> = groups.iter().flat_map(vf_counts).collect();
     let patch = Patch {
         machine: Machine {
