@@ -142,8 +142,7 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         facts.iommu = IommuFacts::unknown();
         let has_gpus = |tree: &PciTree| tree.functions.values().any(Function::is_gpu);
         if !facts.pci.known().is_some_and(has_gpus) {
-            let vendor = facts.cpu.vendor.known().copied();
-            facts = Facts::of_vendor(vendor.unwrap_or(CpuVendor::Other));
+            facts = facts.of_the_same_cpu();
         }
     }
     let reader = opened.reader.as_ref();

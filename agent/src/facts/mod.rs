@@ -311,6 +311,14 @@ impl Facts {
         self.pci.known().is_some_and(|tree| !tree.functions.is_empty())
     }
 
+    /// Another machine with a CPU of the same maker and architecture, of which nothing else is known.
+    pub fn of_the_same_cpu(&self) -> Facts {
+        let mut facts = Facts::of_vendor(CpuVendor::Other);
+        facts.arch.clone_from(&self.arch);
+        facts.cpu.vendor.clone_from(&self.cpu.vendor);
+        facts
+    }
+
     /// A machine of which nothing is known but its maker's CPU: what image builds resolve a profile against.
     pub fn of_vendor(vendor: CpuVendor) -> Facts {
         let arch = match vendor {

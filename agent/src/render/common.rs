@@ -223,7 +223,7 @@ pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressibl
             u.kind,
             u.subject.to_string(),
             &why,
-            "name the host: --snapshot FILE, or --cpu VENDOR for the makers' alone",
+            "name a host of which it is known (--snapshot FILE), or at least the maker of its CPU (--cpu)",
         )
     });
     blocked.chain(unknown)

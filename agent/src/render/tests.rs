@@ -2,7 +2,10 @@
 
 use super::common::tests::{desired, with_profile};
 use super::*;
+use crate::host::Reading;
+use crate::ledger::Ledger;
 use crate::plan::{Blocker, Note, Unknown};
+use crate::profile::of_text;
 use crate::value::vf::EswitchMode;
 
 fn made(target: &Target, desired: &Desired, options: &Options) -> Rendered {
@@ -204,4 +207,17 @@ fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
         seen += 1;
     }
     assert_eq!(seen, TARGETS.len() - 3);
+}
+
+/// The maker decides which arguments switch the IOMMU on.
+#[test]
+fn unknown_cpu_is_listed_and_not_taken_for_one_without_arguments() {
+    let mut builder = Facts::of_vendor(CpuVendor::Intel);
+    builder.cpu.vendor = Reading::unknown("/proc/cpuinfo is not there");
+    let facts = builder.of_the_same_cpu();
+    let profile = of_text("schema = 1\nname = \"p\"\n[iommu]\nmode = \"passthrough\"\n");
+    let desired = kind::resolve(&profile, &facts, &Ledger::default());
+    let rendered = render(target("grub").unwrap(), &profile, &facts, &desired, &options()).unwrap();
+    let ids: Vec<&str> = rendered.inexpressible.iter().map(|item| item.id.as_str()).collect();
+    assert!(!ids.is_empty(), "{rendered:?}");
 }
