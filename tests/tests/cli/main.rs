@@ -17,6 +17,7 @@ mod nccl_log;
 mod owed;
 mod ran;
 mod redacted;
+mod render;
 mod report;
 mod seal;
 mod session;
