@@ -3,17 +3,12 @@
 use super::Planned;
 use crate::facts::units;
 use crate::host::{HostKind, ReadError, Reader, Reading};
-use crate::kind;
+use crate::kind::{self, sriov};
 use crate::plan::Action;
 use crate::verify::ImageState;
 
-/// Services that do on the machine what an image cannot hold.
-const SERVICES: [&str; 2] = ["bedplate-boot", "bedplate"];
-/// The target that starts them.
+/// The target that starts bedplate's units.
 const TARGET: &str = "multi-user.target";
-/// Rendered rules that make VFs without bedplate: those of udev, and the files of systemd-networkd.
-const VF_RULES: &str = "/etc/udev/rules.d/70-bedplate-sriov.rules";
-const LINKS: (&str, &str) = ("/etc/systemd/network", "10-bedplate-");
 
 /// The state of an image; `None`: the host is none.
 pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState> {
@@ -42,11 +37,11 @@ fn disabled(reader: &dyn Reader, planned: &Planned) -> Reading<Vec<String>> {
     if !leaves_to_machine(reader, planned) {
         return Reading::Known(Vec::new());
     }
-    let check = |name: &str| -> Result<Option<String>, ReadError> {
-        let is_wanted = units::is_wanted(reader, name, TARGET)?;
-        Ok((!is_wanted).then(|| format!("{name}.service")))
+    let check = |unit: &str| -> Result<Option<String>, ReadError> {
+        let is_wanted = units::is_wanted(reader, unit.trim_end_matches(".service"), TARGET)?;
+        Ok((!is_wanted).then(|| unit.to_owned()))
     };
-    let units: Result<Vec<Option<String>>, ReadError> = SERVICES.into_iter().map(check).collect();
+    let units: Result<Vec<Option<String>>, ReadError> = units::OWN.into_iter().map(check).collect();
     Reading::from_result(units.map(|units| units.into_iter().flatten().collect()))
 }
 
@@ -65,8 +60,13 @@ fn leaves_to_machine(reader: &dyn Reader, planned: &Planned) -> bool {
         || build.gpudirect.is_some_and(|asked| !asked.is_decided)
 }
 
+/// Whether rendered files make VFs without bedplate: udev's rules, or `.link` files.
 fn has_vf_rules(reader: &dyn Reader) -> bool {
-    let (directory, start) = LINKS;
-    let names = reader.list(directory).unwrap_or_default();
-    reader.exists(VF_RULES).unwrap_or(false) || names.iter().any(|name| name.starts_with(start))
+    let names = reader.list(sriov::LINK_DIRECTORY).unwrap_or_default();
+    let has_rules = |directory: &&str| {
+        let path = format!("{directory}/{}", sriov::UDEV_RULES);
+        reader.exists(&path).unwrap_or(false)
+    };
+    sriov::UDEV_DIRECTORIES.iter().any(|directory| has_rules(directory))
+        || names.iter().any(|name| name.starts_with(sriov::LINK_PREFIX))
 }

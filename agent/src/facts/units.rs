@@ -72,6 +72,9 @@ fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<S
     Ok(None)
 }
 
+/// bedplate's own units of a boot: one does what no file holds, the other what the machine itself decides.
+pub const OWN: [&str; 2] = ["bedplate-boot.service", "bedplate.service"];
+
 /// Whether a start of `target` starts a service: by a link that `systemctl enable` makes, or by `Wants=` of a drop-in. Not
 /// where the service is absent or masked.
 ///

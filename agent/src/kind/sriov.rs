@@ -30,6 +30,7 @@ use super::{Context, Kind, some_of};
 use attributes::Stop;
 use change::vfs;
 use differs::Differs;
+pub(crate) use paths::{LINK_DIRECTORY, LINK_PREFIX, UDEV_DIRECTORIES, UDEV_RULES};
 pub use resolve::{Resolved, resolve};
 use section::{Sriov, SriovManaged};
 

@@ -1,26 +1,24 @@
 //! The profile and the units of bedplate, for images whose files cannot hold every setting.
 
+use crate::facts::units::OWN;
 use crate::kind::contribution::Contributions;
 use crate::kind::modules;
 
 use super::common::{heading, live_only};
 use super::{Deferred, Inexpressible, Options, OutFile, Rendered, udev, vf_rules};
 
-/// Does at boot what no file holds, and then whatever the machine itself decides.
-pub(super) const UNITS: [&str; 2] = ["bedplate-boot.service", "bedplate.service"];
-
 const PROFILE: &str = "etc/bedplate/profile.toml";
 /// A plain file in place of the links of `systemctl enable`; units that are not there do no harm.
 const WANTS: &str = "etc/systemd/system/multi-user.target.d/50-bedplate.conf";
 
-/// Enables [`UNITS`] where bedplate is installed, and says so where it is not: lines of a shell, `root` before every path,
+/// Enables [`OWN`] where bedplate is installed, and says so where it is not: lines of a shell, `root` before every path,
 /// `otherwise` at their end.
 pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
-    let units = UNITS.join(" ");
+    let units = OWN.join(" ");
     format!(
         "if [ -e {root}/usr/lib/systemd/system/{} ]; then systemctl {options}enable {units}; \
          else echo 'bedplate is not installed here: settings that the profile leaves to it stay undone' >&2; {otherwise}fi",
-        UNITS[1]
+        OWN[1]
     )
 }
 
@@ -69,7 +67,7 @@ impl Agent {
     /// The profile, and what starts the units where no tool enables them.
     pub fn files(&self, build: &Contributions) -> Vec<OutFile> {
         let wants = self.profile.as_ref().map(|_| {
-            let text = format!("{}[Unit]\nWants={}\n", heading(build, "# "), UNITS.join(" "));
+            let text = format!("{}[Unit]\nWants={}\n", heading(build, "# "), OWN.join(" "));
             OutFile::new(WANTS, text)
         });
         self.profile.iter().cloned().chain(wants).collect()

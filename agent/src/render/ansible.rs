@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::facts::units::OWN;
 use crate::kind::contribution::{Contributions, Setting};
 use crate::modules_conf::MODPROBE_PATH;
 
-use super::agent::UNITS;
 use super::common::{heading, in_shell_single_quotes};
 use super::provision::Host;
 use super::{GrubFamily, Options, OutFile, RenderError, Rendered, SCRIPT_MODE, grub, yaml};
@@ -222,7 +222,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
     let (live, boot): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.is_live);
     tasks.extend(boot.into_iter().flat_map(tasks_of));
     if host.agent {
-        let unit = format!("/usr/lib/systemd/system/{}", UNITS[1]);
+        let unit = format!("/usr/lib/systemd/system/{}", OWN[1]);
         tasks.push(json!({
             "name": "Look for bedplate",
             "ansible.builtin.stat": { "path": unit },
@@ -232,7 +232,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
         tasks.push(json!({
             "name": "Let bedplate do on the machine what no file holds",
             "ansible.builtin.systemd": { "name": "{{ item }}", "enabled": true },
-            "loop": UNITS,
+            "loop": OWN,
             "when": [RUNNING, "bedplate_unit.stat.exists"],
         }));
         tasks.push(json!({

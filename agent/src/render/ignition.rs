@@ -3,9 +3,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::facts::units::OWN;
 use crate::kind::contribution::Contributions;
 
-use super::agent::{Agent, UNITS};
+use super::agent::Agent;
 use super::common::{files, grub_words, kernel_arguments, removals};
 use super::data_url::data_url;
 use super::{Options, OutFile, RenderError, Rendered, udev};
@@ -59,7 +60,7 @@ impl Machine {
         let tokens = kernel_arguments(build, options.arch)?;
         let (should_not_exist, parts) = removals(build);
         let agent = Agent::of_image(build, options);
-        let units: &[&str] = if agent.profile.is_some() { &UNITS } else { &[] };
+        let units: &[&str] = if agent.profile.is_some() { &OWN } else { &[] };
         let mut notes = vec![
             "Ignition runs at the first boot only: provision the machine again, or use another target, to change it".to_owned(),
         ];

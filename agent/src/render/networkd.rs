@@ -3,6 +3,7 @@
 
 use crate::desired::VfDriver;
 use crate::kind::contribution::{Contributions, VfRule};
+use crate::kind::sriov;
 use crate::kind::sriov::section::PfSelector;
 use crate::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
 
@@ -26,7 +27,8 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     for (n, group) in groups.iter().enumerate() {
         for (part, pf) in matches(group) {
             // The first file that matches an interface counts, as does the first rule.
-            let path = format!("etc/systemd/network/10-bedplate-{n:03}-{part}.link");
+            let name = format!("{}{n:03}-{part}.link", sriov::LINK_PREFIX);
+            let path = format!("{}/{name}", sriov::LINK_DIRECTORY.trim_start_matches('/'));
             rendered.files.push(OutFile::new(path, link(build, group, &pf)));
         }
     }

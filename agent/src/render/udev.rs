@@ -2,14 +2,13 @@
 
 use crate::desired::VfDriver;
 use crate::kind::contribution::{Contributions, VfRule};
+use crate::kind::sriov;
 use crate::kind::sriov::section::PfSelector;
 
 use super::agent::Agent;
 use super::common::{Elsewhere, heading};
 use super::vf_rules::{Group, Pfs, groups, of_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
-
-const RULES: &str = "etc/udev/rules.d/70-bedplate-sriov.rules";
 
 const ELSEWHERE: Elsewhere = Elsewhere {
     why: "udev rules are rendered for VFs alone",
@@ -70,7 +69,8 @@ pub(super) fn rules(build: &Contributions, options: &Options) -> Option<OutFile>
     if groups.len() > 1 {
         text.push_str(&format!("\nLABEL=\"{END}\"\n"));
     }
-    Some(OutFile::new(RULES, text))
+    let path = format!("{}/{}", sriov::UDEV_DIRECTORIES[0], sriov::UDEV_RULES);
+    Some(OutFile::new(path.trim_start_matches('/'), text))
 }
 
 fn of_group(group: &Group<'_>, pf: &str) -> String {
@@ -149,6 +149,8 @@ fn driver_choice(rule: &VfRule) -> Option<Inexpressible> {
 mod tests {
     use super::super::common::tests::{build, desired, nothing};
     use super::*;
+
+    const RULES: &str = "etc/udev/rules.d/70-bedplate-sriov.rules";
 
     #[test]
     fn a_pf_gets_its_vfs_once_its_driver_is_there() {

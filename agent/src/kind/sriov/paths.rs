@@ -8,6 +8,15 @@ use crate::host::Reader;
 use crate::kind::{Owns, RecordMode, Watch};
 use crate::section::Declared;
 
+/// Rules that `render` writes for VFs.
+pub(crate) const UDEV_RULES: &str = "70-bedplate-sriov.rules";
+/// Their directory, and the one that an image of bootc has them in.
+pub(crate) const UDEV_DIRECTORIES: [&str; 2] = ["/etc/udev/rules.d", "/usr/lib/udev/rules.d"];
+/// Directory of the `.link` files that `render` writes for VFs.
+pub(crate) const LINK_DIRECTORY: &str = "/etc/systemd/network";
+/// Begin of their names.
+pub(crate) const LINK_PREFIX: &str = "10-bedplate-";
+
 /// Recorded in snapshots.
 pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/sys/class/net/*/flags", RecordMode::Whole),
