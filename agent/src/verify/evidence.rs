@@ -22,7 +22,7 @@ use crate::facts::rdma::RdmaPort;
 use crate::facts::storage::{self, Storage};
 use crate::facts::vfs::{self, VfLook};
 use crate::facts::{Facts, aer, leftovers, rdma, rebar};
-use crate::host::{Cause, KernelLog, Reader, Reading, Reason, module};
+use crate::host::{Cause, HostKind, KernelLog, Reader, Reading, Reason, module};
 use crate::kernel_log;
 use crate::kind::acs::Resolved;
 use crate::kind::cmdline::show::Shown;
@@ -41,8 +41,8 @@ const MELLANOX: u16 = 0x15b3;
 pub struct Observed {
     /// The kernel command line in its states.
     pub command_line: Shown,
-    /// Whether the default boot entry can be expected to boot.
-    pub boot_entry: Soundness,
+    /// Whether the default boot entry can be expected to boot; `None`: an image that has none yet.
+    pub boot_entry: Option<Soundness>,
     /// Arguments of the running kernel and of the next boot that a lint knows.
     pub suspect: Vec<Suspect>,
     /// Errors that GPUs, RDMA NICs and the ports above them have reported; `Absent`: not counted.
@@ -112,7 +112,10 @@ impl Observed {
             modules.map(|module| (module.clone(), is_loaded(reader, &module))).collect();
         let mut observed = Observed {
             command_line,
-            boot_entry: cmdline::soundness(reader, facts),
+            boot_entry: match facts.host {
+                HostKind::Image => cmdline::soundness_of_image(reader, facts),
+                _ => Some(cmdline::soundness(reader, facts)),
+            },
             suspect,
             aer: BTreeMap::new(),
             window: BTreeMap::new(),

@@ -29,7 +29,7 @@ pub(super) fn not_applicable(check: &Check, evidence: &Evidence<'_>) -> Option<O
 /// The level of a check. An image with a fault is wrong, also where a host with it would run until its next boot.
 pub(super) fn severity(check: &Check, evidence: &Evidence<'_>, verdict: Verdict) -> Severity {
     match (evidence.facts.host, verdict) {
-        (HostKind::Image, Verdict::Fail) => Severity::Fail,
+        (HostKind::Image, Verdict::Fail | Verdict::Unknown) => Severity::Fail,
         _ => check.severity,
     }
 }

@@ -7,10 +7,19 @@ const SYSCTL: &str =
 const ARGUMENT: &str = "schema = 1\nname = \"t\"\n[cmdline]\nargs = [\"iommu=pt\"]\n";
 const ACS: &str = "schema = 1\nname = \"t\"\n[acs]\npolicy = \"direct-p2p\"\n";
 
+const MENU: &str = "menuentry 'Ubuntu' {\n linux /boot/vmlinuz-6.8.0 root=UUID=1 ro quiet\n initrd /boot/initrd.img-6.8.0\n}\n";
+
+/// An image that boots.
 fn image(profile: &str) -> Session {
     let session = Session::new();
     session.image("img");
-    session.file("img/etc/bedplate/profile.toml", profile);
+    session
+        .file("img/etc/bedplate/profile.toml", profile)
+        .file("img/boot/grub/grub.cfg", MENU)
+        .file("img/boot/vmlinuz-6.8.0", "a kernel")
+        .file("img/boot/initrd.img-6.8.0", "an initramfs")
+        .file("img/boot/config-6.8.0", "CONFIG_MODULES=y\n")
+        .file("img/lib/modules/6.8.0/modules.dep", "");
     session
 }
 
@@ -77,4 +86,34 @@ fn units_have_to_be_enabled_where_the_machine_has_work() {
     );
     let (status, said) = verify(&session, &[]);
     assert_eq!(status, 0, "{said}");
+}
+
+/// The clone of such an image would not boot, or it cannot be told.
+#[test]
+fn broken_boot_entry_makes_an_image_wrong() {
+    let broken: [(&str, fn(&Session), i32); 7] = [
+        ("as it is", |_| {}, 0),
+        ("no menu yet", |session| remove(session, "boot/grub/grub.cfg"), 0),
+        // It may be on another file system, which a directory does not tell.
+        ("no kernel", |session| remove(session, "boot/vmlinuz-6.8.0"), 5),
+        ("empty kernel", |session| write(session, "boot/vmlinuz-6.8.0"), 4),
+        ("empty initramfs", |session| write(session, "boot/initrd.img-6.8.0"), 4),
+        ("no modules", |session| remove(session, "lib/modules/6.8.0/modules.dep"), 4),
+        ("empty menu", |session| write(session, "boot/grub/grub.cfg"), 5),
+    ];
+    for (what, break_it, expected) in broken {
+        let session = image(SYSCTL);
+        assert_eq!(apply(&session), 0);
+        break_it(&session);
+        let (status, said) = verify(&session, &["-v"]);
+        assert_eq!(status, expected, "{what}: {said}");
+    }
+}
+
+fn remove(session: &Session, path: &str) {
+    std::fs::remove_file(session.path("img").join(path)).expect("removed");
+}
+
+fn write(session: &Session, path: &str) {
+    std::fs::write(session.path("img").join(path), "").expect("written");
 }

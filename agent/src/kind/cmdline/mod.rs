@@ -69,6 +69,7 @@ pub use repair::unknown as unknown_entry_remedy;
 pub use reverted_entry::{EntryFaults, RevertedEntry};
 pub use soundness::{
     BOOT_PARAMS, Soundness, recorded_boot_params, report as report_soundness, soundness,
+    soundness_of_image,
 };
 
 use super::{Context, Kind};

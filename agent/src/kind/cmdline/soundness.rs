@@ -115,6 +115,47 @@ pub fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
     found
 }
 
+/// Judges the default boot entry of an image by its files. `None`: the image has none yet; who makes its disk makes the entry.
+pub fn soundness_of_image(reader: &dyn Reader, facts: &Facts) -> Option<Soundness> {
+    let is_in_menu = match &facts.boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => true,
+        BootLoader::GrubBls | BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
+            false
+        }
+        // Their entries are made where the image is installed.
+        BootLoader::RpmOstree
+        | BootLoader::Bootc
+        | BootLoader::Unmanaged { .. }
+        | BootLoader::Unknown { .. } => return None,
+    };
+    if is_in_menu && !has_menu(reader) {
+        return None;
+    }
+    let mut found = Soundness::default();
+    match boot_entry::default(reader, facts) {
+        Reading::Known(entry) => {
+            let host = Host { reader, facts, running: None };
+            host.waits(&entry, &mut found);
+            host.image(&entry, &mut found);
+            host.initrds(&entry, &mut found);
+            host.modules(&entry, &mut found);
+        }
+        Reading::Absent if is_in_menu => found.unknown.push("the boot menu has no entry".into()),
+        Reading::Absent => return None,
+        Reading::Unknown(why) => found.unknown.push(why),
+    }
+    Some(found)
+}
+
+/// Whether GRUB's menu is there, readable or not.
+fn has_menu(reader: &dyn Reader) -> bool {
+    let holds = |directory: &str| {
+        let names = reader.list(directory).unwrap_or_default();
+        names.iter().any(|name| name == "grub.cfg")
+    };
+    ["/boot/grub", "/boot/grub2"].into_iter().any(holds)
+}
+
 fn running(reader: &dyn Reader) -> Option<CommandLine> {
     reader.text("/proc/cmdline").ok().map(|text| CommandLine::parse(text.trim_end()))
 }
@@ -316,8 +357,11 @@ impl Host<'_> {
     fn modules(&self, entry: &BootEntry, found: &mut Soundness) {
         let elsewhere = matches!(self.facts.boot, BootLoader::RpmOstree | BootLoader::Bootc);
         let release = self.release();
-        let loads_modules =
-            self.reader.text("/proc/modules").is_ok_and(|text| !text.trim().is_empty());
+        // A kernel of an image that loads an initrd is a distribution's, with modules.
+        let loads_modules = match self.facts.host {
+            HostKind::Image => !entry.initrds.is_empty(),
+            _ => self.reader.text("/proc/modules").is_ok_and(|text| !text.trim().is_empty()),
+        };
         if elsewhere || release.is_empty() || !loads_modules {
             return;
         }

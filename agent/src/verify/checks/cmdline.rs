@@ -7,9 +7,9 @@ use super::super::{
 };
 use super::kernel_log;
 use crate::cmdline::{CommandLine, complaint};
-use crate::host::{Reading, Reason};
+use crate::host::{HostKind, Reading, Reason};
 use crate::kind::cmdline::show::Argument;
-use crate::kind::cmdline::unknown_entry_remedy;
+use crate::kind::cmdline::{Soundness, unknown_entry_remedy};
 
 const RUNNING: &str = "/proc/cmdline";
 const NEXT: &str = "default boot entry";
@@ -158,12 +158,12 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
             .seen("the same", format!("{RUNNING}, {NEXT}")),
         });
     }
-    let entry = &evidence.observed.boot_entry;
+    let is_sound = |entry: &Soundness| entry.faults.is_empty() && entry.unknown.is_empty();
     Ok(Outcome::warn([CommandLineCode::CommandLinesDiffer {
         not_in_entry: stuck,
         added: comes,
         removed: goes,
-        entry_is_sound: entry.faults.is_empty() && entry.unknown.is_empty(),
+        entry_is_sound: evidence.observed.boot_entry.as_ref().is_some_and(is_sound),
     }])
     .all_seen(parts))
 }
@@ -178,7 +178,11 @@ fn unread_entry(evidence: &Evidence<'_>, what: &str, why: &Reason) -> Outcome {
 }
 
 fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
-    let found = &evidence.observed.boot_entry;
+    let Some(found) = &evidence.observed.boot_entry else {
+        return Ok(Outcome::not_applicable(
+            "the image has no boot entry of its own: whoever makes its disk makes the entry",
+        ));
+    };
     if let Some(first) = found.faults.first() {
         let seen =
             found.faults.iter().map(|fault| Seen { what: fault.reason.clone(), at: NEXT.into() });
@@ -191,8 +195,11 @@ fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
     }
     Ok(match found.unknown.first() {
         Some(why) => unread_entry(evidence, "whether the default boot entry boots", why),
-        None => Outcome::pass("its files are there, and its root is the running one")
-            .seen("sound", NEXT),
+        None => Outcome::pass(match evidence.facts.host {
+            HostKind::Image => "its files are there",
+            _ => "its files are there, and its root is the running one",
+        })
+        .seen("sound", NEXT),
     })
 }
 
@@ -219,6 +226,9 @@ fn harmful(evidence: &Evidence<'_>) -> Judgement {
         (Reading::Absent, Reading::Known(_)) => {
             Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
                 .seen("no lint finds anything", NEXT)
+        }
+        (Reading::Absent, _) if evidence.facts.host == HostKind::Image => {
+            Outcome::not_applicable("the image has no boot entry of its own")
         }
         (Reading::Absent, _) => {
             Outcome::unknown("there is no command line").seen("not there", RUNNING)
