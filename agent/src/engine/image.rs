@@ -1,10 +1,15 @@
 //! State of an image beside its plan: tools that its build still has to run, and units that no boot would start.
 
-use super::Planned;
+use super::profile_source::Choice;
+use super::{EngineError, Planned, Request, choose};
+use crate::desired::WantedAttributes;
+use crate::error_chain::chain;
 use crate::facts::units;
 use crate::host::{HostKind, ReadError, Reader, Reading};
+use crate::kind::contribution::VfRule;
 use crate::kind::{self, sriov};
 use crate::plan::Action;
+use crate::profile::show;
 use crate::verify::ImageState;
 
 /// The target that starts bedplate's units.
@@ -12,8 +17,28 @@ const TARGET: &str = "multi-user.target";
 
 /// The state of an image; `None`: the host is none.
 pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState> {
-    let is_image = reader.kind() == HostKind::Image;
-    is_image.then(|| ImageState { owed: owed(planned), disabled: disabled(reader, planned) })
+    if reader.kind() != HostKind::Image {
+        return None;
+    }
+    let unfinished = planned.ledger.cut_short().map(str::to_owned).collect();
+    let owed = owed(planned);
+    let (has_profile, disabled) = match leaves_to_machine(reader, planned) {
+        Ok(false) => (Reading::Absent, Reading::Known(Vec::new())),
+        Ok(true) => (has_profile(reader, planned), disabled(reader)),
+        Err(why) => (Reading::Absent, Reading::unknown(why)),
+    };
+    Some(ImageState { unfinished, owed, has_profile, disabled })
+}
+
+/// Whether the image has the profile that it is judged by.
+fn has_profile(reader: &dyn Reader, planned: &Planned) -> Reading<bool> {
+    let mut facts = planned.facts.clone();
+    let request = Request::of(Choice::HostOnly);
+    match choose(reader, &mut facts, &request) {
+        Ok(chosen) => Reading::Known(show(&chosen.loaded, false) == show(&planned.loaded, false)),
+        Err(EngineError::NoProfile) => Reading::Known(false),
+        Err(error) => Reading::unknown(chain(&error)),
+    }
 }
 
 /// Commands that are all that is left of the plan.
@@ -33,10 +58,8 @@ fn owed(planned: &Planned) -> Vec<String> {
     commands
 }
 
-fn disabled(reader: &dyn Reader, planned: &Planned) -> Reading<Vec<String>> {
-    if !leaves_to_machine(reader, planned) {
-        return Reading::Known(Vec::new());
-    }
+/// Units that no boot starts.
+fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
     let check = |unit: &str| -> Result<Option<String>, ReadError> {
         let is_wanted = units::is_wanted(reader, unit.trim_end_matches(".service"), TARGET)?;
         Ok((!is_wanted).then(|| unit.to_owned()))
@@ -46,18 +69,24 @@ fn disabled(reader: &dyn Reader, planned: &Planned) -> Reading<Vec<String>> {
 }
 
 /// Whether the profile asks for what only the machine can take or decide.
-fn leaves_to_machine(reader: &dyn Reader, planned: &Planned) -> bool {
+///
+/// # Errors
+/// Why that is not known.
+fn leaves_to_machine(reader: &dyn Reader, planned: &Planned) -> Result<bool, String> {
     if planned.plan.body.changes.iter().any(|change| change.deferred.is_some()) {
-        return true;
+        return Ok(true);
     }
     let profile = &planned.loaded.profile;
-    let Ok(build) = kind::contributions(profile, &planned.facts, &planned.desired) else {
-        return false;
-    };
-    let makes_vfs = !build.vfs.is_empty() && !build.vfs_are_external && !has_vf_rules(reader);
-    makes_vfs
+    let build = kind::contributions(profile, &planned.facts, &planned.desired)
+        .map_err(|error| chain(&error))?;
+    // Rules and `.link` files make VFs; of their attributes they set some, or none.
+    let needs_more =
+        |rule: &VfRule| rule.vf != WantedAttributes::default() || rule.eswitch.is_some();
+    let makes_vfs = build.own_vfs().next().is_some() && !has_vf_rules(reader);
+    Ok(makes_vfs
+        || build.own_vfs().any(needs_more)
         || !build.live_only.is_empty()
-        || build.gpudirect.is_some_and(|asked| !asked.is_decided)
+        || build.gpudirect.is_some_and(|asked| !asked.is_decided))
 }
 
 /// Whether rendered files make VFs without bedplate: udev's rules, or `.link` files.
@@ -67,6 +96,6 @@ fn has_vf_rules(reader: &dyn Reader) -> bool {
         let path = format!("{directory}/{}", sriov::UDEV_RULES);
         reader.exists(&path).unwrap_or(false)
     };
-    sriov::UDEV_DIRECTORIES.iter().any(|directory| has_rules(directory))
+    sriov::UDEV_DIRECTORIES.iter().any(has_rules)
         || names.iter().any(|name| name.starts_with(sriov::LINK_PREFIX))
 }

@@ -66,7 +66,9 @@ fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<S
             return Ok(None);
         }
         if reader.exists(&path)? {
-            return Ok(Some(path));
+            // An empty file is a mask, too (systemd.unit(5)).
+            let is_empty = reader.read_start(&path, 1)?.is_empty();
+            return Ok((!is_empty).then_some(path));
         }
     }
     Ok(None)
@@ -90,7 +92,8 @@ pub fn is_wanted(reader: &dyn Reader, name: &str, target: &str) -> Result<bool, 
             Err(error) if error.is_absent() => continue,
             names => names?,
         };
-        if names.contains(&unit) {
+        let link = format!("{place}/{target}.wants/{unit}");
+        if names.contains(&unit) && !leads_nowhere(reader, &link) {
             return Ok(true);
         }
     }
@@ -110,8 +113,13 @@ pub fn is_masked(reader: &dyn Reader, name: &str) -> bool {
     UNITS[..2].iter().any(|place| leads_nowhere(reader, &format!("{place}/{name}.service")))
 }
 
+/// Whether a path is a link to /dev/null, absolute or relative.
 fn leads_nowhere(reader: &dyn Reader, path: &str) -> bool {
-    reader.link(path).is_ok_and(|target| target == "/dev/null")
+    let is_null = |target: &str| match target.strip_prefix("../") {
+        Some(rest) => rest.trim_start_matches("../") == "dev/null",
+        None => target == "/dev/null",
+    };
+    reader.link(path).is_ok_and(|target| is_null(&target))
 }
 
 /// The file, then its drop-ins by name; one of a stronger place hides those of the same name in weaker ones.

@@ -184,8 +184,16 @@ impl Ledger {
 
     /// Whether a change was cut short. Where tools are owed it waits for them.
     pub fn was_cut_short(&self) -> bool {
+        self.cut_short().next().is_some()
+    }
+
+    /// Files of changes that were cut short, not of those that wait for owed tools.
+    pub fn cut_short(&self) -> impl Iterator<Item = &str> {
         let waits = |kind: &str| self.owed.iter().any(|tool| tool.kind == kind);
-        self.files.values().any(|record| record.unfinished.is_some() && !waits(&record.kind))
+        let is_cut_short =
+            move |record: &FileRecord| record.unfinished.is_some() && !waits(&record.kind);
+        let cut_short = self.files.iter().filter(move |(_, record)| is_cut_short(record));
+        cut_short.map(|(path, _)| path.as_str())
     }
 
     /// Files that this change has begun to write and has not finished with.

@@ -91,7 +91,8 @@ fn units_have_to_be_enabled_where_the_machine_has_work() {
 /// The clone of such an image would not boot, or it cannot be told.
 #[test]
 fn broken_boot_entry_makes_an_image_wrong() {
-    let broken: [(&str, fn(&Session), i32); 7] = [
+    type Break = fn(&Session);
+    let broken: [(&str, Break, i32); 7] = [
         ("as it is", |_| {}, 0),
         ("no menu yet", |session| remove(session, "boot/grub/grub.cfg"), 0),
         // It may be on another file system, which a directory does not tell.
@@ -116,4 +117,56 @@ fn remove(session: &Session, path: &str) {
 
 fn write(session: &Session, path: &str) {
     std::fs::write(session.path("img").join(path), "").expect("written");
+}
+
+/// bedplate is installed, and started at boot.
+fn enabled(session: &Session) {
+    for unit in ["bedplate-boot.service", "bedplate.service"] {
+        session.file(&format!("img/usr/lib/systemd/system/{unit}"), "[Service]\n");
+    }
+    session.file(
+        "img/etc/systemd/system/multi-user.target.d/50-bedplate.conf",
+        "[Unit]\nWants=bedplate-boot.service bedplate.service\n",
+    );
+}
+
+#[test]
+fn machine_needs_the_profile_that_the_image_is_judged_by() {
+    let session = image(ACS);
+    enabled(&session);
+    session.file("p.toml", ACS).file("other.toml", ACS.replace("\"t\"", "\"other\""));
+    assert_eq!(verify(&session, &["--profile", "p.toml"]).0, 0);
+    let (status, said) = verify(&session, &["--profile", "other.toml", "--json"]);
+    assert_eq!(status, 4, "{said}");
+    assert!(said.contains("\"code\": \"profile-not-in-image\""), "{said}");
+    remove(&session, "etc/bedplate/profile.toml");
+    assert_eq!(verify(&session, &["--profile", "p.toml"]).0, 4);
+}
+
+#[test]
+fn masked_units_start_nothing() {
+    let masks: [fn(&std::path::Path); 3] = [
+        |path| std::os::unix::fs::symlink("/dev/null", path).expect("a link"),
+        |path| std::os::unix::fs::symlink("../../../dev/null", path).expect("a link"),
+        |path| std::fs::write(path, "").expect("an empty file"),
+    ];
+    for mask in masks {
+        let session = image(ACS);
+        enabled(&session);
+        assert_eq!(verify(&session, &[]).0, 0);
+        mask(&session.path("img/etc/systemd/system/bedplate.service"));
+        assert_eq!(verify(&session, &[]).0, 4);
+    }
+}
+
+/// Rules of udev make VFs, and set nothing of them.
+#[test]
+fn attributes_of_vfs_need_bedplate() {
+    let rule = "schema = 1\nname = \"t\"\n[[sriov.devices]]\nname = \"a\"\nselect = { vendor = \"15b3\" }\nvfs = 4\n";
+    for (more, expected) in [("", 0), ("vf = { trust = true }\n", 4)] {
+        let session = image(&format!("{rule}{more}"));
+        session.file("img/usr/lib/udev/rules.d/70-bedplate-sriov.rules", "# rendered\n");
+        let (status, said) = verify(&session, &[]);
+        assert_eq!(status, expected, "{said}");
+    }
 }

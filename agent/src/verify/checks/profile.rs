@@ -53,17 +53,16 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         }])
         .seen(format!("{} blockers", body.blockers.len()), at));
     }
-    if let Some(outcome) = profile.image.and_then(owed_tools) {
+    if let Some(outcome) = profile.image.and_then(unfinished) {
         return Ok(outcome);
     }
     if !profile.plan.is_empty() {
-        let changes = Some(body.changes.len());
-        let named = body
-            .changes
-            .iter()
+        let doable = || body.changes.iter().filter(|change| change.deferred.is_none());
+        let changes = Some(doable().count());
+        let named = doable()
             .take(3)
             .map(|change| Seen { what: change.subject.text.clone(), at: at.to_owned() });
-        let settings: BTreeSet<&str> = body.changes.iter().map(|change| change.kind).collect();
+        let settings: BTreeSet<&str> = doable().map(|change| change.kind).collect();
         let code =
             |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes };
         return Ok(Outcome::fail(settings.into_iter().map(code)).all_seen(named));
@@ -83,7 +82,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         }
         return Ok(Outcome::fail(codes).all_seen(named));
     }
-    if let Some(outcome) = profile.image.and_then(disabled_units) {
+    if let Some(outcome) = profile.image.and_then(not_on_machine) {
         return Ok(outcome);
     }
     Ok(match body.unknowns.first() {
@@ -94,15 +93,26 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-/// The finding about tools that the build of an image has left to run.
-fn owed_tools(image: &ImageState) -> Option<Outcome> {
-    let commands = image.owed.clone();
-    let owed = || Outcome::fail([ProfileCode::ToolsOwed { commands }]);
-    (!image.owed.is_empty()).then(|| owed().seen("owed", "bedplate plan"))
+/// The finding about work that the build of an image has left.
+fn unfinished(image: &ImageState) -> Option<Outcome> {
+    let code = match (image.unfinished.clone(), image.owed.clone()) {
+        (files, _) if !files.is_empty() => ProfileCode::ChangeInterrupted { files },
+        (_, commands) if !commands.is_empty() => ProfileCode::ToolsOwed { commands },
+        _ => return None,
+    };
+    Some(Outcome::fail([code]).seen("owed", "bedplate plan"))
 }
 
-/// The finding about units of an image that no boot starts.
-fn disabled_units(image: &ImageState) -> Option<Outcome> {
+/// The finding about settings that are left to the machine, and that nothing there would make.
+fn not_on_machine(image: &ImageState) -> Option<Outcome> {
+    match &image.has_profile {
+        Reading::Known(false) => {
+            let outcome = Outcome::fail([ProfileCode::ProfileNotInImage]);
+            return Some(outcome.seen("not this profile", "/etc/bedplate"));
+        }
+        Reading::Unknown(why) => return Some(unread("the profile of the image", why)),
+        Reading::Known(true) | Reading::Absent => {}
+    }
     match &image.disabled {
         Reading::Known(units) if !units.is_empty() => {
             let units = units.clone();

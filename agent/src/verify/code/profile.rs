@@ -46,6 +46,13 @@ pub enum ProfileCode {
         /// Name of the profile.
         profile: String,
     },
+    /// A change of the image was interrupted.
+    ChangeInterrupted {
+        /// Its files.
+        files: Vec<String>,
+    },
+    /// bedplate on the machine would have no profile, or another one.
+    ProfileNotInImage,
     /// The build of the image still has to run tools.
     ToolsOwed {
         /// Commands.
@@ -70,6 +77,12 @@ impl Words for ProfileCode {
             ProfileCode::NotInEffect { profile, changes: Some(changes), .. } => {
                 format!("profile {profile} is not in effect: {}", counted(*changes, "change"))
                     .into()
+            }
+            ProfileCode::ChangeInterrupted { files } => {
+                format!("a change was interrupted: {}", files.join(", ")).into()
+            }
+            ProfileCode::ProfileNotInImage => {
+                "the profile leaves settings to the machine, and /etc/bedplate of the image has not this profile".into()
             }
             ProfileCode::ToolsOwed { commands } => {
                 format!("the image build still has to run: {}", commands.join("; ")).into()
@@ -99,8 +112,14 @@ impl Words for ProfileCode {
             | ProfileCode::ProfileWaitsForReboot { .. } => {
                 "reboot, through firmware (`bedplate reboot status` says how)".into()
             }
+            ProfileCode::ChangeInterrupted { .. } => {
+                "`bedplate apply --root DIR` finishes it, `bedplate revert --root DIR` undoes it".into()
+            }
+            ProfileCode::ProfileNotInImage => {
+                "put the profile into /etc/bedplate/profile.toml of the image".into()
+            }
             ProfileCode::ToolsOwed { .. } => {
-                "`bedplate apply --root DIR --chroot-tools`, or run them in the image".into()
+                "`bedplate apply --root DIR --chroot-tools` runs them; where they have run already, `--ran TOOL` says so".into()
             }
             ProfileCode::UnitsDisabled { .. } => {
                 "install bedplate in the image, then `systemctl --root=DIR enable bedplate-boot bedplate`"

@@ -183,6 +183,8 @@ fn profile() -> Vec<ProfileCode> {
         },
         ProfileCode::NotInEffect { setting: "acs", profile: text(), changes: Some(1) },
         ProfileCode::ProfileWaitsForReboot { profile: text() },
+        ProfileCode::ChangeInterrupted { files: vec![text()] },
+        ProfileCode::ProfileNotInImage,
         ProfileCode::ToolsOwed { commands: vec![text()] },
         ProfileCode::UnitsDisabled { units: vec![text()] },
     ]
