@@ -29,7 +29,10 @@ use crate::report::json;
 #[command(
     after_help = "What the profile resolves against: with --cpu alone, a machine of that vendor about which nothing \
 else is known; with --snapshot, --root or --demo, that host; with neither, the running machine. What a target cannot \
-express is listed on stderr, and in JSON as `not_expressible`."
+express is listed on stderr, and in JSON as `not_expressible`.
+
+Exit status: 0 rendered; 1 the profile or a file cannot be read or written; 2 with --check, files differ; 4 nothing is \
+written, since the target cannot express something (--strict), or no VFs at all though it is about VFs alone; 64 usage."
 )]
 pub struct RenderArgs {
     /// What to render for.
@@ -144,6 +147,10 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         if !facts.pci.known().is_some_and(has_gpus) {
             facts = facts.of_the_same_cpu();
         }
+    }
+    if args.pin_addresses && !facts.sees_devices() {
+        return Err(CliError::usage("--pin-addresses needs a host of which the devices are known")
+            .hinting("name one: --snapshot FILE or --demo NAME"));
     }
     let reader = opened.reader.as_ref();
     let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
@@ -273,20 +280,27 @@ fn emit(
     } else {
         output::data(&printed(rendered))?;
     }
-    if empty && !rendered.inexpressible.iter().any(Inexpressible::is_of_vfs) {
-        output::status(&format!("the profile makes no VFs: nothing to write for {}", args.target));
+    if rendered.files.is_empty() && !refused {
+        let why = match target.is_of_vfs()
+            && !rendered.inexpressible.iter().any(Inexpressible::is_of_vfs)
+        {
+            true => "the profile makes no VFs: ",
+            false => "",
+        };
+        output::status(&format!("{why}nothing to write for {}", args.target));
     }
     say(args, rendered);
     if refused {
         let why = match args.strict {
-            true => ", and --strict was given",
-            false => ": it has no words for the VFs of any rule",
+            true => "everything that the profile asks for, and --strict was given",
+            false => "the VFs of any rule",
         };
         output::status(&format!(
-            "{}: {} cannot express everything that the profile asks for{why}",
+            "{}: {} cannot express {why}; nothing was written",
             output::error_word(),
             args.target
         ));
+        output::status("hint: `--accept ID=REASON` lets an item pass; its id is in brackets");
         exit = Exit::Blocked;
     }
     Ok(exit)
@@ -339,6 +353,11 @@ fn say(args: &RenderArgs, rendered: &Rendered) {
             Some(reason) => output::status(&format!("accepted: {}: {reason}", left.what)),
         }
     }
+    let is_idle =
+        |accepted: &&Accepted| !rendered.inexpressible.iter().any(|left| accepted.takes(left));
+    for Accepted { id, .. } in args.accept.iter().filter(is_idle) {
+        output::status(&format!("note: nothing to accept as {id}"));
+    }
 }
 
 /// Items with the same reason together.
@@ -357,7 +376,8 @@ fn deferred(items: &[Deferred]) -> Vec<String> {
 }
 
 fn missing(target: &str, left: &Inexpressible) -> String {
-    format!("{target} does not carry {}: {}; instead: {}", left.what, left.why, left.instead)
+    let Inexpressible { id, what, why, instead } = left;
+    format!("{target} cannot express {what} [{id}]: {why}; instead: {instead}")
 }
 
 /// One file is printed as it is, so that it can be piped; several get a heading each.

@@ -18,7 +18,7 @@ const RACES: u64 = 128;
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The directory itself.
-    #[error("cannot open the image root {path}")]
+    #[error("cannot open the directory {path}")]
     Root {
         /// The directory, as given.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum ImageError {
     },
     /// No safe way to stay inside the image.
     #[error(
-        "cannot stay inside the image root {path}: this kernel or container runtime has no openat2; \
+        "cannot stay inside the directory {path}: this kernel or container runtime has no openat2; \
          Linux 5.6 or newer is needed, and a seccomp profile that allows the call"
     )]
     NoOpenat2 {
@@ -36,7 +36,7 @@ pub enum ImageError {
         path: PathBuf,
     },
     /// Others could change it while it is worked on.
-    #[error("the image root {path} is not trusted: {why}")]
+    #[error("the directory {path} is not trusted: {why}")]
     Untrusted {
         /// The directory, as given.
         path: PathBuf,

@@ -92,12 +92,12 @@ impl Elsewhere {
         Ok(())
     }
 
-    /// That arguments which must not be there are not taken out: a remark, for hardly any image has them.
+    /// That arguments which must not be there stay: a remark, for hardly any image has them.
     pub fn not_removed<'a>(&self, absent: impl Iterator<Item = &'a str>) -> Option<String> {
         let absent: Vec<String> = absent.map(|token| format!("`{token}`")).collect();
         (!absent.is_empty()).then(|| {
             format!(
-                "not taken out where the image or its boot loader has it: {} ({}); there {}",
+                "kernel arguments that the profile forbids stay where the image has them: {} ({}); there {}",
                 absent.join(", "),
                 self.why,
                 self.instead

@@ -61,14 +61,14 @@ struct Storage {
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let role = checked_role(&options.role)?;
     let tokens = kernel_arguments(build, options.arch)?;
-    let left = vf_attributes(build, BY_OPERATOR);
-    let left = undecided_registration(build).into_iter().chain(left);
+    let vfs = vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator");
+    let left = vfs.into_iter().chain(undecided_registration(build));
+    let left = left.chain(vf_attributes(build, BY_OPERATOR));
     let agent =
         Agent::of(build, options, left.chain(live_only(build, |live| &live.with_agent)).collect());
     let files = files(build).chain(agent.files(build));
     let files: Vec<File> = files.map(|out| File::of(&out)).collect();
     let mut rendered = Rendered {
-        inexpressible: vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator"),
         notes: notes(build, !tokens.is_empty(), !files.is_empty()),
         ..Rendered::default()
     };

@@ -137,7 +137,7 @@ impl OutFile {
     }
 }
 
-/// Something wanted that the target has no words for.
+/// Something wanted that the target cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Inexpressible {
     /// Name for programs, the same for every target: `cmdline/iommu`, `modules/nouveau`, `sriov/compute`, `acs`.

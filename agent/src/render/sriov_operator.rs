@@ -161,7 +161,7 @@ fn attributes(rule: &VfRule) -> Option<Inexpressible> {
         ..of_vfs(
             rule,
             "vf",
-            "a policy has no words for attributes of VFs",
+            "a policy has no fields for attributes of VFs",
             "set `vlan`, `trust`, `spoofChk`, `linkState` and `maxTxRate` in the SriovNetwork that hands the VFs out; \
              addresses come from the operator"
                 .to_owned(),

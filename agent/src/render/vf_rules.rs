@@ -55,7 +55,7 @@ pub(super) fn groups<'a>(
             Some(before) => Err(lost(
                 rule,
                 &format!(
-                    "it may select PFs of rule {}, which comes first and has no words here",
+                    "it may select PFs of rule {}, which comes first and cannot be expressed here",
                     before.name
                 ),
             )),
@@ -101,6 +101,8 @@ fn of_host<'a>(
         return Err(lost(rule, "it takes no PF of the host whose addresses are to be written"));
     }
     match cannot(&by_address) {
+        // The other rules name their addresses: nothing has to keep them away from these.
+        Some(_) if rule.count == SriovCount::Number(0) => Ok(Vec::new()),
         Some(why) if !rule.pfs.is_empty() => Err(lost(rule, why)),
         _ => Ok(pinned(rule)),
     }
@@ -162,14 +164,7 @@ fn selected<'a>(
     rule: &'a VfRule,
     cannot: &impl Fn(&VfRule) -> Option<&'static str>,
 ) -> Result<Group<'a>, Inexpressible> {
-    let lost = |why: &str| {
-        Inexpressible {
-        id: rule_id(rule),
-        what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
-        why: why.to_owned(),
-        instead: "run bedplate on the host, or render the PCI addresses of one node: --snapshot with --pin-addresses".to_owned(),
-    }
-    };
+    let lost = |why: &str| lost(rule, why);
     let SriovCount::Number(count) = rule.count else {
         return Err(lost("how many that are only the machine shows"));
     };
@@ -266,10 +261,11 @@ pub(super) fn unguarded_vfs(made: &[Group<'_>], why: &str, other: &str) -> Optio
     rules.dedup();
     (!rules.is_empty()).then(|| Inexpressible {
         id: format!("{}.default-route", sriov::NAME),
-        what: format!("no VFs on the port of the default route (rule {})", rules.join(", ")),
+        what: format!("protection of the port of the default route (rule {})", rules.join(", ")),
         why: format!("an image cannot know which port that is, and {why}"),
         instead: format!(
-            "exclude that port with `select`; or set `allow_disruption = true` if it may lose its traffic for a moment; or {other}"
+            "put a rule with `vfs = 0` and the `address` of that port before the others; or set `allow_disruption = true` if it may \
+             lose its traffic for a moment; or {other}"
         ),
     })
 }

@@ -134,7 +134,7 @@ fn strict_writes_nothing_that_is_not_whole() {
     assert_eq!(output.status.code(), Some(4));
     assert!(!session.path("out").exists());
     let said = text(&output.stderr);
-    assert!(said.contains("tuned does not carry GPUDirect memory registration"), "{said}");
+    assert!(said.contains("tuned cannot express GPUDirect memory registration"), "{said}");
     assert!(said.contains("error: tuned cannot express everything"), "{said}");
     assert_eq!(strict(&tuned).stdout, b"");
     let json = strict(&[&tuned[..], &["--json"]].concat());
@@ -169,10 +169,39 @@ fn missing_items_are_accepted_with_a_reason() {
     let json = run(&["--accept", "modules=elsewhere", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(json["accepted"][0]["reason"], "elsewhere");
-    assert_eq!(run(&["--accept", "modules/gpu=not the same"]).status.code(), Some(4));
+    let other = run(&["--accept", "modules/gpu=not the same"]);
+    assert_eq!(other.status.code(), Some(4));
+    let said = text(&other.stderr);
+    assert!(said.contains("note: nothing to accept as modules/gpu"), "{said}");
     for malformed in ["modules", "=x", "modules="] {
         assert_eq!(run(&["--accept", malformed]).status.code(), Some(64), "{malformed}");
     }
+}
+
+#[test]
+fn pinned_addresses_need_a_host_and_no_rule_without_vfs() {
+    let session = Session::new();
+    let rule = |name: &str, select: &str, vfs: u8| {
+        format!(
+            "[[sriov.devices]]\nname = \"{name}\"\nselect = {{ {select} }}\nvfs = {vfs}\nallow_disruption = true\n"
+        )
+    };
+    let rules = [
+        rule("front", "address = \"0000:18:00.0\"", 0),
+        rule("all", "vendor = \"15b3\", device = \"1021\"", 4),
+    ];
+    session.file("p.toml", format!("schema = 1\nname = \"p\"\n{}", rules.concat()));
+    let pinned = |more: &[&str]| {
+        let args = ["render", "sriov-operator", "-p", "p.toml", "--pin-addresses", "--strict"];
+        let args: Vec<&str> = args.into_iter().chain(more.iter().copied()).collect();
+        let output = session.run(&args);
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (status, _, said) = pinned(&["--cpu", "intel"]);
+    assert_eq!(status, Some(64), "{said}");
+    let (status, policies, said) = pinned(&["--demo", "hgx"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(policies.contains("rootDevices") && !policies.contains("0000:18:00.0"), "{policies}");
 }
 
 #[test]

@@ -18,9 +18,9 @@ pub(super) const LINTS: &[SectionLint<SriovLayer, Sriov>] = &[
         id: "rules-unused",
         severity: Severity::Warning,
         find: rules_unused,
-        reason: "is not used: `managed` in [sriov] leaves virtual functions to another tool",
+        reason: "makes no virtual functions on hosts: `managed` in [sriov] leaves them to another tool",
         source: "bedplate profile explain sriov.managed",
-        remedy: "drop the rule, or set `managed` to `bedplate`",
+        remedy: "allow the lint if the rule is for `render sriov-operator`, else drop the rule, or set `managed` to `bedplate`",
     },
     Lint {
         id: "vf-in-switchdev",
