@@ -38,7 +38,7 @@ pub fn everything(host: &Snapshot, loaded: &Loaded) -> String {
         said += &topology::text(&shown, options, 80);
         json::document(&topology::document(&shown, options, None)).expect("a topology is JSON");
     }
-    engine::assume_cpu(&mut facts, None, &loaded.profile);
+    engine::assume_cpu(&mut facts, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;
     said += &text::plan(&plan, &facts.label(), text::Detail { verbose: true });
     said += &diff::plan(&plan);

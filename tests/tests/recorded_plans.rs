@@ -47,7 +47,7 @@ fn profile(host: &dyn Reader) -> Option<Loaded> {
 fn plan(host: &dyn Reader, words: &Words) -> Option<String> {
     let loaded = profile(host)?;
     let mut facts = observe(host, Depth::Plan);
-    engine::assume_cpu(&mut facts, None, &loaded.profile);
+    engine::assume_cpu(&mut facts, &loaded.profile);
     let ledger = Ledger::load(host).unwrap();
     let plan = engine::plan(&loaded.profile, &facts, host, &ledger).plan;
     Some(without_columns(&json::plan(&public::plan(&plan, words), &facts.label()).unwrap()))

@@ -62,7 +62,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
     {
         // An operator's work may be in it.
         let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
-        let there = format!("{path} already exists and was left unchanged");
+        let there = format!("{} already exists and was left unchanged", shown(args, path));
         return Err(CliError::request(there).hinting(hint));
     }
     let facts = host.facts(Depth::Plan);
@@ -77,18 +77,30 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     };
     writer.replace_file(&path, text.as_bytes(), 0o644).map_err(cannot)?;
-    let (check, plan) = match &args.out {
-        Some(out) => (format!(" {}", out.display()), format!(" --profile {}", out.display())),
-        None => (String::new(), String::new()),
+    let shown = shown(args, &path);
+    let (check, plan) = match (&args.out, &args.host.root) {
+        (Some(out), _) => (format!(" {}", out.display()), format!(" --profile {}", out.display())),
+        (None, Some(root)) => (format!(" {shown}"), format!(" --root {}", root.display())),
+        (None, None) => (String::new(), String::new()),
     };
     output::status(&format!(
-        "wrote {path}, which extends {base}. Fill in `windows` in its [reboot] section, then: `bedplate profile check{check}`, \
+        "wrote {shown}, which extends {base}. Fill in `windows` in its [reboot] section, then: `bedplate profile check{check}`, \
          `bedplate plan{plan}`"
     ));
     if let Some(note) = reboot_note(host.reader.as_ref(), &base) {
         output::status(&format!("note: {note}"));
     }
     Ok(Exit::Done)
+}
+
+/// The written file as this machine names it.
+fn shown(args: &InitArgs, path: &str) -> String {
+    match &args.host.root {
+        Some(root) if args.out.is_none() => {
+            root.join(path.trim_start_matches('/')).display().to_string()
+        }
+        _ => path.to_owned(),
+    }
 }
 
 /// Remark where the profile leads to a reboot.

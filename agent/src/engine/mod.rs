@@ -22,7 +22,7 @@ pub use verify::{Verified, Whole, verify, verify_planned, whole};
 use std::borrow::Cow;
 
 use crate::desired::Desired;
-use crate::facts::{CpuVendor, Depth, Facts};
+use crate::facts::{Depth, Facts};
 use crate::host::{HostKind, Reader, Reading};
 use crate::kind::{self, Context, KINDS, cmdline};
 use crate::ledger::Ledger;
@@ -47,11 +47,9 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     facts
 }
 
-/// Fills in what the caller says of a machine that cannot be asked (an image has no CPU).
-pub fn assume_cpu(facts: &mut Facts, said: Option<CpuVendor>, profile: &Profile) {
-    if let Some(vendor) = said {
-        facts.cpu.vendor = Reading::Known(vendor);
-    } else if facts.cpu.vendor.known().is_none()
+/// Takes the CPU vendor that the profile is for where the host cannot be asked (an image has no CPU).
+pub fn assume_cpu(facts: &mut Facts, profile: &Profile) {
+    if facts.cpu.vendor.known().is_none()
         && let Some(vendor) = profile.matching.cpu_vendor
     {
         facts.cpu.vendor = Reading::Known(vendor);

@@ -10,7 +10,7 @@ use crate::desired::Desired;
 use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
-use crate::host::{ReadError, Reader, WriteError, old_copy};
+use crate::host::{ReadError, Reader, Reading, WriteError, old_copy};
 use crate::kind;
 use crate::ledger::{self, Ledger, LedgerError};
 use crate::plan::allowed::AllowedLint;
@@ -145,9 +145,12 @@ pub fn choose(
     facts: &mut Facts,
     request: &Request<'_>,
 ) -> Result<Chosen, EngineError> {
+    if let Some(vendor) = request.cpu {
+        facts.cpu.vendor = Reading::Known(vendor);
+    }
     let chosen = profile_source::choose(request.choice, request.owner_check(), reader, facts)?;
     let chosen = chosen.ok_or(EngineError::NoProfile)?;
-    assume_cpu(facts, request.cpu, &chosen.loaded.profile);
+    assume_cpu(facts, &chosen.loaded.profile);
     Ok(chosen)
 }
 
@@ -179,7 +182,7 @@ pub fn prepare_at(
 /// [`EngineError::Ledger`].
 pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, EngineError> {
     let mut facts = observe(reader, Depth::Plan);
-    assume_cpu(&mut facts, None, &loaded.profile);
+    assume_cpu(&mut facts, &loaded.profile);
     let chosen = Chosen { loaded, files: Vec::new() };
     let request = Request { needs_ledger: true, ..Request::of(Choice::HostOnly) };
     planned(reader, facts, chosen, &request)

@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn service_is_wanted_by_link_or_drop_in_unless_masked() {
-        let unit = ("/usr/lib/systemd/system/x.service", "");
+        let unit = ("/usr/lib/systemd/system/x.service", "[Service]\n");
         let link = ("/etc/systemd/system/multi-user.target.wants/x.service", "");
         let drop_in = (
             "/etc/systemd/system/multi-user.target.d/50.conf",

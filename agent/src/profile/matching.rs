@@ -184,7 +184,7 @@ fn count(wanted: &MatchPci, facts: &Facts) -> Verdict {
 }
 
 fn none(what: &str) -> String {
-    format!("this machine has no {what}")
+    format!("this host shows no {what}")
 }
 
 fn unread(what: &str, why: &str) -> String {

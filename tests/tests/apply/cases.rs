@@ -69,7 +69,7 @@ impl Case {
     fn apply(&self) -> (Plan, ApplyReport) {
         let (reader, mut writer) = (self.reader(), self.writer());
         let mut facts = observe(reader.as_ref(), Depth::Plan);
-        engine::assume_cpu(&mut facts, None, &self.profile.profile);
+        engine::assume_cpu(&mut facts, &self.profile.profile);
         let mut ledger = Ledger::load(reader.as_ref()).unwrap();
         let plan = engine::plan(&self.profile.profile, &facts, reader.as_ref(), &ledger).plan;
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);

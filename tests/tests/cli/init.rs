@@ -70,7 +70,7 @@ fn what_is_there_stays_unless_forced() {
     let written = std::fs::read_to_string(&path).expect("the profile");
     assert!(
         text(&first.stderr)
-            .contains("wrote /etc/bedplate/profile.toml, which extends generic-intel")
+            .contains("wrote image/etc/bedplate/profile.toml, which extends generic-intel")
     );
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&path.metadata().expect("ours").permissions());
@@ -135,4 +135,30 @@ fn settings_that_checks_ask_for_are_proposed() {
     session.host("nouveau.bp", nouveau);
     let profile = made(&["--snapshot", "nouveau.bp", "--extends", "l40s"]);
     assert!(profile.contains("\n#[modules]\n#blacklist = [\"nouveau\"]\n"), "{profile}");
+}
+
+#[test]
+fn profile_of_an_image_is_named_with_its_root() {
+    let session = Session::new();
+    session.image("img");
+    let init = ["profile", "init", "--root", "img", "--extends", "generic-intel"];
+    let said = text(&session.run(&init).stderr);
+    assert!(said.contains("wrote img/etc/bedplate/profile.toml"), "{said}");
+    assert!(said.contains("`bedplate plan --root img`"), "{said}");
+    let again = text(&session.run(&init).stderr);
+    assert!(again.contains("img/etc/bedplate/profile.toml already exists"), "{again}");
+}
+
+/// An image tells no CPU: `--cpu` chooses the shipped profile.
+#[test]
+fn cpu_that_is_named_chooses_the_profile() {
+    let session = Session::new();
+    let bin = session.image("img").join("bin");
+    std::fs::create_dir(&bin).expect("ours");
+    std::fs::copy(std::env::current_exe().expect("this test"), bin.join("sh")).expect("copied");
+    let of = |cpu: &[&str]| session.run(&[&["plan", "--root", "img"], cpu].concat());
+    assert_eq!(of(&[]).status.code(), Some(1));
+    let output = of(&["--cpu", "intel"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("profile generic-"), "{}", text(&output.stdout));
 }

@@ -55,7 +55,7 @@ fn machines(loaded: &Loaded) -> Vec<Machine> {
         .map(|vendor| Machine { name: format!("{vendor:?}"), facts: Facts::of_vendor(vendor) });
     let demos = demo::names().map(|(name, _)| {
         let mut facts = observe(&demo::snapshot(name).unwrap(), Depth::Plan);
-        assume_cpu(&mut facts, None, &loaded.profile);
+        assume_cpu(&mut facts, &loaded.profile);
         Machine { name: name.to_owned(), facts }
     });
     alone.into_iter().chain(demos).collect()

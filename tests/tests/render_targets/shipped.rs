@@ -71,7 +71,7 @@ pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
             let loaded = load(&layers, shipped()).unwrap_or_else(|_| panic!("{what}: no profile"));
             let host = demo::snapshot(demo_for(profile.name)).unwrap();
             let mut facts = observe(&host, Depth::Plan);
-            assume_cpu(&mut facts, None, &loaded.profile);
+            assume_cpu(&mut facts, &loaded.profile);
             let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
             let options = Options {
                 arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),

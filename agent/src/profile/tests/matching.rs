@@ -122,7 +122,7 @@ fn what_is_unknown_never_matches_and_is_named() {
         match_profile(&wanted, &facts).fails,
         [
             "CPU vendor is unknown: not recorded",
-            "this machine has no DMI product name",
+            "this host shows no DMI product name",
             "number of PCI functions 10de:* is unknown: not recorded",
         ]
     );
