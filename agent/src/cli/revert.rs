@@ -51,7 +51,8 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     if args.dry_run || (shown.steps.is_empty() && !Reverted::was_cut_short(&target)?) {
         return only_shown(args, &shown);
     }
-    if args.target.is_live()
+    // The daemon also undoes what `--root /` puts back.
+    if target.is_running_machine()
         && !args.hold
         && let Some(why) = release::revert_refusal()
     {

@@ -1,6 +1,5 @@
 //! `bedplate seal`: prepares a host or an image to be cloned.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -23,8 +22,8 @@ const HOST: &str = "/";
 #[command(
     after_help = "The profile and every file that bedplate wrote stay, with the record that `revert` needs. /etc/machine-id, ssh host \
     keys and cloud-init's state belong to other tools.\n\nExit status: 0 sealed, or nothing to remove; 2 --dry-run --exit-code found \
-    something to remove; 4 refused: the daemon runs, a change is unfinished, tools are still to run, or a reboot is scheduled; 1 part \
-    of it failed; 64 usage."
+    something to remove; 4 refused: the daemon or a system in DIR runs, a change is unfinished, tools are still to run, or a reboot \
+    is scheduled; 1 part of it failed; 64 usage."
 )]
 pub struct SealArgs {
     /// Seal a root directory that is not running (an image, a mounted disk) instead of this machine.
@@ -58,17 +57,14 @@ struct Document<'a, T: Serialize> {
 
 /// Plans, asks, locks, plans again under the lock, removes.
 pub fn run(args: &SealArgs) -> Result<Exit, CliError> {
-    if args.root.is_none() && !geteuid().is_root() {
+    let target = target(args.root.as_deref())?;
+    if matches!(target, Target::Live) && !geteuid().is_root() {
         return Err(CliError::host("only root can seal this host").hinting(AS_ROOT));
     }
-    let target = match &args.root {
-        Some(root) => Target::image(root, false)?,
-        None => Target::Live,
-    };
     // Warns of mounts in an image, which are not read.
     host::of_target(&target);
-    let daemon = daemon(args);
-    let shown = engine::plan_seal(&target, daemon.as_ref())?;
+    let in_use = in_use(&target);
+    let shown = engine::plan_seal(&target, in_use.as_ref())?;
     let is_refused = !shown.refused.is_empty();
     if args.dry_run || is_refused || shown.is_empty() {
         match args.json {
@@ -89,7 +85,7 @@ pub fn run(args: &SealArgs) -> Result<Exit, CliError> {
         return Err(CliError::request("nothing was removed"));
     }
     let mut published = || withdraw(Path::new(HOST));
-    let done = patiently(|| engine::seal(&target, daemon.as_ref(), &mut published))?;
+    let done = patiently(|| engine::seal(&target, in_use.as_ref(), &mut published))?;
     if args.json {
         output::data(&document(&done)?)?;
     } else {
@@ -106,19 +102,34 @@ fn document(content: &impl Serialize) -> Result<String, CliError> {
     Ok(json::document(&Document { bedplate_seal: 1, content })?)
 }
 
-/// The refusal for a daemon that runs on the host, and would write again what a seal removes.
-fn daemon(args: &SealArgs) -> Option<Refused> {
-    (is_running_machine(args.root.as_deref()) && release::daemon_runs()).then(|| Refused {
+/// The host to seal. The root directory of this machine is not an image.
+fn target(root: Option<&Path>) -> Result<Target, CliError> {
+    let Some(root) = root else { return Ok(Target::Live) };
+    let image = Target::image(root, false)?;
+    if !image.is_running_machine() {
+        return Ok(image);
+    }
+    output::status(&format!(
+        "{} is the root directory of this machine: sealing the running machine",
+        root.display()
+    ));
+    Ok(Target::Live)
+}
+
+/// The refusal for what runs on the host, and would write again what a seal removes.
+fn in_use(target: &Target) -> Option<Refused> {
+    if target.has_running_system() {
+        return Some(Refused {
+            subject: "a running system".into(),
+            reason: "a system runs in this directory: /run/systemd/system is there".into(),
+            remedy: "stop that system, or run `bedplate seal` inside it; if nothing runs there, empty DIR/run".into(),
+        });
+    }
+    (target.is_running_machine() && release::daemon_runs()).then(|| Refused {
         subject: "bedplate.service".into(),
         reason: "the daemon runs, and would write its state again".into(),
         remedy:
             "`systemctl stop bedplate`, then seal, then shut down; it stays enabled for the clones"
                 .into(),
     })
-}
-
-/// Whether `root` is the root directory of this machine.
-fn is_running_machine(root: Option<&Path>) -> bool {
-    let identity = |path: &Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
-    root.is_none_or(|root| identity(root).is_some_and(|own| Some(own) == identity(Path::new(HOST))))
 }

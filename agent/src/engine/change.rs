@@ -41,6 +41,22 @@ impl Target {
         Ok(Target::Image { root, chroot_tools })
     }
 
+    /// Whether it is this machine, also as an image root at `/`.
+    pub fn is_running_machine(&self) -> bool {
+        match self {
+            Target::Live => true,
+            Target::Image { root, .. } => root.is_running_machine(),
+        }
+    }
+
+    /// Whether it is an image root in which another system runs: a container, for example.
+    pub fn has_running_system(&self) -> bool {
+        match self {
+            Target::Live => false,
+            Target::Image { root, .. } => root.has_running_system(),
+        }
+    }
+
     /// A reader that knows nothing yet: one that was in use may know directories that are gone.
     pub fn reader(&self) -> DirReader {
         match self {

@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::{FileStat, Mode, fstat};
+use nix::sys::stat::{FileStat, Mode, fstat, stat};
 
 use super::trust;
 
 /// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
 const RACES: u64 = 128;
+
+/// There while systemd runs (sd_booted(3)).
+const BOOTED: &str = "/run/systemd/system";
 
 /// Why an image root cannot be used at all.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +97,19 @@ impl ImageRoot {
         format!("{}{path}", self.directory.display().to_string().trim_end_matches('/'))
     }
 
+    /// Whether it is the root directory of this machine: `/`, or a bind mount of it.
+    pub fn is_running_machine(&self) -> bool {
+        is_same(self.stat(), "/")
+    }
+
+    /// Whether a system runs in it, by systemd's own sign (sd_booted(3)). This machine's `/run`, mounted in an image
+    /// while it is built, does not count.
+    pub fn has_running_system(&self) -> bool {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let open = |path| self.inside(path, flags, Mode::empty()).0;
+        open("/run").is_ok_and(|run| !is_same(fstat(&run), "/run")) && open(BOOTED).is_ok()
+    }
+
     pub(super) fn stat(&self) -> Result<FileStat, Errno> {
         fstat(&self.fd)
     }
@@ -124,5 +140,38 @@ impl ImageRoot {
                 opened => return (opened, calls),
             }
         }
+    }
+}
+
+/// Whether an open directory is the one at `path` on this machine.
+fn is_same(opened: Result<FileStat, Errno>, path: &str) -> bool {
+    let identity = |stat: FileStat| (stat.st_dev, stat.st_ino);
+    opened.map(identity).is_ok_and(|opened| stat(path).map(identity) == Ok(opened))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_of_this_machine_is_known_by_any_name() {
+        let is_running =
+            |path: &str| ImageRoot::open(Path::new(path)).unwrap().is_running_machine();
+        assert!(is_running("/") && is_running("/usr/..") && is_running("/proc/self/root"));
+        let image = tempfile::tempdir().unwrap();
+        assert!(!is_running(image.path().to_str().unwrap()));
+    }
+
+    #[test]
+    fn running_system_is_known_by_its_own_run() {
+        let image = tempfile::tempdir().unwrap();
+        let root = ImageRoot::open(image.path()).unwrap();
+        assert!(!root.has_running_system());
+        std::fs::create_dir_all(image.path().join("etc/systemd/system")).unwrap();
+        std::os::unix::fs::symlink("etc", image.path().join("run")).unwrap();
+        assert!(!root.has_running_system(), "units of the image");
+        std::fs::remove_file(image.path().join("run")).unwrap();
+        std::fs::create_dir_all(image.path().join("run/systemd/system")).unwrap();
+        assert!(root.has_running_system());
     }
 }

@@ -94,3 +94,26 @@ fn only_root_seals_the_running_host() {
         assert!(text(&output.stderr).contains("hint: run as root"), "{}", text(&output.stderr));
     }
 }
+
+#[test]
+fn root_directory_of_this_machine_is_no_image() {
+    let session = Session::new();
+    let output = session.run_as_nobody(&["seal", "--root", "/", "--dry-run"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    let said = text(&output.stderr);
+    assert!(said.contains("/ is the root directory of this machine"), "{said}");
+    assert!(said.contains("hint: run as root"), "{said}");
+}
+
+#[test]
+fn image_in_which_a_system_runs_is_refused() {
+    let session = image();
+    std::fs::create_dir_all(session.path("img/run/systemd/system")).expect("a directory");
+    for more in [&["--yes"][..], &["--dry-run"]] {
+        let (status, said) = run(&session, more);
+        assert_eq!(status, 4, "{said}");
+        assert!(said.contains("a system runs in this directory"), "{said}");
+        assert!(said.contains("do: stop that system, or run `bedplate seal` inside it"), "{said}");
+    }
+    assert!(session.path("img/var/lib/bedplate/hold.json").exists());
+}
