@@ -2,7 +2,8 @@
 //! clones need.
 //!
 //! [`plan`] only reads. [`run`] writes the reduced ledger before it removes a file, and removes holds last: a run that fails
-//! half-way loses nothing that clones need, and lets no daemon enforce the profile on a host that was held.
+//! half-way loses nothing that clones need, and lets no daemon enforce the profile on a host that was held. Commands of bedplate
+//! wait for the lock; the daemon does not, so that [`run`] looks again before the holds and at the end.
 
 mod parts;
 mod records;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use crate::apply::Store;
 use crate::error_chain::chain;
 use crate::host::{HostKind, Reader, Writer};
+use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::revert::Refused;
 
@@ -68,10 +70,10 @@ pub struct SealReport {
     pub failed: Vec<String>,
 }
 
-/// Plans a seal. Reads only. `daemon`: the refusal for a daemon that runs on the host.
-pub fn plan(ledger: &Ledger, reader: &dyn Reader, daemon: Option<&Refused>) -> SealPlan {
+/// Plans a seal. Reads only. `in_use`: as [`Machine::in_use`].
+pub fn plan(ledger: &Ledger, reader: &dyn Reader, in_use: Option<&Refused>) -> SealPlan {
     let mut ledger = ledger.clone();
-    let mut refused: Vec<Refused> = daemon.cloned().into_iter().collect();
+    let mut refused: Vec<Refused> = in_use.cloned().into_iter().collect();
     refused.extend(refusal::refusals(&ledger, reader));
     let mut failed = Vec::new();
     let parts = PARTS
@@ -92,17 +94,46 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, daemon: Option<&Refused>) -> S
     SealPlan { parts, refused, notes }
 }
 
-/// Carries out `plan` under the host's lock. `published` removes the files that the daemon publishes on a running host,
-/// and returns its errors.
+/// The machine of a seal, beside its files.
+pub trait Machine {
+    /// The refusal for what runs on the host, and would write again what a seal removes.
+    fn in_use(&mut self) -> Option<Refused>;
+
+    /// Removes the files that the daemon publishes on a running host. Returns its errors.
+    fn withdraw(&mut self) -> Vec<String>;
+}
+
+/// Carries out `plan` under the host's lock.
 pub fn run(
     plan: SealPlan,
     ledger: &mut Ledger,
     (reader, writer): (&dyn Reader, &mut dyn Writer),
-    published: &mut dyn FnMut() -> Vec<String>,
+    machine: &mut dyn Machine,
 ) -> SealReport {
     if !plan.refused.is_empty() || plan.is_empty() {
         return SealReport { plan, failed: Vec::new() };
     }
+    let mut failed = remove(&plan, ledger, (reader, &mut *writer), machine);
+    // A host stays held as long as anything of it is left, or a daemon has been started.
+    if failed.is_empty() {
+        failed.extend(machine.in_use().as_ref().map(started));
+    }
+    if failed.is_empty() {
+        failed = remove_files(&plan, writer, Source::is_hold);
+    }
+    if failed.is_empty() {
+        failed = leftovers(ledger, reader, machine);
+    }
+    SealReport { plan, failed }
+}
+
+/// Removes all but the holds. Returns errors.
+fn remove(
+    plan: &SealPlan,
+    ledger: &mut Ledger,
+    (reader, writer): (&dyn Reader, &mut dyn Writer),
+    machine: &mut dyn Machine,
+) -> Vec<String> {
     let mut store = Store::new(reader, writer, ledger);
     let reduced = store.update_ledger(|ledger| {
         for part in PARTS {
@@ -112,25 +143,54 @@ pub fn run(
         }
     });
     if let Err(error) = reduced {
-        return SealReport { plan, failed: vec![chain(&error)] };
+        return vec![chain(&error)];
     }
     let mut failed = store.sweep(std::iter::empty());
     failed.extend(store.remove_surplus_contents());
     let is_live = reader.kind() == HostKind::Live;
-    if is_live && has_published(&plan) {
-        failed.extend(published());
+    if is_live && has_published(plan) {
+        failed.extend(machine.withdraw());
     }
+    if failed.is_empty() {
+        let is_chosen = |source: Source| !(source.is_hold() || is_live && source.is_published());
+        failed = remove_files(plan, writer, is_chosen);
+    }
+    failed
+}
+
+/// Removes the files of the parts that `is_chosen` selects, up to the first part that fails. Returns errors.
+fn remove_files(
+    plan: &SealPlan,
+    writer: &mut dyn Writer,
+    is_chosen: impl Fn(Source) -> bool,
+) -> Vec<String> {
     for (part, planned) in PARTS.iter().zip(&plan.parts) {
-        if part.source.is_file() && !(is_live && part.source.is_published()) {
+        if part.source.is_file() && is_chosen(part.source) {
             let errors = planned.items.iter().filter_map(|path| writer.remove_file(path).err());
-            failed.extend(errors.map(|error| error.to_string()));
-        }
-        // A host stays held as long as anything of it is left.
-        if !failed.is_empty() {
-            break;
+            let errors: Vec<String> = errors.map(|error| error.to_string()).collect();
+            if !errors.is_empty() {
+                return errors;
+            }
         }
     }
-    SealReport { plan, failed }
+    Vec::new()
+}
+
+/// State that was written while the host was sealed, and what wrote it.
+fn leftovers(ledger: &Ledger, reader: &dyn Reader, machine: &mut dyn Machine) -> Vec<String> {
+    let found = plan(ledger, reader, machine.in_use().as_ref());
+    let parts = found.parts.iter().filter(|part| !part.items.is_empty());
+    let parts = parts.map(|part| {
+        let items = some_of(part.items.iter().cloned(), refusal::FEW, "files");
+        format!("{}: written again during the seal: {items}", part.part)
+    });
+    found.refused.iter().map(started).chain(parts).collect()
+}
+
+/// A refusal that arose during the seal.
+fn started(refused: &Refused) -> String {
+    let Refused { subject, reason, remedy } = refused;
+    format!("{subject}: {reason}; {remedy}")
 }
 
 fn has_published(plan: &SealPlan) -> bool {

@@ -13,6 +13,7 @@ use crate::daemon::withdraw::withdraw;
 use crate::engine::{self, Target};
 use crate::report::{json, seal as text};
 use crate::revert::Refused;
+use crate::seal::Machine;
 
 /// The running machine.
 const HOST: &str = "/";
@@ -63,8 +64,8 @@ pub fn run(args: &SealArgs) -> Result<Exit, CliError> {
     }
     // Warns of mounts in an image, which are not read.
     host::of_target(&target);
-    let in_use = in_use(&target);
-    let shown = engine::plan_seal(&target, in_use.as_ref())?;
+    let mut machine = OfTarget(&target);
+    let shown = engine::plan_seal(&target, &mut machine)?;
     let is_refused = !shown.refused.is_empty();
     if args.dry_run || is_refused || shown.is_empty() {
         match args.json {
@@ -84,8 +85,7 @@ pub fn run(args: &SealArgs) -> Result<Exit, CliError> {
     if !args.yes && !agreed("remove this")? {
         return Err(CliError::request("nothing was removed"));
     }
-    let mut published = || withdraw(Path::new(HOST));
-    let done = patiently(|| engine::seal(&target, in_use.as_ref(), &mut published))?;
+    let done = patiently(|| engine::seal(&target, &mut machine))?;
     if args.json {
         output::data(&document(&done)?)?;
     } else {
@@ -116,20 +116,26 @@ fn target(root: Option<&Path>) -> Result<Target, CliError> {
     Ok(Target::Live)
 }
 
-/// The refusal for what runs on the host, and would write again what a seal removes.
-fn in_use(target: &Target) -> Option<Refused> {
-    if target.has_running_system() {
-        return Some(Refused {
-            subject: "a running system".into(),
-            reason: "a system runs in this directory: /run/systemd/system is there".into(),
-            remedy: "stop that system, or run `bedplate seal` inside it; if nothing runs there, empty DIR/run".into(),
-        });
+/// The machine that a target is, or is on.
+struct OfTarget<'a>(&'a Target);
+
+impl Machine for OfTarget<'_> {
+    fn in_use(&mut self) -> Option<Refused> {
+        if self.0.has_running_system() {
+            return Some(Refused {
+                subject: "a running system".into(),
+                reason: "a system runs in this directory: /run/systemd/system is there".into(),
+                remedy: "stop that system, or run `bedplate seal` inside it; if nothing runs there, empty DIR/run".into(),
+            });
+        }
+        (self.0.is_running_machine() && release::daemon_runs()).then(|| Refused {
+            subject: "bedplate.service".into(),
+            reason: "the daemon runs, and would write its state again".into(),
+            remedy: "`systemctl stop bedplate`, then seal, then shut down; it stays enabled for the clones".into(),
+        })
     }
-    (target.is_running_machine() && release::daemon_runs()).then(|| Refused {
-        subject: "bedplate.service".into(),
-        reason: "the daemon runs, and would write its state again".into(),
-        remedy:
-            "`systemctl stop bedplate`, then seal, then shut down; it stays enabled for the clones"
-                .into(),
-    })
+
+    fn withdraw(&mut self) -> Vec<String> {
+        withdraw(Path::new(HOST))
+    }
 }

@@ -14,8 +14,8 @@ use crate::host::{HostKind, Reader, Writer};
 use crate::kind::cmdline;
 use crate::ledger::{self, Ledger};
 use crate::plan::{Check, NextBoot};
-use crate::revert::{self, Refused, RevertPlan, RevertReport, Step};
-use crate::seal::{self, SealPlan, SealReport};
+use crate::revert::{self, RevertPlan, RevertReport, Step};
+use crate::seal::{self, Machine, SealPlan, SealReport};
 
 /// The host that is changed.
 #[derive(Debug, Clone)]
@@ -193,30 +193,26 @@ pub fn revert(
     Ok(Reverted { plan, report, still_in_effect })
 }
 
-/// Plans a seal of the host. `daemon`: the refusal for a daemon that runs on it.
+/// Plans a seal of the host.
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn plan_seal(target: &Target, daemon: Option<&Refused>) -> Result<SealPlan, EngineError> {
+pub fn plan_seal(target: &Target, machine: &mut dyn Machine) -> Result<SealPlan, EngineError> {
     let reader = target.reader();
-    Ok(seal::plan(&trusted(&reader)?, &reader, daemon))
+    Ok(seal::plan(&trusted(&reader)?, &reader, machine.in_use().as_ref()))
 }
 
-/// Takes the host's lock, plans again and seals the host; `published` as in [`seal::run`].
+/// Takes the host's lock, plans again and seals the host.
 ///
 /// # Errors
 /// [`EngineError`]; then nothing was removed.
-pub fn seal(
-    target: &Target,
-    daemon: Option<&Refused>,
-    published: &mut dyn FnMut() -> Vec<String>,
-) -> Result<SealReport, EngineError> {
+pub fn seal(target: &Target, machine: &mut dyn Machine) -> Result<SealReport, EngineError> {
     let mut writer = target.writer();
     let _lock = writer.lock().map_err(EngineError::Lock)?;
     let reader = target.reader();
     let mut ledger = trusted(&reader)?;
-    let plan = seal::plan(&ledger, &reader, daemon);
-    Ok(seal::run(plan, &mut ledger, (&reader, &mut writer), published))
+    let plan = seal::plan(&ledger, &reader, machine.in_use().as_ref());
+    Ok(seal::run(plan, &mut ledger, (&reader, &mut writer), machine))
 }
 
 /// Puts back the files that a power cut took away while they were replaced: a plan has to be made from what was there.

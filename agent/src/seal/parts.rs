@@ -55,6 +55,8 @@ pub(super) enum Source {
     SurplusBlobs,
     /// A file.
     File(&'static str),
+    /// A file that holds the host.
+    Hold(&'static str),
     /// The files of a directory that no other part names.
     Directory(&'static str),
     /// A published file, with the temporary file of an interrupted write.
@@ -166,13 +168,13 @@ pub const PARTS: &[Part] = &[
         name: "hold.json",
         content: "the hold on reboots",
         why: "it would hold every clone",
-        source: Source::File(hold::HOLD),
+        source: Source::Hold(hold::HOLD),
     },
     Part {
         name: "enforce-hold.json",
         content: "the hold on enforcement (`revert --hold`)",
         why: "it would hold every clone",
-        source: Source::File(enforce_hold::HOLD),
+        source: Source::Hold(enforce_hold::HOLD),
     },
 ];
 
@@ -197,7 +199,7 @@ impl Source {
             Source::Preserved => Ok(Vec::new()),
             Source::Entries(take) => Ok(take(ledger)),
             Source::SurplusBlobs => surplus(ledger, reader),
-            Source::File(path) => present(reader, &[path.to_owned()]),
+            Source::File(path) | Source::Hold(path) => present(reader, &[path.to_owned()]),
             Source::Directory(directory) => other_files(reader, directory),
             Source::Run => files(reader, RUN_DIRECTORY),
             Source::Published(directory, name) => present(
@@ -210,7 +212,16 @@ impl Source {
 
     /// Whether its items are files that the writer removes.
     pub(super) fn is_file(self) -> bool {
-        matches!(self, Source::File(_) | Source::Directory(_) | Source::Published(..) | Source::Run)
+        self.is_hold()
+            || matches!(
+                self,
+                Source::File(_) | Source::Directory(_) | Source::Published(..) | Source::Run
+            )
+    }
+
+    /// Whether it holds the host, and is removed last.
+    pub(super) fn is_hold(self) -> bool {
+        matches!(self, Source::Hold(_))
     }
 
     /// Whether the daemon publishes it.

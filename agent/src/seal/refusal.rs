@@ -7,7 +7,7 @@ use crate::reboot::record::{RECORD, Record};
 use crate::revert::Refused;
 
 /// Entries that a sentence names.
-const FEW: usize = 3;
+pub(super) const FEW: usize = 3;
 
 /// The reasons in the ledger and in the reboot record.
 pub(super) fn refusals(ledger: &Ledger, reader: &dyn Reader) -> Vec<Refused> {

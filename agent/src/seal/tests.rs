@@ -75,10 +75,32 @@ fn planned(root: &Path) -> (SealPlan, Ledger) {
     (plan(&ledger, &reader, None), ledger)
 }
 
+/// A machine that answers by a function whether it is in use.
+struct Looked<F: FnMut() -> Option<Refused>>(F);
+
+impl<F: FnMut() -> Option<Refused>> Machine for Looked<F> {
+    fn in_use(&mut self) -> Option<Refused> {
+        (self.0)()
+    }
+
+    fn withdraw(&mut self) -> Vec<String> {
+        panic!("an image publishes nothing")
+    }
+}
+
 fn sealed(root: &Path, writer: &mut DirWriter) -> SealReport {
+    sealed_on(root, writer, &mut Looked(|| None))
+}
+
+fn sealed_on(root: &Path, writer: &mut DirWriter, machine: &mut dyn Machine) -> SealReport {
     let (plan, mut ledger) = planned(root);
     let reader = DirReader::image(root).unwrap();
-    run(plan, &mut ledger, (&reader, writer), &mut || panic!("an image publishes nothing"))
+    run(plan, &mut ledger, (&reader, writer), machine)
+}
+
+fn daemon() -> Refused {
+    let [subject, reason, remedy] = ["bedplate.service", "the daemon runs", "stop it"];
+    Refused { subject: subject.into(), reason: reason.into(), remedy: remedy.into() }
 }
 
 /// Content of the ledger after a seal.
@@ -152,6 +174,37 @@ fn interrupted_seal_loses_nothing_that_clones_need() {
         assert_eq!(sealed(root.path(), &mut writer).failed, [""; 0], "{step}");
         assert!(planned(root.path()).0.is_empty(), "{step}");
     }
+}
+
+#[test]
+fn daemon_started_during_a_seal_finds_the_holds() {
+    let root = host();
+    let mut writer = DirWriter::image(root.path(), false).unwrap();
+    let report = sealed_on(root.path(), &mut writer, &mut Looked(|| Some(daemon())));
+    assert_eq!(report.failed, ["bedplate.service: the daemon runs; stop it"]);
+    let there = |name: &str| root.path().join("var/lib/bedplate").join(name).exists();
+    assert!(there("hold.json") && there("enforce-hold.json"));
+}
+
+#[test]
+fn state_written_during_a_seal_is_reported() {
+    let root = host();
+    let mut writer = DirWriter::image(root.path(), false).unwrap();
+    let mut looks = 0;
+    let mut machine = Looked(|| {
+        looks += 1;
+        put(root.path(), "var/lib/bedplate/daemon/devices.json", "{}");
+        (looks > 1).then(daemon)
+    });
+    let report = sealed_on(root.path(), &mut writer, &mut machine);
+    assert_eq!(
+        report.failed,
+        [
+            "bedplate.service: the daemon runs; stop it",
+            "daemon/devices.json: written again during the seal: /var/lib/bedplate/daemon/devices.json"
+        ]
+    );
+    assert_eq!(sealed(root.path(), &mut writer).failed, [""; 0]);
 }
 
 #[test]
