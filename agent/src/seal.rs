@@ -5,6 +5,7 @@
 //! half-way loses nothing that clones need, and lets no daemon enforce the profile on a host that was held. Commands of bedplate
 //! wait for the lock; the daemon does not, so that [`run`] looks again before the holds and at the end.
 
+mod obstacle;
 mod parts;
 mod records;
 mod refusal;
@@ -76,7 +77,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, in_use: Option<&Refused>) -> S
     let mut refused: Vec<Refused> = in_use.cloned().into_iter().collect();
     refused.extend(refusal::refusals(&ledger, reader));
     let mut failed = Vec::new();
-    let parts = PARTS
+    let parts: Vec<PartPlan> = PARTS
         .iter()
         .map(|part| PartPlan {
             part: part.name,
@@ -90,6 +91,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, in_use: Option<&Refused>) -> S
         })
         .collect();
     refused.extend(failed);
+    refused.extend(obstacle::obstacles(&parts, reader));
     let notes = refusal::slot(reader).into_iter().chain([NOT_TOUCHED.to_owned()]).collect();
     SealPlan { parts, refused, notes }
 }

@@ -23,8 +23,8 @@ const HOST: &str = "/";
 #[command(
     after_help = "The profile and every file that bedplate wrote stay, with the record that `revert` needs. /etc/machine-id, ssh host \
     keys and cloud-init's state belong to other tools.\n\nExit status: 0 sealed, or nothing to remove; 2 --dry-run --exit-code found \
-    something to remove; 4 refused: the daemon or a system in DIR runs, a change is unfinished, tools are still to run, or a reboot \
-    is scheduled; 1 part of it failed; 64 usage."
+    something to remove; 4 refused: the daemon or a system in DIR runs, a change is unfinished, tools are still to run, a reboot is \
+    scheduled, or a link leads to files of others; 1 part of it failed; 64 usage."
 )]
 pub struct SealArgs {
     /// Seal a root directory that is not running (an image, a mounted disk) instead of this machine.

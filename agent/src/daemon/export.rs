@@ -9,12 +9,12 @@ use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::usage;
 use crate::host::file;
-use crate::host::published::{COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
+use crate::host::published::{self, COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
 use crate::plan::RebootNeed;
 use crate::visible;
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
-pub const METRICS: &str = "/run/bedplate/bedplate.prom";
+pub const METRICS: &str = published::METRICS;
 
 /// Prometheus text format 0.0.4.
 pub fn metrics(status: &Status) -> String {

@@ -12,12 +12,13 @@ use zbus::Connection;
 use super::journal::{self, say};
 use super::public_file::replace;
 use super::status::{State, Status, Verdict};
+use crate::host::published;
 use crate::host::write::remove_own_file;
 
 /// The unit.
 pub const UNIT: &str = "bedplate-is-ready.target";
 /// There while the verdict is `ready`: a condition of the unit, so that no other unit that wants it can start it meanwhile.
-pub const MARKER: &str = "/run/bedplate/ready";
+pub const MARKER: &str = published::READY;
 /// An observation that ends sooner and finds the host ready does not stop the target.
 const GRACE: Duration = Duration::from_millis(600);
 /// Time between two requests that PID 1 refuses.

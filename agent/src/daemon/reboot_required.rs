@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::public_file::replace;
 use super::status::{State, Status};
-use crate::host::file;
 use crate::host::write::remove_own_file;
+use crate::host::{file, published};
 use crate::profile::model::RebootPolicy;
 
 /// Debian's marker, which kured watches too (handbook §2.6).
@@ -14,7 +14,7 @@ pub const REQUIRED: &str = "/run/reboot-required";
 /// Who asks for the reboot, one package a line.
 const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
 /// Which marker bedplate made: a file of the same name may be another one by now.
-const MADE: &str = "/run/bedplate/reboot-required.made";
+const MADE: &str = published::REBOOT_MADE;
 const PACKAGE: &str = "bedplate";
 /// What Debian's own marker says.
 const TEXT: &str = "*** System restart required ***\n";

@@ -14,6 +14,7 @@ use super::backoff::{Contested, Failed};
 use super::checks::{self, Checked};
 use super::observation::{Difference, Observation};
 use crate::enforce_hold::EnforceHold;
+use crate::host::published;
 use crate::plan::{Blocker, NextBoot, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 use crate::reboot::last_boot::LastBoot;
@@ -27,7 +28,7 @@ const IN_EFFECT: &str = "everything the profile asks for is in effect";
 /// What is known before the first look.
 const NOT_OBSERVED: &str = "the host has not been observed yet";
 /// Where the daemon keeps it for those without a bus. Everybody may read it.
-pub const FILE: &str = "/run/bedplate/status.json";
+pub const FILE: &str = published::STATUS;
 
 /// The whole of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

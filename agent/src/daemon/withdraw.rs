@@ -10,7 +10,7 @@ use super::restart::{AtLogind, Offline, RestartError};
 use crate::host::published::{
     COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY as DIRECTORY,
 };
-use crate::host::write::{remove_own_directory, remove_own_file};
+use crate::host::write::{remove_own_directory, remove_own_file, temporary};
 use crate::reboot::phase::Phase;
 use crate::utc::shown;
 
@@ -87,7 +87,7 @@ pub fn withdraw(root: &Path) -> Vec<String> {
         let path = format!("{directory}/{name}");
         check(&path, remove_own_file(&at(&path)).map(drop));
         // A write that was cut short.
-        check(&path, remove_own_file(&at(&format!("{directory}/.{name}.tmp"))).map(drop));
+        check(&path, remove_own_file(&at(&format!("{directory}/{}", temporary(name)))).map(drop));
     }
     check(reboot_required::REQUIRED, reboot_required::set(root, false));
     // Nobody else's: status, metrics, the request for a power cycle.

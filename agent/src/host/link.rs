@@ -4,6 +4,8 @@ use super::{ReadError, Reader};
 use crate::value::PciAddress;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
+/// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
+const MOST_LINKS: usize = 40;
 
 /// The driver of a PCI function; `None` = it has none.
 ///
@@ -36,6 +38,30 @@ pub fn components(path: &str) -> Vec<String> {
         .rev()
         .map(str::to_owned)
         .collect()
+}
+
+/// `path` without its links, as far as they can be read.
+pub fn resolved(reader: &dyn Reader, path: &str) -> String {
+    let mut rest = components(path);
+    let (mut at, mut links) = (String::new(), 0);
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            at.truncate(at.rfind('/').unwrap_or(0));
+            continue;
+        }
+        let next = format!("{at}/{name}");
+        match reader.link(&next) {
+            Ok(target) if links < MOST_LINKS => {
+                links += 1;
+                if target.starts_with('/') {
+                    at.clear();
+                }
+                rest.extend(components(&target));
+            }
+            _ => at = next,
+        }
+    }
+    at
 }
 
 /// What a link names.
@@ -90,6 +116,24 @@ mod tests {
             let made = host("virtfn3", &format!("../0000:18:00.4{end}"));
             let found = virtual_function(&made, PF.parse().unwrap(), 3);
             assert_eq!(found, Ok("0000:18:00.4".into()), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn links_on_the_way_are_resolved() {
+        let mut host = Snapshot::new(true);
+        for (path, target) in
+            [("/run", "var/run"), ("/var/run", "/srv/a/../run"), ("/loop", "/loop")]
+        {
+            host.insert(path, Node::Link(target.into()));
+        }
+        host.complete();
+        for (path, expected) in [
+            ("/run/bedplate", "/srv/run/bedplate"),
+            ("/var/lib/bedplate", "/var/lib/bedplate"),
+            ("/loop/x", "/loop/x"),
+        ] {
+            assert_eq!(resolved(&host, path), expected);
         }
     }
 

@@ -2,6 +2,18 @@
 
 /// Status, metrics and markers; on tmpfs, so that a boot empties it.
 pub const RUN_DIRECTORY: &str = "/run/bedplate";
+/// Status for those without a bus. Everybody may read it.
+pub const STATUS: &str = "/run/bedplate/status.json";
+/// Where metrics go if node_exporter's directory is not there.
+pub const METRICS: &str = "/run/bedplate/bedplate.prom";
+/// There while the verdict is `ready`.
+pub const READY: &str = "/run/bedplate/ready";
+/// The request for a power cycle, which a hook of systemd-shutdown reads.
+pub const POWER_CYCLE: &str = "/run/bedplate/power-cycle";
+/// Identity of the `/run/reboot-required` that bedplate made.
+pub const REBOOT_MADE: &str = "/run/bedplate/reboot-required.made";
+/// Every file that bedplate writes in [`RUN_DIRECTORY`].
+pub const RUN_FILES: [&str; 5] = [STATUS, METRICS, READY, POWER_CYCLE, REBOOT_MADE];
 /// Debian's directory of node_exporter's textfile collector (package prometheus-node-exporter).
 pub const COLLECTOR: &str = "/var/lib/prometheus/node-exporter";
 /// Metrics in it.

@@ -25,7 +25,9 @@ use super::image::{ImageError, ImageRoot};
 use super::{Expected, FileMeta, NicError, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
-pub use own::{remove_own_directory, remove_own_file, replace_own_file, replace_public_file};
+pub use own::{
+    remove_own_directory, remove_own_file, replace_own_file, replace_public_file, temporary,
+};
 use words::Fault;
 
 /// Asked before every system call that changes something: (what, path inside the host). An error stops the writer

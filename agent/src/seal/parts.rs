@@ -7,8 +7,11 @@ use serde::Serialize;
 
 use super::records;
 use crate::enforce_hold;
-use crate::host::published::{COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY};
-use crate::host::{DAEMON_DIRECTORY, HostKind, ReadError, Reader};
+use crate::host::published::{
+    COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY, RUN_FILES,
+};
+use crate::host::write::temporary;
+use crate::host::{DAEMON_DIRECTORY, HostKind, ReadError, Reader, STATE_DIRECTORY};
 use crate::ledger::{self, Ledger, Sha};
 use crate::reboot::{hold, record};
 
@@ -201,13 +204,29 @@ impl Source {
             Source::SurplusBlobs => surplus(ledger, reader),
             Source::File(path) | Source::Hold(path) => present(reader, &[path.to_owned()]),
             Source::Directory(directory) => other_files(reader, directory),
-            Source::Run => files(reader, RUN_DIRECTORY),
-            Source::Published(directory, name) => present(
-                reader,
-                &[format!("{directory}/{name}"), format!("{directory}/.{name}.tmp")],
-            ),
+            Source::Run => published(reader),
+            Source::Published(directory, name) => {
+                present(reader, &with_temporary(&format!("{directory}/{name}")))
+            }
             Source::RebootRequired => requested(reader),
         }
+    }
+
+    /// Directory of its items; `None`: it has none in an image.
+    pub(super) fn directory(self) -> Option<&'static str> {
+        match self {
+            Source::Entries(_) => Some(STATE_DIRECTORY),
+            Source::SurplusBlobs => Some(ledger::BLOBS),
+            Source::File(path) | Source::Hold(path) => path.rsplit_once('/').map(|split| split.0),
+            Source::Directory(directory) | Source::Published(directory, _) => Some(directory),
+            Source::Run => Some(RUN_DIRECTORY),
+            Source::Preserved | Source::RebootRequired => None,
+        }
+    }
+
+    /// Whether its items are paths.
+    pub(super) fn has_paths(self) -> bool {
+        self.is_file() || matches!(self, Source::SurplusBlobs)
     }
 
     /// Whether its items are files that the writer removes.
@@ -230,7 +249,24 @@ impl Source {
     }
 }
 
-/// The paths in `paths` that exist. A dangling link exists: its removal is refused later, by name.
+/// The files of bedplate in [`RUN_DIRECTORY`]. On a running host all of it is bedplate's; in an image others may have put files there.
+fn published(reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
+    match reader.kind() {
+        HostKind::Live => files(reader, RUN_DIRECTORY),
+        HostKind::Image | HostKind::Snapshot => {
+            let own: Vec<String> = RUN_FILES.iter().flat_map(|path| with_temporary(path)).collect();
+            present(reader, &own)
+        }
+    }
+}
+
+/// A file, and the temporary file of an interrupted write of it.
+fn with_temporary(path: &str) -> [String; 2] {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    [path.to_owned(), format!("{directory}/{}", temporary(name))]
+}
+
+/// The paths in `paths` that exist. A dangling link exists.
 fn present(reader: &dyn Reader, paths: &[String]) -> Result<Vec<String>, ReadError> {
     let mut found = Vec::new();
     for path in paths {

@@ -117,3 +117,91 @@ fn image_in_which_a_system_runs_is_refused() {
     }
     assert!(session.path("img/var/lib/bedplate/hold.json").exists());
 }
+
+/// A dry run and a run are refused, name the cause and the remedy, and remove nothing.
+fn refused(session: &Session, cause: &str, remedy: &str) {
+    for more in [&["--dry-run"][..], &["--yes"]] {
+        let (status, said) = run(session, more);
+        assert_eq!(status, 4, "{said}");
+        assert!(said.contains(cause) && said.contains(remedy), "{said}");
+    }
+    assert!(session.path("img/var/lib/bedplate/hold.json").symlink_metadata().is_ok());
+}
+
+/// Puts a link to `target` in the place of the directory `path`, which is moved to `kept`.
+fn link(session: &Session, path: &str, target: &str, kept: &str) {
+    let from = session.path(path);
+    if from.exists() {
+        let to = session.path(kept);
+        std::fs::create_dir_all(to.parent().expect("a parent")).expect("a directory");
+        std::fs::rename(&from, to).expect("a rename");
+    }
+    std::os::unix::fs::symlink(target, from).expect("a link");
+}
+
+#[test]
+fn link_to_foreign_files_is_refused() {
+    const REMEDY: &str = "do: replace the link by a directory, or remove the link";
+    for (path, target, kept, cause) in [
+        ("img/var/lib/bedplate/daemon", "/etc", "img/kept", "leads to /etc,"),
+        ("img/var/lib/bedplate", "../../home", "img/home", "leads to /home,"),
+        ("img/var/lib/bedplate/daemon", "../../../home", "img/home", "leads to /home,"),
+    ] {
+        let session = image();
+        session.file("img/home/theirs", "x");
+        std::fs::remove_dir_all(session.path("img/home")).expect("the directory");
+        link(&session, path, target, kept);
+        session.file("img/home/theirs", "x").file("img/etc/shadow", "x");
+        refused(&session, cause, REMEDY);
+        assert!(session.path("img/home/theirs").exists(), "{path}");
+        assert!(session.path("img/etc/shadow").exists(), "{path}");
+    }
+}
+
+#[test]
+fn foreign_files_in_the_run_of_an_image_stay() {
+    let session = image();
+    session.file("img/run/bedplate/theirs", "x").file("img/run/bedplate/status.json", "{}");
+    let (status, said) = run(&session, &["--yes"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(session.path("img/run/bedplate/theirs").exists(), "{said}");
+    assert!(!session.path("img/run/bedplate/status.json").exists(), "{said}");
+
+    let session = image();
+    link(&session, "img/run", "/etc", "img/kept");
+    let (status, said) = run(&session, &["--yes"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(session.path("img/etc/bedplate/profile.toml").exists(), "{said}");
+
+    session.file("img/etc/bedplate/status.json", "x");
+    session.file("img/var/lib/bedplate/hold.json", "{}");
+    refused(&session, "/run/bedplate: a symbolic link leads to /etc/bedplate", "do: replace");
+}
+
+#[test]
+fn links_of_a_distribution_are_followed() {
+    let session = image();
+    session.file("img/run/bedplate/status.json", "{}");
+    link(&session, "img/var", "data/var", "img/data/var");
+    link(&session, "img/run", "var/run", "img/data/var/run");
+    let (status, said) = run(&session, &["--yes"]);
+    assert_eq!(status, 0, "{said}");
+    for gone in ["data/var/lib/bedplate/hold.json", "data/var/run/bedplate/status.json"] {
+        assert!(!session.path(&format!("img/{gone}")).exists(), "{gone}");
+    }
+}
+
+#[test]
+fn irregular_file_is_refused_before_any_removal() {
+    let session = image();
+    session.file("img/var/lib/bedplate/daemon/old/x", "");
+    let directory = "/var/lib/bedplate/daemon/old: it is a directory";
+    refused(&session, directory, "do: move it away, or remove it by hand");
+    assert!(session.path("img/var/lib/bedplate/daemon/devices.json").exists());
+
+    let session = image();
+    std::fs::remove_file(session.path("img/var/lib/bedplate/hold.json")).expect("a file");
+    link(&session, "img/var/lib/bedplate/hold.json", "/etc/machine-id", "img/kept");
+    refused(&session, "hold.json: it is a symbolic link", "do: move it away");
+    assert!(session.path("img/var/lib/bedplate/daemon/devices.json").exists());
+}

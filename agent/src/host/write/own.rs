@@ -71,6 +71,11 @@ pub fn remove_own_directory(path: &Path) -> std::io::Result<()> {
     }
 }
 
+/// Name of the temporary file that a write of the file `name` makes beside it.
+pub fn temporary(name: &str) -> String {
+    format!(".{name}.tmp")
+}
+
 fn named(path: &Path) -> std::io::Result<(&str, &str)> {
     let plain = || Error::new(ErrorKind::InvalidInput, "its path is not UTF-8");
     if !path.is_absolute() {
@@ -95,7 +100,7 @@ fn replace(
     };
     // One name for all writes of this file: what a killed run left goes with the next. Hidden from readers of `*.prom` or
     // feature files, and no name that `apply` sweeps: another process may be writing it.
-    let temporary = format!(".{name}.tmp");
+    let temporary = temporary(name);
     match unlinkat(&place.directory, temporary.as_str(), UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => {}
         Err(errno) => return Err(errno.into()),

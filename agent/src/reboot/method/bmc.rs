@@ -14,10 +14,11 @@ use super::unusable::Unusable;
 use super::{Env, Method, MethodError, Next, Row, Undo, attribute, ipmi, under};
 use crate::error_chain::chain;
 use crate::host::boot_id::PATH as BOOT_ID;
+use crate::host::published;
 use crate::host::write::replace_own_file;
 
 /// Where the request is left. /run is there until the machine is, and never outlives the boot.
-const REQUEST: &str = "/run/bedplate/power-cycle";
+const REQUEST: &str = published::POWER_CYCLE;
 /// What reads it, and what that calls.
 const HOOK: &str = "/usr/lib/systemd/system-shutdown/bedplate";
 const PROGRAM: &str = "/usr/bin/bedplate";
