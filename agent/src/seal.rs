@@ -50,11 +50,19 @@ pub struct PartPlan {
     pub fate: Fate,
     /// Reason.
     pub why: &'static str,
+    /// Whether this host has it.
+    #[serde(rename = "present")]
+    pub is_present: bool,
     /// Files or entries to remove; empty for a part that stays, and for one that is absent.
     pub items: Vec<String>,
 }
 
 impl SealPlan {
+    /// Whether the host has neither a profile nor state of bedplate.
+    pub fn is_without_bedplate(&self) -> bool {
+        self.parts.iter().all(|part| !part.is_present)
+    }
+
     /// Whether there is nothing to remove.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| part.items.is_empty())
@@ -77,19 +85,26 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, in_use: Option<&Refused>) -> S
     let mut refused: Vec<Refused> = in_use.cloned().into_iter().collect();
     refused.extend(refusal::refusals(&ledger, reader));
     let mut failed = Vec::new();
-    let parts: Vec<PartPlan> = PARTS
-        .iter()
-        .map(|part| PartPlan {
+    let mut part_plan = |part: &Part| {
+        let mut fail = |error| failed.push(refusal::unreadable(part.name, &error));
+        let items = part.source.items(&mut ledger, reader).unwrap_or_else(|error| {
+            fail(error);
+            Vec::new()
+        });
+        let is_kept = part.source.is_kept(reader).unwrap_or_else(|error| {
+            fail(error);
+            false
+        });
+        PartPlan {
             part: part.name,
             content: part.content,
             fate: part.fate(),
             why: part.why,
-            items: part.source.items(&mut ledger, reader).unwrap_or_else(|error| {
-                failed.push(refusal::unreadable(part.name, &error));
-                Vec::new()
-            }),
-        })
-        .collect();
+            is_present: is_kept || !items.is_empty(),
+            items,
+        }
+    };
+    let parts: Vec<PartPlan> = PARTS.iter().map(&mut part_plan).collect();
     refused.extend(failed);
     refused.extend(obstacle::obstacles(&parts, reader));
     let notes = refusal::slot(reader).into_iter().chain([NOT_TOUCHED.to_owned()]).collect();

@@ -12,8 +12,8 @@ use super::write::DirWriter;
 use super::{STATE_DIRECTORY, WriteError, Writer as _, process, trust};
 use crate::visible::one_line;
 
-/// The lock's file in it.
-const LOCK: &str = "/var/lib/bedplate/lock";
+/// The lock's file in [`STATE_DIRECTORY`].
+pub const LOCK: &str = "/var/lib/bedplate/lock";
 /// Characters of a command line that are shown.
 const COMMAND: usize = 200;
 

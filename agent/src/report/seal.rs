@@ -11,7 +11,7 @@ pub fn plan(plan: &SealPlan, verbose: bool) -> String {
     let mut out = String::new();
     let removed = plan.parts.iter().filter(|part| !part.items.is_empty());
     removed.for_each(|part| out += &line(part, verbose));
-    let kept = plan.parts.iter().filter(|part| part.fate == Fate::Kept);
+    let kept = plan.parts.iter().filter(|part| part.fate == Fate::Kept && part.is_present);
     for part in kept {
         let _ = writeln!(out, "{} {}: {}", paint(FAINT, "· keep"), part.part, part.why);
     }
@@ -40,6 +40,12 @@ fn end(plan: &SealPlan) -> String {
     let parts = plan.parts.iter().filter(|part| !part.items.is_empty()).count();
     match (plan.refused.is_empty(), parts) {
         (false, _) => format!("{}: nothing was removed\n", paint(BAD, "refused")),
+        (true, 0) if plan.is_without_bedplate() => {
+            format!(
+                "{}: neither a profile nor state of bedplate is here\n",
+                paint(GOOD, "nothing to remove")
+            )
+        }
         (true, 0) => format!("{}: sealed already\n", paint(GOOD, "nothing to remove")),
         (true, parts) => format!("{}\n", count(parts, "part to remove", "parts to remove")),
     }

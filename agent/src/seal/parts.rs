@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::records;
 use crate::enforce_hold;
+use crate::host::lock::LOCK;
 use crate::host::published::{
     COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY, RUN_FILES,
 };
@@ -50,8 +51,8 @@ pub struct Part {
 /// Where a part is, which decides how it is removed.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// It stays.
-    Preserved,
+    /// It stays: a file or directory.
+    Preserved(&'static str),
     /// Entries of the ledger: removes and names them.
     Entries(fn(&mut Ledger) -> Vec<String>),
     /// Saved contents that no entry of the ledger names.
@@ -81,25 +82,25 @@ pub const PARTS: &[Part] = &[
         name: "/etc/bedplate/",
         content: "the profile",
         why: "clones enforce it",
-        source: Source::Preserved,
+        source: Source::Preserved("/etc/bedplate"),
     },
     Part {
         name: "ledger.json: files, directories, owned, undo",
         content: "the files that bedplate wrote, and their state before",
         why: "with it `apply` has nothing to change on a clone, and `revert` works there",
-        source: Source::Preserved,
+        source: Source::Preserved(ledger::LEDGER),
     },
     Part {
         name: "blobs/",
         content: "file contents from before bedplate's changes",
         why: "`revert` restores them",
-        source: Source::Preserved,
+        source: Source::Preserved(ledger::BLOBS),
     },
     Part {
         name: "lock",
         content: "an empty file",
         why: "keeps two runs of bedplate apart",
-        source: Source::Preserved,
+        source: Source::Preserved(LOCK),
     },
     Part {
         name: "ledger.json: attributes, registers, vfs, starts, eswitches",
@@ -185,7 +186,7 @@ impl Part {
     /// Whether a seal removes it.
     pub fn fate(&self) -> Fate {
         match self.source {
-            Source::Preserved => Fate::Kept,
+            Source::Preserved(_) => Fate::Kept,
             _ => Fate::Removed,
         }
     }
@@ -199,7 +200,7 @@ impl Source {
         reader: &dyn Reader,
     ) -> Result<Vec<String>, ReadError> {
         match self {
-            Source::Preserved => Ok(Vec::new()),
+            Source::Preserved(_) => Ok(Vec::new()),
             Source::Entries(take) => Ok(take(ledger)),
             Source::SurplusBlobs => surplus(ledger, reader),
             Source::File(path) | Source::Hold(path) => present(reader, &[path.to_owned()]),
@@ -212,6 +213,14 @@ impl Source {
         }
     }
 
+    /// Whether it stays and is there.
+    pub(super) fn is_kept(self, reader: &dyn Reader) -> Result<bool, ReadError> {
+        match self {
+            Source::Preserved(path) => reader.exists(path),
+            _ => Ok(false),
+        }
+    }
+
     /// Directory of its items; `None`: it has none in an image.
     pub(super) fn directory(self) -> Option<&'static str> {
         match self {
@@ -220,7 +229,7 @@ impl Source {
             Source::File(path) | Source::Hold(path) => path.rsplit_once('/').map(|split| split.0),
             Source::Directory(directory) | Source::Published(directory, _) => Some(directory),
             Source::Run => Some(RUN_DIRECTORY),
-            Source::Preserved | Source::RebootRequired => None,
+            Source::Preserved(_) | Source::RebootRequired => None,
         }
     }
 

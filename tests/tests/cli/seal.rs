@@ -63,7 +63,10 @@ fn table_names_every_part_in_json() {
     let part = |name: &str| parts.iter().find(|part| part["part"] == name).expect("the part");
     assert_eq!(part("hold.json")["fate"], "removed");
     assert_eq!(part("hold.json")["items"], serde_json::json!(["/var/lib/bedplate/hold.json"]));
-    assert_eq!(part("blobs/")["fate"], "kept");
+    assert_eq!(part("hold.json")["present"], true);
+    assert_eq!(part("enforce-hold.json")["present"], false);
+    assert_eq!(part("/etc/bedplate/")["fate"], "kept");
+    assert_eq!(part("/etc/bedplate/")["present"], true);
 }
 
 #[test]
@@ -204,4 +207,17 @@ fn irregular_file_is_refused_before_any_removal() {
     link(&session, "img/var/lib/bedplate/hold.json", "/etc/machine-id", "img/kept");
     refused(&session, "hold.json: it is a symbolic link", "do: move it away");
     assert!(session.path("img/var/lib/bedplate/daemon/devices.json").exists());
+}
+
+#[test]
+fn directory_without_bedplate_has_nothing_to_remove() {
+    let session = Session::new();
+    session.image("img");
+    for more in [&["--dry-run", "--exit-code"][..], &["--yes"]] {
+        let (status, said) = run(&session, more);
+        assert_eq!(status, 0, "{said}");
+        let end = "nothing to remove: neither a profile nor state of bedplate is here\n";
+        assert!(said.ends_with(end) && !said.contains("keep"), "{said}");
+    }
+    assert!(!session.path("img/var/lib/bedplate").exists());
 }
