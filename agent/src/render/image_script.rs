@@ -38,6 +38,8 @@ struct Build<'a> {
     options: &'a str,
     /// Comment above `apply`.
     comment: &'a str,
+    /// End of the script's `apply`, by its exit status.
+    end: &'a str,
 }
 
 /// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
@@ -48,6 +50,7 @@ pub(super) fn mkosi(build: &Contributions, options: &Options) -> Result<Rendered
         root: "${BUILDROOT:?mkosi sets it}",
         options: &without,
         comment: "# The kernel command line is in mkosi.conf.d; mkosi makes boot entries and its initrd after this script.",
+        end: MKOSI_END,
     };
     let mut rendered = script.render(build, options)?;
     rendered.notes.push(
@@ -98,6 +101,7 @@ pub(super) fn packer(build: &Contributions, options: &Options) -> Result<Rendere
         root: "/",
         options: " --chroot-tools",
         comment: "# Tools of the image (update-grub, dracut …) run inside of it.",
+        end: PACKER_END,
     };
     let mut rendered = script.render(build, options)?;
     rendered.notes.push(
@@ -107,11 +111,19 @@ pub(super) fn packer(build: &Contributions, options: &Options) -> Result<Rendere
     Ok(rendered)
 }
 
-/// The end of the script's `apply`, by its exit status.
-const ENDED: &str = r#"# 3: the rest waits for the boot. 6: the image is written, and tools are left to run in it.
+/// mkosi makes boot entries and its initrd after the script, whatever tools are left to run.
+const MKOSI_END: &str = r#"# 3: the rest waits for the boot. 6: the image is written, and tools are left to run in it.
 case $status in
   0 | 3) ;;
   6) echo "$0: left to run in the image: the tools named above" >&2 ;;
+  *) exit "$status" ;;
+esac
+"#;
+
+/// Packer makes nothing after the script: an image without what the tools make may not boot as the profile says.
+const PACKER_END: &str = r#"# 3: the rest waits for the boot. 6: the tools named above are left to run in the image, and the build ends.
+case $status in
+  0 | 3) ;;
   *) exit "$status" ;;
 esac
 "#;
@@ -139,7 +151,7 @@ impl Build<'_> {
     }
 
     fn text(&self, build: &Contributions, profile: &str, cpu: &str, has_agent: bool) -> String {
-        let Build { root, options, comment, .. } = self;
+        let Build { root, options, comment, end: ended, .. } = self;
         let enable = match has_agent {
             true => format!(
                 "# What no file holds bedplate does on the machine: its package has to be installed in the image.\n\
@@ -155,7 +167,7 @@ impl Build<'_> {
              cat >\"$root/etc/bedplate/profile.toml\" <<'{end}'\n{heading}{profile}\n{end}\n\
              {comment}\nstatus=0\n\
              bedplate apply --root \"$root\" --profile \"$root/etc/bedplate/profile.toml\"{cpu}{options} --yes || status=$?\n\
-             {ENDED}{enable}",
+             {ended}{enable}",
             heading = heading(build, "# "),
         )
     }

@@ -109,6 +109,25 @@ fn failed_apply_ends_the_image_build() {
     assert!(!build_with_mkosi(directory.path(), profile).status.success());
 }
 
+/// Packer makes no boot menu or initrd after the script. A stand-in for bedplate ends as `apply` does.
+#[test]
+fn packer_build_ends_where_tools_are_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = "schema = 1\nname = \"p\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
+    fs::write(directory.path().join("p.toml"), profile).unwrap();
+    let render = ["render", "packer", "--profile", "p.toml", "--cpu", "intel", "-o", "."];
+    succeeds(program::bedplate(&render).current_dir(directory.path()), "render");
+    let script = fs::read_to_string(directory.path().join("bedplate-provision.sh")).unwrap();
+    assert!(script.contains("root=\"/\"\n"), "{script}");
+    let stand_in = "bedplate() { return \"$STATUS\"; }\nroot=root\n";
+    let script = script.replace("root=\"/\"\n", stand_in);
+    for (status, expected) in [("0", 0), ("3", 0), ("4", 4), ("6", 6)] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(directory.path()).env("STATUS", status);
+        assert_eq!(shell.status().unwrap().code(), Some(expected), "{status}");
+    }
+}
+
 #[test]
 fn argument_that_mkosi_would_cut_is_not_expressible() {
     let directory = tempfile::tempdir().unwrap();
