@@ -124,7 +124,7 @@ impl Machine for OfTarget<'_> {
         if self.0.has_running_system() {
             return Some(Refused {
                 subject: "a running system".into(),
-                reason: "a system runs in this directory: /run/systemd/system is there".into(),
+                reason: "a system runs in this directory: it has /run/systemd/system, or is the root directory of a container".into(),
                 remedy: "stop that system, or run `bedplate seal` inside it; if nothing runs there, empty DIR/run".into(),
             });
         }

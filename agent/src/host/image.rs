@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::NixPath;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::sys::stat::{FileStat, Mode, fstat, stat};
@@ -102,12 +103,26 @@ impl ImageRoot {
         is_same(self.stat(), "/")
     }
 
-    /// Whether a system runs in it, by systemd's own sign (sd_booted(3)). This machine's `/run`, mounted in an image
-    /// while it is built, does not count.
+    /// Whether a system runs in it.
     pub fn has_running_system(&self) -> bool {
+        self.is_booted() || self.has_init(Path::new("/proc"))
+    }
+
+    /// Whether systemd's own sign of a running system is there (sd_booted(3)). This machine's `/run`, mounted in an image while it
+    /// is built, does not count.
+    fn is_booted(&self) -> bool {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let open = |path| self.inside(path, flags, Mode::empty()).0;
         open("/run").is_ok_and(|run| !is_same(fstat(&run), "/run")) && open(BOOTED).is_ok()
+    }
+
+    /// Whether it is the root directory of a container's first process. A container's `/run` is mounted for its processes only.
+    fn has_init(&self, processes: &Path) -> bool {
+        let is_own = |process: &Path| {
+            is_init(process) && is_same(self.stat(), process.join("root").as_path())
+        };
+        std::fs::read_dir(processes)
+            .is_ok_and(|entries| entries.flatten().any(|entry| is_own(&entry.path())))
     }
 
     pub(super) fn stat(&self) -> Result<FileStat, Errno> {
@@ -144,9 +159,17 @@ impl ImageRoot {
 }
 
 /// Whether an open directory is the one at `path` on this machine.
-fn is_same(opened: Result<FileStat, Errno>, path: &str) -> bool {
+fn is_same<P: NixPath + ?Sized>(opened: Result<FileStat, Errno>, path: &P) -> bool {
     let identity = |stat: FileStat| (stat.st_dev, stat.st_ino);
     opened.map(identity).is_ok_and(|opened| stat(path).map(identity) == Ok(opened))
+}
+
+/// Whether a process, by its directory in /proc, is the first one of its PID namespace (`NSpid` in proc_pid_status(5)).
+fn is_init(process: &Path) -> bool {
+    let is_first = |pids: &str| pids.split_whitespace().last() == Some("1");
+    std::fs::read_to_string(process.join("status")).is_ok_and(|status| {
+        status.lines().filter_map(|line| line.strip_prefix("NSpid:")).any(is_first)
+    })
 }
 
 #[cfg(test)]
@@ -173,5 +196,22 @@ mod tests {
         std::fs::remove_file(image.path().join("run")).unwrap();
         std::fs::create_dir_all(image.path().join("run/systemd/system")).unwrap();
         assert!(root.has_running_system());
+    }
+
+    #[test]
+    fn container_is_known_by_its_first_process() {
+        let (image, processes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = ImageRoot::open(image.path()).unwrap();
+        let process = |pid: &str, status: &str, root: &Path| {
+            let directory = processes.path().join(pid);
+            std::fs::create_dir(&directory).unwrap();
+            std::fs::write(directory.join("status"), status).unwrap();
+            std::os::unix::fs::symlink(root, directory.join("root")).unwrap();
+        };
+        process("1", "Name:\tinit\nNSpid:\t1\n", Path::new("/"));
+        process("21", "Name:\tapt\nNSpid:\t21\n", image.path());
+        assert!(!root.has_init(processes.path()), "a tool in the image");
+        process("32", "Name:\tsystemd\nNSpid:\t32\t1\n", image.path());
+        assert!(root.has_init(processes.path()));
     }
 }
