@@ -170,3 +170,22 @@ fn attributes_of_vfs_need_bedplate() {
         assert_eq!(status, expected, "{said}");
     }
 }
+
+/// A change that was cut short after its last write, as the ledger then has it.
+#[test]
+fn interrupted_change_makes_an_image_wrong() {
+    let session = image(SYSCTL);
+    assert_eq!(apply(&session), 0);
+    let path = session.path("img/var/lib/bedplate/ledger.json");
+    let ledger = std::fs::read_to_string(&path).expect("the ledger");
+    let mut ledger: serde_json::Value = serde_json::from_str(&ledger).expect("JSON");
+    let files = ledger["files"].as_object_mut().expect("a table");
+    for record in files.values_mut() {
+        record["unfinished"] =
+            serde_json::json!({ "change": "sysctl/set", "before": { "state": "absent" } });
+    }
+    std::fs::write(&path, ledger.to_string()).expect("written");
+    let (status, said) = verify(&session, &["--json"]);
+    assert_eq!(status, 4, "{said}");
+    assert!(said.contains("\"code\": \"change-interrupted\""), "{said}");
+}
