@@ -105,9 +105,17 @@ pub struct OwedTool {
     pub argv: Vec<String>,
     /// What for.
     pub purpose: String,
-    /// bedplate has started it: what it made may be half a file. Otherwise the image build runs it, or has.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// bedplate has started it: what it made may be half a file. Otherwise the image build runs it, or has. A ledger that does
+    /// not say may be of a version that did not.
+    #[serde(default = "yes")]
     pub begun: bool,
+    /// Initramfs images before a rebuild that is left to the image build, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, Sha>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.
@@ -118,7 +126,7 @@ pub struct Sha(String);
 impl Sha {
     /// Of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Sha(Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+        Sha::from(<[u8; 32]>::from(Sha256::digest(bytes)))
     }
 
     /// Where the content is kept, inside the host.
@@ -158,6 +166,12 @@ impl TryFrom<String> for Sha {
 
     fn try_from(text: String) -> Result<Self, NotASha> {
         text.parse()
+    }
+}
+
+impl From<[u8; 32]> for Sha {
+    fn from(digest: [u8; 32]) -> Self {
+        Sha(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 

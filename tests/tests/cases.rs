@@ -147,7 +147,13 @@ fn ledger_of(plan: &Plan) -> Ledger {
                     let (kind, argv, purpose) = (kind.into(), argv.clone(), purpose.clone());
                     ledger.begin_undo(UndoTool { kind, argv, purpose, limit_s: *limit_s });
                 }
-                ledger.owe(OwedTool { kind: kind.into(), argv, purpose, begun: true });
+                ledger.owe(OwedTool {
+                    kind: kind.into(),
+                    argv,
+                    purpose,
+                    begun: true,
+                    images: Default::default(),
+                });
             }
             Action::WriteAttribute { path, before, after, limit_s } => {
                 ledger.begin_attribute(path, kind, "boot", (before, after), *limit_s);

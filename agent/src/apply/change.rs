@@ -1,5 +1,7 @@
 //! One change: done whole, or taken back whole.
 
+use std::collections::BTreeMap;
+
 use super::action::file::Undone;
 use super::action::{self, Task, UndoList};
 use super::error::StepError;
@@ -7,6 +9,7 @@ use super::image_tool::hindrance;
 use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
 use crate::error_chain::chain;
 use crate::host::HostKind;
+use crate::kind::modules;
 use crate::ledger::{Ledger, OwedTool, WaitRecord};
 use crate::plan::{Action, Change, PendingInvisible};
 
@@ -162,8 +165,12 @@ fn begin(
                 argv: argv.clone(),
                 purpose: purpose.clone(),
                 begun: false,
+                images: BTreeMap::new(),
             });
         }
+    }
+    if writes && !parts.owed.is_empty() && change.kind == modules::NAME {
+        ledger.owe_anew(change.kind, &modules::initramfs_digests(store.reader));
     }
     for action in &parts.now {
         if let Action::RunTool { argv, .. } = action {

@@ -73,7 +73,8 @@ fn release_field(text: &str, name: &str) -> Option<String> {
     Some(plain)
 }
 
-fn installed_kernels(reader: &dyn Reader) -> Vec<String> {
+/// Releases of the kernels that have modules here, the newest last.
+pub fn installed_kernels(reader: &dyn Reader) -> Vec<String> {
     let mut releases: Vec<String> = reader
         .list("/lib/modules")
         .unwrap_or_default()

@@ -18,6 +18,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, readlinkat};
 use nix::sys::stat::{FileStat, fstat, fstatat};
 use rustix::fs::{FileType, RawDir};
+use sha2::{Digest as _, Sha256};
 
 use self::config::{Recorded, Registers};
 use self::functions::{DEVICES, Functions};
@@ -283,6 +284,19 @@ impl Reader for DirReader {
         self.count(1);
         let stat = fstat(&fd).map_err(|errno| error(path, errno))?;
         Ok(ModifiedAt { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec })
+    }
+
+    fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
+        let (fd, _) = self.open_file(path)?;
+        let mut buffer = self.buffer.borrow_mut();
+        let mut digest = Sha256::new();
+        loop {
+            self.count(1);
+            match nix::unistd::read(&fd, &mut buffer).map_err(|errno| error(path, errno))? {
+                0 => return Ok(digest.finalize().into()),
+                got => digest.update(&buffer[..got]),
+            }
+        }
     }
 
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {

@@ -170,6 +170,11 @@ pub trait Reader {
         Err(ReadError::NotRecorded { path: path.to_owned() })
     }
 
+    /// SHA-256 of a regular file of any size (symlinks followed inside the host); a recording does not keep that.
+    fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
+        Err(ReadError::NotRecorded { path: path.to_owned() })
+    }
+
     /// Whether another process holds a lock for writing on a file (fcntl(2)); a recording knows of none.
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
         let _ = path;

@@ -1,6 +1,8 @@
 //! How records come and go: what is written down before something is changed, and what is left of it afterwards.
 //! Pure: the caller says what is there now.
 
+use std::collections::BTreeMap;
+
 use super::{
     AttributeRecord, FileRecord, FileState, Generator, Ledger, OwedTool, RegisterRecord, Sha,
     UndoTool, Unfinished,
@@ -288,6 +290,12 @@ impl Ledger {
         if !self.owes(&tool.kind, &tool.argv) {
             self.owed.push(tool);
         }
+    }
+
+    /// A file that owed tools read is about to be written: `images` are the present initramfs images.
+    pub fn owe_anew(&mut self, kind: &str, images: &BTreeMap<String, Sha>) {
+        let owed = self.owed.iter_mut().filter(|owed| owed.kind == kind);
+        owed.for_each(|owed| owed.images.clone_from(images));
     }
 
     /// Whether this tool has still to run for this kind.

@@ -211,6 +211,9 @@ impl Reader for LiveReader {
     fn modified(&self, path: &str) -> Result<ModifiedAt, ReadError> {
         self.inner.modified(path)
     }
+    fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
+        self.inner.digest(path)
+    }
     /// A lock is held where its file says so.
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
         Ok(self.inner.read(path)? == LOCKED.as_bytes())

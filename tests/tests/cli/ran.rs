@@ -1,4 +1,4 @@
-//! Tools that an image build has run: a boot menu and the times of initramfs images show it, and `--ran` says it.
+//! Tools that an image build has run: a boot menu and the contents of initramfs images show it, and `--ran` says it.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -38,14 +38,19 @@ fn kernel(session: &Session, release: &str) {
     initramfs(session, release, -3600);
 }
 
-/// Made that many seconds from now.
+/// Made that many seconds from now, with another content than at another time.
 fn initramfs(session: &Session, release: &str, seconds: i64) {
     let name = format!("img/boot/initrd.img-{release}");
-    session.file(&name, "");
+    session.file(&name, format!("made at {seconds}"));
+    dated(session, &name, seconds);
+}
+
+/// Written that many seconds from now.
+fn dated(session: &Session, name: &str, seconds: i64) {
     let by = Duration::from_secs(seconds.unsigned_abs());
     let now = SystemTime::now();
     let time = if seconds < 0 { now - by } else { now + by };
-    let file = File::options().write(true).open(session.path(&name)).expect("it is there");
+    let file = File::options().write(true).open(session.path(name)).expect("it is there");
     file.set_modified(time).expect("a time");
 }
 
@@ -113,17 +118,103 @@ fn initramfs_of_every_kernel_has_to_be_newer() {
 
 /// Which of them boots is not known.
 #[test]
-fn every_copy_of_an_initramfs_has_to_be_newer() {
-    for copy in ["boot/token/6.1.0/initrd", "efi/EFI/Linux/token-6.1.0.efi"] {
+fn every_copy_of_an_initramfs_has_to_be_made_again() {
+    let copy = "img/boot/token/6.1.0/initrd";
+    let session = image(MODULES);
+    session.file(copy, "old");
+    assert_eq!(apply(&session, &[]).0, 6);
+    initramfs(&session, "6.1.0", 3600);
+    assert_eq!(apply(&session, &[]).0, 6);
+    dated(&session, copy, 3600);
+    assert_eq!(apply(&session, &[]).0, 6, "it is the old one with a new time");
+    session.file(copy, "new");
+    assert_eq!(apply(&session, &[]).0, 0);
+}
+
+/// Its content is not known.
+#[test]
+fn unified_image_disproves_and_never_proves() {
+    let image_file = "img/efi/EFI/Linux/token-6.1.0.efi";
+    let session = image(MODULES);
+    session.file(image_file, "old");
+    dated(&session, image_file, -3600);
+    assert_eq!(apply(&session, &[]).0, 6);
+    initramfs(&session, "6.1.0", 3600);
+    assert_eq!(apply(&session, &[]).0, 6, "an old one");
+    dated(&session, image_file, 3600);
+    std::fs::remove_file(session.path("img/boot/initrd.img-6.1.0")).expect("it is there");
+    assert_eq!(apply(&session, &[]).0, 6, "nothing else");
+    initramfs(&session, "6.1.0", 3600);
+    assert_eq!(apply(&session, &[]).0, 0);
+}
+
+/// Times prove nothing of what was there before, and a file without content nothing at all.
+#[test]
+fn old_initramfs_with_a_new_time_settles_nothing() {
+    let name = "img/boot/initrd.img-6.1.0";
+    let session = image(MODULES);
+    initramfs(&session, "6.1.0", 3600);
+    assert_eq!(apply(&session, &[]).0, 6);
+    assert_eq!(apply(&session, &[]).0, 6, "the base image came with a time ahead");
+    dated(&session, name, 7200);
+    assert_eq!(apply(&session, &[]).0, 6, "touched");
+    session.file(name, "");
+    dated(&session, name, 7200);
+    assert_eq!(apply(&session, &[]).0, 6, "empty");
+    std::fs::remove_file(session.path(name)).expect("it is there");
+    std::os::unix::fs::symlink("/usr/sbin", session.path(name)).expect("a link");
+    assert_eq!(apply(&session, &[]).0, 6, "a link to a directory");
+    std::fs::remove_file(session.path(name)).expect("it is there");
+    std::os::unix::fs::symlink("/dev/null", session.path(name)).expect("a link");
+    assert_eq!(apply(&session, &[]).0, 6, "a link to nothing in the image");
+    std::fs::remove_file(session.path(name)).expect("it is there");
+    assert_eq!(at_first_boot(&session).len(), 1);
+    // An older time is right, too: builds set times to a fixed date.
+    initramfs(&session, "6.1.0", -7200);
+    assert_eq!(apply(&session, &[]).0, 0);
+}
+
+/// The image build ran the tool, and the file was written once more before bedplate saw that.
+#[test]
+fn rebuild_before_the_last_change_does_not_count() {
+    let session = image(MODULES);
+    assert_eq!(apply(&session, &[]).0, 6);
+    initramfs(&session, "6.1.0", 3600);
+    let more = MODULES.replace("nouveau\"", "nouveau\", \"nvidiafb\"");
+    session.file("img/etc/bedplate/profile.toml", format!("schema = 1\nname = \"t\"\n{more}"));
+    assert_eq!(apply(&session, &[]).0, 6);
+    assert_eq!(apply(&session, &[]).0, 6);
+    initramfs(&session, "6.1.0", 7200);
+    assert_eq!(apply(&session, &[]).0, 0);
+}
+
+/// Of kernels that are nowhere else, or under a name of their own.
+#[test]
+fn initrds_of_boot_entries_are_checked() {
+    let menu = OLD.replace("\n}", "\n initrd /ucode.img /special.img\n}");
+    let entry = "title A\nlinux /vmlinuz-6.1.0\ninitrd /special.img\n".to_owned();
+    for (path, text) in [(CFG, menu), ("img/boot/loader/entries/a-6.1.0.conf", entry)] {
         let session = image(MODULES);
-        session.file(&format!("img/{copy}"), "");
+        session.file(path, text).file("img/boot/special.img", "old");
+        session.file("img/boot/ucode.img", "old");
         assert_eq!(apply(&session, &[]).0, 6);
         initramfs(&session, "6.1.0", 3600);
-        assert_eq!(apply(&session, &[]).0, 6, "{copy}");
-        let file = File::options().write(true).open(session.path(&format!("img/{copy}")));
-        let later = SystemTime::now() + Duration::from_secs(3600);
-        file.expect("it is there").set_modified(later).expect("a time");
-        assert_eq!(apply(&session, &[]).0, 0, "{copy}");
+        assert_eq!(apply(&session, &[]).0, 6, "{path}");
+        session.file("img/boot/special.img", "new");
+        assert_eq!(apply(&session, &[]).0, 0, "{path}");
+    }
+}
+
+#[test]
+fn kernel_of_any_layout_needs_an_initramfs() {
+    for kernel in ["lib/modules/6.2.0/Image", "boot/Image-6.2.0", "boot/token/6.2.0/linux"] {
+        let session = image(MODULES);
+        session.file("img/lib/modules/6.2.0/modules.dep", "").file(&format!("img/{kernel}"), "k");
+        assert_eq!(apply(&session, &[]).0, 6);
+        initramfs(&session, "6.1.0", 3600);
+        assert_eq!(apply(&session, &[]).0, 6, "{kernel}");
+        initramfs(&session, "6.2.0", 3600);
+        assert_eq!(apply(&session, &[]).0, 0, "{kernel}");
     }
 }
 
@@ -219,17 +310,40 @@ fn tool_that_is_not_owed_is_a_usage_error() {
     assert_eq!(output.status.code(), Some(64), "without an image: {}", text(&output.stderr));
 }
 
-/// A rebuild by bedplate that was cut short may have left half a file, however new.
+/// Rewrites the only tool that is owed in the ledger.
+fn rewrite(session: &Session, change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) {
+    let path = "img/var/lib/bedplate/ledger.json";
+    let record = std::fs::read_to_string(session.path(path)).expect("a ledger");
+    let mut record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+    change(record["owed"][0].as_object_mut().expect("a tool"));
+    session.file(path, record.to_string());
+}
+
+/// A rebuild by bedplate that was cut short may have left half a file, however new. Earlier versions did not say whether it had
+/// begun.
 #[test]
-fn rebuild_that_was_cut_short_is_not_paid_by_time() {
+fn rebuild_that_was_cut_short_is_not_paid_by_content() {
+    for begun in [Some(true), None] {
+        let session = image(MODULES);
+        assert_eq!(apply(&session, &[]).0, 6);
+        rewrite(&session, |tool| {
+            tool.remove("begun");
+            tool.extend(begun.map(|begun| ("begun".to_owned(), begun.into())));
+        });
+        initramfs(&session, "6.1.0", 3600);
+        assert_eq!(apply(&session, &[]).0, 6, "{begun:?}");
+        assert_eq!(apply(&session, &["--ran", "update-initramfs"]).0, 0);
+    }
+}
+
+/// A ledger of a version that kept no digests.
+#[test]
+fn initramfs_without_a_digest_is_compared_by_time() {
     let session = image(MODULES);
     assert_eq!(apply(&session, &[]).0, 6);
-    let path = session.path("img/var/lib/bedplate/ledger.json");
-    let record = std::fs::read_to_string(&path).expect("a ledger");
-    let mut record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
-    record["owed"][0]["begun"] = true.into();
-    session.file("img/var/lib/bedplate/ledger.json", record.to_string());
-    initramfs(&session, "6.1.0", 3600);
+    rewrite(&session, |tool| assert!(tool.remove("images").is_some()));
+    initramfs(&session, "6.1.0", -7200);
     assert_eq!(apply(&session, &[]).0, 6);
-    assert_eq!(apply(&session, &["--ran", "update-initramfs"]).0, 0);
+    initramfs(&session, "6.1.0", 3600);
+    assert_eq!(apply(&session, &[]).0, 0);
 }

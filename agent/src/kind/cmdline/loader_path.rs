@@ -139,7 +139,8 @@ fn guessed(reader: &dyn Reader, path: &str, may_be: &dyn Fn(&str) -> bool) -> Lo
     unread.map_or_else(|| not_mounted(path), |error| Located::Unknown(error.into()))
 }
 
-fn guesses(path: &str) -> Vec<String> {
+/// Where a path of a loader's may be on this host, by where file systems are usually mounted.
+pub fn guesses(path: &str) -> Vec<String> {
     let usual = USUAL.iter().map(|directory| format!("{directory}{path}"));
     // A subvolume in front, where mounts do not show it.
     let inside = path.strip_prefix("/@").and_then(|rest| rest.split_once('/'));

@@ -135,8 +135,13 @@ impl Menu {
 
     /// Whether some entry loads an initrd; `false` where the menu cannot be followed.
     pub fn has_initrds(&self) -> bool {
-        let all = self.around(entries).unwrap_or_default();
-        all.iter().any(|entry| !entry.initrds.is_empty())
+        self.initrds().is_some_and(|initrds| !initrds.is_empty())
+    }
+
+    /// The initrds of all entries, as GRUB names them; `None`: the menu cannot be followed.
+    pub fn initrds(&self) -> Option<Vec<String>> {
+        let all = self.around(entries).ok()?;
+        Some(all.into_iter().flat_map(|entry| entry.initrds).collect())
     }
 
     /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from

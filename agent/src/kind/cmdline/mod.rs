@@ -10,6 +10,7 @@ mod chosen;
 pub mod diagnosis;
 pub mod effective;
 mod entry_before;
+mod entry_initrds;
 mod entry_kernel;
 mod files;
 mod generated;
@@ -51,6 +52,7 @@ mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
 pub use entry_before::check as check_entry;
+pub use entry_initrds::entry_initrds;
 pub use entry_kernel::{entry_kernel, is_entry_file};
 pub use grace::{Superchip, superchip};
 pub use hugepages::asked as huge_pages;

@@ -245,11 +245,7 @@ impl Host<'_> {
     fn initrds(&self, entry: &BootEntry, found: &mut Soundness) {
         let remedy = || repair::initrd(self.reader, self.facts, self.release());
         for initrd in &entry.initrds {
-            // `newc:NAME:PATH` packs a file into an archive of GRUB's (grub-core/loader/linux.c).
-            let path = match initrd.strip_prefix("newc:") {
-                Some(rest) => rest.split_once(':').map_or(rest, |(_, path)| path),
-                None => initrd,
-            };
+            let path = initrd_path(initrd);
             let what = "the initrd of the default boot entry";
             self.file(entry, path, what, &remedy, found);
         }
@@ -402,8 +398,16 @@ impl Host<'_> {
     }
 }
 
+/// The file of an initrd: `newc:NAME:PATH` packs one into an archive of GRUB's (grub-core/loader/linux.c).
+pub fn initrd_path(initrd: &str) -> &str {
+    match initrd.strip_prefix("newc:") {
+        Some(rest) => rest.split_once(':').map_or(rest, |(_, path)| path),
+        None => initrd,
+    }
+}
+
 /// Early microcode is an archive of its own in front of the initrd.
-fn is_microcode(path: &str) -> bool {
+pub fn is_microcode(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.contains("ucode") || name.contains("microcode"))
 }
 

@@ -1,9 +1,10 @@
-//! The initramfs: which tool rebuilds it, and whether a rebuild that is owed shows to have been made.
+//! The initramfs: which tool rebuilds it, and a rebuild that is owed.
 
 use super::NAME;
 use super::files::item;
+use super::rebuilt::is_rebuilt;
 use crate::host::{HostKind, Reader};
-use crate::kind::{Context, cmdline};
+use crate::kind::Context;
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::{Action, Change, Effect, KindPlan, Note, PaidTool, Settled, WayBack, Why};
 
@@ -48,17 +49,18 @@ pub fn rebuild(context: &Context, change: &mut Change, section: &mut KindPlan) {
 /// made by others.
 pub fn owed_rebuild(context: &Context, section: &mut KindPlan) {
     for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
-        // What bedplate itself was cut short in may be newer, and half a file.
-        if !owed.begun && is_rebuilt(context) {
+        // What bedplate itself was cut short in may be new, and half a file.
+        if !owed.begun && is_rebuilt(context, owed) {
             let (argv, after) = (owed.argv.clone(), None);
             section.paid.push(PaidTool { kind: NAME, argv, after });
-            let (subject, state) = ("initramfs".to_owned(), format!("newer than {MODPROBE_PATH}"));
+            let (subject, state) =
+                ("initramfs".to_owned(), format!("made since {MODPROBE_PATH} changed"));
             section.settled.push(Settled { kind: NAME, subject, state });
             continue;
         }
         let why = Why::because(match context.reader.kind() {
             HostKind::Image => {
-                "an earlier apply changed modprobe.d, and no newer initramfs of every kernel shows that the tool has run: \
+                "modprobe.d was changed, and not every kernel has an initramfs that was made since: \
                  `bedplate apply --chroot-tools` runs it, `--ran` says that it has run"
             }
             _ => "an earlier apply changed modprobe.d and this tool has not succeeded since",
@@ -82,62 +84,4 @@ pub fn owed_rebuild(context: &Context, section: &mut KindPlan) {
             deferred: None,
         });
     }
-}
-
-/// Files in which tools put the initramfs of a release (`%`).
-const IMAGES: [&str; 5] = [
-    "/boot/initrd.img-%",
-    "/boot/initramfs-%.img",
-    "/boot/initrd-%",
-    "/lib/modules/%/initramfs.img",
-    "/lib/modules/%/initrd",
-];
-
-/// Files that are the kernel of a release (`%`): without one a directory of modules is a leftover.
-const KERNELS: [&str; 3] = ["/boot/vmlinuz-%", "/boot/vmlinux-%", "/lib/modules/%/vmlinuz"];
-
-/// Whether every initramfs of every installed kernel was written after bedplate's modprobe.d file. Times that an image build has
-/// made equal prove nothing.
-fn is_rebuilt(context: &Context) -> bool {
-    let (reader, releases) = (context.reader, &context.facts.os.installed_kernels);
-    // Where the file is gone, its directory was written when it went.
-    let directory = MODPROBE_PATH.rsplit_once('/').map_or("/", |(directory, _)| directory);
-    let changed = match reader.modified(MODPROBE_PATH) {
-        Err(error) if error.is_absent() => reader.modified(directory),
-        written => written,
-    };
-    let (Ok(changed), Some(entries)) = (changed, cmdline::entries(reader)) else { return false };
-    let unified: Vec<String> = entries.into_iter().filter(|path| path.ends_with(".efi")).collect();
-    let is_newer = |path: &String| reader.modified(path).is_ok_and(|at| at > changed);
-    let is_left_over = |release: &String| {
-        KERNELS.iter().all(|path| reader.exists(&path.replace('%', release)) == Ok(false))
-    };
-    let mut count = 0;
-    for release in releases {
-        let mut images = images(reader, release);
-        let is_of =
-            |path: &&String| cmdline::release_of_entry(path, releases) == Some(release.as_str());
-        images.extend(unified.iter().filter(is_of).cloned());
-        if !images.iter().all(is_newer) || (images.is_empty() && !is_left_over(release)) {
-            return false;
-        }
-        count += images.len();
-    }
-    count > 0 && unified.iter().all(is_newer)
-}
-
-/// The files of [`IMAGES`] that a release has, and those of kernel-install (`TOKEN/RELEASE/initrd`).
-fn images(reader: &dyn Reader, release: &str) -> Vec<String> {
-    let is_there = |path: &String| reader.exists(path) != Ok(false);
-    let fixed = IMAGES.iter().map(|path| path.replace('%', release)).filter(is_there);
-    let beside = cmdline::BOOT_MOUNTS.iter().flat_map(|mount| {
-        let tokens = reader.list(mount).unwrap_or_default();
-        tokens.into_iter().map(move |token| format!("{mount}/{token}/{release}"))
-    });
-    let beside = beside.flat_map(|directory| {
-        let names = reader.list(&directory).unwrap_or_default().into_iter();
-        let images = names.filter(|name| name.starts_with("init"));
-        images.map(|name| format!("{directory}/{name}")).collect::<Vec<_>>()
-    });
-    fixed.chain(beside).collect()
 }

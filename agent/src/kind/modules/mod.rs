@@ -8,6 +8,7 @@ mod initramfs;
 mod installed;
 mod paths;
 mod rccl;
+mod rebuilt;
 mod resolve;
 mod running;
 pub(crate) mod section;
@@ -19,6 +20,7 @@ use crate::plan::KindPlan;
 
 pub use gpudirect::{DmabufObstacle, dmabuf_obstacle};
 pub use installed::{Installed, installed_for};
+pub use rebuilt::digests as initramfs_digests;
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
