@@ -387,6 +387,9 @@ pub struct KindPlan {
     /// Tools that the ledger has as owed and that need not run any more.
     #[serde(skip)]
     pub paid: Vec<PaidTool>,
+    /// Commands that an image build still has to run, and that no change of the plan runs.
+    #[serde(skip)]
+    pub owed_elsewhere: Vec<String>,
     /// Files of bedplate's that the ledger does not know.
     #[serde(skip)]
     pub orphans: Vec<Orphan>,

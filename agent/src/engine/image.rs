@@ -44,11 +44,12 @@ fn has_profile(reader: &dyn Reader, planned: &Planned) -> Reading<bool> {
 /// Commands that are all that is left of the plan.
 fn owed(planned: &Planned) -> Vec<String> {
     let Planned { plan, ledger, .. } = planned;
-    if !plan.waits_for_tools(|kind, argv| ledger.owes(kind, argv)) {
+    if !plan.is_empty() && !plan.waits_for_tools(|kind, argv| ledger.owes(kind, argv)) {
         return Vec::new();
     }
-    let mut commands = Vec::new();
-    for action in plan.body.changes.iter().flat_map(|change| &change.actions) {
+    let mut commands = plan.body.owed_elsewhere.clone();
+    let doable = plan.body.changes.iter().filter(|change| change.deferred.is_none());
+    for action in doable.flat_map(|change| &change.actions) {
         if let Action::RunTool { argv, .. } = action
             && !commands.contains(&argv.join(" "))
         {

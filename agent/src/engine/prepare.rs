@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::left_out::leave_out;
+use super::left_out::{leave_out, note_owed};
 use super::lints::{Judged, stop_for};
 use super::profile_source::{self, Choice, Chosen, OwnerCheck, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
@@ -221,6 +221,7 @@ pub(super) fn planned(
         plan.body.changes.retain(Change::is_live);
     }
     leave_out(&mut plan.body, request.image.without);
+    note_owed(&mut plan.body, &ledger, facts.host);
     Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
 }
 

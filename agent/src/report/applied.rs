@@ -33,8 +33,8 @@ fn owed(report: &ApplyReport, after: &Plan) -> String {
         Action::RunTool { argv, .. } => Some(argv),
         _ => None,
     });
-    for argv in reported.chain(planned) {
-        let command = argv.join(" ");
+    let all = reported.chain(planned).map(|argv| argv.join(" "));
+    for command in all.chain(after.body.owed_elsewhere.iter().cloned()) {
         if !commands.contains(&command) {
             commands.push(command);
         }

@@ -57,8 +57,35 @@ fn kinds_are_left_as_they_are() {
     let drop_in = session.path("img/etc/default/grub.d/zz-bedplate.cfg");
     let before = std::fs::read_to_string(&drop_in).expect("the drop-in");
     session.file("img/etc/bedplate/profile.toml", PROFILE.replace("iommu=pt", "nosmt"));
-    assert_eq!(apply(&session, &["--without", "cmdline"]).0, 0);
+    assert_eq!(apply(&session, &["--without", "cmdline"]).0, 6);
     assert_eq!(std::fs::read_to_string(&drop_in).expect("the drop-in"), before);
+}
+
+/// A tool that an earlier apply left to be run for them does not go away with them.
+#[test]
+fn tools_of_kinds_that_are_left_out_stay_owed() {
+    let session = session();
+    session
+        .file("img/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")
+        .file("img/usr/sbin/update-grub", "");
+    assert_eq!(apply(&session, &["--cpu", "intel"]).0, 6);
+    let (status, said) = apply(&session, &["--without", "cmdline"]);
+    assert_eq!(status, 6, "{said}");
+    assert!(said.contains("update-grub: still has to run in the image"), "{said}");
+    // Another kind has something to do.
+    session.file("img/etc/bedplate/profile.toml", PROFILE.replace("vfio", "vfio_pci"));
+    let (status, said) = apply(&session, &["--without", "cmdline"]);
+    assert_eq!(status, 6, "{said}");
+    assert!(said.contains("done, and the image build still has to run: update-grub\n"), "{said}");
+    for _ in 0..2 {
+        let (status, said) = apply(&session, &["--without", "modules"]);
+        assert_eq!(status, 6, "{said}");
+    }
+    let (status, said) = apply(&session, &["--without", "cmdline", "--ran", "update-grub"]);
+    assert_eq!(status, 0, "{said}");
+    let (status, said) = apply(&session, &["--without", "cmdline"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(!said.contains("update-grub"), "{said}");
 }
 
 #[test]
