@@ -149,7 +149,17 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     {
         output::status(&line);
     }
+    for tool in noted(&done.before, &after) {
+        output::status(&format!("{tool}: noted that it has run"));
+    }
     finish(args, &done.report, &after)
+}
+
+/// Commands that were owed, and are not any more because they have run.
+fn noted(before: &Planned, after: &Planned) -> Vec<String> {
+    let paid = before.plan.body.paid.iter().filter(|tool| tool.after.is_none());
+    let settled = paid.filter(|tool| !after.ledger.owes(tool.kind, &tool.argv));
+    settled.map(|tool| tool.argv.join(" ")).collect()
 }
 
 /// Longest wait for another bedplate: a daemon that retries a change which runs a tool has the lock every few seconds.

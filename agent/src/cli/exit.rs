@@ -206,7 +206,7 @@ impl From<EngineError> for CliError {
             }
             EngineError::NotOwed { ref owed, .. } => {
                 let hint = match owed.as_slice() {
-                    [] => "no tool is".to_owned(),
+                    [] => "no tool is owed".to_owned(),
                     owed => format!("owed: {}", owed.join("; ")),
                 };
                 CliError::usage(error.to_string()).hinting(hint)

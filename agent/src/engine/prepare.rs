@@ -120,8 +120,8 @@ pub enum EngineError {
     /// bedplate could not keep its ledger there: it changes nothing without.
     #[error("cannot change this host")]
     Unwritable(#[source] WriteError),
-    /// A tool named by `--ran` is not owed.
-    #[error("{tool} is not owed in this image")]
+    /// A tool named by `--ran` is never owed.
+    #[error("bedplate runs no tool {tool}")]
     NotOwed {
         /// As it was named.
         tool: String,
@@ -200,7 +200,7 @@ pub(super) fn planned(
 ) -> Result<Planned, EngineError> {
     let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
     let Chosen { loaded, files } = chosen;
-    let paid = ran(&ledger, request.image.ran)?;
+    let (paid, not_owed) = ran(&ledger, request.image.ran)?;
     let mut as_paid = Cow::Borrowed(&ledger);
     for tool in &paid {
         as_paid.to_mut().paid(tool.kind, &tool.argv);
@@ -221,17 +221,18 @@ pub(super) fn planned(
         plan.body.changes.retain(Change::is_live);
     }
     leave_out(&mut plan.body, request.image.without);
+    plan.body.notes.extend(not_owed);
     note_owed(&mut plan.body, &ledger, facts.host);
     Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
 }
 
-/// The owed tools that `--ran` names. The host's own files count for more: a boot menu without the arguments is planned for as
-/// before.
+/// The owed tools that `--ran` names, and notes about tools that are not owed now. The host's own files count for more: a boot
+/// menu without the arguments is planned for as before.
 ///
 /// # Errors
 /// [`EngineError::NotOwed`].
-fn ran(ledger: &Ledger, named: &[String]) -> Result<Vec<PaidTool>, EngineError> {
-    let mut paid = Vec::new();
+fn ran(ledger: &Ledger, named: &[String]) -> Result<(Vec<PaidTool>, Vec<Note>), EngineError> {
+    let (mut paid, mut notes) = (Vec::new(), Vec::new());
     for tool in named {
         let is_named = |argv: &[String]| {
             let program = argv.first().and_then(|path| path.rsplit('/').next());
@@ -244,12 +245,16 @@ fn ran(ledger: &Ledger, named: &[String]) -> Result<Vec<PaidTool>, EngineError> 
         });
         let before = paid.len();
         paid.extend(of_kind);
-        if paid.len() == before {
+        if paid.len() > before {
+            continue;
+        }
+        let Some(kind) = kind::kind_of_tool(tool) else {
             let owed = ledger.owed.iter().map(|owed| owed.argv.join(" ")).collect();
             return Err(EngineError::NotOwed { tool: tool.clone(), owed });
-        }
+        };
+        notes.push(Note { kind, subject: tool.clone(), text: "nothing is owed".into() });
     }
-    Ok(paid)
+    Ok((paid, notes))
 }
 
 /// What `apply` puts back before it plans: a plan for a host with an empty boot entry is not what will be done.

@@ -21,7 +21,7 @@ use crate::ledger::Ledger;
 use crate::plan::{KindName, KindPlan, Why};
 use crate::section::Declared;
 use contribution::{Contributions, Unwritable};
-pub use owned::{Owns, foreign, is_own_word};
+pub use owned::{Owns, foreign, is_own_word, kind_of_tool};
 pub use restored::refused;
 use serde::{Deserialize, Serialize};
 

@@ -7,6 +7,7 @@ use super::KINDS;
 use super::sysctl::Key;
 use crate::host::FileMeta;
 use crate::ledger::{FileRecord, FileState, Ledger, VfRecord};
+use crate::plan::KindName;
 use crate::value::PciAddress;
 
 /// What a kind's changes write and run, in this version or an earlier one: a ledger may be older than the program. `*` stands
@@ -60,6 +61,15 @@ impl Owns {
                 && patterns.zip(argv).all(|(pattern, word)| word_matches(pattern, word))
         })
     }
+}
+
+/// The kind that runs a tool, which is named by its command or by its program alone.
+pub fn kind_of_tool(named: &str) -> Option<KindName> {
+    let words: Vec<String> = named.split(' ').map(str::to_owned).collect();
+    let runs = |owns: &Owns| {
+        owns.tool(&words) || owns.tools.iter().any(|tool| tool.first() == Some(&named))
+    };
+    KINDS.iter().find(|kind| runs(&kind.owns)).map(|kind| kind.name)
 }
 
 /// Whether a word can only be bedplate's: the name of a kind, of a tool or of one of its fixed arguments, or the path of a file
