@@ -253,6 +253,21 @@ fn not_noted(error: &StepError) -> String {
     format!("the ledger was not brought up to date: {}", chain(error))
 }
 
+/// Enters in the ledger of an image that owed tools have run.
+///
+/// # Errors
+/// The ledger cannot be written.
+pub(crate) fn note_paid(
+    paid: &[PaidTool],
+    ledger: &mut Ledger,
+    reader: &dyn Reader,
+    writer: &mut dyn Writer,
+) -> Result<(), StepError> {
+    Store::new(reader, writer, ledger).update_ledger(|ledger| {
+        paid.iter().for_each(|tool| ledger.paid(tool.kind, &tool.argv));
+    })
+}
+
 /// Enters the files of bedplate's that the ledger has lost, as they were planned.
 fn adopt(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
     store.update_ledger(|ledger| plan.body.orphans.iter().for_each(|orphan| ledger.adopt(orphan)))

@@ -9,6 +9,7 @@ mod orphan;
 mod run;
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ use crate::host::{HostKind, Reader, Reading, Writer, boot_id};
 use crate::kind::orphans::orphans;
 use crate::kind::{self, acs, cmdline, sriov};
 use crate::ledger::{
-    AttributeRecord, FileRecord, FileState, Ledger, RegisterKey, RegisterRecord, VfKey,
+    AttributeRecord, FileRecord, FileState, Ledger, OwedTool, RegisterKey, RegisterRecord, VfKey,
 };
 use crate::plan::FileContent;
 use crate::value::vf::{EswitchMode, VfAttributes};
@@ -196,9 +197,33 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     } else {
         plan.owed.extend(tools.into_keys().map(|tool| tool.argv));
     }
+    plan_owed(&mut plan, ledger, (reader, writer));
     let deepest_first = ledger.directories.iter().rev();
     plan.steps.extend(deepest_first.map(|path| Step::Directory { path: path.clone() }));
     plan
+}
+
+/// Tools that an earlier revert of an image left to be run: nothing else in the ledger names them.
+fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Reader, &dyn Writer)) {
+    let has_files = |kind: &str| ledger.files.values().any(|record| record.kind == kind);
+    let left = ledger.owed.iter().filter(|tool| !has_files(&tool.kind));
+    for tool in left.filter(|_| reader.kind() == HostKind::Image) {
+        let OwedTool { argv, purpose, .. } = tool.clone();
+        let is_planned = plan
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Tool { argv: one, .. } if *one == argv));
+        match writer.runs_tools() {
+            true if is_planned => {}
+            true => {
+                let (makes, limit_s) = (Vec::new(), OWED_LIMIT_S);
+                plan.steps.push(Step::Tool { argv, purpose, makes, limit_s });
+            }
+            false => plan.owed.push(argv),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    plan.owed.retain(|argv| seen.insert(argv.clone()));
 }
 
 /// Plans the files; returns the tools to run once they are back, each with the files that it makes. What a tool makes is never
@@ -254,6 +279,9 @@ impl RevertPlan {
         });
     }
 }
+
+/// Seconds for a tool that was left to be run, whichever it is.
+const OWED_LIMIT_S: u32 = 600;
 
 const FORCE: &str = "look at it, and run bedplate revert --force to put it back nevertheless";
 const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \

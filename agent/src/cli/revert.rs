@@ -31,6 +31,15 @@ pub struct RevertArgs {
     /// refused while a daemon enforces the profile.
     #[arg(long, conflicts_with = "root")]
     hold: bool,
+    /// A tool that an earlier revert left to be run has been run in the image: its command, or its program's name. Repeatable.
+    #[arg(
+        long,
+        value_name = "TOOL",
+        requires = "root",
+        conflicts_with = "dry_run",
+        help_heading = "Host"
+    )]
+    ran: Vec<String>,
     /// Do not ask for confirmation.
     #[arg(long, short)]
     yes: bool,
@@ -47,6 +56,9 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     let target = args.target.target()?;
     // Says what of an image is not read.
     host::of_target(&target);
+    for line in engine::note_ran(&target, &args.ran)? {
+        output::status(&line);
+    }
     let shown = Reverted::plan(&target, args.force)?;
     if args.dry_run || (shown.steps.is_empty() && !Reverted::was_cut_short(&target)?) {
         return only_shown(args, &shown);
@@ -61,7 +73,9 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     }
     engine::may_change(&target)?;
     if !args.json {
-        output::status(applied::revert_plan(&shown, args.verbose).trim_end());
+        // The report names the tools.
+        let steps = RevertPlan { owed: Vec::new(), ..shown };
+        output::status(applied::revert_plan(&steps, args.verbose).trim_end());
     }
     if !args.yes && !agreed("put this back")? {
         return Err(CliError::request("nothing was changed"));
@@ -111,6 +125,7 @@ fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
     Ok(match (shown.refused.is_empty(), shown.steps.is_empty()) {
         (false, _) => Exit::Blocked,
         (true, false) if args.exit_code => Exit::Changes,
+        (true, true) if !shown.owed.is_empty() && !args.dry_run => Exit::Owed,
         (true, _) => Exit::Done,
     })
 }

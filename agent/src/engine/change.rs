@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::prepare::trusted;
+use super::prepare::{ran, trusted};
 use super::{EngineError, ImageRequest, Planned, Request, prepare};
 use crate::apply::{self, ApplyReport, Event, Executor};
 use crate::checker;
+use crate::error_chain::chain;
 use crate::facts::{Depth, Facts, observe};
 use crate::host::dir::{DirReader, ImageRoot};
 use crate::host::write::DirWriter;
@@ -191,6 +192,27 @@ pub fn revert(
     let reader = target.reader();
     let still_in_effect = in_effect_until_boot(&reader, &observe(&reader, Depth::Plan), &owned);
     Ok(Reverted { plan, report, still_in_effect })
+}
+
+/// Notes that owed tools of an image have run, and says so of each; they are named as for [`ImageRequest::ran`].
+///
+/// # Errors
+/// [`EngineError`]; then nothing was noted.
+pub fn note_ran(target: &Target, named: &[String]) -> Result<Vec<String>, EngineError> {
+    if named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut writer = target.writer();
+    let _lock = writer.lock().map_err(EngineError::Lock)?;
+    let reader = target.reader();
+    let mut ledger = trusted(&reader)?;
+    let (paid, notes) = ran(&ledger, named)?;
+    let mut lines: Vec<String> =
+        notes.iter().map(|note| format!("{}: {}", note.subject, note.text)).collect();
+    apply::note_paid(&paid, &mut ledger, &reader, &mut writer)
+        .map_err(|error| EngineError::NotNoted(chain(&error)))?;
+    lines.extend(paid.iter().map(|tool| format!("{}: noted that it has run", tool.argv.join(" "))));
+    Ok(lines)
 }
 
 /// Plans a seal of the host.

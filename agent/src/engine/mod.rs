@@ -12,7 +12,7 @@ pub mod profile_source;
 mod suspect;
 mod verify;
 
-pub use change::{Applied, Reverted, Target, apply, may_change, plan_seal, revert, seal};
+pub use change::{Applied, Reverted, Target, apply, may_change, note_ran, plan_seal, revert, seal};
 pub use lints::Judged;
 pub use prepare::{
     EngineError, ImageRequest, Planned, Request, choose, prepare, prepare_at, prepare_loaded,

@@ -128,6 +128,9 @@ pub enum EngineError {
         /// Commands that are owed.
         owed: Vec<String>,
     },
+    /// The ledger did not take that an owed tool has run.
+    #[error("cannot note that a tool has run: {0}")]
+    NotNoted(String),
     /// Another bedplate is at work.
     #[error("cannot start")]
     Lock(#[source] LockError),
@@ -231,7 +234,10 @@ pub(super) fn planned(
 ///
 /// # Errors
 /// [`EngineError::NotOwed`].
-fn ran(ledger: &Ledger, named: &[String]) -> Result<(Vec<PaidTool>, Vec<Note>), EngineError> {
+pub(super) fn ran(
+    ledger: &Ledger,
+    named: &[String],
+) -> Result<(Vec<PaidTool>, Vec<Note>), EngineError> {
     let (mut paid, mut notes) = (Vec::new(), Vec::new());
     for tool in named {
         let is_named = |argv: &[String]| {

@@ -196,7 +196,7 @@ pub fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
     for note in &plan.notes {
         let _ = writeln!(out, "{} {note}", paint(FAINT, "·"));
     }
-    if plan.steps.is_empty() && plan.refused.is_empty() {
+    if plan.steps.is_empty() && plan.refused.is_empty() && plan.owed.is_empty() {
         let _ = writeln!(
             out,
             "{}: bedplate has no record of a change here",
@@ -209,7 +209,7 @@ pub fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
 /// Tools that the image build has to run.
 fn to_run(owed: &[Vec<String>]) -> String {
     let line = |command: &Vec<String>| {
-        format!("{} then the image build has to run: {}\n", paint(WARN, "!"), command.join(" "))
+        format!("{} the image build still has to run: {}\n", paint(WARN, "!"), command.join(" "))
     };
     owed.iter().map(line).collect()
 }

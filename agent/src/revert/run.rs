@@ -11,9 +11,11 @@ use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
 use crate::apply::{StepError, Store};
 use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
+use crate::kind::{kind_of_tool, modules};
 use crate::ledger::{
-    self, Entry, EntryResult, FileState, Generator, Ledger, RegisterKey, Unfinished,
+    self, Entry, EntryResult, FileState, Generator, Ledger, OwedTool, RegisterKey, Unfinished,
 };
+use crate::modules_conf::MODPROBE_PATH;
 
 /// What became of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -111,7 +113,7 @@ pub fn run(
     let stays = stays(plan, &report, store.ledger);
     let entry = history(plan, &report, now);
     let noted = store.update_ledger(|ledger| {
-        forget(ledger, &stays);
+        forget(ledger, plan, &stays);
         if !entry.results.is_empty() {
             ledger.remember(entry);
         }
@@ -151,7 +153,14 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
             }
         }
     }
+    let owed = owed(plan);
+    let is_changed = found.contains_key(MODPROBE_PATH);
+    let images = is_changed.then(|| modules::initramfs_digests(store.reader));
     store.update_ledger(|ledger| {
+        owed.into_iter().for_each(|tool| ledger.owe(tool));
+        if let Some(images) = images {
+            ledger.owe_anew(modules::NAME, &images);
+        }
         for (path, before) in &found {
             if let Some(record) = ledger.files.get_mut(path) {
                 record.unfinished.get_or_insert_with(|| Unfinished::new(REVERT, before.clone()));
@@ -159,6 +168,17 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
         }
     })?;
     Ok(found)
+}
+
+/// The tools that the plan leaves to the image build.
+fn owed(plan: &RevertPlan) -> Vec<OwedTool> {
+    let owed = plan.owed.iter().filter_map(|argv| {
+        let kind = kind_of_tool(&argv.join(" "))?.to_owned();
+        let purpose = "make it again from the files that were put back".to_owned();
+        let (argv, images) = (argv.clone(), BTreeMap::new());
+        Some(OwedTool { kind, argv, purpose, begun: false, images })
+    });
+    owed.collect()
 }
 
 /// Does one step; `begun` holds the error of [`begin`].
@@ -238,8 +258,9 @@ fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<
     stays
 }
 
-/// Drop every record but those that stay. What a kind owned and owed goes with its last record.
-fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
+/// Drop every record but those that stay. What a kind owned and owed goes with its last record, unless the image build has to
+/// run it.
+fn forget(ledger: &mut Ledger, plan: &RevertPlan, stays: &BTreeSet<String>) {
     ledger.files.retain(|path, _| stays.contains(path));
     for record in ledger.files.values_mut() {
         record.unfinished.take_if(|unfinished| unfinished.change == REVERT);
@@ -255,7 +276,10 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
     ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
     let kinds: BTreeSet<String> = ledger.files.values().map(|record| record.kind.clone()).collect();
     ledger.owned.retain(|kind, _| kinds.contains(kind));
-    ledger.owed.retain(|owed| kinds.contains(&owed.kind));
+    ledger.owed.retain(|owed| {
+        let is_left = plan.owed.contains(&owed.argv) || stays.contains(&owed.argv.join(" "));
+        is_left || kinds.contains(&owed.kind)
+    });
     ledger.waiting.retain(|record| kinds.contains(&record.kind));
     // A directory in which others have put something is theirs now; one above a file that stays is still ours.
     let above =

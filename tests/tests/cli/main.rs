@@ -19,6 +19,7 @@ mod ran;
 mod redacted;
 mod render;
 mod report;
+mod revert_owed;
 mod seal;
 mod session;
 mod special_files;

@@ -241,6 +241,22 @@ fn forced_revert_names_a_tool_that_the_image_lacks() {
     assert_eq!(report["owed"], serde_json::json!([["update-grub"]]));
 }
 
+#[test]
+fn tool_that_a_revert_left_is_run_by_the_next_one() {
+    let Some(session) = image() else { return };
+    assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
+    assert_eq!(session.status(&["revert", "--root", "img", "--yes"]), 6);
+    assert!(menu(&session).contains("iommu=pt"));
+    let args = ["revert", "--root", "img", "--chroot-tools", "--yes"];
+    tool(&session, "#!/bin/sh\nexit 1\n");
+    assert_eq!(session.status(&args), 1);
+    assert!(!is_settled(&session), "{}", ledger(&session));
+    tool(&session, UPDATE_GRUB);
+    assert_eq!(session.status(&args), 0);
+    assert!(!menu(&session).contains("iommu=pt") && is_settled(&session));
+    assert_eq!(session.status(&args), 0);
+}
+
 /// The configuration has the arguments, and the menu was generated before: nothing has to be written, only run.
 #[test]
 fn stale_menu_is_owed_without_a_record() {

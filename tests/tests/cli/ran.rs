@@ -9,16 +9,16 @@ use bedplate_tests::fake::Machine;
 
 use crate::session::{Session, text};
 
-const CMDLINE: &str = "[cmdline]\nargs = [\"iommu=pt\"]\n";
-const MODULES: &str = "[modules]\nblacklist = [\"nouveau\"]\n";
+pub const CMDLINE: &str = "[cmdline]\nargs = [\"iommu=pt\"]\n";
+pub const MODULES: &str = "[modules]\nblacklist = [\"nouveau\"]\n";
 const OLD: &str = "menuentry 'A' --id a {\n linux /vmlinuz-6.1.0 root=/dev/vda1 ro quiet\n}\n";
-const MADE: &str =
+pub const MADE: &str =
     "menuentry 'A' --id a {\n linux /vmlinuz-6.1.0 root=/dev/vda1 ro quiet iommu=pt\n}\n";
-const CFG: &str = "img/boot/grub/grub.cfg";
-const UPDATE_INITRAMFS: &str = "update-initramfs -u -k all";
+pub const CFG: &str = "img/boot/grub/grub.cfg";
+pub const UPDATE_INITRAMFS: &str = "update-initramfs -u -k all";
 
 /// A Debian image with a kernel, and an initramfs that is older than anything that bedplate writes there.
-fn image(sections: &str) -> Session {
+pub fn image(sections: &str) -> Session {
     let session = Session::new();
     session
         .file("img/etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n")
@@ -39,7 +39,7 @@ fn kernel(session: &Session, release: &str) {
 }
 
 /// Made that many seconds from now, with another content than at another time.
-fn initramfs(session: &Session, release: &str, seconds: i64) {
+pub fn initramfs(session: &Session, release: &str, seconds: i64) {
     let name = format!("img/boot/initrd.img-{release}");
     session.file(&name, format!("made at {seconds}"));
     dated(session, &name, seconds);
@@ -54,14 +54,14 @@ fn dated(session: &Session, name: &str, seconds: i64) {
     file.set_modified(time).expect("a time");
 }
 
-fn apply(session: &Session, more: &[&str]) -> (i32, String) {
+pub fn apply(session: &Session, more: &[&str]) -> (i32, String) {
     let args = ["apply", "--root", "img", "--cpu", "intel", "--yes"];
     let output = session.run(&[&args, more].concat());
     (output.status.code().expect("a status"), text(&output.stdout) + &text(&output.stderr))
 }
 
 /// Commands that the ledger has as owed.
-fn owed(session: &Session) -> Vec<String> {
+pub fn owed(session: &Session) -> Vec<String> {
     let text = std::fs::read(session.path("img/var/lib/bedplate/ledger.json")).expect("a ledger");
     let ledger: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
     let is_cut_short = ledger.to_string().contains("\"unfinished\"");

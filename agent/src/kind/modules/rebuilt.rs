@@ -45,10 +45,8 @@ pub fn digests(reader: &dyn Reader) -> BTreeMap<String, Sha> {
 /// owed. A unified kernel image does not show what is in it, but an old one is wrong.
 pub fn is_rebuilt(context: &Context, owed: &OwedTool) -> bool {
     let (reader, releases) = (context.reader, &context.facts.os.installed_kernels);
-    let (Ok(changed), Some(entries)) = (changed(reader), cmdline::entries(reader)) else {
-        return false;
-    };
-    let Some(mut checked) = cmdline::entry_initrds(reader) else { return false };
+    let found = (cmdline::entries(reader), cmdline::entry_initrds(reader));
+    let (Some(entries), Some(mut checked)) = found else { return false };
     let unified: Vec<String> = entries.into_iter().filter(|path| path.ends_with(".efi")).collect();
     let mut has_one = false;
     for release in releases {
@@ -59,7 +57,11 @@ pub fn is_rebuilt(context: &Context, owed: &OwedTool) -> bool {
         has_one |= !images.is_empty();
         checked.extend(images);
     }
-    let is_newer = |path: &String| reader.modified(path).is_ok_and(|at| at > changed);
+    let changed = changed(reader);
+    let is_newer = |path: &String| match (reader.modified(path), &changed) {
+        (Ok(at), Ok(changed)) => at > *changed,
+        _ => false,
+    };
     let is_made = |path: &String| match owed.images.get(path) {
         Some(before) => reader.digest(path).is_ok_and(|now| Sha::from(now) != *before),
         None => is_newer(path),
