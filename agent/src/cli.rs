@@ -40,9 +40,11 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::engine::Request;
 use crate::engine::profile_source::Choice;
+use crate::engine::{ImageRequest, Request};
 use crate::facts::CpuVendor;
+use crate::kind;
+use crate::plan::KindName;
 pub use exit::{CliError, Exit};
 
 /// Prepare bare-metal GPU hosts for GPUDirect RDMA, and prove that they are ready.
@@ -187,6 +189,29 @@ impl ProfileArgs {
         let cpu = self.cpu.map(Into::into);
         Request { cpu, ..Request::of(choice) }
     }
+}
+
+/// What an image build sees to by itself.
+#[derive(Debug, Clone, Args)]
+pub struct WithoutArgs {
+    /// Leave one kind of settings to the image build (`cmdline` where it makes the kernel command line). Repeatable.
+    #[arg(long, value_name = "KIND", requires = "root", value_parser = kind_name, help_heading = "Host")]
+    without: Vec<KindName>,
+}
+
+impl WithoutArgs {
+    fn request(&self) -> ImageRequest<'_> {
+        ImageRequest { without: &self.without, ..ImageRequest::NONE }
+    }
+}
+
+/// The kind of this name.
+///
+/// # Errors
+/// There is none; the text lists them.
+fn kind_name(text: &str) -> Result<KindName, String> {
+    let names = || kind::KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+    kind::named(text).ok_or_else(|| format!("kinds are {}", names()))
 }
 
 /// CPU vendors that can be assumed.

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::lints::LintArgs;
-use super::{CliError, Exit, ProfileArgs, host, output, plan as plan_command};
+use super::{CliError, Exit, ProfileArgs, WithoutArgs, host, output, plan as plan_command};
 use crate::apply::{self, ApplyReport, Event};
 use crate::engine::{self, EngineError, ImageRequest, Planned, Request, Target, profile_source};
 use crate::facts::names::Names;
 use crate::host::Reader;
 use crate::host::lock::LockError;
-use crate::kind;
-use crate::plan::{Action, KindName, RebootNeed};
+use crate::plan::{Action, RebootNeed};
 use crate::report::{applied, json, text};
 
 /// Which host to change.
@@ -44,9 +43,8 @@ pub struct ApplyArgs {
     /// A tool that an earlier apply left to be run has been run in the image: its command, or its program's name. Repeatable.
     #[arg(long, value_name = "TOOL", requires = "root", help_heading = "Host")]
     ran: Vec<String>,
-    /// Leave one kind of things to the image build (`cmdline` where it makes the kernel command line). Repeatable.
-    #[arg(long, value_name = "KIND", requires = "root", value_parser = kind_name, help_heading = "Host")]
-    without: Vec<KindName>,
+    #[command(flatten)]
+    without: WithoutArgs,
     /// Only apply what acts on the running machine and needs no reboot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
@@ -59,15 +57,6 @@ pub struct ApplyArgs {
     /// Machine-readable report.
     #[arg(long)]
     json: bool,
-}
-
-/// The kind of this name.
-///
-/// # Errors
-/// There is none; the text lists them.
-fn kind_name(text: &str) -> Result<KindName, String> {
-    let names = || kind::KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
-    kind::named(text).ok_or_else(|| format!("kinds are {}", names()))
 }
 
 impl TargetArgs {
@@ -94,7 +83,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         live_only: args.live_only,
         needs_ledger: true,
         allowed: &args.lints.allow_lint,
-        image: ImageRequest { without: &args.without, ran: &args.ran },
+        image: ImageRequest { ran: &args.ran, ..args.without.request() },
         ..args.profile.request()
     };
     let target = args.target.target()?;

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::host::{self, Opened};
 use super::lints::LintArgs;
-use super::{CliError, Exit, HostArgs, ProfileArgs, output};
+use super::{CliError, Exit, HostArgs, ProfileArgs, WithoutArgs, output};
 use crate::engine::{self, Planned, Request};
 use crate::facts::names::Names;
 use crate::host::HostKind;
@@ -18,6 +18,8 @@ pub struct PlanArgs {
     host: HostArgs,
     #[command(flatten)]
     profile: ProfileArgs,
+    #[command(flatten)]
+    without: WithoutArgs,
     #[command(flatten)]
     lints: LintArgs,
     /// Machine-readable plan (its JSON Schema: `bedplate plan --json-schema`).
@@ -62,7 +64,11 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
 
 fn one(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
     let reader = host.reader.as_ref();
-    let request = Request { allowed: &args.lints.allow_lint, ..args.profile.request() };
+    let request = Request {
+        allowed: &args.lints.allow_lint,
+        image: args.without.request(),
+        ..args.profile.request()
+    };
     let planned = engine::prepare(reader, &request)?;
     let Planned { facts, loaded, plan, .. } = &planned;
     output::lints(loaded);

@@ -4,11 +4,10 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::host::{self, Opened};
-use super::{CliError, Exit, HostArgs, output};
+use super::{CliError, Exit, HostArgs, WithoutArgs, output};
 use crate::engine::profile_source::{Choice, SourceError};
 use crate::engine::{self, EngineError, Request, Verified};
 use crate::error_chain::chain;
-use crate::facts::CpuVendor;
 use crate::host::{HostKind, boot_id};
 use crate::profile::nearest;
 use crate::report::verify::Tally;
@@ -43,6 +42,8 @@ pub struct VerifyArgs {
     /// CPU vendor to assume of an image, which has no CPU of its own.
     #[arg(long, value_name = "VENDOR", help_heading = "Profile")]
     cpu: Option<super::CpuChoice>,
+    #[command(flatten)]
+    without: WithoutArgs,
     /// Only these checks: an id, a group, or a pattern such as 'pcie.link-*'. May be given more than once.
     #[arg(long, value_name = "ID", help_heading = "Checks")]
     check: Vec<String>,
@@ -130,19 +131,11 @@ pub fn verified(
     if opened.reader.kind() == HostKind::Image {
         return Err(not_running());
     }
-    judged(opened, profile, None, selection)
+    Ok(engine::verify(opened.reader.as_ref(), &Request::of(choice(profile)), selection)?)
 }
 
-fn judged(
-    opened: &Opened,
-    profile: Option<&str>,
-    cpu: Option<CpuVendor>,
-    selection: &Selection,
-) -> Result<Verified, CliError> {
-    let reader = opened.reader.as_ref();
-    let choice = profile.map_or(Choice::HostOnly, Choice::Named);
-    let request = Request { cpu, ..Request::of(choice) };
-    Ok(engine::verify(reader, &request, selection)?)
+fn choice(profile: Option<&str>) -> Choice<'_> {
+    profile.map_or(Choice::HostOnly, Choice::Named)
 }
 
 /// Why an image without a profile is not judged: nothing else of an image decides.
@@ -177,7 +170,12 @@ pub fn not_running() -> CliError {
 }
 
 fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Report, CliError> {
-    let verified = judged(opened, args.profile.as_deref(), args.cpu.map(Into::into), selection)?;
+    let request = Request {
+        cpu: args.cpu.map(Into::into),
+        image: args.without.request(),
+        ..Request::of(choice(args.profile.as_deref()))
+    };
+    let verified = engine::verify(opened.reader.as_ref(), &request, selection)?;
     warn_of_profile(&verified);
     let has_profile = verified.loaded.is_some() || verified.unusable.is_some();
     if opened.reader.kind() == HostKind::Image && !has_profile {

@@ -97,3 +97,17 @@ fn without_is_for_images_and_known_kinds() {
     assert_eq!(status, 64, "{said}");
     assert!(said.contains("kinds are cmdline, modules, sysctl,"), "{said}");
 }
+
+/// The gates of a build that makes the kernel command line by itself, as mkosi's does.
+#[test]
+fn gates_judge_nothing_of_a_kind_that_is_left_out() {
+    let session = session();
+    assert_eq!(apply(&session, &["--without", "cmdline"]).0, 0);
+    for gate in [&["plan", "--exit-code"][..], &["verify"]] {
+        let status = |more: &[&str]| {
+            session.status(&[gate, &["--root", "img", "--cpu", "intel"], more].concat())
+        };
+        assert_eq!(status(&[]), 4, "{gate:?}");
+        assert_eq!(status(&["--without", "cmdline"]), 0, "{gate:?}");
+    }
+}
