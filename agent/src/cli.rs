@@ -191,7 +191,7 @@ impl ProfileArgs {
     }
 }
 
-/// What an image build sees to by itself.
+/// Kinds of settings that an image build makes without bedplate.
 #[derive(Debug, Clone, Args)]
 pub struct WithoutArgs {
     /// Leave one kind of settings to the image build (`cmdline` where it makes the kernel command line). Repeatable.

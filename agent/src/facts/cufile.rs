@@ -260,7 +260,7 @@ impl Settings {
     }
 }
 
-/// The type of what stands at a path, sections included. By names: one of them may have a dot in it.
+/// The type of the setting or section at a path. By names: one of them may have a dot in it.
 fn type_at(path: &[&str]) -> Option<Type> {
     let of_row = |(row, of_setting): &(&str, Type)| {
         let agrees = row.split('.').zip(path).all(|(name, part)| name == "*" || name == *part);

@@ -75,7 +75,7 @@ impl Bounded {
         self.last.push_back(line);
     }
 
-    /// What was kept, oldest first.
+    /// The kept lines, oldest first.
     fn lines(self) -> Vec<Line> {
         self.first.into_iter().chain(self.last).collect()
     }

@@ -207,7 +207,7 @@ pub(super) fn remarks(desired: &Desired, sees_devices: bool) -> impl Iterator<It
     notes.map(|note| format!("{}: {}: {}", note.kind, note.subject, note.text))
 }
 
-/// What stands in the way on the host, or is not known of it: then something of the profile is in no file.
+/// Blockers and unknowns of the host: a part of the profile that is in no file because of them.
 pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressible> {
     let item = |kind: &str, what: String, why: &str, instead: &str| Inexpressible {
         id: kind.to_owned(),

@@ -21,7 +21,7 @@ pub(super) fn differences(
     directory.all(paths, rendered).map_err(|error| CliError::while_doing(cannot(), error))
 }
 
-/// Files in a directory that a rendering is to be written into.
+/// Files in the output directory of a rendering.
 pub(super) struct OldFiles {
     /// Files in the place of rendered ones that bedplate has not rendered, and that say something else.
     pub foreign: Vec<String>,
