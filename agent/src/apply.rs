@@ -263,9 +263,11 @@ pub(crate) fn note_paid(
     reader: &dyn Reader,
     writer: &mut dyn Writer,
 ) -> Result<(), StepError> {
-    Store::new(reader, writer, ledger).update_ledger(|ledger| {
+    let mut store = Store::new(reader, writer, ledger);
+    store.update_ledger(|ledger| {
         paid.iter().for_each(|tool| ledger.paid(tool.kind, &tool.argv));
-    })
+    })?;
+    finish(&mut store, |record, _| paid.iter().any(|tool| tool.kind == record.kind))
 }
 
 /// Enters the files of bedplate's that the ledger has lost, as they were planned.

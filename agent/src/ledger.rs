@@ -109,9 +109,9 @@ pub struct OwedTool {
     /// not say may be of a version that did not.
     #[serde(default = "yes")]
     pub begun: bool,
-    /// Initramfs images before a rebuild that is left to the image build, by path.
+    /// Contents of the files that the tool makes, before a run that is left to the image build, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub images: BTreeMap<String, Sha>,
+    pub outputs: BTreeMap<String, Sha>,
 }
 
 const fn yes() -> bool {
@@ -167,6 +167,15 @@ impl TryFrom<String> for Sha {
     fn try_from(text: String) -> Result<Self, NotASha> {
         text.parse()
     }
+}
+
+/// SHA-256 of each of these files that can be read, by path.
+pub fn contents(
+    reader: &dyn Reader,
+    paths: impl IntoIterator<Item = String>,
+) -> BTreeMap<String, Sha> {
+    let content = |path: String| reader.digest(&path).ok().map(|digest| (path, digest.into()));
+    paths.into_iter().filter_map(content).collect()
 }
 
 impl From<[u8; 32]> for Sha {

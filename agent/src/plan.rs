@@ -416,19 +416,13 @@ impl Plan {
         self.body.changes.iter().all(|change| change.deferred.is_some())
     }
 
-    /// Whether the only thing that this host could do is to run tools of which `is_owed` says that they are left to the
-    /// image build.
-    pub fn waits_for_tools(&self, is_owed: impl Fn(KindName, &[String]) -> bool) -> bool {
+    /// Whether the only thing that this host could do is to run tools. In an image those are left to its build.
+    pub fn waits_for_tools(&self) -> bool {
+        let is_tool = |action: &Action| matches!(action, Action::RunTool { .. });
         let is_waiting = |change: &Change| {
-            let mut tools = 0;
-            change.actions.iter().all(|action| match action {
-                Action::RunTool { argv, .. } => {
-                    tools += 1;
-                    is_owed(change.kind, argv)
-                }
-                Action::Verify(_) => true,
-                _ => false,
-            }) && tools > 0
+            let is_check = |action: &Action| matches!(action, Action::Verify(_));
+            change.actions.iter().all(|action| is_tool(action) || is_check(action))
+                && change.actions.iter().any(is_tool)
         };
         let mut doable = self.body.changes.iter().filter(|change| change.deferred.is_none());
         !self.is_empty() && doable.all(is_waiting)

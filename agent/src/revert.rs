@@ -203,11 +203,9 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     plan
 }
 
-/// Tools that an earlier revert of an image left to be run: nothing else in the ledger names them.
+/// Tools that an image owes: what they were to make is older than its configuration, whatever is put back now.
 fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Reader, &dyn Writer)) {
-    let has_files = |kind: &str| ledger.files.values().any(|record| record.kind == kind);
-    let left = ledger.owed.iter().filter(|tool| !has_files(&tool.kind));
-    for tool in left.filter(|_| reader.kind() == HostKind::Image) {
+    for tool in ledger.owed.iter().filter(|_| reader.kind() == HostKind::Image) {
         let OwedTool { argv, purpose, .. } = tool.clone();
         let is_planned = plan
             .steps
@@ -216,7 +214,7 @@ fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Rea
         match writer.runs_tools() {
             true if is_planned => {}
             true => {
-                let (makes, limit_s) = (Vec::new(), OWED_LIMIT_S);
+                let (makes, limit_s) = (Vec::new(), kind::OWED_LIMIT_S);
                 plan.steps.push(Step::Tool { argv, purpose, makes, limit_s });
             }
             false => plan.owed.push(argv),
@@ -279,9 +277,6 @@ impl RevertPlan {
         });
     }
 }
-
-/// Seconds for a tool that was left to be run, whichever it is.
-const OWED_LIMIT_S: u32 = 600;
 
 const FORCE: &str = "look at it, and run bedplate revert --force to put it back nevertheless";
 const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \

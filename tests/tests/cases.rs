@@ -152,7 +152,7 @@ fn ledger_of(plan: &Plan) -> Ledger {
                     argv,
                     purpose,
                     begun: true,
-                    images: Default::default(),
+                    outputs: Default::default(),
                 });
             }
             Action::WriteAttribute { path, before, after, limit_s } => {

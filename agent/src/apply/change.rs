@@ -165,7 +165,7 @@ fn begin(
                 argv: argv.clone(),
                 purpose: purpose.clone(),
                 begun: false,
-                images: BTreeMap::new(),
+                outputs: BTreeMap::new(),
             });
         }
     }

@@ -98,10 +98,9 @@ fn one(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
 
 /// The exit status of a plan under `--exit-code`.
 pub fn status(planned: &Planned) -> Exit {
-    let Planned { facts, ledger, plan, .. } = planned;
+    let Planned { facts, plan, .. } = planned;
     let is_left = plan.is_empty() && !plan.body.owed_elsewhere.is_empty();
-    let is_owed = facts.host == HostKind::Image
-        && (is_left || plan.waits_for_tools(|kind, argv| ledger.owes(kind, argv)));
+    let is_owed = facts.host == HostKind::Image && (is_left || plan.waits_for_tools());
     if !plan.body.blockers.is_empty() {
         Exit::Blocked
     } else if is_owed {

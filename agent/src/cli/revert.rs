@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::apply::{TargetArgs, agreed, patiently, still_running};
 use super::{CliError, Exit, host, output, release};
-use crate::engine::{self, Reverted};
+use crate::engine::{self, Reverted, Target};
 use crate::report::{applied, json};
 use crate::revert::{RevertPlan, Step};
 
@@ -56,12 +56,11 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     let target = args.target.target()?;
     // Says what of an image is not read.
     host::of_target(&target);
-    for line in engine::note_ran(&target, &args.ran)? {
-        output::status(&line);
-    }
     let shown = Reverted::plan(&target, args.force)?;
-    if args.dry_run || (shown.steps.is_empty() && !Reverted::was_cut_short(&target)?) {
-        return only_shown(args, &shown);
+    let has_steps = !shown.steps.is_empty();
+    if args.dry_run || !(has_steps || Reverted::has_records(&target, &shown)?) {
+        note_ran(&target, args)?;
+        return only_shown(args, &Reverted::plan(&target, args.force)?);
     }
     // The daemon also undoes what `--root /` puts back.
     if target.is_running_machine()
@@ -77,9 +76,10 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         let steps = RevertPlan { owed: Vec::new(), ..shown };
         output::status(applied::revert_plan(&steps, args.verbose).trim_end());
     }
-    if !args.yes && !agreed("put this back")? {
+    if has_steps && !args.yes && !agreed("put this back")? {
         return Err(CliError::request("nothing was changed"));
     }
+    note_ran(&target, args)?;
     // Before the lock: a worker of the daemon that gets it next has to see the hold.
     let mut hold = release::HoldGuard::set(args.hold)?;
     let mut locked = || {
@@ -112,6 +112,14 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     })
 }
 
+/// Notes the tools of `--ran`.
+fn note_ran(target: &Target, args: &RevertArgs) -> Result<(), CliError> {
+    for line in engine::note_ran(target, &args.ran)? {
+        output::status(&line);
+    }
+    Ok(())
+}
+
 fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
     // Asked for all the same: the daemon leaves this host as it is from here on.
     if !args.dry_run && args.hold {
@@ -125,7 +133,7 @@ fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
     Ok(match (shown.refused.is_empty(), shown.steps.is_empty()) {
         (false, _) => Exit::Blocked,
         (true, false) if args.exit_code => Exit::Changes,
-        (true, true) if !shown.owed.is_empty() && !args.dry_run => Exit::Owed,
+        (true, true) if !shown.owed.is_empty() && (args.exit_code || !args.dry_run) => Exit::Owed,
         (true, _) => Exit::Done,
     })
 }

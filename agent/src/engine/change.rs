@@ -160,12 +160,15 @@ impl Reverted {
         Ok(revert::plan(&trusted(&reader)?, &reader, &writer, force))
     }
 
-    /// Whether a change was cut short: then `bedplate revert` has something to do, whatever the plan says of it.
+    /// Whether `bedplate revert` has something to do though `plan` has no step: a change was cut short, or a tool that is left to
+    /// the image build is not in the ledger yet.
     ///
     /// # Errors
     /// [`EngineError`].
-    pub fn was_cut_short(target: &Target) -> Result<bool, EngineError> {
-        Ok(trusted(&target.reader())?.was_cut_short())
+    pub fn has_records(target: &Target, plan: &RevertPlan) -> Result<bool, EngineError> {
+        let ledger = trusted(&target.reader())?;
+        let is_owed = |argv: &Vec<String>| ledger.owed.iter().any(|tool| tool.argv == *argv);
+        Ok(ledger.was_cut_short() || !plan.owed.iter().all(is_owed))
     }
 }
 

@@ -7,8 +7,10 @@ use crate::error_chain::chain;
 use crate::facts::units;
 use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::kind::contribution::VfRule;
-use crate::kind::{self, sriov};
+use crate::kind::{self, modules, sriov};
+use crate::ledger::Sha;
 use crate::plan::Action;
+use crate::profile::model::AgentMode;
 use crate::profile::show;
 use crate::verify::ImageState;
 
@@ -27,7 +29,8 @@ pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState
         Ok(true) => (has_profile(reader, planned), disabled(reader)),
         Err(why) => (Reading::Absent, Reading::unknown(why)),
     };
-    Some(ImageState { unfinished, owed, has_profile, disabled })
+    let may_enforce = planned.loaded.profile.agent.mode == AgentMode::Enforce;
+    Some(ImageState { unfinished, owed, has_profile, disabled, may_enforce })
 }
 
 /// Whether the image has the profile that it is judged by.
@@ -43,8 +46,8 @@ fn has_profile(reader: &dyn Reader, planned: &Planned) -> Reading<bool> {
 
 /// Commands that are all that is left of the plan.
 fn owed(planned: &Planned) -> Vec<String> {
-    let Planned { plan, ledger, .. } = planned;
-    if !plan.is_empty() && !plan.waits_for_tools(|kind, argv| ledger.owes(kind, argv)) {
+    let plan = &planned.plan;
+    if !plan.is_empty() && !plan.waits_for_tools() {
         return Vec::new();
     }
     let mut commands = plan.body.owed_elsewhere.clone();
@@ -69,34 +72,47 @@ fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
     Reading::from_result(units.map(|units| units.into_iter().flatten().collect()))
 }
 
-/// Whether the profile asks for what only the machine can take or decide.
+/// Whether the profile asks for what only the machine can take or decide, kinds aside that the image build sees to.
 ///
 /// # Errors
 /// Why that is not known.
 fn leaves_to_machine(reader: &dyn Reader, planned: &Planned) -> Result<bool, String> {
-    if planned.plan.body.changes.iter().any(|change| change.deferred.is_some()) {
+    let is_deferred = planned.plan.body.changes.iter().any(|change| change.deferred.is_some());
+    // Rendered files bring it where they leave something.
+    if is_deferred || reader.exists(units::OWN_DROP_IN).unwrap_or(false) {
         return Ok(true);
     }
     let profile = &planned.loaded.profile;
     let build = kind::contributions(profile, &planned.facts, &planned.desired)
         .map_err(|error| chain(&error))?;
+    let counts = |kind: &str| !planned.without.contains(&kind);
+    let kind_of = |id: &str| id.split(['/', '.']).next().is_some_and(counts);
     // Rules and `.link` files make VFs; of their attributes they set some, or none.
     let needs_more =
         |rule: &VfRule| rule.vf != WantedAttributes::default() || rule.eswitch.is_some();
-    let makes_vfs = build.own_vfs().next().is_some() && !has_vf_rules(reader);
-    Ok(makes_vfs
-        || build.own_vfs().any(needs_more)
-        || !build.live_only.is_empty()
-        || build.gpudirect.is_some_and(|asked| !asked.is_decided))
+    let makes_vfs = build.own_vfs().next().is_some() && !has_vf_rules(reader, planned);
+    Ok(counts(sriov::NAME) && (makes_vfs || build.own_vfs().any(needs_more))
+        || build.live_only.iter().any(|live| kind_of(&live.id))
+        || counts(modules::NAME) && build.gpudirect.is_some_and(|asked| !asked.is_decided))
 }
 
-/// Whether rendered files make VFs without bedplate: udev's rules, or `.link` files.
-fn has_vf_rules(reader: &dyn Reader) -> bool {
-    let names = reader.list(sriov::LINK_DIRECTORY).unwrap_or_default();
-    let has_rules = |directory: &&str| {
-        let path = format!("{directory}/{}", sriov::UDEV_RULES);
-        reader.exists(&path).unwrap_or(false)
+/// Whether files that were rendered from this very profile make VFs without bedplate: udev's rules, or `.link` files.
+fn has_vf_rules(reader: &dyn Reader, planned: &Planned) -> bool {
+    let digest = Sha::of(show(&planned.loaded, false).as_bytes()).to_string();
+    let is_of_profile = |path: &str| {
+        let text = reader.text(path).unwrap_or_default();
+        text.lines().take(HEADING).any(|line| line.contains(&digest))
     };
-    sriov::UDEV_DIRECTORIES.iter().any(has_rules)
-        || names.iter().any(|name| name.starts_with(sriov::LINK_PREFIX))
+    let name = |place: &&str| format!("{place}/{}", sriov::UDEV_RULES);
+    // udev reads one of several files of the same name.
+    let mut rules = sriov::UDEV_DIRECTORIES.iter().map(name);
+    let first = rules.find(|path| reader.exists(path) != Ok(false));
+    let links = reader.list(sriov::LINK_DIRECTORY).unwrap_or_default();
+    let links = links.iter().filter(|name| name.starts_with(sriov::LINK_PREFIX));
+    let mut links = links.map(|name| format!("{}/{name}", sriov::LINK_DIRECTORY)).peekable();
+    first.is_some_and(|path| is_of_profile(&path))
+        || links.peek().is_some() && links.all(|path| is_of_profile(&path))
 }
+
+/// The first lines of a rendered file, which its heading is in.
+const HEADING: usize = 3;

@@ -1,6 +1,7 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::left_out::{leave_out, note_owed};
 use super::lints::{Judged, stop_for};
@@ -10,9 +11,9 @@ use crate::desired::Desired;
 use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
-use crate::host::{ReadError, Reader, Reading, WriteError, old_copy};
+use crate::host::{HostKind, ReadError, Reader, Reading, WriteError, old_copy};
 use crate::kind;
-use crate::ledger::{self, Ledger, LedgerError};
+use crate::ledger::{self, Generator, Ledger, LedgerError, OwedTool};
 use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
 use crate::profile::Loaded;
@@ -84,6 +85,8 @@ pub struct Planned {
     pub plan: Plan,
     /// Lints that keep it from being applied, each with its place.
     pub stopping: Vec<String>,
+    /// Kinds that the image build sees to.
+    pub without: Vec<KindName>,
 }
 
 impl Planned {
@@ -203,18 +206,23 @@ pub(super) fn planned(
 ) -> Result<Planned, EngineError> {
     let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
     let Chosen { loaded, files } = chosen;
-    let (paid, not_owed) = ran(&ledger, request.image.ran)?;
+    // Without the ledger every file of bedplate's would look like one.
+    let orphans = match unknown {
+        None => kind::orphans::orphans(reader, &ledger),
+        Some(_) => Vec::new(),
+    };
     let mut as_paid = Cow::Borrowed(&ledger);
+    for orphan in orphans.iter().filter(|_| facts.host == HostKind::Image) {
+        orphan.reader.iter().for_each(|tool| as_paid.to_mut().owe(owed_by(orphan.kind, tool)));
+    }
+    let (paid, not_owed) = ran(&as_paid, request.image.ran)?;
     for tool in &paid {
         as_paid.to_mut().paid(tool.kind, &tool.argv);
     }
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &as_paid);
     plan.body.paid.extend(paid);
-    // Without the ledger every file of bedplate's would look like one.
-    if unknown.is_none() {
-        plan.body.orphans = kind::orphans::orphans(reader, &ledger);
-        plan.body.notes.extend(plan.body.orphans.iter().map(kind::orphans::note));
-    }
+    plan.body.notes.extend(orphans.iter().map(kind::orphans::note));
+    plan.body.orphans = orphans;
     plan.body.unknowns.extend(unknown);
     plan.body.notes.extend(put_back_first(reader, &ledger));
     let judged = Judged::new(&loaded, request.allowed);
@@ -226,7 +234,19 @@ pub(super) fn planned(
     leave_out(&mut plan.body, request.image.without);
     plan.body.notes.extend(not_owed);
     note_owed(&mut plan.body, &ledger, facts.host);
-    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
+    let without = request.image.without.to_vec();
+    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping, without })
+}
+
+/// The tool that reads a file of bedplate's in an image, where nothing is known of its runs: rendered files do not tell.
+fn owed_by(kind: KindName, reader: &Generator) -> OwedTool {
+    OwedTool {
+        kind: kind.to_owned(),
+        argv: reader.argv.clone(),
+        purpose: reader.purpose.clone(),
+        begun: false,
+        outputs: BTreeMap::new(),
+    }
 }
 
 /// The owed tools that `--ran` names, and notes about tools that are not owed now. The host's own files count for more: a boot

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::{ReadError, Reader};
+use crate::host::{ReadError, Reader, link};
 
 /// Where units are, the strongest place first.
 const UNITS: [&str; 4] = [
@@ -62,13 +62,11 @@ pub fn of_manager(reader: &dyn Reader, key: &str) -> Result<Option<Setting>, Rea
 fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<String>, ReadError> {
     for place in places {
         let path = format!("{place}/{name}");
-        if leads_nowhere(reader, &path) {
+        if is_mask(reader, &path)? {
             return Ok(None);
         }
         if reader.exists(&path)? {
-            // An empty file is a mask, too (systemd.unit(5)).
-            let is_empty = reader.read_start(&path, 1)?.is_empty();
-            return Ok((!is_empty).then_some(path));
+            return Ok(Some(path));
         }
     }
     Ok(None)
@@ -76,6 +74,9 @@ fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<S
 
 /// bedplate's own units of a boot: one does what no file holds, the other what the machine itself decides.
 pub const OWN: [&str; 2] = ["bedplate-boot.service", "bedplate.service"];
+
+/// The drop-in by which rendered files start them, where no tool enables units.
+pub const OWN_DROP_IN: &str = "/etc/systemd/system/multi-user.target.d/50-bedplate.conf";
 
 /// Whether a start of `target` starts a service: by a link that `systemctl enable` makes, or by `Wants=` of a drop-in. Not
 /// where the service is absent or masked.
@@ -92,9 +93,12 @@ pub fn is_wanted(reader: &dyn Reader, name: &str, target: &str) -> Result<bool, 
             Err(error) if error.is_absent() => continue,
             names => names?,
         };
-        let link = format!("{place}/{target}.wants/{unit}");
-        if names.contains(&unit) && !leads_nowhere(reader, &link) {
-            return Ok(true);
+        if names.contains(&unit) {
+            if !is_mask(reader, &format!("{place}/{target}.wants/{unit}"))? {
+                return Ok(true);
+            }
+            // It hides those of weaker places.
+            break;
         }
     }
     for path in files(reader, None, &UNITS, &[format!("{target}.d")])? {
@@ -113,13 +117,20 @@ pub fn is_masked(reader: &dyn Reader, name: &str) -> bool {
     UNITS[..2].iter().any(|place| leads_nowhere(reader, &format!("{place}/{name}.service")))
 }
 
-/// Whether a path is a link to /dev/null, absolute or relative.
+/// Whether a unit file or link is a mask: a link to /dev/null, or an empty file (systemd.unit(5)).
+fn is_mask(reader: &dyn Reader, path: &str) -> Result<bool, ReadError> {
+    if reader.link(path).is_ok() {
+        return Ok(leads_nowhere(reader, path));
+    }
+    match reader.read_start(path, 1) {
+        Err(error) if error.is_absent() => Ok(false),
+        start => Ok(start?.is_empty()),
+    }
+}
+
+/// Whether a path is a link that ends at /dev/null.
 fn leads_nowhere(reader: &dyn Reader, path: &str) -> bool {
-    let is_null = |target: &str| match target.strip_prefix("../") {
-        Some(rest) => rest.trim_start_matches("../") == "dev/null",
-        None => target == "/dev/null",
-    };
-    reader.link(path).is_ok_and(|target| is_null(&target))
+    reader.link(path).is_ok() && link::resolved(reader, path) == "/dev/null"
 }
 
 /// The file, then its drop-ins by name; one of a stronger place hides those of the same name in weaker ones.
@@ -208,7 +219,9 @@ mod tests {
     #[test]
     fn service_is_wanted_by_link_or_drop_in_unless_masked() {
         let unit = ("/usr/lib/systemd/system/x.service", "[Service]\n");
-        let link = ("/etc/systemd/system/multi-user.target.wants/x.service", "");
+        let link = ("/etc/systemd/system/multi-user.target.wants/x.service", "[Service]\n");
+        let weak = ("/usr/lib/systemd/system/multi-user.target.wants/x.service", "[Service]\n");
+        let mask = ("/etc/systemd/system/multi-user.target.wants/x.service", "");
         let drop_in = (
             "/etc/systemd/system/multi-user.target.d/50.conf",
             "[Unit]\nWants=y.service x.service\n",
@@ -218,6 +231,7 @@ mod tests {
         };
         assert!(is_wanted(&[unit, link]) && is_wanted(&[unit, drop_in]));
         assert!(!is_wanted(&[unit]) && !is_wanted(&[link, drop_in]));
+        assert!(is_wanted(&[unit, weak]) && !is_wanted(&[unit, weak, mask]));
     }
 
     #[test]

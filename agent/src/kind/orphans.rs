@@ -107,7 +107,8 @@ pub fn ways(orphan: &Orphan) -> &'static str {
             "`bedplate apply` takes it over, so that `bedplate revert` removes it; `bedplate revert --force` removes it now"
         }
         None => {
-            "remove bedplate's lines by hand, or leave them to the profile, which keeps them as they are"
+            "remove bedplate's lines by hand, or leave them to the profile, which keeps them as they are; `bedplate revert --force` \
+             removes an nccl.conf with no other lines"
         }
     }
 }

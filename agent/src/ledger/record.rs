@@ -292,10 +292,10 @@ impl Ledger {
         }
     }
 
-    /// A file that owed tools read is about to be written: `images` are the present initramfs images.
-    pub fn owe_anew(&mut self, kind: &str, images: &BTreeMap<String, Sha>) {
+    /// A file that owed tools read is about to be written: `outputs` are the present contents of the files that they make.
+    pub fn owe_anew(&mut self, kind: &str, outputs: &BTreeMap<String, Sha>) {
         let owed = self.owed.iter_mut().filter(|owed| owed.kind == kind);
-        owed.for_each(|owed| owed.images.clone_from(images));
+        owed.for_each(|owed| owed.outputs.clone_from(outputs));
     }
 
     /// Whether this tool has still to run for this kind.

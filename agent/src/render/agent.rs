@@ -1,6 +1,6 @@
 //! The profile and the units of bedplate, for images whose files cannot hold every setting.
 
-use crate::facts::units::OWN;
+use crate::facts::units::{OWN, OWN_DROP_IN};
 use crate::kind::contribution::Contributions;
 use crate::kind::modules;
 
@@ -8,8 +8,6 @@ use super::common::{heading, live_only};
 use super::{Deferred, Inexpressible, Options, OutFile, Rendered, udev, vf_rules};
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
-/// A plain file in place of the links of `systemctl enable`; units that are not there do no harm.
-const WANTS: &str = "etc/systemd/system/multi-user.target.d/50-bedplate.conf";
 
 /// Enables [`OWN`] where bedplate is installed, and says so where it is not: lines of a shell, `root` before every path,
 /// `otherwise` at their end.
@@ -68,7 +66,8 @@ impl Agent {
     pub fn files(&self, build: &Contributions) -> Vec<OutFile> {
         let wants = self.profile.as_ref().map(|_| {
             let text = format!("{}[Unit]\nWants={}\n", heading(build, "# "), OWN.join(" "));
-            OutFile::new(WANTS, text)
+            // In place of the links of `systemctl enable`; units that are not there do no harm.
+            OutFile::new(OWN_DROP_IN.trim_start_matches('/'), text)
         });
         self.profile.iter().cloned().chain(wants).collect()
     }

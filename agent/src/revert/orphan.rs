@@ -2,6 +2,7 @@
 
 use super::{RevertPlan, Step};
 use crate::host::Reader;
+use crate::kind::nccl;
 use crate::kind::orphans::{UNKNOWN, ways};
 use crate::ledger::FileState;
 use crate::plan::{FileContent, Orphan};
@@ -9,10 +10,14 @@ use crate::plan::{FileContent, Orphan};
 /// Plans the removal of one, or refuses it.
 pub(super) fn plan(plan: &mut RevertPlan, reader: &dyn Reader, orphan: &Orphan, force: bool) {
     let path = orphan.path.as_str();
-    if !force || orphan.content.is_none() {
+    if !force {
         return plan.refuse(path, UNKNOWN, ways(orphan));
     }
     match reader.read(path) {
+        // Lines of others are in it, too.
+        Ok(bytes) if orphan.content.is_none() && !nccl::is_only_ours(&bytes) => {
+            plan.refuse(path, UNKNOWN, ways(orphan));
+        }
         Ok(bytes) => plan.steps.push(Step::File {
             path: path.to_owned(),
             before: Some(FileContent::new(bytes)),

@@ -10,8 +10,8 @@ use super::{RevertPlan, Step};
 use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
 use crate::apply::{StepError, Store};
 use crate::error_chain::chain;
-use crate::host::{Reader, Writer};
-use crate::kind::{kind_of_tool, modules};
+use crate::host::{HostKind, Reader, Writer};
+use crate::kind::{cmdline, kind_of_tool, modules};
 use crate::ledger::{
     self, Entry, EntryResult, FileState, Generator, Ledger, OwedTool, RegisterKey, Unfinished,
 };
@@ -111,9 +111,11 @@ pub fn run(
     }
     report.steps.extend(faults);
     let stays = stays(plan, &report, store.ledger);
+    let is_image = store.reader.kind() == HostKind::Image;
+    let ran = is_image.then(|| ran(plan, &report));
     let entry = history(plan, &report, now);
     let noted = store.update_ledger(|ledger| {
-        forget(ledger, plan, &stays);
+        forget(ledger, &stays, ran.as_ref());
         if !entry.results.is_empty() {
             ledger.remember(entry);
         }
@@ -153,13 +155,13 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
             }
         }
     }
-    let owed = owed(plan);
-    let is_changed = found.contains_key(MODPROBE_PATH);
-    let images = is_changed.then(|| modules::initramfs_digests(store.reader));
+    let owed = owed(store, plan);
+    let is_rebuilt = found.contains_key(MODPROBE_PATH) && store.reader.kind() == HostKind::Image;
+    let initramfs = is_rebuilt.then(|| modules::initramfs_digests(store.reader));
     store.update_ledger(|ledger| {
         owed.into_iter().for_each(|tool| ledger.owe(tool));
-        if let Some(images) = images {
-            ledger.owe_anew(modules::NAME, &images);
+        if let Some(initramfs) = initramfs {
+            ledger.owe_anew(modules::NAME, &initramfs);
         }
         for (path, before) in &found {
             if let Some(record) = ledger.files.get_mut(path) {
@@ -170,13 +172,25 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
     Ok(found)
 }
 
-/// The tools that the plan leaves to the image build.
-fn owed(plan: &RevertPlan) -> Vec<OwedTool> {
-    let owed = plan.owed.iter().filter_map(|argv| {
-        let kind = kind_of_tool(&argv.join(" "))?.to_owned();
+/// The tools of an image that the plan runs, or leaves to its build. One that undoes another tool has a record of its own.
+fn owed(store: &Store, plan: &RevertPlan) -> Vec<OwedTool> {
+    if store.reader.kind() != HostKind::Image {
+        return Vec::new();
+    }
+    let run = plan.steps.iter().filter_map(|step| match step {
+        Step::Tool { argv, .. } => Some(argv),
+        _ => None,
+    });
+    let undoes = |argv: &[String]| store.ledger.undo.iter().any(|tool| tool.argv == argv);
+    let owed = run.filter(|argv| !undoes(argv)).chain(&plan.owed).filter_map(|argv| {
+        let kind = kind_of_tool(&argv.join(" "))?;
+        let outputs = match kind {
+            cmdline::NAME => cmdline::entry_contents(store.reader),
+            _ => BTreeMap::new(),
+        };
+        let (kind, argv) = (kind.to_owned(), argv.clone());
         let purpose = "make it again from the files that were put back".to_owned();
-        let (argv, images) = (argv.clone(), BTreeMap::new());
-        Some(OwedTool { kind, argv, purpose, begun: false, images })
+        Some(OwedTool { kind, argv, purpose, begun: false, outputs })
     });
     owed.collect()
 }
@@ -258,9 +272,19 @@ fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<
     stays
 }
 
-/// Drop every record but those that stay. What a kind owned and owed goes with its last record, unless the image build has to
-/// run it.
-fn forget(ledger: &mut Ledger, plan: &RevertPlan, stays: &BTreeSet<String>) {
+/// The tools that have run.
+fn ran(plan: &RevertPlan, report: &RevertReport) -> BTreeSet<Vec<String>> {
+    let done = plan.steps.iter().zip(&report.steps);
+    let ran = done.filter_map(|(step, done)| match step {
+        Step::Tool { argv, .. } if done.outcome == StepOutcome::Done => Some(argv.clone()),
+        _ => None,
+    });
+    ran.collect()
+}
+
+/// Drop every record but those that stay. What a kind owned goes with its last record, and so does what it owed; an image owes a
+/// tool until it has run (`ran`; `None`: the host is no image).
+fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>, ran: Option<&BTreeSet<Vec<String>>>) {
     ledger.files.retain(|path, _| stays.contains(path));
     for record in ledger.files.values_mut() {
         record.unfinished.take_if(|unfinished| unfinished.change == REVERT);
@@ -276,9 +300,9 @@ fn forget(ledger: &mut Ledger, plan: &RevertPlan, stays: &BTreeSet<String>) {
     ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
     let kinds: BTreeSet<String> = ledger.files.values().map(|record| record.kind.clone()).collect();
     ledger.owned.retain(|kind, _| kinds.contains(kind));
-    ledger.owed.retain(|owed| {
-        let is_left = plan.owed.contains(&owed.argv) || stays.contains(&owed.argv.join(" "));
-        is_left || kinds.contains(&owed.kind)
+    ledger.owed.retain(|owed| match ran {
+        Some(ran) => !ran.contains(&owed.argv),
+        None => stays.contains(&owed.argv.join(" ")) || kinds.contains(&owed.kind),
     });
     ledger.waiting.retain(|record| kinds.contains(&record.kind));
     // A directory in which others have put something is theirs now; one above a file that stays is still ours.

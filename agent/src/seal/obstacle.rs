@@ -33,11 +33,12 @@ pub(super) fn obstacles(parts: &[PartPlan], reader: &dyn Reader) -> Vec<Refused>
     found
 }
 
-/// A directory of an image that links turn into one of another purpose (`/run` a link to `/etc`). A link that keeps the last two
+/// A directory of an image that links turn into one of another purpose (`/run` a link to `/etc`). A link that keeps the last three
 /// names of the path leads to the same directory in another place (`/var` to `/data/var`, `/run` to `/var/run`).
 fn redirected(reader: &dyn Reader, directory: &str) -> Option<Refused> {
     let real = link::resolved(reader, directory);
-    let purpose = |path: &str| path.rsplit('/').take(2).map(str::to_owned).collect::<Vec<_>>();
+    let names = directory.matches('/').count().min(3);
+    let purpose = |path: &str| path.rsplit('/').take(names).map(str::to_owned).collect::<Vec<_>>();
     (purpose(&real) != purpose(directory)).then(|| Refused {
         subject: directory.to_owned(),
         reason: format!("a symbolic link leads to {real}, whose files are not bedplate's"),

@@ -32,7 +32,8 @@ fn owed(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     let remedy = match is_image {
         true => {
             "`bedplate apply --root DIR --chroot-tools` runs them; or run them in the image, then `bedplate apply --root DIR`, \
-             which sees that they ran, or is told so by `--ran TOOL`; after a revert the same with `bedplate revert`"
+             which sees that they ran, or is told so by `--ran TOOL`; after a revert `bedplate revert --root DIR --chroot-tools` or \
+             `--ran TOOL`"
         }
         false => "`bedplate apply` runs them, or notes that they ran",
     };

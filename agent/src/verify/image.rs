@@ -20,6 +20,8 @@ pub struct ImageState {
     pub has_profile: Reading<bool>,
     /// Units that the profile needs on the machine and that no boot starts.
     pub disabled: Reading<Vec<String>>,
+    /// Whether the profile lets bedplate make changes on the machine.
+    pub may_enforce: bool,
 }
 
 /// The outcome of a check that cannot be made of an image; `None`: it can, or the host is none.

@@ -362,9 +362,38 @@ fn rebuild_that_was_cut_short_is_not_paid_by_content() {
 fn initramfs_without_a_digest_is_compared_by_time() {
     let session = image(MODULES);
     assert_eq!(apply(&session, &[]).0, 6);
-    rewrite(&session, |tool| assert!(tool.remove("images").is_some()));
+    rewrite(&session, |tool| assert!(tool.remove("outputs").is_some()));
     initramfs(&session, "6.1.0", -7200);
     assert_eq!(apply(&session, &[]).0, 6);
     initramfs(&session, "6.1.0", 3600);
     assert_eq!(apply(&session, &[]).0, 0);
+}
+
+#[test]
+fn copy_of_an_old_initramfs_settles_nothing() {
+    let session = image(MODULES);
+    assert_eq!(apply(&session, &[]).0, 6);
+    let old = session.path("img/boot/initrd.img-6.1.0");
+    std::fs::rename(old, session.path("img/boot/initrd-6.1.0")).expect("renamed");
+    dated(&session, "img/boot/initrd-6.1.0", 3600);
+    let (status, said) = apply(&session, &[]);
+    assert_eq!(status, 6, "{said}");
+}
+
+/// Files that `render` wrote into the image: no ledger knows whether their tools have run.
+#[test]
+fn rendered_files_owe_their_tools_until_it_shows() {
+    let session = image(MODULES);
+    let render = ["render", "grub", "--profile", "img/etc/bedplate/profile.toml", "--cpu", "intel"];
+    let output = session.run(&[&render[..], &["-o", "img", "--overwrite"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let verify = ["verify", "--root", "img", "--cpu", "intel", "--json"];
+    let plan = ["plan", "--root", "img", "--cpu", "intel", "--exit-code"];
+    assert_eq!(session.status(&plan), 6);
+    let said = text(&session.run(&verify).stdout);
+    assert!(said.contains("\"code\": \"tools-owed\""), "{said}");
+    initramfs(&session, "6.1.0", 3600);
+    assert_eq!(session.status(&plan), 0);
+    let (status, said) = apply(&session, &[]);
+    assert_eq!(status, 0, "{said}");
 }

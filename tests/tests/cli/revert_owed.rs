@@ -79,3 +79,98 @@ fn image_whose_revert_owes_tools_is_not_verified() {
     let (_, said) = run(&session, &verify);
     assert!(!said.contains(still), "{said}");
 }
+
+/// Arguments that the new profile asks for are in the menu of before the revert, too.
+#[test]
+fn menu_of_before_a_revert_settles_nothing() {
+    for profile in ["[cmdline]\nargs = [\"quiet\"]\n", "[cmdline]\nabsent = [\"iommu=off\"]\n", ""]
+    {
+        let session = finished();
+        assert_eq!(revert(&session, &["--ran", "update-initramfs"]).0, 6);
+        initramfs(&session, "6.1.0", 7200);
+        session
+            .file("img/etc/bedplate/profile.toml", format!("schema = 1\nname = \"t\"\n{profile}"));
+        for _ in 0..2 {
+            let (status, said) = apply(&session, &[]);
+            assert_eq!(status, 6, "{profile}: {said}");
+            assert_eq!(owed(&session), ["update-grub"], "{profile}: {said}");
+        }
+        let plan = ["plan", "--root", "img", "--cpu", "intel", "--exit-code"];
+        assert_eq!(run(&session, &plan).0, 6);
+        session.file(CFG, MADE.replace(" iommu=pt", ""));
+        let (status, said) = apply(&session, &[]);
+        assert_eq!(status, 0, "{profile}: {said}");
+        assert_eq!(seal(&session).0, 0);
+    }
+}
+
+/// A revert in two runs: in the first one a file was refused that another program had edited.
+#[test]
+fn later_revert_keeps_what_an_earlier_one_owes() {
+    let session = image("[modules]\nload = [\"vfio\"]\nblacklist = [\"nouveau\"]\n");
+    session.file("img/lib/modules/6.1.0/modules.builtin", "kernel/drivers/vfio/vfio.ko\n");
+    let (status, said) = apply(&session, &[]);
+    assert_eq!(status, 6, "{said}");
+    let list = "img/etc/modules-load.d/bedplate.conf";
+    let text = std::fs::read_to_string(session.path(list)).expect("the file");
+    session.file(list, format!("{text}# mine\n"));
+    assert_eq!(revert(&session, &[]).0, 4);
+    assert_eq!(owed(&session), [UPDATE_INITRAMFS]);
+    let (status, said) = revert(&session, &["--force"]);
+    assert_eq!(status, 6, "{said}");
+    assert_eq!(owed(&session), [UPDATE_INITRAMFS]);
+    assert_eq!(seal(&session).0, 4);
+}
+
+/// Files that are gone already leave no step, and the menu and the initramfs as they were.
+#[test]
+fn revert_without_steps_records_what_it_owes() {
+    let session = finished();
+    for file in ["default/grub.d/zz-bedplate.cfg", "modprobe.d/zz-bedplate.conf"] {
+        std::fs::remove_file(session.path("img/etc").join(file)).expect("removed");
+    }
+    let (status, said) = revert(&session, &[]);
+    assert_eq!(status, 6, "{said}");
+    assert_eq!(owed(&session), ["update-grub", UPDATE_INITRAMFS]);
+    assert_eq!(seal(&session).0, 4);
+    let (status, said) = revert(&session, &["--ran", "update-grub", "--ran", "update-initramfs"]);
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(seal(&session).0, 0);
+}
+
+/// Nobody answers yes.
+#[test]
+fn declined_revert_notes_no_tool() {
+    let session = image(MODULES);
+    assert_eq!(apply(&session, &[]).0, 6);
+    let args = ["revert", "--root", "img", "--ran", "update-initramfs"];
+    assert_ne!(run(&session, &args).0, 0);
+    assert_eq!(owed(&session), [UPDATE_INITRAMFS]);
+}
+
+/// An entry has an argument that nothing asks for any more, and no file is to be written.
+#[test]
+fn argument_that_is_left_in_the_menu_owes_the_tool() {
+    let session = finished();
+    let drop_in = session.path("img/etc/default/grub.d/zz-bedplate.cfg");
+    std::fs::remove_file(drop_in).expect("removed");
+    session.file("img/etc/bedplate/profile.toml", format!("schema = 1\nname = \"t\"\n{MODULES}"));
+    let (status, said) = apply(&session, &[]);
+    assert_eq!(status, 6, "{said}");
+    assert_eq!(owed(&session), ["update-grub"]);
+    assert_eq!(seal(&session).0, 4);
+}
+
+/// `render` brought it: the ledger does not know the file.
+#[test]
+fn block_of_nccl_conf_goes_with_its_file_when_forced() {
+    for (rest, expected) in [("", 0), ("NCCL_DEBUG=INFO\n", 4)] {
+        let session = image("");
+        let file = "img/etc/nccl.conf";
+        session.file(file, format!("# BEGIN bedplate\n# written by bedplate from profile t\nA=1\n# END bedplate\n{rest}"));
+        assert_eq!(revert(&session, &[]).0, 4);
+        let (status, said) = revert(&session, &["--force"]);
+        assert_eq!(status, expected, "{said}");
+        assert_eq!(session.path(file).exists(), expected == 4);
+    }
+}

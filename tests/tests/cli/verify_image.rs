@@ -165,7 +165,9 @@ fn attributes_of_vfs_need_bedplate() {
     let rule = "schema = 1\nname = \"t\"\n[[sriov.devices]]\nname = \"a\"\nselect = { vendor = \"15b3\" }\nvfs = 4\n";
     for (more, expected) in [("", 0), ("vf = { trust = true }\n", 4)] {
         let session = image(&format!("{rule}{more}"));
-        session.file("img/usr/lib/udev/rules.d/70-bedplate-sriov.rules", "# rendered\n");
+        session.file("p.toml", format!("{rule}{more}"));
+        let args = ["render", "udev", "-p", "p.toml", "--cpu", "intel", "-o", "img", "--overwrite"];
+        assert!(session.run(&args).status.success());
         let (status, said) = verify(&session, &[]);
         assert_eq!(status, expected, "{said}");
     }
@@ -188,4 +190,54 @@ fn interrupted_change_makes_an_image_wrong() {
     let (status, said) = verify(&session, &["--json"]);
     assert_eq!(status, 4, "{said}");
     assert!(said.contains("\"code\": \"change-interrupted\""), "{said}");
+}
+
+/// The target of udev makes all VFs, those of another profile or of a file of someone's do not.
+#[test]
+fn only_rules_of_this_profile_make_its_vfs() {
+    let rule = "schema = 1\nname = \"t\"\n[[sriov.devices]]\nname = \"a\"\nselect = { vendor = \"15b3\" }\nvfs = 4\n";
+    let session = image(rule);
+    session.file("p.toml", rule);
+    let render = |profile: &str| {
+        let args = ["render", "udev", "-p", profile, "--cpu", "intel", "-o", "img"];
+        assert!(session.run(&args).status.success());
+    };
+    assert_eq!(verify(&session, &[]).0, 4);
+    let file = "img/etc/udev/rules.d/70-bedplate-sriov.rules";
+    session.file(file, "# another\n");
+    assert_eq!(verify(&session, &[]).0, 4);
+    std::fs::remove_file(session.path(file)).expect("removed");
+    render("p.toml");
+    let (status, said) = verify(&session, &[]);
+    assert_eq!(status, 0, "{said}");
+    session.file("img/etc/bedplate/profile.toml", rule.replace("vfs = 4", "vfs = 8"));
+    assert_eq!(verify(&session, &[]).0, 4);
+}
+
+#[test]
+fn bedplate_that_only_observes_makes_no_settings() {
+    let session = image(&format!("{ACS}[agent]\nmode = \"observe\"\n"));
+    enabled(&session);
+    let (status, said) = verify(&session, &["--json"]);
+    assert_eq!(status, 4, "{said}");
+    assert!(said.contains("\"code\": \"agent-observes\""), "{said}");
+}
+
+#[test]
+fn kinds_that_are_left_out_need_no_units() {
+    let session = image(ACS);
+    assert_eq!(verify(&session, &[]).0, 4);
+    let (status, said) = verify(&session, &["--without", "acs"]);
+    assert_eq!(status, 0, "{said}");
+}
+
+#[test]
+fn root_on_a_loop_device_makes_an_image_wrong() {
+    let session = image(SYSCTL);
+    assert_eq!(apply(&session), 0);
+    for root in ["/dev/loop0p1", "/dev/mapper/loop0p1"] {
+        session.file("img/boot/grub/grub.cfg", MENU.replace("UUID=1", root));
+        let (status, said) = verify(&session, &[]);
+        assert_eq!(status, 4, "{said}");
+    }
 }

@@ -10,7 +10,7 @@ mod chosen;
 pub mod diagnosis;
 pub mod effective;
 mod entry_before;
-mod entry_initrds;
+mod entry_files;
 mod entry_kernel;
 mod files;
 mod generated;
@@ -52,7 +52,7 @@ mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
 pub use entry_before::check as check_entry;
-pub use entry_initrds::entry_initrds;
+pub use entry_files::{entry_contents, entry_initrds};
 pub use entry_kernel::{entry_kernel, is_entry_file};
 pub use grace::{Superchip, superchip};
 pub use hugepages::asked as huge_pages;
@@ -186,6 +186,7 @@ fn plan(context: &Context) -> KindPlan {
         }
     };
     if edit.wanted().is_empty() && edit.unwanted().is_empty() {
+        owed::plan_alone(context, &mut section);
         return section;
     }
     let backend = match backend(&context.facts.boot) {

@@ -3,8 +3,10 @@
 
 use super::states::Comparison;
 use super::{Context, NAME, Steps};
-use crate::ledger::OwedTool;
-use crate::plan::{Action, Item, PaidTool, Why};
+use crate::host::HostKind;
+use crate::kind::owed_change;
+use crate::ledger::{OwedTool, Sha};
+use crate::plan::{Action, Item, KindPlan, PaidTool, Why};
 
 /// Tools that the ledger has as owed for this kind.
 pub struct Owed<'a> {
@@ -24,7 +26,10 @@ impl<'a> Owed<'a> {
             let is_begun = record.generator.is_some() || record.readers.is_empty();
             record.kind == NAME && record.unfinished.is_some() && is_begun
         });
-        Owed { tools, has_run: !was_cut_short && comparison.is_regenerated() }
+        // The arguments that are asked for now do not tell whether those of before a revert are gone.
+        let is_made = |tool: &&OwedTool| tool.outputs.is_empty() || is_made_again(context, tool);
+        let has_run = !was_cut_short && comparison.is_regenerated() && tools.iter().all(is_made);
+        Owed { tools, has_run }
     }
 
     /// Whether a change has to run them.
@@ -54,12 +59,38 @@ impl<'a> Owed<'a> {
         if !self.is_due() {
             return Vec::new();
         }
-        let item = |tool: &&OwedTool| Item {
-            subject: tool.argv.join(" "),
-            before: Some("has not succeeded since the configuration was changed".into()),
-            after: Some("has run".into()),
-            why: vec![Why::because("an earlier apply left it to be run, or was cut short in it")],
-        };
-        self.tools.iter().map(item).collect()
+        self.tools.iter().map(|tool| item(tool)).collect()
     }
+}
+
+fn item(tool: &OwedTool) -> Item {
+    Item {
+        subject: tool.argv.join(" "),
+        before: Some("has not succeeded since the configuration was changed".into()),
+        after: Some("has run".into()),
+        why: vec![Why::because("an earlier run left it to be run, or was cut short in it")],
+    }
+}
+
+/// Plans the tools that an image owes where the profile asks for no arguments: the boot entry may have those of an earlier one.
+pub fn plan_alone(context: &Context, section: &mut KindPlan) {
+    if context.reader.kind() != HostKind::Image {
+        return;
+    }
+    for tool in context.ledger.owed.iter().filter(|tool| tool.kind == NAME) {
+        if is_made_again(context, tool) {
+            let (argv, after) = (tool.argv.clone(), None);
+            section.paid.push(PaidTool { kind: NAME, argv, after });
+        } else {
+            section.changes.push(owed_change(NAME, tool, "boot entries", item(tool)));
+        }
+    }
+}
+
+/// Whether a boot entry has another content than when the tool became owed.
+fn is_made_again(context: &Context, tool: &OwedTool) -> bool {
+    let differs = |(path, before): (&String, &Sha)| {
+        context.reader.digest(path).is_ok_and(|now| Sha::from(now) != *before)
+    };
+    tool.outputs.iter().any(differs)
 }

@@ -139,6 +139,7 @@ pub fn soundness_of_image(reader: &dyn Reader, facts: &Facts) -> Option<Soundnes
             host.image(&entry, &mut found);
             host.initrds(&entry, &mut found);
             host.modules(&entry, &mut found);
+            host.root_of_image(&entry, &mut found);
         }
         Reading::Absent if is_in_menu => found.unknown.push("the boot menu has no entry".into()),
         Reading::Absent => return None,
@@ -318,6 +319,18 @@ impl Host<'_> {
         let running = self.running.as_ref().and_then(|line| line.named("BOOT_IMAGE").next());
         let running = running.and_then(|token| token.value().map(|image| plain(&image)));
         running.as_deref() == Some(&plain(&entry.image))
+    }
+
+    /// The root file system of an image: a loop device is the one that its disk was mounted by while it was built.
+    fn root_of_image(&self, entry: &BootEntry, found: &mut Soundness) {
+        let root = root_device::root(&entry.line).unwrap_or_default();
+        let is_loop = |prefix: &str| root.starts_with(prefix);
+        if is_loop("/dev/loop") || is_loop("/dev/mapper/loop") {
+            found.fault(
+                format!("the default boot entry has root={root}, a device of the image build"),
+                "make the boot entries with `root=UUID=...`: run the image's update-grub where /dev/disk/by-uuid shows its file system",
+            );
+        }
     }
 
     fn root(&self, entry: &BootEntry, found: &mut Soundness) {

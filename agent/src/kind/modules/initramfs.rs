@@ -4,9 +4,9 @@ use super::NAME;
 use super::files::item;
 use super::rebuilt::is_rebuilt;
 use crate::host::{HostKind, Reader};
-use crate::kind::Context;
+use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;
-use crate::plan::{Action, Change, Effect, KindPlan, Note, PaidTool, Settled, WayBack, Why};
+use crate::plan::{Action, Change, KindPlan, Note, PaidTool, Settled, WayBack, Why};
 
 /// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
 /// builds: dracut ships its own, which calls dracut, names the file as the boot loader expects it and runs the hooks of others,
@@ -16,9 +16,6 @@ const TOOLS: [(&str, &[&str]); 2] = [
     ("/usr/bin/dracut", &["dracut", "--force", "--regenerate-all"]),
 ];
 
-/// Ten minutes: a regenerate-all on a slow disk with many kernels takes several.
-const LIMIT_S: u32 = 600;
-
 fn tool(reader: &dyn Reader) -> Option<Action> {
     let (_, argv) = TOOLS.iter().find(|(proof, _)| reader.exists(proof) == Ok(true))?;
     Some(Action::RunTool {
@@ -27,7 +24,7 @@ fn tool(reader: &dyn Reader) -> Option<Action> {
             .into(),
         touches: Vec::new(),
         way_back: WayBack::Repeat,
-        limit_s: LIMIT_S,
+        limit_s: OWED_LIMIT_S,
     })
 }
 
@@ -65,23 +62,7 @@ pub fn owed_rebuild(context: &Context, section: &mut KindPlan) {
             }
             _ => "an earlier apply changed modprobe.d and this tool has not succeeded since",
         });
-        section.changes.push(Change {
-            id: format!("{NAME}/{}", owed.argv.join(" ")),
-            kind: NAME,
-            subject: "initramfs".into(),
-            items: vec![item("initramfs", Some("older than modprobe.d"), Some("rebuilt"), &[why])],
-            effect: Effect::Now,
-            actions: vec![Action::RunTool {
-                argv: owed.argv.clone(),
-                purpose: owed.purpose.clone(),
-                touches: Vec::new(),
-                way_back: WayBack::Repeat,
-                limit_s: LIMIT_S,
-            }],
-            disrupts: Vec::new(),
-            needs: Vec::new(),
-            owns: None,
-            deferred: None,
-        });
+        let item = item("initramfs", Some("older than modprobe.d"), Some("rebuilt"), &[why]);
+        section.changes.push(owed_change(NAME, owed, "initramfs", item));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::facts::os::installed_kernels;
 use crate::host::{ModifiedAt, ReadError, Reader};
 use crate::kind::{Context, cmdline};
-use crate::ledger::{OwedTool, Sha};
+use crate::ledger::{self, OwedTool, Sha};
 use crate::modules_conf::MODPROBE_PATH;
 
 /// Files in which tools put the initramfs of a release (`%`).
@@ -35,10 +35,7 @@ pub fn digests(reader: &dyn Reader) -> BTreeMap<String, Sha> {
     let of_kernels = releases.iter().flat_map(|release| images(reader, release));
     let mut paths: BTreeSet<String> = of_kernels.collect();
     paths.extend(cmdline::entry_initrds(reader).unwrap_or_default());
-    paths
-        .into_iter()
-        .filter_map(|path| reader.digest(&path).ok().map(|digest| (path, digest.into())))
-        .collect()
+    ledger::contents(reader, paths)
 }
 
 /// Whether every kernel has an initramfs, and each of those and of those that boot entries load was made since the tool became
@@ -62,9 +59,14 @@ pub fn is_rebuilt(context: &Context, owed: &OwedTool) -> bool {
         (Ok(at), Ok(changed)) => at > *changed,
         _ => false,
     };
-    let is_made = |path: &String| match owed.images.get(path) {
-        Some(before) => reader.digest(path).is_ok_and(|now| Sha::from(now) != *before),
-        None => is_newer(path),
+    // An old one may have been copied.
+    let is_old = |now: Sha| owed.outputs.values().any(|before| *before == now);
+    let is_made = |path: &String| match owed.outputs.is_empty() {
+        false => {
+            let is_known = owed.outputs.contains_key(path);
+            reader.digest(path).is_ok_and(|now| !is_old(now.into())) && (is_known || is_newer(path))
+        }
+        true => is_newer(path),
     };
     let holds_something =
         |path: &String| reader.read_start(path, 1).is_ok_and(|start| !start.is_empty());

@@ -112,6 +112,12 @@ impl<'t> Conf<'t> {
     }
 }
 
+/// Whether a file has bedplate's block and nothing else.
+pub fn is_only_ours(content: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content);
+    Conf::parse(&text).is_ok_and(|conf| conf.block.is_some() && conf.with("").is_none())
+}
+
 /// Whether a line is this mark, with or without words behind it.
 fn is_mark(line: &str, mark: &str) -> bool {
     let rest = line.strip_prefix(mark);

@@ -7,6 +7,8 @@ pub(crate) mod section;
 pub(crate) mod topology;
 mod wanted;
 
+pub use conf::is_only_ours;
+
 use super::contribution::{ConfigFile, Contributions, LiveOnly, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;

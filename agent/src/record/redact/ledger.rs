@@ -71,7 +71,7 @@ fn mask(value: &mut Value, key: &str, words: &mut Words) {
         Value::String(text) => *text = words.text(text, Style::Line),
         Value::Array(values) => values.iter_mut().for_each(|value| mask(value, key, words)),
         // Names and values are anybody's, and nothing is planned by them.
-        Value::Object(object) if ["xattrs", "images"].contains(&key) => object.clear(),
+        Value::Object(object) if ["xattrs", "outputs"].contains(&key) => object.clear(),
         Value::Object(object) => object.iter_mut().for_each(|(key, value)| mask(value, key, words)),
         _ => {}
     }
@@ -107,7 +107,7 @@ mod tests {
         let tool = serde_json::json!({ "argv": ["rpm-ostree", "kargs", "--append-if-missing", SECRET], "purpose": SECRET, "limit_s": 9 });
         let text = serde_json::json!({
             "version": 1,
-            "owed": [{ "kind": SECRET, "argv": [SECRET], "purpose": SECRET, "images": { SECRET: "0".repeat(64) } }],
+            "owed": [{ "kind": SECRET, "argv": [SECRET], "purpose": SECRET, "outputs": { SECRET: "0".repeat(64) } }],
             "owned": { "cmdline": [SECRET, format!("x={SECRET}")] },
             "undo": [{ "kind": SECRET, "argv": [SECRET], "purpose": SECRET, "limit_s": 9 }],
             "files": { "/etc/default/grub": {

@@ -23,7 +23,8 @@ pub const IN_EFFECT: Check = Check {
     explain: Explain {
         what: "A plan by the profile in /etc/bedplate of the host (or by `--profile`) is empty: nothing to change, nothing in \
                the way, nothing that waits for a boot. Without a profile it does not apply. For an image also: its build has no \
-               tool left to run, and a boot starts the units of bedplate where the profile leaves settings to the machine.",
+               tool left to run, and where the profile leaves settings to the machine the image has bedplate, this profile with \
+               `mode = \"enforce\"`, and units that a boot starts.",
         why: "What the host has by chance now is gone after the next boot; what the profile says comes back.",
         source: "handbook §13.2; `bedplate plan`",
         how: "everything that `bedplate plan` reads",
@@ -111,6 +112,9 @@ fn not_on_machine(image: &ImageState) -> Option<Outcome> {
             return Some(outcome.seen("not this profile", "/etc/bedplate"));
         }
         Reading::Unknown(why) => return Some(unread("the profile of the image", why)),
+        Reading::Known(true) if !image.may_enforce => {
+            return Some(Outcome::fail([ProfileCode::AgentObserves]).seen("observe", "agent.mode"));
+        }
         Reading::Known(true) | Reading::Absent => {}
     }
     match &image.disabled {

@@ -53,6 +53,8 @@ pub enum ProfileCode {
     },
     /// bedplate on the machine would have no profile, or another one.
     ProfileNotInImage,
+    /// bedplate on the machine would only observe, and the profile leaves settings to it.
+    AgentObserves,
     /// The build of the image still has to run tools.
     ToolsOwed {
         /// Commands.
@@ -83,6 +85,9 @@ impl Words for ProfileCode {
             }
             ProfileCode::ProfileNotInImage => {
                 "the profile leaves settings to the machine, and /etc/bedplate of the image has not this profile".into()
+            }
+            ProfileCode::AgentObserves => {
+                "the profile leaves settings to the machine, and `mode` in [agent] keeps bedplate from making them".into()
             }
             ProfileCode::ToolsOwed { commands } => {
                 format!("the image build still has to run: {}", commands.join("; ")).into()
@@ -118,6 +123,7 @@ impl Words for ProfileCode {
             ProfileCode::ProfileNotInImage => {
                 "put the profile into /etc/bedplate/profile.toml of the image".into()
             }
+            ProfileCode::AgentObserves => "set `mode = \"enforce\"` in [agent]".into(),
             ProfileCode::ToolsOwed { .. } => {
                 "`bedplate apply --root DIR --chroot-tools` runs them; where they have run already, `--ran TOOL` says so".into()
             }

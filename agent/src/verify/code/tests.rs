@@ -185,6 +185,7 @@ fn profile() -> Vec<ProfileCode> {
         ProfileCode::ProfileWaitsForReboot { profile: text() },
         ProfileCode::ChangeInterrupted { files: vec![text()] },
         ProfileCode::ProfileNotInImage,
+        ProfileCode::AgentObserves,
         ProfileCode::ToolsOwed { commands: vec![text()] },
         ProfileCode::UnitsDisabled { units: vec![text()] },
     ]

@@ -1,19 +1,27 @@
-//! The initrds that boot entries load, all of them, not of the default entry alone.
+//! All boot entries, not the default one alone: their contents, and the initrds that they load.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::entries;
 use super::kernel_install::BOOT_MOUNTS;
 use super::loader_path::guesses;
 use super::menu::Menu;
 use super::{bls, soundness};
 use crate::host::{ReadError, Reader};
+use crate::ledger::{self, Sha};
 
 /// Menus of GRUB.
 const MENUS: [&str; 2] = ["/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"];
 /// In paths of rescue images, which the tools that rebuild initrds leave alone.
 const RESCUE: &str = "0-rescue";
 
-/// Paths of those that are there, wherever file systems are usually mounted; `None` where some entry cannot be read. Microcode
+/// Contents of GRUB's menus and of the files of all other entries, by path.
+pub fn entry_contents(reader: &dyn Reader) -> BTreeMap<String, Sha> {
+    let menus = MENUS.map(str::to_owned);
+    ledger::contents(reader, menus.into_iter().chain(entries(reader).unwrap_or_default()))
+}
+
+/// Paths of the initrds that are there, wherever file systems are usually mounted; `None` where some entry cannot be read. Microcode
 /// and rescue images are left out: they hold no configuration of this host.
 pub fn entry_initrds(reader: &dyn Reader) -> Option<BTreeSet<String>> {
     let mut named = Vec::new();

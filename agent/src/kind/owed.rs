@@ -1,0 +1,29 @@
+//! Tools that are owed, as changes of their own.
+
+use crate::ledger::OwedTool;
+use crate::plan::{Action, Change, Effect, Item, KindName, WayBack};
+
+/// Ten minutes: a rebuild of every initramfs on a slow disk with many kernels takes several.
+pub const LIMIT_S: u32 = 600;
+
+/// The change that runs an owed tool. `subject`: what the tool makes.
+pub fn change(kind: KindName, tool: &OwedTool, subject: &str, item: Item) -> Change {
+    Change {
+        id: format!("{kind}/{}", tool.argv.join(" ")),
+        kind,
+        subject: subject.into(),
+        items: vec![item],
+        effect: Effect::Now,
+        actions: vec![Action::RunTool {
+            argv: tool.argv.clone(),
+            purpose: tool.purpose.clone(),
+            touches: Vec::new(),
+            way_back: WayBack::Repeat,
+            limit_s: LIMIT_S,
+        }],
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    }
+}
