@@ -363,6 +363,17 @@ pub enum RebootNeed {
     Cold,
 }
 
+/// A setting in a file of bedplate's that a later file sets to another value at boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overruled {
+    /// Kind.
+    pub kind: KindName,
+    /// Setting.
+    pub setting: String,
+    /// The later file.
+    pub path: String,
+}
+
 /// What one kind has to say; [`Plan`] is the sections put together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KindPlan {
@@ -390,6 +401,9 @@ pub struct KindPlan {
     /// Commands that an image build still has to run, and that no change of the plan runs.
     #[serde(skip)]
     pub owed_elsewhere: Vec<String>,
+    /// Settings that files of others overrule.
+    #[serde(skip)]
+    pub overruled: Vec<Overruled>,
     /// Files of bedplate's that the ledger does not know.
     #[serde(skip)]
     pub orphans: Vec<Orphan>,

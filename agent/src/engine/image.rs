@@ -30,7 +30,9 @@ pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState
         Err(why) => (Reading::Absent, Reading::unknown(why)),
     };
     let may_enforce = planned.loaded.profile.agent.mode == AgentMode::Enforce;
-    Some(ImageState { unfinished, owed, has_profile, disabled, may_enforce })
+    let overruled = planned.plan.body.overruled.iter();
+    let overruled = overruled.map(|one| format!("{} by {}", one.setting, one.path)).collect();
+    Some(ImageState { unfinished, owed, has_profile, disabled, overruled, may_enforce })
 }
 
 /// Whether the image has the profile that it is judged by.

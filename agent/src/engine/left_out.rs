@@ -15,6 +15,7 @@ pub fn leave_out(body: &mut KindPlan, kinds: &[KindName]) {
     body.notes.retain(|note| stays(&note.kind));
     body.pending.retain(|pending| stays(&pending.kind));
     body.orphans.retain(|orphan| stays(&orphan.kind));
+    body.overruled.retain(|overruled| stays(&overruled.kind));
     body.unseen.retain(|unseen| body.changes.iter().any(|change| change.id == unseen.change));
     body.notes.extend(kinds.iter().map(|kind| Note {
         kind,

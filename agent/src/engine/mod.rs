@@ -108,6 +108,7 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.unseen.extend(more.unseen);
     body.paid.extend(more.paid);
     body.orphans.extend(more.orphans);
+    body.overruled.extend(more.overruled);
 }
 
 /// An image is not running: what only a running machine has is shown, and left for its first boot.

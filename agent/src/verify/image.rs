@@ -20,6 +20,8 @@ pub struct ImageState {
     pub has_profile: Reading<bool>,
     /// Units that the profile needs on the machine and that no boot starts.
     pub disabled: Reading<Vec<String>>,
+    /// Settings that files of others overrule at boot, each with its file.
+    pub overruled: Vec<String>,
     /// Whether the profile lets bedplate make changes on the machine.
     pub may_enforce: bool,
 }

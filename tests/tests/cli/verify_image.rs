@@ -241,3 +241,22 @@ fn root_on_a_loop_device_makes_an_image_wrong() {
         assert_eq!(status, 4, "{said}");
     }
 }
+
+/// The files of bedplate are right, and sort before others that set something else.
+#[test]
+fn settings_that_others_overrule_make_an_image_wrong() {
+    let options = "[modules.options.nvidia]\nNVreg_EnableStreamMemOPs = \"1\"\n";
+    let session = image(&format!("{SYSCTL}{options}"));
+    assert_eq!(session.status(&["apply", "--root", "img", "--cpu", "intel", "--yes"]), 0);
+    assert_eq!(verify(&session, &[]).0, 0);
+    for (path, text) in [
+        ("img/etc/sysctl.d/zzz.conf", "kernel.numa_balancing = 1\n"),
+        ("img/etc/modprobe.d/zzz.conf", "options nvidia NVreg_EnableStreamMemOPs=0\n"),
+    ] {
+        session.file(path, text);
+        let (status, said) = verify(&session, &["--json"]);
+        assert_eq!(status, 4, "{said}");
+        assert!(said.contains("\"code\": \"overruled\""), "{said}");
+        std::fs::remove_file(session.path(path)).expect("removed");
+    }
+}

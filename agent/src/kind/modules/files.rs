@@ -13,7 +13,8 @@ use crate::kind::{Context, dropped};
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Pending, Settled, Why,
+    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, Pending,
+    Settled, Why,
 };
 
 /// Modules that are loaded at boot.
@@ -245,14 +246,12 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
         for option in &context.desired.modules.options {
             let key = (option.module.to_string(), option.parameter.replace('-', "_"));
             if theirs.options.get(&key).is_some_and(|value| *value != option.value) {
-                section.notes.push(Note {
-                    kind: NAME,
-                    subject: format!("options {} {}", option.module, option.parameter),
-                    text: format!(
-                        "{} sorts after bedplate's file and sets another value: it wins",
-                        file.path
-                    ),
-                });
+                let setting = format!("options {} {}", option.module, option.parameter);
+                let (subject, path) = (setting.clone(), file.path.clone());
+                let text =
+                    format!("{path} sorts after bedplate's file and sets another value: it wins");
+                section.notes.push(Note { kind: NAME, subject, text });
+                section.overruled.push(Overruled { kind: NAME, setting, path });
             }
         }
     }

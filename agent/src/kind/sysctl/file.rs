@@ -10,7 +10,7 @@ use super::section::Setting;
 use crate::host::{HostKind, ReadError};
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, dropped};
-use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Settled};
+use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, Settled};
 
 /// Where `render bootc` puts the same file into an image; one in /etc takes its place.
 const OF_IMAGE: &str = "/usr/lib/sysctl.d/zz-bedplate.conf";
@@ -108,7 +108,13 @@ fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     for file in drop_in::after(&files, PATH) {
         let text =
             format!("{} sorts after {PATH} and sets another value: it wins at boot", file.path);
-        section.notes.extend(contradictions(file, wanted, &text));
+        let notes = contradictions(file, wanted, &text);
+        section.overruled.extend(notes.iter().map(|note| Overruled {
+            kind: NAME,
+            setting: note.subject.clone(),
+            path: file.path.clone(),
+        }));
+        section.notes.extend(notes);
     }
     match context.reader.text(SYSCTL_CONF) {
         Ok(text) => {

@@ -104,8 +104,13 @@ fn unfinished(image: &ImageState) -> Option<Outcome> {
     Some(Outcome::fail([code]).seen("owed", "bedplate plan"))
 }
 
-/// The finding about settings that are left to the machine, and that nothing there would make.
+/// The finding about settings that no boot of the machine would make.
 fn not_on_machine(image: &ImageState) -> Option<Outcome> {
+    if !image.overruled.is_empty() {
+        let settings = image.overruled.clone();
+        let outcome = Outcome::fail([ProfileCode::Overruled { settings }]);
+        return Some(outcome.seen("overruled", "bedplate plan"));
+    }
     match &image.has_profile {
         Reading::Known(false) => {
             let outcome = Outcome::fail([ProfileCode::ProfileNotInImage]);

@@ -53,6 +53,11 @@ pub enum ProfileCode {
     },
     /// bedplate on the machine would have no profile, or another one.
     ProfileNotInImage,
+    /// Files of others set another value at boot.
+    Overruled {
+        /// Settings, each with the file.
+        settings: Vec<String>,
+    },
     /// bedplate on the machine would only observe, and the profile leaves settings to it.
     AgentObserves,
     /// The build of the image still has to run tools.
@@ -85,6 +90,9 @@ impl Words for ProfileCode {
             }
             ProfileCode::ProfileNotInImage => {
                 "the profile leaves settings to the machine, and /etc/bedplate of the image has not this profile".into()
+            }
+            ProfileCode::Overruled { settings } => {
+                format!("overruled at boot: {}", settings.join("; ")).into()
             }
             ProfileCode::AgentObserves => {
                 "the profile leaves settings to the machine, and `mode` in [agent] keeps bedplate from making them".into()
@@ -122,6 +130,9 @@ impl Words for ProfileCode {
             }
             ProfileCode::ProfileNotInImage => {
                 "put the profile into /etc/bedplate/profile.toml of the image".into()
+            }
+            ProfileCode::Overruled { .. } => {
+                "take the setting out of that file, which sorts after bedplate's".into()
             }
             ProfileCode::AgentObserves => "set `mode = \"enforce\"` in [agent]".into(),
             ProfileCode::ToolsOwed { .. } => {

@@ -186,6 +186,7 @@ fn profile() -> Vec<ProfileCode> {
         ProfileCode::ChangeInterrupted { files: vec![text()] },
         ProfileCode::ProfileNotInImage,
         ProfileCode::AgentObserves,
+        ProfileCode::Overruled { settings: vec![text()] },
         ProfileCode::ToolsOwed { commands: vec![text()] },
         ProfileCode::UnitsDisabled { units: vec![text()] },
     ]
