@@ -94,6 +94,7 @@ fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> R
     written.body.unseen.clear();
     written.body.paid.clear();
     written.body.orphans.clear();
+    written.body.overruled.clear();
     let read_back: Plan = serde_json::from_str(&document).map_err(|error| error.to_string())?;
     if read_back != written {
         return Err(format!("the plan that was read back differs: {read_back:#?}"));

@@ -187,6 +187,9 @@ impl DirReader {
     }
 }
 
+/// Bytes of the largest file that is hashed, 2 GiB: several times the largest initramfs.
+const MOST_HASHED: u64 = 2 << 30;
+
 impl Reader for DirReader {
     fn kind(&self) -> HostKind {
         match self.root {
@@ -287,15 +290,22 @@ impl Reader for DirReader {
     }
 
     fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
-        let (fd, _) = self.open_file(path)?;
+        let (fd, stat) = self.open_file(path)?;
+        let mut left = MOST_HASHED;
+        if u64::try_from(stat.st_size).is_ok_and(|size| size > left) {
+            return Err(error(path, Errno::EFBIG));
+        }
         let mut buffer = self.buffer.borrow_mut();
         let mut digest = Sha256::new();
         loop {
             self.count(1);
-            match nix::unistd::read(&fd, &mut buffer).map_err(|errno| error(path, errno))? {
-                0 => return Ok(digest.finalize().into()),
-                got => digest.update(&buffer[..got]),
+            let got = nix::unistd::read(&fd, &mut buffer).map_err(|errno| error(path, errno))?;
+            if got == 0 {
+                return Ok(digest.finalize().into());
             }
+            digest.update(&buffer[..got]);
+            // It may grow.
+            left = left.checked_sub(got as u64).ok_or_else(|| error(path, Errno::EFBIG))?;
         }
     }
 

@@ -170,7 +170,7 @@ pub trait Reader {
         Err(ReadError::NotRecorded { path: path.to_owned() })
     }
 
-    /// SHA-256 of a regular file of any size (symlinks followed inside the host); a recording does not keep that.
+    /// SHA-256 of a regular file of at most 2 GiB (symlinks followed inside the host); a recording does not keep that.
     fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
         Err(ReadError::NotRecorded { path: path.to_owned() })
     }
