@@ -13,9 +13,10 @@ use crate::error_chain::chain;
 use crate::host::{HostKind, Reader, Writer};
 use crate::kind::{cmdline, kind_of_tool, modules};
 use crate::ledger::{
-    self, Entry, EntryResult, FileState, Generator, Ledger, OwedTool, RegisterKey, Unfinished,
+    self, Entry, EntryResult, FileState, Generator, Ledger, OwedTool, RegisterKey, Sha, Unfinished,
 };
 use crate::modules_conf::MODPROBE_PATH;
+use crate::plan::KindName;
 
 /// What became of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -156,12 +157,11 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
         }
     }
     let owed = owed(store, plan);
-    let is_rebuilt = found.contains_key(MODPROBE_PATH) && store.reader.kind() == HostKind::Image;
-    let initramfs = is_rebuilt.then(|| modules::initramfs_digests(store.reader));
+    let outputs = outputs(store, &found);
     store.update_ledger(|ledger| {
         owed.into_iter().for_each(|tool| ledger.owe(tool));
-        if let Some(initramfs) = initramfs {
-            ledger.owe_anew(modules::NAME, &initramfs);
+        for (kind, contents) in &outputs {
+            ledger.owe_anew(kind, contents);
         }
         for (path, before) in &found {
             if let Some(record) = ledger.files.get_mut(path) {
@@ -193,6 +193,22 @@ fn owed(store: &Store, plan: &RevertPlan) -> Vec<OwedTool> {
         Some(OwedTool { kind, argv, purpose, begun: false, outputs })
     });
     owed.collect()
+}
+
+/// Present contents of the files of an image that tools make from those in `found`, by kind.
+fn outputs(store: &Store, found: &FileStates) -> Vec<(KindName, BTreeMap<String, Sha>)> {
+    if store.reader.kind() != HostKind::Image {
+        return Vec::new();
+    }
+    let kind_of = |path: &String| store.ledger.files.get(path).map(|record| record.kind.as_str());
+    let mut outputs = Vec::new();
+    if found.keys().any(|path| kind_of(path) == Some(cmdline::NAME)) {
+        outputs.push((cmdline::NAME, cmdline::entry_contents(store.reader)));
+    }
+    if found.contains_key(MODPROBE_PATH) {
+        outputs.push((modules::NAME, modules::initramfs_digests(store.reader)));
+    }
+    outputs
 }
 
 /// Does one step; `begun` holds the error of [`begin`].

@@ -104,6 +104,26 @@ fn menu_of_before_a_revert_settles_nothing() {
     }
 }
 
+/// The tool was owed before the revert: its menu has arguments of an earlier profile.
+#[test]
+fn menu_of_before_a_revert_settles_no_older_debt() {
+    let session = finished();
+    let profile = |sections: &str| {
+        session.file(
+            "img/etc/bedplate/profile.toml",
+            format!("schema = 1\nname = \"t\"\n{sections}{MODULES}"),
+        );
+    };
+    profile("[cmdline]\nargs = [\"iommu=pt\", \"nosmt\"]\n");
+    assert_eq!(apply(&session, &[]).0, 6);
+    assert_eq!(owed(&session), ["update-grub"]);
+    assert_eq!(revert(&session, &[]).0, 6);
+    profile("[cmdline]\nargs = [\"quiet\"]\n");
+    let (status, said) = apply(&session, &["--ran", "update-initramfs"]);
+    assert_eq!(status, 6, "{said}");
+    assert!(owed(&session).contains(&"update-grub".to_owned()));
+}
+
 /// A revert in two runs: in the first one a file was refused that another program had edited.
 #[test]
 fn later_revert_keeps_what_an_earlier_one_owes() {
