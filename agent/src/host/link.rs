@@ -40,8 +40,19 @@ pub fn components(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// `path` without its links, as far as they can be read.
+/// `path` without its links, as far as they can be read; `path` itself where they lead in a circle.
 pub fn resolved(reader: &dyn Reader, path: &str) -> String {
+    let followed = follow(path, MOST_LINKS, |path| reader.link(path).ok());
+    followed.map_or_else(|| path.to_owned(), |(resolved, _)| resolved)
+}
+
+/// Follows the links of an absolute path: the path without them, and how many they were. `None`: they are more than `most`.
+/// `link`: the target of a path that is a link.
+pub fn follow(
+    path: &str,
+    most: usize,
+    link: impl Fn(&str) -> Option<String>,
+) -> Option<(String, usize)> {
     let mut rest = components(path);
     let (mut at, mut links) = (String::new(), 0);
     while let Some(name) = rest.pop() {
@@ -50,18 +61,19 @@ pub fn resolved(reader: &dyn Reader, path: &str) -> String {
             continue;
         }
         let next = format!("{at}/{name}");
-        match reader.link(&next) {
-            Ok(target) if links < MOST_LINKS => {
+        match link(&next) {
+            Some(_) if links == most => return None,
+            Some(target) => {
                 links += 1;
                 if target.starts_with('/') {
                     at.clear();
                 }
                 rest.extend(components(&target));
             }
-            _ => at = next,
+            None => at = next,
         }
     }
-    at
+    Some((at, links))
 }
 
 /// What a link names.

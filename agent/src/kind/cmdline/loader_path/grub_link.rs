@@ -26,31 +26,11 @@ pub(super) fn followed(reader: &dyn Reader, mounts: &Mounts, path: &str) -> Foll
     }
     let host = |inside: &str| super::places(mounts, mount, inside).into_iter().next();
     let root = mount.root.trim_end_matches('/');
-    let mut rest =
-        link::components(&format!("{root}{}", below(path, &mount.point).unwrap_or_default()));
-    let (mut at, mut links) = (String::new(), 0);
-    while let Some(name) = rest.pop() {
-        if name == ".." {
-            at.truncate(at.rfind('/').unwrap_or(0));
-            continue;
-        }
-        let next = format!("{at}/{name}");
-        match host(&next).and_then(|host| reader.link(&host).ok()) {
-            Some(_) if links == MOST_LINKS => {
-                return Followed::NotKnown(
-                    format!("{path} is a link that leads on too often").into(),
-                );
-            }
-            Some(target) => {
-                links += 1;
-                if target.starts_with('/') {
-                    at.clear();
-                }
-                rest.extend(link::components(&target));
-            }
-            None => at = next,
-        }
-    }
+    let inside = format!("{root}{}", below(path, &mount.point).unwrap_or_default());
+    let link = |inside: &str| host(inside).and_then(|host| reader.link(&host).ok());
+    let Some((at, links)) = link::follow(&inside, MOST_LINKS, link) else {
+        return Followed::NotKnown(format!("{path} is a link that leads on too often").into());
+    };
     match (links, host(&at)) {
         (0, _) => Followed::Plain,
         (_, Some(host)) => Followed::To(host),
