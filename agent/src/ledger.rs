@@ -118,6 +118,19 @@ const fn yes() -> bool {
     true
 }
 
+impl OwedTool {
+    /// One that has not been started, of whose outputs nothing is known.
+    pub fn new(kind: &str, argv: &[String], purpose: &str) -> Self {
+        OwedTool {
+            kind: kind.to_owned(),
+            argv: argv.to_vec(),
+            purpose: purpose.to_owned(),
+            begun: false,
+            outputs: BTreeMap::new(),
+        }
+    }
+}
+
 /// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -44,6 +44,11 @@ pub fn is_heading(line: &str) -> bool {
     text.is_some_and(|text| text.trim_start().starts_with(WRITTEN))
 }
 
+/// The lines of a file which its heading is in.
+pub fn head(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take(3)
+}
+
 /// [`heading`] as a comment; `mark` opens one in that file's language.
 pub fn header(mark: &str, profile: &str) -> String {
     format!("{mark} {}", heading(profile))

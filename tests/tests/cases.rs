@@ -148,13 +148,7 @@ fn ledger_of(plan: &Plan) -> Ledger {
                     let (kind, argv, purpose) = (kind.into(), argv.clone(), purpose.clone());
                     ledger.begin_undo(UndoTool { kind, argv, purpose, limit_s: *limit_s });
                 }
-                ledger.owe(OwedTool {
-                    kind: kind.into(),
-                    argv,
-                    purpose,
-                    begun: true,
-                    outputs: Default::default(),
-                });
+                ledger.owe(OwedTool { begun: true, ..OwedTool::new(kind, &argv, &purpose) });
             }
             Action::WriteAttribute { path, before, after, limit_s } => {
                 ledger.begin_attribute(path, kind, "boot", (before, after), *limit_s);

@@ -1,7 +1,5 @@
 //! One change: done whole, or taken back whole.
 
-use std::collections::BTreeMap;
-
 use super::action::file::Undone;
 use super::action::{self, Task, UndoList};
 use super::error::StepError;
@@ -160,13 +158,7 @@ fn begin(
     let writes = parts.now.iter().any(|action| matches!(action, Action::ReplaceFile { .. }));
     if writes || !parts.owed.is_empty() {
         for (argv, purpose) in parts.tools() {
-            ledger.owe(OwedTool {
-                kind: change.kind.into(),
-                argv: argv.clone(),
-                purpose: purpose.clone(),
-                begun: false,
-                outputs: BTreeMap::new(),
-            });
+            ledger.owe(OwedTool::new(change.kind, argv, purpose));
         }
     }
     if writes && !parts.owed.is_empty() && change.kind == modules::NAME {

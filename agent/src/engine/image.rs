@@ -9,6 +9,7 @@ use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::kind::contribution::VfRule;
 use crate::kind::{self, modules, sriov};
 use crate::ledger::Sha;
+use crate::modules_conf::head;
 use crate::plan::Action;
 use crate::profile::model::AgentMode;
 use crate::profile::show;
@@ -103,7 +104,7 @@ fn has_vf_rules(reader: &dyn Reader, planned: &Planned) -> bool {
     let digest = Sha::of(show(&planned.loaded, false).as_bytes()).to_string();
     let is_of_profile = |path: &str| {
         let text = reader.text(path).unwrap_or_default();
-        text.lines().take(HEADING).any(|line| line.contains(&digest))
+        head(&text).any(|line| line.contains(&digest))
     };
     let name = |place: &&str| format!("{place}/{}", sriov::UDEV_RULES);
     // udev reads one of several files of the same name.
@@ -115,6 +116,3 @@ fn has_vf_rules(reader: &dyn Reader, planned: &Planned) -> bool {
     first.is_some_and(|path| is_of_profile(&path))
         || links.peek().is_some() && links.all(|path| is_of_profile(&path))
 }
-
-/// The first lines of a rendered file, which its heading is in.
-const HEADING: usize = 3;

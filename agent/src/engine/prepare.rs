@@ -1,7 +1,6 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use super::left_out::{leave_out, note_owed};
 use super::lints::{Judged, stop_for};
@@ -13,7 +12,7 @@ use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
 use crate::host::{HostKind, ReadError, Reader, Reading, WriteError, old_copy};
 use crate::kind;
-use crate::ledger::{self, Generator, Ledger, LedgerError, OwedTool};
+use crate::ledger::{self, Ledger, LedgerError, OwedTool};
 use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
 use crate::profile::Loaded;
@@ -212,8 +211,11 @@ pub(super) fn planned(
         Some(_) => Vec::new(),
     };
     let mut as_paid = Cow::Borrowed(&ledger);
+    // Of rendered files in an image it is not known whether the tools that read them have run since.
     for orphan in orphans.iter().filter(|_| facts.host == HostKind::Image) {
-        orphan.reader.iter().for_each(|tool| as_paid.to_mut().owe(owed_by(orphan.kind, tool)));
+        if let Some(tool) = &orphan.reader {
+            as_paid.to_mut().owe(OwedTool::new(orphan.kind, &tool.argv, &tool.purpose));
+        }
     }
     let (paid, not_owed) = ran(&as_paid, request.image.ran)?;
     for tool in &paid {
@@ -236,17 +238,6 @@ pub(super) fn planned(
     note_owed(&mut plan.body, &ledger, facts.host);
     let without = request.image.without.to_vec();
     Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping, without })
-}
-
-/// The tool that reads a file of bedplate's in an image, where nothing is known of its runs: rendered files do not tell.
-fn owed_by(kind: KindName, reader: &Generator) -> OwedTool {
-    OwedTool {
-        kind: kind.to_owned(),
-        argv: reader.argv.clone(),
-        purpose: reader.purpose.clone(),
-        begun: false,
-        outputs: BTreeMap::new(),
-    }
 }
 
 /// The owed tools that `--ran` names, and notes about tools that are not owed now. The host's own files count for more: a boot

@@ -318,7 +318,7 @@ fn written(
 /// Whether a file at one of a target's paths is bedplate's: by its heading, which stands in the first lines, or because the
 /// format has no comments and the name is bedplate's own.
 pub fn is_ours(path: &str, text: &str) -> bool {
-    path.ends_with("bedplate.ign") || text.lines().take(3).any(modules_conf::is_heading)
+    path.ends_with("bedplate.ign") || modules_conf::head(text).any(modules_conf::is_heading)
 }
 
 /// Whether a Talos schematic was written together with the id in the file beside it: neither has a heading.

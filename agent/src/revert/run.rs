@@ -188,9 +188,8 @@ fn owed(store: &Store, plan: &RevertPlan) -> Vec<OwedTool> {
             cmdline::NAME => cmdline::entry_contents(store.reader),
             _ => BTreeMap::new(),
         };
-        let (kind, argv) = (kind.to_owned(), argv.clone());
-        let purpose = "make it again from the files that were put back".to_owned();
-        Some(OwedTool { kind, argv, purpose, begun: false, outputs })
+        let purpose = "make it again from the files that were put back";
+        Some(OwedTool { outputs, ..OwedTool::new(kind, argv, purpose) })
     });
     owed.collect()
 }
