@@ -48,7 +48,7 @@ fn interrupted(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     if !ledger.was_cut_short() {
         return None;
     }
-    let files: Vec<String> = ledger.unfinished().map(str::to_owned).collect();
+    let files: Vec<String> = ledger.cut_short().map(str::to_owned).collect();
     let root = if is_image { " --root DIR" } else { "" };
     Some(Refused {
         subject: "an interrupted change".into(),
