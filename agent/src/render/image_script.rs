@@ -38,8 +38,8 @@ struct Build<'a> {
     options: &'a str,
     /// Comment above `apply`.
     comment: &'a str,
-    /// End of the script's `apply`, by its exit status.
-    end: &'a str,
+    /// Lines after `apply`, which act on its exit status.
+    on_exit: &'a str,
 }
 
 /// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
@@ -50,7 +50,7 @@ pub(super) fn mkosi(build: &Contributions, options: &Options) -> Result<Rendered
         root: "${BUILDROOT:?mkosi sets it}",
         options: &without,
         comment: "# The kernel command line is in mkosi.conf.d; mkosi makes boot entries and its initrd after this script.",
-        end: MKOSI_END,
+        on_exit: MKOSI_ON_EXIT,
     };
     let mut rendered = script.render(build, options)?;
     rendered.notes.push(
@@ -101,7 +101,7 @@ pub(super) fn packer(build: &Contributions, options: &Options) -> Result<Rendere
         root: "/",
         options: " --chroot-tools",
         comment: "# Tools of the image (update-grub, dracut …) run inside of it.",
-        end: PACKER_END,
+        on_exit: PACKER_ON_EXIT,
     };
     let mut rendered = script.render(build, options)?;
     rendered.notes.push(
@@ -112,7 +112,7 @@ pub(super) fn packer(build: &Contributions, options: &Options) -> Result<Rendere
 }
 
 /// mkosi makes boot entries and its initrd after the script, whatever tools are left to run.
-const MKOSI_END: &str = r#"# 3: the rest waits for the boot. 6: the image is written, and tools are left to run in it.
+const MKOSI_ON_EXIT: &str = r#"# 3: the rest waits for the boot. 6: the image is written, and tools are left to run in it.
 case $status in
   0 | 3) ;;
   6) echo "$0: left to run in the image: the tools named above" >&2 ;;
@@ -121,7 +121,7 @@ esac
 "#;
 
 /// Packer makes nothing after the script: an image without what the tools make may not boot as the profile says.
-const PACKER_END: &str = r#"# 3: the rest waits for the boot. 6: the tools named above are left to run in the image, and the build ends.
+const PACKER_ON_EXIT: &str = r#"# 3: the rest waits for the boot. 6: the tools named above are left to run in the image, and the build ends.
 case $status in
   0 | 3) ;;
   *) exit "$status" ;;
@@ -151,7 +151,7 @@ impl Build<'_> {
     }
 
     fn text(&self, build: &Contributions, profile: &str, cpu: &str, has_agent: bool) -> String {
-        let Build { root, options, comment, end: ended, .. } = self;
+        let Build { root, options, comment, on_exit, .. } = self;
         let enable = match has_agent {
             true => format!(
                 "# What no file holds bedplate does on the machine: its package has to be installed in the image.\n\
@@ -167,7 +167,7 @@ impl Build<'_> {
              cat >\"$root/etc/bedplate/profile.toml\" <<'{end}'\n{heading}{profile}\n{end}\n\
              {comment}\nstatus=0\n\
              bedplate apply --root \"$root\" --profile \"$root/etc/bedplate/profile.toml\"{cpu}{options} --yes || status=$?\n\
-             {ended}{enable}",
+             {on_exit}{enable}",
             heading = heading(build, "# "),
         )
     }
