@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use bedplate::demo::HostSpec;
-use bedplate::host::snapshot::Snapshot;
+use bedplate_host::snapshot::Snapshot;
+use bedplate_testhosts::HostSpec;
 
 /// The host of the case in `directory`: recorded (`host.bp`, as `bedplate snapshot` writes it) or made up (`host.toml`,
-/// see `bedplate::demo`, with the ledger in `ledger.json` if there is one).
+/// see `bedplate_testhosts`, with the ledger in `ledger.json` if there is one).
 ///
 /// # Errors
 /// What is wrong with the file.

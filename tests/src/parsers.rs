@@ -3,26 +3,27 @@
 
 use std::sync::LazyLock;
 
-use bedplate::boot::bls::{self, BlsEntry};
-use bedplate::boot::grub_files::GrubFiles;
-use bedplate::boot::grubenv::Grubenv;
-use bedplate::boot::{grub_cfg, grub_default, grub_quote, kernel_cmdline, uki};
-use bedplate::cmdline::{CommandLine, Edit, KernelDefaults};
-use bedplate::daemon::{events, links};
-use bedplate::demo;
-use bedplate::facts::names::Names;
-use bedplate::facts::placement::{self, Placement};
-use bedplate::facts::{Arch, Depth, Facts, observe, vpd};
-use bedplate::host::snapshot::{Node, Snapshot};
-use bedplate::kind;
-use bedplate::kind::cmdline::diagnosis::{Seen, cause};
-use bedplate::ledger::Ledger;
-use bedplate::profile::{LayerText, load, shipped};
-use bedplate::reboot::fleetlock;
-use bedplate::reboot::hold::Hold;
 use bedplate::report::nccl_perf;
 use bedplate::report::topology::{self, Options, Shown};
-use bedplate::topology::import;
+use bedplate_base::cpu::Arch;
+use bedplate_cmdline::boot::bls::{self, BlsEntry};
+use bedplate_cmdline::boot::grub_files::GrubFiles;
+use bedplate_cmdline::boot::grubenv::Grubenv;
+use bedplate_cmdline::boot::{grub_cfg, grub_default, grub_quote, kernel_cmdline, uki};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults};
+use bedplate_core::kind;
+use bedplate_core::kind::cmdline::diagnosis::{Seen, cause};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::profile::{LayerText, load, shipped};
+use bedplate_core::reboot_hold::Hold;
+use bedplate_daemon::reboot::fleetlock;
+use bedplate_daemon::{events, links};
+use bedplate_facts::names::Names;
+use bedplate_facts::placement::{self, Placement};
+use bedplate_facts::{Depth, Facts, observe, vpd};
+use bedplate_host::snapshot::{Node, Snapshot};
+use bedplate_nccl::topology_file as import;
+use bedplate_testhosts as demo;
 
 use crate::whole_host::{base, everything, loaded};
 
@@ -54,7 +55,7 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("nccl-log", nccl_log),
     ("nccl-perf", benchmark),
     ("nccl-topology", topology_file),
-    ("netlink", bedplate::host::any_answer),
+    ("netlink", bedplate_host::any_answer),
     ("os-release", |bytes| with_file("/etc/os-release", bytes)),
     ("profile", profile),
     ("restored", restored),
@@ -74,7 +75,7 @@ pub fn named(name: &str) -> Option<Parser> {
 
 /// As files are read: bytes that are no UTF-8 stand for themselves.
 fn text(bytes: &[u8]) -> String {
-    bedplate::raw_text::decode(bytes)
+    bedplate_base::raw_text::decode(bytes)
 }
 
 fn bls(bytes: &[u8]) {
@@ -147,10 +148,10 @@ fn cmdline(bytes: &[u8]) {
 }
 
 fn nccl_log(bytes: &[u8]) {
-    let mut reader = bedplate::nccl::log::Reader::default();
+    let mut reader = bedplate_nccl::log::Reader::default();
     reader.feed(bytes);
     reader.end_file();
-    let _ = bedplate::nccl::log::verdict::judge(&reader.finish());
+    let _ = bedplate_nccl::log::verdict::judge(&reader.finish());
 }
 
 fn kernel_cmdline(bytes: &[u8]) {
@@ -229,10 +230,10 @@ fn kernel_log(bytes: &[u8]) {
     let seen = Seen { running: Some(&line), log: Some(&text), ..Seen::default() };
     cause(&seen, &edit(), &[]).describe();
     for line in text.lines() {
-        let kept = bedplate::kernel_log::kept(line).unwrap_or_default();
+        let kept = bedplate_facts::kernel_log::kept(line).unwrap_or_default();
         assert!(kept.len() <= line.len() + 64, "{kept} is longer than {line}");
     }
-    let mut recogniser = bedplate::doctor::Recogniser::default();
+    let mut recogniser = bedplate_core::doctor::Recogniser::default();
     recogniser.feed(bytes);
     recogniser.finish();
 }
@@ -304,12 +305,12 @@ fn config_space(bytes: &[u8]) {
 
 /// Results of benchmarks: whatever is in them is judged and drawn, too.
 fn benchmark(bytes: &[u8]) {
-    use bedplate::nccl::perf::judge::{Links, judge};
-    use bedplate::nccl::perf::limit::{Nic, Port};
+    use bedplate_nccl::perf::judge::{Links, judge};
+    use bedplate_nccl::perf::limit::{Nic, Port};
     let port = Port { name: "mlx5_0/1".to_owned(), rate: Some(400.0), ethernet: false };
     let nics = vec![Nic { ports: vec![port], pcie: None }];
     let links = Links { chosen: nics.clone(), all: nics, ..Links::default() };
-    let report = judge(bedplate::nccl::perf::read(&text(bytes)), &links);
+    let report = judge(bedplate_nccl::perf::read(&text(bytes)), &links);
     let shown = nccl_perf::text(&report, "result.txt", 100, true);
     assert!(shown.contains("result.txt"));
     assert!(nccl_perf::svg(&report, "result.txt").starts_with("<svg"));

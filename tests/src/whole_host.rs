@@ -1,14 +1,15 @@
 //! Everything that bedplate reads of a host and says of it, in one call.
 
-use bedplate::demo::HostSpec;
-use bedplate::engine::{self, observe};
-use bedplate::facts::names::Names;
-use bedplate::facts::{Depth, placement};
-use bedplate::host::snapshot::Snapshot;
-use bedplate::ledger::Ledger;
-use bedplate::profile::{LayerText, Loaded, load, shipped};
 use bedplate::report::topology::{self, Options, Shown};
-use bedplate::report::{diff, inspect, json, style, text};
+use bedplate::report::{diff, inspect, style, text};
+use bedplate_core::documents as json;
+use bedplate_core::engine::{self, observe};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::profile::{LayerText, Loaded, load, shipped};
+use bedplate_facts::names::Names;
+use bedplate_facts::{Depth, placement};
+use bedplate_host::snapshot::Snapshot;
+use bedplate_testhosts::HostSpec;
 
 /// Ways to boot.
 pub const LOADERS: [&str; 9] =

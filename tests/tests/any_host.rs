@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use bedplate::host::snapshot::{Node, Snapshot};
+use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_tests::damage::{Damage, damage, hurt};
 use bedplate_tests::whole_host::{LOADERS, base, everything, loaded};
 use proptest::prelude::*;

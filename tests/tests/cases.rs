@@ -1,4 +1,4 @@
-//! Every directory in `tests/cases` is a case: a host, made up (`host.toml`, see `bedplate::demo`) or recorded (`host.bp`),
+//! Every directory in `tests/cases` is a case: a host, made up (`host.toml`, see `bedplate_testhosts`) or recorded (`host.bp`),
 //! a profile (`profile.toml`, or a shipped profile's name in `profile`), perhaps a `ledger.json`, and what `bedplate plan`
 //! makes of them: `plan.txt` and `plan.diff`, or `error.txt`.
 //!
@@ -6,15 +6,16 @@
 
 use std::path::Path;
 
-use bedplate::engine::{self, Planned};
-use bedplate::facts::Facts;
-use bedplate::host::Reader;
-use bedplate::host::snapshot::Snapshot;
-use bedplate::kind;
-use bedplate::ledger::{Author, FileState, Ledger, OwedTool, RegisterKey, UndoTool, VfKey};
-use bedplate::plan::{Action, Blocker, Plan, WayBack};
-use bedplate::profile::{LayerText, Loaded, load, render_all, shipped};
-use bedplate::report::{diff, json, style, text};
+use bedplate::report::{diff, style, text};
+use bedplate_core::documents as json;
+use bedplate_core::engine::{self, Planned};
+use bedplate_core::kind;
+use bedplate_core::ledger::{Author, FileState, Ledger, OwedTool, RegisterKey, UndoTool, VfKey};
+use bedplate_core::plan::{Action, Blocker, Plan, WayBack};
+use bedplate_core::profile::{LayerText, Loaded, load, render_all, shipped};
+use bedplate_facts::Facts;
+use bedplate_host::Reader;
+use bedplate_host::snapshot::Snapshot;
 use bedplate_tests::expected;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -114,7 +115,7 @@ fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> R
     }
     // The daemon masks what may be a secret. Nothing in a remedy is, or nobody could follow it.
     for Blocker { remedy, .. } in &plan.body.blockers {
-        let masked = bedplate::mask::text(remedy);
+        let masked = bedplate_base::mask::text(remedy);
         if masked != *remedy {
             return Err(format!("masking destroys a remedy: {remedy}\n{masked}"));
         }

@@ -28,6 +28,8 @@ struct Dependency {
     name: String,
     req: String,
     path: Option<String>,
+    /// `dev`, `build`, or none.
+    kind: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -204,5 +206,46 @@ fn no_crate_is_there_that_is_not_wanted() {
     }
     wrong
         .extend(skipped.iter().map(|stale| format!("deny.toml skips {stale}, which is not there")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Crates of the agent, each with those that it may depend on, as docs/design.md has them.
+fn layers() -> BTreeMap<String, BTreeSet<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/design.md");
+    let text = std::fs::read_to_string(path).expect("it is there");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `bedplate"));
+    let cells = rows.filter_map(|row| row.strip_suffix(" |")?.split_once("` | "));
+    let all = cells.map(|(name, rest)| {
+        let allowed = rest.rsplit(" | ").next().unwrap_or_default();
+        let allowed = allowed.split(", ").map(|name| format!("bedplate-{name}")).collect();
+        (format!("bedplate{name}"), allowed)
+    });
+    all.collect()
+}
+
+/// Of the crates themselves, not of their tests.
+#[test]
+fn crates_depend_on_each_other_as_the_layout_says() {
+    let layers = layers();
+    assert_eq!(layers.len(), 10, "{layers:?}");
+    let packages = packages(&deny());
+    let mut wrong = Vec::new();
+    for (name, allowed) in &layers {
+        let Some(package) = packages.iter().find(|package| package.name == *name) else {
+            wrong.push(format!("{name} is no package"));
+            continue;
+        };
+        let own = package.dependencies.iter().filter(|dependency| dependency.path.is_some());
+        for dependency in own.filter(|dependency| dependency.kind.is_none()) {
+            let is_allowed = allowed.contains(&dependency.name) || allowed.contains("bedplate-all");
+            if !is_allowed {
+                wrong.push(format!("{name} -> {}", dependency.name));
+            }
+        }
+    }
+    let is_ours = |package: &&Package| package.name.starts_with("bedplate");
+    let unknown = packages.iter().filter(is_ours).filter(|one| !layers.contains_key(&one.name));
+    let unknown = unknown.filter(|package| package.name != "bedplate-tests");
+    wrong.extend(unknown.map(|package| format!("{} is not in docs/design.md", package.name)));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

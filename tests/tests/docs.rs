@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use bedplate::verify::CHECKS;
+use bedplate_core::verify::CHECKS;
 use bedplate_tests::program;
 
 /// The documents that are cited by section, under the names by which they are cited.
@@ -178,12 +178,14 @@ fn files_that_the_architecture_names_are_there() {
     let text = document("docs/architecture.md");
     let named = sources(&text);
     assert!(named.len() > 30, "{named:?}");
-    // The picture names a few by their name alone, beside another one of the same directory.
-    let all = texts();
-    let missing: Vec<&&str> = named
-        .iter()
-        .filter(|name| !all.keys().any(|path| path.ends_with(&format!("/{name}"))))
-        .collect();
+    let file = |name: &str| match name.split_once('/') {
+        Some(("agent", _)) => name.to_owned(),
+        Some(("bedplate", rest)) => format!("agent/bedplate/src/{rest}"),
+        Some((of, rest)) => format!("agent/bedplate-{of}/src/{rest}"),
+        None => format!("agent/{name}"),
+    };
+    let missing: Vec<&&str> =
+        named.iter().filter(|name| !root().join(file(name)).exists()).collect();
     assert!(missing.is_empty(), "named in docs/architecture.md, and not there: {missing:?}");
 }
 
@@ -191,16 +193,21 @@ fn files_that_the_architecture_names_are_there() {
 fn rooms_of_the_layout_are_there() {
     let text = document("docs/design.md");
     let layout = text.split("\n## ").find(|section| section.starts_with("4. Layout"));
-    let rows = layout.unwrap_or_default().lines();
-    let rows = rows.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
-    let rooms: Vec<&str> = rows
-        .flat_map(|cell| cell.split('`'))
-        .filter(|name| name.ends_with('/') || name.ends_with(".rs"))
-        .collect();
-    assert!(rooms.len() > 25, "{rooms:?}");
-    for room in rooms {
-        assert!(root().join("agent/src").join(room).exists(), "agent/src/{room} is not there");
+    let mut folder = String::new();
+    let mut rooms = 0;
+    for row in layout.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("| ")) {
+        if let Some(name) = row.strip_prefix("**`") {
+            folder = format!("agent/{}/src", name.split('`').next().unwrap_or_default());
+            continue;
+        }
+        let cell = row.split(" | ").next().filter(|_| !folder.is_empty()).unwrap_or_default();
+        for room in cell.split('`').filter(|name| name.ends_with('/') || name.ends_with(".rs")) {
+            let path = format!("{folder}/{room}");
+            assert!(root().join(&path).exists(), "{path} is not there");
+            rooms += 1;
+        }
     }
+    assert!(rooms > 50, "{rooms}");
 }
 
 #[test]
@@ -272,6 +279,6 @@ fn answers_to_the_steps_of_how_tos_are_there() {
 /// The table of `bedplate seal` is the code's.
 #[test]
 fn table_of_seal_is_in_the_document() {
-    let table = bedplate::seal::markdown();
+    let table = bedplate_core::seal::markdown();
     assert!(document("docs/render.md").contains(&table), "docs/render.md lacks:\n{table}");
 }

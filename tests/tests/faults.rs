@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use bedplate::demo::HostSpec;
-use bedplate::engine::profile_source::Choice;
-use bedplate::engine::{self, Request, observe};
-use bedplate::facts::Depth;
-use bedplate::facts::pci::{Function, PciTree};
-use bedplate::host::snapshot::{Config, Node, Snapshot};
-use bedplate::topology::{Peer, Topology};
-use bedplate::verify::{Answer, Report, Selection, Verdict};
+use bedplate_core::engine::profile_source::Choice;
+use bedplate_core::engine::{self, Request, observe};
+use bedplate_core::verify::{Answer, Report, Selection, Verdict};
+use bedplate_facts::Depth;
+use bedplate_facts::pci::{Function, PciTree};
+use bedplate_facts::topology::{Peer, Topology};
+use bedplate_host::snapshot::{Config, Node, Snapshot};
+use bedplate_testhosts::HostSpec;
 use serde::Deserialize;
 
 /// The expectation of a row.

@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
-use bedplate::host::lock::LockError;
-use bedplate::host::write::DirWriter;
+use bedplate_host::lock::LockError;
+use bedplate_host::write::DirWriter;
 
 fn writer(root: &tempfile::TempDir) -> DirWriter {
     DirWriter::image(root.path(), false).expect("a directory of our own")

@@ -1,12 +1,12 @@
 //! What the daemon thinks a boot is owed for is what a fresh plan says, in every combination of the four states of the
 //! command line, and nothing that already runs is ever owed a boot.
 
-use bedplate::demo::HostSpec;
-use bedplate::engine::{self, observe};
-use bedplate::facts::Depth;
-use bedplate::ledger::Ledger;
-use bedplate::plan::{Plan, RebootNeed};
-use bedplate::profile::{LayerText, load, shipped};
+use bedplate_core::engine::{self, observe};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::plan::{Plan, RebootNeed};
+use bedplate_core::profile::{LayerText, load, shipped};
+use bedplate_facts::Depth;
+use bedplate_testhosts::HostSpec;
 
 const WANTED: &str =
     "schema = 1\nname = \"t\"\n[iommu]\nmode = \"passthrough\"\n[modules]\ngpudirect = \"none\"\n";

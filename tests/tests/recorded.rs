@@ -4,12 +4,14 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use bedplate::facts::pci::{Function, PciTree};
-use bedplate::facts::{BootLoader, CpuVendor, Depth, Facts, observe, placement};
-use bedplate::host::dir::DirReader;
-use bedplate::host::{Reader, Reading};
-use bedplate::topology::devices::Devices;
-use bedplate::topology::{Distance, Topology};
+use bedplate_base::cpu::CpuVendor;
+use bedplate_base::reading::Reading;
+use bedplate_facts::pci::{Function, PciTree};
+use bedplate_facts::topology::devices::Devices;
+use bedplate_facts::topology::{Distance, Topology};
+use bedplate_facts::{BootLoader, Depth, Facts, observe, placement};
+use bedplate_host::Reader;
+use bedplate_host::dir::DirReader;
 use bedplate_tests::fixtures;
 
 fn unpack(archive: &str) -> Option<(tempfile::TempDir, PathBuf)> {

@@ -3,17 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use bedplate::daemon::public::{self, Words};
-use bedplate::facts::Depth;
-use bedplate::host::Reader;
-use bedplate::host::snapshot::{Node, Snapshot};
-use bedplate::ledger::Ledger;
-use bedplate::profile::{LayerText, Loaded, load, shipped};
-use bedplate::record::record;
-use bedplate::{
-    engine::{self, observe},
-    report::json,
-};
+use bedplate_core::documents as json;
+use bedplate_core::engine::{self, observe};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::profile::{LayerText, Loaded, load, shipped};
+use bedplate_core::record::record;
+use bedplate_daemon::public::{self, Words};
+use bedplate_facts::Depth;
+use bedplate_host::Reader;
+use bedplate_host::snapshot::{Node, Snapshot};
 
 /// Where a host keeps its profile.
 const PROFILE: &str = "/etc/bedplate/profile.toml";

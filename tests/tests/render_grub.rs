@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use bedplate::render::{GrubFamily, Options, Rendered};
+use bedplate_render::{GrubFamily, Options, Rendered};
 use bedplate_tests::fixtures::{tool, unchecked};
 use render_cases::{Case, cases};
 

@@ -2,7 +2,7 @@
 
 mod render_cases;
 
-use bedplate::render::Options;
+use bedplate_render::Options;
 use bedplate_tests::fixtures::{document, find, unknown_fields};
 use render_cases::{cases, render};
 use serde_json::{Value, json};

@@ -1,23 +1,25 @@
-//! Every directory in `tests/topology` is a machine: a description (`host.toml`, see `bedplate::demo`), what it comes to worked out
+//! Every directory in `tests/topology` is a machine: a description (`host.toml`, see `bedplate_testhosts`), what it comes to worked out
 //! by hand (`by-hand.toml`, with the reason on top; never written by this program), and what `bedplate topology` shows of it
 //! (`topology.txt`, `topology.json`, `nccl.xml`; `BLESS=1 cargo test -p bedplate-tests --test topology` rewrites these).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use bedplate::demo::HostSpec;
-use bedplate::engine::observe;
-use bedplate::facts::names::Names;
-use bedplate::facts::{Depth, placement};
-use bedplate::host::Reader;
-use bedplate::host::snapshot::Snapshot;
-use bedplate::nccl::library::Library;
-use bedplate::record::record;
+use bedplate::report::style;
 use bedplate::report::topology::{self, Options, Shown};
-use bedplate::report::{json, style};
-use bedplate::topology::devices::Devices;
-use bedplate::topology::import::compare::{Finding, Here, compare};
-use bedplate::topology::{Topology, import};
+use bedplate_core::documents as json;
+use bedplate_core::engine::observe;
+use bedplate_core::record::record;
+use bedplate_facts::names::Names;
+use bedplate_facts::topology::Topology;
+use bedplate_facts::topology::devices::Devices;
+use bedplate_facts::{Depth, placement};
+use bedplate_host::Reader;
+use bedplate_host::snapshot::Snapshot;
+use bedplate_nccl::library::Library;
+use bedplate_nccl::topology_file as import;
+use bedplate_nccl::topology_file::compare::{Finding, Here, compare};
+use bedplate_testhosts::HostSpec;
 use bedplate_tests::expected;
 use bedplate_tests::picture;
 use libtest_mimic::{Arguments, Failed, Trial};

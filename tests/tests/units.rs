@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use bedplate::daemon::ready_target;
+use bedplate_daemon::ready_target;
 use bedplate_tests::fixtures;
 use bedplate_tests::program::install_sh as script;
 
@@ -129,7 +129,7 @@ fn a_replaced_daemon_is_started_again_and_has_not_failed() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service");
     let unit = std::fs::read_to_string(unit).expect("it is there");
     for key in ["RestartForceExitStatus", "SuccessExitStatus"] {
-        let line = format!("{key}={}", bedplate::daemon::launch::REPLACED);
+        let line = format!("{key}={}", bedplate_daemon::launch::REPLACED);
         assert!(unit.lines().any(|own| own == line), "{line} is not in\n{unit}");
     }
 }

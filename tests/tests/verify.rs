@@ -1,4 +1,4 @@
-//! Every directory in `tests/verify` is a case: a host, made up (`host.toml`, see `bedplate::demo`; a profile would be among
+//! Every directory in `tests/verify` is a case: a host, made up (`host.toml`, see `bedplate_testhosts`; a profile would be among
 //! its files) or recorded (`host.bp`), and what `bedplate verify -v` says of it (`verify.txt`).
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test verify` rewrites the expected files, docs/checks.md and docs/reboot.md.
@@ -6,14 +6,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bedplate::demo::HostSpec;
-use bedplate::engine::profile_source::Choice;
-use bedplate::engine::{self, Request, Verified};
-use bedplate::host::Reader;
-use bedplate::host::snapshot::Snapshot;
-use bedplate::record::record;
-use bedplate::report::{json, style, verify as text};
-use bedplate::verify::{CHECKS, Judged, Report, Selection, Verdict};
+use bedplate::report::{style, verify as text};
+use bedplate_core::documents as json;
+use bedplate_core::engine::profile_source::Choice;
+use bedplate_core::engine::{self, Request, Verified};
+use bedplate_core::record::record;
+use bedplate_core::verify::{CHECKS, Judged, Report, Selection, Verdict};
+use bedplate_host::Reader;
+use bedplate_host::snapshot::Snapshot;
+use bedplate_testhosts::HostSpec;
 use bedplate_tests::expected;
 
 fn cases() -> Vec<(String, PathBuf)> {
@@ -169,7 +170,7 @@ fn ids_are_unique_and_begin_with_their_group() {
 
 #[test]
 fn reboot_document_is_generated_from_the_tables() {
-    let text = bedplate::reboot::docs::markdown();
+    let text = bedplate_daemon::reboot::docs::markdown();
     expect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reboot.md"), &text)
         .expect("docs/reboot.md");
 }

@@ -13,14 +13,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use bedplate::host::dir::DirReader;
-use bedplate::host::write::DirWriter;
-use bedplate::host::{
-    ConfigSpace, Expected, FileMeta, HostKind, ModifiedAt, NicCause, NicError, ReadError, Reader,
-    ToolEnd, ToolOutput, WriteError, Writer,
+use bedplate_base::reading::ReadError;
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+use bedplate_host::dir::DirReader;
+use bedplate_host::write::DirWriter;
+use bedplate_host::{
+    ConfigSpace, Expected, FileMeta, HostKind, ModifiedAt, NicCause, NicError, Reader, ToolEnd,
+    ToolOutput, WriteError, Writer,
 };
-use bedplate::value::PciAddress;
-use bedplate::value::vf::{EswitchMode, VfAttributes};
 use tempfile::TempDir;
 
 use devices::Habits;

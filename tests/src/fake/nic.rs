@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use bedplate::host::recorded::{eswitch_at, vfs_at};
-use bedplate::value::PciAddress;
-use bedplate::value::vf::{EswitchMode, Mac, VfAttributes, VfLinkState, VfTable, Vlan};
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfLinkState, VfTable, Vlan};
+use bedplate_host::recorded::{eswitch_at, vfs_at};
 
 use super::devices::{Habits, driver_link, uevent};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use bedplate::host::{ToolEnd, ToolOutput};
+use bedplate_host::{ToolEnd, ToolOutput};
 
 use super::Fuse;
 

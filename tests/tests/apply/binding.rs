@@ -1,7 +1,7 @@
 //! VFs that get a driver by name, and tools whose state no file shows.
 
-use bedplate::apply::Outcome;
-use bedplate::plan::{Action, Change, Check, WayBack};
+use bedplate_core::apply::Outcome;
+use bedplate_core::plan::{Action, Change, Check, WayBack};
 use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fake::{Fuse, Machine};
 

@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-use bedplate::apply::{self, ApplyReport, Executor, Outcome};
-use bedplate::checker;
-use bedplate::demo::write_tree;
-use bedplate::engine::{self, observe};
-use bedplate::facts::Depth;
-use bedplate::host::dir::DirReader;
-use bedplate::host::write::DirWriter;
-use bedplate::host::{HostKind, Reader, Writer};
-use bedplate::kind;
-use bedplate::ledger::Ledger;
-use bedplate::plan::{Check, Plan};
-use bedplate::profile::{LayerText, Loaded, load, shipped};
-use bedplate::revert;
+use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
+use bedplate_core::checker;
+use bedplate_core::engine::{self, observe};
+use bedplate_core::kind;
+use bedplate_core::ledger::Ledger;
+use bedplate_core::plan::{Check, Plan};
+use bedplate_core::profile::{LayerText, Loaded, load, shipped};
+use bedplate_core::revert;
+use bedplate_facts::Depth;
+use bedplate_host::dir::DirReader;
+use bedplate_host::write::DirWriter;
+use bedplate_host::{HostKind, Reader, Writer};
+use bedplate_testhosts::write_tree;
 use bedplate_tests::fake::tree::{foreign, leftovers, times};
 use bedplate_tests::fake::{Fuse, Machine};
 

@@ -1,8 +1,8 @@
 //! Tools that fail, hang, are missing or lie, hardware that will not, and other programs at work: the change goes back, the
 //! others go on, and the report says which and why.
 
-use bedplate::apply::{Outcome, Restored};
-use bedplate::plan::{Action, Check, Deferred};
+use bedplate_core::apply::{Outcome, Restored};
+use bedplate_core::plan::{Action, Check, Deferred};
 use bedplate_tests::fake::tools::{GRUB_CFG, Mood};
 use bedplate_tests::fake::tree::{everything, foreign};
 use bedplate_tests::fake::{Fuse, Machine};
@@ -276,7 +276,7 @@ fn vfs_go_by_way_of_none_and_a_failure_half_way_brings_the_old_number_back() {
     for (most, left_with) in [(None, "8\n"), (Some(6), "2\n")] {
         let mut machine = machine();
         let mut writer = machine.writer(&Fuse::none());
-        bedplate::host::Writer::write_attribute(&mut writer, NUMVFS, "2", 1).unwrap();
+        bedplate_host::Writer::write_attribute(&mut writer, NUMVFS, "2", 1).unwrap();
         machine.habits.most_vfs = most;
         let report = apply(&machine, &Fuse::none());
         assert_eq!(report.succeeded(), most.is_none(), "{report:?}");
@@ -334,15 +334,15 @@ fn nothing_is_done_that_cannot_be_written_down() {
     let report = {
         let reader = machine.reader();
         let mut writer = machine.writer(&Fuse::none());
-        let mut ledger = bedplate::ledger::Ledger::default();
-        let executor = bedplate::apply::Executor {
+        let mut ledger = bedplate_core::ledger::Ledger::default();
+        let executor = bedplate_core::apply::Executor {
             reader: &reader,
             writer: &mut writer,
             checker: &crate::scenario::check,
             watch: &mut |_| {},
         };
         let plan = plan(&machine, &ledger);
-        bedplate::apply::apply(&plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH)
+        bedplate_core::apply::apply(&plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH)
     };
     for change in &report.changes {
         let loads = change.id == "modules/load";

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use bedplate::apply::{self, Executor};
-use bedplate::demo::{HostSpec, write_tree};
-use bedplate::engine::{self, observe};
-use bedplate::facts::Depth;
-use bedplate::ledger::Ledger;
-use bedplate::plan::Check;
-use bedplate::profile::{LayerText, load, shipped};
+use bedplate_core::apply::{self, Executor};
+use bedplate_core::engine::{self, observe};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::plan::Check;
+use bedplate_core::profile::{LayerText, load, shipped};
+use bedplate_facts::Depth;
+use bedplate_testhosts::{HostSpec, write_tree};
 use bedplate_tests::fake::{Fuse, Machine};
 
 use crate::scenario::{ledger, revert};
@@ -41,8 +41,8 @@ fn closed() -> (Machine, BTreeMap<String, u16>) {
     let facts = observe(&reader, Depth::Plan);
     let mut ledger = Ledger::load(&reader).unwrap();
     let plan = engine::plan(&profile, &facts, &reader, &ledger).plan;
-    let check = |check: &Check, reader: &dyn bedplate::host::Reader| {
-        bedplate::checker::check(reader, &facts, check)
+    let check = |check: &Check, reader: &dyn bedplate_host::Reader| {
+        bedplate_core::checker::check(reader, &facts, check)
     };
     let executor =
         Executor { reader: &reader, writer: &mut writer, checker: &check, watch: &mut |_| {} };
@@ -56,7 +56,7 @@ fn closed() -> (Machine, BTreeMap<String, u16>) {
 fn ports(machine: &Machine) -> BTreeMap<String, u16> {
     let facts = observe(&machine.reader(), Depth::Plan);
     let tree = facts.pci.known().unwrap();
-    let control = |f: &bedplate::facts::pci::Function| Some(f.acs.known()?.control.0);
+    let control = |f: &bedplate_facts::pci::Function| Some(f.acs.known()?.control.0);
     tree.functions.iter().filter_map(|(at, f)| Some((at.to_string(), control(f)?))).collect()
 }
 

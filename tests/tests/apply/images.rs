@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bedplate::apply::{self, ApplyReport, Executor, Outcome};
-use bedplate::host::dir::{DirReader, ImageRoot};
-use bedplate::host::write::DirWriter;
-use bedplate::host::{Reader as _, ToolEnd, Writer as _};
-use bedplate::ledger::Ledger;
-use bedplate::plan::{Action, Plan};
-use bedplate::revert;
+use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::plan::{Action, Plan};
+use bedplate_core::revert;
+use bedplate_host::dir::{DirReader, ImageRoot};
+use bedplate_host::write::DirWriter;
+use bedplate_host::{Reader as _, ToolEnd, Writer as _};
 use bedplate_tests::fake::Machine;
 use bedplate_tests::fake::tools::GRUB_CFG;
 use bedplate_tests::fake::tree::{everything, foreign, times};

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bedplate::host::lock::LockError;
-use bedplate::host::write::DirWriter;
-use bedplate::host::{ToolEnd, Writer as _};
+use bedplate_host::lock::LockError;
+use bedplate_host::write::DirWriter;
+use bedplate_host::{ToolEnd, Writer as _};
 use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fake::{Fuse, Machine};
 

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bedplate::apply::{ApplyReport, Outcome, Restored};
-use bedplate::plan::{Action, Plan};
+use bedplate_core::apply::{ApplyReport, Outcome, Restored};
+use bedplate_core::plan::{Action, Plan};
 use bedplate_tests::fake::tools::{GRUB_CFG, Mood};
 use bedplate_tests::fake::{Fuse, Machine};
 

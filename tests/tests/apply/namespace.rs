@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use bedplate::apply::Outcome;
-use bedplate::host::Writer as _;
+use bedplate_core::apply::Outcome;
+use bedplate_host::Writer as _;
 use bedplate_tests::fake::tree::{everything, foreign, leftovers};
 use bedplate_tests::fake::{Fuse, Machine};
 use bedplate_tests::fixtures::unchecked;

@@ -1,12 +1,12 @@
 //! What is set on NICs by netlink: attributes of VFs and modes of eswitches, done, taken back, reverted.
 
-use bedplate::apply::{Left, Outcome};
-use bedplate::host::recorded::{eswitch_at, vfs_at};
-use bedplate::host::{Reader as _, Writer as _};
-use bedplate::plan::{Action, Change};
-use bedplate::revert::Step;
-use bedplate::value::PciAddress;
-use bedplate::value::vf::{EswitchMode, Mac, VfAttributes, VfTable, Vlan};
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfTable, Vlan};
+use bedplate_core::apply::{Left, Outcome};
+use bedplate_core::plan::{Action, Change};
+use bedplate_core::revert::Step;
+use bedplate_host::recorded::{eswitch_at, vfs_at};
+use bedplate_host::{Reader as _, Writer as _};
 use bedplate_tests::fake::nic::{as_made, table};
 use bedplate_tests::fake::tree::times;
 use bedplate_tests::fake::{Fuse, Machine};

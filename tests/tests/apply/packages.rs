@@ -1,7 +1,7 @@
 //! A package manager at work: no tool runs beside it, and where that shows in time nothing is written either.
 
-use bedplate::apply::{ApplyReport, Outcome, Restored};
-use bedplate::revert::{RevertReport, StepOutcome};
+use bedplate_core::apply::{ApplyReport, Outcome, Restored};
+use bedplate_core::revert::{RevertReport, StepOutcome};
 use bedplate_tests::fake::tools::GRUB_CFG;
 use bedplate_tests::fake::tree::foreign;
 use bedplate_tests::fake::{Fuse, LOCKED, Machine};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use bedplate::host::Writer;
-use bedplate::host::write::DirWriter;
+use bedplate_host::Writer;
+use bedplate_host::write::DirWriter;
 use bedplate_tests::fake::Machine;
 use bedplate_tests::fake::tree::{everything, leftovers, times};
 use bedplate_tests::fixtures::unchecked;
@@ -363,5 +363,5 @@ fn attributes_are_written_whole_and_in_time_and_only_where_there_is_a_kernel() {
         assert!(error.to_string().contains("an image has no running kernel"), "{error}");
     }
     let ran = image.run_tool(&["true".into()], 1);
-    assert!(!image.runs_tools() && matches!(ran.end, bedplate::host::ToolEnd::NotStarted(_)));
+    assert!(!image.runs_tools() && matches!(ran.end, bedplate_host::ToolEnd::NotStarted(_)));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bedplate::plan::Action;
+use bedplate_core::plan::Action;
 use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fake::{Fuse, Machine};
 use proptest::prelude::*;
@@ -25,13 +25,18 @@ fn files() -> impl Strategy<Value = Files> {
 }
 
 /// One plan a round; each change takes several files.
-fn plan(machine: &Machine, files: &Files, round: usize, per_change: usize) -> bedplate::plan::Plan {
+fn plan(
+    machine: &Machine,
+    files: &Files,
+    round: usize,
+    per_change: usize,
+) -> bedplate_core::plan::Plan {
     let actions: Vec<Action> = files
         .iter()
         .filter_map(|(path, (_, wanted))| {
             let after = wanted.get(round)?.as_deref().and_then(content);
             let before = std::fs::read(machine.at(path)).ok();
-            let before = before.map(bedplate::plan::FileContent::new);
+            let before = before.map(bedplate_core::plan::FileContent::new);
             Some(Action::ReplaceFile { path: path.clone(), before, after })
         })
         .collect();

@@ -1,9 +1,9 @@
 //! The way back when others have been here: each thing is refused by itself, with the reason, and goes back when forced.
 
-use bedplate::host::dir::DirReader;
-use bedplate::host::write::DirWriter;
-use bedplate::ledger::{Ledger, LedgerError};
-use bedplate::revert::{self, StepOutcome};
+use bedplate_core::ledger::{Ledger, LedgerError};
+use bedplate_core::revert::{self, StepOutcome};
+use bedplate_host::dir::DirReader;
+use bedplate_host::write::DirWriter;
 use bedplate_tests::fake::tools::{GRUB_CFG, Mood};
 use bedplate_tests::fake::tree::{everything, foreign};
 use bedplate_tests::fake::{Fuse, Machine};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
-use bedplate::host::{FileMeta, Writer as _};
+use bedplate_host::{FileMeta, Writer as _};
 use bedplate_tests::fake::Machine;
 use bedplate_tests::fixtures::unchecked;
 use rustix::fs::XattrFlags;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use bedplate::apply::{self, Answer, ApplyReport, Executor};
-use bedplate::host::Reader;
-use bedplate::ledger::Ledger;
-use bedplate::plan::{
+use bedplate_core::apply::{self, Answer, ApplyReport, Executor};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::plan::{
     Action, Change, Check, Effect, FileContent, KindPlan, NextBoot, Plan, RebootNeed, WayBack,
 };
-use bedplate::revert::{self, RevertPlan, RevertReport};
+use bedplate_core::revert::{self, RevertPlan, RevertReport};
+use bedplate_host::Reader;
 use bedplate_tests::fake::tools::GRUB_CFG;
 use bedplate_tests::fake::{Fuse, LiveReader, Machine};
 
@@ -219,7 +219,7 @@ pub fn run(machine: &Machine, plan: &Plan, fuse: &Fuse) -> ApplyReport {
 pub fn run_with(
     machine: &Machine,
     plan: &Plan,
-    writer: &mut dyn bedplate::host::Writer,
+    writer: &mut dyn bedplate_host::Writer,
 ) -> ApplyReport {
     let reader: LiveReader = machine.reader();
     let mut ledger = ledger(machine);

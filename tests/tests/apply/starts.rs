@@ -1,12 +1,12 @@
 //! VFs that are without a driver while their attributes are set: killed at every step, the next run starts it; and a VF that
 //! a guest has by then is left to it. The plans are the real ones.
 
-use bedplate::apply::{ApplyReport, Outcome};
-use bedplate::engine;
-use bedplate::host::{Writer as _, boot_id};
-use bedplate::plan::Plan;
-use bedplate::profile::{LayerText, load, shipped};
-use bedplate::value::vf::{Mac, VfAttributes};
+use bedplate_base::value::vf::{Mac, VfAttributes};
+use bedplate_core::apply::{ApplyReport, Outcome};
+use bedplate_core::engine;
+use bedplate_core::plan::Plan;
+use bedplate_core::profile::{LayerText, load, shipped};
+use bedplate_host::{Writer as _, boot_id};
 use bedplate_tests::fake::nic::{as_made, table};
 use bedplate_tests::fake::{Fuse, Machine};
 
@@ -172,7 +172,7 @@ fn a_revert_starts_what_waits_for_its_driver() {
     writer.write_attribute("/sys/bus/pci/drivers/mlx5_core/unbind", "0000:18:00.2", 1).unwrap();
     let boot = boot_id::of(&machine.reader()).unwrap();
     let mut known = ledger(&machine);
-    let key = bedplate::ledger::VfKey {
+    let key = bedplate_core::ledger::VfKey {
         pf: "0000:18:00.0".parse().unwrap(),
         interface: LINK.into(),
         vf: 1,

@@ -1,14 +1,14 @@
 //! What waits for a boot and shows nowhere on the running host: remembered by the ledger in the boot it was done in, seen by
 //! every later plan, and gone with the boot, the module, or the change itself.
 
-use bedplate::apply::{self, ApplyReport, Executor};
-use bedplate::checker;
-use bedplate::engine::{self, observe};
-use bedplate::facts::Depth;
-use bedplate::host::Reader;
-use bedplate::ledger::Ledger;
-use bedplate::plan::{Check, Effect, Plan, RebootNeed};
-use bedplate::profile::{LayerText, load, shipped};
+use bedplate_core::apply::{self, ApplyReport, Executor};
+use bedplate_core::checker;
+use bedplate_core::engine::{self, observe};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::plan::{Check, Effect, Plan, RebootNeed};
+use bedplate_core::profile::{LayerText, load, shipped};
+use bedplate_facts::Depth;
+use bedplate_host::Reader;
 use bedplate_tests::fake::{Fuse, Machine};
 
 use crate::scenario::{ledger, revert};

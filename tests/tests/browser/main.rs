@@ -5,7 +5,7 @@ mod look;
 
 use std::path::{Path, PathBuf};
 
-use bedplate::demo;
+use bedplate_testhosts as demo;
 use bedplate_tests::program;
 use serde_json::Value;
 
@@ -139,7 +139,7 @@ fn reports_are_laid_out_as_they_should_be() {
     let profile = directory.path().join("with-profile.bp");
     let mut host = demo::snapshot("hgx").expect("a demo");
     let text = b"schema = 1\nname = \"site\"\nextends = \"hgx-h100\"\n".to_vec();
-    host.insert("/etc/bedplate/profile.toml", bedplate::host::snapshot::Node::File(text));
+    host.insert("/etc/bedplate/profile.toml", bedplate_host::snapshot::Node::File(text));
     host.complete();
     std::fs::write(&profile, host.to_text()).expect("ours");
     let profile = profile.display().to_string();

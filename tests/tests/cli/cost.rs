@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bedplate::demo::{HostSpec, write_tree};
+use bedplate_testhosts::{HostSpec, write_tree};
 use bedplate_tests::{fixtures, program};
 
 /// Functions of the made-up host: enough that what a start costs does not count.

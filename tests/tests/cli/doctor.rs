@@ -64,7 +64,7 @@ fn causes() {
 #[test]
 fn words_of_a_symptom_are_no_file() {
     let session = Session::new();
-    for symptom in bedplate::doctor::SYMPTOMS {
+    for symptom in bedplate_core::doctor::SYMPTOMS {
         for words in [symptom.id, symptom.title] {
             let output =
                 session.command(&["doctor", words, "--demo", "hgx"]).output().expect("it starts");

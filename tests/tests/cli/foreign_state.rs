@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bedplate::ledger::Sha;
+use bedplate_core::ledger::Sha;
 use bedplate_tests::fake::tree::everything;
 use bedplate_tests::fixtures::unchecked;
 use rustix::fs::{CWD, RenameFlags, renameat_with};

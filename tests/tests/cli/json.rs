@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use bedplate::report::json::{applied_schema, plan_schema};
+use bedplate_core::documents::{applied_schema, plan_schema};
 
 use crate::session::{Session, text};
 use crate::transcripts::{CHANGES, PENDING};
@@ -31,7 +31,7 @@ fn a_plan_is_what_its_schema_says() {
     let session = Session::new();
     let (printed, _) = document(&session, &["plan", "--json-schema"]);
     assert_eq!(printed, serde_json::to_value(plan_schema()).expect("JSON"));
-    for (demo, _) in bedplate::demo::names() {
+    for (demo, _) in bedplate_testhosts::names() {
         let (plan, stderr) = document(&session, &["plan", "--demo", demo, "--json"]);
         assert_eq!(stderr, "");
         assert_eq!(plan["bedplate_plan"], 1);

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
-use bedplate::engine::profile_source::Choice;
-use bedplate::engine::{Request, prepare};
+use bedplate_core::engine::profile_source::Choice;
+use bedplate_core::engine::{Request, prepare};
 use bedplate_tests::fake::Machine;
 
 use crate::session::{Session, text};

@@ -4,8 +4,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use bedplate::demo;
-use bedplate::demo::HostSpec;
+use bedplate_testhosts as demo;
+use bedplate_testhosts::HostSpec;
 
 use super::session::Session;
 
@@ -180,15 +180,15 @@ fn the_plan_for_the_snapshot_is_the_plan_for_the_host() {
     let plan = |args: &[&str]| {
         let output = session.run(&[&["plan", "--cpu", "intel", "--json"], args].concat());
         let text = String::from_utf8(output.stdout).expect("text");
-        let plan: bedplate::plan::Plan = serde_json::from_str(&text)
+        let plan: bedplate_core::plan::Plan = serde_json::from_str(&text)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         let words =
             ["hunter54", "hunter55"].map(|word| format!("why = \"{word}\"")).join("\n[x]\n");
-        let words = bedplate::daemon::public::Words::of([words.as_str()]);
-        bedplate::daemon::public::plan(&plan, &words)
+        let words = bedplate_daemon::public::Words::of([words.as_str()]);
+        bedplate_daemon::public::plan(&plan, &words)
     };
     let (host, recording) = (plan(&["--root", &root]), plan(&["--snapshot", "x.bp"]));
-    let seen = |plan: &bedplate::plan::Plan| {
+    let seen = |plan: &bedplate_core::plan::Plan| {
         let items = plan.body.changes.iter().flat_map(|change| &change.items);
         items
             .map(|item| format!("{}: {:?} {:?}", item.subject, item.before, item.after))
@@ -196,7 +196,7 @@ fn the_plan_for_the_snapshot_is_the_plan_for_the_host() {
     };
     assert_eq!(seen(&host), seen(&recording));
     assert!(seen(&host).iter().any(|item| item.contains("password")), "{:?}", seen(&host));
-    let whole = |plan: &bedplate::plan::Plan| {
+    let whole = |plan: &bedplate_core::plan::Plan| {
         (
             plan.reboot,
             plan.body.blockers.clone(),

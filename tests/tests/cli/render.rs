@@ -373,7 +373,7 @@ fn rendered_bytes_do_not_depend_on_the_path_of_the_profile() {
     std::fs::write(session.path("a.toml"), profile).expect("ours");
     std::fs::write(session.path("builds/someone/b.toml"), format!("# a remark\n\n{profile}"))
         .expect("ours");
-    for target in bedplate::render::TARGETS.iter().filter(|target| target.name != "nccl-job") {
+    for target in bedplate_render::TARGETS.iter().filter(|target| target.name != "nccl-job") {
         let render = |profile: &str| {
             let mut args = vec!["render", target.name, "-p", profile, "--cpu", "intel"];
             args.extend(

@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use bedplate::demo::HostSpec;
-use bedplate::host::snapshot::Node;
+use bedplate_host::snapshot::Node;
+use bedplate_testhosts::HostSpec;
 use bedplate_tests::expected;
 
 use crate::redacted::{NAMES, PLANTED, found, marked};

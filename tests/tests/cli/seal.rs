@@ -59,7 +59,7 @@ fn table_names_every_part_in_json() {
     let table: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(table["bedplate_seal"], 1);
     let parts = table["parts"].as_array().expect("a list");
-    assert_eq!(parts.len(), bedplate::seal::PARTS.len());
+    assert_eq!(parts.len(), bedplate_core::seal::PARTS.len());
     let part = |name: &str| parts.iter().find(|part| part["part"] == name).expect("the part");
     assert_eq!(part("hold.json")["fate"], "removed");
     assert_eq!(part("hold.json")["items"], serde_json::json!(["/var/lib/bedplate/hold.json"]));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use bedplate::demo::HostSpec;
+use bedplate_testhosts::HostSpec;
 use bedplate_tests::{expected, program};
 
 /// One user at one prompt.

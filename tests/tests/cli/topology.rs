@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bedplate::demo::HostSpec;
-use bedplate::host::snapshot::{Config, Node};
+use bedplate_host::snapshot::{Config, Node};
+use bedplate_testhosts::HostSpec;
 use bedplate_tests::{expected, program};
 
 use crate::session::Session;

@@ -1,7 +1,7 @@
 //! What was made ready for a reboot that does not come is undone, however long that takes.
 
-use bedplate::daemon::status::State;
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::State;
 use bedplate_tests::program;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use bedplate::daemon::bus::{NAME, PATH};
+use bedplate_daemon::bus::{NAME, PATH};
 use bedplate_tests::fixtures;
 use serde_json::json;
 

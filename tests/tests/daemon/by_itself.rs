@@ -1,8 +1,8 @@
 //! What the daemon does without any event: the re-check, the next try of what failed, the reminder, and what it reads again
 //! at a decision that no look precedes.
 
-use bedplate::daemon::status::{State, Verdict};
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::{State, Verdict};
 use serde_json::json;
 
 use super::rig::{Rig, drifted, failed, fixed, right, until, waiting};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use bedplate::daemon::logind;
-use bedplate::daemon::status::State;
+use bedplate_daemon::logind;
+use bedplate_daemon::status::State;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -219,7 +219,7 @@ fn a_command_whose_time_passed_without_a_bus_is_called_off() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&by_command(&rig, waiting(&rig), 0));
     rig.stop_bus();
-    let usec = bedplate::daemon::logind::usec(jiff::Timestamp::now()) - 130_000_000;
+    let usec = bedplate_daemon::logind::usec(jiff::Timestamp::now()) - 130_000_000;
     let prepared = json!({ "method": "command", "next": "run-command", "undo": [] });
     let arranged = json!({ "boot_id": "boot-1", "kind": "dry-reboot", "usec": usec, "plan": "waits", "method": "command",
         "request": null, "userspace": null, "prepared": prepared });

@@ -1,8 +1,8 @@
 //! After a boot: which reboot it was, said once, and only as far as it is known.
 
-use bedplate::daemon::status::{State, Status};
-use bedplate::reboot::last_boot::{By, LastBoot};
-use bedplate::reboot::state::RebootState;
+use bedplate_core::reboot_record::last_boot::{By, LastBoot};
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::{State, Status};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! A host that is what its profile says is ready only if the checks of `bedplate verify` say so, and everything that the daemon
 //! tells others follows from it.
 
-use bedplate::daemon::status::{State, Status, Verdict};
-use bedplate::reboot::state::RebootState;
-use bedplate::verify::CHECKS;
+use bedplate_core::verify::CHECKS;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::{State, Status, Verdict};
 use serde_json::{Value, json};
 
 use super::node::Node;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::rig::{Rig, right};
-use bedplate::daemon::status::State;
+use bedplate_daemon::status::State;
 use bedplate_tests::fixtures;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! No reboot into a boot entry that is not known to be sound; and reboots that are moved, lost or forbidden late.
 
-use bedplate::reboot::state::{RebootState, WaitsFor};
+use bedplate_daemon::reboot::state::{RebootState, WaitsFor};
 use serde_json::{Value, json};
 
 use super::reboots::{announced, schedules};
@@ -226,7 +226,7 @@ fn schedule_moves_a_scheduled_reboot() {
     rig.start();
     let left = |rig: &Rig| {
         let scheduled = rig.login.lock().expect("not poisoned").scheduled.clone().expect("one");
-        let at = bedplate::daemon::logind::time(scheduled.1);
+        let at = bedplate_daemon::logind::time(scheduled.1);
         at.duration_since(jiff::Timestamp::now()).as_secs()
     };
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "30m"]);

@@ -4,9 +4,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bedplate::daemon::bus;
-use bedplate::daemon::status::{State, Status};
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::bus;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::{State, Status};
 use serde_json::{Value, json};
 
 use super::flooder::Flood;

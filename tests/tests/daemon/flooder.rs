@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use bedplate::daemon::bus::{NAME, PATH};
+use bedplate_daemon::bus::{NAME, PATH};
 use zbus::message::Flags;
 
 /// `nobody` of a user namespace, and of most systems.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use bedplate::daemon::status::State;
+use bedplate_daemon::status::State;
 
 use super::by_itself::{ELSEWHERE, HOLD, with_a_link_for_a_hold};
 use super::rig::{Rig, right, until, waiting};

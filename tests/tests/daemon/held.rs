@@ -1,8 +1,8 @@
 //! A host that an operator holds: nothing is enforced on it and nothing rebooted, and a revert stays. The revert is the real
 //! one: program, daemon and worker run in namespaces of their own, where `/etc`, `/run` and `/var/lib` are the rig's.
 
-use bedplate::daemon::status::{State, Verdict};
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::{State, Verdict};
 use bedplate_tests::program;
 use serde_json::json;
 

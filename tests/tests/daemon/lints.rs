@@ -1,7 +1,7 @@
 //! A profile with a lint of level error: nothing of it is enforced until it is corrected or let pass with a reason. The
 //! worker is the real one, in namespaces of its own.
 
-use bedplate::daemon::status::State;
+use bedplate_daemon::status::State;
 
 use super::node::Node;
 use super::rig::{Rig, until};

@@ -35,7 +35,7 @@ mod truth;
 
 use std::time::Duration;
 
-use bedplate::daemon::status::{State, Verdict};
+use bedplate_daemon::status::{State, Verdict};
 use bedplate_tests::program;
 use rig::{Rig, drifted, failed, fixed, right, until};
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bedplate::daemon::logind;
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::logind;
+use bedplate_daemon::reboot::state::RebootState;
 use bedplate_tests::program;
 use serde_json::json;
 

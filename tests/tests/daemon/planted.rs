@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bedplate::ledger::Sha;
+use bedplate_core::ledger::Sha;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

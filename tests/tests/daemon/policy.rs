@@ -4,7 +4,7 @@
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 
-use bedplate::daemon::status::State;
+use bedplate_daemon::status::State;
 use bedplate_tests::fixtures;
 use zbus::interface;
 

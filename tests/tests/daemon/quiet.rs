@@ -1,8 +1,8 @@
 //! While the profile is gone and may come back, nothing is decided on it: an announced reboot is not called off, none is
 //! announced, and no command is run.
 
-use bedplate::daemon::status::State;
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::State;
 use serde_json::json;
 
 use super::rig::{Rig, until, waiting};
@@ -94,7 +94,7 @@ fn no_command_is_run_while_the_profile_is_gone() {
         until("announced", || asked(&rig, "schedule dry-reboot"));
         let due = rig.login.lock().expect("not poisoned").scheduled.clone().expect("announced").1;
         let its_time_comes = || {
-            let passed = || bedplate::daemon::logind::usec(jiff::Timestamp::now()) > due;
+            let passed = || bedplate_daemon::logind::usec(jiff::Timestamp::now()) > due;
             until("its time has come", || passed() || rig.logged(GONE));
             // logind has rehearsed, and says that no shutdown is under way.
             rig.login.lock().expect("not poisoned").scheduled = None;
@@ -102,7 +102,7 @@ fn no_command_is_run_while_the_profile_is_gone() {
         };
         // Close before its time: the quiet seconds are to outlast it.
         let soon = due - 1_000_000;
-        until("soon", || bedplate::daemon::logind::usec(jiff::Timestamp::now()) > soon);
+        until("soon", || bedplate_daemon::logind::usec(jiff::Timestamp::now()) > soon);
         let in_time = in_the_quiet_seconds(&rig, its_time_comes, || rig.path("ran").exists());
         assert!(!rig.path("ran").exists(), "{}", rig.read("log"));
         if in_time {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use bedplate::daemon::ready_target::{MARKER, UNIT};
-use bedplate::daemon::status::{State, Verdict};
+use bedplate_daemon::ready_target::{MARKER, UNIT};
+use bedplate_daemon::status::{State, Verdict};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, drifted, right, until};

@@ -1,6 +1,6 @@
 //! How a reboot is made: rehearsed, by the firmware, by the operator's command.
 
-use bedplate::reboot::state::{RebootState, WaitsFor};
+use bedplate_daemon::reboot::state::{RebootState, WaitsFor};
 use serde_json::json;
 
 use super::rig::{Rig, until, waiting};

@@ -1,7 +1,7 @@
 //! Reboots: announced once, called off by whatever comes in the way, counted by boot, never in a loop.
 
-use bedplate::daemon::status::State;
-use bedplate::reboot::state::{RebootState, WaitsFor};
+use bedplate_daemon::reboot::state::{RebootState, WaitsFor};
+use bedplate_daemon::status::State;
 use serde_json::json;
 
 use super::rig::{Rig, right, until, waiting};
@@ -132,7 +132,7 @@ fn a_reboot_that_does_not_come_has_an_end() {
     rig.start();
     until("announced", || announced(&rig));
     rig.kill();
-    let usec = bedplate::daemon::logind::usec(jiff::Timestamp::now()) - 16 * 60 * 1_000_000;
+    let usec = bedplate_daemon::logind::usec(jiff::Timestamp::now()) - 16 * 60 * 1_000_000;
     rig.edit_record(|record| record["phase"]["arranged"]["usec"] = json!(usec));
     {
         let mut login = rig.login.lock().expect("not poisoned");
@@ -385,7 +385,7 @@ fn a_wall_message_is_one_harmless_line() {
         rig.asked_of_logind().into_iter().filter(|call| call.starts_with("wall true")).collect();
     assert!(!walls.is_empty());
     for wall in walls {
-        assert!(!wall.contains(bedplate::visible::steers), "{wall:?}");
+        assert!(!wall.contains(bedplate_base::visible::steers), "{wall:?}");
         assert!(wall.contains("\\u{1b}[2J") && wall.contains("root: all is well"), "{wall}");
     }
 }

@@ -1,6 +1,6 @@
 //! A profile that tools replace by removing it first: what lies beside it is not enforced in between.
 
-use bedplate::daemon::status::State;
+use bedplate_daemon::status::State;
 
 use super::node::{LIST, Node};
 use super::rig::{Rig, until};

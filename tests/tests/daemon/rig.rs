@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bedplate::daemon::bus::Agent1Proxy;
-use bedplate::daemon::status::Status;
+use bedplate_daemon::bus::Agent1Proxy;
+use bedplate_daemon::status::Status;
 use bedplate_tests::{fixtures, program};
 use serde_json::{Value, json};
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
 use bedplate_tests::{fixtures, program};
 use serde_json::json;
 

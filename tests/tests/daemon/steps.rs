@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
 use bedplate_tests::program;
 use serde_json::{Value, json};
 

@@ -4,9 +4,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use bedplate::daemon::status::{State, Verdict};
-use bedplate::plan::RebootNeed;
-use bedplate::reboot::state::RebootState;
+use bedplate_core::plan::RebootNeed;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::{State, Verdict};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, drifted, fixed, right, until, waiting, with_devices};
@@ -146,7 +146,7 @@ fn a_request_that_cannot_be_done_now_stays_and_says_so() {
     std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
     until("announced", || announced(&rig));
     let scheduled = rig.login.lock().expect("not poisoned").scheduled.clone().expect("something");
-    let left = bedplate::daemon::logind::time(scheduled.1).duration_since(jiff::Timestamp::now());
+    let left = bedplate_daemon::logind::time(scheduled.1).duration_since(jiff::Timestamp::now());
     assert!(left.as_secs() > 3000, "{left}");
 }
 

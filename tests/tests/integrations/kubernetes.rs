@@ -33,8 +33,8 @@ fn the_plugin_says_problem_or_not_in_one_line() {
 /// The real program's words are those that the plugin and Slurm's check look for.
 #[test]
 fn the_words_are_the_programs() {
-    use bedplate::daemon::show;
-    use bedplate::daemon::status::{Status, Verdict};
+    use bedplate::report::status as show;
+    use bedplate_daemon::status::{Status, Verdict};
     let now = "2026-03-03T03:00:00Z".parse().expect("a time");
     for (verdict, words) in [
         (Verdict::Ready, "ready: "),
@@ -169,7 +169,7 @@ fn kured_looks_for_the_file_that_is_written() {
     let values = yaml("kubernetes/kured-values.yaml");
     assert_eq!(
         values["configuration"]["rebootSentinel"],
-        bedplate::daemon::reboot_required::REQUIRED
+        bedplate_daemon::reboot_required::REQUIRED
     );
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use bedplate::daemon::export::metrics;
-use bedplate::daemon::status::Status;
+use bedplate_daemon::export::metrics;
+use bedplate_daemon::status::Status;
 use bedplate_tests::fixtures;
 use serde_json::Value;
 

@@ -1,15 +1,16 @@
 //! Desired states that the render tests go through, from nothing to something of everything.
 
-use bedplate::desired::{
+use bedplate_base::cpu::CpuVendor;
+use bedplate_base::value::AcsBits;
+use bedplate_core::desired::{
     Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg, WantedAttributes,
     WantedModule, WantedOption, WantedVfs,
 };
-use bedplate::facts::{CpuVendor, Facts};
-use bedplate::plan::Why;
-use bedplate::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
-use bedplate::profile::{LayerText, load};
-use bedplate::render::{self, Options, Rendered};
-use bedplate::value::AcsBits;
+use bedplate_core::plan::Why;
+use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
+use bedplate_core::profile::{LayerText, load};
+use bedplate_facts::Facts;
+use bedplate_render::{Options, Rendered};
 
 /// One desired state, by name, and the profile with what means the same on every machine.
 pub struct Case {
@@ -24,8 +25,14 @@ pub struct Case {
 /// When it cannot be rendered.
 pub fn render(target: &str, case: &Case, options: &Options) -> Rendered {
     let facts = Facts::of_vendor(CpuVendor::Intel);
-    render::render(render::target(target).unwrap(), &case.profile, &facts, &case.desired, options)
-        .unwrap_or_else(|error| panic!("{}: {error}", case.name))
+    bedplate_render::render(
+        bedplate_render::target(target).unwrap(),
+        &case.profile,
+        &facts,
+        &case.desired,
+        options,
+    )
+    .unwrap_or_else(|error| panic!("{}: {error}", case.name))
 }
 
 const SYSCTL: &str = r#"[sysctl]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use bedplate::render::{GrubFamily, Options, Rendered};
+use bedplate_render::{GrubFamily, Options, Rendered};
 use bedplate_tests::fixtures::{document, tool};
 use linux_kernel_cmdline::utf8::Cmdline;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bedplate::render::TARGETS;
+use bedplate_render::TARGETS;
 use bedplate_tests::{expected, program};
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use bedplate::render::{Collective, Job, JobForm, Options, Rendered};
+use bedplate_render::{Collective, Job, JobForm, Options, Rendered};
 use bedplate_tests::fixtures::{document, tool};
 use jsonschema::Validator;
 use serde_json::{Value, json};

@@ -1,14 +1,15 @@
 //! Every target, for every maker's CPU with the profile alone and for every demo: each setting of the profile is in a file, left to
 //! bedplate by a profile that the files bring, or listed.
 
-use bedplate::demo;
-use bedplate::desired::Desired;
-use bedplate::engine::{assume_cpu, observe};
-use bedplate::facts::{Arch, CpuVendor, Depth, Facts};
-use bedplate::kind;
-use bedplate::ledger::Ledger;
-use bedplate::profile::{LayerText, Loaded, load, show};
-use bedplate::render::{self, Options, Rendered, TARGETS};
+use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_core::desired::Desired;
+use bedplate_core::engine::{assume_cpu, observe};
+use bedplate_core::kind;
+use bedplate_core::ledger::Ledger;
+use bedplate_core::profile::{LayerText, Loaded, load, show};
+use bedplate_facts::{Depth, Facts};
+use bedplate_render::{Options, Rendered, TARGETS};
+use bedplate_testhosts as demo;
 
 const PROFILE: &str = r#"schema = 1
 name = "matrix"
@@ -165,8 +166,13 @@ fn no_setting_is_left_out_silently() {
                 talos_version: Some("1.13".to_owned()),
                 ..Options::default()
             };
-            let rendered =
-                render::render(target, &loaded.profile, &machine.facts, &desired, &options);
+            let rendered = bedplate_render::render(
+                target,
+                &loaded.profile,
+                &machine.facts,
+                &desired,
+                &options,
+            );
             let answer = Answer::of(rendered.unwrap());
             // What these run does the rest in the image.
             let applies = ["mkosi", "packer"].contains(&target.name)

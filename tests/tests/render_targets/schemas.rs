@@ -1,6 +1,6 @@
 //! Against published schemas.
 
-use bedplate::render::Options;
+use bedplate_render::Options;
 use bedplate_tests::fixtures::{document, find, unknown_fields};
 use jsonschema::Validator;
 use serde_json::{Value, json};

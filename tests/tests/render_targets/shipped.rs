@@ -1,12 +1,13 @@
 //! The shipped profiles on hosts that they are for, as they are and with VFs of every sort.
 
-use bedplate::demo;
-use bedplate::engine::{assume_cpu, observe};
-use bedplate::facts::{Arch, Depth};
-use bedplate::kind;
-use bedplate::ledger::Ledger;
-use bedplate::profile::{LayerText, load, shipped, show};
-use bedplate::render::{self, Job, Options, OutFile, Rendered, TARGETS};
+use bedplate_base::cpu::Arch;
+use bedplate_core::engine::{assume_cpu, observe};
+use bedplate_core::kind;
+use bedplate_core::ledger::Ledger;
+use bedplate_core::profile::{LayerText, load, shipped, show};
+use bedplate_facts::Depth;
+use bedplate_render::{Job, Options, OutFile, Rendered, TARGETS};
+use bedplate_testhosts as demo;
 
 /// VFs with what a rule can say of them; what a port cannot have is not checked before it is applied.
 const VFS: &str = r#"schema = 1
@@ -58,7 +59,7 @@ pub fn made(target: &str) -> Vec<Made> {
 
 /// The same with options; architecture, CPU and text of the profile are the profile's and its host's.
 pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
-    let target = render::target(target).unwrap();
+    let target = bedplate_render::target(target).unwrap();
     let mut all = Vec::new();
     for profile in shipped() {
         for more in [None, Some(VFS)] {
@@ -81,8 +82,9 @@ pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
                 pin_addresses: true,
                 ..options.clone()
             };
-            let rendered = render::render(target, &loaded.profile, &facts, &desired, &options)
-                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            let rendered =
+                bedplate_render::render(target, &loaded.profile, &facts, &desired, &options)
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
             all.push(Made { what, rendered });
         }
     }

@@ -286,7 +286,7 @@ fn storm(node: &Node) -> Result<()> {
         "systemctl stop monitor; grep '^KERNEL\\[' /var/tmp/events | grep -v {pf} || true"
     ))?;
     // Only a burst that goes on for longer than a second is looked at before it ends, and once more after that (`SHORTEST` in
-    // agent/src/daemon/debounce.rs); the second look is put off for two seconds more.
+    // agent/bedplate-daemon/src/debounce.rs); the second look is put off for two seconds more.
     let most = if figures[1] < 1000 { 1 } else { 2 };
     check!(figures[1] < 3000, "too slow to be told from events without end: {took}");
     check!(

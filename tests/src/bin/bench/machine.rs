@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bedplate::demo::{HostSpec, write_tree};
+use bedplate_testhosts::{HostSpec, write_tree};
 
 use crate::Fallible;
 

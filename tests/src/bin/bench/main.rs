@@ -37,7 +37,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use bedplate::demo::HostSpec;
+use bedplate_testhosts::HostSpec;
 
 use machine::Machine;
 

@@ -1,8 +1,8 @@
 //! A slot that no reboot comes of goes back to the fleet: at once when the reboot is called off, and by itself once a server
 //! that was away is there again. It is kept while the host goes down, and when it has come back and is not well.
 
-use bedplate::daemon::status::{State, Status};
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::{State, Status};
 use serde_json::{Value, json};
 
 use super::super::rig::{Rig, right, until, waiting};

@@ -1,8 +1,8 @@
 //! A slot when bedplate's own record fails it: a full disk, or a record that cannot be read. No server is asked for what
 //! could not be remembered, and it is said why.
 
-use bedplate::daemon::status::Status;
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::Status;
 
 use super::super::rig::{Rig, right, until, waiting};
 use super::{Server, YES, announced};

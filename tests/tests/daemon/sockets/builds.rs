@@ -2,9 +2,9 @@
 
 use std::os::unix::fs::symlink;
 
-use bedplate::daemon::launch::REPLACED;
-use bedplate::daemon::status::State;
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::launch::REPLACED;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::State;
 use bedplate_tests::program;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Consequences of each socket that is missing while the others work, as the README lists them.
 
-use bedplate::daemon::status::{State, Status, Verdict};
-use bedplate::reboot::state::RebootState;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::{State, Status, Verdict};
 use bedplate_tests::program;
 use serde_json::{Value, json};
 

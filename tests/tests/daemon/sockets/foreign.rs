@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 
-use bedplate::daemon::launch::{END, Ended, Request};
+use bedplate_daemon::launch::{END, Ended, Request};
 use bedplate_tests::program;
 use serde_json::json;
 

@@ -1,0 +1,81 @@
+//! Recognising and removing what a profile wants off the line.
+
+use bedplate_base::cpu::Arch;
+
+use super::error::ApplyError;
+use super::key::{Absent, Listed, Meaning, Unwanted, bool_meaning, names_option};
+use super::lex::Token;
+use super::line::CommandLine;
+use super::list::write_parts;
+use super::shape::{OptionList, Shape, shape_of};
+
+/// Takes off the line whatever is unwanted.
+pub(super) fn remove_unwanted(
+    line: &mut CommandLine,
+    unwanted: &Unwanted,
+    arch: Arch,
+) -> Result<(), ApplyError> {
+    for at in (0..line.len()).rev() {
+        let Some(token) = line.token(at).cloned() else { continue };
+        match unwanted_in(&token, unwanted, arch) {
+            Hit::None => {}
+            Hit::Whole => line.remove(at),
+            Hit::Leaves(parts) => write_parts(line, at, &parts)?,
+        }
+    }
+    Ok(())
+}
+
+/// What of an argument is unwanted.
+enum Hit {
+    None,
+    Whole,
+    /// These parts of its value may stay.
+    Leaves(Vec<String>),
+}
+
+fn unwanted_in(token: &Token, unwanted: &Unwanted, arch: Arch) -> Hit {
+    let name = token.folded_name();
+    let value = token.value();
+    let whole = |hit: bool| if hit { Hit::Whole } else { Hit::None };
+    match &unwanted.form {
+        Absent::Name(unwanted) => whole(name == *unwanted),
+        Absent::Value { name: unwanted, meaning } => {
+            let own = match shape_of(&name, arch) {
+                Shape::Bool => bool_meaning(value.as_deref()),
+                _ => Meaning::Text(value.map(|value| value.into_owned())),
+            };
+            whole(name == *unwanted && own == *meaning)
+        }
+        Absent::Within { param, what } if name == *param => {
+            let Some(value) = value else { return Hit::None };
+            let (count, stay) = match shape_of(&name, arch) {
+                Shape::Options(list) => {
+                    sift(OptionList::options(&value), |part| !names_option(what, list, part))
+                }
+                Shape::Items(list) => sift(list.items(&value).into_iter(), |part| {
+                    *what != Listed::Meaning(list.meaning(part))
+                }),
+                _ => return Hit::None,
+            };
+            if stay.len() == count { Hit::None } else { Hit::Leaves(stay) }
+        }
+        Absent::Within { .. } => Hit::None,
+    }
+}
+
+/// How many parts there are, and those that may stay.
+fn sift<'a>(
+    parts: impl Iterator<Item = &'a str>,
+    stays: impl Fn(&str) -> bool,
+) -> (usize, Vec<String>) {
+    let all: Vec<&str> = parts.collect();
+    let stay = all.iter().filter(|part| stays(part)).map(|part| (*part).to_owned()).collect();
+    (all.len(), stay)
+}
+
+/// The first argument on the line in which something unwanted is left.
+pub(super) fn lingering(line: &CommandLine, unwanted: &Unwanted, arch: Arch) -> Option<String> {
+    let hit = |token: &&Token| !matches!(unwanted_in(token, unwanted, arch), Hit::None);
+    line.tokens().find(hit).map(|token| token.as_str().to_owned())
+}

@@ -1,0 +1,388 @@
+//! Boot loader specification type 1 entries (`/boot/loader/entries/*.conf`): reading, ordering, choosing and editing.
+//!
+//! Two readers with different rules (handbook §10.3, §10.4): Red Hat's GRUB fills in `$variables` and parses `options`
+//! as GRUB script; systemd-boot hands the text on as it is.
+
+use super::NotUnderstood;
+use super::grub_quote::{self, GrubQuoteError};
+use super::version::{rpm_file_order, uapi_order};
+use crate::Edit;
+
+/// Who reads the entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// Red Hat's GRUB (`blscfg`): variables, quotes, only the first `options`.
+    Grub,
+    /// systemd-boot: verbatim, all `options` joined.
+    SystemdBoot,
+}
+
+/// Why an entry cannot be edited.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BlsError {
+    /// GRUB reads only one `options` line, and builds differ in which.
+    #[error("boot entry {id} has several `options` lines, of which GRUB reads only one; join them")]
+    SeveralOptions {
+        /// The entry.
+        id: String,
+    },
+    /// The options cannot be read or written as GRUB script.
+    #[error("the options of boot entry {id} cannot be edited")]
+    Grub {
+        /// The entry.
+        id: String,
+        /// Why not.
+        source: GrubQuoteError,
+    },
+    /// GRUB would take a `$` for a variable even inside quotes.
+    #[error(
+        "`{argument}` has a `$`, which GRUB takes for a variable in boot entries; use modprobe.d"
+    )]
+    Dollar {
+        /// What was to be written.
+        argument: String,
+    },
+    /// No `options`, and no `default_kernelopts` either: what is added would be the whole line.
+    #[error(
+        "boot entry {id} has no kernel arguments, not even root=, so nothing can be added to them"
+    )]
+    NoOptions {
+        /// The entry.
+        id: String,
+    },
+}
+
+/// The variable whose value GRUB takes for the options of an entry that has none.
+const DEFAULT_OPTIONS: &str = "default_kernelopts";
+
+/// A line `key value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Field {
+    key: String,
+    /// Byte range of the value in the text.
+    value: std::ops::Range<usize>,
+    /// Byte range of the whole line with its end.
+    line: std::ops::Range<usize>,
+}
+
+/// An entry file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlsEntry {
+    id: String,
+    tries_left: Option<u32>,
+    text: String,
+    fields: Vec<Field>,
+}
+
+/// What GRUB makes of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct GrubBoot {
+    pub image: String,
+    pub cmdline: String,
+    pub unresolved: Vec<String>,
+    pub initrds: Vec<String>,
+}
+
+impl BlsEntry {
+    /// Reads an entry. `file_name` is the name in the directory, such as `0123-5.14.0.conf` or `arch+3.conf`.
+    pub fn parse(file_name: &str, text: &str) -> BlsEntry {
+        let stem = file_name.strip_suffix(".conf").unwrap_or(file_name);
+        let (id, tries_left) = boot_counter(stem);
+        let mut fields = Vec::new();
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let content = line.trim_end_matches(['\n', '\r']);
+            let body = content.trim_start_matches([' ', '\t']);
+            let key_at = start + content.len() - body.len();
+            if let Some(end) = body.find([' ', '\t']).filter(|_| !body.starts_with('#')) {
+                let value = body[end..].trim_start_matches([' ', '\t']);
+                let value_at = key_at + body.len() - value.len();
+                fields.push(Field {
+                    key: body[..end].to_owned(),
+                    value: value_at..value_at + value.trim_end().len(),
+                    line: start..start + line.len(),
+                });
+            }
+            start += line.len();
+        }
+        BlsEntry { id: id.to_owned(), tries_left, text: text.to_owned(), fields }
+    }
+
+    /// The file name without `.conf` and boot counter: what `saved_entry` holds (systemd-boot adds `.conf`).
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The text it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// `title`.
+    pub fn title(&self) -> Option<&str> {
+        self.field("title")
+    }
+
+    /// `version`.
+    pub fn version(&self) -> Option<&str> {
+        self.field("version")
+    }
+
+    /// `linux`: the kernel image.
+    pub fn linux(&self) -> Option<&str> {
+        self.field("linux")
+    }
+
+    /// `efi` or `uki`: a program for the firmware, which may hold a kernel with all that it needs.
+    pub fn efi(&self) -> Option<&str> {
+        self.field("efi").or_else(|| self.field("uki"))
+    }
+
+    /// Files of all `initrd` lines. A variable that is not set is empty (`$tuned_initrd`).
+    pub fn initrds(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let lines = self.all("initrd").map(|field| &self.text[field.value.clone()]);
+        let expanded = lines.filter_map(|line| expand(line, lookup));
+        let words = expanded
+            .flat_map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<String>>());
+        words.filter(|word| !word.starts_with('$')).collect()
+    }
+
+    /// `grub_users` with its variables filled in; one that `lookup` does not know stays.
+    pub(super) fn grub_users(&self, lookup: &dyn Fn(&str) -> Option<String>) -> String {
+        let users = self.field("grub_users").unwrap_or_default();
+        expand(users, lookup).unwrap_or_default()
+    }
+
+    /// `options` lines, as written.
+    pub fn options(&self) -> Vec<&str> {
+        self.all("options").map(|field| &self.text[field.value.clone()]).collect()
+    }
+
+    /// Names of the GRUB variables in the options (`kernelopts`, `tuned_params`).
+    pub fn grub_variables(&self) -> Vec<&str> {
+        let options = self.options();
+        let pieces = options.iter().flat_map(|options| options.split('$').skip(1));
+        pieces.map(|piece| &piece[..variable_len(piece)]).filter(|name| !name.is_empty()).collect()
+    }
+
+    /// The command line that systemd-boot hands to the kernel.
+    pub fn systemd_cmdline(&self) -> String {
+        self.options().join(" ")
+    }
+
+    /// The command line that GRUB hands to the kernel, and the variables in it that `lookup` does not know
+    /// (`None`; they stand as `$name`). A variable that is not set is empty.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`], in the entry's text, where GRUB would not read on or builds of it differ.
+    pub fn grub_cmdline(
+        &self,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(String, Vec<String>), NotUnderstood> {
+        let boot = self.grub_boot(lookup)?;
+        Ok((boot.cmdline, boot.unresolved))
+    }
+
+    pub(super) fn grub_boot(
+        &self,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<GrubBoot, NotUnderstood> {
+        match self.all("options").collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [only] => self.check_read_to(only)?,
+            [_, second, ..] => {
+                let why = "GRUB reads only one `options` line; join them";
+                return Err(NotUnderstood::at(&self.text, second.line.start, why));
+            }
+        }
+        let options = self.effective_options(lookup);
+        let here = |why| {
+            let at = self.all("options").next().map_or(0, |field| field.value.start);
+            NotUnderstood::at(&self.text, at, why)
+        };
+        let expanded = expand(&options, lookup);
+        let expanded = expanded.ok_or_else(|| here("these options are too long".to_owned()))?;
+        let words = grub_quote::split(&expanded).map_err(|found| here(found.why))?;
+        let unresolved = words.iter().flat_map(|word| word.variables.clone()).collect();
+        let cmdline = words.into_iter().map(|word| word.kernel).collect::<Vec<_>>().join(" ");
+        let image = self.linux().unwrap_or_default().to_owned();
+        Ok(GrubBoot { image, cmdline, unresolved, initrds: self.initrds(lookup) })
+    }
+
+    /// The text that GRUB expands: the first `options` line, or `default_kernelopts` where expanding that line brings
+    /// nothing at all (`blscfg.c`, `create_entry` and `expand_val`). A default that `lookup` does not know stands as a
+    /// variable.
+    fn effective_options(&self, lookup: &dyn Fn(&str) -> Option<String>) -> String {
+        let own = self.options().first().copied().unwrap_or_default();
+        let unset = |name: &str| lookup(name).is_some_and(|value| value.is_empty());
+        let is_void = |piece: &str| variable_len(piece) == piece.len() && unset(piece);
+        let mut pieces = own.split('$');
+        let takes_default = pieces.next() == Some("") && pieces.all(is_void);
+        match takes_default {
+            true => lookup(DEFAULT_OPTIONS).unwrap_or_else(|| format!("${DEFAULT_OPTIONS}")),
+            false => own.to_owned(),
+        }
+    }
+
+    /// The entry's text with its options as an edit wants them, for Red Hat's GRUB; everything else keeps every byte.
+    /// Variables are not touched: their values have to be edited where they are set (`kernelopts` in grubenv). An entry
+    /// without options of its own gets those that GRUB takes in their place, since GRUB then takes them no longer.
+    ///
+    /// # Errors
+    /// [`BlsError`].
+    pub fn edited(
+        &self,
+        edit: &Edit,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<String, BlsError> {
+        let fields: Vec<&Field> = self.all("options").collect();
+        if fields.len() > 1 {
+            return Err(BlsError::SeveralOptions { id: self.id.clone() });
+        }
+        let own = fields.first().map_or("", |field| &self.text[field.value.clone()]);
+        let old = self.effective_options(lookup);
+        let line = expand(&old, lookup).unwrap_or_else(|| old.clone());
+        if line.trim().is_empty() {
+            return Err(BlsError::NoOptions { id: self.id.clone() });
+        }
+        let grub = |source| BlsError::Grub { id: self.id.clone(), source };
+        let new = grub_quote::edit_text(&old, edit).map_err(grub)?;
+        if new.matches('$').count() > old.matches('$').count() {
+            return Err(BlsError::Dollar { argument: new });
+        }
+        let text = if new == old { own } else { &new };
+        Ok(self.with_options(fields.first().copied(), own, text))
+    }
+
+    /// The text with other options, in the place of the line that has them.
+    fn with_options(&self, field: Option<&Field>, old: &str, new: &str) -> String {
+        if old == new {
+            return self.text.clone();
+        }
+        let Some(field) = field else {
+            let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
+            return format!("{}{gap}options {new}\n", self.text);
+        };
+        let mut text = self.text.clone();
+        text.replace_range(field.value.clone(), new);
+        text
+    }
+
+    fn field(&self, key: &str) -> Option<&str> {
+        self.all(key).next().map(|field| &self.text[field.value.clone()])
+    }
+
+    fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Field> {
+        self.fields.iter().filter(move |field| field.key == key)
+    }
+
+    /// Older builds of GRUB stop reading an entry at a line without a blank in it.
+    fn check_read_to(&self, field: &Field) -> Result<(), NotUnderstood> {
+        let mut start = 0;
+        for line in self.text[..field.line.start].split_inclusive('\n') {
+            let body = line.trim();
+            if !body.starts_with('#') && !body.contains([' ', '\t']) {
+                let why = "some builds of GRUB stop reading the entry here; remove the line";
+                return Err(NotUnderstood::at(&self.text, start, why));
+            }
+            start += line.len();
+        }
+        Ok(())
+    }
+}
+
+/// Entries as Red Hat's GRUB lists them: newest first by file name; those without a kernel do not count.
+pub fn grub_order(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
+    let mut order: Vec<&BlsEntry> =
+        entries.iter().filter(|entry| entry.linux().is_some()).collect();
+    order.sort_by(|a, b| rpm_file_order(&b.id, &a.id).then_with(|| a.id.cmp(&b.id)));
+    // Two files that compare equal are one entry to GRUB.
+    order.dedup_by(|a, b| rpm_file_order(&a.id, &b.id).is_eq());
+    order
+}
+
+/// The entry that Red Hat's GRUB starts when its menu holds nothing but these: `spec` (`next_entry`, `saved_entry`) is an
+/// id, a title or a position; what is not found means the newest.
+pub fn grub_choice<'a>(entries: &'a [BlsEntry], spec: &str) -> Option<&'a BlsEntry> {
+    let order = grub_order(entries);
+    let by_id = order.iter().find(|entry| entry.id == spec);
+    let by_title = || order.iter().find(|entry| entry.title() == Some(spec));
+    let by_position = || order.get(spec.parse::<usize>().ok()?);
+    by_id.or_else(by_title).or_else(by_position).or_else(|| order.first()).copied()
+}
+
+/// Entries as systemd-boot lists them (systemd `boot.c`, `boot_entry_compare`; loader specification, "Sorting"): used-up
+/// boot counters last; those with a `sort-key` first, by it, by machine, newest first; then by file name, newest first.
+pub fn systemd_order(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
+    let mut order: Vec<&BlsEntry> = entries.iter().collect();
+    order.sort_by(|a, b| {
+        let used_up = |entry: &BlsEntry| entry.tries_left == Some(0);
+        let text = |entry: &BlsEntry, key: &str| entry.field(key).unwrap_or_default().to_owned();
+        let keys = (a.field("sort-key"), b.field("sort-key"));
+        let by_key = match keys {
+            (Some(key_a), Some(key_b)) => key_a
+                .cmp(key_b)
+                .then_with(|| text(a, "machine-id").cmp(&text(b, "machine-id")))
+                .then_with(|| uapi_order(&text(b, "version"), &text(a, "version"))),
+            (own, other) => other.is_some().cmp(&own.is_some()),
+        };
+        used_up(a).cmp(&used_up(b)).then(by_key).then_with(|| uapi_order(&b.id, &a.id))
+    });
+    order
+}
+
+/// The entry that systemd-boot starts. `patterns`: what may choose it, most important first (`LoaderEntryOneShot`,
+/// `LoaderEntryDefault`, `default` of loader.conf), globs on the file name; without a match the first in order.
+pub fn systemd_default<'a>(entries: &'a [BlsEntry], patterns: &[&str]) -> Option<&'a BlsEntry> {
+    let order = systemd_order(entries);
+    let matching = |pattern: &&str| {
+        let pattern = glob::Pattern::new(&pattern.to_lowercase()).ok()?;
+        let file = |entry: &BlsEntry| format!("{}.conf", entry.id.to_lowercase());
+        order.iter().find(|entry| pattern.matches(&file(entry)))
+    };
+    let chosen = patterns.iter().find_map(matching);
+    chosen.or_else(|| order.first()).copied()
+}
+
+/// Of options with their variables filled in, in bytes; the kernel takes 4 KiB at most (COMMAND_LINE_SIZE).
+const LONGEST_OPTIONS: usize = 64 << 10;
+
+/// Fills in variables as `blscfg.c` `expand_val` does: plain text replacement, quotes mean nothing, a space after each
+/// piece. What `lookup` does not know stays. `None`: far longer than any kernel takes.
+fn expand(options: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let mut pieces = options.split('$');
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (name, rest) = piece.split_at(variable_len(piece));
+        if !out.is_empty() && !out.ends_with(' ') {
+            out.push(' ');
+        }
+        match lookup(name) {
+            Some(value) => out.push_str(&value),
+            None => {
+                out.push('$');
+                out.push_str(name);
+            }
+        }
+        out.push(' ');
+        out.push_str(rest);
+        if out.len() > LONGEST_OPTIONS {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+fn variable_len(text: &str) -> usize {
+    text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
+}
+
+/// Takes a boot counter (`+LEFT` or `+LEFT-DONE`) off a file name (systemd, automatic boot assessment).
+fn boot_counter(stem: &str) -> (&str, Option<u32>) {
+    let Some((id, counter)) = stem.rsplit_once('+') else { return (stem, None) };
+    let (left, done) = counter.split_once('-').unwrap_or((counter, "0"));
+    match (left.parse(), done.parse::<u32>()) {
+        (Ok(left), Ok(_)) => (id, Some(left)),
+        _ => (stem, None),
+    }
+}

@@ -1,0 +1,371 @@
+//! Reading a generated `grub.cfg`: which entry boots next, and the command line it carries.
+//!
+//! The choice is made as GRUB makes it: the header sets `default` (once from `next_entry`, else the configured value or
+//! `saved_entry`), then `grub-core/normal/menu.c` looks it up by id, title or position, `>` leading into submenus.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::NotUnderstood;
+use super::bls::{self, BlsEntry};
+pub use super::grub_device::Device;
+use super::grub_files::GrubFiles;
+use super::grub_run::{Item, ItemKind, Run};
+use super::grub_script::parse;
+use super::grub_vars::{State, Value};
+use crate::CommandLine;
+
+/// A boot entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Title as in the menu; submenus before it.
+    pub title: Vec<String>,
+    /// Ids, likewise: joined with `>` they are what `grub-reboot` and `saved_entry` take.
+    pub id: Vec<String>,
+    /// The kernel image as GRUB names it.
+    pub image: String,
+    /// The arguments after the image, as the kernel sees them. GRUB puts `BOOT_IMAGE=…` before them.
+    pub cmdline: String,
+    /// The same with other values of variables that the machine chooses (`$vt_handoff` of Ubuntu).
+    pub others: Vec<String>,
+    /// Values of the variables in it, as far as they are known; of an entry file none.
+    pub variables: BTreeMap<String, String>,
+    /// Variables in it that only GRUB can fill in; they stand as `$name`.
+    pub unresolved: Vec<String>,
+    /// Files that are loaded as its initrd, as GRUB names them.
+    pub initrds: Vec<String>,
+    /// Where image and initrd are. Of entries from files: where those files are.
+    pub device: Device,
+    /// Why the machine may wait at the menu for somebody; only looked for in the default entry.
+    pub waits: Vec<Wait>,
+    /// Line in `grub.cfg` (the `linux` line, or `blscfg`).
+    pub line: usize,
+}
+
+/// Why the menu does not boot the entry by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// `timeout` is no number of seconds: the menu waits for a key for ever (`grub-core/normal/menu.c`).
+    Key,
+    /// `superusers` is set and the entry is not `--unrestricted`: GRUB asks for a password (`grub-core/normal/auth.c`).
+    Password,
+    /// Whether it asks depends on the machine.
+    PasswordUnknown,
+}
+
+impl Entry {
+    /// The command line, with every other one that the machine may choose.
+    pub fn line(&self) -> CommandLine {
+        let parse = |text: &String| CommandLine::parse(text);
+        parse(&self.cmdline).or(self.others.iter().map(parse))
+    }
+}
+
+/// The entry that boots if nobody touches the keyboard.
+///
+/// # Errors
+/// [`NotUnderstood`] with the line that cannot be followed, or on which the choice depends.
+pub fn default_entry(cfg: &str, around: &GrubFiles<'_>) -> Result<Entry, NotUnderstood> {
+    let mut run = Run::new(cfg, around, State::default());
+    run.commands(&parse(cfg)?)?;
+    let Some(spec) = run.state.get("default") else {
+        let at = cfg.find("default=").unwrap_or_default();
+        return Err(NotUnderstood::at(
+            cfg,
+            at,
+            "which entry is the default depends on the machine",
+        ));
+    };
+    run.check_ended()?;
+    let items = expand(&run.items, cfg, around)?;
+    let mut chosen = descend(&run, &items, &spec, Vec::new(), Vec::new())?;
+    chosen.waits.extend(waits_for_key(&run.state));
+    Ok(chosen)
+}
+
+/// A timeout that never runs out. One that nobody sets is left to the operator who wrote such a menu.
+fn waits_for_key(state: &State) -> Option<Wait> {
+    let timeout = state.get("timeout").filter(|_| state.is_set("timeout"))?;
+    let is_number = timeout.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    (!is_number).then_some(Wait::Key)
+}
+
+/// Whether GRUB asks for a password at this line of the menu.
+fn waits_for_password(state: &State, restricted: Option<bool>) -> Option<Wait> {
+    match (restricted, state.get("superusers")) {
+        (Some(false), _) => None,
+        (_, Some(users)) if users.is_empty() => None,
+        (Some(true), Some(_)) => Some(Wait::Password),
+        _ => Some(Wait::PasswordUnknown),
+    }
+}
+
+/// Every entry of the menu and its submenus that loads a Linux kernel, in menu order.
+///
+/// # Errors
+/// As [`default_entry`].
+pub fn entries(cfg: &str, around: &GrubFiles<'_>) -> Result<Vec<Entry>, NotUnderstood> {
+    let mut run = Run::new(cfg, around, State::default());
+    run.commands(&parse(cfg)?)?;
+    let mut all = Vec::new();
+    collect(&run, &expand(&run.items, cfg, around)?, &[], &[], &mut all)?;
+    Ok(all)
+}
+
+/// A menu line with `blscfg` replaced by the entries it stands for.
+enum Line<'a> {
+    Item(&'a Item),
+    Bls { entry: &'a BlsEntry, state: &'a State, certain: bool, at: usize },
+}
+
+impl Line<'_> {
+    fn title(&self) -> Value {
+        match self {
+            Line::Item(item) => item.title.clone(),
+            Line::Bls { entry, .. } => {
+                entry.title().map(str::to_owned).or_else(|| entry.linux().map(str::to_owned))
+            }
+        }
+    }
+
+    fn id(&self) -> Value {
+        match self {
+            Line::Item(item) => item.id.clone(),
+            Line::Bls { entry, .. } => Some(entry.id().to_owned()),
+        }
+    }
+
+    /// Entries from files name their users in `grub_users`; without them nobody is kept out (`blscfg.c`).
+    fn restricted(&self) -> Option<bool> {
+        match self {
+            Line::Item(item) => item.restricted,
+            Line::Bls { entry, state, .. } => {
+                let users = entry.grub_users(&|name: &str| state.get(name));
+                if users.contains('$') { None } else { Some(!users.trim().is_empty()) }
+            }
+        }
+    }
+
+    fn certain(&self) -> bool {
+        match self {
+            Line::Item(item) => item.certain,
+            Line::Bls { certain, .. } => *certain,
+        }
+    }
+
+    fn at(&self) -> usize {
+        match self {
+            Line::Item(item) => item.at,
+            Line::Bls { at, .. } => *at,
+        }
+    }
+}
+
+fn expand<'a>(
+    items: &'a [Item],
+    cfg: &str,
+    around: &'a GrubFiles<'a>,
+) -> Result<Vec<Line<'a>>, NotUnderstood> {
+    let mut lines = Vec::new();
+    for item in items {
+        match &item.kind {
+            ItemKind::Bls(state) => {
+                if around.bls.is_empty() {
+                    let why =
+                        "the entries come from boot loader specification files, and there are none";
+                    return Err(NotUnderstood::at(cfg, item.at, why));
+                }
+                lines.extend(bls::grub_order(around.bls).into_iter().map(|entry| Line::Bls {
+                    entry,
+                    state,
+                    certain: item.certain,
+                    at: item.at,
+                }));
+            }
+            _ => lines.push(Line::Item(item)),
+        }
+    }
+    Ok(lines)
+}
+
+fn descend(
+    run: &Run<'_>,
+    lines: &[Line<'_>],
+    spec: &str,
+    mut title: Vec<String>,
+    mut id: Vec<String>,
+) -> Result<Entry, NotUnderstood> {
+    let (own, rest) = split_spec(spec);
+    let line = pick(run.text, lines, &own)?;
+    title.push(line.title().unwrap_or_default());
+    id.push(line.id().unwrap_or_default());
+    let password = waits_for_password(&run.state, line.restricted());
+    let mut chosen = if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
+        let inner = run.inside(run.state.for_submenu(), body)?;
+        inner.check_ended()?;
+        let lines = expand(&inner.items, run.text, run.around)?;
+        // Without a rest nothing is chosen inside: `default` is not exported, so a submenu does not see it.
+        descend(&inner, &lines, rest.unwrap_or_default(), title, id)?
+    } else {
+        let (entry, ended) = entry(run, line, title, id)?;
+        let entry = entry.ok_or_else(|| {
+            NotUnderstood::at(run.text, line.at(), "the default entry loads no Linux kernel")
+        })?;
+        ended.map_or(Ok(entry), Err)?
+    };
+    chosen.waits.extend(
+        password.filter(|wait| !chosen.waits.contains(wait)).into_iter().collect::<Vec<_>>(),
+    );
+    Ok(chosen)
+}
+
+/// Cuts a menu path at its first `>`; a doubled one is part of the name (`menu.c`, `menuentry_eq`).
+fn split_spec(spec: &str) -> (String, Option<&str>) {
+    let mut own = String::new();
+    let mut chars = spec.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '>' && chars.next_if(|(_, next)| *next == '>').is_none() {
+            let rest = &spec[at + 1..];
+            return (own, (!rest.is_empty()).then_some(rest));
+        }
+        own.push(c);
+    }
+    (own, None)
+}
+
+/// Finds the menu line that a name or position means.
+fn pick<'a, 'b>(
+    text: &str,
+    lines: &'b [Line<'a>],
+    name: &str,
+) -> Result<&'b Line<'a>, NotUnderstood> {
+    let depends = |line: &Line<'_>| {
+        Err(NotUnderstood::at(
+            text,
+            line.at(),
+            "whether this entry is in the menu depends on the machine",
+        ))
+    };
+    let digits = name.chars().take_while(char::is_ascii_digit).count();
+    let position = match digits == name.len() && (name == "0" || !name.starts_with('0')) {
+        true => name.parse::<usize>().ok(),
+        false => None,
+    };
+    let named = |value: Value| value.as_deref() == Some(name);
+    let by_id = lines.iter().position(|line| named(line.id()));
+    let by_either = lines.iter().position(|line| named(line.id()) || named(line.title()));
+    // Upstream GRUB reads leading digits as a position before it compares names, and takes the first line that has the
+    // name as id or title; Red Hat's, which alone has entries from files, prefers ids to titles to positions.
+    let red_hat = lines.iter().any(|line| matches!(line, Line::Bls { .. }));
+    if let Some(found) = by_either {
+        let line = &lines[if red_hat { by_id.unwrap_or(found) } else { found }];
+        let differ =
+            by_id.is_some_and(|by_id| by_id != found) || (digits > 0 && position != Some(found));
+        if differ && !red_hat {
+            let why = "builds of GRUB differ in which entry the default names";
+            return Err(NotUnderstood::at(text, line.at(), why));
+        }
+        return if line.certain() { Ok(line) } else { depends(line) };
+    }
+    if digits > 0 && position.is_none() {
+        let why =
+            "builds of GRUB differ in what they make of the default, which begins with digits";
+        return Err(NotUnderstood::at(text, text.find("default=").unwrap_or_default(), why));
+    }
+    if let Some(unknown) = lines
+        .iter()
+        .find(|line| position.is_none() && (line.id().is_none() || line.title().is_none()))
+    {
+        return depends(unknown);
+    }
+    // GRUB takes the first entry when it finds nothing, and when the position is beyond the end.
+    let at = position.filter(|at| *at < lines.len()).unwrap_or(0);
+    let beyond = position.is_some_and(|position| position >= lines.len());
+    let counted = if beyond { lines } else { lines.get(..=at).unwrap_or(lines) };
+    match (counted.iter().find(|line| !line.certain()), lines.get(at)) {
+        (Some(line), _) => depends(line),
+        (None, Some(line)) => Ok(line),
+        (None, None) => Err(NotUnderstood::at(text, 0, "the menu has no entry")),
+    }
+}
+
+/// The entry, if it loads Linux, and the command in it that leaves it for something else.
+fn entry(
+    run: &Run<'_>,
+    line: &Line<'_>,
+    title: Vec<String>,
+    id: Vec<String>,
+) -> Result<(Option<Entry>, Option<NotUnderstood>), NotUnderstood> {
+    let item = match line {
+        Line::Bls { entry, state, at, .. } => {
+            let lookup = |name: &str| state.get(name);
+            let boot = entry.grub_boot(&lookup)?;
+            let line = run.line_number(*at);
+            let bls::GrubBoot { image, cmdline, unresolved, initrds } = boot;
+            let (others, variables) = (Vec::new(), BTreeMap::new());
+            let device = Device::Own;
+            let entry = Entry {
+                title,
+                id,
+                image,
+                cmdline,
+                others,
+                variables,
+                unresolved,
+                initrds,
+                device,
+                waits: Vec::new(),
+                line,
+            };
+            return Ok((Some(entry), None));
+        }
+        Line::Item(item) => item,
+    };
+    let ItemKind::Entry(body) = &item.kind else { return Ok((None, None)) };
+    let mut inner = run.inside(run.state.clone(), body)?;
+    let ended = inner.check_ended().err();
+    if let Some(doubtful) = inner.linux.iter().find(|linux| !linux.certain) {
+        let why = "which kernel this entry loads depends on the machine";
+        return Err(NotUnderstood::at(run.text, doubtful.at, why));
+    }
+    let entry = inner.linux.pop().map(|linux| Entry {
+        title,
+        id,
+        image: linux.image,
+        cmdline: linux.cmdline,
+        others: linux.others,
+        variables: linux.variables,
+        unresolved: linux.unresolved,
+        initrds: linux.initrds,
+        device: linux.device,
+        waits: Vec::new(),
+        line: run.line_number(linux.at),
+    });
+    Ok((entry, ended))
+}
+
+fn collect(
+    run: &Run<'_>,
+    lines: &[Line<'_>],
+    titles: &[String],
+    ids: &[String],
+    all: &mut Vec<Entry>,
+) -> Result<(), NotUnderstood> {
+    for line in lines {
+        let with = |list: &[String], own: Value| {
+            let mut list = list.to_vec();
+            list.push(own.unwrap_or_default());
+            list
+        };
+        let (title, id) = (with(titles, line.title()), with(ids, line.id()));
+        if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
+            let inner = run.inside(run.state.for_submenu(), body)?;
+            collect(&inner, &expand(&inner.items, run.text, run.around)?, &title, &id, all)?;
+        } else {
+            all.extend(entry(run, line, title, id)?.0);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! `/etc/default/grub` and its drop-ins: shell scripts that grub-mkconfig sources. They are read without being run
+//! (handbook §10.1): plain assignments are understood, everything else that could matter is refused with its place.
+
+mod parts;
+mod variables;
+
+use super::NotUnderstood;
+use super::grub_quote::{self, GrubQuoteError};
+use super::shell::{Assignment, Event, Piece, Quote, Shell, scan};
+use crate::{Token, TokenError};
+
+pub use parts::Part;
+use variables::Variables;
+
+/// What to do where a file cannot be followed.
+const REMEDY: &str = "write the value out, or move the assignment to a drop-in of its own";
+
+/// The main file.
+pub const MAIN: &str = "/etc/default/grub";
+/// Arguments of all Linux entries.
+pub const CMDLINE: &str = "GRUB_CMDLINE_LINUX";
+/// Arguments of ordinary entries, behind those of [`CMDLINE`]; recovery entries do not get them.
+pub const CMDLINE_DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrubDefault {
+    text: String,
+    shell: Shell,
+    events: Vec<Event>,
+}
+
+/// Where in a series of files something is not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("file {} of the GRUB configuration cannot be followed", file + 1)]
+pub struct EvaluateError {
+    /// Which file, counted from 0.
+    pub file: usize,
+    /// The place.
+    pub source: NotUnderstood,
+}
+
+/// Why a drop-in of bedplate cannot be read back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DropInError {
+    /// Not the file that bedplate writes.
+    #[error("the drop-in cannot be read")]
+    Text(#[from] NotUnderstood),
+    /// It holds something that is no kernel argument.
+    #[error("the drop-in holds something that is no kernel argument")]
+    Token(#[from] TokenError),
+}
+
+/// Reads a file. Every text is readable; what cannot be followed shows when a value is asked for.
+pub fn parse(text: &str) -> GrubDefault {
+    parse_for(Shell::Posix, text)
+}
+
+/// The same for a file of which it is known which shell reads it.
+pub fn parse_for(shell: Shell, text: &str) -> GrubDefault {
+    GrubDefault { text: text.to_owned(), shell, events: scan(text) }
+}
+
+/// The value of a variable after several files were sourced in order (the main file, then drop-ins as the shell's glob
+/// sorts them). `None`: never set.
+///
+/// # Errors
+/// [`EvaluateError`] with the file and place on which the value depends and which is not followed.
+pub fn evaluate(files: &[&GrubDefault], name: &str) -> Result<Option<String>, EvaluateError> {
+    let mut variables = Variables::default();
+    for (file, default) in files.iter().enumerate() {
+        variables.source(file, default);
+    }
+    variables.get(name).map_err(|unknown| EvaluateError {
+        file: unknown.file,
+        source: unknown.described(&files[unknown.file].text),
+    })
+}
+
+impl GrubDefault {
+    /// The text it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The same file with another text.
+    pub fn with_text(&self, text: &str) -> GrubDefault {
+        parse_for(self.shell, text)
+    }
+
+    /// The value of a variable after this file, which finds it at `inherited`. `None`: never set.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] with the place on which the value depends and which is not followed.
+    pub fn value(
+        &self,
+        name: &str,
+        inherited: Option<&str>,
+    ) -> Result<Option<String>, NotUnderstood> {
+        let mut variables = Variables::inheriting(name, inherited);
+        variables.source(0, self);
+        variables.get(name).map_err(|unknown| unknown.described(&self.text))
+    }
+
+    /// The line, from 1, on which a variable is made read-only, also in a function.
+    pub fn read_only_at(&self, name: &str) -> Option<usize> {
+        fn find(events: &[Event], name: &str) -> Option<usize> {
+            events.iter().find_map(|event| match event {
+                Event::ReadOnly { name: own, at } if own == name => Some(*at),
+                Event::Function { body, .. } => find(body, name),
+                _ => None,
+            })
+        }
+        find(&self.events, name).map(|at| self.text[..at].matches('\n').count() + 1)
+    }
+
+    /// The lines that do more than set these variables to fixed text: blank lines, comments and such assignments are left out.
+    pub fn other_lines(&self, is_variable: &dyn Fn(&str) -> bool) -> Vec<String> {
+        let is_plain = |assignment: &&Assignment| {
+            is_variable(&assignment.name)
+                && assignment.doubtful.is_none()
+                && !assignment.pieces.iter().any(Piece::is_opaque)
+        };
+        let assignments = self.events.iter().filter_map(|event| match event {
+            Event::Assign(assignment) => Some(assignment),
+            _ => None,
+        });
+        let (mut rest, mut at) = (String::new(), 0);
+        for assignment in assignments.filter(is_plain) {
+            rest.push_str(self.text.get(at..assignment.at).unwrap_or_default());
+            at = assignment.value.end;
+        }
+        rest.push_str(self.text.get(at..).unwrap_or_default());
+        // Other blanks are letters to the shell.
+        let lines = rest.split('\n').map(|line| line.trim_matches([' ', '\t']));
+        lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    /// The lines, from 1, on which one of these variables is given a word that `is_meant`.
+    pub fn lines_with(&self, variables: &[&str], is_meant: &dyn Fn(&str) -> bool) -> Vec<usize> {
+        let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'');
+        let given = |event: &Event| match event {
+            Event::Assign(assignment) if variables.contains(&assignment.name.as_str()) => {
+                let value = &self.text[assignment.value.clone()];
+                value.split(ends_word).any(is_meant).then_some(assignment.at)
+            }
+            _ => None,
+        };
+        let line = |at: usize| self.text[..at].matches('\n').count() + 1;
+        self.events.iter().filter_map(given).map(line).collect()
+    }
+
+    /// The text with another value for a variable, everything else kept byte for byte: the last assignment is changed,
+    /// or one is added at the end. `inherited`: the value before this file.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] when the value is not simply set in this file.
+    pub fn edited(
+        &self,
+        name: &str,
+        value: &str,
+        inherited: Option<&str>,
+    ) -> Result<String, NotUnderstood> {
+        if self.value(name, inherited)?.as_deref() == Some(value) {
+            return Ok(self.text.clone());
+        }
+        let parts = self.parts(name, inherited)?;
+        let Some(last) = parts.last() else {
+            if value.contains(['\n', '\r', '\0']) {
+                let why = format!("the new value of {name} has a line end in it");
+                return Err(NotUnderstood::at(&self.text, 0, why));
+            }
+            let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
+            return Ok(format!("{}{gap}{name}={}\n", self.text, in_double_quotes(value)));
+        };
+        Ok(self.with(vec![self.with_part(last, &last.front, last.rest_of(value, &self.text)?)?]))
+    }
+}
+
+/// Renders a drop-in that adds arguments to a variable. `note` becomes comment lines at the top.
+///
+/// # Errors
+/// [`GrubQuoteError::Mangled`] for an argument that GRUB cannot carry.
+pub fn write_drop_in(
+    variable: &str,
+    tokens: &[Token],
+    note: &str,
+) -> Result<String, GrubQuoteError> {
+    let words: Vec<String> = tokens.iter().map(grub_quote::grub_token).collect::<Result<_, _>>()?;
+    let mut text: String = note.lines().map(|line| format!("# {line}\n")).collect();
+    if !words.is_empty() {
+        text.push_str(&format!("{variable}=\"${variable} {}\"\n", escaped(&words.join(" "))));
+    }
+    Ok(text)
+}
+
+/// The arguments that a drop-in adds to a variable, as the kernel gets them.
+///
+/// # Errors
+/// [`DropInError`] when it is not such a file.
+pub fn parse_drop_in(text: &str, variable: &str) -> Result<Vec<Token>, DropInError> {
+    let value = parse(text).value(variable, Some(""))?.unwrap_or_default();
+    let words = grub_quote::split(&value)?;
+    words.iter().map(|word| Token::new(&word.kernel).map_err(DropInError::from)).collect()
+}
+
+/// A value in the quotes that were there, or in others where those cannot hold it.
+fn written(value: &str, quote: Quote) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "_-+.,:=/@%".contains(c);
+    match quote {
+        Quote::Single if !value.contains('\'') => format!("'{value}'"),
+        Quote::None if !value.is_empty() && value.chars().all(bare) => value.to_owned(),
+        _ => in_double_quotes(value),
+    }
+}
+
+fn in_double_quotes(value: &str) -> String {
+    format!("\"{}\"", escaped(value))
+}
+
+/// Escapes what means something between the shell's double quotes.
+fn escaped(value: &str) -> String {
+    let mut out = String::new();
+    for c in value.chars() {
+        if matches!(c, '\\' | '"' | '$' | '`') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

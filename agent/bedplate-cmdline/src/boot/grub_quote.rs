@@ -1,0 +1,197 @@
+//! One line of arguments through GRUB: how a `linux …` line's words become the line that the kernel gets, and how a
+//! kernel argument must be written so that the kernel gets it unchanged.
+//!
+//! Two steps (handbook §10.1): the script lexer removes quotes (`grub-core/script/yylex.l`), then
+//! `grub_create_loader_cmdline` (`grub-core/lib/cmdline.c`) joins the arguments: one with a space in it gets double
+//! quotes round it, and every `\`, `'` and `"` in it gets a backslash in front, which the kernel does not take away.
+//! So those three characters cannot be carried through GRUB.
+
+use similar::{Algorithm, DiffTag};
+
+use super::NotUnderstood;
+use super::grub_script::{Part, Word, words};
+use crate::{ApplyError, CommandLine, Edit, Token};
+
+/// Why a kernel argument cannot be handed to the kernel by GRUB.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GrubQuoteError {
+    /// The value holds a character that GRUB passes on with a backslash in front.
+    #[error(
+        "GRUB puts a backslash before the `{character}` in `{token}`, so the kernel would get another value"
+    )]
+    Mangled {
+        /// The argument.
+        token: String,
+        /// The character.
+        character: char,
+    },
+    /// The configuration text cannot be read.
+    #[error("the text cannot be read as GRUB reads it")]
+    Text(#[from] NotUnderstood),
+    /// The kernel would not cut the line where GRUB does, so single arguments cannot be told apart.
+    #[error("`{word}` is not one kernel argument after GRUB; write it as one")]
+    NotOneArgument {
+        /// The word as written.
+        word: String,
+    },
+    /// The edit failed.
+    #[error("the kernel arguments in the GRUB text cannot be changed")]
+    Edit(#[from] ApplyError),
+}
+
+/// One word of a GRUB line and what the kernel gets of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrubWord {
+    /// As written.
+    pub raw: String,
+    /// Blanks before it.
+    pub gap: String,
+    /// What the kernel gets. A variable stands there as `$name`.
+    pub kernel: String,
+    /// The variables in it, which only GRUB can fill in.
+    pub variables: Vec<String>,
+}
+
+/// Cuts a line of GRUB arguments into words.
+///
+/// # Errors
+/// [`NotUnderstood`] where GRUB would end the command or the quoting is broken.
+pub fn split(text: &str) -> Result<Vec<GrubWord>, NotUnderstood> {
+    let mut end = 0;
+    let mut all = Vec::new();
+    for word in words(text)? {
+        let gap = text[end..word.start].to_owned();
+        let raw = text[word.start..word.end].to_owned();
+        let (argument, variables) = literal(&word);
+        end = word.end;
+        all.push(GrubWord { raw, gap, kernel: join_argument(&argument), variables });
+    }
+    Ok(all)
+}
+
+/// The line that the kernel gets from a line of GRUB arguments, as `grub_create_loader_cmdline` joins it.
+/// Variables are left as `$name`.
+///
+/// # Errors
+/// As [`split`].
+pub fn kernel_line(text: &str) -> Result<String, NotUnderstood> {
+    Ok(split(text)?.iter().map(|word| word.kernel.as_str()).collect::<Vec<_>>().join(" "))
+}
+
+/// Writes a kernel argument so that it comes through a GRUB script (`grub.cfg`, `GRUB_CMDLINE_LINUX*`, a BLS entry
+/// that GRUB reads) as the kernel is to see it.
+///
+/// # Errors
+/// [`GrubQuoteError::Mangled`] when GRUB cannot carry it.
+pub fn grub_token(token: &Token) -> Result<String, GrubQuoteError> {
+    let name = token.name();
+    // GRUB itself puts quotes round the whole argument when it has spaces, and the kernel takes those away again.
+    let argument = match token.value() {
+        Some(value) => format!("{name}={value}"),
+        None => name.into_owned(),
+    };
+    if let Some(character) = argument.chars().find(|c| matches!(c, '\\' | '\'' | '"')) {
+        return Err(GrubQuoteError::Mangled { token: token.as_str().to_owned(), character });
+    }
+    Ok(quote_argument(&argument))
+}
+
+/// Applies an edit to a line of GRUB arguments. Words that stay keep every byte.
+///
+/// # Errors
+/// [`GrubQuoteError`] when the text cannot be read, edited or written safely.
+pub fn edit_text(text: &str, edit: &Edit) -> Result<String, GrubQuoteError> {
+    let old = split(text)?;
+    let line = old.iter().map(|word| word.kernel.as_str()).collect::<Vec<_>>().join(" ");
+    for word in old.iter().take_while(|word| word.kernel != "--") {
+        let alone = CommandLine::parse(&word.kernel);
+        if alone.len() != 1
+            || alone.to_string() != alone.tokens().map(Token::as_str).collect::<String>()
+        {
+            return Err(GrubQuoteError::NotOneArgument { word: word.raw.clone() });
+        }
+    }
+    let new = edit.apply(&CommandLine::parse(&line))?;
+    rewrite(text, &old, &new)
+}
+
+/// Puts the words of the old text that are still there and new ones together, in the order of the new line.
+fn rewrite(text: &str, old: &[GrubWord], new: &CommandLine) -> Result<String, GrubQuoteError> {
+    let tail = old.iter().position(|word| word.kernel == "--").unwrap_or(old.len());
+    let before: Vec<&str> = old[..tail].iter().map(|word| word.kernel.as_str()).collect();
+    let after: Vec<&Token> = new.tokens().collect();
+    let texts: Vec<&str> = after.iter().map(|token| token.as_str()).collect();
+    let mut out = String::new();
+    let mut push = |gap: &str, word: &str| {
+        let gap = if gap.is_empty() && !out.is_empty() { " " } else { gap };
+        out.push_str(gap);
+        out.push_str(word);
+    };
+    let first_gap = old.first().map_or("", |word| word.gap.as_str());
+    let mut first = true;
+    for op in similar::capture_diff_slices(Algorithm::Myers, &before, &texts) {
+        let (tag, was, is) = op.as_tag_tuple();
+        let gap_at = |offset: usize, first: bool| match old[was.clone()].get(offset) {
+            _ if first => first_gap,
+            Some(word) => word.gap.as_str(),
+            None => " ",
+        };
+        for (offset, at) in is.enumerate() {
+            match tag {
+                DiffTag::Equal => push(gap_at(offset, first), &old[was.start + offset].raw),
+                _ => push(gap_at(offset, first), &grub_token(after[at])?),
+            }
+            first = false;
+        }
+    }
+    for word in &old[tail..] {
+        push(if first { first_gap } else { &word.gap }, &word.raw);
+        first = false;
+    }
+    let end = text.trim_end_matches([' ', '\t']).len();
+    out.push_str(&text[end..]);
+    Ok(out)
+}
+
+/// The argument's text, variables standing as `$name`.
+fn literal(word: &Word) -> (String, Vec<String>) {
+    let mut variables = Vec::new();
+    let mut out = String::new();
+    for part in &word.parts {
+        match part {
+            Part::Text(text) => out.push_str(text),
+            Part::Var { name, .. } => {
+                out.push('$');
+                out.push_str(name);
+                variables.push(name.clone());
+            }
+        }
+    }
+    (out, variables)
+}
+
+/// One argument as `grub_create_loader_cmdline` writes it.
+pub(super) fn join_argument(argument: &str) -> String {
+    let mut out = String::new();
+    for c in argument.chars() {
+        if matches!(c, '\\' | '\'' | '"') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    if argument.contains(' ') { format!("\"{out}\"") } else { out }
+}
+
+/// Quotes what GRUB's lexer would not take for plain text (`yylex.l`, `CHAR`), and the characters of its wildcards.
+/// After the last `=` before it, so that `pci=config_acs="a;b"` stays readable.
+fn quote_argument(argument: &str) -> String {
+    let special =
+        |c: char| !(c.is_ascii_alphanumeric() || "_-+.,:=/@%".contains(c) || !c.is_ascii());
+    let Some(first) = argument.find(special) else {
+        return argument.to_owned();
+    };
+    let from = argument[..first].rfind('=').map_or(0, |at| at + 1);
+    let (plain, quoted) = argument.split_at(from);
+    let quoted = quoted.replace('$', "\\$");
+    format!("{plain}\"{quoted}\"")
+}

@@ -1,0 +1,17 @@
+//! Tests of the boot formats on texts in the manner of real machines, and of the editors on generated ones.
+
+mod bls;
+mod grub_cfg;
+mod grub_default;
+mod grub_quote;
+mod grubenv;
+mod kernel_cmdline;
+mod shell;
+mod version;
+
+use crate::Edit;
+use bedplate_base::cpu::Arch;
+
+fn edit(set: &[&str], absent: &[&str]) -> Edit {
+    Edit::new(Arch::X86_64, set, absent).expect("a sensible edit")
+}

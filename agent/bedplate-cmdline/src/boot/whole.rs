@@ -1,0 +1,66 @@
+//! Whether a file that a boot loader's tool makes is whole, or was cut off while it was written. Pure.
+
+use super::bls::BlsEntry;
+use super::grub_script;
+use bedplate_base::raw_text;
+
+/// Whether the content can be followed to its end; `None` = the file is not there. An entry file that is not there was
+/// removed with its kernel; a menu that is not there is lost.
+pub fn is_whole(path: &str, content: Option<&[u8]>) -> bool {
+    let is_entry = path.ends_with(".conf");
+    let Some(content) = content else { return is_entry };
+    let text = raw_text::decode(content);
+    match is_entry {
+        true => is_whole_entry(path, &text),
+        false => is_whole_menu(&text),
+    }
+}
+
+fn is_whole_entry(path: &str, text: &str) -> bool {
+    let entry = BlsEntry::parse(path.rsplit('/').next().unwrap_or(path), text);
+    text.ends_with('\n') && entry.linux().or(entry.efi()).is_some()
+}
+
+/// A menu whose commands are closed, with an entry, and with every section of grub-mkconfig's at its end.
+fn is_whole_menu(text: &str) -> bool {
+    let marks = |mark: &str| text.lines().filter(|line| line.starts_with(mark)).count();
+    let has_entry = text.lines().any(|line| {
+        let word = line.split_whitespace().next();
+        word.is_some_and(|word| ["menuentry", "submenu", "blscfg", "linux"].contains(&word))
+    });
+    has_entry
+        && marks("### BEGIN ") == marks("### END ")
+        && text.ends_with('\n')
+        && grub_script::parse(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn menu_cut_off_is_not_whole() {
+        let menu = "### BEGIN /etc/grub.d/10_linux ###\nset default=0\nmenuentry 'A' {\n\tlinux /vmlinuz root=/dev/a\n\
+                    \tinitrd /initrd\n}\n### END /etc/grub.d/10_linux ###\n";
+        let is_whole = |text: &str| is_whole("/boot/grub/grub.cfg", Some(text.as_bytes()));
+        assert!(is_whole(menu));
+        for end in 0..menu.len() {
+            assert!(!is_whole(&menu[..end]), "{:?}", &menu[..end]);
+        }
+        assert!(is_whole("set default=0\nblscfg\n"));
+        assert!(!is_whole(&"\0".repeat(menu.len())));
+        assert!(!super::is_whole("/boot/grub/grub.cfg", None));
+    }
+
+    #[test]
+    fn entry_cut_off_is_not_whole() {
+        let entry = "title A\nversion 6.1\noptions root=/dev/a\nlinux /vmlinuz-6.1\n";
+        let path = "/boot/loader/entries/a-6.1.conf";
+        let is_whole = |text: &str| is_whole(path, Some(text.as_bytes()));
+        assert!(is_whole(entry));
+        for end in 0..entry.len() {
+            assert!(!is_whole(&entry[..end]), "{:?}", &entry[..end]);
+        }
+        assert!(super::is_whole(path, None), "removed with its kernel");
+    }
+}

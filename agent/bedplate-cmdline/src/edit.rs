@@ -1,0 +1,334 @@
+//! What a profile wants of a command line, checked for sense, and its application to a line: everything that the
+//! profile does not own keeps its place and spelling, and a second application changes nothing.
+
+use bedplate_base::cpu::Arch;
+
+use super::absent::{lingering, remove_unwanted};
+use super::error::{ApplyError, EditError, unwritable};
+use super::key::{Absent, Form, Key, Meaning, Unwanted, Wanted};
+use super::key::{sequence_key, unwanted_of, wanted_of};
+use super::lex::Token;
+use super::line::CommandLine;
+use super::list::{list_positions, merge_arguments, push_part, replace_part, take_out};
+use super::occurrences::{Occurrence, occurrences};
+use super::shape::{OptionList, Sequence, Shape, shape_of};
+
+/// What a profile owns on a command line, and how it wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    pub(super) arch: Arch,
+    pub(super) set: Vec<Wanted>,
+    pub(super) absent: Vec<Unwanted>,
+}
+
+impl Edit {
+    /// Reads the profile's entries. `set`: kernel arguments. `absent`: an argument, or a name (also `pci=NAME`) that
+    /// stands for it with any value.
+    ///
+    /// # Errors
+    /// [`EditError`] when an entry is no argument or entries contradict each other.
+    pub fn new<S: AsRef<str>, A: AsRef<str>>(
+        arch: Arch,
+        set: &[S],
+        absent: &[A],
+    ) -> Result<Edit, EditError> {
+        let set = tokens_of(set.iter().map(AsRef::as_ref))?;
+        let absent = tokens_of(absent.iter().map(AsRef::as_ref))?;
+        let mut edit = Edit { arch, set: Vec::new(), absent: Vec::new() };
+        for wanted in gather(&set, arch)? {
+            edit.want(wanted)?;
+        }
+        for token in &absent {
+            let unwanted = unwanted_of(token, arch);
+            if unwanted.is_empty() {
+                return Err(EditError::NoOption { text: token.as_str().to_owned() });
+            }
+            edit.absent.extend(unwanted);
+        }
+        edit.check_against_absent()?;
+        Ok(edit)
+    }
+
+    /// What is wanted, in profile order.
+    pub fn wanted(&self) -> &[Wanted] {
+        &self.set
+    }
+
+    /// What is not wanted, in profile order.
+    pub fn unwanted(&self) -> &[Unwanted] {
+        &self.absent
+    }
+
+    /// The line as the profile wants it. Arguments that it does not own keep their place and spelling.
+    ///
+    /// # Errors
+    /// [`ApplyError`] when the line is one that cannot be edited safely, or the result would be too long.
+    pub fn apply(&self, line: &CommandLine) -> Result<CommandLine, ApplyError> {
+        line.try_map(|line| self.apply_to_one(line))
+    }
+
+    fn apply_to_one(&self, mut out: CommandLine) -> Result<CommandLine, ApplyError> {
+        out.check_characters()?;
+        for unwanted in &self.absent {
+            remove_unwanted(&mut out, unwanted, self.arch)?;
+        }
+        for wanted in &self.set {
+            settle(&mut out, wanted, self.arch)?;
+        }
+        if self.touches_pci() {
+            merge_arguments(&mut out, "pci")?;
+        }
+        out.check()?;
+        Ok(out)
+    }
+
+    /// The wanted arguments alone, as they look on an empty line: `pci=` merged, sequences in order.
+    ///
+    /// # Errors
+    /// [`ApplyError`] when together they are too long.
+    pub fn rendered(&self) -> Result<CommandLine, ApplyError> {
+        self.apply(&CommandLine::default())
+    }
+
+    /// The first argument on the line in which something that the edit takes away is left.
+    pub fn lingering(&self, line: &CommandLine) -> Option<String> {
+        let on = |line| self.unwanted().iter().find_map(|one| lingering(line, one, self.arch));
+        line.possible().find_map(on)
+    }
+
+    fn want(&mut self, wanted: Wanted) -> Result<(), EditError> {
+        let Some(earlier) = self.set.iter_mut().find(|earlier| earlier.key == wanted.key) else {
+            self.set.push(wanted);
+            return Ok(());
+        };
+        if earlier.meaning != wanted.meaning {
+            let (first, second) = (earlier.tokens.join(" "), wanted.tokens.join(" "));
+            return Err(EditError::Contradiction { first, second });
+        }
+        for token in wanted.tokens {
+            if !earlier.tokens.contains(&token) {
+                earlier.tokens.push(token);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_against_absent(&self) -> Result<(), EditError> {
+        for wanted in &self.set {
+            let alone = CommandLine::from_tokens(wanted.rendered());
+            for unwanted in &self.absent {
+                if lingering(&alone, unwanted, self.arch).is_some() {
+                    let wanted = wanted.tokens.join(" ");
+                    return Err(EditError::WantedAndAbsent {
+                        wanted,
+                        unwanted: unwanted.text.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn touches_pci(&self) -> bool {
+        let wanted = self
+            .set
+            .iter()
+            .any(|w| matches!(&w.form, Form::Within { param, .. } if param == "pci"));
+        wanted
+            || self
+                .absent
+                .iter()
+                .any(|u| matches!(&u.form, Absent::Within { param, .. } if param == "pci"))
+    }
+}
+
+fn tokens_of<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Token>, EditError> {
+    let token = |text: &str| {
+        Token::new(text)
+            .map_err(|source| EditError::NotAnArgument { text: text.to_owned(), source })
+    };
+    texts.map(token).collect()
+}
+
+/// Turns arguments into wanted things; arguments of one sequence become one thing, at the place of the first.
+fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<Wanted>, EditError> {
+    let sequences: Vec<&'static Sequence> = tokens
+        .iter()
+        .filter_map(|token| match shape_of(&token.folded_name(), arch) {
+            Shape::Sequence(sequence) => Some(sequence),
+            _ => None,
+        })
+        .collect();
+    let mut gathered: Vec<Wanted> = Vec::new();
+    for token in tokens {
+        let name = token.folded_name();
+        let own = match shape_of(&name, arch) {
+            Shape::Sequence(sequence) => Some(sequence),
+            _ => None,
+        };
+        let joins = |sequence: &&&Sequence| sequence.joined.contains(&name.as_str());
+        if let Some(sequence) = own.or_else(|| sequences.iter().find(joins).copied()) {
+            let given =
+                |joined: &&&str| tokens.iter().any(|token| token.folded_name() == ***joined);
+            let joined: Vec<String> =
+                sequence.joined.iter().filter(given).map(|j| (*j).to_owned()).collect();
+            join(&mut gathered, sequence_key(sequence, &joined, token), token);
+            continue;
+        }
+        let wanted = wanted_of(token, arch);
+        let bare_list = matches!(shape_of(&name, arch), Shape::Options(_) | Shape::Items(_));
+        if wanted.is_empty() || (bare_list && token.value().is_none()) {
+            return Err(EditError::NoOption { text: token.as_str().to_owned() });
+        }
+        if wanted.iter().any(|wanted| wanted.meaning == Meaning::Nothing) {
+            return Err(EditError::NoTruthValue { text: token.as_str().to_owned() });
+        }
+        gathered.extend(wanted);
+    }
+    Ok(gathered)
+}
+
+fn join(gathered: &mut Vec<Wanted>, key: Key, token: &Token) {
+    let text = token.as_str().to_owned();
+    let same = |wanted: &&mut Wanted| match (&wanted.key, &key) {
+        (Key::Units { param, .. }, Key::Units { param: own, .. }) => param == own,
+        (one, other) => one == other,
+    };
+    let Some(wanted) = gathered.iter_mut().find(same) else {
+        let form = Form::Tokens(vec![token.clone()]);
+        return gathered.push(Wanted { key, meaning: Meaning::Nothing, form, tokens: vec![text] });
+    };
+    if let Form::Tokens(tokens) = &mut wanted.form {
+        tokens.push(token.clone());
+    }
+    wanted.tokens.push(text);
+    if let (Key::Units { units, .. }, Key::Units { units: more, .. }) = (&mut wanted.key, key) {
+        units.extend(more);
+    }
+}
+
+/// Makes the line say what is wanted, if it does not say it already.
+fn settle(line: &mut CommandLine, wanted: &Wanted, arch: Arch) -> Result<(), ApplyError> {
+    if let Form::Tokens(tokens) = &wanted.form {
+        settle_sequence(line, &wanted.key, tokens, arch);
+        return Ok(());
+    }
+    let all = occurrences(line, &wanted.key, arch);
+    let agrees = |speaker: &Occurrence| speaker.heard && speaker.meaning == wanted.meaning;
+    let settled = match &wanted.key {
+        // Other people's occurrences of the same item do no harm, so they stay.
+        Key::Item { .. } => all.iter().any(agrees),
+        _ => all.len() == 1 && all.iter().all(agrees),
+    };
+    if settled {
+        return Ok(());
+    }
+    match (&wanted.form, shape_of_form(&wanted.form, arch)) {
+        (Form::Within { param, text }, Some(Shape::Items(list))) => {
+            let last = list_positions(line, param).last().copied().filter(|_| list.last_wins);
+            push_part(line, last, param, text)
+        }
+        (Form::Within { param, text }, Some(Shape::Options(list))) => {
+            settle_option(line, list, param, text, &all)
+        }
+        (Form::Token(token), _) => settle_token(line, token, &all),
+        _ => Ok(()),
+    }
+}
+
+fn shape_of_form(form: &Form, arch: Arch) -> Option<Shape> {
+    match form {
+        Form::Within { param, .. } => Some(shape_of(param, arch)),
+        _ => None,
+    }
+}
+
+/// The whole set of a sequence's arguments, contiguous, where the first of them was.
+fn settle_sequence(line: &mut CommandLine, key: &Key, tokens: &[Token], arch: Arch) {
+    if key.is_met(line, tokens, arch) {
+        return;
+    }
+    let positions = |line: &CommandLine, member: &dyn Fn(&Token) -> bool| -> Vec<usize> {
+        (0..line.len()).filter(|at| line.token(*at).is_some_and(member)).collect()
+    };
+    let there = positions(line, &|token| key.holds(token));
+    if key.is_overtaken(line, arch) {
+        for at in there.iter().rev() {
+            line.remove(*at);
+        }
+        let behind =
+            positions(line, &|token| key.leaves(token)).last().map_or(line.len(), |at| at + 1);
+        for (offset, token) in tokens.iter().enumerate() {
+            line.insert(behind + offset, token.clone());
+        }
+        return;
+    }
+    // The first keeps its blanks; the rest of the old ones go, the rest of the new ones follow it.
+    let first = there.first().copied();
+    for at in there.iter().skip(1).rev() {
+        line.remove(*at);
+    }
+    for (offset, token) in tokens.iter().enumerate() {
+        match (first, offset) {
+            (Some(at), 0) => line.replace(at, token.clone()),
+            (Some(at), offset) => line.insert(at + offset, token.clone()),
+            (None, _) => line.push(token.clone()),
+        }
+    }
+}
+
+/// A whole argument in the place of the first that speaks for its key; the others go.
+fn settle_token(
+    line: &mut CommandLine,
+    token: &Token,
+    all: &[Occurrence],
+) -> Result<(), ApplyError> {
+    let Some((first, others)) = all.split_first() else {
+        line.push(token.clone());
+        return Ok(());
+    };
+    // From the back, so that the places of those still to be visited stay what they were.
+    for speaker in others.iter().rev() {
+        take_out(line, speaker, None)?;
+    }
+    if !take_out(line, first, Some(token))? {
+        line.insert(first.token + 1, token.clone());
+    }
+    Ok(())
+}
+
+/// An option inside its list: where an option of its group is; else at the end of the last list that is read to its
+/// end; else as an argument of its own, where another spelling of it was or at the end of the line.
+fn settle_option(
+    line: &mut CommandLine,
+    list: &OptionList,
+    param: &str,
+    text: &str,
+    all: &[Occurrence],
+) -> Result<(), ApplyError> {
+    let in_list = |speaker: &&Occurrence| speaker.part.is_some() && speaker.heard;
+    if let Some(target) = all.iter().find(in_list) {
+        replace_part(line, target, text)?;
+        for speaker in all.iter().rev().filter(|speaker| *speaker != target) {
+            take_out(line, speaker, None)?;
+        }
+        return Ok(());
+    }
+    let open = |line: &CommandLine| {
+        let reads_on = |at: &&usize| {
+            let value = line.token(**at).and_then(|token| token.value());
+            value.is_some_and(|value| {
+                !OptionList::options(&value).any(|option| list.stops_at(option))
+            })
+        };
+        list_positions(line, param).iter().rev().find(reads_on).copied()
+    };
+    let alone = Token::from_parts(param, Some(text)).map_err(|source| unwritable(param, source))?;
+    if open(line).is_none() && !all.is_empty() {
+        return settle_token(line, &alone, all);
+    }
+    for speaker in all.iter().rev() {
+        take_out(line, speaker, None)?;
+    }
+    push_part(line, open(line), param, text)
+}

@@ -1,0 +1,301 @@
+//! What a profile can own on a command line, and the reading of the profile's own words.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use bedplate_base::cpu::Arch;
+
+use super::lex::Token;
+use super::line::CommandLine;
+use super::shape::{OptionList, PASSTHROUGH, Sequence, Shape, kernel_bool, shape_of};
+
+/// One thing that is owned whole: its owner decides everything on the line that speaks of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Key {
+    /// A parameter, by folded name. `iommu.passthrough` stands for both of its spellings.
+    Param(String),
+    /// One option of a comma list: a `pci=` suboption, or a group of options that exclude each other
+    /// (`on` and `off` of `intel_iommu=`).
+    Option {
+        /// Folded parameter name.
+        param: String,
+        /// The options that exclude each other, in table order.
+        group: Vec<String>,
+    },
+    /// One item of a collection (`modprobe.blacklist=nouveau`).
+    Item {
+        /// Folded parameter name.
+        param: String,
+        /// The item, as it is compared.
+        item: String,
+    },
+    /// All occurrences of parameters that are read in order (`hugepagesz=`, `hugepages=`).
+    Sequence(Vec<String>),
+    /// Some units of a parameter whose occurrences are read in order (one output of `video=`).
+    Units {
+        /// Folded parameter name.
+        param: String,
+        /// The units, in profile order.
+        units: Vec<String>,
+    },
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Param(name) => f.write_str(name),
+            Key::Option { param, group } => write!(f, "{param}={}", group.join("|")),
+            Key::Item { param, item } => write!(f, "{param}={item}"),
+            Key::Sequence(params) => f.write_str(&params.join(", ")),
+            Key::Units { param, .. } => f.write_str(param),
+        }
+    }
+}
+
+/// What something on the line amounts to, for comparing with what is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// A value as the kernel sees it (`None`: the bare name), or an option as the kernel takes it.
+    Text(Option<String>),
+    /// A truth value.
+    Bool(bool),
+    /// The kernel refuses it: as good as not there, but in the way.
+    Nothing,
+}
+
+/// How a wanted thing is written when it has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Form {
+    /// An argument of its own.
+    Token(Token),
+    /// An option or item within the value of a parameter.
+    Within {
+        /// Folded parameter name.
+        param: String,
+        /// The option or item.
+        text: String,
+    },
+    /// Several arguments in this order.
+    Tokens(Vec<Token>),
+}
+
+/// One thing that the profile wants on the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    pub(super) key: Key,
+    pub(super) meaning: Meaning,
+    pub(super) form: Form,
+    /// The profile's arguments it comes from.
+    pub(super) tokens: Vec<String>,
+}
+
+impl Wanted {
+    /// What it owns.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The profile's arguments it comes from, in the profile's order and spelling.
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// The arguments that say it and nothing else.
+    pub(super) fn rendered(&self) -> Vec<Token> {
+        match &self.form {
+            Form::Token(token) => vec![token.clone()],
+            Form::Tokens(tokens) => tokens.clone(),
+            // The text was cut out of a valid argument, so it fits into one.
+            Form::Within { param, text } => {
+                Token::from_parts(param, Some(text)).into_iter().collect()
+            }
+        }
+    }
+}
+
+/// One thing that the profile wants off the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unwanted {
+    pub(super) form: Absent,
+    /// The profile's word for it.
+    pub(super) text: String,
+}
+
+/// How an unwanted thing is recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Absent {
+    /// Every argument of this (folded) name.
+    Name(String),
+    /// An argument with this name and meaning.
+    Value { name: String, meaning: Meaning },
+    /// An option or item of a list.
+    Within { param: String, what: Listed },
+}
+
+/// Which options or items of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// Whatever has this name, with any value.
+    Named(String),
+    /// What means exactly this.
+    Meaning(String),
+}
+
+impl Unwanted {
+    /// The profile's word for it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Reads one argument of a profile's `set` list into the things it wants. Sequences come out one argument at a
+/// time; [`super::Edit::new`] joins them.
+pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<Wanted> {
+    let name = token.folded_name();
+    let value = token.value().map(|value| value.into_owned());
+    let tokens = vec![token.as_str().to_owned()];
+    let whole = |key, meaning| Wanted {
+        key,
+        meaning,
+        form: Form::Token(token.clone()),
+        tokens: tokens.clone(),
+    };
+    match (shape_of(&name, arch), value) {
+        (Shape::Options(list), Some(value)) => {
+            let wanted = |option: &str| {
+                let (key, meaning) = option_key(list, option);
+                let form = Form::Within { param: list.param.to_owned(), text: option.to_owned() };
+                Wanted { key, meaning, form, tokens: tokens.clone() }
+            };
+            OptionList::options(&value).map(wanted).collect()
+        }
+        (Shape::Items(list), Some(value)) => {
+            let wanted = |item: &&str| Wanted {
+                key: Key::Item { param: name.clone(), item: list.meaning(item) },
+                meaning: Meaning::Text(Some(list.meaning(item))),
+                form: Form::Within { param: name.clone(), text: (*item).to_owned() },
+                tokens: tokens.clone(),
+            };
+            list.items(&value).iter().map(wanted).collect()
+        }
+        (Shape::Sequence(sequence), _) => {
+            let form = Form::Tokens(vec![token.clone()]);
+            let key = sequence_key(sequence, &[], token);
+            vec![Wanted { key, meaning: Meaning::Nothing, form, tokens }]
+        }
+        (Shape::Bool, value) => vec![whole(Key::Param(name), bool_meaning(value.as_deref()))],
+        (_, value) => vec![whole(Key::Param(name), Meaning::Text(value))],
+    }
+}
+
+/// Reads one entry of a profile's `absent` list. A bare name, also of a `pci=` suboption, means "with any value".
+pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<Unwanted> {
+    let name = token.folded_name();
+    let text = token.as_str().to_owned();
+    let one = |form| vec![Unwanted { form, text: text.clone() }];
+    let Some(value) = token.value() else {
+        return one(Absent::Name(name));
+    };
+    let within =
+        |what| Unwanted { form: Absent::Within { param: name.clone(), what }, text: text.clone() };
+    match shape_of(&name, arch) {
+        Shape::Options(list) => OptionList::options(&value)
+            .map(|option| match list.param == "pci" && !option.contains('=') {
+                true => within(Listed::Named(option.to_owned())),
+                false => within(Listed::Meaning(list.meaning(option))),
+            })
+            .collect(),
+        Shape::Items(list) => list
+            .items(&value)
+            .iter()
+            .map(|item| within(Listed::Meaning(list.meaning(item))))
+            .collect(),
+        Shape::Bool => one(Absent::Value { name, meaning: bool_meaning(Some(&value)) }),
+        _ => one(Absent::Value { name, meaning: Meaning::Text(Some(value.into_owned())) }),
+    }
+}
+
+/// The key that an option belongs to, and what the option means for it.
+pub(super) fn option_key(list: &OptionList, option: &str) -> (Key, Meaning) {
+    let group = list.group(option);
+    let meaning = list.meaning(option);
+    if list.param == "iommu" && group.iter().any(|member| member == "pt") {
+        return (Key::Param(PASSTHROUGH.to_owned()), Meaning::Bool(meaning == "pt"));
+    }
+    (Key::Option { param: list.param.to_owned(), group }, Meaning::Text(Some(meaning)))
+}
+
+/// The key of an argument of a sequence, with the joined parameters that the profile gives.
+pub(super) fn sequence_key(sequence: &Sequence, joined: &[String], token: &Token) -> Key {
+    if let Some(units) = sequence.units {
+        let units = units.of(&token.value().unwrap_or_default());
+        return Key::Units { param: token.folded_name(), units };
+    }
+    let core = sequence.params.iter().map(|param| (*param).to_owned());
+    Key::Sequence(core.chain(joined.iter().cloned()).collect())
+}
+
+/// The meaning of a truth value.
+pub(super) fn bool_meaning(value: Option<&str>) -> Meaning {
+    kernel_bool(value).map_or(Meaning::Nothing, Meaning::Bool)
+}
+
+/// Whether two option names are the same name.
+pub(super) fn names_option(listed: &Listed, list: &OptionList, option: &str) -> bool {
+    match listed {
+        Listed::Meaning(meaning) => list.meaning(option) == *meaning,
+        Listed::Named(name) => {
+            let own = option.split_once('=').map_or(option, |(name, _)| name);
+            own == name || list.meaning(option) == list.meaning(name)
+        }
+    }
+}
+
+impl Key {
+    /// Whether an argument is one of the sequence that this owns; of no other key.
+    pub(super) fn holds(&self, token: &Token) -> bool {
+        match self {
+            Key::Sequence(params) => params.contains(&token.folded_name()),
+            Key::Units { param, units } => {
+                token.folded_name() == *param
+                    && unit_of(token).is_some_and(|unit| units.contains(&unit))
+            }
+            Key::Param(_) | Key::Option { .. } | Key::Item { .. } => false,
+        }
+    }
+
+    /// Whether an argument of the same parameter is not among those that this owns.
+    pub(super) fn leaves(&self, token: &Token) -> bool {
+        matches!(self, Key::Units { param, .. } if token.folded_name() == *param)
+            && !self.holds(token)
+    }
+
+    /// Whether a line has these arguments, in their order; where the last one counts, behind the rest of the parameter.
+    pub(super) fn is_met(&self, line: &CommandLine, wanted: &[Token], arch: Arch) -> bool {
+        let own: Vec<&Token> = line.tokens().filter(|token| self.holds(token)).collect();
+        own.len() == wanted.len()
+            && own.iter().zip(wanted).all(|(a, b)| a.same_for_kernel(b))
+            && !self.is_overtaken(line, arch)
+    }
+
+    /// Whether an unmanaged argument takes the last place, where that counts.
+    pub(super) fn is_overtaken(&self, line: &CommandLine, arch: Arch) -> bool {
+        let Key::Units { param, .. } = self else { return false };
+        let last_counts =
+            matches!(shape_of(param, arch), Shape::Sequence(sequence) if sequence.last_counts);
+        last_counts
+            && line.tokens().any(|token| self.holds(token))
+            && line.named(param).next_back().is_some_and(|last| self.leaves(last))
+    }
+}
+
+/// The unit of an argument whose parameter has some.
+fn unit_of(token: &Token) -> Option<String> {
+    // The table is the same on every architecture for what has units.
+    let Shape::Sequence(sequence) = shape_of(&token.folded_name(), Arch::X86_64) else {
+        return None;
+    };
+    sequence.units?.of(&token.value().unwrap_or_default()).into_iter().next()
+}

@@ -1,0 +1,44 @@
+//! The meaning of kernel command-line arguments, in one place: text in, values and text out, no I/O.
+//!
+//! - [`CommandLine`] and [`Token`]: arguments cut by the kernel's own rules, lossless.
+//! - [`Edit`]: what a profile owns ([`Key`]s), applied to a line or compared with it.
+//! - [`KernelDefaults`] and the `iommu_passthrough` family: what a line comes to on a given kernel.
+//! - [`complaint`]: how the kernel says in its log that it did not take one.
+//!
+//! How boot loaders wrap these texts is the business of [`crate::boot`].
+
+mod absent;
+mod arch_only;
+pub mod boot;
+pub mod complaint;
+mod defaults;
+mod diff;
+mod edit;
+mod effective;
+mod error;
+mod key;
+mod lex;
+mod line;
+mod list;
+mod occurrences;
+mod owned;
+mod partly;
+mod repeated;
+mod shape;
+mod status;
+mod units;
+
+pub use arch_only::only_on;
+pub use defaults::KernelDefaults;
+pub use diff::{LineDiff, appended};
+pub use edit::Edit;
+pub use effective::{intel_iommu_on, iommu_off_by, iommu_passthrough, pci_suboption};
+pub use error::{ApplyError, EditError};
+pub use key::{Key, Unwanted, Wanted};
+pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};
+pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
+pub use repeated::{Repeated, repeated};
+pub use status::{Finding, Status, worst};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! A whole kernel command line: ordered arguments with the blanks between them, lossless.
+
+use std::fmt;
+
+use bedplate_base::raw_text;
+
+use super::lex::{LATIN1_NO_BREAK_SPACE, Token, fold_name, is_blank, token_end};
+
+/// Longest line that x86-64 and arm64 kernels take, in bytes: `COMMAND_LINE_SIZE` (2048) less the final NUL
+/// (`arch/x86/include/asm/setup.h`, `arch/arm64/include/uapi/asm/setup.h`; handbook §1.1).
+pub const MAX_LINE_BYTES: usize = 2047;
+
+/// Why a line must not be edited or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// The line would be cut off by the kernel.
+    #[error(
+        "the kernel command line has {bytes} bytes, the kernel takes {MAX_LINE_BYTES}; shorten it or move module \
+            options to modprobe.d"
+    )]
+    TooLong {
+        /// Length of the line in bytes.
+        bytes: usize,
+    },
+    /// A double quote is never closed, so everything after it is one argument: nothing can be added or taken out
+    /// without changing what others wrote.
+    #[error("the double quote in `{token}` is never closed; close it first")]
+    OpenQuote {
+        /// Name of the argument that runs to the end of the line.
+        token: String,
+    },
+    /// The kernel cuts arguments at the byte 0xA0, which is inside a character here.
+    #[error(
+        "`{token}` holds a non-ASCII character with a byte 0xA0, at which the kernel cuts the argument; write it in ASCII"
+    )]
+    HiddenBlank {
+        /// Name of the argument that the kernel would cut.
+        token: String,
+    },
+    /// A byte that is part of no character: no file of a boot loader is sure to carry it.
+    #[error("`{token}` holds bytes that are not UTF-8; write it in ASCII")]
+    NotText {
+        /// Name of the argument.
+        token: String,
+    },
+    /// A NUL ends the line for the kernel.
+    #[error("the kernel command line holds a NUL character, where it would end; remove it")]
+    Nul,
+}
+
+/// One argument and the blanks in front of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Piece {
+    gap: String,
+    token: Token,
+}
+
+/// A kernel command line. [`fmt::Display`] of an unedited line gives back the text it was parsed from, byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommandLine {
+    pieces: Vec<Piece>,
+    /// What follows the last kernel argument: trailing blanks, or `--` with the blanks before it and all after it.
+    tail: String,
+    /// Further lines that the kernel may get instead of this one.
+    others: Vec<CommandLine>,
+}
+
+impl CommandLine {
+    /// Cuts a line into arguments as the kernel does. Every text is some line; see [`CommandLine::check`].
+    pub fn parse(text: &str) -> CommandLine {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        loop {
+            let gap_len = rest.find(|c| !is_blank(c)).unwrap_or(rest.len());
+            let (gap, after_gap) = rest.split_at(gap_len);
+            let (raw, after) = after_gap.split_at(token_end(after_gap));
+            let token = Token::lexed(raw);
+            if raw.is_empty() || token.ends_kernel_part() {
+                return CommandLine { pieces, tail: rest.to_owned(), others: Vec::new() };
+            }
+            pieces.push(Piece { gap: gap.to_owned(), token });
+            rest = after;
+        }
+    }
+
+    /// Joins arguments with single spaces.
+    pub fn from_tokens(tokens: impl IntoIterator<Item = Token>) -> CommandLine {
+        let mut line = CommandLine::default();
+        for token in tokens {
+            line.push(token);
+        }
+        line
+    }
+
+    /// The same line, with others of which the machine may choose one instead.
+    pub fn or(mut self, others: impl IntoIterator<Item = CommandLine>) -> CommandLine {
+        self.others.extend(others);
+        self
+    }
+
+    /// Every line that the kernel may get: this one and those given to [`CommandLine::or`].
+    pub fn possible(&self) -> impl Iterator<Item = &CommandLine> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// Changes every line that the kernel may get.
+    pub(super) fn try_map<E>(
+        &self,
+        change: impl Fn(CommandLine) -> Result<CommandLine, E>,
+    ) -> Result<CommandLine, E> {
+        let mut alone = self.clone();
+        let others = std::mem::take(&mut alone.others);
+        let others = others.into_iter().map(&change).collect::<Result<Vec<_>, E>>()?;
+        Ok(change(alone)?.or(others))
+    }
+
+    /// The kernel's arguments in order; what follows a bare `--` is not among them.
+    pub fn tokens(&self) -> impl DoubleEndedIterator<Item = &Token> + ExactSizeIterator {
+        self.pieces.iter().map(|piece| &piece.token)
+    }
+
+    /// The arguments of one parameter, in order. `-` and `_` in the name are the same.
+    pub fn named<'a>(&'a self, name: &str) -> impl DoubleEndedIterator<Item = &'a Token> {
+        let name = fold_name(name);
+        self.tokens().filter(move |token| token.folded_name() == name)
+    }
+
+    /// What the kernel hands to init: the text after a bare `--`, `None` without one.
+    pub fn init_arguments(&self) -> Option<&str> {
+        let tail = self.tail.trim_start_matches(is_blank);
+        (!tail.is_empty()).then(|| tail[token_end(tail)..].trim_matches(is_blank))
+    }
+
+    /// How many kernel arguments there are.
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Whether there is no kernel argument on the line.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Checks what makes a line unfit to be edited or handed to a boot loader.
+    ///
+    /// # Errors
+    /// [`LineError`] says which argument is at fault and what to do.
+    pub fn check(&self) -> Result<(), LineError> {
+        let text = self.to_string();
+        let bytes = text.trim_matches(is_blank).len();
+        if bytes > MAX_LINE_BYTES {
+            return Err(LineError::TooLong { bytes });
+        }
+        self.check_characters()
+    }
+
+    /// [`CommandLine::check`] without the length.
+    pub(super) fn check_characters(&self) -> Result<(), LineError> {
+        if self.to_string().contains('\0') {
+            return Err(LineError::Nul);
+        }
+        for token in self.tokens() {
+            // Its name: the value may be anybody's secret, and what is said here is shown to more people than the file.
+            let name = || raw_text::shown(&token.name());
+            if raw_text::has_raw(token.as_str()) {
+                return Err(LineError::NotText { token: name() });
+            }
+            if token.has_open_quote() {
+                return Err(LineError::OpenQuote { token: name() });
+            }
+            if token.as_str().as_bytes().contains(&LATIN1_NO_BREAK_SPACE) {
+                return Err(LineError::HiddenBlank { token: name() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends an argument after the last one and before `--`.
+    pub(super) fn push(&mut self, token: Token) {
+        let at = self.pieces.len();
+        self.insert(at, token);
+    }
+
+    /// Inserts an argument in front of the one at `at`, or at the end.
+    pub(super) fn insert(&mut self, at: usize, token: Token) {
+        let gap = match self.pieces.get_mut(at) {
+            // The newcomer takes the place of the old one, with its leading blanks.
+            Some(next) if at == 0 => std::mem::replace(&mut next.gap, " ".to_owned()),
+            _ if at == 0 => String::new(),
+            _ => " ".to_owned(),
+        };
+        self.pieces.insert(at, Piece { gap, token });
+        if !self.tail.is_empty() && !self.tail.starts_with(is_blank) {
+            self.tail.insert(0, ' ');
+        }
+    }
+
+    /// Puts another argument in the place of the one at `at`.
+    pub(super) fn replace(&mut self, at: usize, token: Token) {
+        if let Some(piece) = self.pieces.get_mut(at) {
+            piece.token = token;
+        }
+    }
+
+    /// Takes the argument at `at` off the line, with the blanks in front of it.
+    pub(super) fn remove(&mut self, at: usize) {
+        if at >= self.pieces.len() {
+            return;
+        }
+        let gone = self.pieces.remove(at);
+        match self.pieces.first_mut() {
+            Some(first) if at == 0 => first.gap = gone.gap,
+            _ => {}
+        }
+    }
+
+    /// The argument at `at`.
+    pub(super) fn token(&self, at: usize) -> Option<&Token> {
+        self.pieces.get(at).map(|piece| &piece.token)
+    }
+}
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in &self.pieces {
+            f.write_str(&piece.gap)?;
+            f.write_str(piece.token.as_str())?;
+        }
+        f.write_str(&self.tail)
+    }
+}

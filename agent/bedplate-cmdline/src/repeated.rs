@@ -1,0 +1,51 @@
+//! Parameters that stand on a line more than once, and what comes of it.
+
+use serde::Serialize;
+
+use bedplate_base::cpu::Arch;
+
+use super::lex::Token;
+use super::line::CommandLine;
+use super::shape::{Shape, shape_of};
+
+/// A parameter given more than once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Repeated {
+    /// Its arguments, in their order.
+    pub arguments: Vec<String>,
+    /// What they come to.
+    pub result: String,
+}
+
+/// Every parameter that is given more than once, in the order of the line.
+pub fn repeated(line: &CommandLine, arch: Arch) -> Vec<Repeated> {
+    let mut all: Vec<(String, Vec<&Token>)> = Vec::new();
+    for token in line.tokens() {
+        let name = token.folded_name();
+        match all.iter_mut().find(|(own, _)| *own == name) {
+            Some((_, tokens)) => tokens.push(token),
+            None => all.push((name, vec![token])),
+        }
+    }
+    all.retain(|(_, tokens)| tokens.len() > 1);
+    all.into_iter()
+        .map(|(name, tokens)| Repeated {
+            result: result(&name, &tokens, arch),
+            arguments: tokens.iter().map(|token| token.as_str().to_owned()).collect(),
+        })
+        .collect()
+}
+
+fn result(name: &str, tokens: &[&Token], arch: Arch) -> String {
+    let last = tokens.last().map_or("", |token| token.as_str());
+    match shape_of(name, arch) {
+        Shape::Options(_) => {
+            "their options add up; of options that exclude each other the last one counts"
+                .to_owned()
+        }
+        Shape::Items(list) if list.last_wins => format!("`{last}` counts, the last one"),
+        Shape::Items(_) => "all of them count".to_owned(),
+        Shape::Sequence(sequence) => format!("all of them are read: {}", sequence.rule),
+        Shape::Bool | Shape::Scalar => format!("`{last}` counts, the last one"),
+    }
+}

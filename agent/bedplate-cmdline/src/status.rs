@@ -1,0 +1,244 @@
+//! How far a line already is what a profile wants, thing by thing.
+
+use serde::Serialize;
+
+use bedplate_base::cpu::Arch;
+
+use super::absent::lingering;
+use super::defaults::KernelDefaults;
+use super::edit::Edit;
+use super::effective::{default_intel_iommu, default_passthrough};
+use super::key::{Form, Key, Meaning, Wanted};
+use super::lex::Token;
+use super::line::CommandLine;
+use super::list::list_positions;
+use super::occurrences::{Occurrence, occurrences};
+use super::shape::{PASSTHROUGH, Shape, shape_of};
+
+/// How one wanted or unwanted thing stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
+pub enum Status {
+    /// On the line, as the profile spells it.
+    Present,
+    /// The line says the same in other words.
+    Equivalent {
+        /// The arguments that say it.
+        by: String,
+    },
+    /// Nothing on the line speaks of it, and the kernel was built so.
+    KernelDefault {
+        /// The build option.
+        by: String,
+    },
+    /// The line says something else.
+    Other {
+        /// The arguments that say so.
+        found: String,
+    },
+    /// The line has the same arguments in another order, and the order counts.
+    Reordered {
+        /// The arguments, in their order.
+        found: String,
+        /// What the order decides.
+        rule: &'static str,
+        /// Where that stands.
+        source: &'static str,
+    },
+    /// Nothing on the line speaks of it.
+    Missing,
+    /// Unwanted, and not there.
+    Gone,
+    /// Unwanted, and there.
+    Lingering {
+        /// The argument.
+        found: String,
+    },
+}
+
+impl Status {
+    /// Whether nothing needs to be done.
+    pub fn is_satisfied(&self) -> bool {
+        matches!(
+            self,
+            Status::Present
+                | Status::Equivalent { .. }
+                | Status::KernelDefault { .. }
+                | Status::Gone
+        )
+    }
+}
+
+/// The standing of one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What is owned; `None` for something unwanted.
+    pub key: Option<Key>,
+    /// The profile's entries it comes from.
+    pub entries: Vec<String>,
+    /// How it stands.
+    #[serde(flatten)]
+    pub status: Status,
+}
+
+impl Edit {
+    /// How every wanted, then every unwanted thing stands on a line that the kernel would get, or got, from its
+    /// loader. A kernel default counts only where nothing on the line has a say in the matter. Where the kernel may get
+    /// one of several lines, each finding is the worst of all.
+    pub fn satisfied_by(&self, line: &CommandLine, defaults: &KernelDefaults) -> Vec<Finding> {
+        worst(line.possible().map(|line| self.satisfied_by_one(line, defaults)))
+    }
+
+    fn satisfied_by_one(&self, line: &CommandLine, defaults: &KernelDefaults) -> Vec<Finding> {
+        let wanted = self.set.iter().map(|wanted| Finding {
+            key: Some(wanted.key.clone()),
+            entries: wanted.tokens.clone(),
+            status: wanted_status(wanted, line, defaults, self.arch),
+        });
+        let built_in = defaults.built_in.as_deref().map(CommandLine::parse).unwrap_or_default();
+        let unwanted = self.absent.iter().map(|unwanted| {
+            let on_line = || lingering(line, unwanted, self.arch).filter(|_| !defaults.overrides);
+            let found = on_line().or_else(|| lingering(&built_in, unwanted, self.arch));
+            let status = found.map_or(Status::Gone, |found| Status::Lingering { found });
+            Finding { key: None, entries: vec![unwanted.text.clone()], status }
+        });
+        wanted.chain(unwanted).collect()
+    }
+}
+
+/// The worst of several lists of findings, one by one. Without a list: none.
+pub fn worst(mut all: impl Iterator<Item = Vec<Finding>>) -> Vec<Finding> {
+    let mut worst = all.next().unwrap_or_default();
+    for other in all {
+        for (kept, new) in worst.iter_mut().zip(other) {
+            if kept.status.is_satisfied() && !new.status.is_satisfied() {
+                *kept = new;
+            }
+        }
+    }
+    worst
+}
+
+fn wanted_status(
+    wanted: &Wanted,
+    line: &CommandLine,
+    defaults: &KernelDefaults,
+    arch: Arch,
+) -> Status {
+    let built_in = defaults.built_in.as_deref().map(CommandLine::parse);
+    if !defaults.overrides {
+        let on_line = line_status(wanted, line, arch);
+        if on_line != Status::Missing {
+            return on_line;
+        }
+    }
+    match built_in.map(|built_in| line_status(wanted, &built_in, arch)) {
+        Some(status) if status.is_satisfied() => {
+            Status::KernelDefault { by: "CONFIG_CMDLINE".to_owned() }
+        }
+        Some(other @ (Status::Other { .. } | Status::Reordered { .. })) => other,
+        _ => default_status(wanted, line, defaults, arch),
+    }
+}
+
+fn default_status(
+    wanted: &Wanted,
+    line: &CommandLine,
+    defaults: &KernelDefaults,
+    arch: Arch,
+) -> Status {
+    let built = |by: &str| Status::KernelDefault { by: by.to_owned() };
+    match (&wanted.key, &wanted.meaning) {
+        (Key::Param(name), Meaning::Bool(wanted)) if name == PASSTHROUGH => {
+            match default_passthrough(line, defaults) {
+                Some(true) if *wanted => built("CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y"),
+                Some(false) if !*wanted => built("CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set"),
+                _ => Status::Missing,
+            }
+        }
+        (Key::Option { param, .. }, Meaning::Text(Some(option)))
+            if param == "intel_iommu" && option == "on" =>
+        {
+            match default_intel_iommu(line, defaults, arch) {
+                Some(true) if defaults.spares_integrated_graphics => {
+                    built("CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF=y")
+                }
+                Some(true) => built("CONFIG_INTEL_IOMMU_DEFAULT_ON=y"),
+                _ => Status::Missing,
+            }
+        }
+        _ => Status::Missing,
+    }
+}
+
+/// The standing on the line alone.
+fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
+    if let Form::Tokens(tokens) = &wanted.form {
+        let own: Vec<_> = line.tokens().filter(|token| wanted.key.holds(token)).collect();
+        return match (own.is_empty(), wanted.key.is_met(line, tokens, arch)) {
+            (_, true) => Status::Present,
+            (true, _) => Status::Missing,
+            // What takes the last place belongs to what is found.
+            _ if wanted.key.is_overtaken(line, arch) => {
+                let of_param = |token: &&Token| wanted.key.holds(token) || wanted.key.leaves(token);
+                unlike(&own, &line.tokens().filter(of_param).collect::<Vec<_>>(), tokens, arch)
+            }
+            _ => unlike(&own, &own, tokens, arch),
+        };
+    }
+    let all = occurrences(line, &wanted.key, arch);
+    let audible: Vec<_> =
+        all.iter().filter(|speaker| speaker.heard && speaker.meaning != Meaning::Nothing).collect();
+    let arguments = || {
+        let mut at: Vec<usize> = all.iter().map(|speaker| speaker.token).collect();
+        at.dedup();
+        join(at.iter().filter_map(|at| line.token(*at)).map(|token| token.as_str()))
+    };
+    match audible.last() {
+        Some(last) if last.meaning == wanted.meaning => match all.as_slice() {
+            [only] if as_spelled(wanted, line, only) => Status::Present,
+            _ => Status::Equivalent { by: arguments() },
+        },
+        None if all.is_empty() => Status::Missing,
+        _ => Status::Other { found: arguments() },
+    }
+}
+
+/// A sequence that is not as wanted: other arguments, or the same in another order. `found`: what is shown of the line.
+fn unlike(own: &[&Token], found: &[&Token], wanted: &[Token], arch: Arch) -> Status {
+    let found = join(found.iter().map(|token| token.as_str()));
+    let sorted = |tokens: &mut dyn Iterator<Item = &Token>| {
+        let mut all: Vec<_> = tokens
+            .map(|token| (token.folded_name(), token.value().map(|value| value.into_owned())))
+            .collect();
+        all.sort();
+        all
+    };
+    let shape = wanted.first().map(|token| shape_of(&token.folded_name(), arch));
+    match shape {
+        Some(Shape::Sequence(sequence))
+            if sorted(&mut own.iter().copied()) == sorted(&mut wanted.iter()) =>
+        {
+            Status::Reordered { found, rule: sequence.rule, source: sequence.source }
+        }
+        _ => Status::Other { found },
+    }
+}
+
+/// Whether a speaker says it in the profile's own words: the same argument, or the same suboption in the one `pci=`.
+fn as_spelled(wanted: &Wanted, line: &CommandLine, speaker: &Occurrence) -> bool {
+    match &wanted.form {
+        Form::Within { param, text } if param == "pci" => {
+            *text == speaker.text && list_positions(line, param).len() == 1
+        }
+        _ => {
+            let same =
+                |token: &Token| wanted.rendered().iter().any(|own| own.same_for_kernel(token));
+            line.token(speaker.token).is_some_and(same)
+        }
+    }
+}
+
+fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,25 @@
+//! Tests of the command-line semantics, against hand-made lines and against an independent reading of the kernel's
+//! rules (`kernel.rs`).
+
+mod edit;
+mod kernel;
+mod lex;
+mod props;
+mod status;
+
+use bedplate_base::cpu::Arch;
+
+use super::{CommandLine, Edit};
+
+/// Applies `set` and `absent` to a line on x86-64.
+fn edited(line: &str, set: &[&str], absent: &[&str]) -> String {
+    edited_on(Arch::X86_64, line, set, absent)
+}
+
+fn edited_on(arch: Arch, line: &str, set: &[&str], absent: &[&str]) -> String {
+    let edit = Edit::new(arch, set, absent).expect("a sensible edit");
+    let once = edit.apply(&CommandLine::parse(line)).expect("an editable line");
+    let twice = edit.apply(&once).expect("still editable");
+    assert_eq!(once.to_string(), twice.to_string(), "a second application must change nothing");
+    once.to_string()
+}

@@ -1,0 +1,404 @@
+//! The only interpreter of [`Action`]: takes a plan and does it, change by change. It makes no decisions: it reads,
+//! compares, returns early when equal, writes, reads back, and takes a change back that fails. What is about to be
+//! changed is in the ledger before it is changed.
+
+pub mod action;
+mod change;
+mod error;
+mod image_tool;
+mod store;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::{Entry, EntryResult, FileRecord, Ledger};
+use crate::plan::{Action, Change, Check, Effect, PaidTool, Plan};
+use bedplate_base::error_chain::chain;
+use bedplate_base::visible::brief;
+use bedplate_host::{Reader, Writer};
+
+pub use error::StepError;
+pub use store::{Store, find_file, saved_content};
+
+/// What a [`Check`] came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is so.
+    Holds,
+    /// It is not so; what is instead.
+    Not(String),
+    /// It could not be found out, and why. Never taken for "it is so".
+    Unknown(String),
+}
+
+/// Reads checks back: boot configuration needs parsers that the executor does not have. Must not change anything.
+pub type Checker<'a> = &'a dyn Fn(&Check, &dyn Reader) -> Answer;
+
+/// Progress, for the caller to show.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A change is looked at.
+    Change(&'a Change),
+    /// An action of it is done now.
+    Action(&'a Change, &'a Action),
+    /// It is over.
+    Ended(&'a ChangeReport),
+}
+
+/// What a plan is applied with.
+pub struct Executor<'a> {
+    /// The host, to read.
+    pub reader: &'a dyn Reader,
+    /// The same host, to write.
+    pub writer: &'a mut dyn Writer,
+    /// Reads checks back.
+    pub checker: Checker<'a>,
+    /// Told of progress.
+    pub watch: &'a mut dyn FnMut(Event<'_>),
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Done, and read back.
+    Done,
+    /// Everything was so already; nothing was written.
+    AlreadyDone,
+    /// The files are written; these tools of the image have still to run, and stay owed in the ledger.
+    Owed {
+        /// Commands to run inside the image, programs and arguments.
+        commands: Vec<Vec<String>>,
+        /// Why they cannot run in the image as it is now, where they were to.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// This host cannot take it; nothing was written.
+    Deferred {
+        /// Who has to do it, and when.
+        until: String,
+    },
+    /// An action failed, and the change was taken back.
+    Failed {
+        /// What was being done.
+        action: String,
+        /// Why it failed.
+        why: String,
+        /// The end of the tool's output, if it was a tool.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
+        /// What was taken back.
+        restored: Restored,
+    },
+    /// A change that it needs has failed.
+    Blocked {
+        /// Ids of those changes.
+        by: Vec<String>,
+    },
+}
+
+impl Outcome {
+    /// Why the change did not come about, in one line; `None`: it did, as far as this host can take it.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => None,
+            Outcome::Deferred { until } => Some(format!("waits until {until}")),
+            Outcome::Failed { action, why, output, restored } => {
+                let last = output.as_deref().and_then(|text| text.trim().lines().last());
+                let said = last.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+                let stays = |left: &Left| format!("; {} stays: {}", left.subject, left.why);
+                let left: String = restored.left.iter().map(stays).collect();
+                Some(format!("failed to {action}: {why}{said}{left}"))
+            }
+            Outcome::Blocked { by } => Some(format!("not tried: {} failed", by.join(", "))),
+        }
+    }
+}
+
+/// What was taken back after a failure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Restored {
+    /// Subjects that are as they were before the change.
+    pub back: Vec<String>,
+    /// Subjects that are not, and why. Empty = the change was taken back whole.
+    pub left: Vec<Left>,
+}
+
+/// Something that stayed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Left {
+    /// What.
+    pub subject: String,
+    /// Why.
+    pub why: String,
+}
+
+/// One change, afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ChangeReport {
+    /// The change's id.
+    pub id: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its title.
+    pub subject: String,
+    /// When it counts.
+    pub effect: Effect,
+    /// Outcome.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Its actions that only the running machine can take, and that wait for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)] // Not there is a shape of its own: the schema must not ask for it.
+    pub deferred: Vec<String>,
+}
+
+/// The whole apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ApplyReport {
+    /// Every change of the plan, in its order.
+    pub changes: Vec<ChangeReport>,
+    /// What went wrong beside the changes (history not written, a temporary file not removed).
+    pub warnings: Vec<String>,
+}
+
+impl ApplyReport {
+    /// Whether nothing failed and nothing was blocked by a failure.
+    pub fn succeeded(&self) -> bool {
+        !self.changes.iter().any(|change| {
+            matches!(change.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. })
+        })
+    }
+}
+
+/// Do the plan. `ledger` is the host's, as loaded under the host's lock; `now` is written into the history.
+pub fn apply(
+    plan: &Plan,
+    ledger: &mut Ledger,
+    executor: Executor<'_>,
+    now: jiff::Timestamp,
+) -> ApplyReport {
+    let Executor { reader, writer, checker, watch } = executor;
+    let mut store = Store::new(reader, writer, ledger);
+    let found = store.ledger.clone();
+    let mut report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
+    report.warnings.extend(store.sweep(replaced_paths(plan)));
+    // Before anything is changed: a change that fails goes back to what these tools were run on.
+    let has_run = |tool: &PaidTool| tool.after.is_none();
+    let has_paid =
+        |kind: &str| plan.body.paid.iter().any(|tool| tool.kind == kind && has_run(tool));
+    let paid = pay(&mut store, plan, has_run)
+        .and_then(|()| finish(&mut store, |record, _| has_paid(&record.kind)));
+    if let Err(error) = paid {
+        report.warnings.push(not_noted(&error));
+    }
+    if let Err(error) = adopt(&mut store, plan) {
+        report.warnings.push(not_noted(&error));
+    }
+    for change in &plan.body.changes {
+        watch(Event::Change(change));
+        let ended = match waits_for(change, &report.changes) {
+            Some(outcome) => ChangeReport::new(change, outcome),
+            None => {
+                let unseen: Vec<_> = plan
+                    .body
+                    .unseen
+                    .iter()
+                    .filter(|unseen| unseen.change == change.id)
+                    .cloned()
+                    .collect();
+                change::run(&mut store, checker, watch, change, &unseen)
+            }
+        };
+        watch(Event::Ended(&ended));
+        let is_replaced = |tool: &PaidTool| tool.after.as_ref() == Some(&ended.id);
+        if matches!(ended.outcome, Outcome::Done | Outcome::AlreadyDone)
+            && let Err(error) = pay(&mut store, plan, is_replaced)
+        {
+            report.warnings.push(not_noted(&error));
+        }
+        report.changes.push(ended);
+    }
+    // What is planned has been settled with its change.
+    let is_planned = |change: &str| plan.body.changes.iter().any(|planned| planned.id == change);
+    if let Err(error) = finish(&mut store, |_, change| !is_planned(change)) {
+        report.warnings.push(not_noted(&error));
+    }
+    report.warnings.extend(newly_edited(&found, store.ledger));
+    // A run that did nothing and tried nothing leaves no trace.
+    let tried =
+        |change: &ChangeReport| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. });
+    if (report.changes.iter().any(tried) || *store.ledger != found)
+        && let Err(error) =
+            store.update_ledger(|ledger| ledger.remember(history(plan, &report, now)))
+    {
+        report.warnings.push(format!("the history was not written: {}", chain(&error)));
+    }
+    report.warnings.extend(store.remove_surplus_contents());
+    report
+}
+
+/// Files of finished changes that another program has edited meanwhile.
+fn newly_edited(before: &Ledger, after: &Ledger) -> Vec<String> {
+    let is_edited = |ledger: &Ledger, path: &str| {
+        ledger.files.get(path).is_some_and(|record| record.edited && record.unfinished.is_none())
+    };
+    let new = after.files.keys().filter(|path| is_edited(after, path) && !is_edited(before, path));
+    new.map(|path| {
+        format!("another program has changed {path}: `bedplate revert` leaves it as it is, unless forced")
+    })
+    .collect()
+}
+
+fn not_noted(error: &StepError) -> String {
+    format!("the ledger was not brought up to date: {}", chain(error))
+}
+
+/// Enters in the ledger of an image that owed tools have run.
+///
+/// # Errors
+/// The ledger cannot be written.
+pub fn note_paid(
+    paid: &[PaidTool],
+    ledger: &mut Ledger,
+    reader: &dyn Reader,
+    writer: &mut dyn Writer,
+) -> Result<(), StepError> {
+    let mut store = Store::new(reader, writer, ledger);
+    store.update_ledger(|ledger| {
+        paid.iter().for_each(|tool| ledger.paid(tool.kind, &tool.argv));
+    })?;
+    finish(&mut store, |record, _| paid.iter().any(|tool| tool.kind == record.kind))
+}
+
+/// Enters the files of bedplate's that the ledger has lost, as they were planned.
+fn adopt(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
+    store.update_ledger(|ledger| plan.body.orphans.iter().for_each(|orphan| ledger.adopt(orphan)))
+}
+
+/// Enters that owed tools need not run any more.
+fn pay(
+    store: &mut Store,
+    plan: &Plan,
+    is_paid: impl Fn(&PaidTool) -> bool,
+) -> Result<(), StepError> {
+    store.update_ledger(|ledger| {
+        for tool in plan.body.paid.iter().filter(|tool| is_paid(tool)) {
+            ledger.paid(tool.kind, &tool.argv);
+        }
+    })
+}
+
+/// Settles changes that were cut short when all was done but the bookkeeping. Where a tool is still owed something is left
+/// to do. `is_over` is asked of a file's record and the change that began it.
+fn finish(store: &mut Store, is_over: impl Fn(&FileRecord, &str) -> bool) -> Result<(), StepError> {
+    let mut done = Vec::new();
+    for (path, record) in &store.ledger.files {
+        let Some(unfinished) = &record.unfinished else { continue };
+        let owed = store.ledger.owed.iter().any(|tool| tool.kind == record.kind);
+        if !owed && is_over(record, &unfinished.change) {
+            done.push((path.clone(), store.file(path)?.state));
+        }
+    }
+    store.update_ledger(|ledger| {
+        for (path, state) in &done {
+            ledger.settle_file(path, state);
+        }
+    })
+}
+
+impl ChangeReport {
+    /// A change with its outcome.
+    pub fn new(change: &Change, outcome: Outcome) -> Self {
+        ChangeReport {
+            id: change.id.clone(),
+            kind: change.kind.to_owned(),
+            subject: change.subject.to_string(),
+            effect: change.effect,
+            outcome,
+            deferred: Vec::new(),
+        }
+    }
+}
+
+fn replaced_paths(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.body.changes.iter().flat_map(|change| &change.actions).filter_map(|action| match action {
+        Action::ReplaceFile { path, .. } => Some(path.as_str()),
+        _ => None,
+    })
+}
+
+/// The outcome of a change that is not tried: this host cannot take it, or what it needs has not come about.
+fn waits_for(change: &Change, earlier: &[ChangeReport]) -> Option<Outcome> {
+    if let Some(deferred) = &change.deferred {
+        return Some(Outcome::Deferred { until: deferred.until.clone() });
+    }
+    let needed: Vec<&ChangeReport> =
+        earlier.iter().filter(|report| change.needs.contains(&report.id)).collect();
+    let failed = |report: &&&ChangeReport| {
+        matches!(report.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. })
+    };
+    let by: Vec<String> = needed.iter().filter(failed).map(|report| report.id.clone()).collect();
+    if !by.is_empty() {
+        return Some(Outcome::Blocked { by });
+    }
+    needed.iter().find_map(|report| match &report.outcome {
+        Outcome::Deferred { until } => Some(Outcome::Deferred { until: until.clone() }),
+        _ => None,
+    })
+}
+
+/// The last lines that a tool printed, as one: they mostly say why it failed.
+pub fn last_lines(output: &str) -> String {
+    const LINES: usize = 5;
+    const LONGEST: usize = 160;
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LINES)..].iter();
+    last.map(|line| format!(" | {}", brief(line, LONGEST))).collect()
+}
+
+fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
+    let allowed = plan.body.allowed.iter().map(|lint| EntryResult {
+        subject: format!("lint {}", lint.id),
+        result: "allowed".into(),
+        why: Some(lint.reason.clone()),
+    });
+    let results = report.changes.iter().map(|change| {
+        let (result, why) = match &change.outcome {
+            Outcome::Done => ("done", None),
+            Outcome::AlreadyDone => ("already-done", None),
+            Outcome::Owed { commands, why } => {
+                let commands: Vec<String> = commands.iter().map(|argv| argv.join(" ")).collect();
+                let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+                ("owed", Some(format!("to be run in the image: {}{why}", commands.join("; "))))
+            }
+            Outcome::Deferred { until } => ("deferred", Some(until.clone())),
+            Outcome::Failed { action, why, output, .. } => {
+                let said = output.as_deref().map(last_lines).unwrap_or_default();
+                ("failed", Some(format!("{action}: {why}{said}")))
+            }
+            Outcome::Blocked { by } => ("blocked", Some(format!("by {}", by.join(", ")))),
+        };
+        EntryResult { subject: change.id.clone(), result: result.into(), why }
+    });
+    Entry {
+        at: format!("{now:.0}"),
+        command: "apply".into(),
+        profile: Some(plan.profile.clone()),
+        results: allowed.chain(results).collect(),
+    }
+}
+
+/// An action, for people.
+pub fn describe(action: &Action) -> String {
+    action::operation_for(action).describe()
+}
+
+/// What an action changes, as lines of a patch.
+pub fn diff(action: &Action) -> String {
+    action::operation_for(action).diff()
+}
+
+/// The line of an action in a plan, beside the items of the change called `subject`.
+pub fn plan_line(action: &Action, subject: &str) -> Option<String> {
+    action::operation_for(action).plan_line(subject)
+}

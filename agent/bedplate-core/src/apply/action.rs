@@ -1,0 +1,141 @@
+//! What the program knows of each action: one file an action, one row in [`of`]. An action reads, compares, returns
+//! early when equal, writes, and reads back; what it changes is in the ledger before it is changed.
+
+pub mod attribute;
+pub mod eswitch;
+pub mod file;
+mod made;
+mod module;
+pub mod nic;
+pub mod register;
+pub mod tool;
+mod verify;
+mod vfs;
+
+use super::error::StepError;
+use super::store::{FoundFile, expect_written};
+use super::{Checker, Store};
+use crate::ledger::{Generator, Ledger, VfKey};
+use crate::plan::{Action, Change, WayBack};
+
+/// The row of each action.
+pub fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
+    match action {
+        Action::ReplaceFile { path, before, after } => {
+            Box::new(file::ReplaceFile { path, before: before.as_ref(), after: after.as_ref() })
+        }
+        Action::WriteAttribute { path, before, after, limit_s } => {
+            Box::new(attribute::WriteAttribute { path, before, after, limit_s: *limit_s })
+        }
+        Action::SetConfigBits { address, offset, mask, value, before, register } => {
+            let bits = register::Bits { mask: *mask, value: *value, before: *before };
+            Box::new(register::SetConfigBits::new(*address, *offset, register, bits))
+        }
+        Action::RunTool { argv, purpose, touches, way_back, limit_s } => {
+            Box::new(tool::RunTool { argv, purpose, touches, way_back, limit_s: *limit_s })
+        }
+        Action::BindVfs { pf, count, driver, limit_s } => {
+            Box::new(vfs::BindVfs { pf: *pf, count: *count, driver, limit_s: *limit_s })
+        }
+        Action::SetVf { pf, interface, vf, before, after, start, limit_s } => {
+            let key = VfKey { pf: *pf, interface: interface.clone(), vf: *vf };
+            Box::new(nic::SetVf { key, before, after, start: *start, limit_s: *limit_s })
+        }
+        Action::SetEswitch { pf, before, after, limit_s } => {
+            let (pf, before, after, limit_s) = (*pf, *before, *after, *limit_s);
+            Box::new(eswitch::SetEswitch { pf, before, after, limit_s })
+        }
+        Action::LoadModule { module } => Box::new(module::LoadModule { module }),
+        Action::UnloadModule { module } => Box::new(module::UnloadModule { module }),
+        Action::Verify(check) => Box::new(verify::Verify { check }),
+    }
+}
+
+/// One action, as the executor and the reports use it.
+pub trait Operation {
+    /// What is being done, for people.
+    fn describe(&self) -> String;
+
+    /// What it changes, as lines of a patch: `+` for what will be there, `-` for what is there now.
+    fn diff(&self) -> String;
+
+    /// The line that it gets in a plan beside the items of the change called `subject`; none where the items say it all.
+    fn plan_line(&self, _subject: &str) -> Option<String> {
+        None
+    }
+
+    /// What it acts on. A later action of the same change on the same target overrules this one (a VF count of 0,
+    /// then of 8). `None`: nothing can overrule it.
+    fn target(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether there is nothing left to do. Reads only.
+    fn is_done(&self, store: &Store, task: Task) -> bool;
+
+    /// Before the change's first write: look at what is there, refuse it where it is not as planned, and enter it in
+    /// `ledger`. `first`: no earlier action of the change has the same target. What is known only while the change
+    /// is being made is entered by [`Operation::execute`].
+    fn record(
+        &self,
+        _store: &mut Store,
+        _ledger: &mut Ledger,
+        _task: Task,
+        _first: bool,
+    ) -> Result<(), StepError> {
+        Ok(())
+    }
+
+    /// Do it and read it back. The ledger restores files; whatever else it changes, it pushes on `undo`, before the write.
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError>;
+
+    /// When the whole change is done: enter in `ledger` what is there now.
+    fn settle(&self, _store: &Store, _ledger: &mut Ledger) -> Result<(), StepError> {
+        Ok(())
+    }
+}
+
+/// The change that an action is part of.
+#[derive(Clone, Copy)]
+pub struct Task<'a> {
+    /// The change.
+    pub change: &'a Change,
+    /// Reads checks back.
+    pub checker: Checker<'a>,
+}
+
+/// One thing that an action has done, or was about to do, and that is not a file.
+pub trait Undo {
+    /// Subject.
+    fn subject(&self) -> String;
+
+    /// Whether the files of the change have to be put back first.
+    fn needs_files(&self) -> bool {
+        false
+    }
+
+    /// Make it be as it was, read it back, and settle the ledger in memory.
+    fn run(&self, store: &mut Store) -> Result<(), StepError>;
+}
+
+/// What a change has done so far, oldest first.
+pub type UndoList = Vec<Box<dyn Undo>>;
+
+/// A subject must be as it was when the plan was made: what others have changed since is not overwritten.
+pub fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(), StepError> {
+    match as_planned {
+        true => Ok(()),
+        false => Err(StepError::Changed { subject: subject.to_owned(), found: found.to_owned() }),
+    }
+}
+
+/// The tools of a change that make files from others.
+fn generators(change: &Change) -> Vec<Generator> {
+    let tools = change.actions.iter().filter_map(|action| match action {
+        Action::RunTool { argv, purpose, way_back: WayBack::Repeat, limit_s, .. } => {
+            Some(Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s })
+        }
+        _ => None,
+    });
+    tools.collect()
+}

@@ -1,0 +1,179 @@
+//! Replacing, making and removing a file. The ledger has what was there before, so it also knows what an earlier run of
+//! the same change did before it was cut short.
+
+use similar::TextDiff;
+
+use super::{
+    FoundFile, Operation, StepError, Store, Task, UndoList, expect, expect_written, generators,
+};
+use crate::ledger::{Author, FileRecord, FileState, Ledger, Sha, Unfinished};
+use crate::plan::FileContent;
+use bedplate_cmdline::boot::whole::is_whole;
+use bedplate_host::Expected;
+
+/// Mode of a new file: configuration that everybody may read.
+const NEW_FILE: u32 = 0o644;
+
+/// [`crate::plan::Action::ReplaceFile`].
+pub(super) struct ReplaceFile<'a> {
+    pub path: &'a str,
+    pub before: Option<&'a FileContent>,
+    pub after: Option<&'a FileContent>,
+}
+
+impl Operation for ReplaceFile<'_> {
+    fn describe(&self) -> String {
+        format!("{} {}", if self.after.is_some() { "write" } else { "remove" }, self.path)
+    }
+
+    fn diff(&self) -> String {
+        let text = |content: Option<&FileContent>| {
+            content
+                .map(|content| String::from_utf8_lossy(&content.bytes).into_owned())
+                .unwrap_or_default()
+        };
+        let (old, new) = (text(self.before), text(self.after));
+        let relative = self.path.trim_start_matches('/');
+        let name = |prefix: &str, there: bool| {
+            if there { format!("{prefix}/{relative}") } else { "/dev/null".to_owned() }
+        };
+        let diff = TextDiff::from_lines(old.as_str(), new.as_str());
+        diff.unified_diff()
+            .header(&name("a", self.before.is_some()), &name("b", self.after.is_some()))
+            .to_string()
+    }
+
+    fn plan_line(&self, subject: &str) -> Option<String> {
+        (self.path != subject).then(|| self.describe())
+    }
+
+    fn target(&self) -> Option<String> {
+        Some(self.path.to_owned())
+    }
+
+    fn is_done(&self, store: &Store, _task: Task) -> bool {
+        store.file(self.path).is_ok_and(|found| holds(&found, self.after))
+    }
+
+    fn record(
+        &self,
+        store: &mut Store,
+        ledger: &mut Ledger,
+        task: Task,
+        first: bool,
+    ) -> Result<(), StepError> {
+        let found = store.file(self.path)?;
+        if holds(&found, self.after) {
+            return Ok(());
+        }
+        if first {
+            let as_planned = holds(&found, self.before);
+            expect(as_planned, self.path, "something else")?;
+        }
+        store.save_content(&found)?;
+        let to_be = self.after.map(|after| Sha::of(&after.bytes));
+        let author = Author { kind: task.change.kind, change: &task.change.id };
+        let readers = generators(task.change);
+        ledger.begin_file(self.path, author, &found.state, to_be, &readers);
+        if self.after.is_some() {
+            ledger.directories.extend(store.missing_directories(self.path)?);
+        }
+        Ok(())
+    }
+
+    fn execute(
+        &self,
+        store: &mut Store,
+        _task: Task,
+        _undo: &mut UndoList,
+    ) -> Result<(), StepError> {
+        let now = store.file(self.path)?;
+        if holds(&now, self.after) {
+            return Ok(());
+        }
+        expect(holds(&now, self.before), self.path, "something else")?;
+        store.written.insert(self.path.to_owned());
+        let expected = Expected::Content(now.bytes.as_deref());
+        match self.after {
+            Some(content) => {
+                store.writer.replace_expected(self.path, &content.bytes, NEW_FILE, expected)
+            }
+            None => store.writer.remove_expected(self.path, expected),
+        }?;
+        let now = store.file(self.path)?;
+        expect_written(holds(&now, self.after), self.path)
+    }
+
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+        settle(store, ledger, self.path)
+    }
+}
+
+/// Whether a file has this content; `None` = not there.
+fn holds(file: &FoundFile, content: Option<&FileContent>) -> bool {
+    file.bytes.as_ref() == content.map(|content| &content.bytes)
+}
+
+/// Enter in `ledger` that the change of a file is over.
+pub fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
+    ledger.settle_file(path, &store.file(path)?.state);
+    Ok(())
+}
+
+/// Result of taking a file back.
+pub enum Undone {
+    /// It still was as before.
+    Unchanged,
+    /// It is as before again.
+    Back,
+    /// Another program has changed it, and its content stays. `written`: after bedplate had written it.
+    Edited {
+        /// Whether bedplate's own work is part of what stays.
+        written: bool,
+    },
+}
+
+/// Puts a file back that a failed change, or a run of it that was cut short, has begun to write. Only what bedplate wrote is
+/// replaced. `earlier` is the record that the ledger had before the change.
+pub fn undo(
+    store: &mut Store,
+    path: &str,
+    earlier: Option<&FileRecord>,
+) -> Result<Undone, StepError> {
+    let Some(record) = store.ledger.files.get(path) else { return Ok(Undone::Unchanged) };
+    let is_generated = record.generator.is_some();
+    let Some(Unfinished { before, wrote, .. }) = record.unfinished.clone() else {
+        return Ok(Undone::Unchanged);
+    };
+    let found = store.file(path)?;
+    // A generator that was cut short may have left half a menu, and the machine has to boot.
+    let was_cut_short = is_generated && wrote.is_empty() && !is_whole(path, found.bytes.as_deref());
+    let ours = was_cut_short || wrote.contains(&found.state.sha().cloned());
+    if !ours && found.state.sha() != before.sha() {
+        let written = store.written.contains(path)
+            || earlier.is_some_and(|record| record.unfinished.is_some());
+        match written {
+            true => store.ledger.leave_file(path),
+            false => store.ledger.reset_file(path, earlier),
+        }
+        return Ok(Undone::Edited { written });
+    }
+    let is_changed = ours && found.state != before;
+    if is_changed {
+        store.restore_file(path, &found, &before)?;
+    }
+    store.ledger.reset_file(path, earlier);
+    Ok(if is_changed { Undone::Back } else { Undone::Unchanged })
+}
+
+/// Puts a file back that still holds `before`.
+pub fn put_back(
+    store: &mut Store,
+    path: &str,
+    before: Option<&FileContent>,
+    to: &FileState,
+) -> Result<(), StepError> {
+    let found = store.file(path)?;
+    expect(holds(&found, before), path, "something else")?;
+    store.restore_file(path, &found, to)
+}

@@ -1,0 +1,108 @@
+//! Loading and unloading a module by `modprobe`. Neither is undone: neither way is safe to try blindly.
+
+use super::{Operation, StepError, Store, Task, Undo, UndoList, tool, verify};
+use crate::plan::Check;
+use bedplate_host::module::is_loaded;
+
+/// Seconds a module may take: a GPU driver starts firmware on every GPU of the machine.
+const LIMIT_S: u32 = 300;
+
+/// [`crate::plan::Action::LoadModule`].
+pub(super) struct LoadModule<'a> {
+    pub module: &'a str,
+}
+
+impl LoadModule<'_> {
+    fn live(&self) -> Check {
+        Check::ModuleLive { module: self.module.to_owned() }
+    }
+}
+
+impl Operation for LoadModule<'_> {
+    fn describe(&self) -> String {
+        format!("load module {}", self.module)
+    }
+
+    fn diff(&self) -> String {
+        format!("+module {} loaded\n", self.module)
+    }
+
+    fn plan_line(&self, _subject: &str) -> Option<String> {
+        Some(format!("run modprobe {}", self.module))
+    }
+
+    fn is_done(&self, store: &Store, task: Task) -> bool {
+        verify::verify(store, task, &self.live()).is_ok()
+    }
+
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
+        if self.is_done(store, task) {
+            return Ok(());
+        }
+        undo.push(Box::new(Stays { module: self.module.to_owned(), was: "not loaded" }));
+        tool::run(store, &["modprobe", "--", self.module].map(str::to_owned), LIMIT_S)?;
+        verify::verify(store, task, &self.live())
+    }
+}
+
+/// [`crate::plan::Action::UnloadModule`].
+pub(super) struct UnloadModule<'a> {
+    pub module: &'a str,
+}
+
+impl UnloadModule<'_> {
+    fn is_loaded(&self, store: &Store) -> Result<bool, StepError> {
+        Ok(is_loaded(store.reader, self.module)?)
+    }
+}
+
+impl Operation for UnloadModule<'_> {
+    fn describe(&self) -> String {
+        format!("unload module {}", self.module)
+    }
+
+    fn diff(&self) -> String {
+        format!("-module {} loaded\n", self.module)
+    }
+
+    fn plan_line(&self, _subject: &str) -> Option<String> {
+        Some(format!("run modprobe -r {}", self.module))
+    }
+
+    fn is_done(&self, store: &Store, _task: Task) -> bool {
+        self.is_loaded(store).is_ok_and(|loaded| !loaded)
+    }
+
+    fn execute(
+        &self,
+        store: &mut Store,
+        _task: Task,
+        undo: &mut UndoList,
+    ) -> Result<(), StepError> {
+        if !self.is_loaded(store)? {
+            return Ok(());
+        }
+        undo.push(Box::new(Stays { module: self.module.to_owned(), was: "loaded" }));
+        tool::run(store, &["modprobe", "-r", "--", self.module].map(str::to_owned), LIMIT_S)?;
+        match self.is_loaded(store)? {
+            false => Ok(()),
+            true => Err(StepError::StillLoaded { module: self.module.to_owned() }),
+        }
+    }
+}
+
+/// A module that was loaded or unloaded.
+struct Stays {
+    module: String,
+    was: &'static str,
+}
+
+impl Undo for Stays {
+    fn subject(&self) -> String {
+        format!("module {}", self.module)
+    }
+
+    fn run(&self, _store: &mut Store) -> Result<(), StepError> {
+        Err(StepError::ModuleStays { was: self.was })
+    }
+}

@@ -1,0 +1,282 @@
+//! What a PF keeps of its VFs: set by netlink, read back, taken back. VFs that come to be within the change are entered
+//! nowhere: they go with it.
+
+use super::attribute::same_value;
+use super::{Operation, StepError, Store, Task, Undo, UndoList, expect};
+use crate::ledger::{Ledger, VfKey};
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::vf::VfAttributes;
+use bedplate_facts::uplink;
+use bedplate_host::{NicCause, NicError, link};
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+const DRIVERS_PROBE: &str = "/sys/bus/pci/drivers_probe";
+
+/// [`crate::plan::Action::SetVf`].
+pub(super) struct SetVf<'a> {
+    pub key: VfKey,
+    pub before: &'a VfAttributes,
+    pub after: &'a VfAttributes,
+    pub start: bool,
+    pub limit_s: u32,
+}
+
+impl Operation for SetVf<'_> {
+    fn describe(&self) -> String {
+        match self.after.is_empty() {
+            true => format!("start the driver of {}", self.key),
+            false => format!("set {}: {}", self.key, self.after),
+        }
+    }
+
+    fn diff(&self) -> String {
+        let lines = |sign: char, attributes: &VfAttributes| {
+            let named = attributes.named().into_iter();
+            named.map(|(name, value)| format!("{sign}{} {name}: {value}\n", self.key)).collect()
+        };
+        let [gone, come]: [String; 2] = [lines('-', self.before), lines('+', self.after)];
+        gone + &come
+    }
+
+    fn target(&self) -> Option<String> {
+        Some(self.key.to_string())
+    }
+
+    fn is_done(&self, store: &Store, _task: Task) -> bool {
+        let found = read(store, &self.key);
+        found.is_ok_and(|found| self.after.without(&found).is_empty())
+            && !(self.start && waits_for_driver(store, &self.key))
+    }
+
+    /// A VF that is to come has no driver: if this run ends before it starts, the next one has to know.
+    fn record(
+        &self,
+        store: &mut Store,
+        ledger: &mut Ledger,
+        _task: Task,
+        _first: bool,
+    ) -> Result<(), StepError> {
+        if self.start && self.before.is_empty() {
+            ledger.owe_start(&self.key, &store.boot_id()?, self.limit_s);
+        }
+        Ok(())
+    }
+
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
+        let found = read(store, &self.key)?;
+        let left = self.after.without(&found);
+        let planned = self.before.among(&left).without(&found).is_empty();
+        expect(planned, &self.key.to_string(), &found.among(&left).to_string())?;
+        let set = Set { key: self.key.clone(), start: self.start, limit_s: self.limit_s };
+        if !left.is_empty() && !self.before.is_empty() {
+            let boot = store.boot_id()?;
+            let (kind, start, limit_s) = (task.change.kind, self.start, self.limit_s);
+            store.update_ledger(|ledger| {
+                ledger.begin_vf(&self.key, kind, &boot, (&found, &left), (start, limit_s));
+            })?;
+            undo.push(Box::new(SetBack { set: set.clone(), to: found.among(&left) }));
+        }
+        set.run(store, &left)
+    }
+
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+        if ledger.vfs.contains_key(&self.key.name()) {
+            ledger.settle_vf(&self.key, &read(store, &self.key)?);
+        }
+        Ok(())
+    }
+}
+
+/// How attributes get to a VF.
+#[derive(Clone)]
+struct Set {
+    key: VfKey,
+    start: bool,
+    limit_s: u32,
+}
+
+impl Set {
+    /// Set them and read them back. A driver that reads them when it starts is taken away before, and starts afterwards,
+    /// whatever became of them.
+    fn run(&self, store: &mut Store, attributes: &VfAttributes) -> Result<(), StepError> {
+        let Set { key, start, limit_s } = self;
+        store.expect_answers(key.pf)?;
+        if !start {
+            return write(store, key, attributes, *limit_s);
+        }
+        let vf = address(store, key)?;
+        let stopped = match link::driver(store.reader, &vf)? {
+            Some(_) if attributes.is_empty() => {
+                return store.update_ledger(|ledger| ledger.started(key));
+            }
+            Some(driver) => self.stop(store, &vf, &driver),
+            None => Ok(()),
+        };
+        let done = stopped.and_then(|()| write(store, key, attributes, *limit_s));
+        done.and(self.start(store, &vf))
+    }
+
+    /// Take the driver from the VF. That it is owed one is on the disk before.
+    fn stop(&self, store: &mut Store, vf: &str, driver: &str) -> Result<(), StepError> {
+        let guest = store.reader.exists(&format!("{DEVICES}/{vf}/vfio-dev")) != Ok(false);
+        // Whatever the plan was made from: a guest that has the VF would lose it.
+        if guest || driver.contains("vfio") {
+            return Err(StepError::VfTaken { vf: vf.to_owned(), driver: driver.to_owned() });
+        }
+        if !finds_driver(store, self.key.pf, vf) {
+            return Err(StepError::NotProbed { vf: vf.to_owned(), pf: self.key.pf });
+        }
+        let boot = store.boot_id()?;
+        store.update_ledger(|ledger| ledger.owe_start(&self.key, &boot, self.limit_s))?;
+        let unbind = format!("/sys/bus/pci/drivers/{driver}/unbind");
+        store.write_attribute(&unbind, vf, self.limit_s)
+    }
+
+    /// Let the kernel find the VF's driver, if bedplate owes it one: one that others took away is to stay away. An unbind
+    /// that has not ended yet holds the device's lock, which this waits for.
+    fn start(&self, store: &mut Store, vf: &str) -> Result<(), StepError> {
+        // A VF's driver asks the PF's: where that is silent, the start stays owed.
+        if !owes_start(store, &self.key) || store.silent.contains(&self.key.pf) {
+            return Ok(());
+        }
+        store.write_attribute(DRIVERS_PROBE, vf, self.limit_s)?;
+        if link::driver(store.reader, vf)?.is_none() && !finds_driver(store, self.key.pf, vf) {
+            return Ok(());
+        }
+        store.update_ledger(|ledger| ledger.started(&self.key))
+    }
+}
+
+/// Whether the ledger of this boot says that the VF's driver has still to start.
+fn owes_start(store: &Store, key: &VfKey) -> bool {
+    store.boot_id().is_ok_and(|boot| store.ledger.owes_start(&key.name(), &boot))
+}
+
+/// Whether the VF has no driver because of bedplate.
+fn waits_for_driver(store: &Store, key: &VfKey) -> bool {
+    let driver = || Ok::<_, StepError>(link::driver(store.reader, &address(store, key)?)?);
+    owes_start(store, key) && driver().is_ok_and(|driver| driver.is_none())
+}
+
+/// Whether the kernel looks for a driver for a VF (drivers/pci/pci-driver.c, pci_device_can_probe).
+fn finds_driver(store: &Store, pf: PciAddress, vf: &str) -> bool {
+    let reads = |path: String| store.attribute(&path).ok();
+    let named = reads(format!("{DEVICES}/{vf}/driver_override"));
+    reads(format!("{DEVICES}/{pf}/sriov_drivers_autoprobe")).as_deref() != Some("0")
+        || named.is_some_and(|name| !same_value(&name, ""))
+}
+
+/// Sets attributes as they were.
+struct SetBack {
+    set: Set,
+    to: VfAttributes,
+}
+
+impl Undo for SetBack {
+    fn subject(&self) -> String {
+        self.set.key.to_string()
+    }
+
+    fn run(&self, store: &mut Store) -> Result<(), StepError> {
+        let key = &self.set.key;
+        let left = self.to.without(&read(store, key)?);
+        if !left.is_empty() || waits_for_driver(store, key) {
+            self.set.run(store, &left)?;
+        }
+        let now = read(store, key)?;
+        store.ledger.settle_vf(key, &now);
+        Ok(())
+    }
+}
+
+/// Put the attributes `after` back on a VF that still has `before`.
+pub fn put_back_vf(
+    store: &mut Store,
+    key: &VfKey,
+    (before, after): (&VfAttributes, &VfAttributes),
+    (start, limit_s): (bool, u32),
+) -> Result<(), StepError> {
+    if !before.is_empty() {
+        let found = read(store, key)?;
+        let as_before = before.without(&found).is_empty();
+        expect(as_before, &key.to_string(), &found.among(before).to_string())?;
+    }
+    Set { key: key.clone(), start, limit_s }.run(store, after)
+}
+
+fn write(
+    store: &mut Store,
+    key: &VfKey,
+    attributes: &VfAttributes,
+    limit_s: u32,
+) -> Result<(), StepError> {
+    if attributes.is_empty() {
+        return Ok(());
+    }
+    // The kernel takes both rates or none.
+    let mut set = *attributes;
+    if set.min_tx_rate.is_some() || set.max_tx_rate.is_some() {
+        let found = read(store, key)?;
+        set.min_tx_rate = set.min_tx_rate.or(found.min_tx_rate);
+        set.max_tx_rate = set.max_tx_rate.or(found.max_tx_rate);
+    }
+    let interface = interface(store, key)?;
+    if let Err(error) = store.writer.set_vf(key.pf, &interface, key.vf, &set, limit_s) {
+        return Err(refused(store, key.pf, error));
+    }
+    let left = attributes.without(&read(store, key)?);
+    match left.is_empty() {
+        true => Ok(()),
+        false => {
+            let unlike = StepError::NotAsSet { vf: key.to_string(), left: left.to_string() };
+            Err(by_driver(store, key.pf, unlike))
+        }
+    }
+}
+
+/// A PF that gave no answer is left alone from then on.
+pub(super) fn refused(
+    store: &mut Store,
+    pf: PciAddress,
+    NicError { error, cause }: NicError,
+) -> StepError {
+    match cause {
+        NicCause::Driver => by_driver(store, pf, error.into()),
+        NicCause::NoAnswer => {
+            store.silent.insert(pf);
+            error.into()
+        }
+        NicCause::Other => error.into(),
+    }
+}
+
+/// What a driver cannot do is said with its name.
+fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
+    match link::driver(store.reader, &pf.to_string()) {
+        Ok(Some(driver)) => StepError::Driver { driver, source: Box::new(source) },
+        _ => source,
+    }
+}
+
+/// What a VF has now.
+pub fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, StepError> {
+    store.expect_answers(key.pf)?;
+    let interface = interface(store, key)?;
+    let table = store.reader.vfs(key.pf, &interface)?;
+    let found = table.vfs.get(&key.vf).copied();
+    found.ok_or_else(|| StepError::NotListed { vf: key.to_string() })
+}
+
+/// The PF's interface as it is called now: with another mode of the eswitch some drivers make it again, and udev may give it
+/// another name then (systemd.net-naming-scheme(7), phys_port_name).
+fn interface(store: &Store, key: &VfKey) -> Result<String, StepError> {
+    let now = uplink::now(store.reader, key.pf)?;
+    now.ok_or(StepError::NoInterface { pf: key.pf })
+}
+
+/// The PCI address of a VF.
+fn address(store: &Store, key: &VfKey) -> Result<String, StepError> {
+    let (pf, number) = (key.pf, key.vf);
+    let vf = link::virtual_function(store.reader, pf, number);
+    vf.map_err(|source| StepError::NoVf { number, pf, source })
+}

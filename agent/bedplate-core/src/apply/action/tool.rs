@@ -1,0 +1,257 @@
+//! Running one of the host's own tools. The files that it may rewrite are saved first.
+
+use super::made::{self, Listing};
+use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file};
+use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
+use crate::plan::{Action, WayBack};
+use bedplate_cmdline::boot::whole::is_whole;
+use bedplate_host::child::STANDARD;
+use bedplate_host::{HostKind, ToolEnd, ToolOutput, package_lock};
+
+/// [`Action::RunTool`].
+pub(super) struct RunTool<'a> {
+    pub argv: &'a [String],
+    pub purpose: &'a str,
+    pub touches: &'a [String],
+    pub way_back: &'a WayBack,
+    pub limit_s: u32,
+}
+
+impl Operation for RunTool<'_> {
+    fn describe(&self) -> String {
+        format!("run {}", self.argv.join(" "))
+    }
+
+    fn diff(&self) -> String {
+        format!("# run: {}\n", self.argv.join(" "))
+    }
+
+    fn plan_line(&self, _subject: &str) -> Option<String> {
+        Some(self.describe())
+    }
+
+    /// A tool has run if it is not owed and the files that it reads are as we left them when it last succeeded.
+    /// Equal files alone prove nothing: others may have written them and not run it. Without files, the change's
+    /// checks are all there is to go by; in an image they do not know of arguments that an earlier profile left in the entry.
+    fn is_done(&self, store: &Store, task: Task) -> bool {
+        let Task { change, .. } = task;
+        if store.ledger.owes(change.kind, self.argv) {
+            return false;
+        }
+        let settled = |path: &str, content: Option<Sha>| {
+            store
+                .ledger
+                .files
+                .get(path)
+                .is_some_and(|record| record.unfinished.is_none() && record.ours == [content])
+        };
+        let mut files = change.actions.iter().filter_map(|action| match action {
+            Action::ReplaceFile { path, after, .. } => {
+                Some(settled(path, after.as_ref().map(|after| Sha::of(&after.bytes))))
+            }
+            _ => None,
+        });
+        match files.next() {
+            Some(first) => first && files.all(|settled| settled),
+            None => {
+                let is_check = |action: &Action| matches!(action, Action::Verify(_));
+                store.reader.kind() != HostKind::Image && change.actions.iter().any(is_check)
+            }
+        }
+    }
+
+    /// Refuses a tool before anything is written: one that an image lacks (on a running host the plan has looked), and any
+    /// while a package manager runs.
+    fn record(
+        &self,
+        store: &mut Store,
+        _ledger: &mut Ledger,
+        _task: Task,
+        _first: bool,
+    ) -> Result<(), StepError> {
+        wait_for_packages(store)?;
+        let Some(program) = self.argv.first().filter(|name| !name.contains('/')) else {
+            return Ok(());
+        };
+        let is_in = |directory: &str| {
+            // A directory that cannot be read may hold it.
+            store.reader.exists(&format!("{directory}/{program}")) != Ok(false)
+        };
+        let runs_in_image = store.reader.kind() == HostKind::Image && store.writer.runs_tools();
+        match runs_in_image && !STANDARD.iter().any(|directory| is_in(directory)) {
+            true => Err(StepError::NotInImage { program: program.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
+        let generator = (*self.way_back == WayBack::Repeat).then(|| self.generator());
+        let author = Author { kind: task.change.kind, change: &task.change.id };
+        let before = Listing::read(store, self.touches)?;
+        save_touched(store, author, &before.files, generator.as_ref())?;
+        let WayBack::Run { argv: back } = self.way_back else {
+            let ended = run_touching(store, self.argv, self.limit_s, &before.files);
+            let made = made::note(store, task, self, &before);
+            return ended.and(made.map(|images| undo.extend(images)));
+        };
+        let record = UndoTool {
+            kind: task.change.kind.into(),
+            argv: back.clone(),
+            purpose: self.purpose.to_owned(),
+            limit_s: self.limit_s,
+        };
+        // Before it runs: a run that is cut short may have done its work.
+        store.update_ledger(|ledger| ledger.begin_undo(record.clone()))?;
+        run_touching(store, self.argv, self.limit_s, &before.files)
+            .inspect_err(|_| store.ledger.drop_undo(&record))?;
+        undo.push(Box::new(RunBack { record }));
+        Ok(())
+    }
+
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+        // Files of whole directories are known to the ledger, which has them settled at the end of the change.
+        let mut files = self.touches.iter().filter(|path| !path.contains('*'));
+        files.try_for_each(|path| file::settle(store, ledger, path))
+    }
+}
+
+impl RunTool<'_> {
+    pub fn generator(&self) -> Generator {
+        Generator {
+            argv: self.argv.to_vec(),
+            purpose: self.purpose.to_owned(),
+            limit_s: self.limit_s,
+        }
+    }
+}
+
+/// Runs the tool that undoes another.
+struct RunBack {
+    record: UndoTool,
+}
+
+impl Undo for RunBack {
+    fn subject(&self) -> String {
+        self.record.purpose.clone()
+    }
+
+    fn run(&self, store: &mut Store) -> Result<(), StepError> {
+        run(store, &self.record.argv, self.record.limit_s)?;
+        store.ledger.drop_undo(&self.record);
+        Ok(())
+    }
+}
+
+/// Save what a tool may rewrite, and enter in the ledger that it is about to.
+fn save_touched(
+    store: &mut Store,
+    author: Author,
+    touches: &[String],
+    generator: Option<&Generator>,
+) -> Result<(), StepError> {
+    let mut before = Vec::new();
+    for path in touches {
+        let found = store.file(path)?;
+        store.save_content(&found)?;
+        let is_whole = is_whole(path, found.bytes.as_deref());
+        before.push((path, found.state, is_whole));
+    }
+    store.update_ledger(|ledger| {
+        for (path, state, is_whole) in &before {
+            ledger.begin_tool_file(path, author, (state, *is_whole), generator.cloned());
+        }
+    })?;
+    // An edit that a tool works into its own cannot be told from it afterwards. What is generated holds none.
+    for (path, state, _) in before.iter().filter(|_| generator.is_none()) {
+        expect(store.file(path)?.state.sha() == state.sha(), path, "something else")?;
+    }
+    store.written.extend(touches.iter().cloned());
+    Ok(())
+}
+
+/// Refuses tools while a package manager runs: all of them make boot entries or what these load, and so does it.
+pub fn wait_for_packages(store: &Store) -> Result<(), StepError> {
+    match package_lock::held(store.reader) {
+        Some(lock) => Err(StepError::PackageManager { lock }),
+        None => Ok(()),
+    }
+}
+
+/// Runs a tool, and notes what it left in the files that it may rewrite, whatever came of it. Later contents are another
+/// program's work.
+fn run_touching(
+    store: &mut Store,
+    argv: &[String],
+    limit_s: u32,
+    touches: &[String],
+) -> Result<(), StepError> {
+    wait_for_packages(store)?;
+    let ended = run(store, argv, limit_s);
+    for path in touches {
+        // One that cannot be read is not taken for the tool's work.
+        if let Ok(left) = store.file(path) {
+            store.ledger.tool_left(path, left.state.sha().cloned());
+        }
+    }
+    ended
+}
+
+/// Run a tool; anything but exit status 0 is a failure.
+pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<(), StepError> {
+    let ToolOutput { end, output } = store.writer.run_tool(argv, limit_s);
+    match end {
+        ToolEnd::Exited(0) => Ok(()),
+        end => Err(StepError::Tool { argv: argv.to_vec(), end, output }),
+    }
+}
+
+/// Runs a tool again, to make the files `makes` from those that were put back. If it fails, its files must not stay half-made:
+/// they become what they were right before it ran. What was there before bedplate came may name kernels that are gone.
+pub fn repeat(store: &mut Store, tool: &Generator, makes: &[String]) -> Result<(), StepError> {
+    save_touched(store, Author { kind: "", change: "revert" }, makes, Some(tool))?;
+    let Err(mut failure) = run_touching(store, &tool.argv, tool.limit_s, makes) else {
+        return remove_surplus(store, makes);
+    };
+    for path in makes {
+        if let Err(why) = put_back(store, path) {
+            failure = StepError::NotPutBack {
+                tool: Box::new(failure),
+                path: path.clone(),
+                source: Box::new(why),
+            };
+        }
+    }
+    Err(failure)
+}
+
+/// Removes files that were not there before bedplate came, where another that was there before still is: the machine needs
+/// what the tool makes.
+fn remove_surplus(store: &mut Store, made: &[String]) -> Result<(), StepError> {
+    let was_absent = |path: &&String| {
+        store.ledger.files.get(*path).is_some_and(|record| record.original == FileState::Absent)
+    };
+    let (surplus, others): (Vec<&String>, Vec<&String>) = made.iter().partition(was_absent);
+    if !others.iter().any(|path| store.reader.exists(path) == Ok(true)) {
+        return Ok(());
+    }
+    for path in surplus {
+        let found = store.file(path)?;
+        store.restore_file(path, &found, &FileState::Absent)?;
+    }
+    Ok(())
+}
+
+/// Puts back a file that a tool which failed has left. Where another program has made it again since, it stays.
+fn put_back(store: &mut Store, path: &str) -> Result<(), StepError> {
+    let record = store.ledger.files.get(path);
+    let Some(Unfinished { before, wrote, .. }) =
+        record.and_then(|record| record.unfinished.clone())
+    else {
+        return Ok(());
+    };
+    let found = store.file(path)?;
+    match wrote.contains(&found.state.sha().cloned()) {
+        true => store.restore_file(path, &found, &before),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,141 @@
+//! Giving VFs a driver: by name, one by one, through `driver_override` (handbook §5.1). Which VFs a PF has is only known
+//! once they are there.
+
+use super::attribute::{same_value, settle, to_write};
+use super::{Operation, StepError, Store, Task, Undo, UndoList};
+use crate::ledger::Ledger;
+use bedplate_base::value::PciAddress;
+use bedplate_host::link;
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+const DRIVERS: &str = "/sys/bus/pci/drivers";
+
+/// [`crate::plan::Action::BindVfs`].
+pub(super) struct BindVfs<'a> {
+    pub pf: PciAddress,
+    pub count: u16,
+    pub driver: &'a str,
+    pub limit_s: u32,
+}
+
+impl Operation for BindVfs<'_> {
+    fn describe(&self) -> String {
+        format!("bind the first {} VFs of {} to {}", self.count, self.pf, self.driver)
+    }
+
+    fn diff(&self) -> String {
+        format!("+{}: {} VFs bound to {}\n", self.pf, self.count, self.driver)
+    }
+
+    fn is_done(&self, store: &Store, _task: Task) -> bool {
+        self.unbound(store).is_ok_and(|unbound| unbound.is_empty())
+    }
+
+    /// Bind the VFs that are not bound. They come to be within the change, so the ledger gets them here.
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
+        let BindVfs { driver, limit_s, .. } = *self;
+        let vfs = self.unbound(store)?;
+        if !vfs.is_empty() && store.reader.exists(&format!("{DRIVERS}/{driver}")) == Ok(false) {
+            return Err(StepError::NoDriver { driver: driver.to_owned() });
+        }
+        let mut found = Vec::new();
+        for vf in &vfs {
+            found.push(store.attribute(&driver_override(vf))?);
+        }
+        let boot = store.boot_id()?;
+        store.update_ledger(|ledger| {
+            for (vf, now) in vfs.iter().zip(&found) {
+                let (path, values) = (driver_override(vf), (now.as_str(), driver));
+                ledger.begin_attribute(&path, task.change.kind, &boot, values, limit_s);
+            }
+        })?;
+        for (vf, now) in vfs.iter().zip(found) {
+            let (vf, driver) = (vf.clone(), driver.to_owned());
+            let bound = Bound { vf, driver, driver_override: now, limit_s };
+            undo.push(Box::new(bound.clone()));
+            bound.bind(store)?;
+        }
+        Ok(())
+    }
+
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+        for vf in self.vfs(store)? {
+            settle(store, ledger, &driver_override(&vf))?;
+        }
+        Ok(())
+    }
+}
+
+impl BindVfs<'_> {
+    /// The first `count` VFs of the PF, by their addresses.
+    fn vfs(&self, store: &Store) -> Result<Vec<String>, StepError> {
+        let pf = self.pf;
+        (0..self.count)
+            .map(|number| {
+                let vf = link::virtual_function(store.reader, pf, number);
+                vf.map_err(|source| StepError::NoVf { number, pf, source })
+            })
+            .collect()
+    }
+
+    /// Those VFs that do not have the driver. One that has another is an error: whatever bound it uses it.
+    fn unbound(&self, store: &Store) -> Result<Vec<String>, StepError> {
+        let mut without = Vec::new();
+        for vf in self.vfs(store)? {
+            match link::driver(store.reader, &vf)? {
+                None => without.push(vf),
+                Some(bound) if bound == self.driver => {}
+                Some(driver) => return Err(StepError::VfTaken { vf, driver }),
+            }
+        }
+        Ok(without)
+    }
+}
+
+/// A VF and the driver it is given.
+#[derive(Clone)]
+struct Bound {
+    vf: String,
+    driver: String,
+    /// What `driver_override` read before.
+    driver_override: String,
+    limit_s: u32,
+}
+
+impl Bound {
+    fn bind(&self, store: &mut Store) -> Result<(), StepError> {
+        let Bound { vf, driver, limit_s, .. } = self;
+        store.write_attribute(&driver_override(vf), driver, *limit_s)?;
+        store.write_attribute(&format!("{DRIVERS}/{driver}/bind"), vf, *limit_s)?;
+        let bound = link::driver(store.reader, vf)?;
+        if bound.as_ref() == Some(driver) {
+            return Ok(());
+        }
+        Err(StepError::NotBound { vf: vf.clone(), driver: driver.clone(), bound })
+    }
+}
+
+impl Undo for Bound {
+    fn subject(&self) -> String {
+        format!("driver of {}", self.vf)
+    }
+
+    /// Take the driver from the VF again, and let it forget the driver's name.
+    fn run(&self, store: &mut Store) -> Result<(), StepError> {
+        let Bound { vf, driver, driver_override: was, limit_s } = self;
+        if link::driver(store.reader, vf)?.as_ref() == Some(driver) {
+            store.write_attribute(&format!("{DRIVERS}/{driver}/unbind"), vf, *limit_s)?;
+        }
+        let path = driver_override(vf);
+        if !same_value(&store.attribute(&path)?, was) {
+            store.write_attribute(&path, to_write(was), *limit_s)?;
+        }
+        store.ledger.settle_attribute(&path, was);
+        Ok(())
+    }
+}
+
+/// Where a VF is told its driver's name.
+fn driver_override(vf: &str) -> String {
+    format!("{DEVICES}/{vf}/driver_override")
+}

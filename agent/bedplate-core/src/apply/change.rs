@@ -1,0 +1,363 @@
+//! One change: done whole, or taken back whole.
+
+use super::action::file::Undone;
+use super::action::{self, Task, UndoList};
+use super::error::StepError;
+use super::image_tool::hindrance;
+use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
+use crate::kind::modules;
+use crate::ledger::{Ledger, OwedTool, WaitRecord};
+use crate::plan::{Action, Change, PendingInvisible};
+use bedplate_base::error_chain::chain;
+use bedplate_host::HostKind;
+
+/// Until when live actions of an image wait.
+const FIRST_BOOT: &str = "at the first boot, by bedplate apply on the running machine";
+
+/// A change's actions, by what this host can do with them.
+struct Parts<'a> {
+    /// To be done now.
+    now: Vec<&'a Action>,
+    /// Tools that an operator has to run in the image; checks that depend on them wait as well.
+    owed: Vec<&'a Action>,
+    /// Why they cannot run in the image, where they were to.
+    hindrance: Option<String>,
+    /// For the running machine only.
+    later: Vec<&'a Action>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(change: &'a Change, store: &mut Store) -> Self {
+        let live = store.reader.kind() == HostKind::Live;
+        let (now, owed, later) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Parts { now, owed, hindrance: None, later };
+        for action in &change.actions {
+            match action {
+                action if action.is_live() && !live => parts.later.push(action),
+                Action::RunTool { .. } if !store.writer.runs_tools() => parts.owed.push(action),
+                Action::RunTool { argv, .. } => match hindrance(store, argv) {
+                    Some(why) => {
+                        parts.hindrance = Some(why);
+                        parts.owed.push(action);
+                    }
+                    None => parts.now.push(action),
+                },
+                Action::Verify(_) if !parts.owed.is_empty() => {}
+                action => parts.now.push(action),
+            }
+        }
+        parts
+    }
+
+    fn owed_commands(&self) -> Vec<Vec<String>> {
+        let commands = self.owed.iter().filter_map(|action| match action {
+            Action::RunTool { argv, .. } => Some(argv.clone()),
+            _ => None,
+        });
+        commands.collect()
+    }
+
+    fn tools(&self) -> impl Iterator<Item = (&'a Vec<String>, &'a String)> {
+        self.now.iter().chain(&self.owed).filter_map(|action| match action {
+            Action::RunTool { argv, purpose, .. } => Some((argv, purpose)),
+            _ => None,
+        })
+    }
+}
+
+/// Do one change.
+pub(super) fn run(
+    store: &mut Store,
+    checker: Checker,
+    watch: &mut dyn FnMut(Event<'_>),
+    change: &Change,
+    unseen: &[PendingInvisible],
+) -> ChangeReport {
+    let parts = Parts::of(change, store);
+    let outcome = carry_out(store, checker, watch, change, &parts, unseen);
+    let mut report = ChangeReport::new(change, outcome);
+    report.deferred = parts.later.iter().map(|action| describe(action)).collect();
+    report
+}
+
+fn carry_out(
+    store: &mut Store,
+    checker: Checker,
+    watch: &mut dyn FnMut(Event<'_>),
+    change: &Change,
+    parts: &Parts,
+    unseen: &[PendingInvisible],
+) -> Outcome {
+    let task = Task { change, checker };
+    if is_done(store, task, parts) {
+        let outcome = match parts.later.is_empty() {
+            true => Outcome::AlreadyDone,
+            false => Outcome::Deferred { until: FIRST_BOOT.into() },
+        };
+        return settled(store, change, parts, unseen, outcome);
+    }
+    let earlier = store.ledger.clone();
+    if let Err((action, error)) = begin(store, task, parts, unseen) {
+        let why = chain(&error);
+        return Outcome::Failed { action, why, output: None, restored: Restored::default() };
+    }
+    let mut undo = Vec::new();
+    for action in &parts.now {
+        watch(Event::Action(change, action));
+        if let Err(error) = action::operation_for(action).execute(store, task, &mut undo) {
+            let restored = taken_back(store, &earlier, change, parts, undo);
+            let (why, output) = (chain(&error), error.output().map(str::to_owned));
+            return Outcome::Failed { action: describe(action), why, output, restored };
+        }
+    }
+    let outcome = match parts.owed.is_empty() {
+        true => Outcome::Done,
+        false => Outcome::Owed { commands: parts.owed_commands(), why: parts.hindrance.clone() },
+    };
+    settled(store, change, parts, unseen, outcome)
+}
+
+/// Whether nothing is left to do of the change's part that this host takes now, done here or owed. An action that a
+/// later one of the same change overrules does not count.
+fn is_done(store: &Store, task: Task, parts: &Parts) -> bool {
+    // What owed tools come to is not checked later, so that it shows here alone whether they have run.
+    let checks = task.change.actions.iter().filter(|action| matches!(action, Action::Verify(_)));
+    let checks = checks.filter(|_| !parts.owed.is_empty());
+    let actions = parts.now.iter().chain(&parts.owed).copied().chain(checks);
+    let wanted: Vec<_> = actions.map(|action| action::operation_for(action)).collect();
+    wanted.iter().enumerate().all(|(index, operation)| {
+        let target = operation.target();
+        let overruled =
+            target.is_some() && wanted[index + 1..].iter().any(|later| later.target() == target);
+        overruled || operation.is_done(store, task)
+    })
+}
+
+/// Look at everything that the change would change, and write down what is there, durably, before the first write.
+/// The error names what was being done.
+fn begin(
+    store: &mut Store,
+    task: Task,
+    parts: &Parts,
+    unseen: &[PendingInvisible],
+) -> Result<(), (String, StepError)> {
+    let change = task.change;
+    let mut ledger = store.ledger.clone();
+    let mut targets = Vec::new();
+    for action in &parts.now {
+        let operation = action::operation_for(action);
+        let target = operation.target();
+        let first = !targets.contains(&target);
+        targets.push(target);
+        operation
+            .record(store, &mut ledger, task, first)
+            .map_err(|error| (operation.describe(), error))?;
+    }
+    // A tool that reads what is written here has to run after it, whatever happens in between. Without files to
+    // write, the next plan sees by itself what is missing, unless it is not for this run to do.
+    let writes = parts.now.iter().any(|action| matches!(action, Action::ReplaceFile { .. }));
+    if writes || !parts.owed.is_empty() {
+        for (argv, purpose) in parts.tools() {
+            ledger.owe(OwedTool::new(change.kind, argv, purpose));
+        }
+    }
+    if writes && !parts.owed.is_empty() && change.kind == modules::NAME {
+        ledger.owe_anew(change.kind, &modules::initramfs_digests(store.reader));
+    }
+    for action in &parts.now {
+        if let Action::RunTool { argv, .. } = action {
+            ledger.begin_tool(change.kind, argv);
+        }
+    }
+    if let Some(owns) = &change.owns {
+        ledger.begin_owning(change.kind, owns);
+    }
+    begin_waits(store, &mut ledger, change, unseen)
+        .map_err(|error| ("write down that it waits for a boot".to_owned(), error))?;
+    store
+        .update_ledger(|now| *now = ledger)
+        .map_err(|error| ("write down what is there now".to_owned(), error))
+}
+
+/// The end of a change that went well: write down what is there now.
+fn settled(
+    store: &mut Store,
+    change: &Change,
+    parts: &Parts,
+    unseen: &[PendingInvisible],
+    outcome: Outcome,
+) -> Outcome {
+    let mut ledger = store.ledger.clone();
+    let settle = |ledger: &mut Ledger| -> Result<(), StepError> {
+        if let Some(owns) = &change.owns {
+            ledger.settle_owning(change.kind, owns);
+        }
+        for action in &parts.now {
+            action::operation_for(action).settle(store, ledger)?;
+        }
+        // What an earlier run of this change wrote before it was cut short, and is not in this plan any more.
+        for path in ledger.unfinished_of(&change.id) {
+            action::file::settle(store, ledger, &path)?;
+        }
+        for (argv, _) in parts.tools() {
+            ledger.paid(change.kind, argv);
+        }
+        Ok(())
+    };
+    // Until the owed tools have run, the change is not finished: what was there before it is kept.
+    let noted = match outcome {
+        Outcome::Owed { .. } => Ok(()),
+        _ => settle(&mut ledger).and_then(|()| settle_waits(store, &mut ledger, change, unseen)),
+    }
+    .and_then(|()| store.update_ledger(|now| *now = ledger));
+    match noted {
+        Ok(()) => outcome,
+        Err(error) => Outcome::Failed {
+            action: "write down what was done (it is done, and stays)".into(),
+            why: chain(&error),
+            output: None,
+            restored: Restored {
+                back: Vec::new(),
+                left: vec![Left { subject: change.subject.to_string(), why: "it is done".into() }],
+            },
+        },
+    }
+}
+
+/// What waits for a boot and shows nowhere until then is written down before the first write: after a kill right behind
+/// the write nothing would differ any more, and nothing would know of the boot that is due.
+fn begin_waits(
+    store: &Store,
+    ledger: &mut Ledger,
+    change: &Change,
+    unseen: &[PendingInvisible],
+) -> Result<(), StepError> {
+    if unseen.is_empty() || store.reader.kind() != HostKind::Live {
+        return Ok(());
+    }
+    let boot = store.boot_id()?;
+    ledger.waiting.retain(|record| record.boot == boot && !is_of(record, change, unseen));
+    ledger.waiting.extend(unseen.iter().map(|unseen| WaitRecord {
+        kind: change.kind.to_owned(),
+        boot: boot.clone(),
+        module: unseen.module.clone(),
+        subject: unseen.subject.clone(),
+        began: unseen.began.clone(),
+        next: unseen.next.clone(),
+    }));
+    Ok(())
+}
+
+/// What the change took back in the same boot waits no longer; not before it is done.
+fn settle_waits(
+    store: &Store,
+    ledger: &mut Ledger,
+    change: &Change,
+    unseen: &[PendingInvisible],
+) -> Result<(), StepError> {
+    if store.reader.kind() != HostKind::Live {
+        return Ok(());
+    }
+    let known = |record: &WaitRecord| {
+        record.kind == change.kind && change.items.iter().any(|item| item.subject == record.subject)
+    };
+    ledger.waiting.retain(|record| !known(record));
+    begin_waits(store, ledger, change, unseen)
+}
+
+fn is_of(record: &WaitRecord, change: &Change, unseen: &[PendingInvisible]) -> bool {
+    record.kind == change.kind && unseen.iter().any(|unseen| unseen.subject == record.subject)
+}
+
+/// The end of a change that failed.
+fn taken_back(
+    store: &mut Store,
+    earlier: &Ledger,
+    change: &Change,
+    parts: &Parts,
+    undo: UndoList,
+) -> Restored {
+    let (mut restored, whole) = undo_all(store, earlier, &change.id, undo);
+    // On disk the ledger promises too much so far, never too little.
+    let noted = store.update_ledger(|ledger| {
+        if !whole {
+            return;
+        }
+        match earlier.owned.get(change.kind) {
+            Some(owned) => ledger.owned.insert(change.kind.into(), owned.clone()),
+            None => ledger.owned.remove(change.kind),
+        };
+        ledger.waiting.clone_from(&earlier.waiting);
+        // Those of VFs that were to come went with them.
+        ledger.starts.retain(|name, _| earlier.starts.contains_key(name));
+        for (argv, _) in parts.tools().filter(|(argv, _)| !earlier.owes(change.kind, argv)) {
+            ledger.paid(change.kind, argv);
+        }
+    });
+    if let Err(error) = noted {
+        restored.left.push(Left { subject: "the ledger".into(), why: chain(&error) });
+    }
+    restored
+}
+
+/// Takes everything back, the last first, then the files and the directories made for them. Returns also whether nothing of
+/// bedplate's work is left. The ledger is settled in memory only.
+fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -> (Restored, bool) {
+    let mut restored = Restored::default();
+    let (late, early): (UndoList, UndoList) =
+        undo.into_iter().rev().partition(|step| step.needs_files());
+    let mut whole = restored.undo(store, &early);
+    let files = store.ledger.unfinished_of(change);
+    for path in &files {
+        match action::file::undo(store, path, earlier.files.get(path)) {
+            Ok(Undone::Unchanged) => {}
+            Ok(Undone::Back) => restored.back.push(path.clone()),
+            Ok(Undone::Edited { written }) => {
+                whole &= !written;
+                restored.leave(path.clone(), if written { EDITED_AFTER } else { EDITED_BEFORE });
+            }
+            Err(error) => {
+                whole = false;
+                restored.leave(path.clone(), chain(&error));
+            }
+        }
+    }
+    whole &= restored.undo(store, &late);
+    let above =
+        |directory: &String| files.iter().any(|file| file.starts_with(&format!("{directory}/")));
+    let made: Vec<String> =
+        store.ledger.directories.iter().rev().filter(|path| above(path)).cloned().collect();
+    for directory in made {
+        // One that is not empty holds files of others, or is still needed; it stays recorded for revert.
+        if let Ok(true) = store.writer.remove_directory(&directory) {
+            store.ledger.directories.remove(&directory);
+        }
+    }
+    (restored, whole)
+}
+
+/// Why a file stays that bedplate had written.
+const EDITED_AFTER: &str = "another program has changed it since bedplate wrote it";
+/// Why a file stays that bedplate had not written.
+const EDITED_BEFORE: &str = "another program has changed it, and bedplate has not written it";
+
+impl Restored {
+    /// Takes steps back, in this order. Returns whether all went well.
+    fn undo(&mut self, store: &mut Store, steps: &UndoList) -> bool {
+        let mut whole = true;
+        for step in steps {
+            match step.run(store) {
+                Ok(()) => self.back.push(step.subject()),
+                Err(error) => {
+                    whole = false;
+                    self.leave(step.subject(), chain(&error));
+                }
+            }
+        }
+        whole
+    }
+
+    fn leave(&mut self, subject: String, why: impl Into<String>) {
+        self.left.push(Left { subject, why: why.into() });
+    }
+}

@@ -1,0 +1,216 @@
+//! The ledger and the saved contents, kept on the host: every record is durable before what it is about is changed.
+//! Reads and writes through the host's two halves only.
+
+use std::collections::BTreeSet;
+
+use super::error::{ContentError, StepError};
+use crate::kind;
+use crate::ledger::{self, FileState, Ledger, Sha};
+use bedplate_base::reading::ReadError;
+use bedplate_base::value::PciAddress;
+use bedplate_host::{Expected, Reader, Writer, boot_id};
+
+/// A file, as it is now.
+pub struct FoundFile {
+    /// For the ledger.
+    pub state: FileState,
+    /// Content; `None` = not there.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// A host and its ledger.
+pub struct Store<'a> {
+    pub(crate) reader: &'a dyn Reader,
+    pub(crate) writer: &'a mut dyn Writer,
+    pub(crate) ledger: &'a mut Ledger,
+    /// PFs that did not answer in time, and may still be at it: whatever else is asked of them would wait for that.
+    pub silent: BTreeSet<PciAddress>,
+    /// Files that this run has written, or was about to write, itself.
+    pub written: BTreeSet<String>,
+    /// The ledger's text on disk.
+    saved: String,
+}
+
+impl<'a> Store<'a> {
+    /// `ledger` is what is on the host now.
+    pub fn new(reader: &'a dyn Reader, writer: &'a mut dyn Writer, ledger: &'a mut Ledger) -> Self {
+        // A ledger that cannot be text cannot be saved later either: then the error is reported.
+        let saved = ledger.text().unwrap_or_default();
+        Store { reader, writer, ledger, silent: BTreeSet::new(), written: BTreeSet::new(), saved }
+    }
+
+    /// Change the ledger, durably; if that fails it stays as it was.
+    pub fn update_ledger(&mut self, change: impl FnOnce(&mut Ledger)) -> Result<(), StepError> {
+        let old = self.ledger.clone();
+        change(self.ledger);
+        let saved = self.save();
+        if saved.is_err() {
+            *self.ledger = old;
+        }
+        saved
+    }
+
+    fn save(&mut self) -> Result<(), StepError> {
+        let text = self.ledger.text().map_err(StepError::LedgerText)?;
+        if text == self.saved {
+            return Ok(());
+        }
+        self.state_directory(ledger::DIRECTORY)?;
+        self.writer.replace_file(ledger::LEDGER, text.as_bytes(), 0o600)?;
+        self.saved = text;
+        Ok(())
+    }
+
+    fn state_directory(&mut self, path: &str) -> Result<(), StepError> {
+        Ok(self.writer.make_directory(path, 0o700)?)
+    }
+
+    /// A file as it is now.
+    pub fn file(&self, path: &str) -> Result<FoundFile, StepError> {
+        find_file(self.reader, self.writer, path)
+    }
+
+    /// An attribute's value now.
+    pub fn attribute(&self, path: &str) -> Result<String, StepError> {
+        Ok(self.reader.attribute(path)?)
+    }
+
+    /// Write an attribute, and do not read it back.
+    pub fn write_attribute(
+        &mut self,
+        path: &str,
+        value: &str,
+        limit_s: u32,
+    ) -> Result<(), StepError> {
+        Ok(self.writer.write_attribute(path, value, limit_s)?)
+    }
+
+    /// Nothing more is asked of a PF that did not answer.
+    pub fn expect_answers(&self, pf: PciAddress) -> Result<(), StepError> {
+        if self.silent.contains(&pf) { Err(StepError::Silent { pf }) } else { Ok(()) }
+    }
+
+    /// Which boot of the kernel this is.
+    pub fn boot_id(&self) -> Result<String, StepError> {
+        boot_id::of(self.reader).map_err(StepError::BootId)
+    }
+
+    /// Save a content, so that the ledger can name it.
+    pub fn save_content(&mut self, found: &FoundFile) -> Result<(), StepError> {
+        let (Some(bytes), Some(sha)) = (&found.bytes, found.state.sha()) else { return Ok(()) };
+        if saved_content(self.reader, sha).is_ok() {
+            return Ok(());
+        }
+        self.state_directory(ledger::DIRECTORY)?;
+        self.state_directory(ledger::BLOBS)?;
+        Ok(self.writer.replace_file(&sha.blob(), bytes, 0o600)?)
+    }
+
+    /// Make a file that still is as `found` be as it was: content, owner, mode, attributes.
+    pub fn restore_file(
+        &mut self,
+        path: &str,
+        found: &FoundFile,
+        to: &FileState,
+    ) -> Result<(), StepError> {
+        if found.state == *to {
+            return Ok(());
+        }
+        let expected = Expected::Content(found.bytes.as_deref());
+        match to {
+            FileState::Absent => self.writer.remove_expected(path, expected),
+            FileState::File { sha256, meta } => {
+                let content = saved_content(self.reader, sha256)?;
+                if let Some(what) = kind::refused(path, &content, found.bytes.as_deref()) {
+                    let (path, blob) = (path.to_owned(), sha256.blob());
+                    return Err(StepError::Commands { path, what, blob });
+                }
+                self.writer.restore_expected(path, &content, meta, expected)
+            }
+        }?;
+        expect_written(self.file(path)?.state == *to, path)
+    }
+
+    /// Directories above `path` that are missing, outermost first.
+    pub fn missing_directories(&self, path: &str) -> Result<Vec<String>, StepError> {
+        let mut missing = Vec::new();
+        let mut at = path;
+        while let Some((parent, _)) = at.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
+            if self.reader.exists(parent)? {
+                break;
+            }
+            missing.push(parent.to_owned());
+            at = parent;
+        }
+        missing.reverse();
+        Ok(missing)
+    }
+
+    /// Remove what killed runs left beside the files that they may have been writing. Returns what went wrong.
+    pub fn sweep<'p>(&mut self, paths: impl Iterator<Item = &'p str>) -> Vec<String> {
+        let blob = format!("{}/any", ledger::BLOBS);
+        let mut all: BTreeSet<String> = paths.map(str::to_owned).collect();
+        all.extend(self.ledger.files.keys().cloned());
+        all.extend([ledger::LEDGER.to_owned(), blob]);
+        all.iter()
+            .filter_map(|path| self.writer.sweep(path).err())
+            .map(|error| error.to_string())
+            .collect()
+    }
+
+    /// Remove saved contents that nothing needs any more. Returns what went wrong.
+    pub fn remove_surplus_contents(&mut self) -> Vec<String> {
+        let names = match self.reader.list(ledger::BLOBS) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => return Vec::new(),
+            Err(error) => return vec![error.to_string()],
+        };
+        let needed = self.ledger.blobs();
+        let surplus: Vec<Sha> = names
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .filter(|sha| !needed.contains(sha))
+            .collect();
+        let failed = surplus.iter().filter_map(|sha| self.writer.remove_file(&sha.blob()).err());
+        failed.map(|error| error.to_string()).collect()
+    }
+}
+
+/// A saved content; what is not what its name says is not used.
+pub fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, ContentError> {
+    let trusted = reader.trusted_directory(ledger::BLOBS);
+    let bytes =
+        trusted.and_then(|()| reader.read_trusted(&sha.blob())).map_err(|error| match error {
+            ReadError::Untrusted { .. } => ContentError::Untrusted(error),
+            error => ContentError::Lost(error),
+        })?;
+    match Sha::of(&bytes) == *sha {
+        true => Ok(bytes),
+        false => Err(ContentError::Damaged { path: sha.blob() }),
+    }
+}
+
+/// After a write: the subject must read as it was written.
+pub fn expect_written(same: bool, subject: &str) -> Result<(), StepError> {
+    if same { Ok(()) } else { Err(StepError::NotAsWritten { subject: subject.to_owned() }) }
+}
+
+/// A file as it is now.
+pub fn find_file(
+    reader: &dyn Reader,
+    writer: &dyn Writer,
+    path: &str,
+) -> Result<FoundFile, StepError> {
+    let bytes = match reader.read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.is_absent() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let meta = writer.file_meta(path)?;
+    let state = match (&bytes, meta) {
+        (Some(bytes), Some(meta)) => FileState::File { sha256: Sha::of(bytes), meta },
+        (None, None) => FileState::Absent,
+        _ => return Err(StepError::CameOrWent { path: path.to_owned() }),
+    };
+    Ok(FoundFile { state, bytes })
+}

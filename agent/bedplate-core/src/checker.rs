@@ -1,0 +1,49 @@
+//! Reading back what an action should have brought about: [`Check`] against the host as it is now.
+
+use crate::apply::Answer;
+use crate::kind::cmdline;
+use crate::plan::Check;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{ModuleName, NotAValue};
+use bedplate_facts::Facts;
+use bedplate_host::{Reader, module};
+
+/// Whether the check holds.
+pub fn check(reader: &dyn Reader, facts: &Facts, check: &Check) -> Answer {
+    match check {
+        Check::NextBoot { present, absent, before } => match cmdline::next_boot(reader, facts) {
+            Reading::Known(line) => {
+                let carried = cmdline::check_line(reader, facts, &line, present, absent)
+                    .map_err(|wrong| wrong.to_string());
+                // Tools may have made another kernel the default.
+                let mut facts = facts.clone();
+                facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
+                match carried.and_then(|()| cmdline::check_entry(reader, &facts, before.as_ref())) {
+                    Ok(()) => Answer::Holds,
+                    Err(wrong) => Answer::Not(format!(
+                        "the default boot entry is not as it should be: {wrong}"
+                    )),
+                }
+            }
+            Reading::Absent => Answer::Not("there is no boot entry to read back".into()),
+            Reading::Unknown(why) => {
+                Answer::Unknown(format!("the default boot entry cannot be read back: {why}"))
+            }
+        },
+        Check::ModuleLive { module } => live(reader, module),
+    }
+}
+
+fn live(reader: &dyn Reader, name: &str) -> Answer {
+    let module: ModuleName = match name.parse() {
+        Ok(module) => module,
+        Err(error) => return Answer::Unknown(NotAValue::to_string(&error)),
+    };
+    match module::is_live(reader, &module) {
+        Reading::Known(true) => Answer::Holds,
+        Reading::Known(false) | Reading::Absent => {
+            Answer::Not(format!("module {module} is not loaded"))
+        }
+        Reading::Unknown(why) => Answer::Unknown(why.into()),
+    }
+}

@@ -1,0 +1,268 @@
+//! What the profile comes to on given facts: typed desired state of every kind. Pure.
+//! Kinds diff it against what they observe; `render` writes it out for others.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Blocker, Note, Settled, Unknown, Why};
+use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+use bedplate_base::value::{AcsBits, ModuleName, PciAddress};
+
+/// A kernel argument that is wanted, in the profile's spelling (`iommu=pt`, `pci=realloc`, `hugepages=64`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedArg {
+    /// The token as the kernel is to see it (no loader quoting).
+    pub token: String,
+    /// Why.
+    pub why: Vec<Why>,
+    /// What asks for it: `iommu`, `cmdline`, `acs`.
+    pub from: &'static str,
+}
+
+/// A kernel argument that must not be there: a key (`nomodeset`, `pci=noats`) or a whole token (`iommu=off`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnwantedArg {
+    /// Key or token.
+    pub token: String,
+    /// Why.
+    pub why: Vec<Why>,
+}
+
+/// Desired kernel command line: only what the profile owns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DesiredCmdline {
+    /// In profile order.
+    pub set: Vec<WantedArg>,
+    /// In profile order.
+    pub absent: Vec<UnwantedArg>,
+    /// Keys (`pci=config_acs`) about which nothing is known now: if bedplate put them there, they stay.
+    pub keep: Vec<String>,
+    /// What is right without an argument, and why.
+    pub settled: Vec<Settled>,
+}
+
+/// When a listed module is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModuleLoad {
+    /// Written to modules-load.d only.
+    Boot,
+    /// Written and loaded now.
+    Now,
+}
+
+/// A module wanted loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedModule {
+    /// Folded name.
+    pub name: ModuleName,
+    /// At boot, or at boot and now.
+    pub load: ModuleLoad,
+    /// Why.
+    pub why: Vec<Why>,
+}
+
+/// `options MODULE key=value` wanted in modprobe.d.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedOption {
+    /// Folded module name.
+    pub module: ModuleName,
+    /// Parameter name.
+    pub parameter: String,
+    /// Value as modprobe.d takes it (quotes included if it has spaces).
+    pub value: String,
+    /// Why.
+    pub why: Vec<Why>,
+}
+
+/// Desired modules.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DesiredModules {
+    /// In profile order.
+    pub load: Vec<WantedModule>,
+    /// Sorted by module, parameter.
+    pub options: Vec<WantedOption>,
+    /// `blacklist NAME`.
+    pub blacklist: Vec<(ModuleName, Vec<Why>)>,
+    /// Not loaded, and unloaded now (only because the profile says so).
+    pub unload: Vec<(ModuleName, Vec<Why>)>,
+}
+
+/// What to do about ACS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcsPolicy {
+    /// Clear what redirects peer-to-peer on the paths between GPUs and NICs below a common switch; leave the rest.
+    DirectP2p,
+    /// Write 0 to every port that has ACS, as the field's setpci loops mean to.
+    Clear,
+    /// Change nothing, report.
+    Keep,
+}
+
+/// One port whose ACS control is to have these bits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedAcs {
+    /// Root or downstream port.
+    pub port: PciAddress,
+    /// Which bits matter.
+    pub mask: AcsBits,
+    /// Their value.
+    pub value: AcsBits,
+    /// Which GPU–NIC pairs run through it.
+    pub why: Vec<Why>,
+    /// Functions for guests that are, or may be, below, and PFs whose VFs are to go to guests: nothing that takes their
+    /// isolation away is done (handbook §3.3).
+    pub vfio_below: Vec<PciAddress>,
+}
+
+impl WantedAcs {
+    /// Whether a bit that isolates is to be off.
+    pub fn opens(&self) -> bool {
+        !self.mask.without(self.value).and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty()
+    }
+
+    /// Whether that would take the isolation of a guest's function away.
+    pub fn exposes_guests(&self) -> bool {
+        self.opens() && !self.vfio_below.is_empty()
+    }
+}
+
+impl WantedAcs {
+    /// Bits of a control register that send to the root complex what is to pass directly.
+    pub fn redirects(&self, control: AcsBits) -> AcsBits {
+        control.and(self.mask.without(self.value)).and(AcsBits::REDIRECT)
+    }
+}
+
+/// How ACS bits survive a reboot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcsPersistence {
+    /// `pci=config_acs=`.
+    ConfigAcs,
+    /// `pci=disable_acs_redir=`.
+    DisableAcsRedir,
+    /// Live writes, re-applied at every boot.
+    Live,
+}
+
+impl AcsPersistence {
+    /// Whether a kernel argument of this sort can set what is wanted: `disable_acs_redir` switches bits off and none on.
+    pub fn carries(self, wanted: &WantedAcs) -> bool {
+        match self {
+            AcsPersistence::ConfigAcs => true,
+            AcsPersistence::DisableAcsRedir => wanted.value.is_empty(),
+            AcsPersistence::Live => false,
+        }
+    }
+}
+
+/// Desired ACS; by default none is touched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DesiredAcs {
+    /// Policy.
+    pub policy: AcsPolicy,
+    /// By address.
+    pub ports: Vec<WantedAcs>,
+    /// How it lasts.
+    pub persistence: AcsPersistence,
+}
+
+impl Default for DesiredAcs {
+    fn default() -> Self {
+        DesiredAcs { policy: AcsPolicy::Keep, ports: Vec::new(), persistence: AcsPersistence::Live }
+    }
+}
+
+/// How many VFs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SriovCount {
+    /// Exactly.
+    Number(u16),
+    /// sriov_totalvfs.
+    Max,
+    /// As many as there are GPUs nearest to this PF.
+    PerGpu,
+}
+
+/// What driver new VFs get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VfDriver {
+    /// Whatever the kernel probes.
+    Auto,
+    /// None: sriov_drivers_autoprobe=0.
+    None,
+    /// This one, through driver_override (`vfio-pci`).
+    Named(String),
+}
+
+/// Attributes wanted of every VF of a PF.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct WantedAttributes {
+    /// An Ethernet address made from the PF's.
+    pub mac: bool,
+    /// GUIDs made from the GUID of the PF's port.
+    pub guid: bool,
+    /// The others, the same for all.
+    pub set: VfAttributes,
+}
+
+impl WantedAttributes {
+    /// `MAC address derived, VLAN 100`; `None` = nothing is wanted.
+    pub fn words(&self) -> Option<String> {
+        let derived = [(self.mac, "MAC address derived"), (self.guid, "GUIDs derived")];
+        let set = (!self.set.is_empty()).then(|| self.set.to_string());
+        let texts: Vec<String> = derived
+            .into_iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, text)| text.to_owned())
+            .chain(set)
+            .collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
+    }
+}
+
+/// VFs wanted on one PF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedVfs {
+    /// The PF.
+    pub pf: PciAddress,
+    /// As the profile says it.
+    pub asked: SriovCount,
+    /// What that comes to here.
+    pub count: u16,
+    /// Driver the VFs are to get.
+    pub vf_driver: VfDriver,
+    /// Attributes the VFs are to have.
+    pub vf: WantedAttributes,
+    /// Mode of the eswitch; `None` = as it is.
+    pub eswitch: Option<EswitchMode>,
+    /// Whether VFs may be made where the default route goes through the PF.
+    pub allow_disruption: bool,
+    /// Name of the profile entry.
+    pub rule: String,
+    /// Why.
+    pub why: Vec<Why>,
+}
+
+/// Desired state of all kinds; by default nothing is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Desired {
+    /// Kernel arguments, those that `iommu` and `acs` ask for among them.
+    pub cmdline: DesiredCmdline,
+    /// Modules.
+    pub modules: DesiredModules,
+    /// ACS.
+    pub acs: DesiredAcs,
+    /// VFs, by PF address.
+    pub sriov: Vec<WantedVfs>,
+    /// What stands in the way already.
+    pub blockers: Vec<Blocker>,
+    /// What could not be resolved for want of facts.
+    pub unknowns: Vec<Unknown>,
+    /// Remarks (PFs that another program manages …).
+    pub notes: Vec<Note>,
+}

@@ -1,0 +1,118 @@
+//! Which symptoms a log shows. It is read as a stream, and may hold anything: of a line only the start is kept, and of lines
+//! only the first that show a symptom.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Pattern, SYMPTOMS, Symptom};
+use bedplate_base::visible::brief;
+
+/// Bytes of a line that are looked at: NCCL's lines are shorter (src/debug.cc, 1024).
+const LINE: usize = 4096;
+/// Lines that are cited for a symptom, and characters of each.
+const CITED: usize = 3;
+const CHARACTERS: usize = 200;
+
+/// A channel that carries GPU memory directly (handbook §8.8).
+const DIRECT: Pattern = Pattern { has: &["via NET/", "/GDRDMA"], lacks: &[] };
+
+/// A line of a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Citation {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Its start, without what could steer a terminal.
+    pub text: String,
+}
+
+/// Lines that show one symptom.
+#[derive(Debug, Clone, Default)]
+pub struct Lines {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Vec<Citation>,
+}
+
+/// What was recognised in a log.
+#[derive(Debug, Default)]
+pub struct Recognised {
+    /// Lines read.
+    pub lines: u64,
+    /// Channels of NCCL that carry GPU memory directly.
+    pub direct: u64,
+    /// It is no log, but a recording of a host.
+    pub is_snapshot: bool,
+    symptoms: BTreeMap<&'static str, Lines>,
+}
+
+impl Recognised {
+    /// Symptoms that it shows, in the order of the table.
+    pub fn symptoms(&self) -> impl Iterator<Item = (&'static Symptom, &Lines)> {
+        SYMPTOMS.iter().filter_map(|symptom| Some((symptom, self.symptoms.get(symptom.id)?)))
+    }
+}
+
+/// Takes a log in pieces.
+#[derive(Debug, Default)]
+pub struct Recogniser {
+    line: Vec<u8>,
+    begun: bool,
+    found: Recognised,
+}
+
+impl Recogniser {
+    /// The next piece, of any length.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (own, ends) = match piece.strip_suffix(b"\n") {
+                Some(own) => (own, true),
+                None => (piece, false),
+            };
+            let room = LINE.saturating_sub(self.line.len()).min(own.len());
+            self.line.extend_from_slice(&own[..room]);
+            self.begun = true;
+            if ends {
+                self.end_line();
+            }
+        }
+    }
+
+    /// What was recognised, once all of it was read.
+    pub fn finish(mut self) -> Recognised {
+        if self.begun {
+            self.end_line();
+        }
+        self.found
+    }
+
+    fn end_line(&mut self) {
+        self.found.lines += 1;
+        let text = String::from_utf8_lossy(&self.line);
+        self.found.direct += u64::from(DIRECT.fits(&text));
+        self.found.is_snapshot |=
+            self.found.lines == 2 && text.starts_with("\"bedplate_snapshot\"");
+        for symptom in SYMPTOMS {
+            if !symptom.lines.iter().any(|pattern| pattern.fits(&text)) {
+                continue;
+            }
+            let lines = self.found.symptoms.entry(symptom.id).or_default();
+            lines.count += 1;
+            if lines.first.len() < CITED {
+                let text = brief(text.trim(), CHARACTERS);
+                lines.first.push(Citation { line: self.found.lines, text });
+            }
+        }
+        self.line.clear();
+        self.begun = false;
+    }
+}
+
+impl Pattern {
+    fn fits(&self, line: &str) -> bool {
+        self.has.iter().all(|text| line.contains(text))
+            && !self.lacks.iter().any(|text| line.contains(text))
+    }
+}

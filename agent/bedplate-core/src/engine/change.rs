@@ -1,0 +1,292 @@
+//! Lock → plan again → apply → observe again, and the way back: the one place where a host is changed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::prepare::{ran, trusted};
+use super::{EngineError, ImageRequest, Planned, Request, prepare};
+use crate::apply::{self, ApplyReport, Event, Executor};
+use crate::checker;
+use crate::kind::cmdline;
+use crate::ledger::{self, Ledger};
+use crate::plan::{Check, NextBoot};
+use crate::revert::{self, RevertPlan, RevertReport, Step};
+use crate::seal::{self, Machine, SealPlan, SealReport};
+use bedplate_base::error_chain::chain;
+use bedplate_facts::{Depth, Facts, observe};
+use bedplate_host::dir::{DirReader, ImageRoot};
+use bedplate_host::write::DirWriter;
+use bedplate_host::{HostKind, Reader, Writer};
+
+/// The host that is changed.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// The running machine.
+    Live,
+    /// A root directory that is not running.
+    Image {
+        /// The directory, opened once: whatever has its name later is another one.
+        root: Arc<ImageRoot>,
+        /// Whether the image's own tools are run inside it.
+        chroot_tools: bool,
+    },
+}
+
+impl Target {
+    /// An image, which has to be the caller's or root's own.
+    ///
+    /// # Errors
+    /// [`EngineError::Image`].
+    pub fn image(root: &Path, chroot_tools: bool) -> Result<Self, EngineError> {
+        let root = ImageRoot::open_to_change(root).map_err(EngineError::Image)?;
+        Ok(Target::Image { root, chroot_tools })
+    }
+
+    /// Whether it is this machine, also as an image root at `/`.
+    pub fn is_running_machine(&self) -> bool {
+        match self {
+            Target::Live => true,
+            Target::Image { root, .. } => root.is_running_machine(),
+        }
+    }
+
+    /// Whether it is an image root in which another system runs: a container, for example.
+    pub fn has_running_system(&self) -> bool {
+        match self {
+            Target::Live => false,
+            Target::Image { root, .. } => root.has_running_system(),
+        }
+    }
+
+    /// A reader that knows nothing yet: one that was in use may know directories that are gone.
+    pub fn reader(&self) -> DirReader {
+        match self {
+            Target::Live => DirReader::live(),
+            Target::Image { root, .. } => DirReader::within(Arc::clone(root)),
+        }
+    }
+
+    fn writer(&self) -> DirWriter {
+        match self {
+            Target::Live => DirWriter::live(),
+            Target::Image { root, chroot_tools } => {
+                DirWriter::within(Arc::clone(root), *chroot_tools)
+            }
+        }
+    }
+}
+
+/// Whether the host can be changed at all: better said before an operator is asked.
+///
+/// # Errors
+/// [`EngineError::Unwritable`].
+pub fn may_change(target: &Target) -> Result<(), EngineError> {
+    let writer = target.writer();
+    writer.may_write(ledger::DIRECTORY).map_err(EngineError::Unwritable)?;
+    writer.trusts(ledger::DIRECTORY).map_err(EngineError::Unwritable)
+}
+
+/// What came of applying a plan.
+#[derive(Debug)]
+pub struct Applied {
+    /// What was planned under the lock, and done.
+    pub before: Planned,
+    /// Outcome.
+    pub report: ApplyReport,
+    /// What the host is now. That it cannot be looked at does not undo what was done.
+    pub after: Result<Planned, EngineError>,
+    /// Arguments that were taken off the command line and stay in effect until the next boot: no later plan can tell of
+    /// them.
+    pub still_in_effect: Vec<String>,
+}
+
+/// Takes the host's lock, plans again under it, does what `select` leaves of the plan, and observes the host again.
+///
+/// # Errors
+/// [`EngineError`], and what `select` refuses with; then nothing was changed.
+pub fn apply(
+    target: &Target,
+    request: &Request<'_>,
+    select: &mut dyn FnMut(&mut Planned) -> Result<(), EngineError>,
+    watch: &mut dyn FnMut(Event<'_>),
+    now: jiff::Timestamp,
+) -> Result<Applied, EngineError> {
+    let mut writer = target.writer();
+    let _lock = writer.lock().map_err(EngineError::Lock)?;
+    restore_cut_short(&trusted(&target.reader())?, &mut writer)?;
+    // What was planned before the lock may be done by now, by another bedplate or an operator.
+    let reader = target.reader();
+    let mut before = prepare(&reader, request)?;
+    before.may_be_applied()?;
+    select(&mut before)?;
+    let facts = &before.facts;
+    let check = |check: &Check, reader: &dyn Reader| checker::check(reader, facts, check);
+    let executor = Executor { reader: &reader, writer: &mut writer, checker: &check, watch };
+    let owned = owned_arguments(&before.ledger);
+    let report = apply::apply(&before.plan, &mut before.ledger, executor, now);
+    let mut still_in_effect = Vec::new();
+    let reader = target.reader();
+    // The ledger has the claims by now.
+    let again = Request { image: ImageRequest { ran: &[], ..request.image }, ..*request };
+    let after = prepare(&reader, &again).map(|mut after| {
+        still_in_effect = in_effect_until_boot(&reader, &after.facts, &owned);
+        let is_unsound = matches!(after.plan.next_boot, NextBoot::Unsound { .. });
+        if !still_in_effect.is_empty() && !is_unsound {
+            after.plan.reboot = after.plan.reboot.max(before.plan.reboot);
+        }
+        after
+    });
+    Ok(Applied { before, report, after, still_in_effect })
+}
+
+/// What came of a revert.
+#[derive(Debug)]
+pub struct Reverted {
+    /// What was planned under the lock, and done.
+    pub plan: RevertPlan,
+    /// Outcome.
+    pub report: RevertReport,
+    /// Arguments that were taken off the command line and stay in effect until the next boot.
+    pub still_in_effect: Vec<String>,
+}
+
+impl Reverted {
+    /// What `bedplate revert` would do now.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn plan(target: &Target, force: bool) -> Result<RevertPlan, EngineError> {
+        let (reader, writer) = (target.reader(), target.writer());
+        Ok(revert::plan(&trusted(&reader)?, &reader, &writer, force))
+    }
+
+    /// Whether `bedplate revert` has something to do though `plan` has no step: a change was cut short, or a tool that is left to
+    /// the image build is not in the ledger yet.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn has_records(target: &Target, plan: &RevertPlan) -> Result<bool, EngineError> {
+        let ledger = trusted(&target.reader())?;
+        let is_owed = |argv: &Vec<String>| ledger.owed.iter().any(|tool| tool.argv == *argv);
+        Ok(ledger.was_cut_short() || !plan.owed.iter().all(is_owed))
+    }
+}
+
+/// Takes the host's lock and puts back what the ledger recorded; `locked` is called once the lock is had.
+///
+/// # Errors
+/// [`EngineError`]; then nothing was changed.
+pub fn revert(
+    target: &Target,
+    force: bool,
+    locked: &mut dyn FnMut(),
+    watch: &mut dyn FnMut(&Step),
+    now: jiff::Timestamp,
+) -> Result<Reverted, EngineError> {
+    let mut writer = target.writer();
+    let _lock = writer.lock().map_err(EngineError::Lock)?;
+    locked();
+    let reader = target.reader();
+    let mut ledger = trusted(&reader)?;
+    restore_cut_short(&ledger, &mut writer)?;
+    let owned = owned_arguments(&ledger);
+    let plan = revert::plan(&ledger, &reader, &writer, force);
+    let report = revert::run(&plan, &mut ledger, &reader, &mut writer, watch, now);
+    let reader = target.reader();
+    let still_in_effect = in_effect_until_boot(&reader, &observe(&reader, Depth::Plan), &owned);
+    Ok(Reverted { plan, report, still_in_effect })
+}
+
+/// Notes that owed tools of an image have run, and says so of each; they are named as for [`ImageRequest::ran`].
+///
+/// # Errors
+/// [`EngineError`]; then nothing was noted.
+pub fn note_ran(target: &Target, named: &[String]) -> Result<Vec<String>, EngineError> {
+    if named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut writer = target.writer();
+    let _lock = writer.lock().map_err(EngineError::Lock)?;
+    let reader = target.reader();
+    let mut ledger = trusted(&reader)?;
+    let (paid, notes) = ran(&ledger, named)?;
+    let mut lines: Vec<String> =
+        notes.iter().map(|note| format!("{}: {}", note.subject, note.text)).collect();
+    apply::note_paid(&paid, &mut ledger, &reader, &mut writer)
+        .map_err(|error| EngineError::NotNoted(chain(&error)))?;
+    lines.extend(paid.iter().map(|tool| format!("{}: noted that it has run", tool.argv.join(" "))));
+    Ok(lines)
+}
+
+/// Plans a seal of the host.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn plan_seal(target: &Target, machine: &mut dyn Machine) -> Result<SealPlan, EngineError> {
+    let reader = target.reader();
+    Ok(seal::plan(&trusted(&reader)?, &reader, machine.in_use().as_ref()))
+}
+
+/// Takes the host's lock, plans again and seals the host.
+///
+/// # Errors
+/// [`EngineError`]; then nothing was removed.
+pub fn seal(target: &Target, machine: &mut dyn Machine) -> Result<SealReport, EngineError> {
+    let mut writer = target.writer();
+    let _lock = writer.lock().map_err(EngineError::Lock)?;
+    let reader = target.reader();
+    let mut ledger = trusted(&reader)?;
+    let plan = seal::plan(&ledger, &reader, machine.in_use().as_ref());
+    Ok(seal::run(plan, &mut ledger, (&reader, &mut writer), machine))
+}
+
+/// Puts back the files that a power cut took away while they were replaced: a plan has to be made from what was there.
+fn restore_cut_short(ledger: &Ledger, writer: &mut dyn Writer) -> Result<(), EngineError> {
+    let mut files = ledger.unfinished();
+    files
+        .try_for_each(|path| writer.restore_cut_short(path).map(drop))
+        .map_err(EngineError::Unwritable)
+}
+
+/// The kernel arguments that are bedplate's own.
+fn owned_arguments(ledger: &Ledger) -> Vec<String> {
+    ledger.owned.get(cmdline::NAME).cloned().unwrap_or_default()
+}
+
+/// Those of them that were taken off the command line and are in effect all the same.
+fn in_effect_until_boot(reader: &dyn Reader, facts: &Facts, owned: &[String]) -> Vec<String> {
+    match reader.kind() {
+        HostKind::Live => cmdline::gone_at_next_boot(reader, facts, owned),
+        HostKind::Image | HostKind::Snapshot => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the other one it is not known that bedplate emptied it.
+    #[test]
+    fn only_a_file_whose_change_was_cut_short_is_put_back() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let record = |unfinished: &str| {
+            format!(r#"{{"kind":"cmdline","original":{{"state":"absent"}},"ours":[]{unfinished}}}"#)
+        };
+        let begun = r#","unfinished":{"change":"cmdline/x","before":{"state":"absent"}}"#;
+        let ledger = format!(
+            r#"{{"version":1,"owed":[],"owned":{{}},"files":{{"/a.conf":{},"/b.conf":{}}}}}"#,
+            record(begun),
+            record("")
+        );
+        for name in ["a", "b"] {
+            std::fs::write(at(&format!("{name}.conf")), "").unwrap();
+            std::fs::write(at(&format!(".{name}.conf.bedplate-old")), "old\n").unwrap();
+        }
+        let ledger = Ledger::parse(ledger.as_bytes(), "ledger.json").unwrap();
+        let mut writer = DirWriter::image(root.path(), false).unwrap().on_fat();
+        restore_cut_short(&ledger, &mut writer).unwrap();
+        let text = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+        assert_eq!((text("a.conf").as_str(), text("b.conf").as_str()), ("old\n", ""));
+    }
+}

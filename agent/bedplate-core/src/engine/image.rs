@@ -1,0 +1,119 @@
+//! State of an image beside its plan: tools that its build still has to run, and units that no boot would start.
+
+use super::profile_source::Choice;
+use super::{EngineError, Planned, Request, choose};
+use crate::desired::WantedAttributes;
+use crate::kind::contribution::VfRule;
+use crate::kind::{self, modules, sriov};
+use crate::ledger::Sha;
+use crate::modules_conf::head;
+use crate::plan::Action;
+use crate::profile::model::AgentMode;
+use crate::profile::show;
+use crate::verify::ImageState;
+use bedplate_base::error_chain::chain;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_facts::units;
+use bedplate_host::{HostKind, Reader};
+
+/// The target that starts bedplate's units.
+const TARGET: &str = "multi-user.target";
+
+/// The state of an image; `None`: the host is none.
+pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState> {
+    if reader.kind() != HostKind::Image {
+        return None;
+    }
+    let unfinished = planned.ledger.cut_short().map(str::to_owned).collect();
+    let owed = owed(planned);
+    let (has_profile, disabled) = match leaves_to_machine(reader, planned) {
+        Ok(false) => (Reading::Absent, Reading::Known(Vec::new())),
+        Ok(true) => (has_profile(reader, planned), disabled(reader)),
+        Err(why) => (Reading::Absent, Reading::unknown(why)),
+    };
+    let may_enforce = planned.loaded.profile.agent.mode == AgentMode::Enforce;
+    let overruled = planned.plan.body.overruled.iter();
+    let overruled = overruled.map(|one| format!("{} by {}", one.setting, one.path)).collect();
+    Some(ImageState { unfinished, owed, has_profile, disabled, overruled, may_enforce })
+}
+
+/// Whether the image has the profile that it is judged by.
+fn has_profile(reader: &dyn Reader, planned: &Planned) -> Reading<bool> {
+    let mut facts = planned.facts.clone();
+    let request = Request::of(Choice::HostOnly);
+    match choose(reader, &mut facts, &request) {
+        Ok(chosen) => Reading::Known(show(&chosen.loaded, false) == show(&planned.loaded, false)),
+        Err(EngineError::NoProfile) => Reading::Known(false),
+        Err(error) => Reading::unknown(chain(&error)),
+    }
+}
+
+/// Commands that are all that is left of the plan.
+fn owed(planned: &Planned) -> Vec<String> {
+    let plan = &planned.plan;
+    if !plan.is_empty() && !plan.waits_for_tools() {
+        return Vec::new();
+    }
+    let mut commands = plan.body.owed_elsewhere.clone();
+    let doable = plan.body.changes.iter().filter(|change| change.deferred.is_none());
+    for action in doable.flat_map(|change| &change.actions) {
+        if let Action::RunTool { argv, .. } = action
+            && !commands.contains(&argv.join(" "))
+        {
+            commands.push(argv.join(" "));
+        }
+    }
+    commands
+}
+
+/// Units that no boot starts.
+fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
+    let check = |unit: &str| -> Result<Option<String>, ReadError> {
+        let is_wanted = units::is_wanted(reader, unit.trim_end_matches(".service"), TARGET)?;
+        Ok((!is_wanted).then(|| unit.to_owned()))
+    };
+    let units: Result<Vec<Option<String>>, ReadError> = units::OWN.into_iter().map(check).collect();
+    Reading::from_result(units.map(|units| units.into_iter().flatten().collect()))
+}
+
+/// Whether the profile asks for what only the machine can take or decide, kinds aside that the image build sees to.
+///
+/// # Errors
+/// Why that is not known.
+fn leaves_to_machine(reader: &dyn Reader, planned: &Planned) -> Result<bool, String> {
+    let is_deferred = planned.plan.body.changes.iter().any(|change| change.deferred.is_some());
+    // Rendered files bring it where they leave something.
+    if is_deferred || reader.exists(units::OWN_DROP_IN).unwrap_or(false) {
+        return Ok(true);
+    }
+    let profile = &planned.loaded.profile;
+    let build = kind::contributions(profile, &planned.facts, &planned.desired)
+        .map_err(|error| chain(&error))?;
+    let counts = |kind: &str| !planned.without.contains(&kind);
+    let kind_of = |id: &str| id.split(['/', '.']).next().is_some_and(counts);
+    // Rules and `.link` files make VFs; of their attributes they set some, or none.
+    let needs_more =
+        |rule: &VfRule| rule.vf != WantedAttributes::default() || rule.eswitch.is_some();
+    let makes_vfs = build.own_vfs().next().is_some() && !has_vf_rules(reader, planned);
+    Ok(counts(sriov::NAME) && (makes_vfs || build.own_vfs().any(needs_more))
+        || build.live_only.iter().any(|live| kind_of(&live.id))
+        || counts(modules::NAME) && build.gpudirect.is_some_and(|asked| !asked.is_decided))
+}
+
+/// Whether files that were rendered from this very profile make VFs without bedplate: udev's rules, or `.link` files.
+fn has_vf_rules(reader: &dyn Reader, planned: &Planned) -> bool {
+    let digest = Sha::of(show(&planned.loaded, false).as_bytes()).to_string();
+    let is_of_profile = |path: &str| {
+        let text = reader.text(path).unwrap_or_default();
+        head(&text).any(|line| line.contains(&digest))
+    };
+    let name = |place: &&str| format!("{place}/{}", sriov::UDEV_RULES);
+    // udev reads one of several files of the same name.
+    let mut rules = sriov::UDEV_DIRECTORIES.iter().map(name);
+    let first = rules.find(|path| reader.exists(path) != Ok(false));
+    let links = reader.list(sriov::LINK_DIRECTORY).unwrap_or_default();
+    let links = links.iter().filter(|name| name.starts_with(sriov::LINK_PREFIX));
+    let mut links = links.map(|name| format!("{}/{name}", sriov::LINK_DIRECTORY)).peekable();
+    first.is_some_and(|path| is_of_profile(&path))
+        || links.peek().is_some() && links.all(|path| is_of_profile(&path))
+}

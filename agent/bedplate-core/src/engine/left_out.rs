@@ -1,0 +1,63 @@
+//! Kinds that an image build sees to itself: a plan leaves them alone. Tools that are owed stay owed, whatever is left out.
+
+use crate::kind;
+use crate::ledger::{Ledger, OwedTool};
+use crate::plan::{Action, KindName, KindPlan, Note};
+use bedplate_host::HostKind;
+
+/// Takes everything about these kinds out of a plan but the tools that have run, and adds a note for each.
+pub fn leave_out(body: &mut KindPlan, kinds: &[KindName]) {
+    let stays = |kind: &KindName| !kinds.contains(kind);
+    body.changes.retain(|change| stays(&change.kind));
+    body.blockers.retain(|blocker| stays(&blocker.kind));
+    body.unknowns.retain(|unknown| stays(&unknown.kind));
+    body.settled.retain(|settled| stays(&settled.kind));
+    body.notes.retain(|note| stays(&note.kind));
+    body.pending.retain(|pending| stays(&pending.kind));
+    body.orphans.retain(|orphan| stays(&orphan.kind));
+    body.overruled.retain(|overruled| stays(&overruled.kind));
+    body.unseen.retain(|unseen| body.changes.iter().any(|change| change.id == unseen.change));
+    body.notes.extend(kinds.iter().map(|kind| Note {
+        kind,
+        subject: "left out".into(),
+        text: format!("`--without {kind}`: the image build sees to it"),
+    }));
+}
+
+/// Notes the tools of an image that are owed and that the plan does not run.
+pub fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
+    if host != HostKind::Image {
+        return;
+    }
+    let has_run = |tool: &OwedTool| {
+        body.paid.iter().any(|paid| {
+            let after = paid.after.as_ref();
+            let is_planned = |id: &String| body.changes.iter().any(|change| change.id == *id);
+            paid.kind == tool.kind && paid.argv == tool.argv && after.is_none_or(is_planned)
+        })
+    };
+    let runs = |tool: &OwedTool| {
+        let doable = body.changes.iter().filter(|change| change.deferred.is_none());
+        let mut tools =
+            doable.flat_map(|change| &change.actions).filter_map(|action| match action {
+                Action::RunTool { argv, .. } => Some(argv),
+                _ => None,
+            });
+        tools.any(|argv| *argv == tool.argv)
+    };
+    let owed = ledger.owed.iter().filter(|tool| !has_run(tool) && !runs(tool));
+    let owed: Vec<(Option<KindName>, String)> =
+        owed.map(|tool| (kind::named(&tool.kind), tool.argv.join(" "))).collect();
+    for (kind, command) in owed {
+        body.notes.extend(kind.map(|kind| {
+            Note {
+                kind,
+                subject: command.clone(),
+                text:
+                    "still has to run in the image; `apply --root DIR --ran TOOL` notes that it has"
+                        .into(),
+            }
+        }));
+        body.owed_elsewhere.push(command);
+    }
+}

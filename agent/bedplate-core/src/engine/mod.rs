@@ -1,0 +1,169 @@
+//! The pipeline: profile and facts make desired state; each kind compares it with the host; the sections make the plan.
+//! Synchronous. Planning ([`prepare`], [`plan`]) holds a reader only; [`apply`] and [`revert`] walk the way back and forth
+//! under the host's lock.
+
+mod change;
+mod coverage;
+mod image;
+mod left_out;
+mod lints;
+mod prepare;
+pub mod profile_source;
+mod suspect;
+mod verify;
+
+pub use change::{Applied, Reverted, Target, apply, may_change, note_ran, plan_seal, revert, seal};
+pub use lints::Judged;
+pub use prepare::{
+    EngineError, ImageRequest, Planned, Request, choose, prepare, prepare_at, prepare_loaded,
+};
+pub use verify::{Verified, Whole, verify, verify_planned, whole};
+
+use std::borrow::Cow;
+
+use crate::desired::Desired;
+use crate::kind::{self, Context, KINDS, cmdline};
+use crate::ledger::Ledger;
+use crate::plan::{Change, Deferred, Effect, KindPlan, NextBoot, Plan, RebootNeed};
+use crate::profile::model::Profile;
+use bedplate_base::reading::Reading;
+use bedplate_facts::{Depth, Facts};
+use bedplate_host::{HostKind, Reader};
+
+/// What planning came to.
+pub struct Outcome {
+    /// The plan.
+    pub plan: Plan,
+    /// The desired state it is for.
+    pub desired: Desired,
+}
+
+/// What the host is, with what its boot entries say of the next boot: the kernel, and whether the IOMMU stays off. Facts
+/// alone know no boot entries.
+pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
+    let mut facts = bedplate_facts::observe(reader, depth);
+    facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
+    facts.os.lasting_kernel = cmdline::lasting_kernel(reader, &facts);
+    facts.iommu.off_by = cmdline::iommu_off(reader, &facts);
+    facts
+}
+
+/// Takes the CPU vendor that the profile is for where the host cannot be asked (an image has no CPU).
+pub fn assume_cpu(facts: &mut Facts, profile: &Profile) {
+    if facts.cpu.vendor.known().is_none()
+        && let Some(vendor) = profile.matching.cpu_vendor
+    {
+        facts.cpu.vendor = Reading::Known(vendor);
+    }
+}
+
+/// Compare and plan.
+pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledger) -> Outcome {
+    // What bedplate itself put on the line is no fact of the host's.
+    let facts = match cmdline::iommu_off_by_others(profile, reader, facts, ledger) {
+        Some(off_by) => {
+            let mut facts = facts.clone();
+            facts.iommu.off_by = off_by;
+            &Cow::Owned(facts)
+        }
+        None => &Cow::Borrowed(facts),
+    };
+    let facts: &Facts = facts;
+    let desired = kind::resolve(profile, facts, ledger);
+    let mut body = KindPlan {
+        blockers: desired.blockers.clone(),
+        unknowns: desired.unknowns.clone(),
+        notes: desired.notes.clone(),
+        ..KindPlan::default()
+    };
+    coverage::report(facts, &mut body);
+    let mut planned = KindPlan::default();
+    for kind in KINDS {
+        let so_far = &planned;
+        let context = Context { profile, desired: &desired, facts, reader, ledger, so_far };
+        let section = (kind.plan)(&context);
+        append(&mut planned, section);
+    }
+    append(&mut body, planned);
+    if facts.host != HostKind::Live {
+        defer_live_changes(facts.host, &mut body.changes);
+    }
+    let found = cmdline::soundness(reader, facts);
+    let next_boot = found.next_boot();
+    let need = reboot_need(facts.host, &body);
+    cmdline::report_soundness(&found, facts, need != RebootNeed::None, &mut body);
+    let reboot = match may_ask_for_reboot(&next_boot, reader, facts) {
+        true => need,
+        false => RebootNeed::None,
+    };
+    Outcome { plan: Plan { profile: profile.name.clone(), body, reboot, next_boot }, desired }
+}
+
+fn append(body: &mut KindPlan, more: KindPlan) {
+    body.changes.extend(more.changes);
+    body.blockers.extend(more.blockers);
+    body.unknowns.extend(more.unknowns);
+    body.settled.extend(more.settled);
+    body.notes.extend(more.notes);
+    body.pending.extend(more.pending);
+    body.unseen.extend(more.unseen);
+    body.paid.extend(more.paid);
+    body.orphans.extend(more.orphans);
+    body.overruled.extend(more.overruled);
+}
+
+/// An image is not running: what only a running machine has is shown, and left for its first boot.
+/// A snapshot keeps the plan of the host it was recorded from.
+fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
+    if host != HostKind::Image {
+        return;
+    }
+    for change in changes.iter_mut().filter(|change| change.deferred.is_none()) {
+        if change.actions.iter().any(crate::plan::Action::is_live) {
+            change.deferred = Some(Deferred {
+                until: "the image runs: `bedplate apply` on the machine itself does it".into(),
+            });
+        }
+    }
+}
+
+/// One named predicate for what the plan asks of the machine's power state. A change whose effect is unknown does not
+/// exist: every change names one, and the most disruptive wins (design §8.5).
+fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
+    if host == HostKind::Image {
+        return RebootNeed::None;
+    }
+    let planned =
+        body.changes.iter().filter(|change| change.deferred.is_none()).map(|change| change.effect);
+    let pending = body.pending.iter().map(|pending| pending.effect);
+    planned.chain(pending).map(need_of).max().unwrap_or(RebootNeed::None)
+}
+
+/// Whether a plan may ask for a reboot: not into an entry that is known to fail, and not while a loader whose entries bedplate
+/// reads does not show which line it starts.
+fn may_ask_for_reboot(next_boot: &NextBoot, reader: &dyn Reader, facts: &Facts) -> bool {
+    match next_boot {
+        NextBoot::Sound => true,
+        NextBoot::Unknown { .. } => !cmdline::is_line_lost(reader, facts),
+        NextBoot::Unsound { .. } => false,
+    }
+}
+
+/// What the host waits for now: what is written already and counts with the next boot. What is still to be written asks for
+/// nothing before it is there, and memory for nothing at all: a fresh plan is the only witness.
+pub fn waits_for(plan: &Plan) -> RebootNeed {
+    plan.body
+        .pending
+        .iter()
+        .map(|pending| need_of(pending.effect))
+        .max()
+        .unwrap_or(RebootNeed::None)
+}
+
+fn need_of(effect: Effect) -> RebootNeed {
+    match effect {
+        Effect::Now | Effect::EveryBoot => RebootNeed::None,
+        Effect::NextBoot => RebootNeed::Reboot,
+        Effect::ColdBoot => RebootNeed::Cold,
+    }
+}

@@ -1,0 +1,364 @@
+//! Host → facts → profile → plan: the one place where these are put together.
+
+use std::borrow::Cow;
+
+use super::left_out::{leave_out, note_owed};
+use super::lints::{Judged, stop_for};
+use super::profile_source::{self, Choice, Chosen, OwnerCheck, SourceError};
+use super::{Outcome, assume_cpu, observe, plan};
+use crate::desired::Desired;
+use crate::kind;
+use crate::ledger::{self, Ledger, LedgerError, OwedTool};
+use crate::plan::allowed::AllowedLint;
+use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
+use crate::profile::Loaded;
+use bedplate_base::cpu::CpuVendor;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_facts::{Depth, Facts};
+use bedplate_host::dir::ImageError;
+use bedplate_host::lock::LockError;
+use bedplate_host::{HostKind, Reader, WriteError, old_copy};
+
+/// What to plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Which profile.
+    pub choice: Choice<'a>,
+    /// CPU vendor to assume of a host that cannot be asked.
+    pub cpu: Option<CpuVendor>,
+    /// Only changes that act on the running machine and need no boot.
+    pub live_only: bool,
+    /// Lints of level error that are let pass, beside those that the profile itself allows.
+    pub allowed: &'a [AllowedLint],
+    /// Whether a ledger that only root may read is an error: applying needs it, a dry run needs no rights.
+    pub needs_ledger: bool,
+    /// Requests that concern image roots.
+    pub image: ImageRequest<'a>,
+}
+
+/// Requests that concern image roots.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ImageRequest<'a> {
+    /// Kinds that the image build sees to: nothing of them is planned.
+    pub without: &'a [KindName],
+    /// Owed tools that have run, each by its command or by the name of its program.
+    pub ran: &'a [String],
+}
+
+impl ImageRequest<'_> {
+    /// No such request.
+    pub const NONE: Self = ImageRequest { without: &[], ran: &[] };
+}
+
+impl<'a> Request<'a> {
+    /// A dry run by this profile, on the host as it is.
+    pub const fn of(choice: Choice<'a>) -> Self {
+        Request {
+            choice,
+            cpu: None,
+            live_only: false,
+            allowed: &[],
+            needs_ledger: false,
+            image: ImageRequest::NONE,
+        }
+    }
+
+    /// Applying goes by the profile as root; a dry run may look at any.
+    fn owner_check(&self) -> OwnerCheck {
+        if self.needs_ledger { OwnerCheck::Require } else { OwnerCheck::Skip }
+    }
+}
+
+/// A plan, with everything that it was made from.
+#[derive(Debug)]
+pub struct Planned {
+    /// Facts about the host.
+    pub facts: Facts,
+    /// The profile.
+    pub loaded: Loaded,
+    /// The files of the host that the profile was read from.
+    pub profile_files: Vec<String>,
+    /// What the profile comes to on this host.
+    pub desired: Desired,
+    /// What bedplate did here before.
+    pub ledger: Ledger,
+    /// The difference.
+    pub plan: Plan,
+    /// Lints that keep it from being applied, each with its place.
+    pub stopping: Vec<String>,
+    /// Kinds that the image build sees to.
+    pub without: Vec<KindName>,
+}
+
+impl Planned {
+    /// Whether the profile may be applied at all.
+    ///
+    /// # Errors
+    /// [`EngineError::Lints`].
+    pub fn may_be_applied(&self) -> Result<(), EngineError> {
+        stop_for(&self.stopping)
+    }
+}
+
+/// Why a host was not planned for, or not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// There is no profile that could be used.
+    #[error(transparent)]
+    Profile(#[from] SourceError),
+    /// The operator has put no profile on the host, and no other was asked for.
+    #[error("{}", profile_source::no_own_profile())]
+    NoProfile,
+    /// The profile says what can never be right, and there is no reason to let it pass.
+    #[error("nothing was done: the profile says what can never be right: {}", lints.join(", "))]
+    Lints {
+        /// Ids of the lints, each with its place.
+        lints: Vec<String>,
+    },
+    /// The ledger cannot be used.
+    #[error("cannot tell what bedplate did before")]
+    Ledger(#[from] LedgerError),
+    /// The directory that is to stand for the host cannot be used.
+    #[error("cannot use --root")]
+    Image(#[source] ImageError),
+    /// bedplate could not keep its ledger there: it changes nothing without.
+    #[error("cannot change this host")]
+    Unwritable(#[source] WriteError),
+    /// A tool named by `--ran` is never owed.
+    #[error("bedplate runs no tool {tool}")]
+    NotOwed {
+        /// As it was named.
+        tool: String,
+        /// Commands that are owed.
+        owed: Vec<String>,
+    },
+    /// The ledger did not take that an owed tool has run.
+    #[error("cannot note that a tool has run: {0}")]
+    NotNoted(String),
+    /// Another bedplate is at work.
+    #[error("cannot start")]
+    Lock(#[source] LockError),
+    /// What was agreed to is not what would be done.
+    #[error("the host has changed since this plan was shown: run apply again")]
+    HostChanged,
+}
+
+/// The profile for a host with these facts, which then know the CPU vendor that was said or that the profile is for.
+///
+/// # Errors
+/// [`EngineError::Profile`], [`EngineError::NoProfile`].
+pub fn choose(
+    reader: &dyn Reader,
+    facts: &mut Facts,
+    request: &Request<'_>,
+) -> Result<Chosen, EngineError> {
+    if let Some(vendor) = request.cpu {
+        facts.cpu.vendor = Reading::Known(vendor);
+    }
+    let chosen = profile_source::choose(request.choice, request.owner_check(), reader, facts)?;
+    let chosen = chosen.ok_or(EngineError::NoProfile)?;
+    assume_cpu(facts, &chosen.loaded.profile);
+    Ok(chosen)
+}
+
+/// Observes the host, chooses the profile and plans.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<Planned, EngineError> {
+    prepare_at(reader, request, Depth::Plan)
+}
+
+/// The same from facts of this depth; the plan is the same from [`Depth::Plan`] on.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn prepare_at(
+    reader: &dyn Reader,
+    request: &Request<'_>,
+    depth: Depth,
+) -> Result<Planned, EngineError> {
+    let mut facts = observe(reader, depth);
+    let chosen = choose(reader, &mut facts, request)?;
+    planned(reader, facts, chosen, request)
+}
+
+/// The same with a profile that is there already.
+///
+/// # Errors
+/// [`EngineError::Ledger`].
+pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, EngineError> {
+    let mut facts = observe(reader, Depth::Plan);
+    assume_cpu(&mut facts, &loaded.profile);
+    let chosen = Chosen { loaded, files: Vec::new() };
+    let request = Request { needs_ledger: true, ..Request::of(Choice::HostOnly) };
+    planned(reader, facts, chosen, &request)
+}
+
+/// The plan for a profile that was chosen by these facts.
+///
+/// # Errors
+/// [`EngineError::Ledger`].
+pub(super) fn planned(
+    reader: &dyn Reader,
+    facts: Facts,
+    chosen: Chosen,
+    request: &Request<'_>,
+) -> Result<Planned, EngineError> {
+    let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
+    let Chosen { loaded, files } = chosen;
+    // Without the ledger every file of bedplate's would look like one.
+    let orphans = match unknown {
+        None => kind::orphans::orphans(reader, &ledger),
+        Some(_) => Vec::new(),
+    };
+    let mut as_paid = Cow::Borrowed(&ledger);
+    // Of rendered files in an image it is not known whether the tools that read them have run since.
+    for orphan in orphans.iter().filter(|_| facts.host == HostKind::Image) {
+        if let Some(tool) = &orphan.reader {
+            as_paid.to_mut().owe(OwedTool::new(orphan.kind, &tool.argv, &tool.purpose));
+        }
+    }
+    let (paid, not_owed) = ran(&as_paid, request.image.ran)?;
+    for tool in &paid {
+        as_paid.to_mut().paid(tool.kind, &tool.argv);
+    }
+    let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &as_paid);
+    plan.body.paid.extend(paid);
+    plan.body.notes.extend(orphans.iter().map(kind::orphans::note));
+    plan.body.orphans = orphans;
+    plan.body.unknowns.extend(unknown);
+    plan.body.notes.extend(put_back_first(reader, &ledger));
+    let judged = Judged::new(&loaded, request.allowed);
+    let stopping = judged.stopping();
+    judged.report(&mut plan.body);
+    if request.live_only {
+        plan.body.changes.retain(Change::is_live);
+    }
+    leave_out(&mut plan.body, request.image.without);
+    plan.body.notes.extend(not_owed);
+    note_owed(&mut plan.body, &ledger, facts.host);
+    let without = request.image.without.to_vec();
+    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping, without })
+}
+
+/// The owed tools that `--ran` names, and notes about tools that are not owed now. The host's own files count for more: a boot
+/// menu without the arguments is planned for as before.
+///
+/// # Errors
+/// [`EngineError::NotOwed`].
+pub(super) fn ran(
+    ledger: &Ledger,
+    named: &[String],
+) -> Result<(Vec<PaidTool>, Vec<Note>), EngineError> {
+    let (mut paid, mut notes) = (Vec::new(), Vec::new());
+    for tool in named {
+        let is_named = |argv: &[String]| {
+            let program = argv.first().and_then(|path| path.rsplit('/').next());
+            argv.join(" ") == *tool || program == Some(tool)
+        };
+        let owed = ledger.owed.iter().filter(|owed| is_named(&owed.argv));
+        let of_kind = owed.filter_map(|owed| {
+            let kind = kind::named(&owed.kind)?;
+            Some(PaidTool { kind, argv: owed.argv.clone(), after: None })
+        });
+        let before = paid.len();
+        paid.extend(of_kind);
+        if paid.len() > before {
+            continue;
+        }
+        let Some(kind) = kind::kind_of_tool(tool) else {
+            let owed = ledger.owed.iter().map(|owed| owed.argv.join(" ")).collect();
+            return Err(EngineError::NotOwed { tool: tool.clone(), owed });
+        };
+        notes.push(Note { kind, subject: tool.clone(), text: "nothing is owed".into() });
+    }
+    Ok((paid, notes))
+}
+
+/// What `apply` puts back before it plans: a plan for a host with an empty boot entry is not what will be done.
+fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
+    let is_gone = |path: &str| match reader.read(path) {
+        Ok(bytes) => bytes.is_empty(),
+        Err(error) => error.is_absent(),
+    };
+    let note = |path: &str| {
+        let copy = old_copy::path(path);
+        let record = ledger.files.get(path)?;
+        let kind = kind::named(&record.kind)?;
+        let text = format!(
+            "nothing is left of it: a power cut came while it was replaced. `apply` and `revert` first put back what is \
+             kept in {copy}, and plan again"
+        );
+        let is_there = reader.exists(&copy) == Ok(true);
+        (is_there && is_gone(path)).then(|| Note { kind, subject: path.to_owned(), text })
+    };
+    ledger.unfinished().filter_map(note).collect()
+}
+
+/// The host's ledger, if it asks for nothing but what the kinds do.
+///
+/// # Errors
+/// [`LedgerError`].
+pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
+    let ledger = Ledger::load(reader)?;
+    match kind::foreign(&ledger) {
+        Some(what) => Err(LedgerError::Foreign { path: reader.shown(ledger::LEDGER), what }),
+        None => Ok(ledger),
+    }
+}
+
+/// A ledger that only root may read, or that others may have written, is one more thing that is not known, where a plan is
+/// all that is wanted.
+fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>), LedgerError> {
+    match trusted(reader) {
+        Err(LedgerError::Unreadable(
+            error @ (ReadError::Denied { .. } | ReadError::Untrusted { .. }),
+        )) if !needed => {
+            let subject = "what bedplate did here before".to_owned();
+            let unknown =
+                Unknown { kind: "host", subject: subject.into(), reason: error.to_string() };
+            Ok((Ledger::default(), Some(unknown)))
+        }
+        loaded => loaded.map(|ledger| (ledger, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_host::snapshot::{Node, Snapshot};
+    use bedplate_testhosts as demo;
+
+    /// The daemon plans from what the checks need; `bedplate plan` reads less.
+    #[test]
+    fn more_facts_make_no_other_plan() {
+        let choice = Choice::HostOrShipped;
+        let request = Request::of(choice);
+        for (name, _) in demo::names() {
+            let host = demo::snapshot(name).unwrap();
+            let plan = |depth| prepare_at(&host, &request, depth).unwrap().plan;
+            assert_eq!(plan(Depth::Plan), plan(Depth::Thorough), "{name}");
+        }
+    }
+
+    /// Of the one without a record nobody knows why it is empty; the one with a content was replaced after all.
+    #[test]
+    fn a_plan_names_the_files_that_are_put_back_first() {
+        let mut host = Snapshot::new(false);
+        let record = r#"{"kind":"cmdline","original":{"state":"absent"},"ours":[],
+            "unfinished":{"change":"cmdline/x","before":{"state":"absent"}}}"#;
+        let ledger = format!(
+            r#"{{"version":1,"owed":[],"owned":{{}},"files":{{"/e/empty.conf":{record},"/e/whole.conf":{record}}}}}"#
+        );
+        for (name, text) in [("empty", ""), ("whole", "title New\n"), ("foreign", "")] {
+            host.insert(&format!("/e/{name}.conf"), Node::File(text.into()));
+            host.insert(&format!("/e/.{name}.conf.bedplate-old"), Node::File("title Old\n".into()));
+        }
+        let ledger = Ledger::parse(ledger.as_bytes(), "ledger.json").unwrap();
+        let notes = put_back_first(&host, &ledger);
+        let named: Vec<&str> = notes.iter().map(|note| note.subject.as_str()).collect();
+        assert_eq!(named, ["/e/empty.conf"]);
+        assert!(notes[0].text.contains("/e/.empty.conf.bedplate-old"), "{}", notes[0].text);
+    }
+}

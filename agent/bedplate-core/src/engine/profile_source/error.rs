@@ -1,0 +1,100 @@
+//! Why there is no profile to plan with.
+
+use super::MOST_BYTES;
+use crate::profile::{self, Diagnostic, MatchError};
+use bedplate_base::reading::ReadError;
+
+/// Why there is no profile to plan with.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// Its texts are no profile; every finding has its place.
+    #[error("the profile cannot be used")]
+    Invalid(Vec<Diagnostic>),
+    /// A file cannot be read.
+    #[error("cannot read the profile {path}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A directory of profiles cannot be listed.
+    #[error("cannot list the profiles in {directory}")]
+    Unlisted {
+        /// The directory.
+        directory: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file of the host cannot be read.
+    #[error("cannot read the host's profile")]
+    Host(#[source] ReadError),
+    /// Others could have written it, and it decides what is done as root.
+    #[error("the profile {path} is not trusted: {why}")]
+    Untrusted {
+        /// The file or its directory.
+        path: String,
+        /// Why not, and the command that helps.
+        why: String,
+    },
+    /// A file that is no text.
+    #[error("the profile {path} is not UTF-8 text: save it as UTF-8")]
+    NotText {
+        /// The file.
+        path: String,
+    },
+    /// A file that is not TOML, and may be anything.
+    #[error(
+        "the profile {path} is not TOML (line {line}); to see that line, name a file of your own that ends in .toml"
+    )]
+    NotToml {
+        /// The file.
+        path: String,
+        /// Its first line that is none, from 1.
+        line: usize,
+    },
+    /// A file that is far too large.
+    #[error("{path} is larger than {} KiB: that is no profile", MOST_BYTES / 1024)]
+    TooLarge {
+        /// The file.
+        path: String,
+    },
+    /// Neither a shipped profile nor a file.
+    #[error(
+        "no profile is called `{name}`: {}shipped ones are {}; a file is given by its path, such as ./site.toml",
+        did_you_mean(.name), shipped_names().join(", ")
+    )]
+    UnknownName {
+        /// The request.
+        name: String,
+    },
+    /// A directory without profiles.
+    #[error("{place} contains no profile: no file in it ends in .toml")]
+    Empty {
+        /// The directory.
+        place: String,
+    },
+    /// No shipped profile is for this host, or more than one is.
+    #[error(
+        "no shipped profile can be chosen for this host: name one with --profile, or write one (`bedplate profile \
+            init --extends NAME`)"
+    )]
+    NoShipped(#[source] MatchError),
+    /// None of several profiles is for this host, or more than one is.
+    #[error("no profile of {place} can be chosen for this host; name one with --profile")]
+    NoMatch {
+        /// Where they are.
+        place: String,
+        /// Why.
+        source: MatchError,
+    },
+}
+
+fn shipped_names() -> Vec<&'static str> {
+    profile::shipped().iter().map(|shipped| shipped.name).collect()
+}
+
+fn did_you_mean(name: &str) -> String {
+    let nearest = profile::nearest(name, shipped_names());
+    nearest.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default()
+}

@@ -1,0 +1,132 @@
+//! Host → evidence → the answer whether it is ready. A profile is asked for as well where the operator has put one on the host,
+//! or named one.
+
+use std::collections::BTreeMap;
+
+use super::image;
+use super::prepare::planned;
+use super::profile_source::{Choice, SourceError};
+use super::suspect::suspects;
+use super::{EngineError, Planned, Request, choose, observe};
+use crate::desired::AcsPolicy;
+use crate::kind::acs;
+use crate::kind::cmdline::show;
+use crate::plan::Plan;
+use crate::profile::Loaded;
+use crate::verify::{Evidence, ImageState, InEffect, NoPlan, Observed, Report, Selection, judge};
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_facts::kernel_log;
+use bedplate_facts::{Depth, Facts};
+use bedplate_host::{KernelLog, Reader};
+
+/// What was found of a host, and what it is.
+#[derive(Debug)]
+pub struct Verified {
+    /// Facts about the host.
+    pub facts: Facts,
+    /// The profile that was asked for, too.
+    pub loaded: Option<Loaded>,
+    /// Findings.
+    pub report: Report,
+    /// Why the profile on the host was not used, though there is one.
+    pub unusable: Option<EngineError>,
+}
+
+/// All that is to be said of a host.
+#[derive(Debug)]
+pub struct Whole {
+    /// Facts about the host.
+    pub facts: Facts,
+    /// What every check found.
+    pub report: Report,
+    /// What the profile on it would change; `None`: it has none.
+    pub plan: Result<Option<Plan>, NoPlan>,
+}
+
+/// Judges a host by the checks that are selected. A profile on the host that cannot be used is itself a finding; the host
+/// is judged without it.
+///
+/// # Errors
+/// [`EngineError`]: a profile was named, and it cannot be used.
+pub fn verify(
+    reader: &dyn Reader,
+    request: &Request<'_>,
+    selection: &Selection,
+) -> Result<Verified, EngineError> {
+    let mut facts = observe(reader, Depth::Thorough);
+    let (planned, unusable) = match own_plan(reader, &mut facts, request) {
+        Ok(planned) => (planned, None),
+        Err(error) if matches!(request.choice, Choice::HostOnly) => (None, Some(error)),
+        Err(error) => return Err(error),
+    };
+    let asked = unusable.as_ref().map_or(Ok(planned.as_ref()), |error| Err(no_plan(error)));
+    let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
+    let report = report(reader, &facts, asked, log, selection);
+    Ok(Verified { facts, loaded: planned.map(|planned| planned.loaded), report, unusable })
+}
+
+/// Judges a host by every check and plans by the profile on it, whatever state that is in.
+pub fn whole(reader: &dyn Reader) -> Whole {
+    let choice = Choice::HostOnly;
+    let request = Request::of(choice);
+    let mut facts = observe(reader, Depth::Thorough);
+    let planned = own_plan(reader, &mut facts, &request).map_err(|error| no_plan(&error));
+    let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
+    let asked = planned.as_ref().map(Option::as_ref).map_err(|why| *why);
+    let report = report(reader, &facts, asked, log, &Selection::default());
+    Whole { facts, report, plan: planned.map(|planned| planned.map(|planned| planned.plan)) }
+}
+
+/// The plan; `None`: only the profile on the host was asked for, and there is none.
+fn own_plan(
+    reader: &dyn Reader,
+    facts: &mut Facts,
+    request: &Request<'_>,
+) -> Result<Option<Planned>, EngineError> {
+    match choose(reader, facts, request) {
+        Ok(chosen) => planned(reader, facts.clone(), chosen, request).map(Some),
+        Err(EngineError::NoProfile) if matches!(request.choice, Choice::HostOnly) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn no_plan(error: &EngineError) -> NoPlan {
+    match error {
+        EngineError::Ledger(_) => NoPlan::Ledger,
+        // A profile that others could have written is there to be read, and is none.
+        EngineError::Profile(SourceError::Host(ReadError::Untrusted { .. })) => NoPlan::Unusable,
+        EngineError::Profile(SourceError::Host(_)) => NoPlan::Unread,
+        _ => NoPlan::Unusable,
+    }
+}
+
+/// Judges a host that was planned for by every check, by the facts of the plan: they have to be thorough
+/// ([`Depth::Thorough`]). `log`: what the kernel's log says ([`kernel_log::kept`]).
+pub fn verify_planned(reader: &dyn Reader, planned: &Planned, log: Reading<KernelLog>) -> Report {
+    report(reader, &planned.facts, Ok(Some(planned)), log, &Selection::default())
+}
+
+fn report(
+    reader: &dyn Reader,
+    facts: &Facts,
+    asked: Result<Option<&Planned>, NoPlan>,
+    log: Reading<KernelLog>,
+    selection: &Selection,
+) -> Report {
+    let planned = asked.unwrap_or_default();
+    let line = show::look(reader, facts);
+    let suspects = suspects(&line, facts);
+    let observed = Observed::read(reader, facts, line, suspects, log);
+    let section = planned.map(|planned| &planned.loaded.profile.acs);
+    let wanted = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
+    let acs = acs::resolve(&wanted.unwrap_or_else(acs::for_direct_traffic), facts);
+    let image = planned.and_then(|planned| image::state(reader, planned));
+    let in_effect = asked.map(|planned| planned.map(|planned| in_effect(planned, image.as_ref())));
+    let evidence = Evidence::new(facts, &observed, &acs, in_effect);
+    let said = planned.map(|planned| &planned.loaded.profile.verify.severity);
+    judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()))
+}
+
+fn in_effect<'a>(planned: &'a Planned, image: Option<&'a ImageState>) -> InEffect<'a> {
+    InEffect { name: &planned.loaded.profile.name, plan: &planned.plan, image }
+}

@@ -1,0 +1,366 @@
+//! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
+//! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
+
+mod collapsed;
+mod earlier_argument;
+mod fabric;
+mod guard;
+mod guests_to_come;
+mod image;
+mod isolation;
+mod left_behind;
+mod locked;
+mod missing_device;
+mod persist;
+mod readings;
+mod refusal;
+mod resolve;
+mod resolved;
+pub mod section;
+mod shape;
+mod support;
+#[cfg(test)]
+mod tests;
+mod token;
+mod topo_override;
+
+use std::collections::BTreeSet;
+
+use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
+use crate::plan::{
+    Action, Change, Deferred, Device, DeviceRole, Effect, Item, KindPlan, Note, Settled, Subject,
+    Why,
+};
+use crate::section::Declared;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_cmdline::{CommandLine, pci_suboption};
+use bedplate_facts::Facts;
+use bedplate_facts::pci::Acs;
+use bedplate_facts::topology::{Role, Topology};
+use bedplate_host::HostKind;
+
+use super::{Context, Kind, Owns, Watch, cmdline, no_labels, some_of};
+
+pub use guard::guests_exposed;
+pub use isolation::isolation_gone;
+pub use resolve::resolve;
+pub use resolved::{Ats, Resolved};
+pub use section::for_direct_traffic;
+pub use support::{Support, kernel_acs_support};
+pub use token::TOKEN_LIMIT;
+pub use topo_override::apart;
+
+/// Name of this kind.
+pub const NAME: &str = "acs";
+/// Arguments of earlier runs that stay where no new one can be worked out.
+const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
+
+/// The kind's row in the table.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
+    resolve: resolve::resolve_into,
+    plan,
+    contribute: image::contribute,
+    watch,
+    recorded: &[],
+    owns: Owns { registers: true, ..Owns::NONE },
+    labels: no_labels,
+};
+
+/// Config space of the ports, which `setpci` and drivers write to, and resets, which bring the bits back.
+fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
+    let tree = facts.pci.known().into_iter();
+    let ports = tree
+        .flat_map(|tree| tree.functions.values())
+        .filter(|function| function.acs.known().is_some());
+    let paths = ports.flat_map(|port| ["config", "reset"].map(|name| port.attribute(name)));
+    Watch { attributes: paths.collect(), ..Watch::default() }
+}
+
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
+    if context.desired.acs.policy == AcsPolicy::Keep {
+        return section;
+    }
+    let Some(tree) = context.facts.pci.known() else {
+        section
+            .changes
+            .extend((context.facts.host == HostKind::Image).then(|| at_first_boot(context)));
+        return section;
+    };
+    let topology = Topology::new(tree);
+    let arguments = arguments_at_boot(context);
+    let next = arguments_of_next_boot(context, &arguments);
+    for wanted in &context.desired.acs.ports {
+        // A port that cannot be read is in the desired state's unknowns, not among its ports.
+        if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
+            let wanted = &left_behind::cleared_too(wanted, acs, &arguments, context.facts);
+            let (running, next) = (&arguments, &next);
+            let port = Port { context, topology: &topology, wanted, acs, running, next };
+            port.plan(&mut section);
+        }
+    }
+    section
+}
+
+/// All that can be planned for an image: it has no PCI devices, so that the ports are not known.
+fn at_first_boot(context: &Context) -> Change {
+    let after = match context.desired.acs.policy {
+        AcsPolicy::Clear => "cleared on every port",
+        AcsPolicy::DirectP2p | AcsPolicy::Keep => {
+            "redirect cleared on the ports between GPUs and NICs"
+        }
+    };
+    Change {
+        id: format!("{NAME}/ports"),
+        kind: NAME,
+        subject: "PCIe ports of the machine".into(),
+        items: vec![Item {
+            subject: "ACS control".to_owned(),
+            before: None,
+            after: Some(after.to_owned()),
+            why: vec![Why::because(
+                "an image has no PCI devices: the ports are found on the machine",
+            )],
+        }],
+        effect: Effect::EveryBoot,
+        actions: Vec::new(),
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: Some(first_boot()),
+    }
+}
+
+fn first_boot() -> Deferred {
+    Deferred {
+        until: "the first boot of the image, when `bedplate apply` on the machine does it"
+            .to_owned(),
+    }
+}
+
+/// The two `pci=` ACS arguments of a kernel.
+#[derive(Debug, Clone, Default)]
+struct BootArguments {
+    config_acs: Option<String>,
+    disable_redir: Option<String>,
+}
+
+fn arguments_at_boot(context: &Context) -> BootArguments {
+    // Not being able to read it takes a remark away, nothing else; the command line has its own kind.
+    let Ok(text) = context.reader.text("/proc/cmdline") else { return BootArguments::default() };
+    BootArguments::of(text.trim_end())
+}
+
+impl BootArguments {
+    fn of(line: &str) -> Self {
+        Self::of_line(&CommandLine::parse(line))
+    }
+
+    fn of_line(line: &CommandLine) -> Self {
+        BootArguments {
+            config_acs: pci_suboption(line, "config_acs"),
+            disable_redir: pci_suboption(line, "disable_acs_redir"),
+        }
+    }
+
+    /// What they say of one port.
+    fn of_port(&self, port: PciAddress) -> Option<(AcsBits, AcsBits)> {
+        token::of_port(self.config_acs.as_deref(), self.disable_redir.as_deref(), port)
+    }
+}
+
+/// What the kernel that boots next is given: the argument that is planned, or what its boot entry has where the command line is
+/// refused; where the argument cannot be worked out, the one of the running kernel, which then stays. A way to last that was
+/// chosen, and has come to no argument, clears nothing at boot.
+fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArguments {
+    let desired = context.desired;
+    let planned = desired.cmdline.set.iter().find(|arg| arg.from == NAME);
+    match planned {
+        _ if desired.acs.persistence == AcsPersistence::Live => BootArguments::default(),
+        Some(_) if cmdline::is_refused(context.so_far) => {
+            let line = cmdline::next_boot(context.reader, context.facts);
+            line.known().map(BootArguments::of_line).unwrap_or_default()
+        }
+        Some(arg) => BootArguments::of(&arg.token),
+        None if desired.cmdline.keep.iter().any(|kept| KEPT.contains(&kept.as_str())) => {
+            running.clone()
+        }
+        None => BootArguments::default(),
+    }
+}
+
+/// One wanted port and what is known of it.
+struct Port<'a> {
+    context: &'a Context<'a>,
+    topology: &'a Topology<'a>,
+    wanted: &'a WantedAcs,
+    acs: &'a Acs,
+    /// What the running kernel was booted with,
+    running: &'a BootArguments,
+    /// and what the next one will be.
+    next: &'a BootArguments,
+}
+
+impl Port<'_> {
+    fn plan(&self, section: &mut KindPlan) {
+        let (mask, control) = (self.mask(), self.acs.control);
+        let right = control.and(mask) == self.wanted.value.and(mask);
+        if let Some(blocker) = self.guests_in_the_way(right) {
+            section.blockers.push(blocker);
+            return;
+        }
+        if right {
+            section.settled.push(Settled {
+                kind: NAME,
+                subject: self.subject().to_string(),
+                state: shown(control),
+            });
+            return;
+        }
+        let lockdown = self.lockdown();
+        if lockdown.is_none() || !self.is_disobeyed() {
+            section.notes.extend(self.differs_from_boot_arguments());
+        }
+        if self.context.facts.host == HostKind::Image {
+            section.changes.push(self.change(Some(first_boot())));
+            return;
+        }
+        match lockdown {
+            None => section.changes.push(self.change(None)),
+            Some(lockdown) => self.plan_locked(lockdown, section),
+        }
+    }
+
+    /// The register is not what the kernel was booted with.
+    fn differs_from_boot_arguments(&self) -> Option<Note> {
+        let said = self.running.of_port(self.wanted.port)?;
+        if token::obeyed(self.acs, said) {
+            return None;
+        }
+        Some(self.note(format!(
+            "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
+             (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or something has written the register since",
+            shown(self.acs.control),
+            said.1.config_acs_flags(said.0)
+        )))
+    }
+
+    /// Whether the command line is to set its bits.
+    fn by_argument(&self) -> bool {
+        self.context.desired.acs.persistence.carries(self.wanted)
+    }
+
+    fn subject(&self) -> Subject {
+        Device::new(DeviceRole::Port, self.wanted.port).into()
+    }
+
+    fn note(&self, text: String) -> Note {
+        Note { kind: NAME, subject: self.subject().to_string(), text }
+    }
+
+    fn mask(&self) -> AcsBits {
+        self.wanted.mask.and(self.acs.capable)
+    }
+
+    /// The register once it is right.
+    fn after(&self) -> AcsBits {
+        self.acs.control.without(self.mask()).or(self.wanted.value.and(self.mask()))
+    }
+
+    /// Whether the kernel that boots next sets the bits. What the port was asked for counts as far as the argument names it.
+    fn lasts(&self) -> bool {
+        self.next.of_port(self.wanted.port).is_some_and(|(mask, value)| {
+            let both = mask.and(self.mask());
+            !both.is_empty() && value.and(both) == self.wanted.value.and(both)
+        })
+    }
+
+    fn change(&self, deferred: Option<Deferred>) -> Change {
+        let (mask, before) = (self.mask(), self.acs.control);
+        let value = self.wanted.value.and(mask);
+        Change {
+            id: format!("{NAME}/{}", self.wanted.port),
+            kind: NAME,
+            subject: self.subject(),
+            items: vec![Item {
+                subject: "ACS control".to_owned(),
+                before: Some(shown(before)),
+                after: Some(shown(self.after())),
+                why: self.wanted.why.clone(),
+            }],
+            effect: if self.lasts() { Effect::Now } else { Effect::EveryBoot },
+            actions: vec![Action::SetConfigBits {
+                address: self.wanted.port,
+                offset: self.acs.control_offset(),
+                mask: mask.0,
+                value: value.0,
+                before: before.0,
+                register: "ACS control".to_owned(),
+            }],
+            disrupts: self.isolation_lost(),
+            needs: Vec::new(),
+            owns: None,
+            deferred,
+        }
+    }
+
+    /// Who can reach whom, past the IOMMU, once the port no longer redirects. Without an IOMMU nothing kept them
+    /// apart before either.
+    fn isolation_lost(&self) -> Vec<String> {
+        let no_iommu = self.context.facts.iommu.active.known().is_some_and(Vec::is_empty);
+        let lost = self.acs.control.and(self.mask()).without(self.wanted.value);
+        let lost = lost.and(AcsBits::ISOLATION.or(AcsBits::EC));
+        if no_iommu || lost.is_empty() {
+            return Vec::new();
+        }
+        let port = self.wanted.port;
+        let here = self.topology.below(port);
+        if here.is_empty() {
+            return Vec::new();
+        }
+        let named = |functions: &[PciAddress]| {
+            some_of(functions.iter().map(PciAddress::to_string), 6, "functions")
+        };
+        let reach = match self.siblings(&here) {
+            _ if lost == AcsBits::SV => format!(
+                "the port no longer checks that requests of {} carry an address from below it",
+                named(&here)
+            ),
+            _ if self.topology.role(port) == Role::RootPort => format!(
+                "{} below this root port can reach functions below other root ports past the IOMMU, where the root \
+                 complex lets them",
+                named(&here)
+            ),
+            Some((switch, there)) if !there.is_empty() => format!(
+                "{} below this port can reach {} below the other ports of switch {switch} past the IOMMU",
+                named(&here),
+                named(&there)
+            ),
+            _ => return Vec::new(),
+        };
+        vec![
+            reach,
+            "until the next boot the IOMMU groups still look isolated and are not: give no device below these ports to a \
+             guest before"
+                .to_owned(),
+        ]
+    }
+
+    /// The switch that this is a port of, and what hangs below its other ports.
+    fn siblings(&self, here: &[PciAddress]) -> Option<(PciAddress, Vec<PciAddress>)> {
+        let tree = self.context.facts.pci.known()?;
+        let switch = tree.get(self.wanted.port)?.parent?;
+        let here: BTreeSet<&PciAddress> = here.iter().collect();
+        let mut there = self.topology.below(switch);
+        there.retain(|function| !here.contains(function));
+        Some((switch, there))
+    }
+}
+
+/// `SV RR CR UF (001d)`.
+fn shown(bits: AcsBits) -> String {
+    format!("{bits} ({:04x})", bits.0)
+}

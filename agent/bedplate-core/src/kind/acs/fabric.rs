@@ -1,0 +1,346 @@
+//! What hangs below one root port (or below the topmost bridge that can be seen) and meets in a switch: its shape, and which
+//! bits its ports are to have. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::kind::some_of;
+use crate::plan::Why;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_facts::pci::{Function, PciTree};
+use bedplate_facts::topology::{Pair, Peer, Role, Topology};
+
+use super::section::{Acs, Guests, PeerKind};
+use super::shape::{Bits, Row, SHAPES, Shape, Traits};
+
+/// Root ports below which a Data Direct path has been seen (Grace; handbook §14.1).
+const DATA_DIRECT_ROOTS: [(u16, u16); 3] = [(0x10de, 0x22b1), (0x10de, 0x22b2), (0x10de, 0x22b8)];
+
+const RDMA_TOPO: &str = "rdma-core kernel-boot/rdma_topo; handbook §14.1";
+const GROUPING: &str = "Linux drivers/iommu/iommu.c pci_device_group; handbook §3.2, §3.3";
+
+/// What a port is to have, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The bits.
+    pub bits: Bits,
+    /// The reasons.
+    pub why: Vec<Why>,
+}
+
+/// Ports that the policy is about.
+pub type Targets = BTreeMap<PciAddress, Target>;
+
+/// Pairs below one topmost bridge.
+#[derive(Clone)]
+pub struct Fabric<'a> {
+    topology: &'a Topology<'a>,
+    tree: &'a PciTree,
+    guests: Guests,
+    peers: Vec<PeerKind>,
+    has_iommu: bool,
+    /// Whether a function below one of its switches is a guest's, may be, or is to be.
+    has_guest: bool,
+    /// The root port, where the tree shows one.
+    root: Option<PciAddress>,
+    /// What meets in its switches.
+    pub pairs: Vec<Pair>,
+}
+
+/// The fabrics of a host, by address, as they are with an IOMMU in use or without, and with these functions for guests below
+/// each bridge.
+pub fn fabrics<'a>(
+    profile: &Acs,
+    has_iommu: bool,
+    guests_below: &BTreeMap<PciAddress, Vec<PciAddress>>,
+    tree: &'a PciTree,
+    topology: &'a Topology<'a>,
+) -> Vec<Fabric<'a>> {
+    let mut by_top: BTreeMap<PciAddress, Vec<Pair>> = BTreeMap::new();
+    for pair in topology.pairs() {
+        if let Some(top) = tree.path_up(pair.gpu).last() {
+            by_top.entry(*top).or_default().push(pair);
+        }
+    }
+    for gpu in topology.gpus() {
+        if let [root] = tree.path_up(gpu)[..]
+            && topology.role(root) == Role::RootPort
+        {
+            by_top.entry(root).or_default();
+        }
+    }
+    let fabric = |pairs: Vec<Pair>| Fabric {
+        topology,
+        tree,
+        guests: profile.guests,
+        peers: profile.peers.clone(),
+        has_iommu,
+        has_guest: pairs.iter().any(|pair| guests_below.contains_key(&pair.switch)),
+        root: pairs.iter().find_map(|pair| pair.root_port),
+        pairs,
+    };
+    by_top.into_values().map(fabric).collect()
+}
+
+impl Fabric<'_> {
+    /// The same with an IOMMU in use, or without.
+    pub fn with_iommu(&self, has_iommu: bool) -> Self {
+        Fabric { has_iommu, ..self.clone() }
+    }
+
+    /// The row of its shape.
+    pub fn row(&self) -> &'static Row {
+        let traits = Traits {
+            meets: !self.pairs.is_empty(),
+            data_direct: self.is_data_direct(),
+            for_guests: self.is_for_guests(),
+        };
+        // The last row takes what no other does.
+        SHAPES.iter().find(|row| (row.is)(traits)).unwrap_or(&SHAPES[SHAPES.len() - 1])
+    }
+
+    /// Whether the GPU is reached through a DMA function of the NIC.
+    pub fn is_data_direct(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.kind == Peer::DataDirect)
+            && self.root_id().is_none_or(|(vendor, _)| vendor == 0x10de)
+    }
+
+    /// Whether its ports are to serve guests. Left to bedplate, they do where a function below is a guest's, every NIC that is
+    /// asked for has ATS, and the ports can let through what is translated: one without cannot pass a switch that is set so.
+    /// Without an IOMMU nothing translates.
+    pub fn is_for_guests(&self) -> bool {
+        match self.guests {
+            Guests::Yes => true,
+            Guests::No => false,
+            Guests::Auto => {
+                let mut nics = self.pairs.iter().filter(|pair| pair.kind == Peer::Nic).peekable();
+                let able = |pair: &Pair| {
+                    matches!(self.ats(pair.peer), Reading::Known(_))
+                        && self.cannot_pass(pair).is_none()
+                };
+                self.depends_on_ats() && nics.peek().is_some() && nics.all(able)
+            }
+        }
+    }
+
+    /// Whether its shape is decided by the ATS of its NICs.
+    pub fn depends_on_ats(&self) -> bool {
+        self.guests == Guests::Auto && self.has_guest && self.has_iommu && self.wants(Peer::Nic)
+    }
+
+    /// Whether some of the NICs in its switches have ATS and others have none.
+    pub fn is_mixed(&self) -> bool {
+        let nics = if self.pairs.is_empty() { Vec::new() } else { self.nics() };
+        nics.iter().any(|nic| matches!(self.ats(*nic), Reading::Known(_)))
+            && nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
+    }
+
+    /// Why a Data Direct path cannot be planned for, if it cannot: another root port, guests, or not one GPU.
+    pub fn unfamiliar(&self) -> Option<String> {
+        if !self.is_data_direct() {
+            return None;
+        }
+        let gpus: BTreeSet<PciAddress> = self.pairs.iter().map(|pair| pair.gpu).collect();
+        match self.root_id() {
+            _ if self.guests == Guests::Yes => Some(
+                "a Data Direct path for guests, of which it is not known which ACS bits it wants (handbook §14.1)"
+                    .to_owned(),
+            ),
+            None => Some(
+                "a Data Direct path below a root port that cannot be seen: which ACS bits it wants depends on that \
+                 (handbook §14.1)"
+                    .to_owned(),
+            ),
+            Some(id) if !DATA_DIRECT_ROOTS.contains(&id) => Some(format!(
+                "a Data Direct path below root port {:04x}:{:04x}, of which it is not known which ACS bits it wants \
+                 (handbook §14.1)",
+                id.0, id.1
+            )),
+            _ if gpus.len() != 1 => Some(format!(
+                "a Data Direct path to {} GPUs: it is only known which ACS bits one GPU wants (handbook §14.1)",
+                gpus.len()
+            )),
+            _ => None,
+        }
+    }
+
+    /// NICs whose ATS could not be read where the shape depends on it.
+    pub fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
+        let nics = self.nics();
+        // One without ATS decides it for all, and so does a port that cannot let through what is translated.
+        let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
+            || self.pairs.iter().any(|pair| pair.kind == Peer::Nic && self.lacks_dt(pair));
+        if !self.depends_on_ats() || is_decided || self.row().shape != Shape::Switch {
+            return Vec::new();
+        }
+        let unread = |nic: PciAddress| match self.tree.get(nic).map(|f| &f.ats) {
+            Some(Reading::Unknown(reason)) => Some((nic, &**reason)),
+            _ => None,
+        };
+        nics.into_iter().filter_map(unread).collect()
+    }
+
+    /// The port above a NIC of which it is not known whether it has DT, where the shape depends on it: all NICs have ATS, and no
+    /// other port is known to lack DT.
+    pub fn dt_unknown(&self) -> Option<(PciAddress, &str)> {
+        let nics = || self.pairs.iter().filter(|pair| pair.kind == Peer::Nic);
+        let able =
+            |pair: &Pair| matches!(self.ats(pair.peer), Reading::Known(_)) && !self.lacks_dt(pair);
+        if !self.depends_on_ats() || self.row().shape != Shape::Switch || !nics().all(able) {
+            return None;
+        }
+        nics().find_map(|pair| {
+            let port = self.cannot_pass(pair)?;
+            match &self.tree.get(port)?.acs {
+                Reading::Unknown(reason) => Some((port, &**reason)),
+                _ => None,
+            }
+        })
+    }
+
+    /// The port above the NIC, if it cannot let translated requests through (no DT).
+    pub fn cannot_pass(&self, pair: &Pair) -> Option<PciAddress> {
+        let port = *self.tree.path_up(pair.peer).first()?;
+        let acs = self.tree.get(port).and_then(|f| f.acs.known());
+        acs.is_none_or(|acs| acs.capable.and(AcsBits::DT).is_empty()).then_some(port)
+    }
+
+    /// Whether the port above the NIC is known to have no DT.
+    fn lacks_dt(&self, pair: &Pair) -> bool {
+        let port = self.cannot_pass(pair).and_then(|port| self.tree.get(port));
+        port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
+    }
+
+    /// Network functions that meet a GPU, by address; those on root ports where GPUs are on root ports.
+    pub fn nics(&self) -> Vec<PciAddress> {
+        if self.row().shape == Shape::RootPortEach {
+            let mut nics = self.topology.nics();
+            nics.retain(|nic| self.tree.path_up(*nic).len() == 1);
+            return nics;
+        }
+        let nics = self.pairs.iter().filter(|pair| pair.kind == Peer::Nic);
+        nics.map(|pair| pair.peer).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether the profile says that guests get the devices.
+    pub fn serves_guests(&self) -> bool {
+        self.guests == Guests::Yes
+    }
+
+    /// ATS of a NIC.
+    pub fn ats(&self, nic: PciAddress) -> Reading<bool> {
+        self.tree.get(nic).map_or(Reading::Absent, |function| function.ats.clone())
+    }
+
+    fn root_id(&self) -> Option<(u16, u16)> {
+        self.tree.get(self.root?).map(|root: &Function| (root.vendor.0, root.device.0))
+    }
+
+    /// Pairs that the profile asks for and the shape is about: of a Data Direct fabric only the paths of its DMA functions; guests
+    /// get no disks.
+    pub fn pairs_of(&self, row: &Row) -> impl Iterator<Item = &Pair> {
+        let shape = row.shape;
+        self.pairs.iter().filter(move |pair| {
+            self.wants(pair.kind)
+                && match shape {
+                    Shape::DataDirect => pair.kind == Peer::DataDirect,
+                    Shape::SwitchForGuests => pair.kind != Peer::Nvme,
+                    Shape::Switch => true,
+                    Shape::RootPortEach => false,
+                }
+        })
+    }
+
+    /// Whether the profile asks for direct traffic with these.
+    pub fn wants(&self, kind: Peer) -> bool {
+        self.peers.contains(&match kind {
+            Peer::Gpu => PeerKind::Gpu,
+            Peer::Nic | Peer::DataDirect => PeerKind::Nic,
+            Peer::Nvme => PeerKind::Nvme,
+        })
+    }
+
+    fn peer_side(&self, pair: &Pair) -> Vec<PciAddress> {
+        let gpu = self.tree.path_up(pair.gpu);
+        pair.legs.iter().filter(|port| !gpu.contains(port)).copied().collect()
+    }
+
+    /// Ports of both legs that the shape has bits for. Data Direct is decided in the switch where both meet; a switch between
+    /// it and the GPU stays as Linux sets it (rdma_topo NVCX_DMA_Complex).
+    fn ports_of<'p>(&self, row: &Row, pair: &'p Pair) -> Vec<&'p PciAddress> {
+        let below_the_switch = |port: &&PciAddress| {
+            self.tree.get(**port).is_some_and(|f| f.parent == Some(pair.switch))
+        };
+        pair.legs
+            .iter()
+            .filter(|port| row.shape != Shape::DataDirect || below_the_switch(port))
+            .collect()
+    }
+
+    /// What its ports are to have.
+    pub fn targets(&self, root_port: bool) -> Targets {
+        let row = self.row();
+        let mut uses: BTreeMap<PciAddress, (Bits, Vec<&Pair>)> = BTreeMap::new();
+        for pair in self.pairs_of(row) {
+            let peers = self.peer_side(pair);
+            for port in self.ports_of(row, pair).into_iter().chain([&pair.switch]) {
+                let bits = match (self.topology.role(*port), pair.kind) {
+                    (Role::Upstream, _) => row.upstream,
+                    (_, Peer::Nic | Peer::DataDirect) if peers.contains(port) => row.nic,
+                    _ => row.gpu,
+                };
+                let (so_far, pairs) = uses.entry(*port).or_insert((Bits::NONE, Vec::new()));
+                *so_far = so_far.and(bits);
+                pairs.push(pair);
+            }
+        }
+        let roots: BTreeSet<PciAddress> =
+            self.pairs_of(row).filter_map(|pair| pair.root_port.filter(|_| root_port)).collect();
+        let mut targets: Targets = uses
+            .into_iter()
+            .filter(|(_, (bits, _))| *bits != Bits::NONE)
+            .map(|(port, (bits, pairs))| (port, Target { bits, why: self.why(row, port, &pairs) }))
+            .collect();
+        for root in roots {
+            let source = if row.shape == Shape::Switch { GROUPING } else { RDMA_TOPO };
+            let why = || vec![Why::new(row.root_because, source)];
+            targets.entry(root).or_insert_with(|| Target { bits: row.root, why: why() });
+        }
+        targets
+    }
+
+    fn why(&self, row: &Row, port: PciAddress, pairs: &[&Pair]) -> Vec<Why> {
+        let named = some_of(pairs.iter().map(|pair| self.named(pair)), 2, "pairs");
+        let (text, source) = match (self.topology.role(port), row.shape) {
+            (Role::Upstream, _) => (
+                format!(
+                    "upstream port of the switch between {named}: Linux counts its redirect bits like those of the ports below"
+                ),
+                "Linux drivers/pci/p2pdma.c; handbook §14.1",
+            ),
+            (_, Shape::Switch) => (
+                format!("on the way between {named}: {}", row.because),
+                "Linux drivers/pci/p2pdma.c; handbook §3.2",
+            ),
+            _ => (format!("on the way between {named}: {}", row.because), RDMA_TOPO),
+        };
+        vec![Why::new(text, source)]
+    }
+
+    /// `GPU a and NIC b`.
+    pub fn named(&self, pair: &Pair) -> String {
+        let peer = match pair.kind {
+            Peer::Gpu => format!("GPU {}", pair.peer),
+            Peer::Nic => format!("NIC {}", pair.peer),
+            Peer::Nvme => format!("NVMe {}", pair.peer),
+            Peer::DataDirect => match &self.topology.nics_of(pair.peer)[..] {
+                [] => format!("Data Direct function {}", pair.peer),
+                nics => {
+                    let nics = some_of(nics.iter().map(PciAddress::to_string), 2, "functions");
+                    format!("NIC {nics} by its Data Direct function {}", pair.peer)
+                }
+            },
+        };
+        format!("GPU {} and {peer}", pair.gpu)
+    }
+}

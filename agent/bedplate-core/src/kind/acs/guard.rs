@@ -1,0 +1,242 @@
+//! Which functions are there for guests, and below which bridges: ACS that is opened above them takes their isolation away.
+//! Pure.
+
+use std::collections::BTreeMap;
+
+use crate::desired::WantedArg;
+use crate::kind::some_of;
+use crate::plan::Blocker;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_cmdline::{CommandLine, pci_suboption};
+use bedplate_facts::Facts;
+use bedplate_facts::pci::{Function, PciTree, is_xen_back, serves_guests};
+
+use super::{NAME, token};
+
+/// Functions for guests, under every bridge that is above them. Where a bridge above is hidden (a container with a filtered
+/// `/sys`, part of a recording), nobody knows what else is: then each bridge of the same host bridge counts.
+///
+/// PFs whose VFs are `to_come` count like their VFs.
+pub fn guests_below(
+    tree: &PciTree,
+    to_come: &[PciAddress],
+) -> BTreeMap<PciAddress, Vec<PciAddress>> {
+    let mut below: BTreeMap<PciAddress, Vec<PciAddress>> = BTreeMap::new();
+    let mut add =
+        |guest: PciAddress, root: &str, mut above: Vec<PciAddress>, pf_is_missing: bool| {
+            let is_hidden = root.is_empty()
+                || pf_is_missing
+                || above.iter().any(|bridge| tree.get(*bridge).is_none());
+            if is_hidden {
+                let bridges = tree.functions.values();
+                let perhaps = bridges
+                    .filter(|bridge| bridge.is_bridge() && may_be_above(bridge, guest, root));
+                above.extend(perhaps.map(|bridge| bridge.address));
+                above.sort_unstable();
+                above.dedup();
+            }
+            for bridge in above {
+                below.entry(bridge).or_default().push(guest);
+            }
+        };
+    let is_guests = |f: &&Function| tree.may_be_a_guests(f) || to_come.contains(&f.address);
+    for function in tree.functions.values().filter(is_guests) {
+        let pf_is_missing = function.physfn.is_some_and(|pf| tree.get(pf).is_none());
+        add(function.address, &function.root, tree.path_up(function.address), pf_is_missing);
+    }
+    for guest in &tree.unlisted_guests {
+        add(guest.address, &guest.root, guest.above.clone(), false);
+    }
+    below
+}
+
+/// Host bridges are told apart where the function's is known; else only the domain is.
+fn may_be_above(bridge: &Function, guest: PciAddress, root: &str) -> bool {
+    match root.is_empty() || bridge.root.is_empty() {
+        true => bridge.address.domain == guest.domain,
+        false => bridge.root == root,
+    }
+}
+
+/// What is known of a function that counts as a guest's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// A guest has it, or may be given it at any time.
+    Guests,
+    /// A PF of the host's own: its VFs are to come.
+    ToCome,
+    /// Its driver could not be read.
+    Unread,
+}
+
+fn use_of(tree: &PciTree, guest: PciAddress) -> Use {
+    let is_the_hosts = |driver: &str| !serves_guests(driver);
+    match tree.get(guest) {
+        Some(function) if function.vfio => Use::Guests,
+        _ if tree.unread_drivers.contains_key(&guest) => Use::Unread,
+        Some(function) if function.driver.as_deref().is_some_and(is_the_hosts) => Use::ToCome,
+        _ => Use::Guests,
+    }
+}
+
+/// What is wrong where `guests` (as [`used_by`] names them) are below a port without the bits that isolate them.
+pub fn reach_neighbours(missing: AcsBits, guests: &str) -> String {
+    format!(
+        "{missing} off, while {guests}: the guest can reach neighbours that its IOMMU group says it cannot reach (Linux \
+         drivers/iommu/iommu.c; handbook §3.3)"
+    )
+}
+
+/// How guests have these functions: `VFIO uses 0000:18:00.0 below it`; where none is in use yet, `VFIO is to have VFs of …`; of
+/// one whose driver could not be read, why it may be a guest's. `place` follows their names.
+pub fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {
+    let of = |wanted: Use| -> Vec<PciAddress> {
+        guests.iter().copied().filter(|guest| use_of(tree, *guest) == wanted).collect()
+    };
+    let (used, to_come, unread) = (of(Use::Guests), of(Use::ToCome), of(Use::Unread));
+    let named = |functions: &[PciAddress]| {
+        some_of(functions.iter().map(PciAddress::to_string), 4, "functions") + place
+    };
+    let mut parts = Vec::new();
+    if !used.is_empty() {
+        parts.push(format!("{} uses {}", handed_out_by(tree, &used), named(&used)));
+    } else if !to_come.is_empty() {
+        parts.push(format!(
+            "{} is to have VFs of {}",
+            handed_out_by(tree, &to_come),
+            named(&to_come)
+        ));
+    }
+    if let Some(reason) = unread.first().and_then(|guest| tree.unread_drivers.get(guest)) {
+        let them = if unread.len() == 1 { "it" } else { "them" };
+        parts.push(format!(
+            "the driver of {} is not known ({reason}), so that a guest may have {them}",
+            named(&unread)
+        ));
+    }
+    parts.join(", and ")
+}
+
+/// Whether one of them is known to be a guest's, or to have VFs that are to be.
+pub fn are_certain(tree: &PciTree, guests: &[PciAddress]) -> bool {
+    guests.iter().any(|guest| use_of(tree, *guest) != Use::Unread)
+}
+
+/// What to do about functions that guests have, are to have, or may have because their driver could not be read.
+pub fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
+    let all = |wanted: Use| guests.iter().all(|guest| use_of(tree, *guest) == wanted);
+    if all(Use::ToCome) {
+        "give these VFs another driver (vf_driver in [[sriov.devices]])"
+    } else if all(Use::Unread) {
+        "run bedplate as root, where all of /sys can be read"
+    } else {
+        "stop the guest and unbind the function from its driver"
+    }
+}
+
+/// By what guests have these functions: `VFIO`, `Xen`, or both.
+fn handed_out_by(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
+    let by_xen = |guest: &&PciAddress| {
+        let driver = tree.get(**guest).and_then(|function| function.driver.as_deref());
+        driver.is_some_and(is_xen_back)
+    };
+    match guests.iter().filter(by_xen).count() {
+        0 => "VFIO",
+        all if all == guests.len() => "Xen (pciback)",
+        _ => "VFIO and Xen (pciback)",
+    }
+}
+
+/// Why these bits of a port's ACS control must not go while the machine runs: functions for guests are, or may be, below it.
+/// `None` = nothing isolates by them, or no guest.
+pub fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> Option<String> {
+    if lost.and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty() {
+        return None;
+    }
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return None,
+        Reading::Unknown(reason) => {
+            return Some(format!("whether a guest has functions below it is not known: {reason}"));
+        }
+    };
+    let below = guests_below(tree, &[]);
+    let guests = below.get(&port)?;
+    Some(format!(
+        "{}: without {lost} the guest could reach its neighbours past the IOMMU (Linux \
+         drivers/iommu/iommu.c; handbook §3.3)",
+        used_by(tree, guests, " below it")
+    ))
+}
+
+/// Takes those of the profile's own arguments away that would open a port above a guest's function at the next boot.
+pub fn refuse_arguments(
+    args: &mut Vec<WantedArg>,
+    facts: &Facts,
+    to_come: &[PciAddress],
+) -> Vec<Blocker> {
+    let Some(tree) = facts.pci.known() else { return Vec::new() };
+    let guests = guests_below(tree, to_come);
+    let mut blockers = Vec::new();
+    loop {
+        let before = args.len();
+        // What `config_acs` says for a port counts for another argument's `disable_acs_redir`, as long as it stays.
+        let all: Vec<&str> = args.iter().map(|arg| arg.token.as_str()).collect();
+        let config = pci_suboption(&CommandLine::parse(&all.join(" ")), "config_acs");
+        args.retain(|arg| match refused(arg, config.as_deref(), &guests, tree) {
+            Some(blocker) => {
+                blockers.push(blocker);
+                false
+            }
+            None => true,
+        });
+        if args.len() == before {
+            return blockers;
+        }
+    }
+}
+
+fn refused(
+    arg: &WantedArg,
+    config: Option<&str>,
+    guests: &BTreeMap<PciAddress, Vec<PciAddress>>,
+    tree: &PciTree,
+) -> Option<Blocker> {
+    let line = CommandLine::parse(&arg.token);
+    let (own, redir) =
+        (pci_suboption(&line, "config_acs"), pci_suboption(&line, "disable_acs_redir"));
+    let (own, redir) = (own.as_deref(), redir.as_deref());
+    let (port, functions) = guests.iter().find(|(port, _)| {
+        token::may_open(own, redir, **port) && token::may_open(own.or(config), redir, **port)
+    })?;
+    let used = used_by(tree, functions, "");
+    Some(Blocker {
+        kind: NAME,
+        subject: format!("argument {}", arg.token).into(),
+        reason: format!(
+            "it opens ACS on port {port}, below which {used}: from the next boot on the guest's IOMMU group \
+             would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
+        ),
+        remedy: format!(
+            "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or {}",
+            set_free(tree, functions)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_testhosts::fixture::{at, facts, lab};
+
+    #[test]
+    fn what_isolates_stays_where_guests_cannot_be_seen() {
+        let port = at("0000:22:00.0");
+        let unseen = facts(Reading::unknown("no /sys"));
+        let why = guests_exposed(&unseen, port, AcsBits::RR).unwrap();
+        assert!(why.contains("not known: no /sys"), "{why}");
+        assert_eq!(guests_exposed(&unseen, port, AcsBits::DT), None);
+        assert_eq!(guests_exposed(&lab().facts(), port, AcsBits::RR), None);
+    }
+}

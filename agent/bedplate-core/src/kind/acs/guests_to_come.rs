@@ -1,0 +1,20 @@
+//! VFs that the profile itself gives to guests: a port above them is not opened by the same plan. Pure.
+
+use crate::desired::{VfDriver, WantedVfs};
+use crate::kind::sriov;
+use crate::kind::sriov::section::Sriov;
+use crate::section::Declared;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::Facts;
+use bedplate_facts::pci::serves_guests;
+
+/// The PFs whose VFs are to have a driver for guests.
+pub fn guests_to_come(profile: &dyn Declared, facts: &Facts) -> Vec<PciAddress> {
+    let Some(section) = profile.get::<Sriov>() else { return Vec::new() };
+    let for_guests = |wanted: &WantedVfs| {
+        wanted.count > 0
+            && matches!(&wanted.vf_driver, VfDriver::Named(driver) if serves_guests(driver))
+    };
+    let wanted = sriov::resolve(section, facts).vfs;
+    wanted.iter().filter(|wanted| for_guests(wanted)).map(|wanted| wanted.pf).collect()
+}

@@ -1,0 +1,118 @@
+//! What ACS comes to in an image: a kernel argument (which the command line carries), or what only a running host can take.
+
+use super::NAME;
+use super::section::Acs;
+use crate::desired::{AcsPolicy, Desired, WantedAcs};
+use crate::kind::contribution::{Contributions, LiveOnly, Unwritable};
+use crate::section::Declared;
+use bedplate_facts::Facts;
+
+/// Bits that nothing but live writes will set, and a word on those in the kernel arguments.
+pub(super) fn contribute(
+    profile: &dyn Declared,
+    facts: &Facts,
+    desired: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    let acs = &desired.acs;
+    let asked = profile.get::<Acs>().is_some_and(|section| section.policy != AcsPolicy::Keep);
+    if asked && !facts.sees_devices() {
+        out.live_only.push(of_the_machine());
+    }
+    out.live_only
+        .extend(acs.ports.iter().filter(|wanted| !acs.persistence.carries(wanted)).map(live));
+    if desired.cmdline.set.iter().any(|wanted| wanted.from == NAME) {
+        out.notes.push(
+            "the ACS list in `pci=` names ports by address: it fits only machines with the PCI numbering it was made \
+             from (Linux kernel-parameters.txt; handbook §1.4)"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// No port is known yet.
+fn of_the_machine() -> LiveOnly {
+    LiveOnly {
+        id: NAME.to_owned(),
+        what: "ACS control of the machine's ports".to_owned(),
+        why: "which ports lie between GPUs and NICs, and what their fabric needs, only the machine shows".to_owned(),
+        with_agent: "run bedplate on the host at every boot".to_owned(),
+        without_agent: "render with --snapshot of a node, with [acs] persistence = \"cmdline\" where the kernel is known good: \
+                        the kernel arguments then carry it"
+            .to_owned(),
+    }
+}
+
+fn live(wanted: &WantedAcs) -> LiveOnly {
+    LiveOnly {
+        id: format!("{NAME}/{}", wanted.port),
+        what: format!("ACS control of port {}: {}", wanted.port, bits(wanted)),
+        why: "a config-space write lasts until the next reset; no file holds it (Linux drivers/pci/pci.c; handbook §3.4)"
+            .to_owned(),
+        with_agent: "run bedplate on the host at every boot, or set [acs] persistence = \"cmdline\" where the kernel \
+                     is known good"
+            .to_owned(),
+        without_agent: "set [acs] persistence = \"cmdline\" where the kernel is known good: the kernel arguments then \
+                        carry it"
+            .to_owned(),
+    }
+}
+
+/// `clear RR CR EC`, `set DT, clear RR`.
+fn bits(wanted: &WantedAcs) -> String {
+    let (set, clear) = (wanted.mask.and(wanted.value), wanted.mask.without(wanted.value));
+    let parts = [("set", set), ("clear", clear)];
+    let named = parts
+        .iter()
+        .filter(|(_, bits)| !bits.is_empty())
+        .map(|(verb, bits)| format!("{verb} {bits}"));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::{AcsPersistence, WantedArg};
+    use crate::profile::of_text;
+    use bedplate_base::cpu::CpuVendor;
+    use bedplate_base::value::AcsBits;
+
+    fn contributed(desired: &Desired) -> Contributions {
+        let mut out = Contributions::default();
+        contribute(&of_text("schema = 1"), &Facts::of_vendor(CpuVendor::Intel), desired, &mut out)
+            .unwrap();
+        out
+    }
+
+    fn one_port() -> Desired {
+        let mut desired = Desired::default();
+        desired.acs.ports.push(WantedAcs {
+            port: "0000:17:01.0".parse().unwrap(),
+            mask: AcsBits::REDIRECT.or(AcsBits::DT),
+            value: AcsBits::DT,
+            why: Vec::new(),
+            vfio_below: Vec::new(),
+        });
+        desired
+    }
+
+    #[test]
+    fn live_bits_are_named() {
+        let out = contributed(&one_port());
+        let [live] = out.live_only.as_slice() else { panic!("{out:?}") };
+        assert_eq!(live.what, "ACS control of port 0000:17:01.0: set DT, clear RR CR EC");
+        assert_eq!(out.notes, [] as [String; 0]);
+    }
+
+    #[test]
+    fn bits_in_the_arguments_are_not_lost_and_their_addresses_are_remarked_on() {
+        let mut desired = one_port();
+        desired.acs.persistence = AcsPersistence::ConfigAcs;
+        let token = "pci=config_acs=1000xx0@0000:17:01.0".to_owned();
+        desired.cmdline.set.push(WantedArg { token, why: Vec::new(), from: NAME });
+        let out = contributed(&desired);
+        assert_eq!(out.live_only, []);
+        assert_eq!(out.notes.len(), 1);
+    }
+}

@@ -1,0 +1,324 @@
+//! What IOMMU groups say against what the registers give: isolation that is promised and gone, and pairs whose groups or ATS
+//! are not as their shape wants them. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::desired::DesiredAcs;
+use crate::kind::some_of;
+use crate::plan::{Blocker, Device, DeviceRole, Note};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_facts::pci::{Acs, Function, PciTree};
+use bedplate_facts::topology::{Pair, Peer, Role, Topology};
+
+use super::NAME;
+use super::fabric::Fabric;
+use super::guard::{guests_below, reach_neighbours, used_by};
+use super::resolved::{Ats, Resolved};
+use super::shape::{Groups, Shape};
+
+/// How a port is to be, as far as isolation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// To be open.
+    Open,
+    /// To isolate.
+    Closed,
+}
+
+/// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
+/// open; of one that is to be closed it is a note, for the plan closes it. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
+/// pci_device_group; handbook §3.3).
+pub fn groups_without_isolation(
+    tree: &PciTree,
+    topology: &Topology,
+    intents: &BTreeMap<PciAddress, Intent>,
+    resolved: &mut Resolved,
+) {
+    let guests = guests_below(tree, &[]);
+    let mut without_guests: BTreeMap<u16, (BTreeSet<PciAddress>, BTreeSet<PciAddress>)> =
+        BTreeMap::new();
+    for (port, missing) in tree.functions.values().filter_map(|port| open(port, topology)) {
+        let exposed = exposed_below(tree, topology, port);
+        if exposed.is_empty() || intents.get(&port) == Some(&Intent::Open) {
+            continue;
+        }
+        let guests = guests.get(&port).into_iter().flatten();
+        let guests: Vec<PciAddress> =
+            guests.filter(|guest| exposed.contains(guest)).copied().collect();
+        if guests.is_empty() {
+            let (ports, functions) = without_guests.entry(missing.0).or_default();
+            ports.insert(port);
+            functions.extend(exposed);
+        } else if intents.contains_key(&port) {
+            let text = reach_neighbours(missing, &used_by(tree, &guests, " below it"));
+            resolved.note(format!("port {port}"), text);
+        } else {
+            resolved.blockers.push(exposes_guests(tree, port, missing, &guests));
+        }
+    }
+    for (missing, (ports, functions)) in without_guests {
+        let text = format!(
+            "{} off, while {} below it {} an IOMMU group apart: the group promises an isolation that is gone; give none \
+             of these functions to a guest before the register is as it was at boot (Linux drivers/iommu/iommu.c; handbook \
+             §3.3)",
+            AcsBits(missing),
+            named(&functions, "functions"),
+            if functions.len() == 1 { "has" } else { "have" }
+        );
+        let subject = format!("port {}", named(&ports, "ports"));
+        resolved.notes.push(Note { kind: NAME, subject, text });
+    }
+}
+
+/// Ports that expose guests, as a plan would say it.
+pub fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
+    let mut resolved = Resolved {
+        acs: DesiredAcs::default(),
+        arg: Reading::Absent,
+        kept_unsure: None,
+        blockers: Vec::new(),
+        unknowns: Vec::new(),
+        notes: Vec::new(),
+        ats: Ats::default(),
+    };
+    groups_without_isolation(topology.tree(), topology, &BTreeMap::new(), &mut resolved);
+    resolved.blockers
+}
+
+fn named(functions: &BTreeSet<PciAddress>, what: &str) -> String {
+    some_of(functions.iter().map(PciAddress::to_string), 4, what)
+}
+
+fn exposes_guests(
+    tree: &PciTree,
+    port: PciAddress,
+    missing: AcsBits,
+    guests: &[PciAddress],
+) -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: Device::new(DeviceRole::Port, port).into(),
+        reason: reach_neighbours(missing, &used_by(tree, guests, " below it")),
+        remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
+                 upon which Linux switches its ACS on again"
+            .to_owned(),
+    }
+}
+
+/// A port that could isolate and does not, and the bits it lacks.
+fn open(port: &Function, topology: &Topology) -> Option<(PciAddress, AcsBits)> {
+    if !matches!(topology.role(port.address), Role::RootPort | Role::Downstream) {
+        return None;
+    }
+    let acs: &Acs = port.acs.known()?;
+    let missing = AcsBits::ISOLATION.and(acs.capable).without(acs.control);
+    (!missing.is_empty()).then_some((port.address, missing))
+}
+
+/// Functions below a port in another group than the bridge above them: with this port open Linux would have put them into that
+/// bridge's.
+fn exposed_below(tree: &PciTree, topology: &Topology, port: PciAddress) -> Vec<PciAddress> {
+    let mut below = topology.below(port);
+    below.retain(|address| {
+        let function = tree.get(*address);
+        let above = function.and_then(|f| tree.get(f.parent?));
+        match (function.map(|f| &f.iommu_group), above.map(|f| &f.iommu_group)) {
+            (Some(Reading::Known(own)), Some(Reading::Known(above))) => own != above,
+            _ => false,
+        }
+    });
+    below
+}
+
+/// What else must be true of a fabric whose registers are right: groups and ATS.
+pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: &mut Resolved) {
+    let row = fabric.row();
+    let is_right = |(port, target): (&PciAddress, &super::fabric::Target)| match tree
+        .get(*port)
+        .map(|f| &f.acs)
+    {
+        Some(Reading::Known(acs)) => {
+            let mask = target.bits.mask.and(acs.capable);
+            acs.control.and(mask) == target.bits.value.and(mask)
+        }
+        Some(Reading::Absent) => true,
+        // What cannot be read is not known to be open.
+        Some(Reading::Unknown(_)) | None => false,
+    };
+    let targets = fabric.targets(root_port);
+    if !targets.iter().all(is_right) {
+        return;
+    }
+    // Below a root port that isolates Linux gives each open port a group of its own (drivers/iommu/iommu.c pci_device_group):
+    // to be together they need the root port open too.
+    let can_fit = |pair: &&Pair| {
+        row.groups == Groups::Apart
+            || pair.root_port.is_some_and(|root| targets.contains_key(&root))
+    };
+    let group = |address| tree.get(address).and_then(|f| f.iommu_group.known().copied());
+    let wrong: Vec<&Pair> = fabric
+        .pairs_of(row)
+        .filter(|pair| match (group(pair.gpu), group(pair.peer)) {
+            (Some(gpu), Some(peer)) => (gpu == peer) != (row.groups == Groups::Together),
+            _ => false,
+        })
+        .filter(|pair| pair.kind != Peer::Gpu || row.groups == Groups::Together)
+        .filter(can_fit)
+        .collect();
+    if wrong.is_empty() {
+        return;
+    }
+    let named = some_of(wrong.iter().map(|pair| fabric.named(pair)), 2, "pairs");
+    let text = match row.shape {
+        Shape::DataDirect => {
+            "in different IOMMU groups, for which the NVIDIA driver refuses DMA-BUF between them (drivers 570 to 590 with \
+             NVreg_GrdmaPciTopoCheckOverride=1 do not): groups are made at boot, of the ACS bits of that moment; reboot with the \
+             bits on the kernel command line (handbook §6.3, §14.1)"
+        }
+        // Its pairs meet nowhere.
+        Shape::RootPortEach => return,
+        Shape::SwitchForGuests => {
+            "in one IOMMU group although the ports between them isolate: groups are made at boot; a guest cannot get one \
+             without the other before (handbook §14.1)"
+        }
+        Shape::Switch => {
+            "in different IOMMU groups although the ports between them are open: the groups are those of the last boot, look \
+             isolated and are not; give none of these functions to a guest (Linux drivers/iommu/iommu.c; handbook §3.3)"
+        }
+    };
+    resolved.notes.push(Note { kind: NAME, subject: named, text: text.to_owned() });
+}
+
+/// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
+pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
+    let mut found = Ats::default();
+    let (mut decisive, mut unsure) = (Vec::new(), Vec::new());
+    for fabric in fabrics.iter().filter(|fabric| fabric.wants(Peer::Nic)) {
+        for nic in fabric.nics() {
+            match (fabric.row().ats, fabric.ats(nic)) {
+                (Some(true), Reading::Absent) => found.lacking.push(nic),
+                // Where the port above cannot be read either, that is what is said.
+                (Some(true), Reading::Unknown(reason)) if above_is_read(tree, nic) => {
+                    found.unread.push((nic, reason));
+                }
+                (Some(false), Reading::Known(_))
+                    if fabric.depends_on_ats() && fabric.is_mixed() =>
+                {
+                    found.mixed.push(nic);
+                }
+                (Some(false), Reading::Known(_)) if !fabric.serves_guests() => {
+                    found.needless.push(nic);
+                }
+                (Some(true), Reading::Known(_)) => {
+                    found.wanted.push(nic);
+                    if fabric.depends_on_ats() {
+                        decisive.push(nic);
+                    }
+                }
+                (Some(false), Reading::Absent) => found.without.push(nic),
+                // It decides nothing here. Of others than ConnectX on root ports it is not asked (facts/scan/adapters.rs).
+                (Some(false), Reading::Unknown(reason)) if is_connectx(tree, nic) => {
+                    unsure.push((nic, reason));
+                }
+                _ => {}
+            }
+        }
+    }
+    // Every GPU on a root port has the same NICs.
+    found.needless.sort_unstable();
+    found.needless.dedup();
+    found.without.sort_unstable();
+    found.without.dedup();
+    report_ats(&found, &decisive, tree, resolved);
+    found.unread.extend(unsure);
+    resolved.ats = found;
+}
+
+fn is_connectx(tree: &PciTree, nic: PciAddress) -> bool {
+    tree.get(nic).is_some_and(|function| function.vendor.0 == 0x15b3)
+}
+
+fn above_is_read(tree: &PciTree, nic: PciAddress) -> bool {
+    let port = tree.path_up(nic).first().and_then(|port| tree.get(*port));
+    port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
+}
+
+fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &mut Resolved) {
+    let Ats { lacking, unread, mixed, needless, .. } = found;
+    if let Some((_, reason)) = unread.first() {
+        let named = some_of(unread.iter().map(|(nic, _)| nic.to_string()), 4, "NICs");
+        resolved.unknown(format!("ATS of NIC {named}"), reason.to_string());
+    }
+    let subject = |nics: &[PciAddress]| {
+        format!("NIC {}", some_of(nics.iter().map(PciAddress::to_string), 4, "functions"))
+    };
+    // The tool is for ConnectX and BlueField only.
+    let mlxconfig = |nics: &[PciAddress], value| {
+        let nvidia = |nic: &&PciAddress| is_connectx(tree, **nic);
+        nics.iter().find(nvidia).map(|nic| format!("`mlxconfig -d {nic} set ATS_ENABLED={value}`"))
+    };
+    if !lacking.is_empty() {
+        let how = match mlxconfig(lacking, 1) {
+            Some(command) => {
+                format!("switch it on in the firmware ({command}, then a cold reboot)")
+            }
+            None => "switch ATS on in the NIC's firmware, then reboot cold".to_owned(),
+        };
+        resolved.blockers.push(Blocker {
+            kind: NAME,
+            subject: subject(lacking).into(),
+            reason: "no ATS: a switch for guests lets only translated requests pass directly, and this NIC cannot translate \
+                     (rdma-core kernel-boot/rdma_topo; handbook §14.1)"
+                .to_owned(),
+            remedy: format!(
+                "{how}, or set acs.guests = false where no guest gets it"
+            ),
+        });
+    }
+    let mut note = |nics: &[PciAddress], text: String| {
+        resolved.notes.push(Note { kind: NAME, subject: subject(nics), text });
+    };
+    if !needless.is_empty() {
+        let how =
+            mlxconfig(needless, 0).unwrap_or("switch ATS off in the NIC's firmware".to_owned());
+        let text = format!(
+            "ATS is on in its firmware; on bare metal NVIDIA wants it off ({how}; handbook §14.1)"
+        );
+        note(needless, text);
+    }
+    if !mixed.is_empty() {
+        let text = "ATS is on in its firmware, and off in that of others on the same switch, which is therefore set for bare \
+                    metal; where guests get these NICs switch it on in all and set acs.guests = true (handbook §14.1)";
+        note(mixed, text.to_owned());
+    }
+    if !decisive.is_empty() {
+        let text = "ATS is on in its firmware and a guest has a function below its switch, which is therefore set for guests: isolation \
+                    stays on, and translated requests pass directly; set acs.guests = false where the NIC is the host's own \
+                    (handbook §14.1)";
+        note(decisive, text.to_owned());
+    }
+}
+
+/// Ports of a fabric for guests that cannot let translated requests through.
+pub fn cannot_pass(fabric: &Fabric, resolved: &mut Resolved) {
+    if fabric.row().shape != Shape::SwitchForGuests {
+        return;
+    }
+    let ports: BTreeSet<PciAddress> = fabric
+        .pairs
+        .iter()
+        .filter(|pair| pair.kind == Peer::Nic)
+        .filter_map(|pair| fabric.cannot_pass(pair))
+        .collect();
+    if !ports.is_empty() {
+        let named = some_of(ports.iter().map(PciAddress::to_string), 4, "ports");
+        resolved.blockers.push(Blocker {
+            kind: NAME,
+            subject: format!("port {named}").into(),
+            reason: "no DT: it cannot let translated requests pass, so that a guest's NIC reaches no GPU directly (handbook §14.1)"
+                .to_owned(),
+            remedy: "set acs.guests = false, or policy = \"keep\" where isolation counts for more".to_owned(),
+        });
+    }
+}

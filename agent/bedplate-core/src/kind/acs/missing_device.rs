@@ -1,0 +1,152 @@
+//! Devices that an argument of an earlier run was for and that have gone from the bus: a dead GPU or NIC, mostly, that comes back
+//! after a repair. The entries of their ports stay on the kernel command line: taking them away costs a cold reboot, putting
+//! them back another, and for a port with nothing below it they do nothing. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::desired::{AcsPolicy, DesiredAcs, WantedArg};
+use crate::kind::some_of;
+use crate::ledger::Ledger;
+use crate::plan::{Note, Why};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::pci::PciTree;
+
+use super::earlier_argument::owned;
+use super::guard::guests_below;
+use super::section::{self, AcsPersist, Guests};
+use super::shape::{SHAPES, Shape};
+use super::token::{TOKEN_LIMIT, may_open};
+use super::{BootArguments, NAME};
+
+/// Entries of one of the two arguments, by port.
+struct Entries {
+    key: &'static str,
+    by_port: BTreeMap<PciAddress, String>,
+}
+
+impl Entries {
+    fn of(token: &str) -> Option<Self> {
+        let said = BootArguments::of(token);
+        let (key, list) = match (&said.config_acs, &said.disable_redir) {
+            (Some(list), _) => ("config_acs", list),
+            (None, Some(list)) => ("disable_acs_redir", list),
+            (None, None) => return None,
+        };
+        let port = |entry: &str| {
+            let device = entry.split_once('@').map_or(entry, |(_, device)| device);
+            Some((device.parse().ok()?, entry.to_owned()))
+        };
+        // bedplate writes plain addresses; what is anything else is not its own.
+        let by_port = list.split(';').map(port).collect::<Option<_>>()?;
+        Some(Entries { key, by_port })
+    }
+
+    fn token(&self) -> String {
+        let entries: Vec<&str> = self.by_port.values().map(String::as_str).collect();
+        format!("pci={}={}", self.key, entries.join(";"))
+    }
+}
+
+/// The argument with those entries of the earlier one whose devices are missing, and a remark about their ports.
+pub(super) fn carried_over(
+    arg: Reading<WantedArg>,
+    profile: &section::Acs,
+    acs: &DesiredAcs,
+    tree: Option<&PciTree>,
+    to_come: &[PciAddress],
+    ledger: &Ledger,
+) -> (Reading<WantedArg>, Option<Note>) {
+    let mut earlier = owned(ledger).into_iter().filter_map(Entries::of);
+    let (Some(tree), Some(earlier)) = (tree, earlier.next()) else { return (arg, None) };
+    let new = match &arg {
+        Reading::Known(new) => Entries::of(&new.token),
+        // Without any port that is wanted, what became of all of them counts.
+        Reading::Absent if acs.ports.is_empty() => {
+            Some(Entries { key: earlier.key, by_port: BTreeMap::new() })
+        }
+        Reading::Absent | Reading::Unknown(_) => None,
+    };
+    let is_for = profile.policy == AcsPolicy::DirectP2p && profile.persistence != AcsPersist::Live;
+    let Some(mut new) = new.filter(|new| is_for && new.key == earlier.key) else {
+        return (arg, None);
+    };
+    let missing: BTreeSet<PciAddress> = earlier
+        .by_port
+        .keys()
+        .filter(|port| !new.by_port.contains_key(port) && is_empty(tree, **port))
+        .copied()
+        .collect();
+    let carried = carried(&earlier, &new, &missing, profile, tree, to_come);
+    let named: Vec<PciAddress> =
+        missing.into_iter().filter(|port| carried.contains_key(port)).collect();
+    new.by_port.extend(carried);
+    let token = new.token();
+    if named.is_empty() || token.len() > TOKEN_LIMIT {
+        return (arg, None);
+    }
+    let text = "no device below it: the kernel argument of an earlier run keeps its entry, for when the device that it was \
+                written for is back; without one it does nothing";
+    let subject = format!("port {}", some_of(named.iter().map(PciAddress::to_string), 4, "ports"));
+    let why = match arg {
+        Reading::Known(arg) => arg.why,
+        _ => vec![Why::because("the devices that it is for are missing and may come back")],
+    };
+    let note = Note { kind: NAME, subject, text: text.to_owned() };
+    (Reading::Known(WantedArg { token, why, from: NAME }), Some(note))
+}
+
+/// Entries to carry over: of empty ports, of those above them, and of all of a fabric that has nothing else left. None that would
+/// open a port above a guest, and none with bits that no shape has under this profile.
+fn carried(
+    earlier: &Entries,
+    new: &Entries,
+    missing: &BTreeSet<PciAddress>,
+    profile: &section::Acs,
+    tree: &PciTree,
+    to_come: &[PciAddress],
+) -> BTreeMap<PciAddress, String> {
+    let guests = guests_below(tree, to_come);
+    let top = |port: PciAddress| tree.path_up(port).last().copied().unwrap_or(port);
+    let still_wanted: BTreeSet<PciAddress> = new.by_port.keys().map(|port| top(*port)).collect();
+    let above: BTreeSet<PciAddress> = missing.iter().flat_map(|port| tree.path_up(*port)).collect();
+    let gone: BTreeSet<PciAddress> = missing.iter().map(|port| top(*port)).collect();
+    let belongs = |port: &PciAddress| {
+        let top = top(*port);
+        missing.contains(port)
+            || above.contains(port)
+            || gone.contains(&top) && !still_wanted.contains(&top)
+    };
+    let opens = |port: &PciAddress, entry: &str| match earlier.key {
+        "config_acs" => may_open(Some(entry), None, *port),
+        _ => true,
+    };
+    earlier
+        .by_port
+        .iter()
+        .filter(|(port, _)| !new.by_port.contains_key(port) && belongs(port))
+        .filter(|(_, entry)| is_of_a_shape(entry, profile))
+        .filter(|(port, entry)| !guests.contains_key(port) || !opens(port, entry))
+        .map(|(port, entry)| (*port, entry.clone()))
+        .collect()
+}
+
+/// Nothing is below the port, or it is not there itself.
+fn is_empty(tree: &PciTree, port: PciAddress) -> bool {
+    let below = |parent: &Option<PciAddress>| *parent == Some(port);
+    !tree.functions.values().any(|function| below(&function.parent))
+        && !tree.hidden.values().any(below)
+}
+
+/// Whether a shape that the profile allows has these bits: what another policy put there goes.
+fn is_of_a_shape(entry: &str, profile: &section::Acs) -> bool {
+    let Some((flags, _)) = entry.split_once('@') else { return true };
+    let allowed = |shape| match profile.guests {
+        Guests::Auto => true,
+        Guests::Yes => shape != Shape::Switch,
+        Guests::No => shape != Shape::SwitchForGuests,
+    };
+    let rows = SHAPES.iter().filter(|row| allowed(row.shape));
+    rows.flat_map(|row| [row.nic, row.gpu, row.root, row.upstream])
+        .any(|bits| bits.value.config_acs_flags(bits.mask) == flags)
+}

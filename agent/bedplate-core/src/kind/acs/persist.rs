@@ -1,0 +1,175 @@
+//! How ACS bits outlast a reset and a reboot: by which kernel argument, or by live writes at every boot. Pure.
+
+use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs, WantedArg};
+use crate::kind::some_of;
+use crate::plan::{Blocker, Unknown, Why};
+use bedplate_base::reading::Reading;
+use bedplate_facts::Os;
+
+use super::NAME;
+use super::fabric::Target;
+use super::resolved::Resolved;
+use super::section::{self, AcsPersist};
+use super::support::{Support, kernel_acs_support, of_next_boot};
+use super::token;
+
+/// Which of the ports want bits off and none on: all that `pci=disable_acs_redir=` can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RedirectOnly {
+    /// All.
+    All,
+    /// Those of some fabrics.
+    Some,
+    /// None.
+    None,
+}
+
+impl RedirectOnly {
+    /// Of these targets. Policy `clear` wants more bits off than the argument switches off.
+    pub fn of<'a>(policy: AcsPolicy, targets: impl Iterator<Item = &'a Target>) -> Self {
+        let (only, more): (Vec<_>, Vec<_>) = targets.partition(|t| t.bits.value.is_empty());
+        match (only.is_empty(), more.is_empty()) {
+            _ if policy != AcsPolicy::DirectP2p => RedirectOnly::None,
+            (_, true) => RedirectOnly::All,
+            (false, false) => RedirectOnly::Some,
+            (true, false) => RedirectOnly::None,
+        }
+    }
+
+    /// Whether the argument is used: with persistence `auto` each fabric that can have it does.
+    fn suffices(self, profile: &section::Acs) -> bool {
+        match self {
+            RedirectOnly::All => true,
+            RedirectOnly::Some => profile.persistence == AcsPersist::Auto,
+            RedirectOnly::None => false,
+        }
+    }
+}
+
+/// Ports beside those of the argument.
+fn remark_on_the_rest(wanted: &[WantedAcs], resolved: &mut Resolved) {
+    let rest = wanted.iter().filter(|port| !AcsPersistence::DisableAcsRedir.carries(port));
+    let rest: Vec<String> = rest.map(|port| port.port.to_string()).collect();
+    if !rest.is_empty() {
+        let text = "written live and again at every boot: the kernel that boots next knows only pci=disable_acs_redir=, which \
+                    switches RR, CR and EC off together and nothing else; the other ports have it";
+        resolved.note(format!("port {}", some_of(rest.into_iter(), 4, "ports")), text);
+    }
+}
+
+/// Chooses how the bits last, and sets ports and argument accordingly.
+pub fn persist(
+    profile: &section::Acs,
+    os: &Os,
+    redirect_only: RedirectOnly,
+    ports: &dyn Fn(AcsPersistence) -> Vec<WantedAcs>,
+    resolved: &mut Resolved,
+) {
+    let chosen = choose(profile, os, redirect_only).and_then(|persistence| {
+        let wanted = ports(persistence);
+        // What would take a guest's isolation away at the next boot is refused like the write that would do it now.
+        let allowed = wanted.iter().filter(|port| !port.exposes_guests());
+        let allowed: Vec<WantedAcs> =
+            allowed.filter(|port| persistence.carries(port)).cloned().collect();
+        match token::render(persistence, &allowed) {
+            None if persistence != AcsPersistence::Live && !allowed.is_empty() => Err(format!(
+                "the argument for {} ports would take more than {} bytes of the kernel command line",
+                allowed.len(),
+                token::TOKEN_LIMIT
+            )),
+            text => Ok((persistence, wanted, text)),
+        }
+    });
+    keep_for_unknown_kernel(profile, os, resolved);
+    match chosen {
+        Ok((persistence, wanted, text)) => {
+            remark_on_one_boot(persistence, os, resolved);
+            if persistence == AcsPersistence::DisableAcsRedir {
+                remark_on_the_rest(&wanted, resolved);
+            }
+            resolved.acs.persistence = persistence;
+            resolved.acs.ports = wanted;
+            resolved.arg = text.map_or(Reading::Absent, |token| {
+                Reading::Known(WantedArg { token, why: argument_why(profile), from: NAME })
+            });
+        }
+        Err(reason) if profile.persistence == AcsPersist::Cmdline => resolved.blockers.push(Blocker {
+            kind: NAME,
+            subject: "acs.persistence".into(),
+            reason: format!("the kernel command line cannot make ACS last: {reason}"),
+            remedy: "boot Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer, or set acs.persistence = \"auto\" to have \
+                     the bits written again at every boot"
+                .to_owned(),
+        }),
+        Err(reason) => {
+            resolved.acs.ports = ports(AcsPersistence::Live);
+            let text = format!("written live and again at every boot, because {reason}");
+            resolved.note("acs.persistence", text);
+        }
+    }
+}
+
+/// A kernel that was chosen for one boot only, and that makes nothing of the argument.
+fn remark_on_one_boot(persistence: AcsPersistence, os: &Os, resolved: &mut Resolved) {
+    let (Some(Reading::Known(lasting)), Some(next)) = (&os.lasting_kernel, os.next_kernel.known())
+    else {
+        return;
+    };
+    let reads = match (persistence, kernel_acs_support(next)) {
+        (AcsPersistence::Live, _) | (_, Support::ConfigAcs) => true,
+        (AcsPersistence::DisableAcsRedir, support) => support == Support::DisableAcsRedir,
+        (AcsPersistence::ConfigAcs, _) => false,
+    };
+    if !reads {
+        let text = format!(
+            "Linux {next}, which is chosen for one boot only, may not read the kernel argument, which is for Linux {lasting} of the \
+             default entry: on that one boot the bits are written live"
+        );
+        resolved.note("acs.persistence", text);
+    }
+}
+
+/// What the next kernel makes of an argument of an earlier run is not known where the kernel is not: such an argument stays, as
+/// taking it away and putting it back costs a cold reboot each.
+fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resolved) {
+    if profile.persistence == AcsPersist::Live {
+        return;
+    }
+    if let Err(error) = of_next_boot(os) {
+        let reason = error.to_string();
+        resolved.arg = Reading::unknown(reason.clone());
+        let subject = "kernel argument of an earlier run, which stays".to_owned();
+        resolved.kept_unsure = Some(Unknown { kind: NAME, subject: subject.into(), reason });
+    }
+}
+
+fn argument_why(profile: &section::Acs) -> Vec<Why> {
+    let lasting = Why::new(
+        "a register written live is lost at reset, error recovery and reboot; the kernel re-applies its own arguments",
+        "Linux drivers/pci/pci.c; handbook §3.4",
+    );
+    std::iter::once(lasting).chain(profile.why.iter().cloned()).collect()
+}
+
+/// How the bits can last on the kernel that boots next, or why the command line cannot do it.
+fn choose(
+    profile: &section::Acs,
+    os: &Os,
+    redirect_only: RedirectOnly,
+) -> Result<AcsPersistence, String> {
+    if profile.persistence == AcsPersist::Live {
+        return Ok(AcsPersistence::Live);
+    }
+    let (release, support) = of_next_boot(os).map_err(|error| error.to_string())?;
+    match support {
+        Support::ConfigAcs => Ok(AcsPersistence::ConfigAcs),
+        Support::DisableAcsRedir if redirect_only.suffices(profile) => {
+            Ok(AcsPersistence::DisableAcsRedir)
+        }
+        Support::DisableAcsRedir => Err(format!(
+            "Linux {release} knows only pci=disable_acs_redir=, which switches RR, CR and EC off together and nothing else"
+        )),
+        Support::Neither => Err(format!("Linux {release} knows no pci= argument for ACS")),
+        Support::Unsure(reason) => Err(reason),
+    }
+}

@@ -1,0 +1,87 @@
+//! What the ACS registers of ports read: those that can be set, and those that drop out, each with its reason.
+
+use crate::desired::AcsPolicy;
+use crate::kind::some_of;
+use crate::plan::{Device, DeviceRole, Subject};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::caps;
+use bedplate_facts::pci::{Acs, PciTree, PortType};
+use bedplate_facts::topology::{Role, Topology};
+
+use super::fabric::{Target, Targets};
+use super::guard::guests_below;
+use super::resolved::Resolved;
+
+/// Ports with ACS, each with what becomes of it.
+pub(super) type Readable = Vec<(PciAddress, Acs, Target)>;
+
+/// Ports that drop out.
+#[derive(Default)]
+pub(super) struct Others {
+    /// Intel's, whose registers are elsewhere.
+    misplaced: Vec<PciAddress>,
+    /// Without ACS: they redirect nothing.
+    without: Vec<PciAddress>,
+    /// Not known, and why.
+    unreadable: Vec<(PciAddress, String)>,
+}
+
+/// Ports with ACS, and the others.
+pub(super) fn readings(
+    tree: &PciTree,
+    topology: &Topology,
+    targets: Targets,
+) -> (Readable, Others) {
+    let (mut readable, mut others) = (Vec::new(), Others::default());
+    for (port, target) in targets {
+        let Some(function) = tree.get(port) else {
+            let reason = "it is not among the PCI functions that can be seen";
+            others.unreadable.push((port, reason.to_owned()));
+            continue;
+        };
+        match &function.acs {
+            // Whatever was read: a register that is elsewhere is no reason to ask again.
+            _ if caps::has_misplaced_acs(function.vendor, function.device, PortType::RootPort) => {
+                others.misplaced.push(port);
+            }
+            Reading::Known(acs) => readable.push((port, *acs, target)),
+            // Of other bridges nobody expects it (handbook §3.1).
+            Reading::Absent if matches!(topology.role(port), Role::RootPort | Role::Downstream) => {
+                others.without.push(port);
+            }
+            Reading::Absent => {}
+            Reading::Unknown(reason) => others.unreadable.push((port, reason.to_string())),
+        }
+    }
+    (readable, others)
+}
+
+/// Says of each port that drops out why.
+pub(super) fn report_others(others: Others, tree: &PciTree, resolved: &mut Resolved) {
+    let Others { misplaced, without, unreadable } = others;
+    for port in misplaced {
+        let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
+        resolved.note(format!("port {port}"), text);
+    }
+    if !without.is_empty() {
+        let text = "no ACS: it redirects nothing, and there is nothing to clear";
+        let named = some_of(without.iter().map(PciAddress::to_string), 8, "ports");
+        resolved.note(format!("port {named}"), text);
+    }
+    if let Some((_, reason)) = unreadable.first() {
+        let named = some_of(unreadable.iter().map(|(port, _)| port.to_string()), 4, "ports");
+        let guests = guests_below(tree, &[]);
+        let exposed = unreadable.iter().any(|(port, _)| guests.contains_key(port));
+        if resolved.acs.policy == AcsPolicy::Keep && !exposed {
+            let text = format!("not known ({reason}); policy `keep` leaves it as it is");
+            resolved.note(format!("ACS of {named}"), text);
+        } else {
+            let only = match unreadable.as_slice() {
+                [(port, _)] => Some(Device::new(DeviceRole::Port, *port)),
+                _ => None,
+            };
+            resolved.unknown(Subject::about(format!("ACS of {named}"), only), reason.clone());
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Why a wanted port is not opened, or must not be open: guests below it. Pure.
+
+use super::{NAME, Port, guard};
+use crate::plan::Blocker;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{AcsBits, PciAddress};
+
+impl Port<'_> {
+    /// What forbids that the port is open, or is opened: IOMMU groups are made once, when devices appear.
+    pub(super) fn guests_in_the_way(&self, is_right: bool) -> Option<Blocker> {
+        match (self.wanted.exposes_guests(), is_right) {
+            (false, _) => None,
+            (true, false) => Some(self.refused_for_guests()),
+            // Open already where the command line was to do it: perhaps by an argument of before, which is to go.
+            (true, true) => {
+                self.exposed().or_else(|| self.by_argument().then(|| self.refused_for_guests()))
+            }
+        }
+    }
+
+    /// Written now, the groups would go on saying that the guest is walled off; from the kernel's argument on, the guest would
+    /// lose its device, whose group then holds its neighbours too.
+    fn refused_for_guests(&self) -> Blocker {
+        Blocker {
+            kind: NAME,
+            subject: self.subject(),
+            reason: format!(
+                "{}: opened now, the port would let the guest reach its neighbours while its IOMMU \
+                 group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
+                 drivers/iommu/iommu.c; handbook §3.3)",
+                self.used_by(&self.wanted.vfio_below)
+            ),
+            remedy: format!(
+                "{}; or, where guests have GPUs or NICs, leave ACS alone: acs.policy = \"keep\" (profile vfio)",
+                guard::set_free(self.topology.tree(), &self.wanted.vfio_below)
+            ),
+        }
+    }
+
+    /// The port is open, and guests below it are in groups that say otherwise. A group that cannot be seen is no proof.
+    pub(super) fn exposed(&self) -> Option<Blocker> {
+        let tree = self.context.facts.pci.known()?;
+        let missing = AcsBits::ISOLATION.and(self.acs.capable).without(self.acs.control);
+        let group = tree.get(self.wanted.port).map(|port| &port.iommu_group);
+        let is_apart = |guest: &&PciAddress| match (
+            tree.get(**guest).map(|function| &function.iommu_group),
+            group,
+        ) {
+            (Some(Reading::Known(own)), Some(Reading::Known(ports))) => own != ports,
+            (Some(Reading::Absent), _) | (_, Some(Reading::Absent)) => false,
+            _ => true,
+        };
+        let apart: Vec<PciAddress> =
+            self.wanted.vfio_below.iter().filter(is_apart).copied().collect();
+        (!missing.is_empty() && !apart.is_empty()).then(|| Blocker {
+            kind: NAME,
+            subject: self.subject(),
+            reason: guard::reach_neighbours(missing, &self.used_by(&apart)),
+            remedy: format!(
+                "{}; or, where guests have GPUs or NICs, set acs.policy = \"keep\" (profile vfio) and reboot, upon which Linux \
+                 switches ACS on again",
+                guard::set_free(tree, &apart)
+            ),
+        })
+    }
+
+    fn used_by(&self, guests: &[PciAddress]) -> String {
+        let here = self.topology.below(self.wanted.port);
+        let place = match guests.iter().all(|guest| here.contains(guest)) {
+            true => " below it",
+            false => " perhaps below it (it cannot be seen, or a bridge above it)",
+        };
+        guard::used_by(self.topology.tree(), guests, place)
+    }
+}

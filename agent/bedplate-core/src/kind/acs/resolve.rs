@@ -1,0 +1,382 @@
+//! `[acs]` of a profile on given facts: which ports, which bits, and how they last. Pure; nothing is compared here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs};
+use crate::kind::cmdline::{iommu_after, iommu_now};
+use crate::kind::some_of;
+use crate::ledger::Ledger;
+use crate::plan::{Device, DeviceRole, Why};
+use crate::section::Declared;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_facts::Facts;
+use bedplate_facts::pci::{Acs, PciTree};
+use bedplate_facts::topology::{Peer, Topology};
+use bedplate_host::HostKind;
+
+use super::KEPT;
+use super::collapsed;
+use super::earlier_argument::{above_guests, covers_more, has_argument};
+use super::fabric::{Fabric, Target, Targets, fabrics};
+use super::guard::{guests_below, refuse_arguments};
+use super::guests_to_come::guests_to_come;
+use super::isolation::{self, Intent};
+use super::missing_device::carried_over;
+use super::persist::{RedirectOnly, persist};
+use super::readings::{Readable, readings, report_others};
+use super::resolved::{Ats, Resolved};
+use super::section::{self, AcsPersist};
+use super::shape::Bits;
+use super::support;
+use super::topo_override;
+
+/// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
+/// none may take a guest's isolation away.
+pub(super) fn resolve_into(
+    profile: &dyn Declared,
+    facts: &Facts,
+    ledger: &Ledger,
+    desired: &mut Desired,
+) {
+    let to_come = guests_to_come(profile, facts);
+    desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
+    let Some(section) = profile.get::<section::Acs>() else { return };
+    let beside = Beside {
+        iommu: Iommu { now: iommu_now(facts), next: iommu_after(facts, &desired.cmdline) },
+        to_come: &to_come,
+    };
+    let resolved = resolve_beside(section, facts, beside);
+    let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes, .. } = resolved;
+    let tree = facts.pci.known();
+    // A function of which nothing is known may be the one that a port was opened for, and one whose driver is not known no
+    // guest's.
+    let unread = |tree: &PciTree| !tree.unread().is_empty() || !tree.unread_drivers.is_empty();
+    let unsure = !unknowns.is_empty() || tree.is_some_and(unread);
+    let (arg, missing) = match unsure {
+        true => (arg, None),
+        false => carried_over(arg, section, &acs, tree, &to_come, ledger),
+    };
+    notes.extend(missing);
+    if has_argument(ledger) {
+        desired.unknowns.extend(kept_unsure);
+    }
+    let above_guests = above_guests(ledger, facts, &to_come);
+    match arg {
+        Reading::Known(arg)
+            if !above_guests.is_empty() || !unsure || !covers_more(&arg.token, ledger) =>
+        {
+            desired.cmdline.set.push(arg);
+        }
+        Reading::Absent | Reading::Unknown(_) if !above_guests.is_empty() => {
+            desired.cmdline.absent.extend(above_guests);
+        }
+        Reading::Absent => {}
+        // Some or all ports cannot be seen from here: what an earlier run put on the command line for them stays.
+        Reading::Known(_) | Reading::Unknown(_) => {
+            desired.cmdline.keep.extend(KEPT.map(str::to_owned));
+        }
+    }
+    desired.acs = acs;
+    desired.blockers.extend(blockers);
+    desired.unknowns.extend(unknowns);
+    desired.notes.extend(notes);
+    topo_override::resolve(facts, desired);
+}
+
+/// Which bits of which ports the profile wants, and how they are to last, where nothing else changes.
+pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
+    let now = iommu_now(facts);
+    resolve_beside(profile, facts, Beside { iommu: Iommu { now, next: now }, to_come: &[] })
+}
+
+fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: Beside<'_>) -> Resolved {
+    let mut resolved = Resolved {
+        acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
+        arg: Reading::Absent,
+        kept_unsure: None,
+        blockers: Vec::new(),
+        unknowns: Vec::new(),
+        notes: Vec::new(),
+        ats: Ats::default(),
+    };
+    match &facts.pci {
+        Reading::Known(tree) => on_tree(profile, facts, beside, tree, &mut resolved),
+        Reading::Absent => {}
+        Reading::Unknown(_) if profile.policy == AcsPolicy::Keep => {}
+        Reading::Unknown(reason) => {
+            // An image has no PCI devices to look at: its plan says so itself, by a deferred change.
+            if facts.host != HostKind::Image {
+                resolved.unknown("PCI functions", reason.to_string());
+            }
+            resolved.arg = Reading::unknown(reason.clone());
+        }
+    }
+    resolved
+}
+
+/// Whether an IOMMU is in use: now, which registers go by, and once the plan's kernel arguments count, which those for ACS go by.
+#[derive(Clone, Copy)]
+struct Iommu {
+    now: bool,
+    next: bool,
+}
+
+/// What the rest of the plan brings about.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    iommu: Iommu,
+    /// PFs whose VFs are to go to guests.
+    to_come: &'a [PciAddress],
+}
+
+fn on_tree(
+    profile: &section::Acs,
+    facts: &Facts,
+    beside: Beside<'_>,
+    tree: &PciTree,
+    resolved: &mut Resolved,
+) {
+    let topology = Topology::new(tree);
+    collapsed::report(tree, &topology, &facts.os, resolved);
+    let has_iommu =
+        if profile.policy == AcsPolicy::Keep { beside.iommu.now } else { beside.iommu.next };
+    let guests = guests_below(tree, beside.to_come);
+    let mut fabrics = fabrics(profile, has_iommu, &guests, tree, &topology);
+    match profile.policy {
+        AcsPolicy::DirectP2p => set_aside(&mut fabrics, tree, resolved),
+        AcsPolicy::Keep => fabrics.retain(|fabric| fabric.unfamiliar().is_none()),
+        AcsPolicy::Clear => {}
+    }
+    let mut today: Vec<Fabric> =
+        fabrics.iter().map(|fabric| fabric.with_iommu(beside.iommu.now)).collect();
+    today.retain(|fabric| beside.iommu.now == beside.iommu.next || fabric.ats_unknown().is_empty());
+    let root_port = profile.root_port && profile.policy == AcsPolicy::DirectP2p;
+    let targets = |fabrics: &[Fabric]| match profile.policy {
+        AcsPolicy::Clear => all_ports(tree),
+        _ => fabrics.iter().flat_map(|fabric| fabric.targets(root_port)).collect(),
+    };
+    let (later, others) = readings(tree, &topology, targets(&fabrics));
+    report_others(others, tree, resolved);
+    // The same ports but for their bits: what is to be said of the others has been.
+    let readable = match beside.iommu.now == beside.iommu.next {
+        true => later.clone(),
+        false => readings(tree, &topology, targets(&today)).0,
+    };
+    if profile.policy == AcsPolicy::Keep {
+        report_redirects(&readable, resolved);
+        isolation::groups_without_isolation(tree, &topology, &BTreeMap::new(), resolved);
+        return;
+    }
+    if profile.policy == AcsPolicy::DirectP2p {
+        isolation::ats(&fabrics, tree, resolved);
+        for fabric in &today {
+            isolation::expectations(fabric, tree, root_port, resolved);
+            isolation::cannot_pass(fabric, resolved);
+        }
+        let intent = |target: &Target| match target.bits.value.and(AcsBits::ISOLATION).is_empty() {
+            true => Intent::Open,
+            false => Intent::Closed,
+        };
+        let intents = readable.iter().map(|(port, _, target)| (*port, intent(target))).collect();
+        isolation::groups_without_isolation(tree, &topology, &intents, resolved);
+        remark_on_topology(&topology, &fabrics, tree, resolved);
+    }
+    if later != readable {
+        resolved.note("IOMMU", changes_shape(beside.iommu.next));
+    }
+    lasting(profile, facts, (beside, &guests), tree, (&readable, &later), resolved);
+}
+
+fn changes_shape(next: bool) -> &'static str {
+    match next {
+        true => {
+            "on from the next boot on: switches with guests below whose NICs have ATS are set for guests then, and a kernel argument for ACS has the \
+             bits for that; until then registers have those that are right without an IOMMU (handbook §14.1)"
+        }
+        false => {
+            "off from the next boot on: no switch is set for guests then, whatever ATS its NICs have, and a kernel argument for ACS \
+             has the bits for that; until then registers have those that are right with an IOMMU (handbook §14.1)"
+        }
+    }
+}
+
+/// How the bits last, and which ports are written now.
+fn lasting(
+    profile: &section::Acs,
+    facts: &Facts,
+    (beside, guests): (Beside<'_>, &BTreeMap<PciAddress, Vec<PciAddress>>),
+    tree: &PciTree,
+    (today, later): (&Readable, &Readable),
+    resolved: &mut Resolved,
+) {
+    let redirect_only = RedirectOnly::of(profile.policy, later.iter().map(|(.., target)| target));
+    let ports = |persistence| wanted_ports(profile, persistence, later, guests);
+    let live = ports(AcsPersistence::Live);
+    if profile.persistence == AcsPersist::Auto
+        && resolved.unknowns.is_empty()
+        && support::left_to_firmware(facts)
+        && !beside.iommu.next
+        && live.iter().all(|wanted| is_right(wanted, tree))
+    {
+        resolved.acs.ports = live;
+        // One that an earlier run put there may be what keeps them so.
+        resolved.arg = Reading::unknown("without an IOMMU the ports stay as they are");
+        return;
+    }
+    let unread = tree.unread();
+    if !resolved.unknowns.is_empty() || !unread.is_empty() || !live.is_empty() {
+        persist(profile, &facts.os, redirect_only, &ports, resolved);
+    }
+    if later != today && !resolved.acs.ports.is_empty() {
+        let refused = resolved.acs.ports.drain(..).filter(WantedAcs::exposes_guests);
+        let refused: Vec<WantedAcs> = refused.collect();
+        let now = wanted_ports(profile, resolved.acs.persistence, today, guests);
+        let is_refused = |port: &WantedAcs| refused.iter().any(|other| other.port == port.port);
+        resolved.acs.ports = now.into_iter().filter(|port| !is_refused(port)).collect();
+        resolved.acs.ports.extend(refused);
+        resolved.acs.ports.sort_by_key(|wanted| wanted.port);
+    }
+    // Nothing can be worked out here: an argument of an earlier run stays. One for the fabrics that are known is not withheld
+    // for those that are not (but see `earlier_argument`).
+    let unknown = resolved.unknowns.first().map(|one| format!("{}: {}", one.subject, one.reason));
+    let unknown = unknown.or_else(|| unread.first().map(|gap| gap.reason.to_string()));
+    if let (Some(unknown), Reading::Absent, true) =
+        (unknown, &resolved.arg, resolved.acs.persistence != AcsPersistence::Live)
+    {
+        resolved.arg = Reading::unknown(unknown);
+    }
+}
+
+fn is_right(wanted: &WantedAcs, tree: &PciTree) -> bool {
+    let acs = tree.get(wanted.port).and_then(|port| port.acs.known());
+    acs.is_some_and(|acs| acs.control.and(wanted.mask) == wanted.value.and(wanted.mask))
+}
+
+/// Fabrics of which it is not known what they want: nothing is planned for their ports.
+fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut Resolved) {
+    fabrics.retain(|fabric| {
+        if let Some(reason) = fabric.unfamiliar() {
+            let path = fabric.pairs.iter().find(|pair| pair.kind == Peer::DataDirect);
+            let subject = path.map_or("Data Direct".to_owned(), |pair| fabric.named(pair));
+            resolved.unknown(subject, reason);
+            return false;
+        }
+        if let Some((port, reason)) = fabric.dt_unknown() {
+            let why =
+                "whether it has DT, and with it whether its switch is set for guests, is not known";
+            let port = Device::new(DeviceRole::Port, port);
+            resolved.unknown(port, format!("{why}: {reason}"));
+            return false;
+        }
+        let unread = fabric.ats_unknown();
+        // Where the ports cannot be read either, that is what is said.
+        let is_read = |port: &PciAddress| {
+            tree.get(*port).is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
+        };
+        match unread.first() {
+            Some((_, reason)) if fabric.targets(false).keys().all(is_read) => {
+                let named = some_of(unread.iter().map(|(nic, _)| nic.to_string()), 4, "NICs");
+                resolved.unknown(format!("ATS of NIC {named}"), (*reason).to_owned());
+                false
+            }
+            _ => true,
+        }
+    });
+}
+
+fn all_ports(tree: &PciTree) -> Targets {
+    let bridges = tree.functions.values().filter(|function| function.is_bridge());
+    let why = || vec![Why::because("the policy is to clear ACS on every port")];
+    bridges.map(|f| (f.address, Target { bits: Bits::ALL_OFF, why: why() })).collect()
+}
+
+fn wanted_ports(
+    profile: &section::Acs,
+    persistence: AcsPersistence,
+    readable: &Readable,
+    guests: &BTreeMap<PciAddress, Vec<PciAddress>>,
+) -> Vec<WantedAcs> {
+    let wanted = |(port, acs, target): &(PciAddress, Acs, Target)| {
+        // `disable_acs_redir` leaves SV and UF to the kernel, which switches them on at boot; wanting them clear would never
+        // come to rest there.
+        let bits = match persistence {
+            AcsPersistence::DisableAcsRedir if target.bits.value.is_empty() => Bits::NO_REDIRECT,
+            // It is said that the port has no DT; an argument that asks for it would never come to rest.
+            _ => target.bits.without(AcsBits::DT.without(acs.capable)),
+        };
+        // A bit that the port does not implement cannot be written, and reads 0 as it should.
+        (!bits.mask.and(acs.capable).is_empty()).then(|| WantedAcs {
+            port: *port,
+            mask: bits.mask,
+            value: bits.value,
+            why: target.why.iter().chain(&profile.why).cloned().collect(),
+            vfio_below: guests.get(port).cloned().unwrap_or_default(),
+        })
+    };
+    readable.iter().filter_map(wanted).collect()
+}
+
+/// One note for ports that have the same bits on: a machine has dozens.
+fn report_redirects(readable: &Readable, resolved: &mut Resolved) {
+    let mut alike: BTreeMap<String, Vec<(&PciAddress, &Target)>> = BTreeMap::new();
+    for (port, acs, target) in readable {
+        let unwanted = target.bits.mask.without(target.bits.value).and(AcsBits::REDIRECT);
+        let redirect = acs.control.and(unwanted);
+        if !redirect.is_empty() {
+            alike.entry(redirect.to_string()).or_default().push((port, target));
+        }
+    }
+    for (redirect, ports) in alike {
+        let reason = match ports.as_slice() {
+            [(_, target)] => {
+                let reason = target.why.first().map_or("", |why| why.reason.as_str());
+                format!("it is {reason}")
+            }
+            _ => "they are on the way between GPUs and their peers, whose traffic leaves the switch for the root complex"
+                .to_owned(),
+        };
+        let named = some_of(ports.iter().map(|(port, _)| port.to_string()), 4, "ports");
+        let text = format!("{redirect} is on, left by policy keep; {reason}");
+        resolved.note(format!("port {named}"), text);
+    }
+}
+
+/// What an operator may expect of ACS and will not get.
+fn remark_on_topology(
+    topology: &Topology,
+    fabrics: &[Fabric],
+    tree: &PciTree,
+    resolved: &mut Resolved,
+) {
+    let pairs = topology.pairs();
+    let to_a_nic = pairs.iter().filter(|p| matches!(p.kind, Peer::Nic | Peer::DataDirect));
+    let with_nic: BTreeSet<PciAddress> = to_a_nic.map(|pair| pair.gpu).collect();
+    let gpus = topology.gpus();
+    let hidden =
+        |gpu: &PciAddress| tree.path_up(*gpu).iter().any(|bridge| tree.get(*bridge).is_none());
+    let (cut_off, alone): (Vec<_>, Vec<_>) =
+        gpus.iter().filter(|gpu| !with_nic.contains(gpu)).partition(|gpu| hidden(gpu));
+    let named = |gpus: Vec<&PciAddress>| {
+        format!("GPU {}", some_of(gpus.iter().map(|gpu| gpu.to_string()), 8, "GPUs"))
+    };
+    if !alone.is_empty() {
+        let text = "shares no PCIe switch with a NIC: traffic between them passes the root complex, and ACS on the \
+                    way changes nothing about it (Linux drivers/pci/p2pdma.c; handbook §3.2)";
+        resolved.note(named(alone), text);
+    }
+    if !cut_off.is_empty() {
+        let reason = "a bridge above it is not among the PCI functions that can be seen (a container with a \
+                      filtered /sys?), so that its switch is not known";
+        resolved.unknown(named(cut_off), reason.to_owned());
+    }
+    let data_direct = fabrics.iter().flat_map(|fabric| &fabric.pairs);
+    let unpaired = data_direct
+        .filter(|pair| pair.kind == Peer::DataDirect && topology.nics_of(pair.peer).is_empty());
+    let unpaired: Vec<String> = unpaired.map(|pair| pair.peer.to_string()).collect();
+    if !unpaired.is_empty() {
+        let text = "which NIC this Data Direct function belongs to is not known: their Vital Product Data cannot be read, or \
+                    has no serial number in common; the ACS bits do not depend on it (handbook §14.1)";
+        resolved.note(some_of(unpaired.into_iter(), 8, "functions"), text);
+    }
+}

@@ -1,0 +1,248 @@
+//! What a kernel release makes of the two `pci=` ACS parameters: one table, by base version. Which release that is, the
+//! default boot entry says (handbook §14.2). Pure.
+
+use bedplate_base::reading::Reading;
+use bedplate_base::value::KernelVersion;
+use bedplate_facts::{Facts, Os};
+
+/// Which ACS parameter a kernel can be trusted with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Support {
+    /// `pci=config_acs=` works as documented, and so does `pci=disable_acs_redir=`.
+    ConfigAcs,
+    /// Only `pci=disable_acs_redir=` is known.
+    DisableAcsRedir,
+    /// Neither is known.
+    Neither,
+    /// It may have the parsing bug, or the release cannot be placed: the reason, for people.
+    Unsure(String),
+}
+
+/// What releases from a version on can do; the last row at or below a release counts.
+///
+/// - `disable_acs_redir`: 4.19 (drivers/pci/pci.c, handbook §1.4).
+/// - `config_acs`: commit 47c8846a49ba, 6.11. It came with a bug: several `config_acs` entries fail to parse, and
+///   `disable_acs_redir` leaves redirect bits set.
+/// - The fix is commit 9cf8a952d57b: merged for 6.15, in stable since 6.12.23, 6.13.11 and 6.14.2 (stable review of
+///   April 2025); 6.11 had ended by then. 6.12.117 was measured to set three ports right.
+const SINCE: [(KernelVersion, Row); 8] = [
+    (version(4, 19, 0), Row::DisableAcsRedir),
+    (version(6, 11, 0), Row::Bug),
+    (version(6, 12, 23), Row::ConfigAcs),
+    (version(6, 13, 0), Row::Bug),
+    (version(6, 13, 11), Row::ConfigAcs),
+    (version(6, 14, 0), Row::Bug),
+    (version(6, 14, 2), Row::ConfigAcs),
+    (version(6, 15, 0), Row::ConfigAcs),
+];
+
+const fn version(major: u32, minor: u32, patch: u32) -> KernelVersion {
+    KernelVersion { major, minor, patch }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Row {
+    DisableAcsRedir,
+    Bug,
+    ConfigAcs,
+}
+
+/// Kernels that carry the change of 6.11 on an older base, with or without its fix: base version and flavour. Ubuntu's
+/// linux-nvidia 6.8 took 47c8846a49ba in 2024 and the fix in spring 2025 (github.com/NVIDIA/NV-Kernels, pull requests 20
+/// and 63); their numbers do not tell which of them a release has.
+const BACKPORTED: [(KernelVersion, &str); 1] = [(version(6, 8, 0), "nvidia")];
+
+/// The kernel that boots next is not known, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("it is not known which kernel boots next: {0}")]
+pub struct NoKernel(String);
+
+/// What the kernel of the default boot entry makes of the parameters, with its release. An entry that was chosen for one boot
+/// only does not count: an argument changed for it would have to be changed back.
+///
+/// # Errors
+/// [`NoKernel`].
+pub fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
+    match os.lasting_kernel.as_ref().unwrap_or(&os.next_kernel) {
+        Reading::Known(release) => Ok((release, placed(release, os))),
+        Reading::Absent => Err(NoKernel("no boot entry was found".to_owned())),
+        Reading::Unknown(why) => Err(NoKernel(why.to_string())),
+    }
+}
+
+/// Whether the kernel leaves ports as the firmware set them: it switches ACS on only for an IOMMU (drivers/pci/pci.c
+/// `pci_enable_acs`, drivers/iommu/intel/dmar.c; handbook §3.3). With `amd_iommu=off` it does so all the same, because the
+/// IVRS table is there (drivers/iommu/amd/init.c; handbook §1.3).
+pub fn left_to_firmware(facts: &Facts) -> bool {
+    let inactive = facts.iommu.active.known().is_some_and(Vec::is_empty);
+    let stays_off = match (&facts.iommu.firmware, &facts.iommu.off_by) {
+        (Reading::Absent, _) => true,
+        (_, Reading::Known(by)) => by != "amd_iommu=off",
+        _ => false,
+    };
+    inactive && stays_off
+}
+
+/// Whether the running kernel may be one that misreads the parameters.
+pub fn may_misread(os: &Os) -> bool {
+    os.kernel.known().is_some_and(|release| matches!(placed(release, os), Support::Unsure(_)))
+}
+
+/// By the upstream level that the running kernel says it has, where that is the release in question; else by the release.
+fn placed(release: &str, os: &Os) -> Support {
+    let signature =
+        os.version_signature.known().filter(|_| os.kernel.known().is_some_and(|r| r == release));
+    match signature.and_then(|signature| upstream_level(signature, release)) {
+        Some(level) if backported(release).is_none() => row(level, release),
+        _ => kernel_acs_support(release),
+    }
+}
+
+/// `Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11` → 6.14.11, if that is the signature of this release.
+fn upstream_level(signature: &str, release: &str) -> Option<KernelVersion> {
+    let mut words = signature.split_whitespace();
+    let (_, package, level) = (words.next()?, words.next()?, words.next()?);
+    // `6.14.0-37` and `-generic`: the package's number goes on behind the first, with its build.
+    let (base, flavour) = release.rsplit_once('-')?;
+    let same = package.strip_prefix(base)?.starts_with('.') && package.ends_with(flavour);
+    KernelVersion::of(level).filter(|_| same)
+}
+
+fn backported(release: &str) -> Option<&'static str> {
+    let version = KernelVersion::of(release)?;
+    BACKPORTED
+        .iter()
+        .find(|(base, flavour)| {
+            (base.major, base.minor) == (version.major, version.minor)
+                && release.split('-').any(|part| part == *flavour)
+        })
+        .map(|(_, flavour)| *flavour)
+}
+
+/// Looks a release (`uname -r`) up by its base version.
+///
+/// Distribution kernels keep their base version for years (`5.14.0-427.el9`, `6.14.0-37-generic`) and may hold
+/// backports that the version does not tell: inside the window they count as having the bug, outside as upstream.
+/// That errs towards live writes, which need no parameter.
+pub fn kernel_acs_support(release: &str) -> Support {
+    let Some(version) = KernelVersion::of(release) else {
+        return Support::Unsure(format!("{release:?} is not a kernel release that can be placed"));
+    };
+    if let Some(flavour) = backported(release) {
+        return Support::Unsure(format!(
+            "Linux {release} may misread pci=config_acs= and pci=disable_acs_redir=: Ubuntu's linux-{flavour} of this \
+             version took config_acs from 6.11, and the release does not tell whether its fix is in (NVIDIA/NV-Kernels \
+             pull requests 20 and 63)"
+        ));
+    }
+    row(version, release)
+}
+
+fn row(version: KernelVersion, release: &str) -> Support {
+    let row = SINCE.iter().rev().find(|(since, _)| *since <= version).map(|(_, row)| row);
+    match row {
+        None => Support::Neither,
+        Some(Row::DisableAcsRedir) => Support::DisableAcsRedir,
+        Some(Row::ConfigAcs) => Support::ConfigAcs,
+        Some(Row::Bug) => Support::Unsure(format!(
+            "Linux {release} may misread pci=config_acs= and pci=disable_acs_redir= \
+             (fixed in 6.12.23, 6.13.11, 6.14.2 and 6.15)"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_many_houses_are_placed() {
+        let table = [
+            ("3.10.0-1160.el7.x86_64", "neither"),
+            ("4.18.0-553.el8_10.x86_64", "neither"),
+            ("4.19.0", "redir"),
+            ("5.14.0-427.13.1.el9_4.x86_64", "redir"),
+            ("5.15.0-105-generic", "redir"),
+            ("6.1.0-56-amd64", "redir"),
+            ("6.8.0-45-generic", "redir"),
+            ("6.8.0-1030-nvidia", "unsure"),
+            ("6.8.0-1012-nvidia-64k", "unsure"),
+            ("6.10.14", "redir"),
+            ("6.11-rc1", "unsure"),
+            ("6.11.0-29-generic", "unsure"),
+            ("6.11.11", "unsure"),
+            ("6.12.0-55.9.1.el10_0.x86_64", "unsure"),
+            ("6.12.22", "unsure"),
+            ("6.12.23", "config"),
+            ("6.12.117+deb13-amd64", "config"),
+            ("6.13.0", "unsure"),
+            ("6.13.10-200.fc41.x86_64", "unsure"),
+            ("6.13.11", "config"),
+            ("6.14.0-37-generic", "unsure"),
+            ("6.14.1", "unsure"),
+            ("6.14.2", "config"),
+            ("6.15.0-rc1", "config"),
+            ("6.17.0-1003-nvidia-64k", "config"),
+            ("6.18.19", "config"),
+            ("10.0", "config"),
+            ("", "unsure"),
+            ("unknown", "unsure"),
+            ("6", "unsure"),
+            ("99999999999.1", "unsure"),
+        ];
+        for (release, expected) in table {
+            let found = match kernel_acs_support(release) {
+                Support::ConfigAcs => "config",
+                Support::DisableAcsRedir => "redir",
+                Support::Neither => "neither",
+                Support::Unsure(reason) => {
+                    assert!(reason.contains(release), "{reason}");
+                    "unsure"
+                }
+            };
+            assert_eq!(found, expected, "{release}");
+        }
+    }
+
+    #[test]
+    fn the_running_kernels_signature_places_it() {
+        let os = |running: &str, next: &str, signature: &str| Os {
+            kernel: Reading::Known(running.into()),
+            next_kernel: Reading::Known(next.into()),
+            lasting_kernel: None,
+            version_signature: Reading::Known(signature.into()),
+            ..bedplate_testhosts::fixture::facts(Reading::Absent).os
+        };
+        let hwe = "6.14.0-37-generic";
+        let table = [
+            (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11", true),
+            (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.1", false),
+            // Of another kernel than the one that boots next.
+            ("6.14.0-36-generic", hwe, "Ubuntu 6.14.0-36.36~24.04.1-generic 6.14.11", false),
+            (hwe, hwe, "Ubuntu 6.14.0-3.37~24.04.1-generic 6.14.11", false),
+            (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-nvidia 6.14.11", false),
+            (hwe, hwe, "", false),
+            (
+                "6.14.0-1007-nvidia",
+                "6.14.0-1007-nvidia",
+                "Ubuntu 6.14.0-1007.7-nvidia 6.14.6",
+                true,
+            ),
+            // Patches on top, of which the upstream level knows nothing.
+            ("6.8.0-1030-nvidia", "6.8.0-1030-nvidia", "Ubuntu 6.8.0-1030.33-nvidia 6.8.12", false),
+        ];
+        for (running, next, signature, works) in table {
+            let os = os(running, next, signature);
+            let (release, support) = of_next_boot(&os).unwrap();
+            assert_eq!(release, next);
+            assert_eq!(support == Support::ConfigAcs, works, "{signature}: {support:?}");
+        }
+        assert!(may_misread(&os("6.14.1", "6.18.1", "")));
+        assert!(!may_misread(&os("6.18.1", "6.14.1", "")));
+    }
+
+    #[test]
+    fn the_table_is_in_order() {
+        assert!(SINCE.is_sorted_by_key(|(since, _)| since));
+    }
+}

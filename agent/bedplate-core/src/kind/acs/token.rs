@@ -1,0 +1,186 @@
+//! The two `pci=` ACS parameters as text: written for ports that are wanted, read from a running command line. Pure.
+//!
+//! Ports are named by plain address. The kernel also takes a path from the root bus (`0000:16:01.0/00.0/00.0`), which
+//! survives renumbered buses; but buses are renumbered only when hardware or firmware settings change, the next plan
+//! then finds the new addresses, and an address can be compared with sysfs, logs and `lspci` by eye.
+
+use crate::desired::{AcsPersistence, WantedAcs};
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_facts::pci::Acs;
+
+/// Longest token that is put on a command line, in bytes. The whole line may have 2047 (handbook §1.1): a quarter is
+/// left for everything else on it.
+pub const TOKEN_LIMIT: usize = 1536;
+
+/// The token that makes the kernel set `ports` at boot, sorted by address, without any loader's quoting. `None` for
+/// live writes, for no ports, and for more ports than fit.
+///
+/// `config_acs` flags name the bits that the fabric's shape wants, whether or not the port has them: all ports of a kind read
+/// alike, and as NVIDIA publishes them (handbook §14.1). The kernel falls back to firmware's value for each bit marked `x`.
+pub fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String> {
+    let mut ports: Vec<&WantedAcs> = ports.iter().collect();
+    ports.sort_by_key(|wanted| wanted.port);
+    let (key, entries): (_, Vec<String>) = match persistence {
+        AcsPersistence::Live => return None,
+        AcsPersistence::ConfigAcs => {
+            let entry = |w: &&WantedAcs| format!("{}@{}", w.value.config_acs_flags(w.mask), w.port);
+            ("config_acs", ports.iter().map(entry).collect())
+        }
+        AcsPersistence::DisableAcsRedir => {
+            ("disable_acs_redir", ports.iter().map(|wanted| wanted.port.to_string()).collect())
+        }
+    };
+    let token = format!("pci={key}={}", entries.join(";"));
+    (!entries.is_empty() && token.len() <= TOKEN_LIMIT).then_some(token)
+}
+
+/// What the arguments of a running kernel say of one port: which bits, and to what. `None`: nothing that is understood
+/// here (entries by path or by device id are not).
+pub fn of_port(
+    config_acs: Option<&str>,
+    disable_redir: Option<&str>,
+    port: PciAddress,
+) -> Option<(AcsBits, AcsBits)> {
+    let flags = config_acs.and_then(|list| {
+        let named = |entry: &str| {
+            let (flags, device) = entry.split_once('@')?;
+            (device.parse() == Ok(port)).then(|| flags.to_owned())
+        };
+        list.split(';').find_map(named)
+    });
+    // The kernel applies disable_acs_redir first and config_acs after it: the latter decides.
+    if let Some(flags) = flags {
+        return bits(&flags);
+    }
+    let named = disable_redir?.split(';').any(|device| device.parse() == Ok(port));
+    named.then_some((AcsBits::REDIRECT, AcsBits::default()))
+}
+
+/// Whether the two parameters may switch a bit of `port` off that isolates. Entries by path or by device id may mean any port.
+///
+/// An entry of `config_acs` takes every bit that it does not name back to firmware's value, which for SV, RR, CR and UF is off
+/// on most machines, and takes the kernel's own bits with it (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4): only one
+/// that says `1` for all four keeps a guest apart. EC adds nothing where RR sends every request up. The first entry that names
+/// the port counts, and decides for `disable_acs_redir` too.
+pub fn may_open(config_acs: Option<&str>, disable_redir: Option<&str>, port: PciAddress) -> bool {
+    for entry in config_acs.into_iter().flat_map(|list| list.split(';')) {
+        let (flags, device) = entry.split_once('@').unwrap_or((entry, ""));
+        let isolates = bits(flags)
+            .is_some_and(|(_, value)| value.and(AcsBits::ISOLATION) == AcsBits::ISOLATION);
+        match device.parse::<PciAddress>() {
+            Ok(named) if named != port => {}
+            Ok(_) => return !isolates,
+            Err(_) if isolates => {}
+            Err(_) => return true,
+        }
+    }
+    let may_mean = |device: &str| !device.parse().is_ok_and(|named: PciAddress| named != port);
+    disable_redir.is_some_and(|list| list.split(';').any(may_mean))
+}
+
+/// `xx000x0` → mask and value.
+fn bits(flags: &str) -> Option<(AcsBits, AcsBits)> {
+    let (mut mask, mut value) = (0u16, 0u16);
+    for flag in flags.chars() {
+        (mask, value) = match flag {
+            '0' => (mask << 1 | 1, value << 1),
+            '1' => (mask << 1 | 1, value << 1 | 1),
+            'x' | 'X' => (mask << 1, value << 1),
+            _ => return None,
+        };
+    }
+    (flags.len() <= 16).then_some((AcsBits(mask), AcsBits(value)))
+}
+
+/// Whether a port's register is what the kernel was told, as far as the port can.
+pub fn obeyed(acs: &Acs, (mask, value): (AcsBits, AcsBits)) -> bool {
+    let mask = mask.and(acs.capable);
+    acs.control.and(mask) == value.and(mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_testhosts::fixture::{ACS, at};
+
+    fn wanted(port: &str, mask: u16) -> WantedAcs {
+        WantedAcs {
+            port: at(port),
+            mask: AcsBits(mask),
+            value: AcsBits(0),
+            why: vec![],
+            vfio_below: vec![],
+        }
+    }
+
+    #[test]
+    fn tokens_are_sorted_and_plain() {
+        let ports = [
+            wanted("0000:22:01.0", 0x1d),
+            wanted("0000:20:00.0", 0x3d),
+            wanted("0000:22:00.0", 0x0c),
+        ];
+        let config = render(AcsPersistence::ConfigAcs, &ports).unwrap();
+        assert_eq!(
+            config,
+            "pci=config_acs=x0000x0@0000:20:00.0;xxx00xx@0000:22:00.0;xx000x0@0000:22:01.0"
+        );
+        let redir = render(AcsPersistence::DisableAcsRedir, &ports).unwrap();
+        assert_eq!(redir, "pci=disable_acs_redir=0000:20:00.0;0000:22:00.0;0000:22:01.0");
+        assert_eq!(render(AcsPersistence::Live, &ports), None);
+        assert_eq!(render(AcsPersistence::ConfigAcs, &[]), None);
+        let all = [wanted("10000:e1:00.0", 0x7f)];
+        assert_eq!(
+            render(AcsPersistence::ConfigAcs, &all).unwrap(),
+            "pci=config_acs=0000000@10000:e1:00.0"
+        );
+    }
+
+    #[test]
+    fn an_argument_that_may_open_a_port_is_known() {
+        let port = at("0000:20:00.0");
+        for (config, redir, opens) in [
+            (Some("xx000x0@0000:20:00.0"), None, true),
+            (Some("1x111x1@0000:20:00.0;xx000x0@0000:21:00.0"), None, false),
+            (Some("1xxxxxx@0000:20:00.0"), None, true),
+            (Some("xx11xx1@0000:20:00.0"), None, true),
+            (Some("1@0000:20:00.0"), None, true),
+            (Some("x0111x1@0000:20:00.0"), None, false),
+            (Some("xx111x1@20:00.0;xx000x0@0000:20:00.0"), None, false),
+            (Some("xx000x0@20:00.0;xx111x1@0000:20:00.0"), None, true),
+            (Some("xx111x1@0000:20:00.0"), Some("0000:20:00.0"), false),
+            (Some("xx111x1@pci:0:0"), Some("0000:20:00.0"), true),
+            (Some("xx111x1@0000:21:00.0"), Some("0000:20:00.0"), true),
+            (Some("xx000x0@0000:1f:00.0/00.0"), None, true),
+            (Some("0@pci:0:0"), None, true),
+            (Some("xxnonsense@20:00.0"), None, true),
+            (None, Some("0000:21:00.0"), false),
+            (None, Some("0000:21:00.0;20:00.0"), true),
+            (None, None, false),
+        ] {
+            assert_eq!(may_open(config, redir, port), opens, "{config:?} {redir:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_would_crowd_out_the_line_is_not_made() {
+        let ports: Vec<_> = (0..80)
+            .map(|n| wanted(&format!("0000:{:02x}:{:02x}.0", n / 32, n % 32), 0x1d))
+            .collect();
+        assert_eq!(render(AcsPersistence::ConfigAcs, &ports), None);
+        assert!(render(AcsPersistence::DisableAcsRedir, &ports).unwrap().len() <= TOKEN_LIMIT);
+    }
+
+    #[test]
+    fn what_a_kernel_was_told_is_read_back() {
+        let list = "xx000x0@0000:20:00.0;1x1@22:00.0;1@pci:0:0;q@0000:23:00.0";
+        let read = |port: &str| of_port(Some(list), Some("0000:20:00.0;0000:24:00.0"), at(port));
+        assert_eq!(read("0000:20:00.0"), Some((AcsBits(0x1d), AcsBits(0))));
+        assert_eq!(read("0000:22:00.0"), Some((AcsBits(0x05), AcsBits(0x05))));
+        assert_eq!(read("0000:23:00.0"), None);
+        assert_eq!(read("0000:24:00.0"), Some((AcsBits::REDIRECT, AcsBits(0))));
+        assert_eq!(read("0000:25:00.0"), None);
+        assert!(!obeyed(&ACS, (AcsBits(0x1d), AcsBits(0))));
+        assert!(obeyed(&ACS, (AcsBits(0x20), AcsBits(0x20))), "the port has no egress control");
+    }
+}

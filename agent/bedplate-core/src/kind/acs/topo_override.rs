@@ -1,0 +1,72 @@
+//! Data Direct on a kernel that cannot make IOMMU groups fit: groups are made at boot, before anything is written live, and the
+//! NVIDIA driver asks for one group unless a parameter says otherwise. Pure.
+
+use crate::desired::{AcsPersistence, AcsPolicy, Desired, WantedOption};
+use crate::kind::modules::topo_check::{PARAMETER, can_override};
+use crate::kind::some_of;
+use crate::plan::{Blocker, Unknown, Why};
+use bedplate_base::reading::Reading;
+use bedplate_facts::Facts;
+use bedplate_facts::pci::PciTree;
+use bedplate_facts::topology::{Pair, Peer, Topology};
+
+use super::NAME;
+
+/// GPUs and Data Direct functions that are known to be in different IOMMU groups.
+pub fn apart(topology: &Topology, tree: &PciTree) -> Vec<Pair> {
+    let group = |address| tree.get(address).map(|function| &function.iommu_group);
+    let are_apart = |pair: &Pair| match (group(pair.gpu), group(pair.peer)) {
+        (Some(Reading::Known(gpu)), Some(Reading::Known(peer))) => gpu != peer,
+        (Some(Reading::Known(_)), Some(Reading::Absent)) => true,
+        (Some(Reading::Absent), Some(Reading::Known(_))) => true,
+        _ => false,
+    };
+    let pairs = topology.pairs().into_iter().filter(|pair| pair.kind == Peer::DataDirect);
+    pairs.filter(are_apart).collect()
+}
+
+/// Adds the parameter to what is wanted, or says why nothing helps.
+pub fn resolve(facts: &Facts, desired: &mut Desired) {
+    let Some(tree) = facts.pci.known() else { return };
+    if desired.acs.policy != AcsPolicy::DirectP2p
+        || desired.acs.persistence != AcsPersistence::Live
+        || desired.acs.ports.is_empty()
+    {
+        return;
+    }
+    let pairs = apart(&Topology::new(tree), tree);
+    if pairs.is_empty() {
+        return;
+    }
+    let named = pairs.iter().map(|pair| format!("GPU {} and function {}", pair.gpu, pair.peer));
+    let subject = some_of(named, 2, "pairs");
+    let is_set = desired.modules.options.iter().any(|option| option.parameter == PARAMETER);
+    match &facts.gpu.nvidia {
+        _ if is_set => {}
+        Reading::Known(driver) if can_override(driver) => {
+            let why = Why::new(
+                "what is written live changes no IOMMU group, and without it the driver maps GPU memory for a Data Direct function \
+                 only within one group",
+                "open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3",
+            );
+            let Ok(module) = "nvidia".parse() else { return };
+            let (parameter, value) = (PARAMETER.to_owned(), "1".to_owned());
+            desired.modules.options.push(WantedOption { module, parameter, value, why: vec![why] });
+            desired.modules.options.sort_by(|a, b| {
+                (a.module.as_str(), &a.parameter).cmp(&(b.module.as_str(), &b.parameter))
+            });
+        }
+        Reading::Unknown(why) => {
+            let reason = format!("whether the NVIDIA driver lets them reach each other: {why}");
+            desired.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
+        }
+        Reading::Known(_) | Reading::Absent => desired.blockers.push(Blocker {
+            kind: NAME,
+            subject: subject.into(),
+            reason: "in different IOMMU groups, which no register that is written live changes, and for which this NVIDIA driver \
+                     refuses DMA-BUF between them (open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3)"
+                .to_owned(),
+            remedy: "boot a kernel with pci=config_acs= (Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer)".to_owned(),
+        }),
+    }
+}

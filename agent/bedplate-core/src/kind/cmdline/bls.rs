@@ -1,0 +1,161 @@
+//! RHEL, Fedora and kin: Boot Loader Specification entries that GRUB reads (handbook §10.3). The entries carry the
+//! line of the installed kernels; /etc/default/grub and /etc/kernel/cmdline give it to kernels to come: all are kept alike.
+
+mod entries;
+mod loader;
+
+use super::files::{self, raw, readable, replace, verify};
+use super::grub;
+use super::kernel_install::KERNEL_CMDLINE;
+use super::{Context, Observed, Obstacle, Steps};
+use crate::plan::Action;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
+use bedplate_cmdline::boot::kernel_cmdline;
+use bedplate_cmdline::{CommandLine, Edit};
+use bedplate_facts::Facts;
+use bedplate_host::Reader;
+
+use loader::{LoadedFiles, Loader};
+
+/// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
+pub const ENTRIES: &str = "/boot/loader/entries";
+const DEFAULT_GRUB: &str = "/etc/default/grub";
+
+/// One entry file.
+#[derive(Clone)]
+pub struct EntryFile {
+    /// Its path.
+    pub path: String,
+    /// Its name in the directory.
+    pub name: String,
+    /// Text.
+    pub entry: BlsEntry,
+}
+
+/// Every entry of a directory; a link that leads nowhere is none.
+///
+/// # Errors
+/// When the directory or an entry cannot be read.
+pub fn entry_files(reader: &dyn Reader, directory: &str) -> Result<Vec<EntryFile>, ReadError> {
+    let names = reader.list(directory)?.into_iter().filter(|name| name.ends_with(".conf"));
+    let read = |name: String| {
+        let path = format!("{directory}/{name}");
+        match raw(reader, &path) {
+            Ok(text) => Some(Ok(EntryFile { entry: BlsEntry::parse(&name, &text), path, name })),
+            Err(error) if error.is_absent() => None,
+            Err(error) => Some(Err(error)),
+        }
+    };
+    names.filter_map(read).collect()
+}
+
+/// Reads both states.
+pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
+    let mut remarks = Vec::new();
+    let configured = match raw(reader, KERNEL_CMDLINE) {
+        Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
+            Ok(line) => readable(KERNEL_CMDLINE, &line),
+            Err(error) => Reading::unknown(format!("{KERNEL_CMDLINE}: {error}")),
+        },
+        Err(error) if error.is_absent() => grub::read(reader, &grub::RHEL, &mut remarks),
+        Err(error) => Reading::unknown(error),
+    };
+    Observed { configured, next: next(reader), remarks }
+}
+
+/// Reads GRUB's files, once for each configuration that may start this system.
+fn loaders(reader: &dyn Reader) -> Result<Reading<Vec<Loader>>, Obstacle> {
+    let paths = grub::configurations(reader)?;
+    let loaders: Result<Vec<Loader>, ReadError> =
+        paths.iter().map(|path| Loader::read(reader, path)).collect();
+    match loaders {
+        Err(error) if !error.is_absent() => Err(files::unreadable(&error)),
+        loaders => Ok(Reading::from_result(loaders)),
+    }
+}
+
+/// A property of the default entry, by every configuration that counts.
+fn of_default<T: PartialEq>(
+    reader: &dyn Reader,
+    property: impl Fn(&Loader) -> Reading<T>,
+) -> Reading<T> {
+    let loaders = match loaders(reader) {
+        Ok(Reading::Known(loaders)) => loaders,
+        Ok(Reading::Absent) => return Reading::Absent,
+        Ok(Reading::Unknown(why)) => return Reading::Unknown(why),
+        Err(obstacle) => return Reading::unknown(obstacle.reason),
+    };
+    let mut found = loaders.iter().map(property);
+    let Some(first) = found.next() else { return Reading::Absent };
+    match found.all(|other| other == first) {
+        true => first,
+        false => Reading::unknown("the default entries for BIOS and for UEFI firmware differ"),
+    }
+}
+
+fn next(reader: &dyn Reader) -> Reading<CommandLine> {
+    of_default(reader, Loader::line)
+}
+
+/// The kernel image of the entry that boots by default, as GRUB names it.
+pub fn image(reader: &dyn Reader) -> Reading<String> {
+    of_default(reader, Loader::image)
+}
+
+/// Files of the same entry.
+pub fn loaded_files(reader: &dyn Reader) -> Reading<LoadedFiles> {
+    of_default(reader, Loader::files)
+}
+
+/// Value of a GRUB variable that entries name, when GRUB reads them.
+pub fn variable(reader: &dyn Reader, name: &str) -> Option<String> {
+    let value = |loader: &Loader| {
+        let mut entries = loader.entries.iter();
+        match entries.any(|file| file.entry.grub_variables().contains(&name)) {
+            true => loader.config.value(name).map_or_else(Reading::unknown, Reading::Known),
+            false => Reading::Absent,
+        }
+    };
+    of_default(reader, value).known().cloned()
+}
+
+/// What makes both states satisfy the edit.
+pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    files::carried_by_grub(context)?;
+    let reader = context.reader;
+    let mut actions = Vec::new();
+    // Entries carry the line themselves: a system may do without that file.
+    if reader.exists(DEFAULT_GRUB) != Ok(false) {
+        actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
+    }
+    actions.extend(kernel_cmdline_file(reader, edit)?);
+    if let Reading::Known(loaders) = loaders(reader)? {
+        for loader in &loaders {
+            let of_this = entries::actions(context, loader, edit)?;
+            // Entry files are the same whichever configuration reads them.
+            actions.extend(
+                of_this.into_iter().filter(|one| !actions.contains(one)).collect::<Vec<_>>(),
+            );
+        }
+    }
+    if matches!(next(reader), Reading::Known(_) | Reading::Unknown(_)) {
+        actions.push(verify(context));
+    }
+    Ok(Steps { subject: "/boot/loader/entries".into(), actions, disrupts: Vec::new() })
+}
+
+/// New kernels take the whole line from here, if it is there; it is not made where the system has none.
+fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action>, Obstacle> {
+    let text = match raw(reader, KERNEL_CMDLINE) {
+        Ok(text) => text,
+        Err(error) if error.is_absent() => return Ok(None),
+        Err(error) => return Err(files::unreadable(&error)),
+    };
+    if text.trim().is_empty() {
+        return Err(files::blank_line(KERNEL_CMDLINE));
+    }
+    let edited = kernel_cmdline::edited(&text, BlsReader::Grub, edit)
+        .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
+    Ok(replace(KERNEL_CMDLINE, Some(&text), Some(&edited)))
+}

@@ -1,0 +1,142 @@
+//! Editing the lines of a BLS system's entries: in the entry files, and in `kernelopts` of the environment block, where
+//! entries name that variable (RHEL 8).
+
+use super::ENTRIES;
+use super::loader::{Config, Loader};
+use crate::kind::cmdline::{Context, Obstacle, check_line, files};
+use crate::plan::Action;
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::boot::bls::BlsEntry;
+use bedplate_cmdline::boot::grub_quote;
+use bedplate_cmdline::{CommandLine, Edit};
+
+const VARIABLE: &str = "kernelopts";
+
+/// The replacements that make every entry satisfy the edit.
+///
+/// # Errors
+/// [`Obstacle`] where a file cannot be edited safely, and where the default entry would still be wrong or would lose an
+/// argument that the profile does not name.
+pub fn actions(context: &Context, before: &Loader, edit: &Edit) -> Result<Vec<Action>, Obstacle> {
+    let after = edited(before, edit)?;
+    keeps_the_rest(context, before, &after, edit)?;
+    let files = before.entries.iter().zip(&after.entries).filter_map(|(old, new)| {
+        files::replace(&old.path, Some(old.entry.text()), Some(new.entry.text()))
+    });
+    let block = before.config.environment.as_ref().zip(after.config.environment.as_ref());
+    let block = block.and_then(|((old, _), (new, _))| {
+        files::replace(&before.config.environment_path, Some(old), Some(new))
+    });
+    Ok(files.chain(block).collect())
+}
+
+/// The same files with every line edited. The rescue entry stays as it is: it is what one boots when the arguments are the
+/// problem.
+fn edited(before: &Loader, edit: &Edit) -> Result<Loader, Obstacle> {
+    let mut after = before.clone();
+    let lookup = |name: &str| before.config.value(name).ok();
+    let mut by_variable = false;
+    for file in after.entries.iter_mut().filter(|file| !file.entry.id().ends_with("-rescue")) {
+        if file.entry.grub_variables().contains(&VARIABLE) && has_variable(&before.config)? {
+            by_variable = true;
+            continue;
+        }
+        let text =
+            file.entry.edited(edit, &lookup).map_err(|error| files::cannot(&file.path, &error))?;
+        file.entry = BlsEntry::parse(&file.name, &text);
+    }
+    if by_variable {
+        set_variable(&mut after.config, edit)?;
+    }
+    Ok(after)
+}
+
+/// Whether `kernelopts` brings arguments, and can be set in the environment block.
+fn has_variable(config: &Config) -> Result<bool, Obstacle> {
+    if config.environment.is_none() {
+        return Ok(false);
+    }
+    let value = config.value(VARIABLE).map_err(|reason| Obstacle {
+        reason: format!("the boot entries take their arguments from ${VARIABLE}: {reason}"),
+        remedy: format!(
+            "store the whole line, with root=, by `grub2-editenv - set {VARIABLE}=…`, then plan again"
+        ),
+    })?;
+    Ok(!value.trim().is_empty())
+}
+
+/// Stores the edited value. A value in the environment block switches the fallback of `grub.cfg` off (util/grub.d/10_linux.in
+/// of Red Hat's GRUB), so it has to hold all that the fallback brings.
+fn set_variable(config: &mut Config, edit: &Edit) -> Result<(), Obstacle> {
+    let path = config.environment_path.clone();
+    let old = config.value(VARIABLE).map_err(|reason| Obstacle {
+        reason,
+        remedy: format!("correct {path}, then plan again"),
+    })?;
+    let new = grub_quote::edit_text(&old, edit).map_err(|error| files::cannot(&path, &error))?;
+    if new == old {
+        return Ok(());
+    }
+    let Some((text, environment)) = &mut config.environment else { return Ok(()) };
+    environment.set(VARIABLE, &new).map_err(|error| files::cannot(&path, &error))?;
+    *text = environment.render();
+    Ok(())
+}
+
+/// Refuses what would leave the default entry wrong: an edit of files from which GRUB does not take its arguments.
+fn keeps_the_rest(
+    context: &Context,
+    before: &Loader,
+    after: &Loader,
+    edit: &Edit,
+) -> Result<(), Obstacle> {
+    let old = known(before)?;
+    let new = known(after)?;
+    let target = edit.apply(&old).map_err(|error| files::cannot(ENTRIES, &error))?;
+    let refused = |reason: String| {
+        Err(Obstacle {
+            reason,
+            remedy: format!(
+                "look at what {} sets, and at the `options` of its default entry; then plan again",
+                before.config.path()
+            ),
+        })
+    };
+    if let Some(lost) = first_lost(&old, &target, &new) {
+        return refused(format!("the default boot entry would lose {lost}"));
+    }
+    let wanted = &context.desired.cmdline;
+    let present: Vec<String> = wanted.set.iter().map(|arg| arg.token.clone()).collect();
+    let absent: Vec<String> = wanted.absent.iter().map(|arg| arg.token.clone()).collect();
+    match check_line(context.reader, context.facts, &new, &present, &absent) {
+        Ok(()) => Ok(()),
+        Err(wrong) => refused(format!(
+            "the default boot entry does not take its arguments from the files that would be edited: {wrong}"
+        )),
+    }
+}
+
+/// The line of the default entry, which the check after the change has to find.
+fn known(loader: &Loader) -> Result<CommandLine, Obstacle> {
+    let refused = |why: &str| Obstacle {
+        reason: format!("the next boot's command line is unknown: {why}"),
+        remedy: format!(
+            "write the `options` of the entry in {ENTRIES}, or what they use of {}, without what only GRUB can decide",
+            loader.config.path()
+        ),
+    };
+    match loader.line_once_made() {
+        Reading::Known(line) => Ok(line),
+        Reading::Absent => Err(refused(&format!("{ENTRIES} is not there"))),
+        Reading::Unknown(why) => Err(refused(&why)),
+    }
+}
+
+/// The first argument that stays in `target` and is missing in `new`.
+fn first_lost(old: &CommandLine, target: &CommandLine, new: &CommandLine) -> Option<String> {
+    let count = |line: &CommandLine, text: &str| {
+        line.tokens().filter(|token| token.as_str() == text).count()
+    };
+    let stays = |text: &&str| count(old, text).min(count(target, text)) > count(new, text);
+    old.tokens().map(|token| token.as_str()).find(stays).map(str::to_owned)
+}

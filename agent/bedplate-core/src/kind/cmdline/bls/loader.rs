@@ -1,0 +1,245 @@
+//! All that GRUB reads on a BLS system to make its menu: the configuration, the environment block, and the entry files.
+
+use super::{ENTRIES, EntryFile, entry_files};
+use crate::kind::cmdline::files::{is_blank, raw, readable};
+use crate::kind::cmdline::menu::read_beside;
+use bedplate_base::reading::{ReadError, Reading, Reason};
+use bedplate_cmdline::CommandLine;
+use bedplate_cmdline::boot::NotUnderstood;
+use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
+use bedplate_cmdline::boot::grub_bls::value_at_blscfg;
+use bedplate_cmdline::boot::grub_cfg::{Entry, Wait, default_entry};
+use bedplate_cmdline::boot::grub_files::GrubFiles;
+use bedplate_cmdline::boot::grubenv::Grubenv;
+use bedplate_host::{HostKind, Reader};
+
+/// Files that decide which entry boots, and with which line.
+#[derive(Clone)]
+pub struct Loader {
+    /// Entry files, in directory order.
+    pub entries: Vec<EntryFile>,
+    /// The configuration and what lies beside it.
+    pub config: Config,
+}
+
+/// `grub.cfg` with its environment block.
+#[derive(Clone)]
+pub struct Config {
+    path: String,
+    /// `None`: not there.
+    text: Option<String>,
+    /// Whether the file is made before the first boot: an image may have entries and no configuration.
+    is_to_be_made: bool,
+    /// Path of the environment block.
+    pub environment_path: String,
+    /// Text of the environment block; `None`: not there, or not a block to GRUB, which then sets nothing.
+    pub environment: Option<(String, Grubenv)>,
+    /// Names of the files in its directory.
+    names: Vec<String>,
+    /// Other files there that it reads.
+    texts: Vec<(String, String)>,
+}
+
+/// Files that an entry loads, as GRUB names them, and why GRUB may wait before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedFiles {
+    /// The kernel image.
+    pub image: String,
+    /// Its initrds.
+    pub initrds: Vec<String>,
+    /// Why the menu may wait for somebody.
+    pub waits: Vec<Wait>,
+}
+
+/// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration.
+enum Chosen<'a> {
+    Menu(Box<Entry>),
+    File(&'a BlsEntry),
+}
+
+impl Loader {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// When the entry directory is absent, or one of the files cannot be read.
+    pub fn read(reader: &dyn Reader, cfg: &str) -> Result<Loader, ReadError> {
+        Ok(Loader { entries: entry_files(reader, ENTRIES)?, config: Config::read(reader, cfg)? })
+    }
+
+    /// The command line of the default entry.
+    pub fn line(&self) -> Reading<CommandLine> {
+        reading(self.default(|chosen| self.line_of(chosen)))
+    }
+
+    /// The same once a configuration that is lost has been made again. Any other is taken as it is.
+    pub fn line_once_made(&self) -> Reading<CommandLine> {
+        match self.config.is_lost() {
+            true => reading(self.newest(|chosen| self.line_of(chosen))),
+            false => self.line(),
+        }
+    }
+
+    fn line_of(&self, chosen: Chosen<'_>) -> Result<String, String> {
+        match chosen {
+            Chosen::Menu(entry) => resolved(entry.cmdline, &entry.unresolved),
+            Chosen::File(entry) => {
+                let lookup = |name: &str| self.config.value(name).ok();
+                let (line, unresolved) = entry
+                    .grub_cmdline(&lookup)
+                    .map_err(|error| format!("{}: {error}", entry.id()))?;
+                resolved(line, &unresolved)
+            }
+        }
+    }
+
+    /// The kernel image of the default entry, as GRUB names it.
+    pub fn image(&self) -> Reading<String> {
+        let image = self.default(|chosen| match chosen {
+            Chosen::Menu(entry) => Ok(entry.image),
+            Chosen::File(entry) => Ok(entry.linux().unwrap_or_default().to_owned()),
+        });
+        image.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
+    }
+
+    /// Files that the default entry loads, and why it may wait.
+    pub fn files(&self) -> Reading<LoadedFiles> {
+        let files = self.default(|chosen| match chosen {
+            Chosen::Menu(entry) => {
+                Ok(LoadedFiles { image: entry.image, initrds: entry.initrds, waits: entry.waits })
+            }
+            Chosen::File(entry) => {
+                let lookup = |name: &str| self.config.value(name).ok();
+                Ok(LoadedFiles {
+                    image: entry.linux().unwrap_or_default().to_owned(),
+                    initrds: entry.initrds(&lookup),
+                    waits: Vec::new(),
+                })
+            }
+        });
+        files.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
+    }
+
+    /// The file that an error of [`default_entry`] is about: an entry file that has it by itself, or the configuration.
+    fn place_of(&self, error: &NotUnderstood) -> &str {
+        let nothing = |_: &str| None;
+        let has =
+            |file: &&EntryFile| file.entry.grub_cmdline(&nothing).err().as_ref() == Some(error);
+        self.entries.iter().find(has).map_or(&self.config.path, |file| &file.path)
+    }
+
+    fn default<T>(&self, look: impl FnOnce(Chosen<'_>) -> Result<T, String>) -> Result<T, String> {
+        let entries: Vec<BlsEntry> = self.entries.iter().map(|file| file.entry.clone()).collect();
+        match &self.config.text {
+            Some(text) => {
+                let entry = self
+                    .config
+                    .around(&entries, |around| default_entry(text, around))
+                    .map_err(|error| format!("{}: {error}", self.place_of(&error)))?;
+                look(Chosen::Menu(Box::new(entry)))
+            }
+            None if self.config.is_to_be_made => self.newest(look),
+            None => Err(format!("{} is not there", self.config.path)),
+        }
+    }
+
+    /// By the entry files alone: with a configuration as it is generated, the saved or newest entry is the default.
+    fn newest<T>(&self, look: impl FnOnce(Chosen<'_>) -> Result<T, String>) -> Result<T, String> {
+        let entries: Vec<BlsEntry> = self.entries.iter().map(|file| file.entry.clone()).collect();
+        look(Chosen::File(self.config.newest(&entries)?))
+    }
+}
+
+fn reading(line: Result<String, String>) -> Reading<CommandLine> {
+    match line {
+        Ok(line) => readable(ENTRIES, &line),
+        Err(why) => Reading::Unknown(why.into()),
+    }
+}
+
+impl Config {
+    fn read(reader: &dyn Reader, path: &str) -> Result<Config, ReadError> {
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let optional = |path: &str| match raw(reader, path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error),
+        };
+        let environment_path = environment_path(reader, directory);
+        let block = optional(&environment_path)?;
+        let (text, names) = (optional(path)?, reader.list(directory).unwrap_or_default());
+        let cfg = text.as_deref().unwrap_or_default();
+        Ok(Config {
+            path: path.to_owned(),
+            texts: read_beside(reader, directory, cfg, &names),
+            text,
+            is_to_be_made: reader.kind() == HostKind::Image,
+            environment: block.and_then(|text| Grubenv::parse(&text).ok().map(|env| (text, env))),
+            environment_path,
+            names,
+        })
+    }
+
+    /// Path of `grub.cfg`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether nothing is left of it, and a host that runs has to make it again.
+    fn is_lost(&self) -> bool {
+        !self.is_to_be_made && self.text.as_deref().is_none_or(is_blank)
+    }
+
+    fn around<T>(&self, entries: &[BlsEntry], look: impl FnOnce(&GrubFiles<'_>) -> T) -> T {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let grubenv = self.environment.as_ref().map(|(_, environment)| environment);
+        look(&GrubFiles { grubenv, files: &names, texts: &self.texts, bls: entries })
+    }
+
+    /// A variable's value when GRUB reads the entries; one that nobody sets is empty.
+    ///
+    /// # Errors
+    /// With the reason why it is not known.
+    pub fn value(&self, name: &str) -> Result<String, String> {
+        let stored = self.environment.as_ref().and_then(|(_, environment)| environment.get(name));
+        let Some(text) = self.text.as_ref().filter(|_| !self.is_lost()) else {
+            let state = if self.text.is_some() { "empty" } else { "not there" };
+            return stored.map(str::to_owned).ok_or_else(|| {
+                format!("{} is {state}, and may set ${name} once it is made", self.path)
+            });
+        };
+        self.around(&[], |around| value_at_blscfg(text, around, name))
+            .map_err(|error| format!("{}:{}: {}", self.path, error.line, error.why))?
+            .ok_or_else(|| format!("{} sets ${name} to something that only GRUB knows", self.path))
+    }
+
+    fn newest<'a>(&self, entries: &'a [BlsEntry]) -> Result<&'a BlsEntry, String> {
+        let ordered = grub_order(entries);
+        let environment = self.environment.as_ref().map(|(_, environment)| environment);
+        let saved = environment.and_then(|environment| environment.get("saved_entry"));
+        let chosen =
+            saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
+        chosen.copied().ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))
+    }
+}
+
+/// RHEL 8 has a link to the block on the EFI system partition beside the configuration for BIOS.
+fn environment_path(reader: &dyn Reader, directory: &str) -> String {
+    let own = format!("{directory}/grubenv");
+    let target = reader.link(&own).ok();
+    let on_esp = target.as_deref().and_then(|target| target.split_once("efi/EFI/"));
+    on_esp.map_or(own, |(_, rest)| format!("/boot/efi/EFI/{rest}"))
+}
+
+/// A variable that nobody can fill in could hold anything.
+fn resolved(line: String, unresolved: &[String]) -> Result<String, String> {
+    // tuned_params is optional by design: an unset one is empty.
+    let open: Vec<&String> = unresolved
+        .iter()
+        .filter(|name| !matches!(name.as_str(), "tuned_params" | "early_params"))
+        .collect();
+    if open.is_empty() {
+        Ok(line)
+    } else {
+        Err(format!("the entry uses GRUB variables that are not known: {open:?}"))
+    }
+}

@@ -1,0 +1,134 @@
+//! The default boot entry with the files that it loads, whichever loader has it.
+
+use super::{bls, grub, kernel_install, next_boot, ostree, sdbootutil};
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::CommandLine;
+use bedplate_cmdline::boot::bls::BlsEntry;
+use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::Reader;
+
+/// Where the loader looks for the files of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// On a device of GRUB's; its own is that of this directory.
+    Grub {
+        /// The device.
+        device: Device,
+        /// A directory on GRUB's own device.
+        own: String,
+    },
+    /// On the partition that is mounted here.
+    Partition(&'static str),
+    /// The image is one file with everything in it, by its path on this host.
+    Host,
+}
+
+/// The entry that boots if nobody chooses another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootEntry {
+    /// Arguments for the kernel.
+    pub line: CommandLine,
+    /// The image, as the loader names it.
+    pub image: String,
+    /// Initrds, as the loader names them.
+    pub initrds: Vec<String>,
+    /// Where both are.
+    pub place: Place,
+    /// Whether the image holds its initrd.
+    pub is_whole: bool,
+    /// Whether other entries load an initrd.
+    pub others_have_initrd: bool,
+    /// Why GRUB may wait for somebody before it boots the entry.
+    pub waits: Vec<Wait>,
+}
+
+/// Reads the entry.
+pub fn default(reader: &dyn Reader, facts: &Facts) -> Reading<BootEntry> {
+    match next_boot(reader, facts) {
+        Reading::Known(line) => with_line(reader, facts, line),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+/// The same, where its line is known already.
+pub fn with_line(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Reading<BootEntry> {
+    let of_file = |(place, entry): (Place, BlsEntry)| {
+        let nothing = |_: &str| None;
+        BootEntry {
+            image: entry.linux().or(entry.efi()).unwrap_or_default().to_owned(),
+            initrds: entry.initrds(&nothing),
+            is_whole: entry.linux().is_none() && entry.efi().is_some(),
+            place,
+            line: line.clone(),
+            others_have_initrd: false,
+            waits: Vec::new(),
+        }
+    };
+    let in_boot = Place::Grub { device: Device::Own, own: bls::ENTRIES.to_owned() };
+    match &facts.boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            of_menu(reader, facts, line)
+        }
+        BootLoader::GrubBls => bls::loaded_files(reader).map(|files| BootEntry {
+            line: line.clone(),
+            image: files.image,
+            initrds: files.initrds,
+            waits: files.waits,
+            place: in_boot,
+            is_whole: false,
+            others_have_initrd: has_initrds(reader, bls::ENTRIES),
+        }),
+        BootLoader::SystemdBoot { uki: true } => {
+            kernel_install::newest_uki(reader).map(|image| BootEntry {
+                line: line.clone(),
+                image,
+                initrds: Vec::new(),
+                place: Place::Host,
+                is_whole: true,
+                others_have_initrd: false,
+                waits: Vec::new(),
+            })
+        }
+        BootLoader::SystemdBoot { uki: false } => {
+            kernel_install::placed_entry(reader).map(|(mount, entry)| BootEntry {
+                others_have_initrd: has_initrds(reader, &format!("{mount}/loader/entries")),
+                ..of_file((Place::Partition(mount), entry))
+            })
+        }
+        BootLoader::Sdbootutil { .. } => {
+            sdbootutil::placed_entry(reader, facts).map(|(mount, entry)| BootEntry {
+                others_have_initrd: has_initrds(reader, &format!("{mount}/loader/entries")),
+                ..of_file((Place::Partition(mount), entry))
+            })
+        }
+        BootLoader::RpmOstree | BootLoader::Bootc => {
+            ostree::first_entry(reader).map(|entry| of_file((in_boot, entry)))
+        }
+        BootLoader::Unmanaged { reason, .. } | BootLoader::Unknown { reason, .. } => {
+            Reading::unknown(reason.clone())
+        }
+    }
+}
+
+fn of_menu(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Reading<BootEntry> {
+    let own = grub::menu_paths(reader, &facts.boot).into_iter().next();
+    let own = own.unwrap_or_else(|| "/boot".to_owned());
+    let files = grub::loaded_files(reader, facts);
+    files.map(|files| BootEntry {
+        line,
+        image: files.image,
+        initrds: files.initrds,
+        place: Place::Grub { device: files.device, own },
+        is_whole: false,
+        others_have_initrd: files.has_initrds,
+        waits: files.waits,
+    })
+}
+
+fn has_initrds(reader: &dyn Reader, directory: &str) -> bool {
+    let nothing = |_: &str| None;
+    let files = bls::entry_files(reader, directory).unwrap_or_default();
+    files.iter().any(|file| !file.entry.initrds(&nothing).is_empty())
+}

@@ -1,0 +1,94 @@
+//! The change of the kernel command line: whether it can be made now, and what it consists of.
+
+use super::generated::LostMenu;
+use super::owed::Owed;
+use super::tuned::Tuned;
+use super::wanted_edit::needed;
+use super::{
+    Backend, Context, NAME, Observed, Obstacle, Steps, arch, block, entry_before, length,
+    only_in_entry, owned, soundness, states,
+};
+use crate::desired::DesiredCmdline;
+use crate::plan::{Change, KindPlan};
+use bedplate_host::package_lock;
+
+/// Reasons for a change.
+pub struct Due<'a> {
+    /// Differences of the lines.
+    pub comparison: &'a states::Comparison,
+    /// Both lines.
+    pub observed: &'a Observed,
+    /// Arguments that TuneD brings.
+    pub tuned: Option<&'a Tuned>,
+    /// A menu that is empty or gone.
+    pub lost: Option<&'a LostMenu>,
+    /// Tools that an earlier run left to be run.
+    pub owed: &'a Owed<'a>,
+}
+
+/// Adds the change that makes configuration and boot entry right, or why there is none.
+pub fn plan(context: &Context, due: &Due<'_>, backend: &Backend, section: &mut KindPlan) {
+    let wanted = &context.desired.cmdline;
+    // A tool that makes entries again is not run over one that is broken: the operator repairs it first. What an earlier run
+    // left half done is the exception.
+    let is_broken = || !soundness(context.reader, context.facts).faults.is_empty();
+    if !due.owed.is_due() && is_broken() {
+        return;
+    }
+    if let Some(lock) = package_lock::held(context.reader) {
+        let remedy =
+            "wait until it is done; the daemon then makes the change, and so does `bedplate apply`";
+        let reason = package_lock::reason(lock);
+        return block(section, Obstacle { reason, remedy: remedy.into() });
+    }
+    // What a kernel default already satisfies is not written: the plan must not do what it does not show.
+    let steps = needed(wanted, arch(context.facts), context, due.comparison)
+        .and_then(|edit| {
+            due.tuned.map_or(Ok(()), |tuned| tuned.check(&edit, context))?;
+            length::check_changed(context, &edit, due.observed)?;
+            let steps = (backend.steps)(context, &edit)?;
+            only_in_entry::check_menu(context, due.observed, &edit)?;
+            section.notes.extend(only_in_entry::note(context, due.observed, &edit));
+            Ok(steps)
+        })
+        .and_then(|steps| match due.lost {
+            Some(lost) => lost.complete(context, steps),
+            None => Ok(steps),
+        });
+    match steps {
+        Ok(mut steps) => {
+            entry_before::note(context, due.observed, &mut steps);
+            section.paid = due.owed.paid(Some((&id(&steps), &steps)));
+            let mut change = change(wanted, context, due.comparison, steps);
+            change.items.splice(0..0, due.lost.map(LostMenu::item));
+            change.items.extend(due.owed.items());
+            section.changes.push(change);
+        }
+        Err(obstacle) => block(section, obstacle),
+    }
+}
+
+fn change(
+    wanted: &DesiredCmdline,
+    context: &Context,
+    comparison: &states::Comparison,
+    steps: Steps,
+) -> Change {
+    let items = comparison.items(wanted);
+    Change {
+        id: id(&steps),
+        kind: NAME,
+        subject: steps.subject.into(),
+        effect: comparison.effect(),
+        items,
+        actions: steps.actions,
+        disrupts: steps.disrupts,
+        needs: Vec::new(),
+        owns: Some(owned::owns(wanted, context)),
+        deferred: None,
+    }
+}
+
+fn id(steps: &Steps) -> String {
+    format!("{NAME}/{}", steps.subject.trim_start_matches('/'))
+}

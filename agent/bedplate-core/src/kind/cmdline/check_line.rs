@@ -1,0 +1,49 @@
+//! The check after regeneration: does the default boot entry carry what the plan wants?
+
+use super::arch;
+use super::states::{findings, kernel_defaults};
+use bedplate_cmdline::{CommandLine, Edit, EditError, Finding, Status};
+use bedplate_facts::Facts;
+use bedplate_host::Reader;
+
+/// Why a line is wrong after regeneration.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongLine {
+    /// What it is compared with makes no sense.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// What is missing or still there.
+    #[error("{}", .0.iter().map(differs).collect::<Vec<_>>().join("; "))]
+    Differs(Vec<Finding>),
+}
+
+fn differs(finding: &Finding) -> String {
+    match &finding.status {
+        Status::Lingering { found } => format!("{found} is still there"),
+        Status::Other { found } => {
+            format!("{} is not there ({found} is)", finding.entries.join(" "))
+        }
+        Status::Reordered { found, .. } => {
+            format!("{} is there in another order ({found})", finding.entries.join(" "))
+        }
+        _ => format!("{} is not there", finding.entries.join(" ")),
+    }
+}
+
+/// Whether a line satisfies tokens that must be there and keys that must not: the check after regeneration.
+///
+/// # Errors
+/// [`WrongLine`].
+pub fn check_line(
+    reader: &dyn Reader,
+    facts: &Facts,
+    line: &CommandLine,
+    present: &[String],
+    absent: &[String],
+) -> Result<(), WrongLine> {
+    let edit = Edit::new(arch(facts), present, absent)?;
+    let defaults = kernel_defaults(reader, facts);
+    let mut wrong = findings(&edit, line, &defaults);
+    wrong.retain(|finding| !finding.status.is_satisfied());
+    if wrong.is_empty() { Ok(()) } else { Err(WrongLine::Differs(wrong)) }
+}

@@ -1,0 +1,150 @@
+//! Why a boot did not bring what it was for: the four states of the command line side by side, what GRUB was told, and
+//! what the kernel said. Pure: texts in, a cause out.
+
+use serde::{Deserialize, Serialize};
+
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, complaint};
+
+/// What is known after the boot. `None`: it could not be read.
+#[derive(Debug, Clone, Default)]
+pub struct Seen<'a> {
+    /// What the configuration gives new entries.
+    pub configured: Option<&'a CommandLine>,
+    /// What the default entry carries now.
+    pub next: Option<&'a CommandLine>,
+    /// What the kernel was booted with.
+    pub running: Option<&'a CommandLine>,
+    /// The kernel that the default entry boots, by release, and the one that runs.
+    pub kernels: Option<(&'a str, &'a str)>,
+    /// The kernel's log of this boot.
+    pub log: Option<&'a str>,
+}
+
+/// The likely cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "kebab-case")]
+pub enum Cause {
+    /// The configuration no longer has it: it was edited since, or another file overrides it.
+    Overridden,
+    /// The configuration has it, the default entry has not.
+    NotRegenerated,
+    /// Another kernel was booted.
+    OtherKernel {
+        /// The one that runs.
+        running: String,
+    },
+    /// The default entry has it, the kernel was not booted with it: another entry was booted, or the loader passes
+    /// something else.
+    OtherEntry,
+    /// The kernel was booted with it and did not take it.
+    Rejected {
+        /// What the kernel said, if it said something.
+        said: Option<String>,
+    },
+    /// Nothing of that.
+    Unknown,
+}
+
+impl Cause {
+    /// For people, with what to do.
+    pub fn describe(&self) -> String {
+        match self {
+            Cause::Overridden => "the boot configuration no longer carries it: another file overrides it, or it was \
+                 taken out; see `bedplate plan -v`"
+                .into(),
+            Cause::NotRegenerated => "the configuration is as wanted and the default boot entry is not: it was not \
+                 regenerated, is written by hand, or a variable in it adds to it; see `bedplate plan -v`"
+                .into(),
+            Cause::OtherKernel { running } => format!(
+                "another kernel was booted ({running}) than the default entry names: look at the boot menu's choice \
+                 (`grub-editenv list`, `bootctl list`)"
+            ),
+            Cause::OtherEntry => "the default entry carries it and the kernel was not booted with it: another entry was \
+                 chosen at the menu or by the firmware, or the loader reads another configuration (a second disk?)"
+                .into(),
+            Cause::Rejected { said: Some(line) } => {
+                format!("the kernel was booted with it and refused it; its log says: {line}")
+            }
+            Cause::Rejected { said: None } => "the kernel was booted with it and it is not in effect; look for the \
+                 argument in `journalctl -k -b`, and at the firmware's settings (VT-d, AMD-Vi, SR-IOV)"
+                .into(),
+            Cause::Unknown => "bedplate cannot tell the cause; see `bedplate plan -v`".into(),
+        }
+    }
+}
+
+/// The cause, by the first state that lacks what is asked for. `defaults`: those of the kernels that may boot; what all of
+/// them do by themselves need not be on a line.
+pub fn cause(seen: &Seen<'_>, edit: &Edit, defaults: &[KernelDefaults]) -> Cause {
+    let none = [KernelDefaults::default()];
+    let defaults = if defaults.is_empty() { &none } else { defaults };
+    let satisfied = |line: &CommandLine, defaults| {
+        edit.satisfied_by(line, defaults).iter().all(|finding| finding.status.is_satisfied())
+    };
+    let has = |line: Option<&CommandLine>| {
+        let line = line?;
+        Some(defaults.iter().all(|defaults| satisfied(line, defaults)))
+    };
+    match (has(seen.configured), has(seen.next), has(seen.running)) {
+        (Some(false), ..) => Cause::Overridden,
+        (_, Some(false), _) => Cause::NotRegenerated,
+        (_, _, Some(false)) => match seen.kernels {
+            Some((newest, running)) if newest != running => {
+                Cause::OtherKernel { running: running.to_owned() }
+            }
+            _ => Cause::OtherEntry,
+        },
+        (_, _, Some(true)) => {
+            Cause::Rejected { said: seen.log.and_then(|text| complaint::complaint(text, edit)) }
+        }
+        (_, _, None) => Cause::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_base::cpu::Arch;
+
+    fn line(text: &str) -> CommandLine {
+        CommandLine::parse(text)
+    }
+
+    #[test]
+    fn the_first_state_that_lacks_it_is_the_cause() {
+        let nothing: [&str; 0] = [];
+        let edit = Edit::new(Arch::X86_64, &["iommu=pt"], &nothing).unwrap();
+        let (with, without) = (line("ro iommu=pt"), line("ro"));
+        let seen = |configured, next, running| Seen {
+            configured: Some(configured),
+            next: Some(next),
+            running: Some(running),
+            ..Seen::default()
+        };
+        assert_eq!(cause(&seen(&without, &with, &without), &edit, &[]), Cause::Overridden);
+        assert_eq!(cause(&seen(&with, &without, &without), &edit, &[]), Cause::NotRegenerated);
+        assert_eq!(cause(&seen(&with, &with, &without), &edit, &[]), Cause::OtherEntry);
+        let kernels = Some(("6.1.0-2", "6.1.0-1"));
+        let other = Cause::OtherKernel { running: "6.1.0-1".into() };
+        assert_eq!(cause(&Seen { kernels, ..seen(&with, &with, &without) }, &edit, &[]), other);
+        assert_eq!(cause(&seen(&with, &with, &with), &edit, &[]), Cause::Rejected { said: None });
+        assert_eq!(cause(&Seen::default(), &edit, &[]), Cause::Unknown);
+        // What the kernel does by itself is on no line, and no cause.
+        let edit = Edit::new(Arch::X86_64, &["iommu=pt", "intel_iommu=on"], &nothing).unwrap();
+        let on = [KernelDefaults::parse("CONFIG_INTEL_IOMMU_DEFAULT_ON=y\n")];
+        assert_eq!(cause(&seen(&with, &with, &without), &edit, &on), Cause::OtherEntry);
+        assert_eq!(cause(&seen(&with, &with, &without), &edit, &[]), Cause::Overridden);
+    }
+
+    #[test]
+    fn the_kernels_complaint_is_found() {
+        let nothing: [&str; 0] = [];
+        let edit = Edit::new(Arch::X86_64, &["pci=config_acs=0@1"], &nothing).unwrap();
+        let booted = line("ro pci=config_acs=0@1");
+        let log = "Kernel command line: ro pci=config_acs=0@1 unknown\n\
+                   PCI: Can't parse ACS command line parameter pci=config_acs\n";
+        let seen = Seen { running: Some(&booted), log: Some(log), ..Seen::default() };
+        let said = Some("PCI: Can't parse ACS command line parameter pci=config_acs".to_owned());
+        assert_eq!(cause(&seen, &edit, &[]), Cause::Rejected { said });
+    }
+}

@@ -1,0 +1,77 @@
+//! The fourth state: what the kernel makes of its parameters, for the functions that carry GPUDirect traffic.
+//! Passthrough is only a default: each IOMMU group has its own type (handbook §1.3, §4). A kernel that was booted with it
+//! and translates all the same is a blocker: nothing that can be written here, and no further boot, would change that.
+
+use super::groups::{Groups, groups};
+use super::{NAME, arch, passthrough_wanted, states};
+use crate::kind::{Context, some_of};
+use crate::plan::{Blocker, KindPlan, Note, Unknown};
+use bedplate_base::value::PciAddress;
+use bedplate_cmdline::{CommandLine, iommu_passthrough};
+
+/// What the blocker of a refusing kernel is about.
+pub const SUBJECT: &str = "IOMMU passthrough";
+/// Functions that a blocker names before it counts.
+const NAMED: usize = 3;
+
+/// One remark on the IOMMU group types of GPUs and NICs, and a blocker where the running kernel was told otherwise.
+pub fn report(context: &Context, section: &mut KindPlan) {
+    if !passthrough_wanted(context) {
+        return;
+    }
+    let Groups { types, translated, unread, why_unread, .. } =
+        groups(context.reader, context.facts);
+    if !types.is_empty() {
+        let said: Vec<String> =
+            types.iter().map(|(kind, count)| format!("{count} × {}", meaning(kind))).collect();
+        section.notes.push(Note {
+            kind: NAME,
+            subject: "in effect on GPUs and NICs".into(),
+            text: said.join(", "),
+        });
+    }
+    if !translated.is_empty() && booted_with_passthrough(context) {
+        section.blockers.push(refused(&translated, types.values().sum()));
+    }
+    if unread > 0 {
+        section.unknowns.push(Unknown {
+            kind: NAME,
+            subject: "IOMMU group type".into(),
+            reason: format!("of {unread} GPU or NIC functions: {}", why_unread.unwrap_or_default()),
+        });
+    }
+}
+
+/// Whether the running kernel was booted with passthrough; one that was not is waited for.
+fn booted_with_passthrough(context: &Context) -> bool {
+    let Ok(running) = context.reader.text("/proc/cmdline") else { return false };
+    let line = CommandLine::parse(running.trim_end());
+    // By its line, or by a default that every kernel here has.
+    let defaults = states::kernel_defaults(context.reader, context.facts);
+    let passes = |defaults| iommu_passthrough(&line, defaults, arch(context.facts)) == Some(true);
+    !defaults.is_empty() && defaults.iter().all(passes)
+}
+
+fn refused(translated: &[PciAddress], all: usize) -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: SUBJECT.into(),
+        reason: format!(
+            "the kernel was booted with it, and {} of {all} GPU and NIC functions are translated all the same: {}",
+            translated.len(),
+            some_of(translated.iter().map(PciAddress::to_string), NAMED, "functions")
+        ),
+        remedy: "look for the cause: something wrote to /sys/kernel/iommu_groups/*/type since the boot (a boot undoes \
+                 that), or `journalctl -k -b` tells why the IOMMU cannot pass these devices through"
+            .into(),
+    }
+}
+
+fn meaning(kind: &str) -> String {
+    match kind {
+        "identity" => "passthrough (identity)".into(),
+        "DMA" => "translated, strict (DMA)".into(),
+        "DMA-FQ" => "translated, lazy (DMA-FQ)".into(),
+        other => other.to_owned(),
+    }
+}

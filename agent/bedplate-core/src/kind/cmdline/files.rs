@@ -1,0 +1,121 @@
+//! What the back ends share: file replacements that are only planned where something differs, the check that closes
+//! every change, and the words for what cannot be done.
+
+use std::error::Error;
+
+use super::{Context, Obstacle};
+use crate::plan::{Action, Check, FileContent};
+use bedplate_base::error_chain::chain;
+use bedplate_base::raw_text;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_cmdline::boot::{NotUnderstood, grub_quote};
+use bedplate_cmdline::{CommandLine, Token};
+use bedplate_host::Reader;
+
+/// A file that need not be UTF-8 throughout: a comment or a title may be written in any encoding.
+///
+/// # Errors
+/// As [`Reader::read`].
+pub fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+    reader.read(path).map(|bytes| raw_text::decode(&bytes))
+}
+
+/// Whether a file holds nothing: a power cut may leave zeros in place of the content.
+pub fn is_blank(text: &str) -> bool {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\0').is_empty()
+}
+
+/// A line whose arguments are all text.
+pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
+    match raw_text::has_raw(line) {
+        true => Reading::unknown(format!(
+            "{path}: the arguments hold bytes that are not UTF-8 (`{}`)",
+            raw_text::shown(line.trim())
+        )),
+        false => Reading::Known(CommandLine::parse(line)),
+    }
+}
+
+/// A replacement, or nothing where nothing differs.
+pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
+    let content = |text: &str| FileContent::new(raw_text::encode(text));
+    (before != after).then(|| Action::ReplaceFile {
+        path: path.to_owned(),
+        before: before.map(content),
+        after: after.map(content),
+    })
+}
+
+/// The check that the default boot entry carries what the profile wants, and nothing that it does not want.
+pub fn verify(context: &Context) -> Action {
+    let wanted = &context.desired.cmdline;
+    Action::Verify(Check::NextBoot {
+        present: wanted.set.iter().map(|arg| arg.token.clone()).collect(),
+        absent: wanted.absent.iter().map(|arg| arg.token.clone()).collect(),
+        // `entry_before::note` fills it in.
+        before: None,
+    })
+}
+
+/// Refused before anything is planned: the argument of the profile that no file read by GRUB can hold.
+///
+/// # Errors
+/// With the argument's place in the profile.
+pub fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
+    for wanted in &context.desired.cmdline.set {
+        let Ok(token) = Token::new(&wanted.token) else { continue };
+        let Err(error) = grub_quote::grub_token(&token) else { continue };
+        let place =
+            wanted.why.iter().find_map(|why| why.source.as_deref()).unwrap_or("the profile");
+        return Err(Obstacle {
+            reason: format!("{place}: {error} (grub-core/lib/cmdline.c)"),
+            remedy: "write the value without that character, or set a module's option by [modules] options".into(),
+        });
+    }
+    Ok(())
+}
+
+/// An error of a text format, with the file it is about.
+pub fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
+    let reason = match error.downcast_ref::<NotUnderstood>() {
+        Some(place) => {
+            format!("{path}:{} cannot be changed safely: {}", place.line, place.why)
+        }
+        None => format!("{path} cannot be changed safely: {}", chain(error)),
+    };
+    Obstacle { reason, remedy: format!("correct {path} by hand, then plan again") }
+}
+
+/// A file that has to be read before it can be changed.
+pub fn unreadable(error: &ReadError) -> Obstacle {
+    let remedy = match error {
+        ReadError::Denied { .. } => "run bedplate as root".to_owned(),
+        ReadError::NotRecorded { .. } => {
+            "record the host again, as root: `bedplate snapshot`".to_owned()
+        }
+        ReadError::NotFound { path }
+        | ReadError::Untrusted { path, .. }
+        | ReadError::Failed { path, .. } => {
+            format!("correct {path} by hand, then plan again")
+        }
+    };
+    Obstacle { reason: error.to_string(), remedy }
+}
+
+/// A file that holds the whole line of kernels to come, and is empty: whatever is added would be all that they get.
+pub fn blank_line(path: &str) -> Obstacle {
+    Obstacle {
+        reason: format!("{path} is empty, and new kernels take their whole line from it"),
+        remedy: format!(
+            "write the whole line, with root=, to {path}, or remove the file; then plan again"
+        ),
+    }
+}
+
+/// A place that should hold something.
+pub fn nothing_to_edit(path: &str) -> Obstacle {
+    Obstacle {
+        reason: format!("{path} is not there"),
+        remedy: "check that /boot is mounted".into(),
+    }
+}

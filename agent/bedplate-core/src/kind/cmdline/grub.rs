@@ -1,0 +1,294 @@
+//! GRUB configured by shell variables: Debian and kin (a drop-in that sorts last; the main file only where something
+//! must go away), SUSE and RHEL without BLS (the main file). Handbook §10.1, §10.4.
+
+mod cut;
+mod edit;
+mod in_use;
+mod refused;
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::files::{self, verify};
+use super::menu::Menu;
+use super::{Context, NAME, Observed, Obstacle, Steps, generated};
+use crate::plan::{Action, WayBack};
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
+use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
+use bedplate_cmdline::boot::shell::Shell;
+use bedplate_cmdline::{CommandLine, Edit, Token};
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::{HostKind, Reader};
+
+use edit::NOTE;
+pub use edit::edit_files;
+use in_use::instead_of;
+pub use in_use::{configurations, leads_on, vendor};
+pub use sources::read;
+
+/// Where a family of distributions keeps what.
+pub struct Family {
+    /// Directory of drop-ins that grub-mkconfig reads after the main file; upstream GRUB has none.
+    drop_ins: Option<&'static str>,
+    /// Its /bin/sh, where the link there is not known.
+    shell: Shell,
+    /// The variable that takes bedplate's arguments.
+    variable: &'static str,
+    /// The generated configuration.
+    configuration: &'static str,
+    /// Whether a UEFI build of GRUB may have a whole configuration on the EFI system partition instead.
+    may_be_on_esp: bool,
+    /// Tools that make it, with the file that proves them there; `%` stands for the configuration.
+    tools: &'static [(&'static str, &'static [&'static str])],
+}
+
+/// `zz`: after 50-cloudimg-settings.cfg and whatever else sets the variable again.
+const OWN: &str = "zz-bedplate.cfg";
+/// grub-mkconfig runs os-prober, which mounts every partition there is.
+const TOOL_LIMIT_S: u32 = 300;
+
+const DEBIAN: Family = Family {
+    drop_ins: Some("/etc/default/grub.d"),
+    shell: Shell::Posix,
+    // Recovery entries do not get this variable: they stay bootable whatever the profile asks for.
+    variable: CMDLINE_DEFAULT,
+    configuration: "/boot/grub/grub.cfg",
+    may_be_on_esp: false,
+    tools: &[
+        ("/usr/sbin/update-grub", &["update-grub"]),
+        ("/usr/sbin/grub-mkconfig", &["grub-mkconfig", "-o", "%"]),
+    ],
+};
+const SUSE: Family = Family {
+    drop_ins: None,
+    shell: Shell::Bash,
+    variable: CMDLINE_DEFAULT,
+    configuration: "/boot/grub2/grub.cfg",
+    may_be_on_esp: false,
+    tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
+};
+/// RHEL, Fedora and kin. On BLS systems only the variable is used: the entries are another file's business.
+pub const RHEL: Family = Family {
+    drop_ins: None,
+    shell: Shell::Bash,
+    variable: CMDLINE,
+    configuration: in_use::BOOT,
+    may_be_on_esp: true,
+    tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
+};
+
+fn family(boot: &BootLoader) -> &'static Family {
+    match boot {
+        BootLoader::GrubSuse => &SUSE,
+        BootLoader::GrubRhel | BootLoader::GrubBls => &RHEL,
+        _ => &DEBIAN,
+    }
+}
+
+/// The menus that GRUB reads; none where no tool generates them or they cannot be told apart.
+pub fn menu_paths(reader: &dyn Reader, boot: &BootLoader) -> Vec<String> {
+    let is_grub = matches!(
+        boot,
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse | BootLoader::GrubBls
+    );
+    let paths = is_grub.then(|| family(boot).configurations(reader).unwrap_or_default());
+    paths.unwrap_or_default()
+}
+
+impl Family {
+    fn own(&self) -> Option<String> {
+        self.drop_ins.map(|directory| format!("{directory}/{OWN}"))
+    }
+
+    /// The generated configurations that GRUB reads on this host, and that have to be made again.
+    fn configurations(&self, reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
+        match self.may_be_on_esp {
+            true => configurations(reader),
+            false => match instead_of(reader, self.configuration) {
+                Some(obstacle) => Err(obstacle),
+                None => Ok(vec![self.configuration.to_owned()]),
+            },
+        }
+    }
+}
+
+/// Reads both states.
+pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+    let family = family(&facts.boot);
+    let mut remarks = Vec::new();
+    let configured = read(reader, family, &mut remarks);
+    Observed { configured, next: next(reader, family), remarks }
+}
+
+fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
+    of_default(reader, family, Menu::next)
+}
+
+/// The kernel image of the entry that boots by default, as GRUB names it.
+pub fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+    of_default(reader, family(&facts.boot), |menu| menu.entry().map(|entry| entry.image))
+}
+
+/// Files of the same entry and their device, whether some entry of its menu has an initrd, and why GRUB may wait.
+#[derive(PartialEq)]
+pub struct LoadedFiles {
+    /// The kernel image, as GRUB names it.
+    pub image: String,
+    /// Its initrds.
+    pub initrds: Vec<String>,
+    /// Where they are.
+    pub device: Device,
+    /// Whether some entry of the menu loads an initrd.
+    pub has_initrds: bool,
+    /// Why the menu may wait for somebody.
+    pub waits: Vec<Wait>,
+}
+
+/// Reads them.
+pub fn loaded_files(reader: &dyn Reader, facts: &Facts) -> Reading<LoadedFiles> {
+    of_default(reader, family(&facts.boot), |menu| {
+        menu.entry().map(|entry| LoadedFiles {
+            image: entry.image,
+            initrds: entry.initrds,
+            device: entry.device,
+            has_initrds: menu.has_initrds(),
+            waits: entry.waits,
+        })
+    })
+}
+
+/// A property of the default entry, by every configuration that counts.
+fn of_default<T: PartialEq>(
+    reader: &dyn Reader,
+    family: &Family,
+    property: impl Fn(&Menu) -> Reading<T>,
+) -> Reading<T> {
+    let paths = match family.configurations(reader) {
+        Ok(paths) => paths,
+        Err(obstacle) => return Reading::unknown(obstacle.reason),
+    };
+    let mut found = paths.iter().map(|path| match Menu::read(reader, path) {
+        Ok(menu) => property(&menu),
+        Err(error) => Reading::from_result(Err(error)),
+    });
+    let Some(first) = found.next() else { return Reading::Absent };
+    match found.all(|other| other == first) {
+        true => first,
+        false => Reading::unknown(format!("the default entries of {} differ", paths.join(" and "))),
+    }
+}
+
+/// Values of the variables in the line of the same entry, as far as they are known.
+pub fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, String> {
+    let variables = |menu: &Menu| Reading::Known(menu.variables());
+    match of_default(reader, family(&facts.boot), variables) {
+        Reading::Known(variables) => variables,
+        Reading::Absent | Reading::Unknown(_) => BTreeMap::new(),
+    }
+}
+
+/// What makes both states satisfy the edit.
+pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    files::carried_by_grub(context)?;
+    let family = family(&context.facts.boot);
+    passed_over(context, family, edit)?;
+    let mut actions = edit_files(context.reader, family, edit)?;
+    let subject = match actions.as_slice() {
+        [] => "boot configuration".to_owned(),
+        _ => family.own().unwrap_or_else(|| MAIN.to_owned()),
+    };
+    for configuration in family.configurations(context.reader)? {
+        actions.push(regenerate(context, &configuration)?);
+    }
+    actions.push(verify(context));
+    Ok(Steps { subject, actions, disrupts: Vec::new() })
+}
+
+/// Refused here, because the check after the regeneration would refuse it each time.
+fn passed_over(context: &Context, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
+    let reader = context.reader;
+    // What a tool of an earlier run left half done says nothing of what it makes when it runs to its end.
+    let is_owed = context.ledger.owed.iter().any(|tool| tool.kind == NAME);
+    let configured = read(reader, family, &mut Vec::new());
+    for path in family.configurations(reader)? {
+        let Ok(menu) = Menu::read(reader, &path) else { continue };
+        let undecided = menu.undecided().filter(|_| !is_owed);
+        let found = undecided.or_else(|| menu.by_chance(edit)).or_else(|| {
+            let configured = configured.known()?;
+            menu.passed_over(configured, edit).or_else(|| menu.by_variable(edit))
+        });
+        found.map_or(Ok(()), Err)?;
+    }
+    Ok(())
+}
+
+/// The tool that makes a menu from the configuration.
+///
+/// # Errors
+/// When it is not installed, or has nowhere to write.
+pub fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obstacle> {
+    let family = family(&context.facts.boot);
+    let is_image = context.facts.host == HostKind::Image;
+    generated::no_directory(context.reader, configuration)
+        .filter(|_| !is_image)
+        .map_or(Ok(()), Err)?;
+    let there = family.tools.iter().find(|(proof, _)| context.reader.exists(proof) == Ok(true));
+    let (_, argv) = match (there, family.tools.first()) {
+        (Some(tool), _) => tool,
+        // The image build has the tool, or will have it.
+        (None, Some(tool)) if is_image => tool,
+        _ => {
+            return Err(Obstacle {
+                reason: format!("{configuration} cannot be regenerated: its tool is not installed"),
+                remedy: format!(
+                    "install the package with {}",
+                    family.tools.first().map_or("grub-mkconfig", |tool| tool.0)
+                ),
+            });
+        }
+    };
+    Ok(Action::RunTool {
+        argv: argv.iter().map(|word| word.replace('%', configuration)).collect(),
+        purpose: format!("regenerate {configuration}"),
+        touches: vec![configuration.to_owned()],
+        way_back: WayBack::Repeat,
+        limit_s: TOOL_LIMIT_S,
+    })
+}
+
+/// Path of bedplate's own file and a remark, where it holds what bedplate did not write.
+pub fn edited_by_hand(context: &Context, edit: &Edit) -> Option<(String, String)> {
+    let family = family(&context.facts.boot);
+    let path = family.own()?;
+    let text = files::raw(context.reader, &path).ok()?;
+    by_hand(context, family, edit, &text).map(|remark| (path, remark))
+}
+
+fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Option<String> {
+    let Ok(tokens) = grub_default::parse_drop_in(text, family.variable) else {
+        return Some(format!("changed by hand: {OVERWRITTEN}"));
+    };
+    let own = context.ledger.owned.get(super::NAME).map(Vec::as_slice).unwrap_or_default();
+    let wanted = edit.wanted().iter().flat_map(|wanted| wanted.tokens());
+    let names: BTreeSet<String> = own.iter().chain(wanted).map(|token| name_of(token)).collect();
+    let foreign: Vec<String> =
+        tokens.iter().map(Token::folded_name).filter(|name| !names.contains(name)).collect();
+    if !foreign.is_empty() {
+        return Some(format!(
+            "`{}` was added by hand and stays; move it to a file of its own in {}",
+            foreign.join("`, `"),
+            family.drop_ins?
+        ));
+    }
+    let written = grub_default::write_drop_in(family.variable, &tokens, NOTE).ok()?;
+    // A recording has no comments.
+    let code = |text: &str| text.lines().filter(|line| !line.starts_with('#')).collect::<String>();
+    (code(&written) != code(text)).then(|| format!("changed by hand: {OVERWRITTEN}"))
+}
+
+const OVERWRITTEN: &str = "the next change of this file drops what bedplate did not write there";
+
+fn name_of(token: &str) -> String {
+    Token::new(token).map_or_else(|_| token.to_owned(), |token| token.folded_name())
+}

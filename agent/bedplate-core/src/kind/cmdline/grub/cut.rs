@@ -1,0 +1,135 @@
+//! Taking arguments out of the files that hold them. Recovery entries get the general variable alone: other people's
+//! options stay in it, and so does whatever can stay where it is.
+
+use super::super::Obstacle;
+use super::super::files;
+use super::sources::{Sourced, value};
+use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT};
+use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, GrubWord};
+use bedplate_cmdline::{CommandLine, Edit, Token};
+
+/// What goes, and what takes its place.
+pub(super) struct Cut<'a> {
+    pub edit: &'a Edit,
+    /// The variable that takes bedplate's arguments.
+    pub variable: &'a str,
+    /// The line as it is to be.
+    pub target: &'a CommandLine,
+    /// Arguments that go, as often as they are to go.
+    pub removed: Vec<String>,
+    /// Sequences that are only brought into another order, each as it is to be.
+    pub reordered: Vec<Vec<Token>>,
+}
+
+impl Cut<'_> {
+    /// Takes arguments out of whichever file and variable holds them; everything else keeps every byte.
+    pub fn apply(mut self, sources: &[Sourced]) -> Result<Vec<Sourced>, Obstacle> {
+        let mut result: Vec<Sourced> = Vec::new();
+        for source in sources {
+            let mut changes = Vec::new();
+            let own = |error| files::cannot(&source.path, &error);
+            for variable in [CMDLINE, CMDLINE_DEFAULT] {
+                // A value that cannot be followed here is left alone: a later file sets the variable again, or else the
+                // line as a whole could not have been read.
+                let Ok(before) = value(&result, variable) else { continue };
+                let Ok(parts) = source.default.parts(variable, Some(&before)) else { continue };
+                for part in &parts {
+                    // The place of this error is one within the value, not one of the file.
+                    let words = |text: &str| {
+                        grub_quote::split(text).map_err(|error| {
+                            files::cannot(&source.path, &GrubQuoteError::from(error))
+                        })
+                    };
+                    let front = self.left(&words(&part.front)?, variable, true)?;
+                    let front = front.map(|left| separated(left, &part.front));
+                    let text = self.left(&words(&part.text)?, variable, part.is_first())?;
+                    if front.is_some() || text.is_some() {
+                        let front = front.as_ref().unwrap_or(&part.front);
+                        let text = text.as_ref().unwrap_or(&part.text);
+                        changes.push(source.default.with_words(part, front, text).map_err(own)?);
+                    }
+                }
+            }
+            let default = match changes.is_empty() {
+                true => source.default.clone(),
+                false => source.default.with_text(&source.default.with(changes)),
+            };
+            result.push(Sourced { path: source.path.clone(), default });
+        }
+        Ok(result)
+    }
+
+    /// The words that stay; `None` when all do as they are.
+    fn left(
+        &mut self,
+        words: &[GrubWord],
+        variable: &str,
+        first: bool,
+    ) -> Result<Option<String>, Obstacle> {
+        let mut left = String::new();
+        let mut touched = false;
+        let mut here = self.reordered_here(words);
+        for word in words {
+            let texts = match self.removed.iter().position(|gone| *gone == word.kernel) {
+                None => vec![word.raw.clone()],
+                Some(at) => {
+                    self.removed.remove(at);
+                    let instead = self.instead(&word.kernel, variable, &mut here);
+                    let written = instead.iter().map(|token| {
+                        grub_quote::grub_token(token)
+                            .map_err(|error| files::cannot(grub_default::MAIN, &error))
+                    });
+                    let kept = instead.first().is_some_and(|only| only.as_str() == word.kernel);
+                    match kept && instead.len() == 1 {
+                        true => vec![word.raw.clone()],
+                        false => {
+                            touched = true;
+                            written.collect::<Result<_, _>>()?
+                        }
+                    }
+                }
+            };
+            for (nth, text) in texts.iter().enumerate() {
+                let gap = match (left.is_empty() && first, nth) {
+                    (true, _) => "",
+                    (false, 0) => word.gap.as_str(),
+                    _ => " ",
+                };
+                left.push_str(gap);
+                left.push_str(text);
+            }
+        }
+        Ok(touched.then_some(left))
+    }
+
+    /// The sequences whose arguments all stand among these words.
+    fn reordered_here(&self, words: &[GrubWord]) -> Vec<Vec<Token>> {
+        let count = |text: &str| words.iter().filter(|word| word.kernel == text).count();
+        let all_here = |tokens: &&Vec<Token>| {
+            let needed = |text: &str| tokens.iter().filter(|token| token.as_str() == text).count();
+            tokens.iter().all(|token| count(token.as_str()) >= needed(token.as_str()))
+        };
+        self.reordered.iter().filter(all_here).cloned().collect()
+    }
+
+    /// What takes the place of a word that goes.
+    fn instead(&self, word: &str, variable: &str, here: &mut [Vec<Token>]) -> Vec<Token> {
+        let Ok(token) = Token::new(word) else { return Vec::new() };
+        for sequence in here.iter_mut() {
+            // The place of each member gets what belongs there by the new order.
+            if sequence.iter().any(|member| member.folded_name() == token.folded_name()) {
+                return vec![sequence.remove(0)];
+            }
+        }
+        match self.edit.is_merged(&token) && variable == self.variable {
+            true => Vec::new(),
+            false => self.edit.staying(&token, self.target).into_iter().collect(),
+        }
+    }
+}
+
+/// Words with the blanks that stood between them and what follows; nothing follows from no words.
+fn separated(left: String, before: &str) -> String {
+    let gap = &before[before.trim_end_matches([' ', '\t']).len()..];
+    if left.is_empty() { left } else { left + gap }
+}

@@ -1,0 +1,175 @@
+//! Replacements of the files that configure GRUB.
+
+use super::super::Obstacle;
+use super::super::files::{self, replace};
+use super::cut::Cut;
+use super::refused::{in_the_way, read_only};
+use super::sources::{Sourced, line, sources};
+use super::{Family, next};
+use crate::plan::Action;
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
+use bedplate_cmdline::boot::grub_quote;
+use bedplate_cmdline::{Edit, Finding, KernelDefaults, LineDiff, Token};
+use bedplate_host::Reader;
+
+/// Heading of the drop-in.
+pub(super) const NOTE: &str = "written by bedplate; changes made here are overwritten";
+
+/// The file replacements that make the configured line satisfy the edit; none when it does.
+pub fn edit_files(
+    reader: &dyn Reader,
+    family: &Family,
+    edit: &Edit,
+) -> Result<Vec<Action>, Obstacle> {
+    let sources = sources(reader, family).map_err(|error| files::unreadable(&error))?;
+    let old = match line(&sources) {
+        Ok(line) => line,
+        Err(error) if error.is_not_text() => {
+            return Err(Obstacle {
+                reason: error.to_string(),
+                remedy: "write the value in ASCII".into(),
+            });
+        }
+        Err(error) => return blind(reader, &sources, family, edit, &error.to_string()),
+    };
+    let target = edit.apply(&old).map_err(|error| files::cannot(MAIN, &error))?;
+    if target == old {
+        return Ok(Vec::new());
+    }
+    let own = family.own();
+    let (ours, others): (Vec<Sourced>, Vec<Sourced>) =
+        sources.into_iter().partition(|source| Some(&source.path) == own.as_ref());
+    let removed = edit.difference(&old, &target).removed;
+    let reordered = edit.reordered(&old, &target);
+    let cut = Cut { edit, variable: family.variable, target: &target, removed, reordered };
+    let cut = cut.apply(&others)?;
+    let kept = line(&cut).map_err(|error| files::cannot(MAIN, &error))?;
+    let added = tokens(&LineDiff::between(&kept, &target).added)?;
+    let added: Vec<Token> = added.iter().filter_map(|token| edit.missing(token, &kept)).collect();
+    let result = match &own {
+        Some(own) => with_drop_in(cut, own, family, &added)?,
+        None => with_main(cut, family, &added)?,
+    };
+    let reached = line(&result).map_err(|error| files::cannot(MAIN, &error))?;
+    let findings = edit.satisfied_by(&reached, &KernelDefaults::default());
+    let wrong: Vec<&Finding> =
+        findings.iter().filter(|finding| !finding.status.is_satisfied()).collect();
+    if !wrong.is_empty() {
+        return Err(in_the_way(&result, own.as_deref(), &reached, &wrong));
+    }
+    Ok(differences(&others, ours.first(), &result, own.as_deref()))
+}
+
+fn tokens(words: &[String]) -> Result<Vec<Token>, Obstacle> {
+    words.iter().map(|word| Token::new(word).map_err(|error| files::cannot(MAIN, &error))).collect()
+}
+
+fn with_drop_in(
+    mut sources: Vec<Sourced>,
+    own: &str,
+    family: &Family,
+    added: &[Token],
+) -> Result<Vec<Sourced>, Obstacle> {
+    if !added.is_empty() {
+        read_only(&sources, family.variable)?;
+        // bedplate's own file is at no fault: what cannot be written stands in one of the others.
+        let text = grub_default::write_drop_in(family.variable, added, NOTE)
+            .map_err(|error| files::cannot(MAIN, &error))?;
+        sources.push(Sourced { path: own.to_owned(), default: grub_default::parse(&text) });
+        sources.sort_by(|a, b| (a.path != MAIN, &a.path).cmp(&(b.path != MAIN, &b.path)));
+    }
+    Ok(sources)
+}
+
+fn with_main(
+    sources: Vec<Sourced>,
+    family: &Family,
+    added: &[Token],
+) -> Result<Vec<Sourced>, Obstacle> {
+    let mut result = Vec::new();
+    for source in sources {
+        let own = |error| files::cannot(&source.path, &error);
+        let old = source.default.value(family.variable, None).map_err(own)?.unwrap_or_default();
+        let words = added.iter().map(grub_quote::grub_token).collect::<Result<Vec<_>, _>>();
+        let words = words.map_err(|error| files::cannot(&source.path, &error))?.join(" ");
+        let new = if old.trim().is_empty() || words.is_empty() {
+            format!("{old}{words}")
+        } else {
+            format!("{old} {words}")
+        };
+        let text = source.default.edited(family.variable, &new, None).map_err(own)?;
+        result.push(Sourced { default: source.default.with_text(&text), path: source.path });
+    }
+    Ok(result)
+}
+
+/// What differs between the files as they are and as they are to be.
+fn differences(
+    others: &[Sourced],
+    ours: Option<&Sourced>,
+    result: &[Sourced],
+    own: Option<&str>,
+) -> Vec<Action> {
+    let text = |sources: &[Sourced], path: &str| {
+        sources
+            .iter()
+            .find(|source| source.path == path)
+            .map(|source| source.default.text().to_owned())
+    };
+    let mut actions: Vec<Action> = others
+        .iter()
+        .filter_map(|source| {
+            replace(
+                &source.path,
+                Some(source.default.text()),
+                text(result, &source.path).as_deref(),
+            )
+        })
+        .collect();
+    if let Some(own) = own {
+        actions.extend(replace(
+            own,
+            ours.map(|source| source.default.text()),
+            text(result, own).as_deref(),
+        ));
+    }
+    actions
+}
+
+/// A main file that cannot be followed is left alone: the drop-in adds to whatever it comes to. Nothing can be taken
+/// away like that, and a second `pci=` may stand beside a foreign one: the read-back tells.
+fn blind(
+    reader: &dyn Reader,
+    sources: &[Sourced],
+    family: &Family,
+    edit: &Edit,
+    why: &str,
+) -> Result<Vec<Action>, Obstacle> {
+    let Some(own) = family.own() else {
+        return Err(Obstacle {
+            reason: format!("{why}: bedplate does not run it to find out"),
+            remedy: format!("write {} in {MAIN} as one plain assignment", family.variable),
+        });
+    };
+    if let Reading::Known(line) = next(reader, family)
+        && let Some(found) = edit.lingering(&line)
+    {
+        return Err(Obstacle {
+            reason: format!("{why}: where `{found}` comes from shows only when it is run"),
+            remedy: format!(
+                "write {CMDLINE} and {CMDLINE_DEFAULT} out as plain assignments there, or take `{found}` out by hand"
+            ),
+        });
+    }
+    let rendered = edit.rendered().map_err(|error| files::cannot(&own, &error))?;
+    let tokens: Vec<Token> = rendered.tokens().cloned().collect();
+    if !tokens.is_empty() {
+        read_only(sources, family.variable)?;
+    }
+    let text = grub_default::write_drop_in(family.variable, &tokens, NOTE)
+        .map_err(|error| files::cannot(&own, &error))?;
+    let text = (!tokens.is_empty()).then_some(text.as_str());
+    let old = sources.iter().find(|source| source.path == own).map(|source| source.default.text());
+    Ok(replace(&own, old, text).into_iter().collect())
+}

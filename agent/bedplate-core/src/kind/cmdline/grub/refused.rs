@@ -1,0 +1,85 @@
+//! Why the files of a GRUB configuration cannot be brought to say what is wanted, with the places that are in the way.
+
+use std::collections::BTreeSet;
+
+use super::super::Obstacle;
+use super::sources::{Sourced, places};
+use bedplate_cmdline::boot::grub_default::{self, CMDLINE_DEFAULT, GrubDefault};
+use bedplate_cmdline::{CommandLine, Finding, fold_name};
+
+/// Why the files as they would be written do not come to what is wanted.
+pub(super) fn in_the_way(
+    result: &[Sourced],
+    own: Option<&str>,
+    reached: &CommandLine,
+    wrong: &[&Finding],
+) -> Obstacle {
+    if reached.init_arguments().is_some() {
+        let place = places(result, &|word| word == "--");
+        return Obstacle {
+            reason: format!(
+                "the `--` at {place} hands everything behind it to init, bedplate's arguments too"
+            ),
+            remedy: format!(
+                "move the part from `--` on to the end of {CMDLINE_DEFAULT}, or take it out"
+            ),
+        };
+    }
+    if let Some(source) = own.and_then(|own| overrider(result, own)) {
+        let path = &source.path;
+        let line = source.default.lines_with(&[CMDLINE_DEFAULT], &|_| true).pop().unwrap_or(1);
+        return Obstacle {
+            reason: format!(
+                "{path}:{line} is read after bedplate's own file and sets {CMDLINE_DEFAULT} without what was there before"
+            ),
+            remedy: format!(
+                "in {path}, write {CMDLINE_DEFAULT}=\"${CMDLINE_DEFAULT} …\", or give the file a name that sorts \
+                 before bedplate's"
+            ),
+        };
+    }
+    let wanted: Vec<String> = wrong.iter().flat_map(|finding| finding.entries.clone()).collect();
+    let name = |token: &str| fold_name(token.split('=').next().unwrap_or_default());
+    let names: BTreeSet<String> = wanted.iter().map(|token| name(token)).collect();
+    let others: Vec<&Sourced> =
+        result.iter().filter(|source| Some(source.path.as_str()) != own).collect();
+    let place = places(others, &|word| names.contains(&name(word)));
+    Obstacle {
+        reason: format!("{} cannot be brought about beside what {place} has", wanted.join(" ")),
+        remedy: format!("take the arguments of these names out of {place} by hand"),
+    }
+}
+
+/// Refuses to set a variable again that a file has made read-only: the shell would stop there, and so would
+/// grub-mkconfig.
+pub(super) fn read_only(sources: &[Sourced], variable: &str) -> Result<(), Obstacle> {
+    let place = sources.iter().find_map(|source| {
+        let line = source.default.read_only_at(variable)?;
+        Some(format!("{}:{line}", source.path))
+    });
+    match place {
+        None => Ok(()),
+        Some(place) => Err(Obstacle {
+            reason: format!(
+                "{place} makes {variable} read-only, so that grub-mkconfig fails in a file that adds to it"
+            ),
+            remedy: format!("take the `readonly` of {variable} out of {place}"),
+        }),
+    }
+}
+
+/// The first file behind `own` after which the variable no longer holds what `own` put in.
+fn overrider<'a>(sources: &'a [Sourced], own: &str) -> Option<&'a Sourced> {
+    let at = sources.iter().position(|source| source.path == own)?;
+    let value = |upto: usize, with_own: bool| {
+        let read =
+            sources[..=upto].iter().enumerate().filter(|(index, _)| with_own || *index != at);
+        let files: Vec<&GrubDefault> = read.map(|(_, source)| &source.default).collect();
+        grub_default::evaluate(&files, CMDLINE_DEFAULT).ok()
+    };
+    let behind = (at + 1)..sources.len();
+    behind
+        .into_iter()
+        .find(|index| value(*index, true) == value(*index, false))
+        .map(|at| &sources[at])
+}

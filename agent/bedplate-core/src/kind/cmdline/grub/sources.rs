@@ -1,0 +1,163 @@
+//! What grub-mkconfig reads: the main file and its drop-ins, and the line that they come to.
+
+use super::Family;
+use crate::kind::cmdline::files::raw;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_cmdline::CommandLine;
+use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};
+use bedplate_cmdline::boot::grub_quote;
+use bedplate_cmdline::boot::shell::{NOT_UTF8, Shell};
+use bedplate_host::Reader;
+
+/// One sourced file.
+pub(super) struct Sourced {
+    pub path: String,
+    pub default: GrubDefault,
+}
+
+/// The main file and its drop-ins in the order in which grub-mkconfig sources them.
+pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Sourced>, ReadError> {
+    let mut paths = vec![MAIN.to_owned()];
+    if let Some(directory) = family.drop_ins {
+        match reader.list(directory) {
+            Ok(names) => paths.extend(
+                names
+                    .iter()
+                    // The shell's glob leaves out names with a leading dot.
+                    .filter(|name| name.ends_with(".cfg") && !name.starts_with('.'))
+                    .map(|name| format!("{directory}/{name}")),
+            ),
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let shell = shell(reader, family);
+    let mut sources = Vec::new();
+    for path in paths {
+        match raw(reader, &path) {
+            Ok(text) => {
+                sources.push(Sourced { default: grub_default::parse_for(shell, &text), path });
+            }
+            // grub-mkconfig sources what is there.
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sources)
+}
+
+/// The shell that runs grub-mkconfig (`#!/bin/sh`), by what the link there says; else as the family ships it.
+fn shell(reader: &dyn Reader, family: &Family) -> Shell {
+    let target = reader.link("/bin/sh").ok();
+    match target.as_deref().and_then(|target| target.rsplit('/').next()) {
+        Some("bash") => Shell::Bash,
+        Some("dash" | "busybox" | "ksh" | "mksh" | "zsh") => Shell::Posix,
+        _ => family.shell,
+    }
+}
+
+/// What a variable of /etc/default/grub or the line that comes of it cannot be followed for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {why}")]
+pub(super) struct Unfollowed {
+    /// File, line and, where it is known, column.
+    place: String,
+    why: String,
+}
+
+impl Unfollowed {
+    /// Whether the value holds bytes of another encoding, which no regeneration makes readable.
+    pub fn is_not_text(&self) -> bool {
+        self.why.starts_with(NOT_UTF8)
+    }
+}
+
+pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Unfollowed> {
+    let files: Vec<&GrubDefault> = sources.iter().map(|source| &source.default).collect();
+    match grub_default::evaluate(&files, variable) {
+        Ok(value) => Ok(value.unwrap_or_default()),
+        Err(error) => {
+            let path = sources.get(error.file).map_or(MAIN, |source| source.path.as_str());
+            let place = &error.source;
+            Err(Unfollowed {
+                place: format!("{path}:{}:{}", place.line, place.column),
+                why: place.why.to_string(),
+            })
+        }
+    }
+}
+
+/// Where words that `is_meant` stand, as `path:line`, in the order in which the files are read.
+pub(super) fn places<'a>(
+    sources: impl IntoIterator<Item = &'a Sourced>,
+    is_meant: &dyn Fn(&str) -> bool,
+) -> String {
+    let all: Vec<String> = sources
+        .into_iter()
+        .flat_map(|source| {
+            let lines = source.default.lines_with(&[CMDLINE, CMDLINE_DEFAULT], is_meant);
+            lines.into_iter().map(|line| format!("{}:{line}", source.path))
+        })
+        .collect();
+    if all.is_empty() { format!("{MAIN} or its drop-ins") } else { all.join(", ") }
+}
+
+/// The line that a normal entry gets: 10_linux puts the general variable first.
+pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, Unfollowed> {
+    let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
+    let text = grub_quote::kernel_line(both.trim()).map_err(|error| Unfollowed {
+        place: unreadable_at(sources),
+        why: error.why.to_string(),
+    })?;
+    Ok(CommandLine::parse(&text))
+}
+
+/// The first file after which GRUB can no longer read what a variable holds.
+fn unreadable_at(sources: &[Sourced]) -> String {
+    let unreadable = |upto: usize, variable: &&str| {
+        value(&sources[..=upto], variable).is_ok_and(|text| grub_quote::kernel_line(&text).is_err())
+    };
+    (0..sources.len())
+        .find_map(|at| {
+            let variable =
+                [CMDLINE, CMDLINE_DEFAULT].into_iter().find(|name| unreadable(at, name))?;
+            let line = sources[at].default.lines_with(&[variable], &|_| true).pop()?;
+            Some(format!("{}:{line}", sources[at].path))
+        })
+        .unwrap_or_else(|| MAIN.to_owned())
+}
+
+/// The configured line. A file that cannot be followed makes it unknown, with a remark that names the place.
+pub fn read(
+    reader: &dyn Reader,
+    family: &Family,
+    remarks: &mut Vec<String>,
+) -> Reading<CommandLine> {
+    let sources = match sources(reader, family) {
+        Ok(sources) if sources.is_empty() => return Reading::Absent,
+        Ok(sources) => sources,
+        Err(error) => return Reading::unknown(error),
+    };
+    match line(&sources) {
+        Ok(line) => Reading::Known(line),
+        Err(error) => {
+            let why = error.to_string();
+            remarks.push(why.clone());
+            // bedplate's own drop-in is all that is known, where nothing after it can set the variable again.
+            own_line(&sources, family).map_or(Reading::unknown(why), Reading::Known)
+        }
+    }
+}
+
+fn own_line(sources: &[Sourced], family: &Family) -> Option<CommandLine> {
+    let own = family.own()?;
+    if sources.iter().any(|source| source.default.read_only_at(family.variable).is_some()) {
+        return None;
+    }
+    let at = sources.iter().position(|source| source.path == own);
+    if at.is_some_and(|at| at + 1 < sources.len()) {
+        return None;
+    }
+    let text = at.map_or("", |at| sources[at].default.text());
+    grub_default::parse_drop_in(text, family.variable).ok().map(CommandLine::from_tokens)
+}

@@ -1,0 +1,166 @@
+//! `[iommu] mode` → kernel arguments, by CPU vendor. The facts behind every arm: handbook §1.3, §4.
+
+use super::section::iommu::{Iommu, IommuMode};
+use super::{NAME, grace, no_iommu};
+use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
+use crate::plan::{Blocker, Unknown, Why};
+use crate::section::Declared;
+use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_base::reading::Reading;
+use bedplate_facts::Facts;
+
+/// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.
+pub fn resolve(profile: &dyn Declared, iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
+    if let Err(obstacle) = add(profile, iommu, facts, desired) {
+        no_iommu::leave(&mut desired.cmdline);
+        match obstacle {
+            Obstacle::Blocker(blocker) => desired.blockers.push(blocker),
+            Obstacle::Unknown(unknown) => desired.unknowns.push(unknown),
+        }
+    }
+}
+
+/// Why the arguments are not known.
+enum Obstacle {
+    Blocker(Blocker),
+    Unknown(Unknown),
+}
+
+impl From<Blocker> for Obstacle {
+    fn from(blocker: Blocker) -> Self {
+        Obstacle::Blocker(blocker)
+    }
+}
+
+fn add(
+    profile: &dyn Declared,
+    iommu: &Iommu,
+    facts: &Facts,
+    desired: &mut Desired,
+) -> Result<(), Obstacle> {
+    let (mode, because) = grace::mode(profile, iommu, facts, &mut desired.cmdline)?;
+    if mode == IommuMode::Keep {
+        return Ok(());
+    }
+    let vendor = match (&facts.cpu.vendor, &facts.arch) {
+        (Reading::Known(vendor), _) => *vendor,
+        (_, Reading::Known(Arch::Aarch64)) => CpuVendor::Arm,
+        (Reading::Absent | Reading::Unknown(_), _) => {
+            return Err(Obstacle::Unknown(Unknown {
+                kind: NAME,
+                subject: "IOMMU parameters".into(),
+                reason: "the CPU vendor is not known here: say --cpu intel, amd or arm, or give the profile [match] cpu_vendor"
+                    .into(),
+            }));
+        }
+    };
+    if no_iommu::is_settled(mode, profile, vendor, facts, &mut desired.cmdline)? {
+        return Ok(());
+    }
+    contradictions(mode, vendor, &mut desired.cmdline);
+    desired.cmdline.set.extend(arguments(mode, vendor)?.iter().map(|(token, reason, source)| {
+        let mut why = vec![Why::new(*reason, *source)];
+        why.extend(because.clone());
+        why.extend(iommu.why.iter().cloned());
+        WantedArg { token: (*token).into(), why, from: "iommu" }
+    }));
+    Ok(())
+}
+
+/// A token, why the mode needs it, and the source.
+type Argument = (&'static str, &'static str, &'static str);
+
+/// What the mode needs on the kernel command line of a CPU.
+fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], Blocker> {
+    Ok(match (mode, vendor) {
+        // Decided before, by the machine.
+        (IommuMode::Keep | IommuMode::Auto, _) => &[],
+        (_, CpuVendor::Other) => return Err(unknown_cpu()),
+        (IommuMode::Off, CpuVendor::Arm) => return Err(no_arm_off()),
+        (IommuMode::Off, CpuVendor::Intel) => &[(
+            "intel_iommu=off",
+            "VT-d stays off: no translation and no ACS redirect asked for by the kernel",
+            INTEL,
+        )],
+        (IommuMode::Off, CpuVendor::Amd) => &[(
+            "amd_iommu=off",
+            "AMD-Vi stays off; the kernel still switches ACS on because IVRS is present",
+            AMD,
+        )],
+        (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Intel) => {
+            &[("intel_iommu=on", VTD_ON, INTEL), ("iommu=pt", PASSTHROUGH, X86)]
+        }
+        // `amd_iommu=on` is not a value the kernel knows (handbook §1.3): AMD-Vi is on when IVRS is there.
+        (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Amd) => {
+            &[("iommu=pt", PASSTHROUGH, X86)]
+        }
+        (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Arm) => &[(
+            "iommu.passthrough=1",
+            "arm64 does not read iommu=; this is the spelling that every architecture reads",
+            CORE,
+        )],
+        (IommuMode::Translated, CpuVendor::Intel) => {
+            &[("intel_iommu=on", VTD_ON, INTEL), ("iommu=nopt", TRANSLATED, X86)]
+        }
+        (IommuMode::Translated, CpuVendor::Amd) => &[("iommu=nopt", TRANSLATED, X86)],
+        (IommuMode::Translated, CpuVendor::Arm) => &[(
+            "iommu.passthrough=0",
+            "arm64 does not read iommu=; this is the spelling that every architecture reads",
+            CORE,
+        )],
+    })
+}
+
+fn unknown_cpu() -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: "IOMMU parameters".into(),
+        reason:
+            "this CPU is neither Intel, AMD nor Arm: bedplate does not know its IOMMU parameters"
+                .into(),
+        remedy: "set iommu.mode = \"keep\" and give the parameters in cmdline.args".into(),
+    }
+}
+
+fn no_arm_off() -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: "IOMMU off".into(),
+        reason: "no kernel parameter switches an Arm SMMU off; the firmware decides".into(),
+        remedy:
+            "use iommu.mode = \"passthrough\", or switch the SMMU off in firmware and use \"keep\""
+                .into(),
+    }
+}
+
+const VTD_ON: &str = "distributions differ in whether VT-d is on by default";
+const TRANSLATED: &str = "host drivers' DMA is translated, whatever the kernel's built-in default";
+const PASSTHROUGH: &str =
+    "GPUDirect RDMA needs host drivers' DMA addresses 1:1; VFIO guests keep their own translation";
+const INTEL: &str = "linux drivers/iommu/intel/iommu.c; handbook §1.3";
+const AMD: &str = "linux drivers/iommu/amd/init.c; handbook §1.3";
+const X86: &str = "linux arch/x86/kernel/pci-dma.c; handbook §1.3";
+const CORE: &str = "linux drivers/iommu/iommu.c; handbook §1.3";
+
+/// Tokens that would silently defeat the mode: `iommu=off` ends detection early, and `amd_iommu=off` is sticky
+/// (no later value turns it back on; handbook §1.2).
+fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdline) {
+    if mode == IommuMode::Off {
+        return;
+    }
+    let mut never = |token: &str, reason: &str, source: &str| {
+        cmdline
+            .absent
+            .push(UnwantedArg { token: token.into(), why: vec![Why::new(reason, source)] });
+    };
+    match vendor {
+        CpuVendor::Intel => {
+            never("iommu=off", "it ends IOMMU detection before VT-d is looked for", X86)
+        }
+        CpuVendor::Amd => {
+            never("iommu=off", "it ends IOMMU detection before AMD-Vi is looked for", X86);
+            never("amd_iommu=off", "it is sticky: no later value turns AMD-Vi back on", AMD);
+        }
+        CpuVendor::Arm | CpuVendor::Other => {}
+    }
+}

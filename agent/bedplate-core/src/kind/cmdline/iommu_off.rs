@@ -1,0 +1,130 @@
+//! Whether the next boot leaves the IOMMU off, and by what: an argument that someone has put on the line, or the way the
+//! kernel was built. Off gives DMA 1:1, which is what passthrough is for (handbook §14.4).
+
+use super::groups::groups;
+use super::section::Cmdline;
+use super::section::iommu::{Iommu, IommuMode};
+use super::{Context, NAME, arch, backend, states};
+use crate::ledger::Ledger;
+use crate::plan::{Effect, KindPlan, Pending};
+use crate::section::Declared;
+use bedplate_base::cpu::CpuVendor;
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::{CommandLine, KernelDefaults, iommu_off_by};
+use bedplate_facts::Facts;
+use bedplate_host::Reader;
+
+/// What keeps it off; `Absent` = nothing does, on at least one of the lines that may count.
+pub fn iommu_off(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+    // How the kernel was built counts only where the IOMMU is off now: firmware can opt in (handbook §1.3).
+    let off_now = facts.iommu.active.known().is_some_and(Vec::is_empty);
+    off_on(&lines(reader, facts), off_now, reader, facts)
+}
+
+/// The same without what bedplate itself once put there and the profile no longer asks for (mode `off`, then another): it
+/// goes with the next apply, and is no reason for the IOMMU to stay off. `None`: there is no such argument.
+pub fn iommu_off_by_others(
+    profile: &dyn Declared,
+    reader: &dyn Reader,
+    facts: &Facts,
+    ledger: &Ledger,
+) -> Option<Reading<String>> {
+    let vendor = *facts.cpu.vendor.known()?;
+    if profile.get::<Iommu>().is_some_and(|iommu| iommu.mode == IommuMode::Off) {
+        return None;
+    }
+    let asked = |token: &String| {
+        profile
+            .get::<Cmdline>()
+            .is_some_and(|section| section.args.iter().any(|arg| arg.arg == *token))
+    };
+    let none = KernelDefaults::default();
+    let turns_off = |token: &&String| {
+        iommu_off_by(&CommandLine::parse(token), &none, vendor, arch(facts)).is_some()
+    };
+    let own = ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
+    let own: Vec<&String> = own.iter().filter(turns_off).filter(|token| !asked(token)).collect();
+    if own.is_empty() {
+        return None;
+    }
+    let without = |line: &CommandLine| {
+        let stays = |token: &&str| !own.iter().any(|own| own == token);
+        let tokens: Vec<&str> = line.tokens().map(|token| token.as_str()).filter(stays).collect();
+        CommandLine::parse(&tokens.join(" "))
+    };
+    let lines: Vec<CommandLine> = lines(reader, facts).iter().map(without).collect();
+    // That it is off now may be the work of that argument: it tells nothing of the firmware.
+    Some(off_on(&lines, false, reader, facts))
+}
+
+fn off_on(
+    lines: &[CommandLine],
+    off_now: bool,
+    reader: &dyn Reader,
+    facts: &Facts,
+) -> Reading<String> {
+    let vendor = match &facts.cpu.vendor {
+        Reading::Known(vendor) => *vendor,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::unknown(why.clone()),
+    };
+    if lines.is_empty() {
+        return Reading::unknown("no command line could be read");
+    }
+    let mut defaults = states::kernel_defaults(reader, facts);
+    if defaults.is_empty() {
+        defaults.push(KernelDefaults::default());
+    }
+    let off = |line: &CommandLine| {
+        let said = defaults.iter().map(|one| iommu_off_by(line, one, vendor, arch(facts)));
+        said.collect::<Option<Vec<_>>>().and_then(|by| by.first().copied()).or_else(|| {
+            let built_off =
+                defaults.iter().all(|one| one.leaves_intel_iommu_off(line, arch(facts)));
+            (vendor == CpuVendor::Intel && off_now && built_off).then_some(BUILT)
+        })
+    };
+    match lines.iter().map(off).collect::<Option<Vec<_>>>() {
+        Some(by) => by.first().map_or(Reading::Absent, |by| Reading::Known((*by).to_owned())),
+        None => Reading::Absent,
+    }
+}
+
+/// What is right without an argument. An IOMMU that translates still and is off from the next boot on waits for it.
+pub fn report(context: &Context, section: &mut KindPlan) {
+    let settled = &context.desired.cmdline.settled;
+    let on = context.facts.iommu.active.known().is_some_and(|units| !units.is_empty());
+    match &context.facts.iommu.off_by {
+        Reading::Known(by) if on && !settled.is_empty() && translates(context) => {
+            section.pending.push(Pending {
+                kind: NAME,
+                effect: Effect::ColdBoot,
+                running: Some("translating".to_owned()),
+                next: Some(format!("off by {by}")),
+                subject: "IOMMU".to_owned(),
+            });
+        }
+        _ => section.settled.extend(settled.iter().cloned()),
+    }
+}
+
+fn translates(context: &Context) -> bool {
+    !groups(context.reader, context.facts).translated.is_empty()
+}
+
+const BUILT: &str = "the kernel's default (CONFIG_INTEL_IOMMU_DEFAULT_ON is not set)";
+
+/// Configuration and default boot entry, as far as they are known; else what the kernel was booted with.
+fn lines(reader: &dyn Reader, facts: &Facts) -> Vec<CommandLine> {
+    let mut lines = Vec::new();
+    if let Ok(backend) = backend(&facts.boot) {
+        let observed = (backend.observe)(reader, facts);
+        let known = |state: Reading<CommandLine>| state.known().cloned();
+        lines.extend(known(observed.next));
+        lines.extend(known(observed.configured));
+    }
+    if lines.is_empty() {
+        let running = reader.text("/proc/cmdline").ok();
+        lines.extend(running.map(|text| CommandLine::parse(text.trim_end())));
+    }
+    lines
+}

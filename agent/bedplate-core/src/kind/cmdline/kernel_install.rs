@@ -1,0 +1,243 @@
+//! systemd-boot with kernel-install: /etc/kernel/cmdline is the whole line of every kernel to come; entries (or unified
+//! kernel images) of the installed ones are made again by `kernel-install add` (handbook §10.3, §10.4).
+
+mod gone;
+mod made;
+
+use super::bls::entry_files;
+use super::files::{self, raw, readable, replace, verify};
+use super::{Context, Observed, Obstacle, Steps, chosen, only_in_entry};
+use crate::plan::{Action, WayBack};
+use bedplate_base::reading::{Reading, Reason};
+use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
+use bedplate_cmdline::boot::{kernel_cmdline, uki, version};
+use bedplate_cmdline::{CommandLine, Edit};
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::Reader;
+
+pub use gone::{entries, installed_release, is_kernel_gone, release_of_entry};
+
+/// The line that kernel-install makes entries from.
+pub const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
+/// The one that it takes where that is absent. Without both it takes /proc/cmdline (kernel-install(8)).
+pub const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
+/// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
+pub const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
+/// Rebuilding an initramfs is part of kernel-install.
+const LIMIT_S: u32 = 600;
+
+/// Reads both states.
+pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+    let next = match &facts.boot {
+        BootLoader::SystemdBoot { uki: true } => next_uki(reader),
+        _ => next_entry(reader),
+    };
+    Observed { configured: configured(reader), next, remarks: Vec::new() }
+}
+
+fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
+    for path in [KERNEL_CMDLINE, VENDOR_CMDLINE] {
+        match raw(reader, path) {
+            Ok(text) => {
+                return match kernel_cmdline::cmdline(&text, BlsReader::SystemdBoot) {
+                    Ok(line) => readable(path, &line),
+                    Err(error) => Reading::unknown(format!("{path}: {error}")),
+                };
+            }
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Reading::unknown(error),
+        }
+    }
+    Reading::Absent
+}
+
+fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
+    match default_entry(reader) {
+        Reading::Known(entry) => readable(entry.id(), &entry.systemd_cmdline()),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+/// The entry that systemd-boot starts by default.
+pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
+    placed_entry(reader).map(|(_, entry)| entry)
+}
+
+/// The same, with the mount point of the partition that its paths are on.
+pub fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
+    placed_by(reader, |mount, entries| {
+        chosen::patterns(reader, mount).map(|patterns| {
+            let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+            systemd_default(entries, &patterns).cloned()
+        })
+    })
+}
+
+/// The entry that a loader chooses among those of the first partition that has some. `choose` is given its mount point.
+pub fn placed_by(
+    reader: &dyn Reader,
+    choose: impl Fn(&str, &[BlsEntry]) -> Reading<Option<BlsEntry>>,
+) -> Reading<(&'static str, BlsEntry)> {
+    for mount in BOOT_MOUNTS {
+        let files = match entry_files(reader, &format!("{mount}/loader/entries")) {
+            Ok(files) if files.is_empty() => continue,
+            Ok(files) => files,
+            Err(error) if error.is_absent() => continue,
+            Err(error) => return Reading::unknown(error),
+        };
+        let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
+        return match choose(mount, &entries) {
+            Reading::Known(Some(entry)) => Reading::Known((mount, entry)),
+            Reading::Known(None) | Reading::Absent => {
+                Reading::unknown(format!("no entry of {mount}/loader/entries can be the default"))
+            }
+            Reading::Unknown(why) => Reading::Unknown(why),
+        };
+    }
+    Reading::Absent
+}
+
+fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
+    let path = match newest_uki(reader) {
+        Reading::Known(path) => path,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    let line = reader
+        .read_start(&path, uki::PREFIX_BYTES)
+        .map_err(Reason::from)
+        .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}").into()));
+    match line {
+        Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
+        Ok(None) => Reading::unknown(format!("{path} has no command line of its own")),
+        Err(why) => Reading::unknown(why),
+    }
+}
+
+/// Path of the unified kernel image that boots by default: the chosen one, else the newest, by file name.
+pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
+    for mount in BOOT_MOUNTS {
+        let directory = format!("{mount}/EFI/Linux");
+        let mut names = match reader.list(&directory) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => continue,
+            Err(error) => return Reading::unknown(error),
+        };
+        names.retain(|name| name.ends_with(".efi"));
+        names.sort_by(|a, b| version::uapi_order(a, b));
+        let Some(newest) = names.last() else { continue };
+        let patterns = match chosen::patterns(reader, mount) {
+            Reading::Known(patterns) => patterns,
+            Reading::Absent => Vec::new(),
+            Reading::Unknown(why) => return Reading::Unknown(why),
+        };
+        let matching = |pattern: &String| {
+            let pattern = glob::Pattern::new(&pattern.to_lowercase()).ok()?;
+            names.iter().rev().find(|name| pattern.matches(&name.to_lowercase()))
+        };
+        let first = patterns.iter().find_map(matching).unwrap_or(newest);
+        return Reading::Known(format!("{directory}/{first}"));
+    }
+    Reading::Absent
+}
+
+/// What makes both states satisfy the edit.
+pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    let kernels = made::kernels(context)?;
+    let old = match raw(context.reader, KERNEL_CMDLINE) {
+        Ok(text) => Some(text),
+        Err(error) if error.is_absent() => None,
+        Err(error) => return Err(files::unreadable(&error)),
+    };
+    let base = match &old {
+        Some(text) => text.clone(),
+        None => whole_line(context)?,
+    };
+    let edited = kernel_cmdline::edited(&base, BlsReader::SystemdBoot, edit)
+        .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
+    let next = observe(context.reader, context.facts).next;
+    keeps_root(&next, &edited)?;
+    let made = CommandLine::parse(edited.trim_end());
+    // Another spelling of the same root is none that is lost; whether it is the same is checked after the change.
+    only_in_entry::check(&next, &made, edit, &["root"], "kernel-install add RELEASE IMAGE")?;
+    let mut actions: Vec<Action> =
+        replace(KERNEL_CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
+    // A kernel without an entry gets none: it would be the new default.
+    let touches = touched(context.reader);
+    for release in &kernels {
+        actions.push(Action::RunTool {
+            argv: ["kernel-install", "add", release, &image(context.reader, release)]
+                .map(str::to_owned)
+                .to_vec(),
+            purpose: format!("make the boot entry of {release} again"),
+            touches: touches.clone(),
+            way_back: WayBack::Repeat,
+            limit_s: LIMIT_S,
+        });
+    }
+    if !matches!(next, Reading::Absent) {
+        actions.push(verify(context));
+    }
+    Ok(Steps { subject: KERNEL_CMDLINE.into(), actions, disrupts: Vec::new() })
+}
+
+/// Refuses a file that would take root= from the default entry: kernel-install makes whole lines of it.
+fn keeps_root(next: &Reading<CommandLine>, edited: &str) -> Result<(), Obstacle> {
+    let has = |line: &CommandLine| line.named("root").next().is_some();
+    let loses = next.known().is_some_and(has) && !has(&CommandLine::parse(edited.trim_end()));
+    match loses {
+        true => Err(Obstacle {
+            reason: format!(
+                "{KERNEL_CMDLINE} has no root=, and the default boot entry has one: made again, it would not find its root file system"
+            ),
+            remedy: format!(
+                "write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"
+            ),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// The kernel's image: beside its modules where kernel-install's own documentation has it, in /boot where Debian's
+/// packages put it (kernel-install(8); Debian's linux-image packages). kernel-install does not look for it.
+fn image(reader: &dyn Reader, release: &str) -> String {
+    let beside = format!("/usr/lib/modules/{release}/vmlinuz");
+    let name = format!("vmlinuz-{release}");
+    let debian = || reader.list("/boot").is_ok_and(|names| names.contains(&name));
+    if !reader.exists(&beside).unwrap_or(false) && debian() {
+        format!("/boot/{name}")
+    } else {
+        beside
+    }
+}
+
+/// Entries and images, also those that it makes beside the ones that are there: with another token, or a boot counter.
+pub fn touched(reader: &dyn Reader) -> Vec<String> {
+    let made = [("loader/entries", ".conf"), ("EFI/Linux", ".efi")];
+    let below = |mount: &'static str| {
+        made.map(|(directory, ending)| (format!("{mount}/{directory}"), ending))
+    };
+    let there = BOOT_MOUNTS.into_iter().flat_map(below);
+    let there = there.filter(|(directory, _)| reader.exists(directory) != Ok(false));
+    there.map(|(directory, ending)| format!("{directory}/*{ending}")).collect()
+}
+
+/// The file must hold the whole line, `root=` and all. Where it is not there yet it is made from what boots now: never
+/// from /proc/cmdline of another machine, which is what kernel-install itself would take in a chroot.
+fn whole_line(context: &Context) -> Result<String, Obstacle> {
+    if let Ok(text) = context.reader.text(VENDOR_CMDLINE) {
+        return Ok(text);
+    }
+    match observe(context.reader, context.facts).next {
+        Reading::Known(line) => Ok(line.to_string()),
+        Reading::Absent | Reading::Unknown(_) => Err(Obstacle {
+            reason: format!(
+                "{KERNEL_CMDLINE} is not there, and no boot entry says what the whole line is"
+            ),
+            remedy: format!(
+                "write the current line (with root=) to {KERNEL_CMDLINE}, then plan again"
+            ),
+        }),
+    }
+}

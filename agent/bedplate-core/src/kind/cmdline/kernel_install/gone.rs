@@ -1,0 +1,57 @@
+//! Kernels of which kernel-install has made entries, and that were removed since.
+
+use super::BOOT_MOUNTS;
+use super::made::release_of;
+use crate::kind::cmdline::mounts::unmounted;
+use bedplate_base::reading::Reading;
+use bedplate_host::Reader;
+
+/// The release of a `kernel-install add`.
+pub fn installed_release(argv: &[String]) -> Option<&str> {
+    match argv {
+        [tool, command, release, _] if tool == "kernel-install" && command == "add" => {
+            Some(release)
+        }
+        _ => None,
+    }
+}
+
+/// The one of `releases` that an entry file is about.
+pub fn release_of_entry<'a>(path: &str, releases: &'a [String]) -> Option<&'a str> {
+    release_of(path.rsplit('/').next().unwrap_or(path), releases)
+}
+
+/// Whether a kernel is proved to have neither image nor entry any more.
+pub fn is_kernel_gone(reader: &dyn Reader, release: &str) -> bool {
+    let images =
+        [format!("/usr/lib/modules/{release}/vmlinuz"), format!("/boot/vmlinuz-{release}")];
+    let is_mounted = |path: &str| unmounted(reader, path) == Reading::Absent;
+    let has_image = images.iter().any(|path| reader.exists(path) != Ok(false));
+    let Some(files) = entries(reader).filter(|_| !has_image && is_mounted(&images[1])) else {
+        return false;
+    };
+    let release = [release.to_owned()];
+    // Without any entry the boot partition is another one, or lost.
+    !files.is_empty() && files.iter().all(|path| release_of_entry(path, &release).is_none())
+}
+
+/// Paths of all entries and unified kernel images; `None` where some may be unread.
+pub fn entries(reader: &dyn Reader) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    for (below, ending) in [("loader/entries", ".conf"), ("EFI/Linux", ".efi")] {
+        for mount in BOOT_MOUNTS {
+            let directory = format!("{mount}/{below}");
+            match reader.list(&directory) {
+                Ok(names) => all.extend(
+                    names
+                        .iter()
+                        .filter(|name| name.ends_with(ending))
+                        .map(|name| format!("{directory}/{name}")),
+                ),
+                Err(error) if error.is_absent() => {}
+                Err(_) => return None,
+            }
+        }
+    }
+    Some(all)
+}

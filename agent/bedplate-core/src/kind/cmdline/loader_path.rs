@@ -1,0 +1,190 @@
+//! Files as a boot loader names them → files of this host. GRUB's paths begin at the root of a file system, whatever part of
+//! it is mounted where; a path that cannot be followed is unknown, never missing.
+
+mod device;
+mod grub_link;
+
+use super::boot_entry::Place;
+use super::mounts::{Mount, Mounts, below, unmounted};
+use bedplate_base::reading::{Reading, Reason};
+use bedplate_cmdline::boot::grub_cfg::Device;
+use bedplate_host::Reader;
+use device::Mounted;
+use grub_link::Followed;
+
+/// Whether a file is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Located {
+    /// It is there, by its path on this host.
+    There(String),
+    /// It is known not to be there.
+    Missing(String),
+    /// It is a link that GRUB resolves within its file system, where its target is not.
+    Unreachable {
+        /// The link.
+        path: String,
+        /// The target, by its path on this host.
+        to: String,
+    },
+    /// It may be there.
+    Unknown(Reason),
+}
+
+/// Where file systems are usually mounted whose root a loader's path begins at.
+const USUAL: [&str; 4] = ["", "/boot", "/boot/efi", "/efi"];
+
+/// Finds the file.
+pub fn locate(reader: &dyn Reader, place: &Place, path: &str) -> Located {
+    match place {
+        Place::Host => exactly(reader, path.to_owned()),
+        Place::Partition(point) => {
+            exactly(reader, format!("{point}/{}", path.trim_start_matches('/')))
+        }
+        Place::Grub { device, own } => match unmounted(reader, own) {
+            Reading::Absent => on_device(reader, device, own, path),
+            Reading::Known(point) => Located::Unknown(
+                format!("{point} is not mounted, and what the default boot entry loads is there")
+                    .into(),
+            ),
+            Reading::Unknown(why) => Located::Unknown(why),
+        },
+    }
+}
+
+fn exactly(reader: &dyn Reader, path: String) -> Located {
+    match reader.exists(&path) {
+        Ok(true) => Located::There(path),
+        Ok(false) => Located::Missing(path),
+        Err(error) => Located::Unknown(error.into()),
+    }
+}
+
+fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Located {
+    let (device, path) = match path.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+        Some(("$root" | "", rest)) => (device.clone(), rest),
+        Some((_, rest)) => (Device::Other, rest),
+        None => (device.clone(), path),
+    };
+    let path = path.replace("//", "/");
+    if path.contains('$') || !path.starts_with('/') {
+        return Located::Unknown(
+            format!("`{path}` depends on variables that only GRUB knows").into(),
+        );
+    }
+    let Ok(mounts) = Mounts::read(reader) else { return guessed(reader, &path, &|_| true) };
+    match device::mounted(reader, &mounts, &device, own) {
+        Mounted::Here(chosen) => {
+            let places = places(&mounts, chosen, &path);
+            match places.is_empty() {
+                // A part of the file system that is mounted nowhere, or one that mounts do not show.
+                true => guessed(reader, &path, &|host| {
+                    mounts.covering(host).is_some_and(|mount| mount.is_same_file_system(chosen))
+                }),
+                false => among(reader, &mounts, places, &path),
+            }
+        }
+        Mounted::Elsewhere(name) => Located::Unknown(
+            format!(
+                "GRUB loads {path} from the file system with {name}, and that is not one that is mounted here"
+            )
+            .into(),
+        ),
+        Mounted::NotKnown => guessed(reader, &path, &|_| true),
+    }
+}
+
+/// Looks where the mounts say that the file is.
+fn among(reader: &dyn Reader, mounts: &Mounts, places: Vec<String>, path: &str) -> Located {
+    let mut unread = None;
+    for host in &places {
+        match grub_link::followed(reader, mounts, host) {
+            Followed::Plain => {}
+            Followed::To(to) => {
+                let is_elsewhere =
+                    reader.exists(&to) == Ok(false) && reader.exists(host) == Ok(true);
+                return match is_elsewhere {
+                    true => Located::Unreachable { path: host.clone(), to },
+                    false => exactly(reader, to),
+                };
+            }
+            Followed::NotKnown(why) => return Located::Unknown(why),
+        }
+        match reader.exists(host) {
+            Ok(true) => return Located::There(host.clone()),
+            Ok(false) => {}
+            Err(error) => unread = unread.or(Some(error)),
+        }
+    }
+    if let Some(host) = guesses(path).into_iter().find(|host| reader.exists(host) == Ok(true)) {
+        return Located::Unknown(
+            format!("{path} is not on the device that GRUB reads, and {host} is there").into(),
+        );
+    }
+    match (unread, places.into_iter().next()) {
+        (Some(error), _) => Located::Unknown(error.into()),
+        (None, Some(host)) => Located::Missing(host),
+        (None, None) => not_mounted(path),
+    }
+}
+
+/// Looks where file systems are usually mounted, as far as a place `may_be` the right one.
+fn guessed(reader: &dyn Reader, path: &str, may_be: &dyn Fn(&str) -> bool) -> Located {
+    let mut unread = None;
+    for host in guesses(path).into_iter().filter(|host| may_be(host)) {
+        match reader.exists(&host) {
+            Ok(true) => return Located::There(host),
+            Ok(false) => {}
+            Err(error) => unread = unread.or(Some(error)),
+        }
+    }
+    unread.map_or_else(|| not_mounted(path), |error| Located::Unknown(error.into()))
+}
+
+/// Where a path of a loader's may be on this host, by where file systems are usually mounted.
+pub fn guesses(path: &str) -> Vec<String> {
+    let usual = USUAL.iter().map(|directory| format!("{directory}{path}"));
+    // A subvolume in front, where mounts do not show it.
+    let inside = path.strip_prefix("/@").and_then(|rest| rest.split_once('/'));
+    usual.chain(inside.map(|(_, rest)| format!("/{rest}"))).collect()
+}
+
+fn not_mounted(path: &str) -> Located {
+    Located::Unknown(
+        format!("the device of {path}, which the default boot entry loads, is not one that is mounted here")
+            .into(),
+    )
+}
+
+/// Places of the path on a mounted file system.
+fn places(mounts: &Mounts, chosen: &Mount, path: &str) -> Vec<String> {
+    let same = mounts.iter().filter(|mount| {
+        let both_zfs = mount.kind == "zfs" && chosen.kind == "zfs";
+        both_zfs || mount.is_same_file_system(chosen)
+    });
+    let places = same.filter_map(|mount| {
+        let rest = match mount.kind.as_str() {
+            // `/DATASET@/path`, the data set by its path in the pool.
+            "zfs" => {
+                let (set, rest) = path.split_once('@')?;
+                mount.source.ends_with(set).then_some(rest)?
+            }
+            _ => below(path, &mount.root)?,
+        };
+        let host = format!("{}{rest}", mount.point.trim_end_matches('/'));
+        (mounts.covering(&host) == Some(mount)).then_some(host)
+    });
+    places.collect()
+}
+
+/// The name of a device node, links followed: `dm-0` of `/dev/mapper/vg-root`. A link of udev that is not there has none.
+pub fn node_of(reader: &dyn Reader, path: &str) -> Option<String> {
+    if !path.starts_with("/dev/") {
+        return None;
+    }
+    let link = reader.link(path);
+    if link.is_err() && path.starts_with("/dev/disk/") {
+        return None;
+    }
+    let target = link.unwrap_or_else(|_| path.to_owned());
+    target.rsplit('/').next().map(str::to_owned)
+}

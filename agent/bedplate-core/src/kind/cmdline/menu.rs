@@ -1,0 +1,277 @@
+//! GRUB's menu as the configuration made it: which entry boots, and whether that entry gets its arguments from the
+//! variables that bedplate writes. An entry that an operator wrote by hand does not, and neither does a recovery entry: no
+//! regeneration ever brings an argument there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Obstacle;
+use super::files::{is_blank, raw, readable};
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_cmdline::boot::NotUnderstood;
+use bedplate_cmdline::boot::grub_cfg::{Entry, default_entry, entries};
+use bedplate_cmdline::boot::grub_files::{self, GrubFiles};
+use bedplate_cmdline::boot::grub_quote;
+use bedplate_cmdline::boot::grubenv::Grubenv;
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, LineDiff, Status, Token};
+use bedplate_host::Reader;
+
+/// A generated configuration with what lies beside it.
+pub struct Menu {
+    path: String,
+    text: String,
+    environment: Option<Grubenv>,
+    names: Vec<String>,
+    /// Other files of its directory that it reads.
+    texts: Vec<(String, String)>,
+}
+
+impl Menu {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it is not there or cannot be read.
+    pub fn read(reader: &dyn Reader, path: &str) -> Result<Self, ReadError> {
+        let text = raw(reader, path)?;
+        let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+        let environment = match raw(reader, &format!("{directory}/grubenv")) {
+            Ok(text) => Some(text),
+            Err(error) if error.is_absent() => None,
+            // It may choose another entry, and set what the entries use.
+            Err(error) => return Err(error),
+        };
+        let names = reader.list(directory).unwrap_or_default();
+        Ok(Self {
+            path: path.to_owned(),
+            texts: read_beside(reader, directory, &text, &names),
+            text,
+            environment: environment.and_then(|text| Grubenv::parse(&text).ok()),
+            names,
+        })
+    }
+
+    fn around<T>(
+        &self,
+        look: impl FnOnce(&str, &GrubFiles<'_>) -> Result<T, NotUnderstood>,
+    ) -> Result<T, NotUnderstood> {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let around = GrubFiles {
+            grubenv: self.environment.as_ref(),
+            files: &names,
+            texts: &self.texts,
+            bls: &[],
+        };
+        look(&self.text, &around)
+    }
+
+    /// The line of the entry that boots if nobody touches the keyboard.
+    pub fn next(&self) -> Reading<CommandLine> {
+        let path = &self.path;
+        match self.around(default_entry) {
+            Ok(entry) if entry.unresolved.is_empty() => {
+                let place = format!("{path}:{}", entry.line);
+                match readable(&place, &entry.cmdline) {
+                    Reading::Known(_) => Reading::Known(entry.line()),
+                    other => other,
+                }
+            }
+            Ok(entry) => Reading::unknown(format!(
+                "{path}: the default entry uses variables that only GRUB knows: {:?}",
+                entry.unresolved
+            )),
+            Err(error) => Reading::unknown(format!("{path}:{}: {}", error.line, error.why)),
+        }
+    }
+
+    /// Why the result of a regeneration could not be checked: the menu leaves open which line boots.
+    pub fn undecided(&self) -> Option<Obstacle> {
+        match self.next() {
+            Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
+                reason: format!("the next boot's command line is unknown: {why}"),
+                remedy: format!(
+                    "write that place of {}, or what makes it in /etc/grub.d, without what only GRUB can decide",
+                    self.path
+                ),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Why no change can be sure to last: the machine chooses between values of a variable behind the arguments, and one of
+    /// them says something else than the edit.
+    pub fn by_chance(&self, edit: &Edit) -> Option<Obstacle> {
+        let default = self.around(default_entry).ok()?;
+        let line = default.line();
+        let is_chosen =
+            |token: &Token| line.possible().any(|one| !one.tokens().any(|other| other == token));
+        let chosen = line.possible().flat_map(CommandLine::tokens).filter(|token| is_chosen(token));
+        let chosen = CommandLine::from_tokens(chosen.cloned());
+        let findings = edit.satisfied_by(&chosen, &KernelDefaults::default());
+        let found = findings.into_iter().find_map(|finding| match finding.status {
+            Status::Other { found }
+            | Status::Reordered { found, .. }
+            | Status::Lingering { found } => Some(found),
+            _ => None,
+        })?;
+        Some(Obstacle {
+            reason: format!(
+                "`{found}` is on the line of the default boot entry ({}:{}) or not, as GRUB finds the hardware",
+                self.path, default.line
+            ),
+            remedy: "drop the argument from [cmdline] of the profile, or take that variable out of /etc/grub.d".into(),
+        })
+    }
+
+    /// The same entry, whole.
+    pub fn entry(&self) -> Reading<Entry> {
+        match self.around(default_entry) {
+            Ok(entry) => Reading::Known(entry),
+            Err(error) => Reading::unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
+        }
+    }
+
+    /// Values of the variables in the line of the same entry, as far as they are known.
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        self.around(default_entry).map(|entry| entry.variables).unwrap_or_default()
+    }
+
+    /// Whether some entry loads an initrd; `false` where the menu cannot be followed.
+    pub fn has_initrds(&self) -> bool {
+        self.initrds().is_some_and(|initrds| !initrds.is_empty())
+    }
+
+    /// The initrds of all entries, as GRUB names them; `None`: the menu cannot be followed.
+    pub fn initrds(&self) -> Option<Vec<String>> {
+        let all = self.around(entries).ok()?;
+        Some(all.into_iter().flat_map(|entry| entry.initrds).collect())
+    }
+
+    /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from
+    /// the configuration, other entries do. `configured` is the line that grub-mkconfig puts at the end of every normal
+    /// entry (10_linux), as it was when the menu was made; without any such entry nothing can be said.
+    pub fn passed_over(&self, configured: &CommandLine, edit: &Edit) -> Option<Obstacle> {
+        let default = self.around(default_entry).ok()?;
+        let all = self.around(entries).ok()?;
+        let lacks = edit
+            .satisfied_by(&default.line(), &KernelDefaults::default())
+            .iter()
+            .any(|finding| !finding.status.is_satisfied());
+        if !lacks
+            || carries(&default, configured)
+            || !all.iter().any(|entry| carries(entry, configured))
+        {
+            return None;
+        }
+        Some(Obstacle {
+            reason: format!(
+                "the default boot entry ({}:{}) does not get its arguments from the configuration, though other \
+                 entries do",
+                self.path, default.line
+            ),
+            remedy: format!(
+                "{}, or write the arguments into that entry by hand",
+                self.choice(&default)
+            ),
+        })
+    }
+
+    /// Why regenerating cannot help: with every edit made to the default entry as it is written, what GRUB puts in for a
+    /// variable is still wrong.
+    pub fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
+        let default = self.around(default_entry).ok()?;
+        let words =
+            grub_quote::split(self.text.lines().nth(default.line.checked_sub(1)?)?.trim()).ok()?;
+        let variables: BTreeSet<String> =
+            words.iter().flat_map(|word| &word.variables).map(|name| format!("${name}")).collect();
+        let is_last = !words.last()?.variables.is_empty();
+        let written: Vec<&str> = words.iter().map(|word| word.kernel.as_str()).collect();
+        let after = made_again(&written.join(" "), &default.line(), is_last, edit)?;
+        let findings = |line| edit.satisfied_by(line, &KernelDefaults::default());
+        let both = findings(&default.line()).into_iter().zip(findings(&after));
+        let wrong = both
+            .filter(|(boots, after)| !boots.status.is_satisfied() && !after.status.is_satisfied());
+        let found: Vec<String> = wrong
+            .map(|(boots, after)| match (&boots.status, &after.status) {
+                (
+                    _,
+                    Status::Other { found }
+                    | Status::Reordered { found, .. }
+                    | Status::Lingering { found },
+                )
+                | (Status::Other { found } | Status::Lingering { found }, _) => found.clone(),
+                _ => format!("something instead of {}", after.entries.join(" ")),
+            })
+            .collect();
+        if variables.is_empty() || found.is_empty() {
+            return None;
+        }
+        let variables = variables.into_iter().collect::<Vec<_>>().join(" ");
+        Some(Obstacle {
+            reason: format!(
+                "{variables} in the default boot entry ({}:{}) brings {}; the configuration does not ask for that",
+                self.path,
+                default.line,
+                found.join(", "),
+            ),
+            remedy: format!("take it out where {variables} is set"),
+        })
+    }
+
+    /// How to choose a generated entry again, by what chose this one.
+    fn choice(&self, default: &Entry) -> &'static str {
+        let names = |variable: &str| {
+            let value =
+                self.environment.as_ref().and_then(|env| env.get(variable)).unwrap_or_default();
+            let last = value.rsplit('>').next().unwrap_or_default();
+            !last.is_empty()
+                && [default.id.last(), default.title.last()].contains(&Some(&last.to_owned()))
+        };
+        if names("next_entry") {
+            "boot it this once (`grub-reboot` chose it), or take that back: `grub-editenv - unset next_entry`"
+        } else if names("saved_entry") {
+            "choose the first entry again: `grub-set-default 0`"
+        } else {
+            "choose the first entry again: GRUB_DEFAULT=0 in /etc/default/grub, then update-grub"
+        }
+    }
+}
+
+/// Texts of the files that a configuration reads from its own directory (`custom.cfg`); one that cannot be read is left out,
+/// and the configuration is not followed there.
+pub fn read_beside(
+    reader: &dyn Reader,
+    directory: &str,
+    cfg: &str,
+    names: &[String],
+) -> Vec<(String, String)> {
+    let text = |name: &String| {
+        let text = raw(reader, &format!("{directory}/{name}")).ok()?;
+        Some((name.clone(), text))
+    };
+    grub_files::read_by(cfg, names).filter_map(text).collect()
+}
+
+/// The line of an entry that is made again: what is written of it with the edit, and what variables bring, behind that or
+/// in front of it.
+fn made_again(
+    written: &str,
+    boots: &CommandLine,
+    is_last: bool,
+    edit: &Edit,
+) -> Option<CommandLine> {
+    let written = CommandLine::parse(written);
+    let brought: BTreeSet<String> =
+        boots.possible().flat_map(|line| LineDiff::between(&written, line).added).collect();
+    let brought: Vec<Token> = brought.iter().filter_map(|text| Token::new(text).ok()).collect();
+    let edited = edit.apply(&written).ok()?;
+    let edited = edited.tokens().cloned();
+    Some(match is_last {
+        true => CommandLine::from_tokens(edited.chain(brought)),
+        false => CommandLine::from_tokens(brought.into_iter().chain(edited)),
+    })
+}
+
+fn carries(entry: &Entry, configured: &CommandLine) -> bool {
+    let words =
+        |line: &CommandLine| line.tokens().map(|token| token.to_string()).collect::<Vec<_>>();
+    entry.line().possible().any(|line| words(line).ends_with(&words(configured)))
+}

@@ -1,0 +1,439 @@
+//! The kernel command line in its four states: configured, next boot, running, effective (design §6).
+//! Token semantics live in [`bedplate_cmdline`]; what a boot loader's files look like lives in [`bedplate_cmdline::boot`];
+//! here the two meet the host. One file a back end, one row each in `backend`.
+
+mod bls;
+mod boot_entry;
+mod change;
+mod check_line;
+mod chosen;
+pub mod diagnosis;
+pub mod effective;
+mod entry_before;
+mod entry_files;
+mod entry_kernel;
+mod files;
+mod generated;
+mod grace;
+mod groups;
+mod grub;
+mod hugepages;
+mod iommu;
+mod iommu_after;
+mod iommu_off;
+mod kernel_install;
+mod length;
+mod loader_path;
+mod menu;
+mod mounts;
+mod next_drivers;
+mod next_kernel;
+mod no_iommu;
+mod once;
+mod only_in_entry;
+mod ostree;
+mod other_arch;
+mod owed;
+mod owned;
+mod page_size;
+mod paths;
+mod repair;
+mod resolve;
+mod reverted_entry;
+mod root_device;
+mod sdbootutil;
+pub mod section;
+pub mod show;
+mod situation;
+mod soundness;
+mod states;
+mod tuned;
+mod wanted_edit;
+
+pub use check_line::{WrongLine, check_line};
+pub use entry_before::check as check_entry;
+pub use entry_files::{entry_contents, entry_initrds};
+pub use entry_kernel::{entry_kernel, is_entry_file};
+pub use grace::{Superchip, superchip};
+pub use hugepages::asked as huge_pages;
+pub use iommu_after::{iommu_after, iommu_now};
+pub use iommu_off::{iommu_off, iommu_off_by_others};
+pub use kernel_install::{
+    BOOT_MOUNTS, KERNEL_CMDLINE, VENDOR_CMDLINE, entries, installed_release, is_kernel_gone,
+    release_of_entry,
+};
+pub use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
+pub use next_kernel::{next_kernel, other_kernel};
+pub use once::lasting_kernel;
+pub use ostree::KARGS_FILE as BOOTC_KARGS;
+pub use paths::NEXT_KERNEL;
+pub use repair::unknown as unknown_entry_remedy;
+pub use reverted_entry::{EntryFaults, RevertedEntry};
+pub use soundness::{
+    BOOT_PARAMS, Soundness, recorded_boot_params, report as report_soundness, soundness,
+    soundness_of_image,
+};
+
+use super::{Context, Kind};
+use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
+use bedplate_base::cpu::Arch;
+use bedplate_base::reading::{self, Reading};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::Reader;
+use diagnosis::{Cause, Seen};
+use owed::Owed;
+use tuned::Tuned;
+use wanted_edit::edit;
+
+/// The row of the table of kinds.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "kernel command line: configured, next boot, running, effective",
+    resolve: resolve::resolve,
+    plan,
+    contribute: resolve::contribute,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    owns: paths::OWNS,
+    labels: paths::labels,
+};
+
+/// Its name, also in the ledger.
+pub const NAME: &str = "cmdline";
+
+/// What a back end reads: the line that it would give new boot entries, and the line that the default entry has.
+pub struct Observed {
+    /// What the configuration says (`/etc/default/grub` and drop-ins, `/etc/kernel/cmdline`).
+    pub configured: Reading<CommandLine>,
+    /// What the default boot entry carries, as the kernel will see it.
+    pub next: Reading<CommandLine>,
+    /// Files that could not be understood, as remarks.
+    pub remarks: Vec<String>,
+}
+
+impl Observed {
+    /// Where neither line is there, nothing is configured: what the profile asks for is missing.
+    fn or_nothing(self) -> Self {
+        match (&self.configured, &self.next) {
+            (Reading::Absent, Reading::Absent) => {
+                Observed { configured: Reading::Known(CommandLine::default()), ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// What a back end would do.
+pub struct Steps {
+    /// Title of the change.
+    pub subject: String,
+    /// In order; the last one is the check of the next boot.
+    pub actions: Vec<Action>,
+    /// Disruptions.
+    pub disrupts: Vec<String>,
+}
+
+/// What stands in a back end's way.
+pub struct Obstacle {
+    /// Why it cannot be planned.
+    pub reason: String,
+    /// Remedy.
+    pub remedy: String,
+}
+
+/// One boot-loader family's way of keeping the command line.
+pub struct Backend {
+    /// Read both states.
+    pub observe: fn(&dyn Reader, &Facts) -> Observed,
+    /// The actions that make both states satisfy the edit.
+    pub steps: fn(&Context, &Edit) -> Result<Steps, Obstacle>,
+}
+
+/// The table of back ends.
+fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
+    match boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            Ok(Backend { observe: grub::observe, steps: grub::steps })
+        }
+        BootLoader::GrubBls => Ok(Backend { observe: bls::observe, steps: bls::steps }),
+        BootLoader::SystemdBoot { .. } => {
+            Ok(Backend { observe: kernel_install::observe, steps: kernel_install::steps })
+        }
+        BootLoader::Sdbootutil { .. } => {
+            Ok(Backend { observe: sdbootutil::observe, steps: sdbootutil::steps })
+        }
+        BootLoader::RpmOstree | BootLoader::Bootc => {
+            Ok(Backend { observe: ostree::observe, steps: ostree::steps })
+        }
+        BootLoader::Unmanaged { reason, remedy } | BootLoader::Unknown { reason, remedy } => {
+            Err(Obstacle { reason: reason.clone(), remedy: remedy.clone() })
+        }
+    }
+}
+
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
+    situation::report(context, &mut section);
+    // What is said to cost something else, or to do nothing, is not done beside saying it.
+    let refused = !section.blockers.is_empty();
+    let wanted = &context.desired.cmdline;
+    report(context, &mut section);
+    let arch = arch(context.facts);
+    let edit = match edit(wanted, arch, context) {
+        Ok(edit) => edit,
+        Err(obstacle) => {
+            block(&mut section, obstacle);
+            return section;
+        }
+    };
+    if edit.wanted().is_empty() && edit.unwanted().is_empty() {
+        owed::plan_alone(context, &mut section);
+        return section;
+    }
+    let backend = match backend(&context.facts.boot) {
+        Ok(backend) => backend,
+        Err(obstacle) => {
+            block(&mut section, obstacle);
+            states::running_only(context, &edit, &mut section);
+            return section;
+        }
+    };
+    let observed = (backend.observe)(context.reader, context.facts).or_nothing();
+    let mut comparison = states::compare(context, &edit, &observed);
+    let tuned = tuned::read(context);
+    if let Some(tuned) = &tuned {
+        comparison.credit(tuned, &edit, context);
+    }
+    states::report(context, &edit, &comparison, &mut section);
+    effective::report(context, &mut section);
+    let owed = Owed::read(context, &comparison);
+    section.paid = owed.paid(None);
+    note_hand_edits(context, &edit, &mut section);
+    let menu = || generated::state(context, &observed, owed.is_due()).lost();
+    let lost = match hugepages::check(context, arch, &mut section).and_then(|()| menu()) {
+        Ok(lost) => lost,
+        Err(obstacle) => {
+            block(&mut section, obstacle);
+            return section;
+        }
+    };
+    if lost.is_none() && !owed.is_due() && !comparison.needs_change() {
+        if let Err(obstacle) = length::check_unchanged(context, &edit, &observed) {
+            block(&mut section, obstacle);
+        }
+        note_conflict(tuned.as_ref(), &edit, context, &mut section);
+    } else if !refused {
+        let due = change::Due {
+            comparison: &comparison,
+            observed: &observed,
+            tuned: tuned.as_ref(),
+            lost: lost.as_ref(),
+            owed: &owed,
+        };
+        change::plan(context, &due, &backend, &mut section);
+    }
+    section
+}
+
+/// Notes that depend on the host and the wanted arguments alone.
+fn report(context: &Context, section: &mut KindPlan) {
+    iommu_off::report(context, section);
+    other_arch::report(context, section);
+}
+
+/// Where bedplate's arguments win on the line, what TuneD brings against them still shows.
+fn note_conflict(tuned: Option<&Tuned>, edit: &Edit, context: &Context, section: &mut KindPlan) {
+    if let Some(Err(Obstacle { reason, remedy })) = tuned.map(|tuned| tuned.check(edit, context)) {
+        let text = format!("{reason}: {remedy}");
+        section.notes.push(Note { kind: NAME, subject: "TuneD".into(), text });
+    }
+}
+
+fn note_hand_edits(context: &Context, edit: &Edit, section: &mut KindPlan) {
+    if context.facts.boot == BootLoader::GrubDebian
+        && let Some((subject, text)) = grub::edited_by_hand(context, edit)
+    {
+        section.notes.push(Note { kind: NAME, subject, text });
+    }
+}
+
+/// Whether a plan writes nothing to the command line because something stands in the way.
+pub fn is_refused(plan: &KindPlan) -> bool {
+    plan.blockers.iter().any(|blocker| blocker.kind == NAME)
+        && plan.changes.iter().all(|change| change.kind != NAME)
+}
+
+/// Whether passthrough is asked for.
+fn passthrough_wanted(context: &Context) -> bool {
+    let wanted = &context.desired.cmdline.set;
+    wanted.iter().any(|arg| matches!(arg.token.as_str(), "iommu=pt" | "iommu.passthrough=1"))
+}
+
+/// Whether any argument of the IOMMU is asked for.
+fn iommu_wanted(context: &Context) -> bool {
+    let wanted = context.desired.cmdline.set.iter();
+    wanted.map(|arg| arg.token.as_str()).any(|token| {
+        ["iommu=", "iommu.", "intel_iommu=", "amd_iommu="]
+            .iter()
+            .any(|name| token.starts_with(name))
+    })
+}
+
+fn block(section: &mut KindPlan, obstacle: Obstacle) {
+    section.blockers.push(Blocker {
+        kind: NAME,
+        subject: "kernel command line".into(),
+        reason: obstacle.reason,
+        remedy: obstacle.remedy,
+    });
+}
+
+/// Parameters are read by the architecture's own code; an unknown one is taken for x86-64, where every
+/// parameter of the handbook exists.
+pub fn arch(facts: &Facts) -> Arch {
+    facts.arch.known().copied().unwrap_or(Arch::X86_64)
+}
+
+/// The class of boot that arguments wait for, one table. An IOMMU that a kexec leaves running is carried over by the next
+/// kernel, translation tables and all, and so are bridge windows, ACS bits and VFs (handbook §2.4): arguments of the IOMMU
+/// and of PCI count for certain only when the machine has gone through its firmware. Others need no more than a kernel
+/// that starts. Arguments that nobody names are the worst case.
+pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
+    let iommu = |token: &str| {
+        let token = fold_name(token);
+        ["iommu", "intel_iommu", "amd_iommu", "pci"].iter().any(|name| {
+            token
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', '.']))
+        })
+    };
+    let mut tokens = tokens.peekable();
+    if tokens.peek().is_none() || tokens.any(iommu) { Effect::ColdBoot } else { Effect::NextBoot }
+}
+
+/// The command line of the default boot entry: what [`crate::plan::Check::NextBoot`] is read back from.
+pub fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
+    match backend(&facts.boot) {
+        Ok(backend) => (backend.observe)(reader, facts).next,
+        Err(obstacle) => Reading::unknown(obstacle.reason),
+    }
+}
+
+/// Whether bedplate reads the entries of this machine's loader and does not know the default one's line. A line that a
+/// recording lacks is not lost: its host knows it.
+pub fn is_line_lost(reader: &dyn Reader, facts: &Facts) -> bool {
+    let Ok(backend) = backend(&facts.boot) else { return false };
+    match (backend.observe)(reader, facts).next {
+        Reading::Known(_) => false,
+        Reading::Absent => true,
+        Reading::Unknown(why) => why.cause != reading::Cause::NotRecorded,
+    }
+}
+
+/// Why the wanted arguments are not in effect although a boot was to bring them, from the four states; `log` is the
+/// kernel's of this boot. `None`: they cannot even be told apart here.
+pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> {
+    let edit = edit(&context.desired.cmdline, arch(context.facts), context).ok()?;
+    let backend = backend(&context.facts.boot).ok()?;
+    let observed = (backend.observe)(context.reader, context.facts);
+    let running = context.reader.text("/proc/cmdline").ok();
+    let running = running.map(|text| CommandLine::parse(text.trim_end()));
+    let os = &context.facts.os;
+    let kernels =
+        os.next_kernel.known().map(String::as_str).zip(os.kernel.known().map(String::as_str));
+    let seen = Seen {
+        configured: observed.configured.known(),
+        next: observed.next.known(),
+        running: running.as_ref(),
+        kernels,
+        log,
+    };
+    Some(diagnosis::cause(&seen, &edit, &states::kernel_defaults(context.reader, context.facts)))
+}
+
+/// Whether what waits for a boot is an argument that turns IOMMU passthrough on.
+pub fn waits_for_passthrough(pending: &Pending) -> bool {
+    // `iommu=pt` means this on x86 alone; for other kernels nobody asks for it.
+    let (line, arch) = (CommandLine::parse(&pending.subject), Arch::X86_64);
+    pending.kind == NAME && iommu_passthrough(&line, &KernelDefaults::default(), arch) == Some(true)
+}
+
+/// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken
+/// off the line and stays in effect until then. A line that cannot be read says nothing.
+pub fn gone_at_next_boot(reader: &dyn Reader, facts: &Facts, tokens: &[String]) -> Vec<String> {
+    let (Ok(running), Reading::Known(next)) =
+        (reader.text("/proc/cmdline"), next_boot(reader, facts))
+    else {
+        return Vec::new();
+    };
+    let running = CommandLine::parse(running.trim_end());
+    let nothing: [&str; 0] = [];
+    let Ok(edit) = Edit::new(arch(facts), tokens, &nothing) else { return Vec::new() };
+    let on = |line: &CommandLine| edit.satisfied_by(line, &KernelDefaults::default());
+    let both = on(&running).into_iter().zip(on(&next));
+    both.filter(|(running, next)| running.status.is_satisfied() && !next.status.is_satisfied())
+        .map(|(running, _)| running.entries.join(" "))
+        .collect()
+}
+
+#[cfg(test)]
+mod simulated;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_facts::{Depth, observe};
+    use bedplate_testhosts::HostSpec;
+
+    #[test]
+    fn the_class_of_boot_that_arguments_wait_for() {
+        for cold in [
+            "iommu=pt",
+            "intel_iommu=on",
+            "amd_iommu=off",
+            "iommu.passthrough=1",
+            "iommu.strict=0",
+            "intel-iommu=on",
+            "pci=realloc",
+            "pci",
+        ] {
+            assert_eq!(effect_of([cold].into_iter()), Effect::ColdBoot, "{cold}");
+            assert_eq!(effect_of(["quiet", cold].into_iter()), Effect::ColdBoot, "{cold}");
+        }
+        for ordinary in ["quiet", "hugepages=8", "pcie_aspm=off", "iommufd.x=1", "nosmt"] {
+            assert_eq!(effect_of([ordinary].into_iter()), Effect::NextBoot, "{ordinary}");
+        }
+        assert_eq!(effect_of(std::iter::empty()), Effect::ColdBoot, "unknown");
+    }
+
+    #[test]
+    fn only_what_turns_passthrough_on_waits_for_it() {
+        let waits = |kind, subject: &str| {
+            let (subject, effect) = (subject.to_owned(), Effect::ColdBoot);
+            waits_for_passthrough(&Pending { kind, subject, running: None, next: None, effect })
+        };
+        assert!(waits(NAME, "iommu=pt") && waits(NAME, "iommu.passthrough=1"));
+        for other in ["iommu=nopt", "iommu.passthrough=0", "iommu.strict=0", "pci=realloc"] {
+            assert!(!waits(NAME, other), "{other}");
+        }
+        assert!(!waits("modules", "iommu=pt"), "of another kind");
+    }
+
+    /// A kernel booted with three arguments of bedplate's, whose boot entry has lost two of them since.
+    #[test]
+    fn what_was_taken_off_the_line_stays_until_the_boot() {
+        let spec = HostSpec::from_toml(
+            "loader = 'debian'\ncmdline = 'pci=noaer iommu=pt'\n\
+             running-cmdline = 'ro pci=noaer,realloc iommu=pt hugepagesz=2M hugepages=8'",
+        );
+        let host = spec.unwrap().build();
+        let facts = observe(&host, Depth::Plan);
+        let tokens =
+            ["iommu=pt", "pci=realloc", "hugepagesz=2M", "hugepages=8", "nosmt"].map(str::to_owned);
+        assert_eq!(
+            gone_at_next_boot(&host, &facts, &tokens),
+            ["pci=realloc", "hugepagesz=2M hugepages=8"]
+        );
+    }
+}

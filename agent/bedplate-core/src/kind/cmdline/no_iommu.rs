@@ -1,0 +1,110 @@
+//! Machines without an IOMMU at work. DMA is 1:1 there, which is what passthrough is for: on bare metal that is right, and
+//! stays. Where an IOMMU is needed and the firmware has it off, no kernel argument helps (handbook §14.4).
+
+use super::section::Cmdline;
+use super::section::iommu::IommuMode;
+use crate::desired::{DesiredCmdline, VfDriver};
+use crate::kind::modules::section::Modules;
+use crate::kind::sriov::section::Sriov;
+use crate::plan::{Blocker, Settled};
+use crate::section::Declared;
+use bedplate_base::cpu::CpuVendor;
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::fold_name;
+use bedplate_facts::Facts;
+
+const KIND: &str = "cmdline";
+/// What bedplate may have put on the line for an IOMMU: harmless without one, and no reason for a reboot.
+const LEFT_AS_THEY_ARE: [&str; 4] = ["intel_iommu", "amd_iommu", "iommu", "iommu.passthrough"];
+
+/// Leaves the IOMMU's arguments as they are: those that bedplate put on the line stay its own.
+pub fn leave(cmdline: &mut DesiredCmdline) {
+    cmdline.keep.extend(LEFT_AS_THEY_ARE.map(str::to_owned));
+}
+
+/// Whether the mode is what it should be without any argument.
+///
+/// # Errors
+/// An IOMMU is needed, and the firmware offers none.
+pub fn is_settled(
+    mode: IommuMode,
+    profile: &dyn Declared,
+    vendor: CpuVendor,
+    facts: &Facts,
+    cmdline: &mut DesiredCmdline,
+) -> Result<bool, Blocker> {
+    let needed = match mode {
+        IommuMode::Off => None,
+        IommuMode::PassthroughRequired => Some("iommu.mode = \"passthrough-required\""),
+        IommuMode::Translated => Some("iommu.mode = \"translated\""),
+        _ => has_guests(profile).then_some("VFIO"),
+    };
+    let active = facts.iommu.active.known().is_some_and(|units| !units.is_empty());
+    let state = match (&facts.iommu.firmware, &facts.iommu.off_by, needed) {
+        (Reading::Absent, _, Some(needed)) if !active => {
+            return Err(off_in_firmware(needed, vendor));
+        }
+        (Reading::Absent, _, None) if !active => {
+            format!("the firmware offers none (no {} table): DMA is 1:1", table(vendor))
+        }
+        (_, Reading::Known(by), None)
+            if mode == IommuMode::Passthrough && !names_arguments(profile) =>
+        {
+            let when = if active { " from the next boot on" } else { "" };
+            format!("off{when} by {by}: DMA is 1:1, and it stays off")
+        }
+        _ => return Ok(false),
+    };
+    leave(cmdline);
+    cmdline.settled.push(Settled { kind: KIND, subject: "IOMMU".to_owned(), state });
+    Ok(true)
+}
+
+/// Whether the profile itself asks for one of these arguments, or for its absence: then it is more than a mode.
+fn names_arguments(profile: &dyn Declared) -> bool {
+    profile.get::<Cmdline>().is_some_and(|cmdline| {
+        let arguments = cmdline.args.iter().chain(&cmdline.absent);
+        arguments
+            .map(|arg| fold_name(arg.arg.split('=').next().unwrap_or_default()))
+            .any(|name| LEFT_AS_THEY_ARE.contains(&name.as_str()))
+    })
+}
+
+/// Whether the profile gives devices to guests: VFIO needs an IOMMU (Documentation/driver-api/vfio.rst).
+fn has_guests(profile: &dyn Declared) -> bool {
+    let vfio = |name: &String| name.contains("vfio");
+    let mut rules = profile.get::<Sriov>().into_iter().flat_map(|sriov| &sriov.rules);
+    let mut loaded = profile.get::<Modules>().into_iter().flat_map(|modules| &modules.load);
+    rules.any(|rule| matches!(&rule.vf_driver, VfDriver::Named(driver) if vfio(driver)))
+        || loaded.any(|module| vfio(&module.name.to_string()))
+}
+
+fn table(vendor: CpuVendor) -> &'static str {
+    match vendor {
+        CpuVendor::Intel => "DMAR",
+        CpuVendor::Amd => "IVRS",
+        CpuVendor::Arm => "IORT",
+        CpuVendor::Other => "DMAR or IVRS",
+    }
+}
+
+fn off_in_firmware(needed: &str, vendor: CpuVendor) -> Blocker {
+    let setting = match vendor {
+        CpuVendor::Intel => "\"Intel VT for Directed I/O (VT-d)\"",
+        CpuVendor::Amd => "\"IOMMU\" (AMD CBS, NBIO options)",
+        CpuVendor::Arm => "the SMMU",
+        CpuVendor::Other => "the IOMMU",
+    };
+    Blocker {
+        kind: KIND,
+        subject: "IOMMU".into(),
+        reason: format!(
+            "{needed} needs one, and the firmware offers none: there is no {} table in /sys/firmware/acpi/tables, and no \
+             kernel argument switches it on",
+            table(vendor)
+        ),
+        remedy: format!(
+            "switch {setting} on in the BIOS setup; without guests iommu.mode = \"passthrough\" needs no IOMMU"
+        ),
+    }
+}

@@ -1,0 +1,315 @@
+//! rpm-ostree and bootc: the deployments own their kernel arguments, and only their own tool may change them.
+//! In a bootc *image* the arguments are a file of the image: /usr/lib/bootc/kargs.d (handbook §10.4).
+//!
+//! Both tools put each argument into the deployment's boot entry as it is given, quotes and all, and GRUB reads the entry as
+//! script: what it takes for a separator has to be in quotes, which GRUB takes away (bootc-dev/bootc issue 1737 shows both;
+//! handbook §10.1). Only systemd-boot hands the text on as it is.
+
+use super::bls::entry_files;
+use super::files::{self, replace, verify};
+use super::{Context, Observed, Obstacle, Steps, grub};
+use crate::plan::{Action, WayBack};
+use bedplate_base::cpu::Arch;
+use bedplate_base::reading::{Reading, Reason};
+use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
+use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, grub_token};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Status};
+use bedplate_facts::boot::{started_by_grub, started_by_systemd_boot};
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::{HostKind, Reader};
+
+const ENTRIES: &str = "/boot/loader/entries";
+/// bedplate's own file of an image.
+pub const KARGS_FILE: &str = "/usr/lib/bootc/kargs.d/50-bedplate.toml";
+const RPM_OSTREE: &str = "/usr/bin/rpm-ostree";
+
+/// `kargs.d` file, as bootc reads it (bootc, building/kernel-arguments.md).
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Kargs {
+    kargs: Vec<String>,
+    /// Architectures, in Rust's spelling, for which the file counts; `None`: for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    match_architectures: Option<Vec<String>>,
+}
+
+impl Kargs {
+    /// Whether bootc reads the file on this architecture. `None`: that is not known.
+    fn count_on(&self, arch: &Reading<Arch>) -> Option<bool> {
+        let Some(wanted) = &self.match_architectures else { return Some(true) };
+        let own = match arch.known()? {
+            Arch::X86_64 => "x86_64",
+            Arch::Aarch64 => "aarch64",
+            Arch::Other => return None,
+        };
+        Some(wanted.iter().any(|name| name == own))
+    }
+}
+
+/// The deployment that boots next is both: there is no configuration apart from it, except in an image.
+pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+    let deployment = deployment(reader);
+    let configured = match (facts.host, &facts.boot) {
+        (HostKind::Image, BootLoader::Bootc) => image_kargs(reader, facts),
+        _ => deployment.clone(),
+    };
+    let next = menu(reader).map_or_else(Reading::Unknown, |()| deployment);
+    Observed { configured, next, remarks: Vec::new() }
+}
+
+/// Whether the menu of a host that GRUB starts leads to the deployments. It is a fixed script (bootupd) or was generated once,
+/// and `rpm-ostree kargs` does not touch it (handbook §10.4).
+///
+/// # Errors
+/// With the reason why GRUB may not get as far as the entries.
+fn menu(reader: &dyn Reader) -> Result<(), Reason> {
+    let has_grub = || !started_by_systemd_boot(reader) && reader.exists("/boot/grub2") == Ok(true);
+    if reader.kind() == HostKind::Image || !(started_by_grub(reader) || has_grub()) {
+        return Ok(());
+    }
+    let elsewhere =
+        || files::raw(reader, "/boot/grub/grub.cfg").is_ok_and(|text| grub::leads_on(&text));
+    let paths = grub::configurations(reader).map_err(|obstacle| Reason::from(obstacle.reason))?;
+    paths.iter().try_for_each(|path| match files::raw(reader, path) {
+        Ok(text) if grub::leads_on(&text) => Ok(()),
+        Ok(text) if files::is_blank(&text) => Err(format!("{path} is empty").into()),
+        Ok(_) => Err(format!("{path} has no entry, and no `blscfg` that reads {ENTRIES}").into()),
+        Err(error) if error.is_absent() && elsewhere() => Ok(()),
+        Err(error) if error.is_absent() => Err(format!("{path} is not there").into()),
+        Err(error) => Err(error.into()),
+    })
+}
+
+fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
+    let entry = match first_entry(reader) {
+        Reading::Known(entry) => entry,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    if started_by_systemd_boot(reader) {
+        return files::readable(entry.id(), &entry.systemd_cmdline());
+    }
+    // `$ignition_firstboot`, which GRUB sets for one boot, stays a word as it stands.
+    match entry.grub_cmdline(&|_| None) {
+        Ok((line, _)) => files::readable(entry.id(), &line),
+        Err(error) => Reading::unknown(format!("{}: {error}", entry.id())),
+    }
+}
+
+/// How arguments are spelled in boot entries, and in what makes them.
+struct Spelling {
+    /// GRUB reads them as script.
+    grub: bool,
+    /// The words that stand there, and what the kernel gets of each.
+    words: Vec<(String, String)>,
+}
+
+impl Spelling {
+    fn of_deployment(reader: &dyn Reader) -> Spelling {
+        let grub = !started_by_systemd_boot(reader);
+        let options = match first_entry(reader) {
+            Reading::Known(entry) if grub => entry.systemd_cmdline(),
+            _ => String::new(),
+        };
+        let words = grub_quote::split(&options).unwrap_or_default();
+        Spelling { grub, words: words.into_iter().map(|word| (word.kernel, word.raw)).collect() }
+    }
+
+    fn added(&self, argument: &str) -> Result<String, GrubQuoteError> {
+        if !self.grub {
+            return Ok(argument.to_owned());
+        }
+        let words: Result<Vec<String>, _> =
+            CommandLine::parse(argument).tokens().map(grub_token).collect();
+        Ok(words?.join(" "))
+    }
+
+    /// As it stands there: only that text is found.
+    fn removed(&self, argument: &str) -> String {
+        let written = self.words.iter().find(|(kernel, _)| kernel == argument);
+        written.map_or_else(|| argument.to_owned(), |(_, raw)| raw.clone())
+    }
+}
+
+/// The boot entry of the deployment that boots next.
+pub fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
+    let files = match entry_files(reader, ENTRIES) {
+        Ok(files) => files,
+        Err(error) => return Reading::from_result(Err(error)),
+    };
+    let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
+    match grub_order(&entries).first() {
+        Some(entry) => Reading::Known((*entry).clone()),
+        None => Reading::unknown(format!("{ENTRIES} holds no deployment")),
+    }
+}
+
+const KARGS_DIRECTORY: &str = "/usr/lib/bootc/kargs.d";
+
+/// All `kargs` of the image, in file order.
+fn image_kargs(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
+    match kargs_files(reader, facts) {
+        Ok(files) => Reading::Known(kargs_line(files.into_iter().flat_map(|(_, words)| words))),
+        Err(why) => Reading::Unknown(why),
+    }
+}
+
+fn kargs_line(words: impl Iterator<Item = String>) -> CommandLine {
+    let line = words.collect::<Vec<_>>().join(" ");
+    // An image for systemd-boot may have what GRUB would not read to the end: that is taken as it stands.
+    let line = grub_quote::kernel_line(&line).unwrap_or(line);
+    CommandLine::parse(&line)
+}
+
+/// Each file that counts on this architecture with its arguments, as written.
+fn kargs_files(reader: &dyn Reader, facts: &Facts) -> Result<Vec<(String, Vec<String>)>, Reason> {
+    let names = match reader.list(KARGS_DIRECTORY) {
+        Ok(names) => names,
+        Err(error) if error.is_absent() => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let mut files = Vec::new();
+    for name in names.iter().filter(|name| name.ends_with(".toml")) {
+        let path = format!("{KARGS_DIRECTORY}/{name}");
+        let text = reader.text(&path)?;
+        let file = toml::from_str::<Kargs>(&text)
+            .map_err(|error| Reason::from(format!("{path}: {}", error.message())))?;
+        match file.count_on(&facts.arch) {
+            Some(true) => files.push((path, file.kargs)),
+            Some(false) => {}
+            None => {
+                let why = "names architectures, and that of this image is not known";
+                return Err(format!("{path} {why}").into());
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// What makes the next deployment satisfy the edit.
+pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    if context.facts.host == HostKind::Image && context.facts.boot == BootLoader::Bootc {
+        return image(context, edit);
+    }
+    if context.facts.host == HostKind::Image {
+        return Err(unbooted(edit));
+    }
+    if context.reader.exists(RPM_OSTREE) != Ok(true) {
+        return Err(Obstacle {
+            reason: "this host has no rpm-ostree, and bootc itself changes kernel arguments only with a new image".into(),
+            remedy: "put the arguments into the image: a file in /usr/lib/bootc/kargs.d, made by `bedplate apply --root` in the image build".into(),
+        });
+    }
+    menu(context.reader).map_err(|why| Obstacle {
+        reason: format!("the next boot's command line is unknown: {why}"),
+        remedy: "put GRUB's configuration back (its parts are in /usr/lib/bootupd/grub2-static where bootupd made it, else \
+                 `grub2-mkconfig -o /boot/grub2/grub.cfg`), then plan again"
+            .into(),
+    })?;
+    let line = match deployment(context.reader) {
+        Reading::Known(line) => line,
+        Reading::Absent => return Err(files::nothing_to_edit(ENTRIES)),
+        Reading::Unknown(why) => {
+            return Err(Obstacle {
+                reason: why.into(),
+                remedy: "look at `rpm-ostree kargs`".into(),
+            });
+        }
+    };
+    let target =
+        edit.apply(&line).map_err(|error| files::cannot("the deployment's arguments", &error))?;
+    let diff = edit.difference(&line, &target);
+    let mut argv = vec!["rpm-ostree".to_owned(), "kargs".into()];
+    let spelling = Spelling::of_deployment(context.reader);
+    let unwritable = |error| files::cannot("the deployment's arguments", &error);
+    let added: Result<Vec<String>, _> =
+        diff.added.iter().map(|token| spelling.added(token)).collect();
+    let added = added.map_err(unwritable)?;
+    let removed: Vec<String> = diff.removed.iter().map(|token| spelling.removed(token)).collect();
+    argv.extend(removed.iter().map(|text| format!("--delete={text}")));
+    argv.extend(added.iter().map(|text| format!("--append={text}")));
+    // Options that allow for less than was planned: a run that was cut short left some of it undone.
+    let mut back = vec!["rpm-ostree".to_owned(), "kargs".into()];
+    back.extend(added.iter().map(|text| format!("--delete-if-present={text}")));
+    back.extend(removed.iter().map(|text| format!("--append-if-missing={text}")));
+    let tool = Action::RunTool {
+        argv,
+        purpose: "make a deployment with these kernel arguments".into(),
+        touches: Vec::new(),
+        way_back: WayBack::Run { argv: back },
+        // A deployment copies /etc and may pull SELinux labels: minutes on slow disks.
+        limit_s: 600,
+    };
+    Ok(Steps {
+        subject: "rpm-ostree deployment".into(),
+        actions: vec![tool, verify(context)],
+        disrupts: vec!["a new deployment is staged; the running one stays for rollback".into()],
+    })
+}
+
+/// An image of rpm-ostree's: only a booted system has a deployment whose arguments can be changed.
+fn unbooted(edit: &Edit) -> Obstacle {
+    let wanted = edit.rendered().unwrap_or_default();
+    let options: Vec<String> =
+        wanted.tokens().map(|token| format!("--append-if-missing {}", token.as_str())).collect();
+    Obstacle {
+        reason: "this image has rpm-ostree and no bootc: kernel arguments belong to the deployment, which only the booted system changes".into(),
+        remedy: format!(
+            "run `bedplate apply` on the booted system, or there `rpm-ostree kargs {}`",
+            options.join(" ")
+        ),
+    }
+}
+
+fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    let rendered = edit.rendered().map_err(|error| files::cannot(KARGS_FILE, &error))?;
+    let words: Result<Vec<String>, _> = rendered.tokens().map(grub_token).collect();
+    let kargs = words.map_err(|error| files::cannot(KARGS_FILE, &error))?;
+    let kargs = Kargs { kargs, match_architectures: None };
+    let text = toml::to_string(&kargs).map_err(|error| files::cannot(KARGS_FILE, &error))?;
+    let before = match context.reader.text(KARGS_FILE) {
+        Ok(text) => Some(text),
+        Err(error) if error.is_absent() => None,
+        Err(error) => return Err(files::unreadable(&error)),
+    };
+    undisturbed(context, edit, &kargs.kargs)?;
+    let actions: Vec<Action> =
+        replace(KARGS_FILE, before.as_deref(), Some(&text)).into_iter().collect();
+    Ok(Steps { subject: KARGS_FILE.into(), actions, disrupts: Vec::new() })
+}
+
+/// Refuses where another file of the image has an argument that the profile does not want: bootc adds the arguments of all
+/// files, and has no way to take one away.
+fn undisturbed(context: &Context, edit: &Edit, own: &[String]) -> Result<(), Obstacle> {
+    let unreadable = |reason: Reason| Obstacle {
+        reason: reason.to_string(),
+        remedy: format!("correct the files of {KARGS_DIRECTORY}, then plan again"),
+    };
+    let mut files = kargs_files(context.reader, context.facts).map_err(unreadable)?;
+    files.retain(|(path, _)| path != KARGS_FILE);
+    files.push((KARGS_FILE.to_owned(), own.to_vec()));
+    files.sort();
+    let line = kargs_line(files.iter().flat_map(|(_, words)| words).cloned());
+    let findings = edit.satisfied_by(&line, &KernelDefaults::default());
+    let Some(wrong) = findings.iter().find(|finding| !finding.status.is_satisfied()) else {
+        return Ok(());
+    };
+    let found = match &wrong.status {
+        Status::Lingering { found } | Status::Other { found } | Status::Reordered { found, .. } => {
+            found.clone()
+        }
+        _ => wrong.entries.join(" "),
+    };
+    let holds = |words: &[String]| {
+        let line = kargs_line(words.iter().cloned());
+        line.tokens().any(|token| found.split(' ').any(|one| one == token.as_str()))
+    };
+    let holder = files.iter().find(|(path, words)| path != KARGS_FILE && holds(words));
+    let path = holder.map_or(KARGS_DIRECTORY, |(path, _)| path);
+    Err(Obstacle {
+        reason: format!("{path} adds {found} to the kernel arguments of the image"),
+        remedy: format!(
+            "take {found} out of {path}: bootc cannot remove what another file of the image adds"
+        ),
+    })
+}

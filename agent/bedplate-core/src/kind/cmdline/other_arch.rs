@@ -1,0 +1,35 @@
+//! Arguments of the profile that the kernels of this host do not read, because they are of another architecture.
+
+use super::NAME;
+use crate::kind::{Context, some_of};
+use crate::plan::{KindPlan, Note};
+use bedplate_base::cpu::Arch;
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::only_on;
+
+/// Arguments that are named.
+const FEW: usize = 6;
+
+/// Notes them: they are written as the profile says, and do nothing.
+pub fn report(context: &Context, section: &mut KindPlan) {
+    let Reading::Known(arch) = &context.facts.arch else { return };
+    let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());
+    let inert: Vec<String> = tokens
+        .filter(|token| only_on(token).is_some_and(|only| only != *arch))
+        .map(|token| format!("`{token}`"))
+        .collect();
+    if inert.is_empty() {
+        return;
+    }
+    let verb = if inert.len() == 1 { "does" } else { "do" };
+    let theirs = if *arch == Arch::X86_64 { "64-bit Arm" } else { "x86" };
+    let named = some_of(inert.into_iter(), FEW, "arguments");
+    let text = format!(
+        "{named} {verb} nothing on this host: only kernels for {theirs} read that (handbook §1.7)"
+    );
+    section.notes.push(Note {
+        kind: NAME,
+        subject: "arguments of another architecture".into(),
+        text,
+    });
+}

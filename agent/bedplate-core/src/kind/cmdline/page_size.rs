@@ -1,0 +1,103 @@
+//! Which sizes of huge pages a kernel has, which on 64-bit Arm depends on the size of its pages (handbook §1.7).
+
+use super::Obstacle;
+use super::hugepages::sizes_asked;
+use crate::plan::Note;
+use bedplate_base::cpu::Arch;
+use bedplate_base::reading::Reading;
+use bedplate_facts::Facts;
+use bedplate_host::Reader;
+
+/// Where the sizes come from.
+const SOURCE: &str =
+    "linux Documentation/arch/arm64/hugetlbpage.rst, arch/x86/mm/hugetlbpage.c, mm/hugetlb.c";
+
+const K: u128 = 1 << 10;
+const M: u128 = 1 << 20;
+const G: u128 = 1 << 30;
+
+/// Pages of a kernel: their size as people say it, the option that it was built with, the sizes of its huge pages.
+struct Pages {
+    size: &'static str,
+    option: &'static str,
+    huge: &'static [u128],
+}
+
+const OF_X86: Pages = Pages { size: "4K", option: "", huge: &[2 * M, G] };
+const OF_ARM: [Pages; 3] = [
+    Pages { size: "4K", option: "CONFIG_ARM64_4K_PAGES", huge: &[64 * K, 2 * M, 32 * M, G] },
+    Pages { size: "16K", option: "CONFIG_ARM64_16K_PAGES", huge: &[2 * M, 32 * M, G] },
+    Pages { size: "64K", option: "CONFIG_ARM64_64K_PAGES", huge: &[2 * M, 512 * M, 16 * G] },
+];
+
+/// Refuses arguments that ask for a size which the kernel of the next boot does not have: it would ignore that
+/// size and the count after it. A note where the size of its pages is not known and decides.
+pub fn check<'a>(
+    reader: &dyn Reader,
+    facts: &Facts,
+    tokens: impl Iterator<Item = &'a str> + Clone,
+) -> Result<Option<Note>, Obstacle> {
+    let asked: Vec<(&str, u128)> = sizes_asked(tokens);
+    let Some((first, _)) = asked.first() else { return Ok(None) };
+    let pages = match facts.arch {
+        Reading::Known(Arch::X86_64) => Ok(&OF_X86),
+        Reading::Known(Arch::Aarch64) => of_arm(reader, facts),
+        _ => return Ok(None),
+    };
+    let pages = match pages {
+        Ok(pages) => pages,
+        Err(why) => {
+            let is_in_all =
+                |(_, size): &(&str, u128)| OF_ARM.iter().all(|one| one.huge.contains(size));
+            let text = format!(
+                "whether the kernel has huge pages of the size that `{first}` asks for is not known: {why} ({SOURCE})"
+            );
+            let note = Note { kind: super::NAME, subject: "huge pages".into(), text };
+            return Ok((!asked.iter().all(is_in_all)).then_some(note));
+        }
+    };
+    match asked.iter().find(|(_, size)| !pages.huge.contains(size)) {
+        None => Ok(None),
+        Some((token, _)) => Err(Obstacle {
+            reason: format!(
+                "a kernel with pages of {} has no huge pages of the size that `{token}` asks for, and ignores it together with the \
+                 count after it ({SOURCE})",
+                pages.size
+            ),
+            remedy: format!("ask for {} in [cmdline] of the profile", named(pages.huge)),
+        }),
+    }
+}
+
+/// By the configuration of the kernel that boots next, and where that is not there by what distributors call such kernels.
+fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> {
+    let kernel = facts.os.next_kernel.known().or(facts.os.kernel.known());
+    let Some(release) = kernel else {
+        return Err("the kernel of the next boot is not known".to_owned());
+    };
+    let path = format!("/boot/config-{release}");
+    let config = match reader.text(&path) {
+        Ok(config) => config,
+        Err(error) if error.is_absent() => String::new(),
+        Err(error) => return Err(error.to_string()),
+    };
+    let is_built =
+        |pages: &&Pages| config.lines().any(|line| line.strip_suffix("=y") == Some(pages.option));
+    let by_name = |pages: &&Pages| pages.size == "64K" && release.ends_with("64k");
+    let found = OF_ARM.iter().find(is_built).or_else(|| OF_ARM.iter().find(by_name));
+    found.ok_or_else(|| format!("{path} does not say how large its pages are"))
+}
+
+/// `2M, 512M or 16G`.
+fn named(sizes: &[u128]) -> String {
+    let text = |size: &u128| match *size {
+        size if size >= G => format!("{}G", size / G),
+        size if size >= M => format!("{}M", size / M),
+        size => format!("{}K", size / K),
+    };
+    let all: Vec<String> = sizes.iter().map(text).collect();
+    match all.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => all.concat(),
+    }
+}

@@ -1,0 +1,150 @@
+//! Where the kernel command line is kept and shows: what a snapshot records, what the daemon watches, what labels say.
+
+use super::groups::{NO_GROUP, groups};
+use super::grub;
+use crate::kind::{Owns, RecordMode, Watch};
+use crate::section::Declared;
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::Reader;
+
+/// Recorded in snapshots.
+pub const RECORDED: &[(&str, RecordMode)] = &[
+    // Which shell reads /etc/default/grub.
+    ("/bin/sh", RecordMode::Presence),
+    ("/etc/debian_version", RecordMode::Presence),
+    ("/etc/default/grub", RecordMode::Whole),
+    ("/etc/default/grub.d/*", RecordMode::Whole),
+    ("/etc/grub.d", RecordMode::Names),
+    ("/etc/sysconfig/bootloader", RecordMode::Whole),
+    ("/etc/fstab", RecordMode::Whole),
+    ("/etc/systemd/system/*.mount", RecordMode::Presence),
+    ("/proc/self/mountinfo", RecordMode::Whole),
+    ("/boot", RecordMode::Names),
+    ("/boot/grub", RecordMode::Names),
+    ("/boot/grub/*.cfg", RecordMode::Whole),
+    ("/boot/grub/grubenv", RecordMode::Whole),
+    ("/boot/grub2", RecordMode::Names),
+    ("/boot/grub2/*.cfg", RecordMode::Whole),
+    ("/boot/grub2/grubenv", RecordMode::Whole),
+    ("/boot/efi/EFI", RecordMode::Names),
+    ("/boot/efi/EFI/*", RecordMode::Names),
+    ("/boot/efi/EFI/*/grub.cfg", RecordMode::Whole),
+    ("/boot/efi/EFI/*/grubenv", RecordMode::Whole),
+    ("/boot/config-*", RecordMode::Whole),
+    ("/boot/loader", RecordMode::Names),
+    ("/boot/loader/loader.conf", RecordMode::Whole),
+    ("/boot/loader/entries/*", RecordMode::Whole),
+    ("/boot/EFI/Linux", RecordMode::Names),
+    ("/boot/efi/loader", RecordMode::Names),
+    ("/boot/efi/loader/loader.conf", RecordMode::Whole),
+    ("/boot/efi/loader/entries/*", RecordMode::Whole),
+    ("/efi/loader", RecordMode::Names),
+    ("/efi/loader/loader.conf", RecordMode::Whole),
+    ("/efi/loader/entries/*", RecordMode::Whole),
+    ("/efi/EFI/Linux", RecordMode::Names),
+    ("/sys/firmware/efi", RecordMode::Presence),
+    ("/sys/firmware/efi/efivars/LoaderEntry*", RecordMode::Whole),
+    ("/etc/kernel", RecordMode::Names),
+    ("/etc/kernel/cmdline", RecordMode::Whole),
+    ("/etc/kernel/proxmox-boot-uuids", RecordMode::Presence),
+    ("/etc/kernel/cmdline.d", RecordMode::Names),
+    ("/etc/kernel/install.conf", RecordMode::Whole),
+    ("/etc/kernel/tries", RecordMode::Whole),
+    ("/usr/lib/kernel/cmdline", RecordMode::Whole),
+    ("/usr/lib/kernel/install.conf", RecordMode::Whole),
+    ("/usr/lib/bootc/kargs.d/*", RecordMode::Whole),
+    ("/etc/tuned/active_profile", RecordMode::Whole),
+    ("/proc/cmdline", RecordMode::Whole),
+    ("/proc/vmcore", RecordMode::Presence),
+    ("/proc/xen/capabilities", RecordMode::Whole),
+    ("/sys/module/kvm_amd/parameters/sev_snp", RecordMode::Whole),
+    ("/sys/kernel/iommu_groups/*/type", RecordMode::Whole),
+    ("/usr/bin/bootctl", RecordMode::Presence),
+    ("/usr/bin/grub2-editenv", RecordMode::Presence),
+    ("/usr/bin/grub-editenv", RecordMode::Presence),
+    ("/usr/bin/kernel-install", RecordMode::Presence),
+    ("/usr/bin/rpm-ostree", RecordMode::Presence),
+    ("/usr/bin/sdbootutil", RecordMode::Presence),
+    ("/usr/kernel/cmdline.d", RecordMode::Names),
+    ("/var/lib/systemd/pcrlock.json", RecordMode::Presence),
+    ("/etc/systemd/tpm2-pcr-public-key.pem", RecordMode::Presence),
+    ("/usr/bin/ukify", RecordMode::Presence),
+    ("/usr/sbin/grub-mkconfig", RecordMode::Presence),
+    ("/usr/sbin/grub2-mkconfig", RecordMode::Presence),
+    ("/usr/sbin/update-bootloader", RecordMode::Presence),
+    ("/usr/sbin/update-grub", RecordMode::Presence),
+];
+
+/// Written here: the sources of the line, and what boot loaders' tools make of them.
+pub const OWNS: Owns = Owns {
+    files: &[
+        "/etc/default/grub",
+        "/etc/default/grub.d/*.cfg",
+        "/etc/kernel/cmdline",
+        "/boot/grub/grub.cfg",
+        "/boot/grub2/grub.cfg",
+        "/boot/grub2/grubenv",
+        "/boot/efi/EFI/*/grub.cfg",
+        "/boot/efi/EFI/*/grubenv",
+        "/boot/loader/entries/*.conf",
+        "/boot/efi/loader/entries/*.conf",
+        "/efi/loader/entries/*.conf",
+        "/usr/lib/bootc/kargs.d/50-bedplate.toml",
+    ],
+    tools: &[
+        &["update-grub"],
+        &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"],
+        &["grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"],
+        &["grub2-mkconfig", "-o", "/boot/efi/EFI/*/grub.cfg"],
+        &["kernel-install", "add", "*", "/boot/vmlinuz-*"],
+        &["kernel-install", "add", "*", "/usr/lib/modules/*/vmlinuz"],
+        &["rpm-ostree", "kargs", "--*"],
+        &["sdbootutil", "update-all-entries"],
+    ],
+    ..Owns::NONE
+};
+
+/// The label of the kernel that the next boot starts, where another one runs.
+pub const NEXT_KERNEL: &str = "next-kernel";
+
+/// Where boot loaders keep their configuration and entries.
+pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
+    let mut watch = Watch::directories(&[
+        "/etc/default",
+        "/etc/default/grub.d",
+        "/etc/grub.d",
+        "/etc/kernel",
+        "/boot/grub",
+        "/boot/grub2",
+        "/boot/loader/entries",
+        "/boot/efi/loader/entries",
+        "/boot",
+    ]);
+    if let (BootLoader::GrubRhel | BootLoader::GrubBls, Some(id)) =
+        (&facts.boot, facts.os.id.known())
+    {
+        watch.directories.push(format!("/boot/efi/EFI/{}", grub::vendor(id)));
+    }
+    watch
+}
+
+/// How the IOMMU treats the devices of this host, by their groups, and the kernel of the next boot where it is another one.
+pub fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, String)> {
+    let mut labels = Vec::new();
+    if let Some((next, _)) = super::other_kernel(facts) {
+        labels.push((NEXT_KERNEL, next.to_owned()));
+    }
+    if facts.pci.known().is_none() {
+        return labels;
+    }
+    let groups = groups(reader, facts);
+    let mode = match (groups.unread, groups.types.keys().collect::<Vec<_>>().as_slice()) {
+        (0, []) => "none",
+        (0, [one]) if *one == NO_GROUP => "none",
+        (0, [one]) => one,
+        (_, []) => "unknown",
+        _ => "mixed",
+    };
+    labels.push(("iommu", mode.to_owned()));
+    labels
+}

@@ -1,0 +1,148 @@
+//! Commands that make a boot entry sound again, by the family of the boot loader.
+
+use super::grub;
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::Reader;
+
+/// The command that makes the entries again; `None` where none is known to.
+fn entries(reader: &dyn Reader, facts: &Facts, release: &str) -> Option<String> {
+    match &facts.boot {
+        BootLoader::GrubDebian => Some("update-grub".into()),
+        BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            let path = grub::menu_paths(reader, &facts.boot).into_iter().next();
+            let path = path.as_deref().unwrap_or("/boot/grub2/grub.cfg");
+            Some(format!("grub2-mkconfig -o {path}"))
+        }
+        BootLoader::RpmOstree => Some("rpm-ostree kargs".into()),
+        _ if release.is_empty() || reader.exists("/usr/bin/kernel-install") != Ok(true) => None,
+        _ => Some(format!("kernel-install add {release} /usr/lib/modules/{release}/vmlinuz")),
+    }
+}
+
+/// What a kernel is called in a remedy; one whose release is not known is that of the entry.
+fn named(release: &str) -> String {
+    match release {
+        "" => "the kernel of the default boot entry".into(),
+        release => format!("Linux {release}"),
+    }
+}
+
+/// Where the kernel image is missing.
+pub fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
+    match &facts.boot {
+        BootLoader::RpmOstree | BootLoader::Bootc => {
+            "boot the previous deployment: `rpm-ostree rollback` or `bootc rollback`".into()
+        }
+        _ => {
+            let again = format!("install the package of {} again", named(release));
+            match entries(reader, facts, release) {
+                Some(command) => format!("{again}, or take that kernel off the menu: `{command}`"),
+                None => format!("{again}, or choose another entry"),
+            }
+        }
+    }
+}
+
+/// Where the initrd is missing.
+pub fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
+    let of_dracut = || match release {
+        "" => "dracut --force --regenerate-all".to_owned(),
+        release => format!("dracut --force --kver {release}"),
+    };
+    let commands = match &facts.boot {
+        BootLoader::GrubDebian => {
+            let kernel = if release.is_empty() { "all" } else { release };
+            Some(format!("update-initramfs -c -k {kernel} && update-grub"))
+        }
+        BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            entries(reader, facts, release).map(|menu| format!("{} && {menu}", of_dracut()))
+        }
+        BootLoader::GrubBls => Some(of_dracut()),
+        BootLoader::RpmOstree | BootLoader::Bootc => return kernel(reader, facts, release),
+        _ => entries(reader, facts, release),
+    };
+    let place = match facts.boot {
+        BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => "the boot partition",
+        _ => "/boot",
+    };
+    match commands {
+        Some(commands) => format!("check the free space of {place}, then `{commands}`"),
+        None => format!(
+            "check the free space of {place}, then make the initrd of {} again, or choose another entry",
+            named(release)
+        ),
+    }
+}
+
+/// Where the modules are missing.
+pub fn modules(facts: &Facts, release: &str) -> String {
+    let again = match &facts.boot {
+        BootLoader::GrubDebian => {
+            format!("apt-get install --reinstall linux-modules-{release} linux-image-{release}")
+        }
+        BootLoader::GrubRhel | BootLoader::GrubBls => format!("dnf reinstall 'kernel*-{release}'"),
+        BootLoader::GrubSuse => "zypper install --force kernel-default".into(),
+        _ => return format!("install the modules of Linux {release}, or choose another entry"),
+    };
+    format!("`{again}`, or choose another entry")
+}
+
+/// Where the root file system is another one.
+pub fn root(reader: &dyn Reader, facts: &Facts) -> String {
+    let by_hand = "if the new root is meant, reboot by hand";
+    let is_generated = !matches!(facts.boot, BootLoader::RpmOstree);
+    match entries(reader, facts, "").filter(|_| is_generated) {
+        Some(command) => format!(
+            "make the menu again with `{command}` and compare its root with that of /proc/cmdline; {by_hand}"
+        ),
+        None => format!("put the root of /proc/cmdline into the entry; {by_hand}"),
+    }
+}
+
+/// Where the menu waits for a key for ever.
+pub fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
+    format!(
+        "set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`",
+        menu(reader, facts)
+    )
+}
+
+/// Where GRUB asks for a password before it boots.
+pub fn password(reader: &dyn Reader, facts: &Facts) -> String {
+    format!(
+        "add --unrestricted to CLASS in /etc/grub.d/10_linux, so that only changes of an entry need the password, then `{}`",
+        menu(reader, facts)
+    )
+}
+
+/// Where files of the entry, or the entry itself, cannot be looked up.
+pub fn unknown(facts: &Facts) -> String {
+    let again = match &facts.boot {
+        BootLoader::GrubDebian => "; `update-grub` makes the menu again".to_owned(),
+        BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            "; `grub2-mkconfig` makes the menu again".to_owned()
+        }
+        BootLoader::GrubBls => "; `grubby --info DEFAULT` shows the entry".to_owned(),
+        BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
+            "; `bootctl list` shows the entries".to_owned()
+        }
+        BootLoader::RpmOstree | BootLoader::Bootc => {
+            "; `rpm-ostree status` shows the deployments".to_owned()
+        }
+        BootLoader::Unmanaged { remedy, .. } | BootLoader::Unknown { remedy, .. } => {
+            return remedy.clone();
+        }
+    };
+    format!(
+        "check that every file system of /etc/fstab is mounted, and look at the default boot entry{again}"
+    )
+}
+
+/// The command that makes the menu of GRUB again.
+fn menu(reader: &dyn Reader, facts: &Facts) -> String {
+    match &facts.boot {
+        BootLoader::GrubBls => Some("grub2-mkconfig -o /boot/grub2/grub.cfg".to_owned()),
+        _ => entries(reader, facts, ""),
+    }
+    .unwrap_or_else(|| "update-grub".to_owned())
+}

@@ -1,0 +1,41 @@
+//! `[iommu]` and `[cmdline]` as kernel arguments: on a machine, and in an image. Pure.
+
+use super::iommu;
+use super::section::iommu::Iommu;
+use super::section::{Cmdline, CmdlineArg};
+use crate::desired::{Desired, UnwantedArg, WantedArg};
+use crate::kind::contribution::{Contributions, Unwritable};
+use crate::ledger::Ledger;
+use crate::section::Declared;
+use bedplate_facts::Facts;
+
+/// What the IOMMU's mode needs on this CPU, then what the profile lists.
+pub fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+    if let Some(section) = profile.get::<Iommu>() {
+        iommu::resolve(profile, section, facts, desired);
+    }
+    if let Some(section) = profile.get::<Cmdline>() {
+        desired.cmdline.set.extend(section.args.iter().map(wanted));
+        desired.cmdline.absent.extend(section.absent.iter().map(unwanted));
+    }
+}
+
+fn wanted(arg: &CmdlineArg) -> WantedArg {
+    WantedArg { token: arg.arg.clone(), why: arg.why.clone(), from: super::NAME }
+}
+
+fn unwanted(arg: &CmdlineArg) -> UnwantedArg {
+    UnwantedArg { token: arg.arg.clone(), why: arg.why.clone() }
+}
+
+/// The whole command line, other kinds' arguments on it.
+pub fn contribute(
+    _: &dyn Declared,
+    _: &Facts,
+    desired: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    out.arguments.extend(desired.cmdline.set.iter().cloned());
+    out.absent.extend(desired.cmdline.absent.iter().cloned());
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! SUSE with sdbootutil: it makes the `options` of every entry of this system from /etc/kernel/cmdline, for GRUB that reads entries
+//! on the EFI system partition (`grub2-bls`) and for systemd-boot alike (handbook §10.4).
+
+use super::files::{self, raw, readable, replace, verify};
+use super::kernel_install::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, touched};
+use super::{Context, Observed, Obstacle, Steps, chosen, only_in_entry};
+use crate::plan::{Action, WayBack};
+use bedplate_base::raw_text;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
+use bedplate_cmdline::boot::grubenv::Grubenv;
+use bedplate_cmdline::boot::kernel_cmdline;
+use bedplate_cmdline::{CommandLine, Edit};
+use bedplate_facts::{BootLoader, Facts, os};
+use bedplate_host::{HostKind, Reader};
+
+/// It, and how it is called. With a TPM it predicts measurements again as well.
+const TOOL: &str = "/usr/bin/sdbootutil";
+const COMMAND: [&str; 2] = ["sdbootutil", "update-all-entries"];
+/// What is there where the key of a disk hangs on the measured boot, and with that on every argument: the policy of systemd-pcrlock,
+/// and the key by which pcr-oracle signs its own (openSUSE/sdbootutil `generate_tpm2_predictions`).
+const MEASURED: [&str; 2] =
+    ["/var/lib/systemd/pcrlock.json", "/etc/systemd/tpm2-pcr-public-key.pem"];
+const LIMIT_S: u32 = 300;
+/// Arguments that it sets itself (`sedrootflags`).
+const SET_BY_THE_TOOL: [&str; 2] = ["root", "rootflags"];
+/// How an entry is made without arguments that are not wanted any more.
+const REMAKE: &str = "sdbootutil update-all-entries";
+/// Directories whose files it reads after the file.
+const DROP_INS: [&str; 2] = ["/etc/kernel/cmdline.d", "/usr/kernel/cmdline.d"];
+/// Directories of loaders on the partition, one of which has the environment block of `grub2-bls`.
+const LOADERS: &str = "/boot/efi/EFI";
+
+fn reads_as(facts: &Facts) -> BlsReader {
+    match facts.boot {
+        BootLoader::Sdbootutil { grub: true } => BlsReader::Grub,
+        _ => BlsReader::SystemdBoot,
+    }
+}
+
+/// Reads both states.
+pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+    let as_loader = reads_as(facts);
+    let next = match placed_entry(reader, facts) {
+        Reading::Known((_, entry)) => line_of(&entry, as_loader),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    };
+    Observed { configured: configured(reader, as_loader), next, remarks: Vec::new() }
+}
+
+/// Refuses a change that may leave an encrypted disk locked: whether the tool could predict the measurements of the new entries is
+/// not in its exit status, and the daemon's unit has no TPM.
+fn without_measured_boot(reader: &dyn Reader) -> Result<(), Obstacle> {
+    for path in MEASURED {
+        match reader.exists(path) {
+            Ok(false) => {}
+            Ok(true) => {
+                return Err(Obstacle {
+                    reason: format!(
+                        "{path} is there: the key of an encrypted disk may hang on the measured boot, which every argument changes"
+                    ),
+                    remedy: format!(
+                        "have the recovery key at hand, write the arguments to {KERNEL_CMDLINE}, run `sdbootutil update-all-entries` \
+                         and `sdbootutil update-predictions`, and reboot; then bedplate has nothing to change"
+                    ),
+                });
+            }
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(files::unreadable(&error)),
+        }
+    }
+    Ok(())
+}
+
+fn line_of(entry: &BlsEntry, as_loader: BlsReader) -> Reading<CommandLine> {
+    match as_loader {
+        BlsReader::SystemdBoot => readable(entry.id(), &entry.systemd_cmdline()),
+        BlsReader::Grub => match entry.grub_cmdline(&|_| None) {
+            Ok((line, _)) => readable(entry.id(), &line),
+            Err(error) => Reading::unknown(format!("{}: {error}", entry.id())),
+        },
+    }
+}
+
+fn configured(reader: &dyn Reader, as_loader: BlsReader) -> Reading<CommandLine> {
+    let (path, text) = match source(reader) {
+        Ok(Some(source)) => source,
+        Ok(None) => return Reading::Absent,
+        Err(error) => return Reading::unknown(error),
+    };
+    match only_source(reader, path, &text) {
+        Err(obstacle) => Reading::unknown(obstacle.reason),
+        Ok(()) => match kernel_cmdline::cmdline(&text, as_loader) {
+            Ok(line) => readable(path, &line),
+            Err(error) => Reading::unknown(format!("{path}: {error}")),
+        },
+    }
+}
+
+/// The file that it takes the line from. Without one it would take /proc/cmdline.
+fn source(reader: &dyn Reader) -> Result<Option<(&'static str, String)>, ReadError> {
+    for path in [KERNEL_CMDLINE, VENDOR_CMDLINE] {
+        match raw(reader, path) {
+            Ok(text) => return Ok(Some((path, text))),
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses what it reads in ways of its own: further files, and lines of comments.
+fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstacle> {
+    for directory in DROP_INS {
+        let names = match reader.list(directory) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => continue,
+            Err(error) => return Err(files::unreadable(&error)),
+        };
+        if let Some(name) = names.first() {
+            return Err(Obstacle {
+                reason: format!("{directory}/{name} adds arguments to those of {path}"),
+                remedy: format!(
+                    "move its arguments to {KERNEL_CMDLINE}, remove the file, then plan again"
+                ),
+            });
+        }
+    }
+    match text.lines().any(|line| line.trim_start().starts_with('#')) {
+        true => Err(Obstacle {
+            reason: format!("{path} has a line of comment"),
+            remedy: format!("remove it from {path}, then plan again"),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// The entry that boots by default, with the mount point of the partition that its paths are on.
+pub fn placed_entry(reader: &dyn Reader, facts: &Facts) -> Reading<(&'static str, BlsEntry)> {
+    match reads_as(facts) {
+        BlsReader::SystemdBoot => kernel_install::placed_entry(reader),
+        BlsReader::Grub => kernel_install::placed_by(reader, |_, entries| {
+            chosen_by_grub(reader).map(|patterns| grub_default(entries, &patterns).cloned())
+        }),
+    }
+}
+
+/// Ids of entries that `grub2-bls` tries, in this order: what an EFI variable says, else its environment block.
+fn chosen_by_grub(reader: &dyn Reader) -> Reading<Vec<String>> {
+    match chosen::variables(reader) {
+        Reading::Known(chosen) if chosen.is_empty() => {}
+        chosen => return chosen,
+    }
+    // sdbootutil installs into the directory of the first word of NAME, or into the fallback.
+    let name = os::release_value(reader, "NAME").unwrap_or_default().to_lowercase();
+    let own = name.split_whitespace().next().map(str::to_owned);
+    for directory in own.into_iter().chain(["BOOT".to_owned()]) {
+        let path = format!("{LOADERS}/{directory}/grubenv");
+        return match Reading::from_result(reader.read(&path)) {
+            Reading::Absent => continue,
+            Reading::Unknown(why) => Reading::Unknown(why),
+            Reading::Known(bytes) => match Grubenv::parse(&raw_text::decode(&bytes)) {
+                Ok(block) => {
+                    Reading::Known(block.get("default").map(str::to_owned).into_iter().collect())
+                }
+                Err(error) => Reading::unknown(format!("{path}: {error}")),
+            },
+        };
+    }
+    Reading::Known(Vec::new())
+}
+
+/// The first entry that is asked for and there, else GRUB's first one: it orders by file name alone (sdbootutil, `entry_conf_file`).
+fn grub_default<'a>(entries: &'a [BlsEntry], chosen: &[String]) -> Option<&'a BlsEntry> {
+    let bare = |id: &str| id.strip_suffix(".conf").unwrap_or(id).to_owned();
+    let find = |id: &String| entries.iter().find(|entry| bare(entry.id()) == bare(id));
+    chosen.iter().find_map(find).or_else(|| grub_order(entries).first().copied())
+}
+
+/// Actions that make both states satisfy the edit.
+pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    let as_loader = reads_as(context.facts);
+    if as_loader == BlsReader::Grub {
+        files::carried_by_grub(context)?;
+    }
+    let source = source(context.reader).map_err(|error| files::unreadable(&error))?;
+    let Some((path, base)) = source else {
+        return Err(Obstacle {
+            reason: format!(
+                "{KERNEL_CMDLINE} is not there: sdbootutil would make entries from /proc/cmdline"
+            ),
+            remedy: format!(
+                "write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"
+            ),
+        });
+    };
+    if files::is_blank(&base) {
+        return Err(files::blank_line(path));
+    }
+    only_source(context.reader, path, &base)?;
+    let edited = kernel_cmdline::edited(&base, as_loader, edit)
+        .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
+    carried_by_sed(&edited)?;
+    if context.reader.exists(TOOL) != Ok(true) {
+        return Err(Obstacle {
+            reason: format!(
+                "{TOOL} is not there, and nothing else makes boot entries from {KERNEL_CMDLINE}"
+            ),
+            remedy: "install sdbootutil, then plan again".into(),
+        });
+    }
+    without_measured_boot(context.reader)?;
+    let next = observe(context.reader, context.facts).next;
+    let made = kernel_cmdline::cmdline(&edited, as_loader).unwrap_or_default();
+    only_in_entry::check(&next, &CommandLine::parse(&made), edit, &SET_BY_THE_TOOL, REMAKE)?;
+    let old = (path == KERNEL_CMDLINE).then_some(base.as_str());
+    let mut actions: Vec<Action> =
+        replace(KERNEL_CMDLINE, old, Some(&edited)).into_iter().collect();
+    match next {
+        // An image that has no entries yet.
+        Reading::Absent if context.facts.host == HostKind::Image => {}
+        Reading::Absent => return Err(files::nothing_to_edit("a boot entry")),
+        _ => {
+            actions.push(Action::RunTool {
+                argv: COMMAND.map(str::to_owned).to_vec(),
+                purpose: format!(
+                    "take the arguments of {KERNEL_CMDLINE} into every boot entry of this system"
+                ),
+                touches: touched(context.reader),
+                way_back: WayBack::Repeat,
+                limit_s: LIMIT_S,
+            });
+            actions.push(verify(context));
+        }
+    }
+    Ok(Steps { subject: KERNEL_CMDLINE.into(), actions, disrupts: Vec::new() })
+}
+
+/// It puts the line into a replacement of sed's as it is (`update_entry_conf`).
+fn carried_by_sed(line: &str) -> Result<(), Obstacle> {
+    match line.chars().find(|c| matches!(c, '|' | '&' | '\\')) {
+        None => Ok(()),
+        Some(c) => Err(Obstacle {
+            reason: format!("{KERNEL_CMDLINE} would hold `{c}`, which sdbootutil garbles in boot entries (openSUSE/sdbootutil)"),
+            remedy: "write the value without that character, or set a module's option by [modules] options".into(),
+        }),
+    }
+}

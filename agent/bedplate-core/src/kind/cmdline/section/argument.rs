@@ -1,0 +1,132 @@
+//! What a kernel argument of a profile owns, for merging: the only place that asks [`bedplate_cmdline`] for keys.
+
+use bedplate_base::cpu::Arch;
+use bedplate_cmdline::{Edit, EditError, Key, Token};
+
+/// A profile is merged before any host is known. x86-64 knows every spelling that another architecture knows, and
+/// `iommu=pt` besides.
+const ARCH: Arch = Arch::X86_64;
+
+/// What one argument, or one option of it, owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owned {
+    /// The parameter; `iommu=pt` and `iommu.passthrough=1` are one.
+    pub param: String,
+    /// The parameter again, or the option within it (`pci=realloc`).
+    pub key: String,
+    /// The token that says this and nothing else.
+    pub token: String,
+}
+
+/// Cuts an argument into what it owns: `pci=realloc=off,noats` are two.
+///
+/// # Errors
+/// [`EditError`] when it is no kernel argument.
+pub(super) fn owned(text: &str) -> Result<Vec<Owned>, EditError> {
+    let keys = keys(text)?;
+    if let [key] = keys.as_slice() {
+        return Ok(vec![one(key, text)]);
+    }
+    let not_one = |source| EditError::NotAnArgument { text: text.to_owned(), source };
+    let token = Token::new(text).map_err(not_one)?;
+    let (name, value) = (token.name().into_owned(), token.value().unwrap_or_default());
+    let mut out = Vec::new();
+    for option in value.split(',').filter(|option| !option.is_empty()) {
+        let token = Token::from_parts(&name, Some(option)).map_err(not_one)?;
+        let keys = self::keys(token.as_str())?;
+        out.extend(keys.iter().map(|key| one(key, token.as_str())));
+    }
+    if out.is_empty() {
+        return Err(EditError::NoOption { text: text.to_owned() });
+    }
+    Ok(out)
+}
+
+/// The parameter that a bare name in `absent` clears, or what a `name=value` speaks of.
+///
+/// # Errors
+/// [`EditError`] when it is no kernel argument.
+pub(super) fn unwanted(text: &str) -> Result<Unwanted, EditError> {
+    Edit::new::<&str, _>(ARCH, &[], &[text])?;
+    match text.contains('=') {
+        false => Ok(Unwanted::Whole(param_of(&Key::Param(bedplate_cmdline::fold_name(text))))),
+        true => owned(text).map(Unwanted::Parts),
+    }
+}
+
+/// What an entry of `absent` speaks of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unwanted {
+    /// A parameter with any value.
+    Whole(String),
+    /// Some of its values or options.
+    Parts(Vec<Owned>),
+}
+
+/// Whether the arguments of one file, or of the merged profile, make sense together.
+///
+/// # Errors
+/// [`EditError`] names the two entries that contradict each other.
+pub(super) fn together<T: AsRef<str>>(args: &[T], absent: &[T]) -> Result<(), EditError> {
+    Edit::new(ARCH, args, absent).map(|_| ())
+}
+
+fn keys(text: &str) -> Result<Vec<Key>, EditError> {
+    let edit = Edit::new::<_, &str>(ARCH, &[text], &[])?;
+    Ok(edit.wanted().iter().map(|wanted| wanted.key().clone()).collect())
+}
+
+fn one(key: &Key, token: &str) -> Owned {
+    let param = param_of(key);
+    let key = match key {
+        Key::Param(_) | Key::Sequence(_) | Key::Units { .. } => param.clone(),
+        Key::Option { .. } | Key::Item { .. } => key.to_string(),
+    };
+    Owned { param, key, token: token.to_owned() }
+}
+
+fn param_of(key: &Key) -> String {
+    match key {
+        // `absent = ["hugepages"]` speaks of the sequence of sizes and counts.
+        Key::Param(name) if name == "hugepages" => "hugepagesz".to_owned(),
+        Key::Param(name) => name.clone(),
+        Key::Option { param, .. } | Key::Item { param, .. } | Key::Units { param, .. } => {
+            param.clone()
+        }
+        Key::Sequence(params) => params.first().cloned().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys_of(text: &str) -> Vec<String> {
+        owned(text).unwrap().into_iter().map(|owned| owned.key).collect()
+    }
+
+    #[test]
+    fn option_lists_are_cut_and_other_values_are_not() {
+        assert_eq!(keys_of("pci=realloc=off,noats"), ["pci=realloc", "pci=noats"]);
+        assert_eq!(owned("pci=realloc=off,noats").unwrap()[0].token, "pci=realloc=off");
+        assert_eq!(keys_of("isolcpus=1,2,3"), ["isolcpus"]);
+        assert_eq!(
+            keys_of("modprobe.blacklist=a,b"),
+            ["modprobe.blacklist=a", "modprobe.blacklist=b"]
+        );
+    }
+
+    #[test]
+    fn both_spellings_of_passthrough_own_the_same() {
+        assert_eq!(keys_of("iommu=pt"), keys_of("iommu.passthrough=0"));
+        assert_eq!(keys_of("intel-iommu=on"), keys_of("intel_iommu=off"));
+    }
+
+    #[test]
+    fn page_sizes_and_counts_belong_together() {
+        let param = |text| owned(text).unwrap()[0].param.clone();
+        assert_eq!(param("hugepages=4"), param("hugepagesz=1G"));
+        assert_ne!(param("hugepages=4"), param("default_hugepagesz=1G"));
+        assert_eq!(unwanted("hugepages").unwrap(), Unwanted::Whole("hugepagesz".into()));
+    }
+}

@@ -1,0 +1,263 @@
+//! The command line for people: its states side by side, argument by argument, with who put each there and who reads it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{NAME, Observed, arch, backend, groups};
+use crate::ledger::Ledger;
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::{CommandLine, Edit, Repeated, Token, repeated};
+use bedplate_facts::Facts;
+use bedplate_host::{HostKind, Reader};
+
+/// What there is to show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shown {
+    /// What the boot configuration gives the next entries.
+    pub configured: Reading<String>,
+    /// What the default entry carries.
+    pub next_boot: Reading<String>,
+    /// What the running kernel was given.
+    pub running: Reading<String>,
+    /// Types of the IOMMU groups of GPUs and NICs, counted by function: what comes of the arguments.
+    pub effective: BTreeMap<String, usize>,
+    /// Every argument of any state.
+    pub arguments: Vec<Argument>,
+    /// Parameters that are given more than once: at the next boot, or else now.
+    pub repeated: Vec<Repeated>,
+}
+
+/// One argument.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Argument {
+    /// As it is written.
+    pub argument: String,
+    /// Whether each state has it; `null`: the state is not known.
+    pub configured: Option<bool>,
+    /// The same of the next boot.
+    pub next_boot: Option<bool>,
+    /// The same of the running kernel.
+    pub running: Option<bool>,
+    /// Who reads it.
+    pub read_by: String,
+    /// Who put it there.
+    pub owner: String,
+}
+
+/// Reads all states.
+pub fn look(reader: &dyn Reader, facts: &Facts) -> Shown {
+    let observed = match backend(&facts.boot) {
+        Ok(backend) => (backend.observe)(reader, facts),
+        Err(obstacle) => Observed {
+            configured: Reading::unknown(obstacle.reason.clone()),
+            next: Reading::unknown(obstacle.reason),
+            remarks: Vec::new(),
+        },
+    };
+    // Bedplate's own part alone is not what is configured.
+    let configured = match observed.remarks.first() {
+        Some(why) => Reading::unknown(why.clone()),
+        None => observed.configured,
+    };
+    let running = match facts.host {
+        HostKind::Image => Reading::Absent,
+        _ => Reading::from_result(reader.text("/proc/cmdline"))
+            .map(|text| CommandLine::parse(text.trim_end())),
+    };
+    let lines = [configured, observed.next, running];
+    let arch = arch(facts);
+    let shown = lines[1].known().or(lines[2].known()).or(lines[0].known());
+    let [configured, next_boot, now] = lines.clone().map(|line| line.map(|line| line.to_string()));
+    Shown {
+        configured,
+        next_boot,
+        running: now,
+        effective: groups::groups(reader, facts).types,
+        arguments: arguments(&lines, reader, facts),
+        repeated: shown.map(|line| repeated(line, arch)).unwrap_or_default(),
+    }
+}
+
+/// The arguments of the next boot, then those that only other states have, then init's.
+fn arguments(
+    lines: &[Reading<CommandLine>; 3],
+    reader: &dyn Reader,
+    facts: &Facts,
+) -> Vec<Argument> {
+    let own = own(reader, facts);
+    let [configured, next, running] = lines;
+    let mut all: Vec<Token> = Vec::new();
+    for line in [next, running, configured].into_iter().filter_map(Reading::known) {
+        for token in line.tokens() {
+            if !all.iter().any(|other| other.same_for_kernel(token)) {
+                all.push(token.clone());
+            }
+        }
+    }
+    let has = |line: &Reading<CommandLine>, token: &Token| {
+        line.known().map(|line| line.tokens().any(|other| other.same_for_kernel(token)))
+    };
+    let shown = all.iter().map(|token| {
+        let states = [configured, next, running].map(|line| has(line, token));
+        Argument {
+            argument: token.as_str().to_owned(),
+            configured: states[0],
+            next_boot: states[1],
+            running: states[2],
+            read_by: read_by(token, reader),
+            owner: owner(token, states, own.as_ref()),
+        }
+    });
+    let mut shown: Vec<Argument> = shown.collect();
+    let init = |line: &Reading<CommandLine>| {
+        line.known().and_then(|line| line.init_arguments().map(str::to_owned))
+    };
+    if let Some(text) = init(next).or_else(|| init(running)) {
+        let has = |line: &Reading<CommandLine>| {
+            line.known().map(|line| line.init_arguments() == Some(text.as_str()))
+        };
+        shown.push(Argument {
+            argument: format!("-- {text}"),
+            configured: has(configured),
+            next_boot: has(next),
+            running: has(running),
+            read_by: "init".to_owned(),
+            owner: "others".to_owned(),
+        });
+    }
+    shown
+}
+
+/// What the ledger calls bedplate's own.
+fn own(reader: &dyn Reader, facts: &Facts) -> Option<Edit> {
+    let ledger = Ledger::load(reader).ok()?;
+    let tokens = ledger.owned.get(NAME)?;
+    let nothing: [&str; 0] = [];
+    Edit::new(arch(facts), tokens, &nothing).ok()
+}
+
+fn owner(token: &Token, [configured, next, _]: [Option<bool>; 3], own: Option<&Edit>) -> String {
+    let ours = own.and_then(|own| {
+        let line = own.rendered().ok()?;
+        match line.tokens().any(|other| other.same_for_kernel(token)) {
+            true => Some("bedplate".to_owned()),
+            false => own.staying(token, &line).map(|part| match part == *token {
+                true => "bedplate".to_owned(),
+                false => format!("bedplate ({part}) and others"),
+            }),
+        }
+    });
+    if let Some(ours) = ours {
+        return ours;
+    }
+    match (token.folded_name().as_str(), configured, next) {
+        ("BOOT_IMAGE" | "initrd", ..) => "boot loader".to_owned(),
+        (_, Some(true), _) => "boot configuration".to_owned(),
+        // root= and its kin: the tool that makes entries knows them.
+        (_, Some(false), Some(true)) => "boot entry".to_owned(),
+        _ => "others".to_owned(),
+    }
+}
+
+/// Programs of user space that look for their own arguments in /proc/cmdline, by the start of the name.
+const USER_SPACE: &[(&str, &str)] = &[
+    ("rd.", "initramfs (dracut)"),
+    ("luks.", "systemd"),
+    ("systemd.", "systemd"),
+    ("fsck.", "systemd"),
+    ("quotacheck.", "systemd"),
+    ("vconsole.", "systemd"),
+    ("udev.", "udev"),
+    ("net.ifnames", "udev"),
+    ("biosdevname", "udev"),
+    ("modprobe.", "modprobe"),
+    ("ostree", "ostree"),
+    ("ignition.", "Ignition"),
+    ("talos.", "Talos"),
+    ("plymouth.", "plymouth"),
+    ("splash", "plymouth"),
+    ("rhgb", "plymouth"),
+    ("cloud_init", "cloud-init"),
+    ("ds=", "cloud-init"),
+    ("crashkernel", "kernel, kdump"),
+];
+
+/// Words that init takes for itself (systemd(1), init(8)).
+const INIT: [&str; 9] = ["single", "emergency", "rescue", "s", "S", "1", "2", "3", "5"];
+
+/// Who reads an argument, by its name and by what is loaded.
+fn read_by(token: &Token, reader: &dyn Reader) -> String {
+    let name = token.folded_name();
+    if name == "BOOT_IMAGE" {
+        return "nobody".to_owned();
+    }
+    if INIT.contains(&name.as_str()) && token.value().is_none() {
+        return "init".to_owned();
+    }
+    let starts = |(start, _): &&(&str, &str)| token.as_str().replace('-', "_").starts_with(start);
+    if let Some((_, program)) = USER_SPACE.iter().find(starts) {
+        return (*program).to_owned();
+    }
+    // The kernel's own parts are in /sys/module as well, without a state.
+    match name.split_once('.') {
+        None => "kernel".to_owned(),
+        Some((module, _))
+            if reader.exists(&format!("/sys/module/{module}/initstate")) == Ok(true) =>
+        {
+            format!("module {module}")
+        }
+        Some((module, _)) if reader.exists(&format!("/sys/module/{module}")) == Ok(true) => {
+            "kernel".to_owned()
+        }
+        Some(("iommu", _)) => "kernel".to_owned(),
+        Some((module, _)) => format!("module {module}, once loaded"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_facts::{Depth, observe};
+    use bedplate_testhosts::HostSpec;
+
+    fn shown(spec: &str) -> Shown {
+        let host = HostSpec::from_toml(spec).unwrap().build();
+        look(&host, &observe(&host, Depth::Plan))
+    }
+
+    #[test]
+    fn every_argument_has_its_states_owner_and_reader() {
+        let shown = shown(
+            "machine = 'plain'\ncmdline = 'pci=noaer,realloc isolcpus=1 isolcpus=2 nvidia.NVreg_X=1 splash'\n\
+             running-cmdline = 'nosmt -- single'\n[modules]\nnvidia = 'live'\n[files]\n\
+             '/var/lib/bedplate/ledger.json' = '{\"version\":1,\"owed\":[],\"owned\":{\"cmdline\":[\"pci=realloc\"]}}'",
+        );
+        let row = |name: &str| {
+            let found = shown.arguments.iter().find(|row| row.argument.starts_with(name));
+            let row = found.unwrap_or_else(|| panic!("{name} is not shown"));
+            let states = [row.configured, row.next_boot, row.running];
+            (states, row.read_by.as_str(), row.owner.as_str())
+        };
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(row("pci="), ([yes, yes, no], "kernel", "bedplate (pci=realloc) and others"));
+        assert_eq!(row("nosmt"), ([no, no, yes], "kernel", "others"));
+        assert_eq!(row("nvidia."), ([yes, yes, no], "module nvidia", "boot configuration"));
+        assert_eq!(row("splash"), ([yes, yes, no], "plymouth", "boot configuration"));
+        assert_eq!(row("root="), ([no, yes, yes], "kernel", "boot entry"));
+        assert_eq!(row("BOOT_IMAGE"), ([no, no, yes], "nobody", "boot loader"));
+        assert_eq!(row("-- single"), ([no, no, yes], "init", "others"));
+        let repeated: Vec<&str> = shown.repeated.iter().map(|one| one.result.as_str()).collect();
+        assert!(repeated.contains(&"`isolcpus=2` counts, the last one"), "{repeated:?}");
+        assert!(repeated.iter().any(|text| text.contains("/dev/console")), "{repeated:?}");
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_be_followed_is_not_shown_as_one() {
+        let shown = shown(
+            "machine = 'plain'\n[files]\n'/etc/default/grub.d/60-x.cfg' = 'GRUB_CMDLINE_LINUX=$(x)'",
+        );
+        assert!(matches!(&shown.configured, Reading::Unknown(why) if why.contains("60-x.cfg:1")));
+        assert!(shown.arguments.iter().all(|row| row.configured.is_none()));
+    }
+}

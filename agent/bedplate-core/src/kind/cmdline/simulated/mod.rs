@@ -1,0 +1,232 @@
+//! Made-up hosts whose boot configuration is changed as plans say and made again by a small imitation of the tools that do
+//! it: real shells source the files of GRUB, everything else is text.
+
+mod instances;
+mod property;
+
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+use crate::kind::resolve;
+use crate::ledger::Ledger;
+use crate::profile::of_text;
+use bedplate_facts::{Depth, observe};
+use bedplate_host::snapshot::{Node, Snapshot};
+use bedplate_testhosts::HostSpec;
+
+/// Which kernel the made-up hosts boot.
+const KERNEL: &str = "6.8.0-45-generic";
+const ROOT: &str = "root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344 ro";
+
+/// A host, what bedplate has done on it, and how its tools make boot entries.
+struct Host {
+    files: Snapshot,
+    ledger: Ledger,
+    /// Text that grub-mkconfig writes before the entries.
+    menu_head: &'static str,
+    /// Text that it writes behind the configured arguments.
+    menu_tail: &'static str,
+}
+
+impl Host {
+    /// A host of the demo's kind: `loader` and further keys of its description.
+    fn new(description: &str) -> Host {
+        let text = format!("machine = 'plain'\nkernel = '{KERNEL}'\n{description}");
+        let files = HostSpec::from_toml(&text).unwrap().build();
+        let mut host = Host { files, ledger: Ledger::default(), menu_head: "", menu_tail: "" };
+        // What a kernel has by default is not written.
+        host.remove(&format!("/boot/config-{KERNEL}"));
+        host
+    }
+
+    fn put(&mut self, path: &str, text: &[u8]) {
+        let path = self.files.canonical(path);
+        self.files.insert(&path, Node::File(text.to_vec()));
+        self.files.complete();
+    }
+
+    fn remove(&mut self, path: &str) {
+        self.files.remove(path);
+        self.files.complete();
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        files::raw(&self.files, path).ok()
+    }
+
+    fn plan(&self, cmdline: &str) -> KindPlan {
+        let profile = of_text(&format!("schema = 1\nname = \"t\"\n[cmdline]\n{cmdline}\n"));
+        let facts = observe(&self.files, Depth::Plan);
+        let desired = resolve(&profile, &facts, &self.ledger);
+        plan(&Context {
+            profile: &profile,
+            desired: &desired,
+            facts: &facts,
+            reader: &self.files,
+            ledger: &self.ledger,
+            so_far: &KindPlan::default(),
+        })
+    }
+
+    /// The line that the next boot gets.
+    fn next(&self) -> CommandLine {
+        match next_boot(&self.files, &observe(&self.files, Depth::Plan)) {
+            Reading::Known(line) => line,
+            other => panic!("no line: {other:?}"),
+        }
+    }
+
+    /// Carries a plan out; says why it could not.
+    fn apply(&mut self, cmdline: &str) -> Result<(), String> {
+        let plan = self.plan(cmdline);
+        if let Some(blocker) = plan.blockers.first() {
+            return Err(blocker.reason.clone());
+        }
+        for change in plan.changes {
+            for action in change.actions {
+                self.act(action)?;
+            }
+            if let Some(owns) = change.owns {
+                self.ledger.owned.insert(NAME.to_owned(), owns);
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), String> {
+        match action {
+            Action::ReplaceFile { path, before, after } => {
+                let now = self.files.read(&path).ok();
+                assert_eq!(
+                    now.as_deref(),
+                    before.as_ref().map(|content| content.bytes.as_slice()),
+                    "{path}"
+                );
+                match after {
+                    Some(after) => self.put(&path, &after.bytes),
+                    None => self.remove(&path),
+                }
+                Ok(())
+            }
+            Action::RunTool { argv, .. } => {
+                self.run(&argv);
+                Ok(())
+            }
+            Action::Verify(check) => {
+                let facts = observe(&self.files, Depth::Plan);
+                match crate::checker::check(&self.files, &facts, &check) {
+                    crate::apply::Answer::Holds => Ok(()),
+                    crate::apply::Answer::Not(why) | crate::apply::Answer::Unknown(why) => Err(why),
+                }
+            }
+            other => panic!("not of the command line: {other:?}"),
+        }
+    }
+
+    fn run(&mut self, argv: &[String]) {
+        let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            ["update-grub"] => self.regenerate_grub("/bin/sh", "/boot/grub/grub.cfg"),
+            ["grub2-mkconfig", "-o", path] => self.regenerate_grub("/bin/bash", path),
+            ["kernel-install", "add", ..] => self.regenerate_entry(),
+            ["rpm-ostree", "kargs", options @ ..] => self.deploy(options),
+            other => panic!("no imitation of {other:?}"),
+        }
+    }
+
+    /// Writes the menu as grub-mkconfig does, from the variables as a real shell leaves them.
+    fn regenerate_grub(&mut self, shell: &str, menu: &str) {
+        let directory = tempfile::tempdir().unwrap();
+        let paths: Vec<String> = self
+            .files
+            .nodes()
+            .map(|(path, _)| path.to_owned())
+            .filter(|path| path.starts_with("/etc/default/grub"))
+            .collect();
+        for path in paths.iter().filter(|path| self.files.read(path).is_ok()) {
+            let to = directory.path().join(path.trim_start_matches('/'));
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::write(to, self.files.read(path).unwrap()).unwrap();
+        }
+        let arguments = source(shell, directory.path());
+        let (head, tail) = (self.menu_head, self.menu_tail);
+        let text = format!(
+            "set default=\"0\"\n{head}menuentry 'A' --id a {{\n\tlinux\t/boot/vmlinuz-{KERNEL} {ROOT} {arguments}{tail}\n\tinitrd\t/boot/initrd.img-{KERNEL}\n}}\n"
+        );
+        self.put(menu, &bedplate_base::raw_text::encode(&text));
+    }
+
+    /// 90-loaderentry.install, and ukify.
+    fn regenerate_entry(&mut self) {
+        let line = self.text("/etc/kernel/cmdline").unwrap();
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let entry = self.entry("/boot/efi/loader/entries");
+        match entry {
+            Some(path) => self.write_options(&path, &line),
+            None => {
+                let path = format!("/boot/efi/EFI/Linux/0123-{KERNEL}.efi");
+                self.put(&path, &unified_image(&line));
+            }
+        }
+    }
+
+    /// `rpm-ostree kargs`: each argument as it is given, into the entry.
+    fn deploy(&mut self, options: &[&str]) {
+        let path = self.entry("/boot/loader/entries").unwrap();
+        let entry =
+            bedplate_cmdline::boot::bls::BlsEntry::parse("x.conf", &self.text(&path).unwrap());
+        let mut line = format!(" {} ", entry.options().join(" "));
+        for option in options {
+            if let Some(text) = option.strip_prefix("--delete=") {
+                assert!(line.contains(&format!(" {text} ")), "{text:?} is not in {line:?}");
+                line = line.replacen(&format!(" {text} "), " ", 1);
+            } else if let Some(text) = option.strip_prefix("--append=") {
+                line = format!("{line}{text} ");
+            }
+        }
+        self.write_options(&path, line.trim());
+    }
+
+    fn entry(&self, directory: &str) -> Option<String> {
+        let names = self.files.list(directory).ok()?;
+        names.first().map(|name| format!("{directory}/{name}"))
+    }
+
+    fn write_options(&mut self, path: &str, options: &str) {
+        let text = self.text(path).unwrap();
+        let line = |line: &str| match line.starts_with("options ") {
+            true => format!("options {options}\n"),
+            false => format!("{line}\n"),
+        };
+        let text: String = text.lines().map(line).collect();
+        self.put(path, text.as_bytes());
+    }
+}
+
+/// Sources the main file and the drop-ins, and prints the arguments of a normal entry.
+fn source(shell: &str, root: &Path) -> String {
+    let script = "cd \"$1\"; . ./etc/default/grub; \
+                  for f in etc/default/grub.d/*.cfg; do [ -e \"$f\" ] && . \"./$f\"; done; \
+                  printf '%s %s' \"$GRUB_CMDLINE_LINUX\" \"$GRUB_CMDLINE_LINUX_DEFAULT\"";
+    let output = Command::new(shell).args(["-ec", script, "sh"]).arg(root).output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    bedplate_base::raw_text::decode(&output.stdout)
+}
+
+/// A PE image with a `.cmdline` section and nothing else.
+fn unified_image(line: &str) -> Vec<u8> {
+    let mut bytes = vec![0; 0x200];
+    bytes[..2].copy_from_slice(b"MZ");
+    bytes[0x3c] = 0x80;
+    bytes[0x80..0x84].copy_from_slice(b"PE\0\0");
+    bytes[0x86] = 1;
+    let table = 0x80 + 24;
+    let size = u32::try_from(line.len()).unwrap().to_le_bytes();
+    bytes[table..table + 8].copy_from_slice(b".cmdline");
+    bytes[table + 8..table + 12].copy_from_slice(&size);
+    bytes[table + 16..table + 20].copy_from_slice(&size);
+    bytes[table + 20..table + 24].copy_from_slice(&0x200u32.to_le_bytes());
+    bytes.extend_from_slice(line.as_bytes());
+    bytes
+}

@@ -1,0 +1,445 @@
+//! Whether the default boot entry can be expected to boot. What it loads is looked up on this host: a file that is proved to
+//! be missing makes the entry unsound, one that cannot be looked up leaves it unknown.
+
+use super::boot_entry::{self, BootEntry, Place};
+use super::loader_path::{Located, locate};
+use super::root_device::{self, SameRoot};
+use super::{NAME, next_drivers, other_kernel, repair};
+use crate::plan::{Blocker, KindPlan, NextBoot, Note, Unknown};
+use bedplate_base::reading::{Cause, ReadError, Reading, Reason};
+use bedplate_cmdline::CommandLine;
+use bedplate_cmdline::boot::grub_cfg::Wait;
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::{HostKind, Reader};
+
+/// Parameters that the boot loader handed to the running kernel (x86).
+pub const BOOT_PARAMS: &str = "/sys/kernel/boot_params/data";
+/// `ramdisk_size` in it.
+const RAMDISK_SIZE: std::ops::Range<usize> = 0x21c..0x220;
+/// Bytes from the start of a file that are looked at.
+const START: usize = 4096;
+/// The name of the entry in plans.
+const SUBJECT: &str = "boot entry";
+
+/// A reason why the entry is known to fail, with what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Why it fails.
+    pub reason: String,
+    /// The remedy, as a command where there is one.
+    pub remedy: String,
+}
+
+/// Result of judging the entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Soundness {
+    /// Why it fails.
+    pub faults: Vec<Fault>,
+    /// Reasons why something is not known.
+    pub unknown: Vec<Reason>,
+}
+
+impl Soundness {
+    /// The same, for a plan.
+    pub fn next_boot(&self) -> NextBoot {
+        if !self.faults.is_empty() {
+            let reasons = self.faults.iter().map(|fault| fault.reason.clone()).collect();
+            return NextBoot::Unsound { reasons };
+        }
+        match self.unknown.is_empty() {
+            true => NextBoot::Sound,
+            false => {
+                let reasons = self.unknown.iter().map(Reason::to_string).collect();
+                NextBoot::Unknown { reasons }
+            }
+        }
+    }
+
+    fn fault(&mut self, reason: impl Into<String>, remedy: impl Into<String>) {
+        self.faults.push(Fault { reason: reason.into(), remedy: remedy.into() });
+    }
+}
+
+/// Reports faults as blockers, and where a reboot is due also the unknowns.
+pub fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body: &mut KindPlan) {
+    if let Some((next, running)) = other_kernel(facts) {
+        body.notes.push(Note {
+            kind: NAME,
+            subject: "next boot".into(),
+            text: format!("the next boot starts Linux {next}, not the running {running}"),
+        });
+    }
+    for fault in &found.faults {
+        body.blockers.push(Blocker {
+            kind: NAME,
+            subject: SUBJECT.into(),
+            reason: fault.reason.clone(),
+            remedy: fault.remedy.clone(),
+        });
+    }
+    // What a recording lacks is for its host to find out, and what is reported already is not repeated.
+    let counts = |why: &&Reason| {
+        why.cause != Cause::NotRecorded
+            && body.unknowns.iter().all(|unknown| unknown.reason != why.to_string())
+    };
+    let unknown = found.unknown.iter().filter(|_| is_reboot_due).filter(counts);
+    let unknowns: Vec<Unknown> = unknown
+        .map(|why| Unknown { kind: NAME, subject: SUBJECT.into(), reason: why.to_string() })
+        .collect();
+    body.unknowns.extend(unknowns);
+}
+
+/// Judges the default boot entry of a host. An image is not rebooted, so its entry counts as sound.
+pub fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
+    let mut found = Soundness::default();
+    if facts.host == HostKind::Image {
+        return found;
+    }
+    let entry = match boot_entry::default(reader, facts) {
+        Reading::Known(entry) => entry,
+        Reading::Absent => {
+            found.unknown.push("no boot entry was found; check that /boot is mounted".into());
+            return found;
+        }
+        Reading::Unknown(why) => {
+            found.unknown.push(why);
+            return found;
+        }
+    };
+    let host = Host { reader, facts, running: running(reader) };
+    host.waits(&entry, &mut found);
+    host.image(&entry, &mut found);
+    host.initrds(&entry, &mut found);
+    host.root(&entry, &mut found);
+    host.modules(&entry, &mut found);
+    next_drivers::judge(reader, facts, &mut found);
+    found
+}
+
+/// Judges the default boot entry of an image by its files. `None`: the image has none yet; who makes its disk makes the entry.
+pub fn soundness_of_image(reader: &dyn Reader, facts: &Facts) -> Option<Soundness> {
+    let is_in_menu = match &facts.boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => true,
+        BootLoader::GrubBls | BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
+            false
+        }
+        // Their entries are made where the image is installed.
+        BootLoader::RpmOstree
+        | BootLoader::Bootc
+        | BootLoader::Unmanaged { .. }
+        | BootLoader::Unknown { .. } => return None,
+    };
+    if is_in_menu && !has_menu(reader) {
+        return None;
+    }
+    let mut found = Soundness::default();
+    match boot_entry::default(reader, facts) {
+        Reading::Known(entry) => {
+            let host = Host { reader, facts, running: None };
+            host.waits(&entry, &mut found);
+            host.image(&entry, &mut found);
+            host.initrds(&entry, &mut found);
+            host.modules(&entry, &mut found);
+            host.root_of_image(&entry, &mut found);
+        }
+        Reading::Absent if is_in_menu => found.unknown.push("the boot menu has no entry".into()),
+        Reading::Absent => return None,
+        Reading::Unknown(why) => found.unknown.push(why),
+    }
+    Some(found)
+}
+
+/// Whether GRUB's menu is there, readable or not.
+fn has_menu(reader: &dyn Reader) -> bool {
+    let holds = |directory: &str| {
+        let names = reader.list(directory).unwrap_or_default();
+        names.iter().any(|name| name == "grub.cfg")
+    };
+    ["/boot/grub", "/boot/grub2"].into_iter().any(holds)
+}
+
+fn running(reader: &dyn Reader) -> Option<CommandLine> {
+    reader.text("/proc/cmdline").ok().map(|text| CommandLine::parse(text.trim_end()))
+}
+
+/// How a file that is there shows to hold no kernel and no initrd, if it does; a recording knows nothing of contents but
+/// of empty files. A power cut may leave a file of zeros.
+fn flaw(reader: &dyn Reader, path: &str) -> Result<Option<String>, Reason> {
+    let start = match reader.read_start(path, START) {
+        Ok(bytes) => bytes,
+        Err(ReadError::NotRecorded { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(match start.len() {
+        0 => Some("is empty".into()),
+        _ if start.iter().all(|byte| *byte == 0) => Some("begins with nothing but zeros".into()),
+        _ => None,
+    })
+}
+
+struct Host<'a> {
+    reader: &'a dyn Reader,
+    facts: &'a Facts,
+    running: Option<CommandLine>,
+}
+
+impl Host<'_> {
+    fn release(&self) -> &str {
+        self.facts.os.next_kernel.known().map_or("", String::as_str)
+    }
+
+    fn image(&self, entry: &BootEntry, found: &mut Soundness) {
+        let what = "the kernel image of the default boot entry";
+        let remedy = || repair::kernel(self.reader, self.facts, self.release());
+        self.file(entry, &entry.image, what, &remedy, found);
+    }
+
+    /// What keeps the menu from booting the entry by itself.
+    fn waits(&self, entry: &BootEntry, found: &mut Soundness) {
+        for wait in &entry.waits {
+            match wait {
+                Wait::Key => found.fault(
+                    "the timeout of the boot menu is no number of seconds: it waits for a key for ever",
+                    repair::timeout(self.reader, self.facts),
+                ),
+                Wait::Password => found.fault(
+                    "GRUB asks for a password before the default boot entry: superusers are set, and the entry is not \
+                     --unrestricted",
+                    repair::password(self.reader, self.facts),
+                ),
+                Wait::PasswordUnknown => found.unknown.push(
+                    "whether GRUB asks for a password before the default boot entry depends on what only GRUB knows".into(),
+                ),
+            }
+        }
+    }
+
+    /// A file that the entry loads.
+    fn file(
+        &self,
+        entry: &BootEntry,
+        file: &str,
+        what: &str,
+        remedy: &dyn Fn() -> String,
+        found: &mut Soundness,
+    ) {
+        match locate(self.reader, &entry.place, file) {
+            Located::There(path) => match flaw(self.reader, &path) {
+                Ok(None) => {}
+                Ok(Some(_)) if is_microcode(&path) => {}
+                Ok(Some(flaw)) => found.fault(format!("{what}, {path}, {flaw}"), remedy()),
+                Err(why) => found.unknown.push(why),
+            },
+            Located::Missing(path) => {
+                found.fault(format!("{what}, {path}, is not there"), remedy());
+            }
+            Located::Unreachable { path, to } => found.fault(
+                format!(
+                    "{what}, {path}, is a link that GRUB follows to {to}, and nothing is there: GRUB does not leave the \
+                     file system, whose root is where absolute links begin"
+                ),
+                format!("put the file itself in the place of the link {path}, or a relative link to it"),
+            ),
+            Located::Unknown(why) => found.unknown.push(why),
+        }
+    }
+
+    fn initrds(&self, entry: &BootEntry, found: &mut Soundness) {
+        let remedy = || repair::initrd(self.reader, self.facts, self.release());
+        for initrd in &entry.initrds {
+            let path = initrd_path(initrd);
+            let what = "the initrd of the default boot entry";
+            self.file(entry, path, what, &remedy, found);
+        }
+        let is_needed = !entry.is_whole && entry.initrds.iter().all(|path| is_microcode(path));
+        if is_needed {
+            self.without_initrd(entry, found);
+        }
+    }
+
+    /// An entry that loads no initrd. Kernels that were built to do without boot like that for good; those of
+    /// distributions cannot mount their root.
+    fn without_initrd(&self, entry: &BootEntry, found: &mut Soundness) {
+        let root = root_device::root(&entry.line);
+        let by_kernel = root.as_deref().is_none_or(root_device::is_found_by_kernel);
+        let same = self.image_is_running(entry);
+        let had = had_initrd(self.reader);
+        if had == Some(false) && (same || by_kernel) {
+            return;
+        }
+        // Ubuntu's images without one fall back to it when that fails (10_linux, GRUB_FORCE_PARTUUID).
+        let falls_back = entry
+            .line
+            .named("panic")
+            .next_back()
+            .is_some_and(|token| token.value().as_deref() == Some("-1"));
+        if by_kernel && falls_back {
+            return;
+        }
+        let beside = self.initrd_beside(entry);
+        let why = match beside {
+            Some(path) => format!(", though {path} is there"),
+            None if had == Some(true) => ", and the running kernel was booted with one".to_owned(),
+            None if entry.others_have_initrd => ", and other entries do".to_owned(),
+            None if by_kernel => return,
+            None if same && had.is_none() => {
+                found.unknown.push(
+                    format!(
+                        "whether Linux {} finds its root without an initrd is not known",
+                        self.release()
+                    )
+                    .into(),
+                );
+                return;
+            }
+            None => ", and no kernel finds that root by itself".to_owned(),
+        };
+        found.fault(
+            format!("the default boot entry loads no initrd{why}"),
+            repair::initrd(self.reader, self.facts, self.release()),
+        );
+    }
+
+    /// An initrd that was made for the kernel of the entry, whether the entry loads it or not.
+    fn initrd_beside(&self, entry: &BootEntry) -> Option<String> {
+        let release = self.release();
+        let directory = match &entry.place {
+            Place::Grub { .. } if !release.is_empty() => "/boot",
+            _ => return None,
+        };
+        ["initrd.img-", "initramfs-", "initrd-"].iter().find_map(|prefix| {
+            let suffix = if *prefix == "initramfs-" { ".img" } else { "" };
+            let path = format!("{directory}/{prefix}{release}{suffix}");
+            (self.reader.exists(&path) == Ok(true)).then_some(path)
+        })
+    }
+
+    /// Whether the running kernel came from the same file. GRUB says which in front of the line.
+    fn image_is_running(&self, entry: &BootEntry) -> bool {
+        let plain = |image: &str| image.rsplit(')').next().unwrap_or_default().to_owned();
+        let running = self.running.as_ref().and_then(|line| line.named("BOOT_IMAGE").next());
+        let running = running.and_then(|token| token.value().map(|image| plain(&image)));
+        running.as_deref() == Some(&plain(&entry.image))
+    }
+
+    /// The root file system of an image: a loop device is the one that its disk was mounted by while it was built.
+    fn root_of_image(&self, entry: &BootEntry, found: &mut Soundness) {
+        let root = root_device::root(&entry.line).unwrap_or_default();
+        let is_loop = |prefix: &str| root.starts_with(prefix);
+        if is_loop("/dev/loop") || is_loop("/dev/mapper/loop") {
+            found.fault(
+                format!("the default boot entry has root={root}, a device of the image build"),
+                "make the boot entries with `root=UUID=...`: run the image's update-grub where /dev/disk/by-uuid shows its file system",
+            );
+        }
+    }
+
+    fn root(&self, entry: &BootEntry, found: &mut Soundness) {
+        let Some(running) = &self.running else { return };
+        let show = |line: &CommandLine| root_device::root(line).unwrap_or_default();
+        let (before, after) = (show(running), show(&entry.line));
+        match root_device::compare(self.reader, running, &entry.line) {
+            SameRoot::Yes => {}
+            // systemd finds a partition of the right type (systemd-gpt-auto-generator(8)).
+            SameRoot::Lost if matches!(self.facts.boot, BootLoader::SystemdBoot { .. }) => found
+                .unknown
+                .push(format!("the default boot entry has no root=; the running kernel has root={before}").into()),
+            SameRoot::Lost => found.fault(
+                format!("the default boot entry has no root=; the running kernel has root={before}"),
+                repair::root(self.reader, self.facts),
+            ),
+            SameRoot::No => found.fault(
+                format!("the default boot entry has root={after}; the running kernel has root={before}"),
+                repair::root(self.reader, self.facts),
+            ),
+            SameRoot::Unknown => found.unknown.push(
+                format!(
+                    "whether root={after} of the default boot entry is the same as root={before} of the running kernel \
+                     is not known"
+                )
+                .into(),
+            ),
+        }
+    }
+
+    /// The modules of the entry's kernel, without which a modular kernel has no drivers. Of another deployment they are in
+    /// another tree.
+    fn modules(&self, entry: &BootEntry, found: &mut Soundness) {
+        let elsewhere = matches!(self.facts.boot, BootLoader::RpmOstree | BootLoader::Bootc);
+        let release = self.release();
+        // A kernel of an image that loads an initrd is a distribution's, with modules.
+        let loads_modules = match self.facts.host {
+            HostKind::Image => !entry.initrds.is_empty(),
+            _ => self.reader.text("/proc/modules").is_ok_and(|text| !text.trim().is_empty()),
+        };
+        if elsewhere || release.is_empty() || !loads_modules {
+            return;
+        }
+        let mut names = Vec::new();
+        for directory in ["/lib/modules", "/usr/lib/modules"] {
+            match self.reader.list(&format!("{directory}/{release}")) {
+                Ok(found) => names.extend(found),
+                Err(error) if error.is_absent() => {}
+                Err(error) => return found.unknown.push(error.into()),
+            }
+        }
+        let directory = format!("/lib/modules/{release}");
+        if names.iter().any(|name| name.starts_with("modules.dep")) {
+            return;
+        }
+        let is_running = self.facts.os.kernel.known().is_some_and(|running| running == release);
+        // An image with a name of its own says nothing of its release.
+        if !is_running && self.image_is_running(entry) {
+            return;
+        }
+        let is_named = || {
+            ["config-", "System.map-"]
+                .iter()
+                .any(|prefix| self.reader.exists(&format!("/boot/{prefix}{release}")) == Ok(true))
+        };
+        let what = if names.is_empty() { "missing or empty" } else { "without an index" };
+        if is_running || !names.is_empty() || is_named() {
+            found.fault(
+                format!("the default boot entry starts Linux {release}, and {directory} is {what}"),
+                repair::modules(self.facts, release),
+            );
+        } else {
+            found.unknown.push(Reason::new(
+                Cause::NotUnderstood,
+                format!("Linux {release} of the default boot entry: {directory} is {what}"),
+            ));
+        }
+    }
+}
+
+/// The file of an initrd: `newc:NAME:PATH` packs one into an archive of GRUB's (grub-core/loader/linux.c).
+pub fn initrd_path(initrd: &str) -> &str {
+    match initrd.strip_prefix("newc:") {
+        Some(rest) => rest.split_once(':').map_or(rest, |(_, path)| path),
+        None => initrd,
+    }
+}
+
+/// Early microcode is an archive of its own in front of the initrd.
+pub fn is_microcode(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.contains("ucode") || name.contains("microcode"))
+}
+
+/// Whether the running kernel was given an initrd: `ramdisk_size` of the x86 boot protocol
+/// (Documentation/arch/x86/boot.rst; arch/x86/kernel/ksysfs.c). Other architectures do not show it.
+fn had_initrd(reader: &dyn Reader) -> Option<bool> {
+    let bytes = reader.read_start(BOOT_PARAMS, RAMDISK_SIZE.end).ok()?;
+    Some(bytes.get(RAMDISK_SIZE)? != [0; 4])
+}
+
+/// The part of [`BOOT_PARAMS`] that a recording keeps.
+pub fn recorded_boot_params(bytes: &[u8]) -> Vec<u8> {
+    let mut kept = vec![0; RAMDISK_SIZE.end];
+    if let Some(size) = bytes.get(RAMDISK_SIZE) {
+        kept[RAMDISK_SIZE].copy_from_slice(size);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,409 @@
+//! Configured, next boot, running: the three lines side by side, parameter by parameter.
+
+use std::collections::BTreeSet;
+
+use super::groups::groups;
+use super::tuned::Tuned;
+use super::{NAME, Observed};
+use crate::desired::DesiredCmdline;
+use crate::kind::{Context, dropped};
+use crate::plan::{Effect, Item, KindPlan, Note, Pending, Settled, Unknown, Why};
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status, worst};
+use bedplate_facts::Facts;
+use bedplate_host::{HostKind, Reader};
+
+/// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
+pub struct Comparison {
+    configured: Reading<Vec<Finding>>,
+    next: Reading<Vec<Finding>>,
+    running: Reading<Vec<Finding>>,
+    remarks: Vec<String>,
+    /// Where arguments come from that [`Comparison::credit`] takes for configured.
+    brought: Option<String>,
+}
+
+/// Reads /proc/cmdline and compares all three lines.
+pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Comparison {
+    let defaults = kernel_defaults(context.reader, context.facts);
+    let findings = |line: &Reading<CommandLine>| match line {
+        Reading::Known(line) => Reading::Known(findings(edit, line, &defaults)),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::unknown(why.clone()),
+    };
+    Comparison {
+        configured: findings(&observed.configured),
+        next: findings(&observed.next),
+        running: findings(&running(context)),
+        remarks: observed.remarks.clone(),
+        brought: None,
+    }
+}
+
+/// With several kernels installed, a default only counts when all of them were built so.
+pub(super) fn findings(
+    edit: &Edit,
+    line: &CommandLine,
+    defaults: &[KernelDefaults],
+) -> Vec<Finding> {
+    if defaults.is_empty() {
+        return edit.satisfied_by(line, &KernelDefaults::default());
+    }
+    worst(defaults.iter().map(|defaults| edit.satisfied_by(line, defaults)))
+}
+
+/// Build-time defaults of the kernels that may boot: the running one and the default boot entry's, or the newest
+/// installed one where no entry tells.
+pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults> {
+    let next = facts.os.next_kernel.known().or(facts.os.installed_kernels.last());
+    let mut releases: Vec<&String> = facts.os.kernel.known().into_iter().chain(next).collect();
+    releases.dedup();
+    let read = |release: &&String| {
+        reader
+            .text(&format!("/boot/config-{release}"))
+            .map(|text| KernelDefaults::parse(&text))
+            .unwrap_or_default()
+    };
+    let mut defaults: Vec<KernelDefaults> = releases.iter().map(read).collect();
+    // Memory encryption drops the default without a word on the line (drivers/iommu/iommu.c, iommu_subsys_init): groups
+    // that translate show that it does not hold here, and passthrough has to be asked for. Read only where it counts.
+    let passes = |defaults: &KernelDefaults| defaults.passthrough == Some(true);
+    if defaults.iter().any(passes) && groups(reader, facts).all_translated() {
+        defaults.iter_mut().filter(|one| passes(one)).for_each(|one| one.passthrough = None);
+    }
+    defaults
+}
+
+fn running(context: &Context) -> Reading<CommandLine> {
+    if context.facts.host == HostKind::Image {
+        return Reading::Absent;
+    }
+    Reading::from_result(context.reader.text("/proc/cmdline"))
+        .map(|text| CommandLine::parse(text.trim_end_matches('\n')))
+}
+
+impl Comparison {
+    /// Whether the configuration cannot be followed to its end: what it may bring besides bedplate's own is not known.
+    fn in_part(&self) -> bool {
+        !self.remarks.is_empty() || matches!(self.configured, Reading::Unknown(_))
+    }
+
+    /// Whether configuration or the default boot entry has to change. A state that is not there (an image without a
+    /// grub.cfg) asks for nothing; one that cannot be read asks for nothing *here* and is reported as unknown.
+    pub fn needs_change(&self) -> bool {
+        [&self.configured, &self.next].iter().any(|state| {
+            state.known().is_some_and(|findings| {
+                findings.iter().any(|finding| !finding.status.is_satisfied())
+            })
+        })
+    }
+
+    /// Whether the default boot entry has everything that the configuration has: it was generated since.
+    pub fn is_regenerated(&self) -> bool {
+        let Reading::Known(next) = &self.next else { return false };
+        let is_asked = |index: usize| {
+            let configured = self.configured.known().and_then(|findings| findings.get(index));
+            configured.is_none_or(|finding| finding.status.is_satisfied())
+        };
+        let is_right =
+            |(index, finding): (usize, &Finding)| !is_asked(index) || finding.status.is_satisfied();
+        next.iter().enumerate().all(is_right)
+    }
+
+    /// What the change of configuration and boot entry waits for. What the running kernel was booted with already waits
+    /// for nothing: the files are only put back.
+    pub fn effect(&self) -> Effect {
+        let differs = |index: usize| {
+            let at = |state: &Reading<Vec<Finding>>| {
+                state.known().and_then(|findings| findings.get(index)).cloned()
+            };
+            let wrong = |finding: &Finding| !finding.status.is_satisfied();
+            let running = at(&self.running);
+            let found = at(&self.configured).filter(wrong).or_else(|| match &self.next {
+                Reading::Known(_) => at(&self.next).filter(wrong),
+                // The entry is still to be made.
+                Reading::Absent | Reading::Unknown(_) => running.clone(),
+            })?;
+            running.is_none_or(|running| wrong(&running)).then_some(found)
+        };
+        let states = [&self.configured, &self.next].into_iter().filter_map(Reading::known);
+        let waiting: Vec<Finding> =
+            (0..states.map(Vec::len).max().unwrap_or(0)).filter_map(differs).collect();
+        match waiting.is_empty() {
+            true => Effect::Now,
+            false => {
+                super::effect_of(waiting.iter().flat_map(|one| &one.entries).map(String::as_str))
+            }
+        }
+    }
+
+    /// Profile entries that no state has on its line, and that every known state has by the kernel's build.
+    pub fn by_default(&self) -> BTreeSet<String> {
+        let mut entries = BTreeSet::new();
+        let mut others = BTreeSet::new();
+        for finding in
+            [&self.configured, &self.next].into_iter().filter_map(Reading::known).flatten()
+        {
+            let list = if matches!(finding.status, Status::KernelDefault { .. }) {
+                &mut entries
+            } else {
+                &mut others
+            };
+            list.extend(finding.entries.iter().cloned());
+        }
+        entries.difference(&others).cloned().collect()
+    }
+
+    /// The differences, from whichever state shows them: configuration first.
+    pub fn items(&self, wanted: &DesiredCmdline) -> Vec<Item> {
+        let configured = items_of(&self.configured, wanted, None);
+        if !configured.is_empty() {
+            return configured;
+        }
+        // Without a configuration there is none that could have the arguments.
+        let is_stale = self.configured.known().is_some();
+        items_of(&self.next, wanted, is_stale.then_some(&stale))
+    }
+}
+
+impl Comparison {
+    /// Takes into account that TuneD brings arguments that no configuration has, and goes on bringing others that bedplate
+    /// has taken out of its own.
+    pub fn credit(&mut self, tuned: &Tuned, edit: &Edit, context: &Context) {
+        let is_meant_to_go = |finding: &Finding| {
+            let absent = &context.desired.cmdline.absent;
+            finding.entries.iter().any(|entry| absent.iter().any(|arg| arg.token == *entry))
+        };
+        for (index, status) in tuned.statuses(edit).iter().enumerate() {
+            if let Reading::Known(configured) = &mut self.configured
+                && let Some(finding) = configured.get_mut(index)
+                && finding.status == Status::Missing
+                && status.is_satisfied()
+            {
+                finding.status = Status::Equivalent { by: tuned.source() };
+            }
+            if let Reading::Known(next) = &mut self.next
+                && let Some(finding) = next.get_mut(index)
+                && matches!(status, Status::Lingering { .. })
+                && !is_meant_to_go(finding)
+            {
+                finding.status = Status::Gone;
+            }
+        }
+        self.brought = Some(tuned.source());
+    }
+
+    /// Profile entries of which TuneD brings everything and the configuration has nothing.
+    pub fn by_tuned(&self) -> BTreeSet<String> {
+        let is_brought = |finding: &&Finding| match (&finding.status, &self.brought) {
+            (Status::Equivalent { by }, Some(source)) => by == source,
+            _ => false,
+        };
+        let configured = self.configured.known().map(Vec::as_slice).unwrap_or_default();
+        let (brought, others): (Vec<&Finding>, Vec<&Finding>) =
+            configured.iter().partition(is_brought);
+        let entries = |findings: Vec<&Finding>| -> BTreeSet<String> {
+            findings.into_iter().flat_map(|finding| finding.entries.clone()).collect()
+        };
+        entries(brought).difference(&entries(others)).cloned().collect()
+    }
+}
+
+/// The configuration is right and the default boot entry is not: which way around.
+fn stale(status: &Status) -> Why {
+    Why::because(match status {
+        Status::Lingering { .. } => {
+            "the default boot entry has it, the configuration has not: it was not regenerated"
+        }
+        _ => "the configuration has it, the default boot entry has not: it was not regenerated",
+    })
+}
+
+fn items_of(
+    state: &Reading<Vec<Finding>>,
+    wanted: &DesiredCmdline,
+    extra: Option<&dyn Fn(&Status) -> Why>,
+) -> Vec<Item> {
+    let findings = state.known().map(Vec::as_slice).unwrap_or_default();
+    let different = findings.iter().filter(|finding| !finding.status.is_satisfied());
+    different
+        .map(|finding| {
+            let subject = finding.entries.join(" ");
+            let mut why: Vec<Why> = extra.map(|extra| extra(&finding.status)).into_iter().collect();
+            for reason in finding
+                .entries
+                .iter()
+                .flat_map(|entry| why_of(wanted, entry, finding.key.is_some()))
+            {
+                // The parts of one sequence of arguments often share their reason.
+                if !why.contains(&reason) {
+                    why.push(reason);
+                }
+            }
+            if let Status::Reordered { rule, source, .. } = &finding.status {
+                why.insert(0, Why::new(format!("only the order changes: {rule}"), *source));
+            }
+            let (before, after) = match &finding.status {
+                Status::Other { found } | Status::Reordered { found, .. } => {
+                    (Some(found.clone()), Some(subject.clone()))
+                }
+                Status::Lingering { found } => (Some(found.clone()), None),
+                _ => (None, Some(subject.clone())),
+            };
+            Item { subject, before, after, why }
+        })
+        .collect()
+}
+
+fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Why> {
+    let set_why =
+        wanted.set.iter().filter(|arg| set && arg.token == entry).flat_map(|arg| arg.why.iter());
+    let absent_why = wanted
+        .absent
+        .iter()
+        .filter(|arg| !set && arg.token == entry)
+        .flat_map(|arg| arg.why.iter());
+    let mut why: Vec<Why> = set_why.chain(absent_why).cloned().collect();
+    if why.is_empty() && !set {
+        why.push(dropped());
+    }
+    why
+}
+
+/// Settled parameters, those that wait for a boot, unreadable states, and files that were not understood.
+pub fn report(context: &Context, edit: &Edit, comparison: &Comparison, section: &mut KindPlan) {
+    for (state, subject) in [
+        (&comparison.configured, "configured command line"),
+        (&comparison.next, "next boot's command line"),
+    ] {
+        if let Reading::Unknown(reason) = state {
+            section.unknowns.push(Unknown {
+                kind: NAME,
+                subject: subject.into(),
+                reason: reason.to_string(),
+            });
+        }
+    }
+    // An image's entry may be made when it is installed; a machine that runs has been booted from something.
+    let nowhere =
+        matches!((&comparison.configured, &comparison.next), (Reading::Known(_), Reading::Absent));
+    if nowhere && context.facts.host != HostKind::Image {
+        let reason = "no boot entry was found; check that /boot is mounted".to_owned();
+        section.unknowns.push(Unknown {
+            kind: NAME,
+            subject: "next boot's command line".into(),
+            reason,
+        });
+    }
+    if let Reading::Unknown(reason) = &comparison.running {
+        let subject = "running command line".into();
+        section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.to_string() });
+    }
+    // Without a known line this is the reason that stands there already.
+    let in_part = matches!(comparison.configured, Reading::Known(_));
+    for remark in comparison.remarks.iter().filter(|_| in_part) {
+        section.unknowns.push(Unknown {
+            kind: NAME,
+            subject: "configured command line".into(),
+            reason: remark.clone(),
+        });
+    }
+    let count = edit.wanted().len() + edit.unwanted().len();
+    for index in 0..count {
+        one(context, comparison, index, section);
+    }
+}
+
+fn one(context: &Context, comparison: &Comparison, index: usize, section: &mut KindPlan) {
+    let at = |state: &'_ Reading<Vec<Finding>>| {
+        state.known().and_then(|findings| findings.get(index)).cloned()
+    };
+    let (configured, next, running) =
+        (at(&comparison.configured), at(&comparison.next), at(&comparison.running));
+    let satisfied =
+        |finding: &Option<Finding>| finding.as_ref().map(|finding| finding.status.is_satisfied());
+    let Some(shown) = configured.clone().or(next.clone()).or(running.clone()) else { return };
+    let subject = match shown.key {
+        Some(_) => shown.entries.join(" "),
+        None => format!("no {}", shown.entries.join(" ")),
+    };
+    match (satisfied(&configured), satisfied(&next), satisfied(&running)) {
+        (Some(false), ..) | (_, Some(false), _) => {}
+        // Files are right and the kernel is older than they are. An entry that is not known promises nothing.
+        (_, Some(true), Some(false)) => section.pending.push(Pending {
+            kind: NAME,
+            effect: super::effect_of(shown.entries.iter().map(String::as_str)),
+            running: running.and_then(|finding| found(&finding.status)),
+            next: next.or(configured).and_then(|finding| shown_as(&finding)),
+            subject,
+        }),
+        (_, _, Some(false)) => {}
+        // Nothing is claimed to be gone from a configuration that cannot be followed.
+        _ if shown.key.is_none() && comparison.in_part() => {}
+        (configured, next, running) => section.settled.push(Settled {
+            kind: NAME,
+            state: places(context, configured, next, running) + &manner(&shown.status),
+            subject,
+        }),
+    }
+}
+
+fn found(status: &Status) -> Option<String> {
+    match status {
+        Status::Other { found } | Status::Reordered { found, .. } | Status::Lingering { found } => {
+            Some(found.clone())
+        }
+        Status::Equivalent { by } | Status::KernelDefault { by } => Some(by.clone()),
+        Status::Present | Status::Missing | Status::Gone => None,
+    }
+}
+
+fn shown_as(finding: &Finding) -> Option<String> {
+    match &finding.status {
+        Status::Gone | Status::Missing => None,
+        Status::Present => Some(finding.entries.join(" ")),
+        other => found(other),
+    }
+}
+
+fn places(
+    context: &Context,
+    configured: Option<bool>,
+    next: Option<bool>,
+    running: Option<bool>,
+) -> String {
+    let mut places = Vec::new();
+    for (state, place) in [(configured, "configured"), (next, "next boot"), (running, "running")] {
+        if state == Some(true) {
+            places.push(place);
+        }
+    }
+    if places.is_empty() && context.facts.host == HostKind::Image {
+        return "as wanted".into();
+    }
+    places.join(", ")
+}
+
+fn manner(status: &Status) -> String {
+    match status {
+        Status::Equivalent { by } => format!(" (by {by})"),
+        Status::KernelDefault { by } => format!(" (kernel default: {by})"),
+        _ => String::new(),
+    }
+}
+
+/// Without a boot loader that can be written, the running line still says something.
+pub fn running_only(context: &Context, edit: &Edit, section: &mut KindPlan) {
+    let nothing =
+        Observed { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };
+    let comparison = compare(context, edit, &nothing);
+    report(context, edit, &comparison, section);
+    let findings = comparison.running.known().map(Vec::as_slice).unwrap_or_default();
+    for finding in findings.iter().filter(|finding| !finding.status.is_satisfied()) {
+        let text = match found(&finding.status) {
+            Some(found) => format!("the running kernel has {found}"),
+            None => "the running kernel does not have it".to_owned(),
+        };
+        section.notes.push(Note { kind: NAME, subject: finding.entries.join(" "), text });
+    }
+}

@@ -1,0 +1,74 @@
+//! Arguments that TuneD brings into the boot entry: `$tuned_params`, which grub.cfg or grubenv sets to those of its active
+//! profile (TuneD, `plugin_bootloader.py`; handbook §10.4).
+
+use super::{Context, Obstacle, bls, grub};
+use bedplate_cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
+use bedplate_facts::BootLoader;
+
+const VARIABLE: &str = "tuned_params";
+const ACTIVE: &str = "/etc/tuned/active_profile";
+
+/// Arguments that TuneD brings, and its profile.
+pub struct Tuned {
+    profile: Option<String>,
+    line: CommandLine,
+}
+
+/// Arguments of the default boot entry that come from TuneD; `None` when it brings none.
+pub fn read(context: &Context) -> Option<Tuned> {
+    let value = match context.facts.boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            grub::variables(context.reader, context.facts).remove(VARIABLE)?
+        }
+        BootLoader::GrubBls => bls::variable(context.reader, VARIABLE)?,
+        _ => return None,
+    };
+    let line = CommandLine::parse(&value);
+    let profile = context.reader.text(ACTIVE).ok().map(|text| text.trim().to_owned());
+    let profile = profile.filter(|name| !name.is_empty());
+    (!line.is_empty()).then_some(Tuned { profile, line })
+}
+
+impl Tuned {
+    /// Status of everything that the edit asks for, on TuneD's arguments alone, in the edit's order.
+    pub fn statuses(&self, edit: &Edit) -> Vec<Status> {
+        let findings = edit.satisfied_by(&self.line, &KernelDefaults::default());
+        findings.into_iter().map(|finding| finding.status).collect()
+    }
+
+    /// Where its arguments come from.
+    pub fn source(&self) -> String {
+        match &self.profile {
+            Some(profile) => format!("TuneD profile {profile}"),
+            None => "TuneD's profile".to_owned(),
+        }
+    }
+
+    /// Refuses an edit that asks for something else than TuneD, or for something to go that TuneD brings.
+    pub fn check(&self, edit: &Edit, context: &Context) -> Result<(), Obstacle> {
+        let absent = &context.desired.cmdline.absent;
+        let conflict = |finding: Finding| match finding.status {
+            Status::Other { found } | Status::Reordered { found, .. } => {
+                Some((found, format!("asks for `{}`", finding.entries.join(" "))))
+            }
+            // What bedplate only no longer asks for may go on being TuneD's.
+            Status::Lingering { found } => absent
+                .iter()
+                .any(|arg| finding.entries.contains(&arg.token))
+                .then(|| (found, "does not want it".to_owned())),
+            _ => None,
+        };
+        let findings = edit.satisfied_by(&self.line, &KernelDefaults::default());
+        let conflict = findings.into_iter().find_map(conflict);
+        let Some((found, wish)) = conflict else { return Ok(()) };
+        let source = self.source();
+        Err(Obstacle {
+            reason: format!(
+                "{source} brings `{found}` into the boot entry, and bedplate's profile {wish}"
+            ),
+            remedy: "take it out of [bootloader] of that profile (`tuned-adm active` names it), choose another one by \
+                     `tuned-adm profile`, or drop the argument from [cmdline]"
+                .into(),
+        })
+    }
+}

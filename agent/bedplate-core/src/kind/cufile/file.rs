@@ -1,0 +1,217 @@
+//! The profile's keys in /etc/cufile.json, compared by value.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::document::{Document, Found, NotEditable};
+use super::owned::{self, Own};
+use super::section::{Key, Setting};
+use super::{NAME, splice};
+use crate::kind::{Context, drop_in, dropped};
+use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Settled, Why};
+use bedplate_base::reading::ReadError;
+use bedplate_facts::cufile::{self, PATH};
+
+/// Compares the file.
+pub fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
+    let earlier = Own::read(context.ledger.owned.get(NAME).map_or(&[], Vec::as_slice));
+    if wanted.is_empty() && earlier.is_empty() {
+        return;
+    }
+    let before = match context.reader.read(PATH) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.is_absent() => None,
+        Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
+        Err(error) => return drop_in::unknown(NAME, out, PATH, &error),
+    };
+    let document = match before.as_deref().map(read) {
+        None => Document::new(context.profile.name()),
+        Some(Ok(document)) => document,
+        Some(Err(blocker)) => return out.blockers.push(blocker),
+    };
+    let found = document.text().to_owned();
+    let mut work = Work { document, earlier: &earlier, own: Vec::new(), items: Vec::new(), out };
+    work.set(wanted);
+    work.give_back(wanted);
+    let Work { document, own, items, .. } = work;
+    if !out.blockers.is_empty() {
+        return;
+    }
+    let after = (!document.is_only_heading()).then(|| document.text().as_bytes().to_vec());
+    let is_edited = before != after;
+    if after.is_some()
+        && (is_edited || !wanted.is_empty())
+        && let Err(blocker) = readable(&found, document.text())
+    {
+        return out.blockers.push(blocker);
+    }
+    if items.is_empty() {
+        return;
+    }
+    let file = || Action::ReplaceFile {
+        path: PATH.into(),
+        before: before.map(FileContent::new),
+        after: after.map(FileContent::new),
+    };
+    out.changes.push(Change {
+        id: format!("{NAME}{PATH}"),
+        kind: NAME,
+        subject: PATH.into(),
+        items,
+        effect: Effect::Now,
+        // Where there is none the ledger alone is brought up to date.
+        actions: is_edited.then(file).into_iter().collect(),
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: Some(own.iter().filter_map(Own::write).collect()),
+        deferred: None,
+    });
+}
+
+fn read(bytes: &[u8]) -> Result<Document, Blocker> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Blocker {
+        kind: NAME,
+        subject: PATH.into(),
+        reason: format!("{PATH} is not UTF-8 text"),
+        remedy: "correct the file: GPUDirect Storage does not read it either".to_owned(),
+    })?;
+    Document::parse(text).map_err(|error| refused(&error))
+}
+
+fn refused(error: &NotEditable) -> Blocker {
+    Blocker { kind: NAME, subject: PATH.into(), reason: error.to_string(), remedy: error.remedy() }
+}
+
+/// Nothing is written that the library could not read.
+fn readable(before: &str, after: &str) -> Result<(), Blocker> {
+    let Err(wrong) = cufile::parse(after) else { return Ok(()) };
+    if let Err(wrong) = cufile::parse(before) {
+        return Err(refused(&wrong.into()));
+    }
+    let error = NotEditable::from(wrong);
+    Err(Blocker {
+        reason: format!("with the profile's keys the library could not read it: {error}"),
+        remedy: "take the key out of the profile, or correct it".to_owned(),
+        ..refused(&error)
+    })
+}
+
+/// What is made of the file.
+struct Work<'a> {
+    document: Document,
+    earlier: &'a [Own],
+    own: Vec<Own>,
+    items: Vec<Item>,
+    out: &'a mut KindPlan,
+}
+
+impl<'a> Work<'a> {
+    /// Sets what is wanted and not so.
+    fn set(&mut self, wanted: &[Setting]) {
+        for setting in wanted {
+            if let Err(error) = self.set_one(setting) {
+                self.out.blockers.push(refused(&error));
+            }
+        }
+    }
+
+    fn set_one(&mut self, setting: &Setting) -> Result<(), NotEditable> {
+        let now = self.document.get(&setting.key)?;
+        let key = setting.key.to_string();
+        let mut earlier = self.earlier.iter().filter(|one| one.key == key);
+        if let Some(now) = now.as_ref().filter(|now| now.value == setting.value) {
+            match self.still_ours(&key, Some(now)) {
+                Some(ours) => self.own.push(ours.clone()),
+                None => self.forget(earlier.next(), "it has that value from others since"),
+            }
+            self.out.settled.push(Settled {
+                kind: NAME,
+                subject: key,
+                state: format!("{}, in {PATH}", setting.value),
+            });
+            return Ok(());
+        }
+        let known: Vec<&Own> = self.earlier.iter().chain(&self.own).collect();
+        let made = owned::made(&setting.key, &self.document, &known)?;
+        self.document.set(&setting.key, &splice::source(&setting.value))?;
+        let (before, text) = match earlier.next() {
+            Some(ours) => (ours.before.clone(), ours.text.clone()),
+            None => now.clone().map(|now| (now.value, now.source)).unzip(),
+        };
+        self.own.push(Own { key: key.clone(), ours: setting.value.clone(), before, text, made });
+        self.items.push(Item {
+            subject: key,
+            before: now.map(|now| shown(&now.value, &now.source)),
+            after: Some(setting.value.to_string()),
+            why: setting.why.clone(),
+        });
+        Ok(())
+    }
+
+    /// Puts back what stood there before bedplate's values that the profile no longer names.
+    fn give_back(&mut self, wanted: &[Setting]) {
+        let wanted: Vec<String> = wanted.iter().map(|setting| setting.key.to_string()).collect();
+        let keys: BTreeSet<&str> = self.earlier.iter().map(|one| one.key.as_str()).collect();
+        for name in keys.into_iter().filter(|name| !wanted.iter().any(|key| key == name)) {
+            let Ok(key) = name.parse::<Key>() else { continue };
+            if let Err(error) = self.give_one_back(&key) {
+                self.out.blockers.push(refused(&error));
+            }
+        }
+    }
+
+    fn give_one_back(&mut self, key: &Key) -> Result<(), NotEditable> {
+        let now = match self.document.get(key) {
+            // What stands in the place of an object is of others.
+            Err(NotEditable::NotAnObject { .. }) => None,
+            now => now?,
+        };
+        let name = key.to_string();
+        let Some((ours, now)) = self.still_ours(&name, now.as_ref()).zip(now.as_ref()) else {
+            let last = self.earlier.iter().find(|one| one.key == name);
+            let why = match now {
+                Some(now) => format!("it was changed to {} since: it stays", now.source),
+                None => "it is gone already".to_owned(),
+            };
+            self.forget(last, &format!("the profile no longer sets it, and {why}"));
+            return Ok(());
+        };
+        let source = ours.source();
+        match &source {
+            Some(source) => self.document.set(key, source)?,
+            None => self.document.remove(key, ours.made)?,
+        }
+        self.items.push(Item {
+            subject: name,
+            before: Some(shown(&now.value, &now.source)),
+            after: ours.before.as_ref().zip(source).map(|(value, source)| shown(value, &source)),
+            why: vec![dropped()],
+        });
+        Ok(())
+    }
+
+    /// The entry of a key that has the value that bedplate set.
+    fn still_ours(&self, key: &str, now: Option<&Found>) -> Option<&'a Own> {
+        let now = now?;
+        self.earlier.iter().find(|one| one.key == key && one.ours == now.value)
+    }
+
+    /// Drops an entry that no longer says what is: should the same value come back, it is another's.
+    fn forget(&mut self, entry: Option<&Own>, why: &str) {
+        self.items.extend(entry.map(|entry| Item {
+            subject: format!("record of {}", entry.key),
+            before: Some(entry.ours.to_string()),
+            after: None,
+            why: vec![Why::because(why)],
+        }));
+    }
+}
+
+/// A value on one line; numbers as they are written.
+fn shown(value: &Value, source: &str) -> String {
+    match value {
+        Value::Number(_) => source.to_owned(),
+        other => other.to_string(),
+    }
+}

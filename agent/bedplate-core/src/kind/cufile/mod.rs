@@ -1,0 +1,76 @@
+//! The configuration of GPUDirect Storage's library: the keys of /etc/cufile.json that the profile names; everything else in the
+//! file stays, comments included. Facts: handbook §6.4.
+
+mod document;
+mod file;
+mod owned;
+pub mod section;
+mod splice;
+
+use super::contribution::{ConfigFile, Contributions, Unwritable};
+use super::{Context, Kind, Owns, RecordMode, Watch, no_labels, nothing_to_resolve};
+use crate::desired::Desired;
+use crate::plan::KindPlan;
+use crate::section::Declared;
+use bedplate_facts::Facts;
+use bedplate_facts::cufile::PATH;
+use document::Document;
+use section::{Cufile, Setting};
+
+/// The row of the table of kinds.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "keys of /etc/cufile.json, for GPUDirect Storage",
+    resolve: nothing_to_resolve,
+    plan,
+    contribute,
+    watch,
+    recorded: &[(PATH, RecordMode::Whole)],
+    owns: Owns { files: &[PATH], ..Owns::NONE },
+    labels: no_labels,
+};
+
+const NAME: &str = "cufile";
+
+fn settings(profile: &dyn Declared) -> &[Setting] {
+    profile.get::<Cufile>().map_or(&[], |section| &section.set)
+}
+
+fn plan(context: &Context) -> KindPlan {
+    let mut out = KindPlan::default();
+    file::plan(context, settings(context.profile), &mut out);
+    out
+}
+
+fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
+    match settings(profile) {
+        [] => Watch::default(),
+        _ => Watch::directories(&["/etc"]),
+    }
+}
+
+/// A file of these keys alone: what the image has there is not known.
+fn contribute(
+    profile: &dyn Declared,
+    _: &Facts,
+    _: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    let wanted = settings(profile);
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut document = Document::new(profile.name());
+    for setting in wanted {
+        document
+            .set(&setting.key, &splice::source(&setting.value))
+            .map_err(|error| Unwritable::new("cufile.json", error))?;
+    }
+    let text = document.text().to_owned();
+    out.files.push(ConfigFile { path: PATH, text, settings: Vec::new() });
+    out.notes.push(format!(
+        "{PATH} replaces one that the image has, and names the profile's keys alone: where that one says more, run `bedplate apply \
+         --root` on the image instead"
+    ));
+    Ok(())
+}

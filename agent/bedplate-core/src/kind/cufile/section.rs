@@ -1,0 +1,228 @@
+//! `[cufile]`: keys of cufile.json.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::plan::Why;
+use crate::section::{
+    At, Checker, Diagnostic, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, Sources, key_of,
+    quoted, section,
+};
+use bedplate_base::value::NotAValue;
+use bedplate_facts::cufile::{Type, expected_type, setting_below, single_above};
+
+section! {
+    /// `[cufile]`.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    "cufile" Cufile, CufileFragment, CufileLayer {}
+    special keys: Keys = read_keys {
+        /// Keys of /etc/cufile.json, by their path: `set = { "properties.use_pci_p2pdma" = true }`. Everything else in the file
+        /// stays as it is, comments included. A later file replaces single keys.
+        #[schemars(
+            extend("default" = {}),
+            extend("examples" = [{ "properties.use_pci_p2pdma": true }]),
+            extend("x-source" = "NVIDIA GPUDirect Storage configuration guide; handbook §6.4")
+        )]
+        set: BTreeMap<At<String>, At<SettingEntry>>;
+    }
+    before {
+        /// Sorted by key.
+        set: Vec<Setting> = finish_keys;
+    }
+    show show_keys;
+    merged one_in_another;
+}
+
+/// The path of a value: names of objects, and its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(Vec<String>);
+
+impl Key {
+    /// Of the objects above it, and its own: two at least.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl FromStr for Key {
+    type Err = NotAValue;
+
+    fn from_str(text: &str) -> Result<Self, NotAValue> {
+        let name = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        };
+        let parts: Vec<String> = text.split('.').map(str::to_owned).collect();
+        match (2..=8).contains(&parts.len()) && parts.iter().all(|part| name(part)) {
+            true => Ok(Key(parts)),
+            false => Err(NotAValue {
+                text: text.to_owned(),
+                expected: "the path of a key, like `properties.use_pci_p2pdma`",
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("."))
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What a key may be set to.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SettingValue {
+    /// On or off.
+    Switch(bool),
+    /// A whole number.
+    Number(i64),
+    /// Text.
+    Text(String),
+    /// A list of texts.
+    Texts(Vec<String>),
+}
+
+impl From<SettingValue> for Value {
+    fn from(value: SettingValue) -> Value {
+        match value {
+            SettingValue::Switch(truth) => truth.into(),
+            SettingValue::Number(number) => number.into(),
+            SettingValue::Text(text) => text.into(),
+            SettingValue::Texts(texts) => texts.into(),
+        }
+    }
+}
+
+/// A value, with or without a reason.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SettingEntry {
+    /// Just the value.
+    Short(SettingValue),
+    /// With its reason.
+    Long(SettingTable),
+}
+
+/// A value with its reason.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettingTable {
+    /// The value.
+    pub value: SettingValue,
+    /// Why; shown in plans.
+    pub why: Option<String>,
+    /// Where the fact stands.
+    pub source: Option<String>,
+}
+
+/// One key.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Setting {
+    /// Which.
+    pub key: Key,
+    /// Its value.
+    pub value: Value,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// Values by key.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Keys(BTreeMap<Key, Leaf<Value>>);
+
+impl Overlay for Keys {
+    fn overlay(mut self, later: Self) -> Self {
+        self.0.extend(later.0);
+        self
+    }
+}
+
+fn read_keys(
+    checker: &mut Checker<'_>,
+    set: Option<BTreeMap<At<String>, At<SettingEntry>>>,
+) -> Keys {
+    let mut keys = Keys::default();
+    for (name, entry) in set.into_iter().flatten() {
+        let Some(key) = checker.parse::<Key>(&name.value, name.span.clone(), "bad-cufile") else {
+            continue;
+        };
+        if let Some((label, help)) = no_single_value(&name.value) {
+            let message =
+                format!("nothing can be set at `{key}`: the library could not read the file");
+            checker.error(checker.place(name.span), "bad-cufile", message, label, Some(help));
+            continue;
+        }
+        let place = checker.place(entry.span.clone());
+        let (value, why, source) = match entry.value {
+            SettingEntry::Short(value) => (value, None, None),
+            SettingEntry::Long(table) => (table.value, table.why, table.source),
+        };
+        let value = Value::from(value);
+        if let Some(expected) = expected_type(&name.value).filter(|wanted| !wanted.fits(&value)) {
+            let message = format!("`{key}` cannot be {value}");
+            let label = format!("expected {}", expected.words());
+            let help = (expected == Type::Table)
+                .then(|| "only single values can be set: write it into the file itself".to_owned());
+            checker.error(place, "bad-cufile", message, label, help);
+            continue;
+        }
+        let at = |value| At { value, span: entry.span.clone() };
+        let reason = Reason { why: why.map(at), source: source.map(at) };
+        keys.0.insert(key, checker.reasoned(value, place, reason));
+    }
+    keys
+}
+
+/// Why the library does not read a single value at a path, and what to set instead.
+fn no_single_value(path: &str) -> Option<(String, String)> {
+    if let Some(below) = setting_below(path) {
+        let help = format!("set a key in it, like `{below}`");
+        return Some((format!("`{path}` is an object"), help));
+    }
+    let above = single_above(path)?;
+    Some((format!("`{above}` is a single value"), format!("set `{above}`")))
+}
+
+/// A key whose value would have to be an object for another one.
+fn one_in_another(section: &CufileLayer, sources: &Sources) -> Option<Diagnostic> {
+    let keys: Vec<(&Key, &Leaf<Value>)> = section.keys.0.iter().collect();
+    // Sorted by their parts, what is below a key comes right behind it.
+    let (upper, lower) = keys
+        .windows(2)
+        .find_map(|pair| pair[1].0.0.starts_with(&pair[0].0.0).then_some((pair[0], pair[1])))?;
+    let message =
+        format!("`{}` is a single value, and `{}` needs it to be an object", upper.0, lower.0);
+    let finding = Diagnostic::error(sources, lower.1.place, "contradiction", message)
+        .label("drop one of them");
+    Some(finding.also(sources, upper.1.place, "a single value by this"))
+}
+
+fn finish_keys(section: &CufileLayer, finisher: &mut Finisher<'_>) -> Vec<Setting> {
+    let mut out = Vec::new();
+    for (key, leaf) in &section.keys.0 {
+        finisher.note(key_of("cufile.set", &key.to_string()), leaf);
+        out.push(Setting { key: key.clone(), value: leaf.value.clone(), why: finisher.why(leaf) });
+    }
+    out
+}
+
+fn show_keys(section: &CufileLayer, _: &Cufile, out: &mut Printer<'_>) {
+    for (key, leaf) in &section.keys.0 {
+        let name = key.to_string();
+        let origin = key_of("cufile.set", &name);
+        let entry = ListEntry::new("value", &leaf.value, origin.clone(), leaf);
+        out.line(&format!("set.{} = {}", quoted(&name), entry.text()), Some(&origin));
+    }
+}

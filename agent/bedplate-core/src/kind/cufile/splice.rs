@@ -1,0 +1,174 @@
+//! Where a property of a JSON object with comments is put in, and what goes with one that is taken out: the second undoes the
+//! first to the byte. Pure.
+
+use std::ops::Range;
+
+use jsonc_parser::ast::{Object, ObjectProp};
+use serde_json::Value;
+
+use bedplate_facts::cufile::{comments, without_comments};
+
+/// A part of the text, and what is to stand there.
+#[derive(Debug)]
+pub struct Edit {
+    at: Range<usize>,
+    text: String,
+}
+
+impl Edit {
+    /// A replacement.
+    pub fn new(at: impl Into<Place>, text: impl Into<String>) -> Self {
+        Edit { at: at.into().0, text: text.into() }
+    }
+}
+
+/// A range, of bytes or of the parser's.
+pub struct Place(Range<usize>);
+
+impl From<Range<usize>> for Place {
+    fn from(range: Range<usize>) -> Self {
+        Place(range)
+    }
+}
+
+impl From<jsonc_parser::common::Range> for Place {
+    fn from(range: jsonc_parser::common::Range) -> Self {
+        Place(range.start..range.end)
+    }
+}
+
+/// The text with all edits made, of which no two touch the same bytes.
+pub fn apply(text: &str, mut edits: Vec<Edit>) -> String {
+    edits.sort_by_key(|edit| (edit.at.start, edit.at.end));
+    let mut out = String::with_capacity(text.len());
+    let mut end = 0;
+    for edit in edits {
+        out.push_str(&text[end..edit.at.start]);
+        out.push_str(&edit.text);
+        end = edit.at.end;
+    }
+    out.push_str(&text[end..]);
+    out
+}
+
+/// A value as it is written: lists with a blank behind the comma.
+pub fn source(value: &Value) -> String {
+    match value {
+        Value::Array(all) => format!("[{}]", all.iter().map(source).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
+
+/// Puts a value behind the last one of an object, on a line of its own where that one has one; of several names all but the last are
+/// of objects that are made for it.
+pub fn insertion(
+    text: &str,
+    root: &Object,
+    object: &Object,
+    names: &[String],
+    value: &str,
+) -> Vec<Edit> {
+    let last = object.properties.last().map(|property| property.range);
+    let from = last.map_or(object.range.start + 1, |last| last.end);
+    let inner = &text[from..object.range.end - 1];
+    let at = from + inner.trim_end_matches(BLANKS).len();
+    let unit = root.properties.first().and_then(|first| own_line(text, first.range.start));
+    let unit = unit.filter(|unit| !unit.is_empty()).unwrap_or("  ");
+    let indent = match last {
+        Some(last) => own_line(text, last.start).map(str::to_owned),
+        None => inner.contains('\n').then(|| {
+            let closing = text[..object.range.end - 1].rsplit('\n').next().unwrap_or_default();
+            let blank = closing.len() - closing.trim_start_matches(BLANKS).len();
+            format!("{}{unit}", &closing[..blank])
+        }),
+    };
+    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let layout = indent.map(|indent| Layout { newline, indent, unit });
+    let property = nested(names, value, layout.as_ref());
+    let comma = last.map(|last| Edit::new(last.end..last.end, ","));
+    let (at, before) = match &layout {
+        Some(Layout { newline, indent, .. }) => (at, format!("{newline}{indent}")),
+        None if last.is_some() => (from, " ".to_owned()),
+        None if inner.is_empty() => (at, String::new()),
+        None => (at, " ".to_owned()),
+    };
+    comma.into_iter().chain([Edit::new(at..at, before + &property)]).collect()
+}
+
+/// How lines are written.
+struct Layout<'t> {
+    newline: &'t str,
+    /// Before the property.
+    indent: String,
+    /// Of one level.
+    unit: &'t str,
+}
+
+fn nested(names: &[String], value: &str, layout: Option<&Layout>) -> String {
+    let (name, rest) = match names {
+        [] => return value.to_owned(),
+        [name, rest @ ..] => (Value::from(name.as_str()), rest),
+    };
+    match layout {
+        _ if rest.is_empty() => format!("{name}: {value}"),
+        None => format!("{name}: {{{}}}", nested(rest, value, None)),
+        Some(Layout { newline, indent, unit }) => {
+            let deeper = Layout { newline, indent: format!("{indent}{unit}"), unit };
+            let inner = nested(rest, value, Some(&deeper));
+            format!("{name}: {{{newline}{}{inner}{newline}{indent}}}", deeper.indent)
+        }
+    }
+}
+
+/// The blanks that a line begins with, if what begins at `at` is the first of it.
+fn own_line(text: &str, at: usize) -> Option<&str> {
+    let start = text[..at].rfind('\n')? + 1;
+    let before = &text[start..at];
+    before.trim_start_matches(BLANKS).is_empty().then_some(before)
+}
+
+/// Takes a property out, with the comma that it needed and the blanks before it. Comments in it and behind it stay.
+pub fn removal(text: &str, object: &Object, property: &ObjectProp) -> Vec<Edit> {
+    let plain = without_comments(text);
+    let (start, end) = (property.range.start, property.range.end);
+    let is_last = object.properties.last().is_some_and(|last| last.range == property.range);
+    // Proof of both commas: between two properties there is one, and nothing else but blanks and comments.
+    let comma = match is_last {
+        true => Some(plain[..start].trim_end_matches(BLANKS))
+            .filter(|before| before.ends_with(','))
+            .map(|before| before.len() - 1),
+        false => plain[end..].find(',').map(|length| end + length),
+    };
+    let behind = comma.filter(|_| !is_last).map_or(end, |comma| comma + 1);
+    let all = comments(text);
+    let (mut kept, mut open) = (String::new(), false);
+    for comment in all.iter().filter(|comment| (start..end).contains(&comment.start)) {
+        kept.push_str(if kept.is_empty() {
+            ""
+        } else if open {
+            "\n"
+        } else {
+            " "
+        });
+        kept.push_str(&text[comment.clone()]);
+        open = text[comment.clone()].starts_with("//");
+    }
+    let rest = text[behind..].trim_start_matches([' ', '\t']);
+    let next = behind + (text[behind..].len() - rest.len());
+    let ends_line = rest.starts_with(['\n', '\r']);
+    if open && !ends_line {
+        kept.push('\n');
+    }
+    let lead = text[..start].trim_end_matches(BLANKS).len();
+    let in_comment = all.iter().any(|one| one.end == lead && text[one.clone()].starts_with("//"));
+    // A comment stays on its line, and what stands behind one of a line does not become a part of it.
+    let needs_line = rest.starts_with('/') || !kept.is_empty() || in_comment && !ends_line;
+    let stays = needs_line && text[lead..start].contains('\n');
+    let blanks = if stays && kept.is_empty() { behind..next } else { behind..behind };
+    let mut edits = vec![Edit::new(start..end, kept), Edit::new(blanks, "")];
+    edits.extend(comma.map(|comma| Edit::new(comma..comma + 1, "")));
+    edits.extend((!stays).then(|| Edit::new(lead..start, "")));
+    edits
+}

@@ -1,0 +1,163 @@
+//! The table of kinds. A kind says what its sections of the profile come to on a machine, and turns that and what it observes
+//! into a [`KindPlan`] of the plan, or into its part of an image. Kinds read the host; they never write.
+
+pub mod acs;
+pub mod cmdline;
+pub mod contribution;
+pub mod cufile;
+mod drop_in;
+pub mod modules;
+pub mod nccl;
+pub mod orphans;
+mod owed;
+mod owned;
+mod restored;
+pub mod sriov;
+pub mod sysctl;
+
+use crate::desired::Desired;
+use crate::ledger::Ledger;
+use crate::plan::{KindName, KindPlan, Why};
+use crate::section::Declared;
+use bedplate_facts::Facts;
+use bedplate_host::Reader;
+use contribution::{Contributions, Unwritable};
+pub use owed::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
+pub use owned::{Owns, foreign, is_own_word, kind_of_tool};
+pub use restored::refused;
+use serde::{Deserialize, Serialize};
+
+/// What a kind gets to look at.
+pub struct Context<'a> {
+    /// What the operator declared: its name for the heading of the files that bedplate writes, and the sections that mean the
+    /// same on every machine.
+    pub profile: &'a dyn Declared,
+    /// What is wanted, where that depends on the machine.
+    pub desired: &'a Desired,
+    /// Facts about the host.
+    pub facts: &'a Facts,
+    /// The host.
+    pub reader: &'a dyn Reader,
+    /// What bedplate did here before.
+    pub ledger: &'a Ledger,
+    /// What the kinds before this one in [`KINDS`] have planned.
+    pub so_far: &'a KindPlan,
+}
+
+/// One kind of managed thing.
+pub struct Kind {
+    /// Name, as in plans and reports.
+    pub name: &'static str,
+    /// One line of help.
+    pub about: &'static str,
+    /// What its sections of the profile come to on a machine, where that depends on the machine; the ledger counts where
+    /// something cannot be read now. Pure.
+    pub resolve: fn(&dyn Declared, &Facts, &Ledger, &mut Desired),
+    /// Observe and compare.
+    pub plan: fn(&Context) -> KindPlan,
+    /// What it has to say in an image that is built elsewhere. Pure.
+    pub contribute:
+        fn(&dyn Declared, &Facts, &Desired, &mut Contributions) -> Result<(), Unwritable>,
+    /// Where a change of what it manages shows.
+    pub watch: fn(&dyn Declared, &Facts) -> Watch,
+    /// What a snapshot records beside what facts are made of.
+    pub recorded: &'static [(&'static str, RecordMode)],
+    /// What its changes write and run: nothing else is done at a ledger's word.
+    pub owns: Owns,
+    /// What schedulers may select nodes by: name and value.
+    pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
+}
+
+/// What a snapshot records of a path; `*` in it stands for any part of one component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordMode {
+    /// The whole file (or the link itself and the file behind it).
+    Whole,
+    /// A directory's names.
+    Names,
+    /// That it is there, or not.
+    Presence,
+}
+
+/// Paths whose change may be drift.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    /// Directories in which files come, go and are written.
+    pub directories: Vec<String>,
+    /// Files of the kernel that others may write to: `config` of ports with ACS, `sriov_numvfs`, `reset`, keys of /proc/sys.
+    pub attributes: Vec<String>,
+    /// Network interfaces of PFs on which something is set by netlink.
+    #[serde(default)]
+    pub interfaces: Vec<String>,
+    /// Network interfaces of which only whether they are up and have a link counts.
+    #[serde(default)]
+    pub links: Vec<String>,
+}
+
+impl Watch {
+    /// These directories.
+    pub fn directories(paths: &[&str]) -> Self {
+        Watch {
+            directories: paths.iter().map(|&path| path.to_owned()).collect(),
+            ..Watch::default()
+        }
+    }
+}
+
+/// A kind that means the same on every machine.
+fn nothing_to_resolve(_: &dyn Declared, _: &Facts, _: &Ledger, _: &mut Desired) {}
+
+/// A kind without labels.
+fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
+    Vec::new()
+}
+
+/// Every kind, in the order in which plans show and apply them: ports of ACS go by what becomes of the command line.
+pub const KINDS: &[Kind] =
+    &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND, cufile::KIND];
+
+/// The name of a kind as plans have it; `None` where there is no kind of that name.
+pub fn named(name: &str) -> Option<KindName> {
+    KINDS.iter().map(|kind| kind.name).find(|known| *known == name)
+}
+
+/// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's
+/// nature.
+pub fn resolve(profile: &dyn Declared, facts: &Facts, ledger: &Ledger) -> Desired {
+    let mut desired = Desired::default();
+    for kind in KINDS {
+        (kind.resolve)(profile, facts, ledger, &mut desired);
+    }
+    desired
+}
+
+/// What the profile puts into an image of such a machine. Pure.
+///
+/// # Errors
+/// [`Unwritable`]: a value that the file it belongs into cannot carry.
+pub fn contributions(
+    profile: &dyn Declared,
+    facts: &Facts,
+    desired: &Desired,
+) -> Result<Contributions, Unwritable> {
+    let mut all = Contributions { profile: profile.name().to_owned(), ..Contributions::default() };
+    for kind in KINDS {
+        (kind.contribute)(profile, facts, desired, &mut all)?;
+    }
+    Ok(all)
+}
+
+/// Why a line of bedplate's goes.
+pub fn dropped() -> Why {
+    Why::because("bedplate put it there and the profile no longer asks for it")
+}
+
+/// The first few of a list, and how many more there are: `a, b and 3 more functions`.
+pub fn some_of(all: impl ExactSizeIterator<Item = String>, few: usize, what: &str) -> String {
+    let more = all.len().saturating_sub(few);
+    let first: Vec<String> = all.take(few).collect();
+    match more {
+        0 => first.join(", "),
+        _ => format!("{} and {more} more {what}", first.join(", ")),
+    }
+}

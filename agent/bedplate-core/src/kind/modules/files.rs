@@ -1,0 +1,294 @@
+//! bedplate's two files: modules-load.d/bedplate.conf and modprobe.d/zz-bedplate.conf. They are compared by what they
+//! say, not by their bytes: a reworded comment is not a difference.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::NAME;
+use super::conf::{self, Modprobe};
+use super::{initramfs, waits};
+use crate::desired::{DesiredModules, WantedOption};
+use crate::kind::drop_in::{self, ConfFile};
+use crate::kind::{Context, dropped};
+use crate::ledger::Sha;
+use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
+use crate::plan::{
+    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, Pending,
+    Settled, Why,
+};
+use bedplate_host::{HostKind, Reader};
+
+/// Modules that are loaded at boot.
+struct Lists<'f> {
+    /// The file of our name that counts.
+    place: &'f str,
+    /// Modules in it.
+    ours: BTreeSet<String>,
+    /// Modules in other files, and the path of the file.
+    elsewhere: BTreeMap<String, String>,
+}
+
+impl<'f> Lists<'f> {
+    fn of(files: &'f [ConfFile]) -> Self {
+        let mut lists =
+            Lists { place: MODULES_LOAD_PATH, ours: BTreeSet::new(), elsewhere: BTreeMap::new() };
+        for file in files {
+            let loads = conf::loads(&file.text);
+            // A list of our own in /etc takes the place of an image's, whole.
+            if file.path == MODULES_LOAD_PATH || drop_in::is_brought(&file.path, MODULES_LOAD_PATH)
+            {
+                (lists.place, lists.ours) = (&file.path, loads);
+            } else {
+                let listed = loads.into_iter().map(|module| (module, file.path.clone()));
+                lists.elsewhere.extend(listed);
+            }
+        }
+        lists
+    }
+}
+
+/// Compares the boot load list.
+pub fn load_list(context: &Context, section: &mut KindPlan) {
+    let files = match drop_in::files(context.reader, "modules-load.d") {
+        Ok(files) => files,
+        Err(error) => return drop_in::unknown(NAME, section, MODULES_LOAD_PATH, &error),
+    };
+    let Lists { place, ours, elsewhere } = Lists::of(&files);
+    let mut wanted =
+        DesiredModules { load: context.desired.modules.load.clone(), ..DesiredModules::default() };
+    wanted.load.retain(|module| match elsewhere.get(module.name.as_str()) {
+        Some(path) => {
+            let subject = format!("{} at boot", module.name);
+            section.settled.push(Settled {
+                kind: NAME,
+                subject,
+                state: format!("listed in {path}"),
+            });
+            false
+        }
+        None => true,
+    });
+    let names: BTreeSet<String> =
+        wanted.load.iter().map(|module| module.name.to_string()).collect();
+    if names.is_empty() && !ours.is_empty() && place != MODULES_LOAD_PATH {
+        section.notes.push(drop_in::left_in_image(NAME, place));
+        return;
+    }
+    if names == ours {
+        let settled = names.into_iter().map(|name| Settled {
+            kind: NAME,
+            subject: format!("{name} at boot"),
+            state: format!("listed in {place}"),
+        });
+        section.settled.extend(settled);
+        return;
+    }
+    let mut items: Vec<Item> = wanted
+        .load
+        .iter()
+        .filter(|module| !ours.contains(module.name.as_str()))
+        .map(|module| item(module.name.as_str(), None, Some("loaded at boot"), &module.why))
+        .collect();
+    items.extend(
+        ours.difference(&names).map(|name| item(name, Some("loaded at boot"), None, &[dropped()])),
+    );
+    let text = modules_conf::modules_load(&wanted, context.profile.name());
+    if let Some(change) =
+        replace(context.reader, MODULES_LOAD_PATH, text, items, Effect::Now, section)
+    {
+        section.changes.push(change);
+    }
+}
+
+/// Compares options and blacklist.
+pub fn modprobe(context: &Context, section: &mut KindPlan) {
+    let wanted = &context.desired.modules;
+    let text = match modules_conf::modprobe(wanted, context.profile.name()) {
+        Ok(text) => text,
+        Err(error) => {
+            section.blockers.push(Blocker {
+                kind: NAME,
+                subject: MODPROBE_PATH.into(),
+                reason: error.to_string(),
+                remedy: "correct the option in the profile".into(),
+            });
+            return;
+        }
+    };
+    let files = match drop_in::files(context.reader, "modprobe.d") {
+        Ok(files) => files,
+        Err(error) => return drop_in::unknown(NAME, section, MODPROBE_PATH, &error),
+    };
+    let target = text.as_deref().map(conf::modprobe).unwrap_or_default();
+    let own = files.iter().find(|file| file.path == MODPROBE_PATH);
+    let brought = drop_in::brought(&files, MODPROBE_PATH);
+    if let Some(file) = brought.filter(|_| text.is_none()) {
+        section.notes.push(drop_in::left_in_image(NAME, &file.path));
+        return;
+    }
+    let own = own.or(brought);
+    let ours = own.map(|file| conf::modprobe(&file.text)).unwrap_or_default();
+    overruled(context, &files, section);
+    if ours == target {
+        settled(&ours, own.map_or(MODPROBE_PATH, |file| &file.path), section);
+        initramfs::owed_rebuild(context, section);
+        pending_options(context, section);
+        waits::pending(context, &[], section);
+        return;
+    }
+    let items = items(wanted, &ours, &target);
+    let content = text.as_ref().map(|text| Sha::of(text.as_bytes()));
+    let waiting = waits::of(context, &ours, &target, content.as_ref());
+    waits::pending(context, &items, section);
+    let effect =
+        if waiting.iter().any(waits::Wait::is_due) { Effect::NextBoot } else { Effect::Now };
+    let Some(mut change) = replace(context.reader, MODPROBE_PATH, text, items, effect, section)
+    else {
+        return;
+    };
+    section.unseen.extend(waiting.into_iter().filter_map(|wait| wait.unseen(&change.id)));
+    initramfs::rebuild(context, &mut change, section);
+    section.changes.push(change);
+}
+
+pub(super) fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Why]) -> Item {
+    Item {
+        subject: subject.to_owned(),
+        before: before.map(str::to_owned),
+        after: after.map(str::to_owned),
+        why: why.to_vec(),
+    }
+}
+
+fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Item> {
+    let mut items = Vec::new();
+    let why_of = |module: &str, parameter: &str| -> Vec<Why> {
+        let is = |option: &&WantedOption| {
+            option.module.as_str() == module && option.parameter.replace('-', "_") == parameter
+        };
+        wanted.options.iter().find(is).map(|option| option.why.clone()).unwrap_or_default()
+    };
+    for ((module, parameter), value) in &target.options {
+        let before = ours.options.get(&(module.clone(), parameter.clone()));
+        if before != Some(value) {
+            let subject = format!("options {module} {parameter}");
+            items.push(item(
+                &subject,
+                before.map(String::as_str),
+                Some(value),
+                &why_of(module, parameter),
+            ));
+        }
+    }
+    for ((module, parameter), value) in &ours.options {
+        if !target.options.contains_key(&(module.clone(), parameter.clone())) {
+            items.push(item(
+                &format!("options {module} {parameter}"),
+                Some(value),
+                None,
+                &[dropped()],
+            ));
+        }
+    }
+    for (module, why) in
+        wanted.blacklist.iter().filter(|(module, _)| !ours.blacklist.contains(module.as_str()))
+    {
+        items.push(item(&format!("blacklist {module}"), None, Some("alias loading stopped"), why));
+    }
+    for module in ours.blacklist.difference(&target.blacklist) {
+        items.push(item(
+            &format!("blacklist {module}"),
+            Some("alias loading stopped"),
+            None,
+            &[dropped()],
+        ));
+    }
+    items
+}
+
+fn replace(
+    reader: &dyn Reader,
+    path: &str,
+    text: Option<String>,
+    items: Vec<Item>,
+    effect: Effect,
+    section: &mut KindPlan,
+) -> Option<Change> {
+    let before = match reader.read(path) {
+        Ok(bytes) => Some(FileContent::new(bytes)),
+        Err(error) if error.is_absent() => None,
+        Err(error) => {
+            drop_in::unknown(NAME, section, path, &error);
+            return None;
+        }
+    };
+    Some(Change {
+        id: format!("{NAME}{path}"),
+        kind: NAME,
+        subject: path.into(),
+        items,
+        effect,
+        actions: vec![Action::ReplaceFile {
+            path: path.to_owned(),
+            before,
+            after: text.map(|text| FileContent::new(text.into_bytes())),
+        }],
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    })
+}
+
+/// A file that sorts after ours and says otherwise wins when the module is loaded.
+fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
+    for file in drop_in::after(files, MODPROBE_PATH) {
+        let theirs = conf::modprobe(&file.text);
+        for option in &context.desired.modules.options {
+            let key = (option.module.to_string(), option.parameter.replace('-', "_"));
+            if theirs.options.get(&key).is_some_and(|value| *value != option.value) {
+                let setting = format!("options {} {}", option.module, option.parameter);
+                let (subject, path) = (setting.clone(), file.path.clone());
+                let text =
+                    format!("{path} sorts after bedplate's file and sets another value: it wins");
+                section.notes.push(Note { kind: NAME, subject, text });
+                section.overruled.push(Overruled { kind: NAME, setting, path });
+            }
+        }
+    }
+}
+
+fn settled(ours: &Modprobe, path: &str, section: &mut KindPlan) {
+    for ((module, parameter), value) in &ours.options {
+        let subject = format!("options {module} {parameter}");
+        section.settled.push(Settled { kind: NAME, subject, state: format!("{value}, in {path}") });
+    }
+    for module in &ours.blacklist {
+        let subject = format!("blacklist {module}");
+        section.settled.push(Settled { kind: NAME, subject, state: format!("in {path}") });
+    }
+}
+
+/// Options that the file has and the loaded module has not: a reload or a boot closes the gap.
+fn pending_options(context: &Context, section: &mut KindPlan) {
+    if context.facts.host == HostKind::Image {
+        return;
+    }
+    for option in &context.desired.modules.options {
+        let path = format!(
+            "/sys/module/{}/parameters/{}",
+            option.module,
+            option.parameter.replace('-', "_")
+        );
+        // Not loaded, or a parameter that sysfs does not show: nothing to compare.
+        let Ok(running) = context.reader.attribute(&path) else { continue };
+        if !conf::same_value(&running, &option.value) {
+            section.pending.push(Pending {
+                kind: NAME,
+                subject: format!("options {} {}", option.module, option.parameter),
+                running: Some(running),
+                next: Some(option.value.clone()),
+                effect: Effect::NextBoot,
+            });
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `modules.gpudirect` → nothing to load (DMA-BUF), nvidia_peermem, or a blocker that says why neither works.
+//! The rule: handbook §6.3.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::NAME;
+use super::section::GpuDirect;
+use crate::desired::{Desired, ModuleLoad, WantedModule};
+use crate::plan::{Blocker, Note, Unknown, Why};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{KernelVersion, ModuleName};
+use bedplate_facts::Facts;
+use bedplate_facts::gpu::NvidiaDriver;
+
+const SUBJECT: &str = "GPUDirect memory registration";
+
+/// DMA-BUF needs a kernel of this generation (handbook §6.3, vendor table).
+const DMABUF_KERNEL: KernelVersion = KernelVersion::new(5, 12);
+/// CUDA 11.7 came with the R515 driver, the first one with open kernel modules.
+const DMABUF_DRIVER: u32 = 515;
+
+/// An obstacle to DMA-BUF with NVIDIA's driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum DmabufObstacle {
+    /// The kernel modules are the proprietary ones.
+    ProprietaryModules,
+    /// The driver is too old.
+    OldDriver {
+        /// Its version.
+        version: String,
+    },
+    /// The kernel is too old.
+    OldKernel {
+        /// Its release.
+        release: String,
+    },
+}
+
+impl fmt::Display for DmabufObstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DmabufObstacle::ProprietaryModules => {
+                f.write_str("the NVIDIA kernel modules are the proprietary ones")
+            }
+            DmabufObstacle::OldDriver { version } => {
+                write!(f, "driver {version} is older than R{DMABUF_DRIVER}")
+            }
+            DmabufObstacle::OldKernel { release } => {
+                write!(f, "kernel {release} is older than {DMABUF_KERNEL}")
+            }
+        }
+    }
+}
+
+/// The module to load, if any.
+pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
+    let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    let (for_guests, of_the_host): (Vec<_>, Vec<_>) =
+        functions.filter(|f| f.is_gpu() && f.vendor.0 == 0x10de).partition(|gpu| gpu.vfio);
+    match asked {
+        GpuDirect::None | GpuDirect::Dmabuf => None,
+        GpuDirect::Peermem => Some(peermem("the profile asks for the legacy path")),
+        // AMD registers amdgpu itself as a peer client or uses DMA-BUF: there is no module to load (handbook §6.3).
+        GpuDirect::Auto if of_the_host.is_empty() => {
+            desired.notes.extend((!for_guests.is_empty()).then(|| Note {
+                kind: NAME,
+                subject: SUBJECT.into(),
+                text: "nothing to do for the host: all its NVIDIA GPUs are bound to VFIO drivers; memory registration is for \
+                       the guests that get them"
+                    .into(),
+            }));
+            None
+        }
+        GpuDirect::Auto => match &facts.gpu.nvidia {
+            Reading::Known(driver) => auto(dmabuf_obstacle(driver, facts), facts, desired),
+            Reading::Unknown(why) => auto(Err(why.to_string()), facts, desired),
+            // Known, and no matter of reading: there is no GPUDirect without a driver, and people have to bring one.
+            Reading::Absent => {
+                desired.blockers.push(no_driver());
+                None
+            }
+        },
+    }
+}
+
+fn no_driver() -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: SUBJECT.into(),
+        reason: "there are NVIDIA GPUs, and no NVIDIA driver is loaded".into(),
+        remedy:
+            "install the NVIDIA driver and load it, which is noticed at once; on a host that needs none, set \
+                 `gpudirect = \"none\"` in [modules] of the profile"
+                .into(),
+    }
+}
+
+/// `obstacle`: what rules DMA-BUF out, or why that is not known.
+fn auto(
+    obstacle: Result<Option<DmabufObstacle>, String>,
+    facts: &Facts,
+    desired: &mut Desired,
+) -> Option<WantedModule> {
+    match obstacle {
+        Ok(None) => {
+            desired.notes.push(Note {
+                kind: NAME,
+                subject: SUBJECT.into(),
+                text: "DMA-BUF: open NVIDIA kernel modules and a kernel of 5.12 or later; no module to load. Measure with \
+                       `ib_write_bw --use_cuda=N --use_cuda_dmabuf`: without the last option it asks for nvidia_peermem"
+                    .into(),
+            });
+            None
+        }
+        Ok(Some(obstacle)) => match &facts.gpu.peer_memory_symbols {
+            Reading::Known(true) => Some(peermem(&format!("DMA-BUF is out ({obstacle})"))),
+            Reading::Known(false) | Reading::Absent => {
+                desired.blockers.push(Blocker {
+                    kind: NAME,
+                    subject: SUBJECT.into(),
+                    reason: format!(
+                        "neither path works: DMA-BUF is out ({obstacle}), and this kernel's ib_core has no \
+                            peer-memory symbols for nvidia_peermem"
+                    ),
+                    remedy: "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED/MLNX_OFED (peermem)".into(),
+                });
+                None
+            }
+            Reading::Unknown(why) => {
+                desired.unknowns.push(Unknown {
+                    kind: NAME,
+                    subject: SUBJECT.into(),
+                    reason: why.to_string(),
+                });
+                None
+            }
+        },
+        Err(reason) => {
+            desired.unknowns.push(Unknown { kind: NAME, subject: SUBJECT.into(), reason });
+            None
+        }
+    }
+}
+
+/// What rules DMA-BUF out, as far as a host can tell.
+///
+/// # Errors
+/// Why that cannot be told.
+pub fn dmabuf_obstacle(
+    driver: &NvidiaDriver,
+    facts: &Facts,
+) -> Result<Option<DmabufObstacle>, String> {
+    let kernel = match &facts.os.kernel {
+        Reading::Known(release) => release,
+        Reading::Absent | Reading::Unknown(_) => {
+            return Err("the running kernel is not known".into());
+        }
+    };
+    let version = KernelVersion::of(kernel)
+        .ok_or_else(|| format!("the version of kernel {kernel} is not known"))?;
+    Ok(obstacle(driver, kernel, version))
+}
+
+fn obstacle(driver: &NvidiaDriver, kernel: &str, version: KernelVersion) -> Option<DmabufObstacle> {
+    if !driver.open {
+        return Some(DmabufObstacle::ProprietaryModules);
+    }
+    let major: u32 =
+        driver.version.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0);
+    if major < DMABUF_DRIVER {
+        return Some(DmabufObstacle::OldDriver { version: driver.version.clone() });
+    }
+    (version < DMABUF_KERNEL).then(|| DmabufObstacle::OldKernel { release: kernel.to_owned() })
+}
+
+fn peermem(reason: &str) -> WantedModule {
+    let why = Why::new(
+        format!("{reason}: NCCL then registers GPU memory through nvidia_peermem"),
+        "nvidia open-gpu-kernel-modules kernel-open/nvidia-peermem; handbook §6.3",
+    );
+    #[allow(clippy::expect_used, reason = "a constant that the parser's own test covers")]
+    let name: ModuleName = "nvidia_peermem".parse().expect("a valid module name");
+    WantedModule { name, load: ModuleLoad::Now, why: vec![why] }
+}

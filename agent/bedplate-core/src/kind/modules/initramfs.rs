@@ -1,0 +1,68 @@
+//! The initramfs: which tool rebuilds it, and a rebuild that is owed.
+
+use super::NAME;
+use super::files::item;
+use super::rebuilt::is_rebuilt;
+use crate::kind::{Context, OWED_LIMIT_S, owed_change};
+use crate::modules_conf::MODPROBE_PATH;
+use crate::plan::{Action, Change, KindPlan, Note, PaidTool, Settled, WayBack, Why};
+use bedplate_host::{HostKind, Reader};
+
+/// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
+/// builds: dracut ships its own, which calls dracut, names the file as the boot loader expects it and runs the hooks of others,
+/// or dracut is there without its package, and initramfs-tools builds (handbook §9).
+const TOOLS: [(&str, &[&str]); 2] = [
+    ("/usr/sbin/update-initramfs", &["update-initramfs", "-u", "-k", "all"]),
+    ("/usr/bin/dracut", &["dracut", "--force", "--regenerate-all"]),
+];
+
+fn tool(reader: &dyn Reader) -> Option<Action> {
+    let (_, argv) = TOOLS.iter().find(|(proof, _)| reader.exists(proof) == Ok(true))?;
+    Some(Action::RunTool {
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        purpose: "rebuild the initramfs: a module inside it would come up with its old options"
+            .into(),
+        touches: Vec::new(),
+        way_back: WayBack::Repeat,
+        limit_s: OWED_LIMIT_S,
+    })
+}
+
+/// Whether a module is inside an initramfs is not known without unpacking it, so it is always rebuilt.
+pub fn rebuild(context: &Context, change: &mut Change, section: &mut KindPlan) {
+    match tool(context.reader) {
+        Some(tool) => change.actions.push(tool),
+        None => section.notes.push(Note {
+            kind: NAME,
+            subject: MODPROBE_PATH.into(),
+            text:
+                "no update-initramfs or dracut here: if the initramfs holds one of these modules, rebuild it"
+                    .into(),
+        }),
+    }
+}
+
+/// A rebuild that was promised and did not succeed is done now, even though the file is right, unless it shows to have been
+/// made by others.
+pub fn owed_rebuild(context: &Context, section: &mut KindPlan) {
+    for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
+        // What bedplate itself was cut short in may be new, and half a file.
+        if !owed.begun && is_rebuilt(context, owed) {
+            let (argv, after) = (owed.argv.clone(), None);
+            section.paid.push(PaidTool { kind: NAME, argv, after });
+            let (subject, state) =
+                ("initramfs".to_owned(), format!("made since {MODPROBE_PATH} changed"));
+            section.settled.push(Settled { kind: NAME, subject, state });
+            continue;
+        }
+        let why = Why::because(match context.reader.kind() {
+            HostKind::Image => {
+                "modprobe.d was changed, and not every kernel has an initramfs that was made since: \
+                 `bedplate apply --chroot-tools` runs it, `--ran` says that it has run"
+            }
+            _ => "an earlier apply changed modprobe.d and this tool has not succeeded since",
+        });
+        let item = item("initramfs", Some("older than modprobe.d"), Some("rebuilt"), &[why]);
+        section.changes.push(owed_change(NAME, owed, "initramfs", item));
+    }
+}

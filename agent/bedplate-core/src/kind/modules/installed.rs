@@ -1,0 +1,85 @@
+//! Which modules a kernel has, loaded or not: /lib/modules/RELEASE indexes, read only when a module is not live.
+
+use bedplate_base::value::ModuleName;
+use bedplate_facts::Facts;
+use bedplate_host::{HostKind, Reader};
+
+/// Whether a module can be loaded on a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Installed {
+    /// In modules.dep.
+    Yes,
+    /// In modules.builtin: part of the kernel image.
+    BuiltIn,
+    /// In neither.
+    No {
+        /// The kernel release that was looked at.
+        release: String,
+    },
+    /// An image without a kernel yet: which modules there will be is for the machine that boots it.
+    NoKernel,
+    /// Could not look.
+    Unknown(String),
+}
+
+/// The kernel whose modules count: the running one, else the newest installed one.
+pub fn release(facts: &Facts) -> Option<&str> {
+    facts.os.kernel.known().map(String::as_str).or(facts
+        .os
+        .installed_kernels
+        .last()
+        .map(String::as_str))
+}
+
+/// Looks the module up by file name, with `-` and `_` folded.
+pub fn installed(reader: &dyn Reader, facts: &Facts, module: &ModuleName) -> Installed {
+    let Some(release) = release(facts) else {
+        if facts.host == HostKind::Image {
+            return Installed::NoKernel;
+        }
+        return Installed::Unknown("no kernel is known whose modules could be looked up".into());
+    };
+    installed_for(reader, release, module)
+}
+
+/// The same for the kernel of a release.
+pub fn installed_for(reader: &dyn Reader, release: &str, module: &ModuleName) -> Installed {
+    for (index, found) in [("modules.dep", Installed::Yes), ("modules.builtin", Installed::BuiltIn)]
+    {
+        match reader.text(&format!("/lib/modules/{release}/{index}")) {
+            Ok(text) if text.lines().any(|line| file_is(line, module)) => return found,
+            Ok(_) => {}
+            Err(error) if error.is_absent() && index == "modules.builtin" => {}
+            Err(error) if error.is_absent() => {
+                return Installed::Unknown(format!(
+                    "/lib/modules/{release}/modules.dep is not there"
+                ));
+            }
+            Err(error) => return Installed::Unknown(error.to_string()),
+        }
+    }
+    Installed::No { release: release.to_owned() }
+}
+
+/// `kernel/drivers/…/mlx5-core.ko.zst: …` is module mlx5_core.
+fn file_is(line: &str, module: &ModuleName) -> bool {
+    let path = line.split(':').next().unwrap_or_default();
+    let file = path.rsplit('/').next().unwrap_or_default();
+    file.split_once(".ko").is_some_and(|(stem, _)| {
+        stem.len() == module.as_str().len() && stem.replace('-', "_") == module.as_str()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_fold_and_match_whole() {
+        let module: ModuleName = "nvidia-peermem".parse().unwrap();
+        assert!(file_is("updates/dkms/nvidia-peermem.ko.zst: updates/dkms/nvidia.ko.zst", &module));
+        assert!(file_is("updates/dkms/nvidia_peermem.ko:", &module));
+        assert!(!file_is("updates/dkms/nvidia.ko: updates/dkms/nvidia-peermem.ko", &module));
+        assert!(!file_is("x/not-nvidia-peermem.ko:", &module));
+    }
+}

@@ -1,0 +1,48 @@
+//! Kernel modules: what is loaded at boot (modules-load.d), with which options and blacklists (modprobe.d), and now.
+//! Facts: handbook §9, §1.6.
+
+mod conf;
+mod files;
+mod gpudirect;
+mod initramfs;
+mod installed;
+mod paths;
+mod rccl;
+mod rebuilt;
+mod resolve;
+mod running;
+pub mod section;
+pub mod topo_check;
+mod waits;
+
+use super::{Context, Kind, no_labels};
+use crate::plan::KindPlan;
+
+pub use gpudirect::{DmabufObstacle, dmabuf_obstacle};
+pub use installed::{Installed, installed_for};
+pub use rebuilt::digests as initramfs_digests;
+
+/// The row of the table of kinds.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "modules-load.d, modprobe.d, and what is loaded now",
+    resolve: resolve::resolve,
+    plan,
+    contribute: resolve::contribute,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    owns: paths::OWNS,
+    labels: no_labels,
+};
+
+/// Name of this kind.
+pub const NAME: &str = "modules";
+
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
+    files::load_list(context, &mut section);
+    files::modprobe(context, &mut section);
+    running::load(context, &mut section);
+    running::unload(context, &mut section);
+    section
+}

@@ -1,0 +1,46 @@
+//! Where modules are configured and show: what a snapshot records, what the daemon watches.
+
+use crate::kind::{Owns, RecordMode, Watch};
+use crate::section::Declared;
+use bedplate_facts::Facts;
+
+/// Recorded in snapshots.
+pub const RECORDED: &[(&str, RecordMode)] = &[
+    ("/etc/modprobe.d/*", RecordMode::Whole),
+    ("/run/modprobe.d/*", RecordMode::Whole),
+    ("/usr/local/lib/modprobe.d/*", RecordMode::Whole),
+    ("/usr/lib/modprobe.d/*", RecordMode::Whole),
+    ("/lib/modprobe.d/*", RecordMode::Whole),
+    ("/etc/modules-load.d/*", RecordMode::Whole),
+    ("/run/modules-load.d/*", RecordMode::Whole),
+    ("/usr/local/lib/modules-load.d/*", RecordMode::Whole),
+    ("/usr/lib/modules-load.d/*", RecordMode::Whole),
+    ("/etc/modules", RecordMode::Whole),
+    ("/proc/modules", RecordMode::Whole),
+    ("/sys/module/*", RecordMode::Names),
+    ("/sys/module/*/initstate", RecordMode::Whole),
+    ("/sys/module/*/refcnt", RecordMode::Whole),
+    ("/sys/module/*/version", RecordMode::Whole),
+    ("/sys/module/*/taint", RecordMode::Whole),
+    ("/sys/module/*/holders", RecordMode::Names),
+    ("/sys/module/*/parameters/*", RecordMode::Whole),
+    ("/usr/lib/modules/*/vmlinuz", RecordMode::Presence),
+    ("/lib/modules/*/modules.builtin", RecordMode::Whole),
+    ("/lib/modules/*/modules.dep", RecordMode::Whole),
+    ("/lib/modules/*/modules.symbols", RecordMode::Whole),
+    ("/usr/bin/dracut", RecordMode::Presence),
+    ("/usr/sbin/modprobe", RecordMode::Presence),
+    ("/usr/sbin/update-initramfs", RecordMode::Presence),
+];
+
+/// Written here.
+pub const OWNS: Owns = Owns {
+    files: &["/etc/modules-load.d/bedplate.conf", "/etc/modprobe.d/zz-bedplate.conf"],
+    tools: &[&["update-initramfs", "-u", "-k", "all"], &["dracut", "--force", "--regenerate-all"]],
+    ..Owns::NONE
+};
+
+/// The two directories that modprobe and systemd-modules-load read on this host.
+pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {
+    Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
+}

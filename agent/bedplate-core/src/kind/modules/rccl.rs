@@ -1,0 +1,117 @@
+//! AMD's side of `modules.gpudirect`: what RCCL asks of the kernel before it registers GPU memory by DMA-BUF. There is no
+//! module to load: amdgpu does it, or registers itself with an ib_core that has peer memory (handbook §6.3, §14.6).
+
+use super::section::GpuDirect;
+use crate::desired::Desired;
+use crate::kind::nccl::section::Nccl;
+use crate::kind::{some_of, sysctl};
+use crate::plan::{Blocker, Note, Unknown};
+use crate::section::Declared;
+use bedplate_base::reading::Reading;
+use bedplate_facts::Facts;
+use bedplate_facts::gpu::{FORCE_DMABUF, Rccl, is_amd_accelerator};
+
+const KIND: &str = "modules";
+const SUBJECT: &str = "GPUDirect on AMD GPUs";
+const MOVE_NOTIFY: &str = "CONFIG_DMABUF_MOVE_NOTIFY";
+const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+const SOURCE: &str = "ROCm/rccl src/misc/rocmwrap.cc, src/init.cc; handbook §14.6";
+
+/// Blocks where neither way works, and says what RCCL will warn of.
+pub fn resolve(asked: GpuDirect, profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+    let Some(rccl) = &facts.gpu.rccl else { return };
+    if !matches!(asked, GpuDirect::Auto | GpuDirect::Dmabuf) {
+        return;
+    }
+    desired.blockers.extend(no_driver(facts));
+    let missing = missing(rccl);
+    let has_peers = facts.gpu.peer_memory_symbols == Reading::Known(true)
+        || matches!(rccl.peer_client, Reading::Known(_));
+    let peer = asked == GpuDirect::Auto && has_peers;
+    if !missing.is_empty() && !peer {
+        desired.blockers.push(blocker(&missing));
+    }
+    let unread = [&rccl.move_notify, &rccl.p2pdma].into_iter().find_map(|option| match option {
+        Reading::Unknown(why) => Some(why.to_string()),
+        Reading::Known(_) | Reading::Absent => None,
+    });
+    if let (Some(reason), false) = (unread, peer) {
+        desired.unknowns.push(Unknown { kind: KIND, subject: SUBJECT.into(), reason });
+    }
+    let writes_pt = writes_pt(rccl, desired);
+    let mut note = |text: &str| {
+        let text = format!("{text} ({SOURCE})");
+        desired.notes.push(Note { kind: KIND, subject: SUBJECT.into(), text });
+    };
+    if rccl.numa_balancing == Reading::Known(true) && !sysctl::sets(profile, NUMA_BALANCING, "0") {
+        note(
+            "kernel.numa_balancing is on, and RCCL warns of it: [sysctl] set = { \"kernel.numa_balancing\" = 0 }",
+        );
+    }
+    let looks_in_vain = rccl.always_notifies && rccl.move_notify == Reading::Known(false);
+    if looks_in_vain && !peer && rccl.is_forced != Reading::Known(true) && !forces(profile) {
+        note(
+            "Linux 7.1 has no CONFIG_DMABUF_MOVE_NOTIFY any more, for which RCCL looks before it uses DMA-BUF: \
+             [nccl] set = { RCCL_FORCE_ENABLE_DMABUF = 1 }",
+        );
+    }
+    if rccl.says_pt == Reading::Known(false) && !writes_pt {
+        note(
+            "RCCL looks for the word iommu=pt on the running kernel's command line and warns without it, whatever the \
+             IOMMU does",
+        );
+    }
+}
+
+/// Whether the profile has RCCL use DMA-BUF whatever it finds.
+fn forces(profile: &dyn Declared) -> bool {
+    let section = profile.get::<Nccl>();
+    let mut set = section.into_iter().flat_map(|section| &section.set);
+    set.any(|variable| variable.name == FORCE_DMABUF && variable.value != "0")
+}
+
+/// Whether `iommu=pt` is what the profile comes to here. Where the IOMMU passes through already it is not written.
+fn writes_pt(rccl: &Rccl, desired: &Desired) -> bool {
+    rccl.passes_through == Reading::Known(false)
+        && desired.cmdline.set.iter().any(|arg| arg.token == "iommu=pt")
+}
+
+/// Accelerators that have no driver: RCCL sees none of them. Of one whose driver cannot be read that is not known.
+fn no_driver(facts: &Facts) -> Option<Blocker> {
+    let tree = facts.pci.known()?;
+    let bare = tree.functions.values().filter(|function| {
+        is_amd_accelerator(function) && function.driver.is_none() && !tree.may_be_a_guests(function)
+    });
+    let bare: Vec<String> = bare.map(|function| function.address.to_string()).collect();
+    (!bare.is_empty()).then(|| Blocker {
+        kind: KIND,
+        subject: SUBJECT.into(),
+        reason: format!("no driver is bound to {}", some_of(bare.into_iter(), 8, "GPUs")),
+        remedy: "install the amdgpu driver and load it, which is noticed at once (where it is loaded, the kernel's log says why it \
+                 does not take them); on a host that needs none, set `gpudirect = \"none\"` in [modules] of the profile"
+            .into(),
+    })
+}
+
+fn missing(rccl: &Rccl) -> Vec<&'static str> {
+    let options = [(MOVE_NOTIFY, &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)];
+    let off = options.into_iter().filter(|(_, set)| **set == Reading::Known(false));
+    let off = off.filter(|(name, _)| !(rccl.always_notifies && *name == MOVE_NOTIFY));
+    off.map(|(name, _)| name).collect()
+}
+
+fn blocker(missing: &[&str]) -> Blocker {
+    Blocker {
+        kind: KIND,
+        subject: SUBJECT.into(),
+        reason: format!(
+            "the running kernel was built without {}, which RCCL wants for DMA-BUF ({SOURCE})",
+            missing.join(" and ")
+        ),
+        remedy: format!(
+            "boot a kernel that has {}, or install DOCA-OFED/MLNX_OFED, with which amdgpu registers GPU memory itself; on a \
+             host that needs none, set `gpudirect = \"none\"` in [modules] of the profile",
+            missing.join(" and ")
+        ),
+    }
+}

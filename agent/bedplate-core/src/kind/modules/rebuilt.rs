@@ -1,0 +1,117 @@
+//! Whether an initramfs rebuild that is left to an image build shows to have been made: by the content of every initramfs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::kind::{Context, cmdline};
+use crate::ledger::{self, OwedTool, Sha};
+use crate::modules_conf::MODPROBE_PATH;
+use bedplate_base::reading::ReadError;
+use bedplate_facts::os::installed_kernels;
+use bedplate_host::{ModifiedAt, Reader};
+
+/// Files in which tools put the initramfs of a release (`%`).
+const IMAGES: [&str; 5] = [
+    "/boot/initrd.img-%",
+    "/boot/initramfs-%.img",
+    "/boot/initrd-%",
+    "/lib/modules/%/initramfs.img",
+    "/lib/modules/%/initrd",
+];
+
+/// Files that are the kernel of a release (`%`): without one a directory of modules is a leftover.
+const KERNELS: [&str; 5] = [
+    "/boot/vmlinuz-%",
+    "/boot/vmlinux-%",
+    "/boot/Image-%",
+    "/lib/modules/%/vmlinuz",
+    "/lib/modules/%/Image",
+];
+
+/// The kernel in a directory of kernel-install's.
+const KERNEL: &str = "linux";
+
+/// SHA-256 of every initramfs that is there, by path.
+pub fn digests(reader: &dyn Reader) -> BTreeMap<String, Sha> {
+    let releases = installed_kernels(reader);
+    let of_kernels = releases.iter().flat_map(|release| images(reader, release));
+    let mut paths: BTreeSet<String> = of_kernels.collect();
+    paths.extend(cmdline::entry_initrds(reader).unwrap_or_default());
+    ledger::contents(reader, paths)
+}
+
+/// Whether every kernel has an initramfs, and each of those and of those that boot entries load was made since the tool became
+/// owed. A unified kernel image does not show what is in it, but an old one is wrong.
+pub fn is_rebuilt(context: &Context, owed: &OwedTool) -> bool {
+    let (reader, releases) = (context.reader, &context.facts.os.installed_kernels);
+    let found = (cmdline::entries(reader), cmdline::entry_initrds(reader));
+    let (Some(entries), Some(mut checked)) = found else { return false };
+    let unified: Vec<String> = entries.into_iter().filter(|path| path.ends_with(".efi")).collect();
+    let mut has_one = false;
+    for release in releases {
+        let images = images(reader, release);
+        if images.is_empty() && is_installed(reader, release, &unified) {
+            return false;
+        }
+        has_one |= !images.is_empty();
+        checked.extend(images);
+    }
+    let changed = changed(reader);
+    let is_newer = |path: &String| match (reader.modified(path), &changed) {
+        (Ok(at), Ok(changed)) => at > *changed,
+        _ => false,
+    };
+    // An old one may have been copied.
+    let is_old = |now: Sha| owed.outputs.values().any(|before| *before == now);
+    let is_made = |path: &String| match owed.outputs.is_empty() {
+        false => {
+            let is_known = owed.outputs.contains_key(path);
+            reader.digest(path).is_ok_and(|now| !is_old(now.into())) && (is_known || is_newer(path))
+        }
+        true => is_newer(path),
+    };
+    let holds_something =
+        |path: &String| reader.read_start(path, 1).is_ok_and(|start| !start.is_empty());
+    has_one
+        && unified.iter().all(is_newer)
+        && checked.iter().all(|path| holds_something(path) && is_made(path))
+}
+
+/// When bedplate's modprobe.d file was changed. Where it is gone, its directory was written when it went.
+fn changed(reader: &dyn Reader) -> Result<ModifiedAt, ReadError> {
+    let directory = MODPROBE_PATH.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    match reader.modified(MODPROBE_PATH) {
+        Err(error) if error.is_absent() => reader.modified(directory),
+        written => written,
+    }
+}
+
+/// Whether a release has a kernel, and not only modules.
+fn is_installed(reader: &dyn Reader, release: &str, unified: &[String]) -> bool {
+    let fixed = KERNELS.iter().map(|path| path.replace('%', release));
+    let beside =
+        directories(reader, release).into_iter().map(|directory| format!("{directory}/{KERNEL}"));
+    let release = [release.to_owned()];
+    fixed.chain(beside).any(|path| reader.exists(&path) != Ok(false))
+        || unified.iter().any(|path| cmdline::release_of_entry(path, &release).is_some())
+}
+
+/// The files of [`IMAGES`] that a release has, and those of kernel-install (`TOKEN/RELEASE/initrd`).
+fn images(reader: &dyn Reader, release: &str) -> Vec<String> {
+    let is_there = |path: &String| reader.exists(path) != Ok(false);
+    let fixed = IMAGES.iter().map(|path| path.replace('%', release)).filter(is_there);
+    let beside = directories(reader, release).into_iter().flat_map(|directory| {
+        let names = reader.list(&directory).unwrap_or_default().into_iter();
+        let images = names.filter(|name| name.starts_with("init"));
+        images.map(|name| format!("{directory}/{name}")).collect::<Vec<_>>()
+    });
+    fixed.chain(beside).collect()
+}
+
+/// Directories in which kernel-install may have put what a release boots with.
+fn directories(reader: &dyn Reader, release: &str) -> Vec<String> {
+    let of_mount = |mount: &&str| {
+        let tokens = reader.list(mount).unwrap_or_default();
+        tokens.into_iter().map(|token| format!("{mount}/{token}/{release}")).collect::<Vec<_>>()
+    };
+    cmdline::BOOT_MOUNTS.iter().flat_map(of_mount).collect()
+}

@@ -1,0 +1,107 @@
+//! `[modules]` on a machine, and in an image. Pure.
+
+use super::section::{GpuDirect, Module, Modules};
+use super::{NAME, gpudirect, rccl};
+use crate::desired::{Desired, WantedModule, WantedOption};
+use crate::kind::contribution::{
+    ConfigFile, Contributions, GpuDirectWay, LiveOnly, Registration, Setting, Unwritable,
+};
+use crate::ledger::Ledger;
+use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
+use crate::section::Declared;
+use bedplate_base::value::{ModuleName, PciId};
+use bedplate_facts::Facts;
+
+/// The legacy module (handbook §6.3).
+const PEERMEM: &str = "nvidia_peermem";
+const NVIDIA: PciId = PciId(0x10de);
+
+/// What the profile lists, and the module that GPUDirect needs here, if it needs one.
+pub fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+    let Some(section) = profile.get::<Modules>() else { return };
+    let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
+    rccl::resolve(section.gpudirect, profile, facts, desired);
+    let modules = &mut desired.modules;
+    modules.load.extend(section.load.iter().map(wanted));
+    if let Some(peermem) = peermem
+        && !modules.load.iter().any(|module| module.name == peermem.name)
+    {
+        modules.load.push(peermem);
+    }
+    modules.options.extend(section.options.iter().map(|option| WantedOption {
+        module: option.module.clone(),
+        parameter: option.parameter.clone(),
+        value: option.value.clone(),
+        why: option.why.clone(),
+    }));
+    modules.blacklist.extend(section.blacklist.iter().map(named));
+    modules.unload.extend(section.unload.iter().map(named));
+}
+
+fn wanted(module: &Module) -> WantedModule {
+    WantedModule { name: module.name.clone(), load: module.load, why: module.why.clone() }
+}
+
+fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Why>) {
+    (module.name.clone(), module.why.clone())
+}
+
+/// The two files that the kind writes to hosts, byte for byte.
+pub fn contribute(
+    profile: &dyn Declared,
+    facts: &Facts,
+    desired: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    let modules = &desired.modules;
+    out.gpudirect = registration(profile, facts, desired);
+    if let Some(text) = modules_conf::modules_load(modules, profile.name()) {
+        let loads = modules.load.iter().map(|module| Setting::LoadModule(module.name.clone()));
+        out.files.push(ConfigFile { path: MODULES_LOAD_PATH, text, settings: loads.collect() });
+    }
+    let modprobe = modules_conf::modprobe(modules, profile.name());
+    if let Some(text) = modprobe.map_err(|error| Unwritable::new("the module files", error))? {
+        let options = modules.options.iter().map(|option| Setting::ModuleOption {
+            module: option.module.clone(),
+            parameter: option.parameter.clone(),
+            value: option.value.clone(),
+        });
+        let blacklist = modules.blacklist.iter();
+        let blacklist = blacklist.map(|(name, _)| Setting::BlacklistModule(name.clone()));
+        let settings = options.chain(blacklist).collect();
+        out.files.push(ConfigFile { path: MODPROBE_PATH, text, settings });
+    }
+    out.live_only.extend(modules.unload.iter().map(|(name, _)| unload(name)));
+    Ok(())
+}
+
+/// What `modules.gpudirect` came to. Profiles that name other makers' devices alone have no NVIDIA GPU to register.
+fn registration(profile: &dyn Declared, facts: &Facts, desired: &Desired) -> Option<GpuDirectWay> {
+    let asked = profile.get::<Modules>().map_or(GpuDirect::None, |section| section.gpudirect);
+    let vendors = profile.vendors();
+    let other_makers = !vendors.is_empty() && !vendors.contains(&NVIDIA);
+    let way = match asked {
+        _ if desired.modules.load.iter().any(|module| module.name.as_str() == PEERMEM) => {
+            Registration::Peermem
+        }
+        GpuDirect::Auto | GpuDirect::Dmabuf if !other_makers => Registration::DmaBuf,
+        _ => return None,
+    };
+    let is_decided =
+        asked != GpuDirect::Auto || way == Registration::Peermem || facts.sees_devices();
+    Some(GpuDirectWay { way, is_decided })
+}
+
+fn unload(module: &ModuleName) -> LiveOnly {
+    LiveOnly {
+        id: format!("{NAME}/{module}"),
+        what: format!("unload module {module}"),
+        why: "only a running kernel has modules to unload".to_owned(),
+        with_agent: format!(
+            "run `bedplate apply` on the host; `blacklist` in [modules] keeps {module} from auto-loading"
+        ),
+        without_agent: format!(
+            "add `module_blacklist={module}` to [cmdline] and reboot (Linux kernel/module/main.c; handbook §1.6)"
+        ),
+    }
+}

@@ -1,0 +1,195 @@
+//! What is loaded now, and loading and unloading it.
+
+use super::NAME;
+use super::installed::{Installed, installed};
+use crate::desired::ModuleLoad;
+use crate::desired::WantedModule;
+use crate::kind::Context;
+use crate::plan::{
+    Action, Blocker, Change, Check, Effect, Item, KindPlan, Note, Settled, Unknown, Why,
+};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::ModuleName;
+use bedplate_host::HostKind;
+use bedplate_host::module::is_live;
+
+/// Modules wanted now, and those that no boot can load.
+pub fn load(context: &Context, section: &mut KindPlan) {
+    for module in &context.desired.modules.load {
+        match module.load {
+            ModuleLoad::Now => load_one(context, module, section),
+            ModuleLoad::Boot => at_boot(context, module, section),
+        }
+    }
+}
+
+/// systemd-modules-load passes over a module that is not there, and does not fail (handbook §9).
+fn at_boot(context: &Context, module: &WantedModule, section: &mut KindPlan) {
+    if is_live(context.reader, &module.name) == Reading::Known(true) {
+        return;
+    }
+    if let Installed::No { release } = installed(context.reader, context.facts, &module.name) {
+        section.blockers.push(not_installed(&module.name, &release));
+    }
+}
+
+fn not_installed(module: &ModuleName, release: &str) -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: format!("module {module}").into(),
+        reason: format!("it is not installed for kernel {release}"),
+        remedy: remedy(module),
+    }
+}
+
+fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
+    let subject = format!("module {}", module.name);
+    let live = if context.facts.host == HostKind::Image {
+        Reading::Known(false)
+    } else {
+        is_live(context.reader, &module.name)
+    };
+    match live {
+        Reading::Known(true) => {
+            section.settled.push(Settled { kind: NAME, subject, state: "loaded".into() });
+            return;
+        }
+        Reading::Known(false) | Reading::Absent => {}
+        Reading::Unknown(reason) => {
+            section.unknowns.push(Unknown {
+                kind: NAME,
+                subject: subject.into(),
+                reason: reason.into(),
+            });
+            return;
+        }
+    }
+    match installed(context.reader, context.facts, &module.name) {
+        Installed::BuiltIn => {
+            section.settled.push(Settled {
+                kind: NAME,
+                subject,
+                state: "built into the kernel".into(),
+            });
+        }
+        Installed::No { release } => section.blockers.push(not_installed(&module.name, &release)),
+        Installed::NoKernel => section.notes.push(Note {
+            kind: NAME,
+            subject,
+            text: "this image has no kernel in /lib/modules yet: whether the module is there shows on the machine".into(),
+        }),
+        Installed::Unknown(reason) => {
+            section.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason })
+        }
+        Installed::Yes => section.changes.push(load_change(module, section)),
+    }
+}
+
+fn load_change(module: &WantedModule, section: &KindPlan) -> Change {
+    let name = module.name.to_string();
+    // Options count when the module is loaded: the file that holds them has to be there first.
+    let needs = section
+        .changes
+        .iter()
+        .filter(|change| change.subject.text == crate::modules_conf::MODPROBE_PATH)
+        .map(|change| change.id.clone());
+    Change {
+        id: format!("{NAME}/load/{name}"),
+        kind: NAME,
+        subject: format!("module {name}").into(),
+        items: vec![Item {
+            subject: name.clone(),
+            before: Some("not loaded".into()),
+            after: Some("loaded".into()),
+            why: module.why.clone(),
+        }],
+        effect: Effect::Now,
+        actions: vec![
+            Action::LoadModule { module: name.clone() },
+            Action::Verify(Check::ModuleLive { module: name }),
+        ],
+        disrupts: Vec::new(),
+        needs: needs.collect(),
+        owns: None,
+        deferred: None,
+    }
+}
+
+fn remedy(module: &ModuleName) -> String {
+    match module.as_str() {
+        "nvidia_peermem" => {
+            "install the NVIDIA driver (R470 or later ships nvidia_peermem), or set modules.gpudirect = \"dmabuf\""
+                .into()
+        }
+        // The one module of that prefix that no driver brings (handbook §6.4).
+        "nvidia_fs" => "install GPUDirect Storage (package nvidia-fs-dkms or nvidia-gds), which the NVIDIA driver does not \
+                        contain, or take nvidia_fs out of modules.load: cuFile needs none where it uses the kernel's own \
+                        P2PDMA for NVMe (`use_pci_p2pdma` in cufile.json, open kernel modules)"
+            .into(),
+        name if name.starts_with("nvidia") => {
+            format!("install the NVIDIA driver for this kernel; on GPU Operator hosts take {name} out of modules.load \
+                (the driver container loads it)")
+        }
+        name => format!("install the package that ships {name}.ko for this kernel, or take {name} out of modules.load"),
+    }
+}
+
+/// Modules that the profile wants gone now.
+pub fn unload(context: &Context, section: &mut KindPlan) {
+    if context.facts.host == HostKind::Image {
+        return;
+    }
+    for (module, why) in &context.desired.modules.unload {
+        unload_one(context, module, why, section);
+    }
+}
+
+fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut KindPlan) {
+    let subject = format!("module {module}");
+    match is_live(context.reader, module) {
+        Reading::Known(true) => {}
+        Reading::Known(false) | Reading::Absent => {
+            section.settled.push(Settled { kind: NAME, subject, state: "not loaded".into() });
+            return;
+        }
+        Reading::Unknown(reason) => {
+            section.unknowns.push(Unknown {
+                kind: NAME,
+                subject: subject.into(),
+                reason: reason.into(),
+            });
+            return;
+        }
+    }
+    let uses =
+        context.reader.attribute(&format!("/sys/module/{module}/refcnt")).unwrap_or_default();
+    let holders = context.reader.list(&format!("/sys/module/{module}/holders")).unwrap_or_default();
+    if uses != "0" || !holders.is_empty() {
+        let by = if holders.is_empty() { "open devices".to_owned() } else { holders.join(", ") };
+        section.blockers.push(Blocker {
+            kind: NAME,
+            subject: subject.into(),
+            reason: format!("it is in use (by {by}) and is not torn out from under its users"),
+            remedy: "stop what uses it, or leave it to the next boot: blacklisted modules do not come back"
+                .into(),
+        });
+        return;
+    }
+    section.changes.push(Change {
+        id: format!("{NAME}/unload/{module}"),
+        kind: NAME,
+        subject: subject.clone().into(),
+        items: vec![Item {
+            subject: module.to_string(),
+            before: Some("loaded".into()),
+            after: Some("not loaded".into()),
+            why: why.to_vec(),
+        }],
+        effect: Effect::Now,
+        actions: vec![Action::UnloadModule { module: module.to_string() }],
+        disrupts: vec![format!("devices driven by {module} lose their driver")],
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    });
+}

@@ -1,0 +1,150 @@
+//! `[modules]`: what is loaded, kept out, and with which parameters.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::desired::ModuleLoad;
+use crate::plan::Why;
+use crate::section::{At, Entry, Scalar, ScalarEntry, section};
+use bedplate_base::value::ModuleName;
+
+mod lints;
+mod lists;
+
+pub use lists::ListsLayer;
+
+/// GPU memory registration path (handbook §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GpuDirect {
+    /// DMA-BUF where its prerequisites hold, else nvidia_peermem where the stack exports its symbols, else a blocker.
+    Auto,
+    /// DMA-BUF; nothing to load.
+    Dmabuf,
+    /// nvidia_peermem.
+    Peermem,
+    /// Do not look.
+    None,
+}
+
+/// When modules are loaded whose entry does not say, and neither does the section.
+const DEFAULT_LOAD: ModuleLoad = ModuleLoad::Now;
+
+section! {
+    /// `[modules]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+    "modules" Modules, ModulesFragment, ModulesLayer {
+        /// When modules are loaded whose entry does not say.
+        load_default: ModuleLoad = DEFAULT_LOAD;
+
+        /// How the NIC driver gets at GPU memory.
+        #[schemars(
+            example = &"auto",
+            extend("x-source" = "NVIDIA GPU Operator, GPUDirect RDMA; nccl src/transport/net_ib/gdr.cc; handbook §6.3")
+        )]
+        gpudirect: GpuDirect = GpuDirect::None;
+    }
+    special lists: ListsLayer = lists::read {
+        /// Modules that must be loaded, now or from the next boot on. A module that is built in counts as loaded.
+        #[schemars(
+            extend("default" = [] as [&str; 0]),
+            example = vec!["ib_umad"],
+            extend("x-source" = "modules-load.d(5)")
+        )]
+        load: Vec<ModuleEntry>;
+
+        /// Modules that are not to be loaded by alias. A module that is named explicitly still loads.
+        #[schemars(
+            extend("default" = [] as [&str; 0]),
+            example = vec!["nouveau"],
+            extend("x-source" = "modprobe.d(5); kmod libkmod/libkmod-config.c")
+        )]
+        blacklist: Vec<ModuleEntry>;
+
+        /// Modules that are unloaded now if they are loaded. Nothing is unloaded that this list does not name.
+        #[schemars(
+            extend("default" = [] as [&str; 0]),
+            example = vec!["nouveau"],
+            extend("x-source" = "modprobe(8)")
+        )]
+        unload: Vec<ModuleEntry>;
+
+        /// Module parameters, `options.MODULE = { PARAMETER = value }`. They count when the module is next loaded.
+        #[schemars(
+            extend("default" = {}),
+            extend("examples" = [{ "nvidia": { "NVreg_EnableStreamMemOPs": 1 } }]),
+            extend("x-source" = "modprobe.d(5); /sys/module/MODULE/parameters")
+        )]
+        options: BTreeMap<At<String>, Parameters>;
+    }
+    before {
+        /// In order.
+        load: Vec<Module> = lists::load;
+        /// Sorted by module, parameter.
+        options: Vec<ModuleOption> = lists::options;
+        /// Blacklisted: alias auto-loading stopped (handbook §9).
+        blacklist: Vec<Module> = lists::blacklist;
+        /// Unloaded now if loaded.
+        unload: Vec<Module> = lists::unload;
+    }
+    show lists::show;
+    lints lints::LINTS;
+}
+
+/// One module of `[modules]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Module {
+    /// Folded name.
+    pub name: ModuleName,
+    /// When; the section's default when not given.
+    pub load: ModuleLoad,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// One parameter of `[modules.options.MODULE]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModuleOption {
+    /// Folded module name.
+    pub module: ModuleName,
+    /// Parameter.
+    pub parameter: String,
+    /// Value as text.
+    pub value: String,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// A module name.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ModuleText(
+    /// A kernel module's name; `-` and `_` are the same.
+    // 55 = MODULE_NAME_LEN on 64-bit kernels less the NUL (include/linux/moduleparam.h).
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,54}$"))]
+    pub String,
+);
+
+/// A module with its reason.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModuleTable {
+    /// The module's name; `-` and `_` are the same.
+    pub name: At<ModuleText>,
+    /// When it is loaded. Default: `modules.load_default`. Only for `modules.load`.
+    pub load: Option<At<ModuleLoad>>,
+    /// Why; shown in plans.
+    #[schemars(example = &"user-space verbs need /dev/infiniband/uverbsN")]
+    pub why: Option<At<String>>,
+    /// Where the fact stands.
+    #[schemars(example = &"rdma-core kernel-boot/modules/rdma.conf")]
+    pub source: Option<At<String>>,
+}
+
+/// An entry of the module lists.
+pub type ModuleEntry = At<Entry<ModuleText, ModuleTable>>;
+
+/// `[modules.options.MODULE]`.
+pub type Parameters = BTreeMap<At<String>, ScalarEntry>;

@@ -1,0 +1,148 @@
+//! Whether NVIDIA's driver lets PCI devices reach GPU memory: its check of the PCI topology, and the parameter that overrides it
+//! (handbook §6.3; open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv-dmabuf.c, each tag from 515 to 595).
+
+use super::conf;
+use crate::kind::drop_in;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::value::KernelVersion;
+use bedplate_facts::gpu::NvidiaDriver;
+use bedplate_host::Reader;
+
+/// The parameter.
+pub const PARAMETER: &str = "NVreg_GrdmaPciTopoCheckOverride";
+/// Where the driver shows its parameters.
+pub const PARAMS: &str = "/proc/driver/nvidia/params";
+/// As [`PARAMS`] spells it.
+const SHOWN: &str = "GrdmaPciTopoCheckOverride";
+
+/// The first driver with the parameter, for mappings over PCIe alone.
+const FIRST: KernelVersion = KernelVersion::new(570, 0);
+/// The first that looks at it for all memory of GPUs without C2C, and that takes 2 for a refusal.
+const FOR_ALL: KernelVersion = KernelVersion::new(580, 0);
+/// The first that does not look at it for mappings over PCIe of GPUs with C2C.
+const NOT_OVER_PCIE: KernelVersion = KernelVersion::new(595, 0);
+
+/// The parameter on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopoCheck {
+    /// The value in the loaded driver; `Absent`: it does not have the parameter.
+    pub running: Reading<u32>,
+    /// The value in modprobe.d for its next load, and the file; `Absent`: nothing.
+    pub next: Reading<(u32, String)>,
+}
+
+/// By which way a device reaches GPU memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// As the driver maps it: nvidia_peermem and DMA-BUF.
+    Default,
+    /// By the GPU's window, although CPU and GPU share a C2C link (`FORCE_PCIE`): what NCCL asks for with Data Direct.
+    OverPcie,
+}
+
+/// The driver's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It is let through.
+    Allowed,
+    /// It is where both are in one IOMMU group, or neither is in one.
+    InOneGroup,
+    /// It is refused (ENOTSUPP).
+    Denied,
+}
+
+/// The answer of a driver for a value of the parameter; `has_c2c`: GPUs that share a C2C link with an Arm CPU.
+pub fn access(driver: &NvidiaDriver, has_c2c: bool, way: Way, value: u32) -> Access {
+    let Some(version) = KernelVersion::of(&driver.version) else { return Access::Allowed };
+    match (has_c2c, way) {
+        (_, _) if version < FIRST => Access::Allowed,
+        (false, Way::OverPcie) => Access::Denied,
+        (false, Way::Default) if version >= FOR_ALL && value == 2 => Access::Denied,
+        (_, Way::Default) => Access::Allowed,
+        (true, Way::OverPcie) => match value {
+            _ if version >= NOT_OVER_PCIE => Access::InOneGroup,
+            1 => Access::Allowed,
+            2 if version >= FOR_ALL => Access::Denied,
+            0 => Access::InOneGroup,
+            _ if version < FOR_ALL => Access::Allowed,
+            _ => Access::InOneGroup,
+        },
+    }
+}
+
+/// Whether the parameter can let a Data Direct function and a GPU in different IOMMU groups reach each other.
+pub fn can_override(driver: &NvidiaDriver) -> bool {
+    KernelVersion::of(&driver.version).is_some_and(|v| (FIRST..NOT_OVER_PCIE).contains(&v))
+}
+
+/// Reads it.
+pub fn observe(reader: &dyn Reader) -> TopoCheck {
+    let running = match Reading::from_result(reader.text(PARAMS)) {
+        Reading::Known(text) => shown(&text),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    };
+    let next = configured(reader).unwrap_or_else(|error| Reading::from_result(Err(error)));
+    TopoCheck { running, next }
+}
+
+fn shown(text: &str) -> Reading<u32> {
+    let value = text.lines().find_map(|line| line.strip_prefix(SHOWN)?.strip_prefix(':'));
+    match value.map(|value| value.trim().parse()) {
+        None => Reading::Absent,
+        Some(Ok(value)) => Reading::Known(value),
+        Some(Err(_)) => Reading::unknown(format!("{SHOWN} in {PARAMS} is no number")),
+    }
+}
+
+/// modprobe hands over the lines of all files, and the kernel takes the last.
+fn configured(reader: &dyn Reader) -> Result<Reading<(u32, String)>, ReadError> {
+    let mut found = Reading::Absent;
+    for file in drop_in::files(reader, "modprobe.d")? {
+        let options = conf::modprobe(&file.text).options;
+        let Some(value) = options.get(&("nvidia".to_owned(), PARAMETER.to_owned())) else {
+            continue;
+        };
+        found = match value.trim_matches('"').parse() {
+            Ok(value) => Reading::Known((value, file.path)),
+            Err(_) => Reading::unknown(format!("{PARAMETER} in {} is no number", file.path)),
+        };
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn access_is_as_each_branch_of_the_driver_decides() {
+        use Access::{Allowed, Denied, InOneGroup};
+        use Way::{Default, OverPcie};
+        // Version, C2C, way; values 0, 1, 2 and 3.
+        let table = [
+            ("565.77", true, OverPcie, [Allowed; 4]),
+            ("570.133.20", true, OverPcie, [InOneGroup, Allowed, Allowed, Allowed]),
+            ("575.64.05", true, OverPcie, [InOneGroup, Allowed, Allowed, Allowed]),
+            ("580.82.07", true, OverPcie, [InOneGroup, Allowed, Denied, InOneGroup]),
+            ("590.48.01", true, OverPcie, [InOneGroup, Allowed, Denied, InOneGroup]),
+            ("595.45.04", true, OverPcie, [InOneGroup; 4]),
+            ("570.133.20", false, Default, [Allowed; 4]),
+            ("580.82.07", false, Default, [Allowed, Allowed, Denied, Allowed]),
+            ("595.45.04", false, Default, [Allowed, Allowed, Denied, Allowed]),
+            ("580.82.07", true, Default, [Allowed; 4]),
+            ("595.45.04", true, Default, [Allowed; 4]),
+        ];
+        for (version, has_c2c, way, expected) in table {
+            let driver = NvidiaDriver { version: version.to_owned(), open: true };
+            let found = [0, 1, 2, 3].map(|value| access(&driver, has_c2c, way, value));
+            assert_eq!(found, expected, "{version} {has_c2c} {way:?}");
+        }
+    }
+
+    #[test]
+    fn the_driver_shows_the_parameter_without_its_prefix() {
+        assert_eq!(shown("A: 1\nGrdmaPciTopoCheckOverride: 2\n"), Reading::Known(2));
+        assert_eq!(shown("GrdmaPciTopoCheckOverrideX: 2\n"), Reading::Absent);
+    }
+}

@@ -1,0 +1,218 @@
+//! What /etc/nccl.conf or /etc/rccl.conf says, and bedplate's lines in it (handbook §8.6; NCCL src/misc/param.cc).
+//!
+//! NCCL sets each `NAME=value` in the environment of its process unless the name is set there already: of two lines for one name
+//! the first counts, and a variable of the job before both. bedplate has a block of its own at the top of the file and leaves
+//! every other line as it is.
+
+use std::fmt::Write as _;
+
+use crate::modules_conf::{header, reasons};
+use crate::plan::Why;
+
+pub use bedplate_facts::flow_control::{NCCL_CONF as NCCL, RCCL_CONF as RCCL};
+pub use bedplate_nccl::env::LONGEST_VALUE;
+
+const BEGIN: &str = "# BEGIN bedplate";
+const END: &str = "# END bedplate";
+
+/// A variable with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value, as NCCL reads it: without quotes.
+    pub value: String,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// A file, split at bedplate's block.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Conf<'t> {
+    /// What stands before the block; all of it where there is none.
+    before: &'t str,
+    /// The block; `None`: there is none.
+    block: Option<&'t str>,
+    /// What stands after it.
+    after: &'t str,
+}
+
+/// Which lines are bedplate's cannot be told.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unclear {
+    /// A block begins in this line, from 1 on, and does not end.
+    NoEnd(usize),
+    /// A second block begins in this line: a copy, perhaps with lines of others.
+    Twice(usize),
+}
+
+impl<'t> Conf<'t> {
+    /// Splits a file.
+    ///
+    /// # Errors
+    /// [`Unclear`].
+    pub fn parse(text: &'t str) -> Result<Self, Unclear> {
+        let (mut at, mut begin, mut block) = (0, None, None);
+        for (number, line) in text.split_inclusive('\n').enumerate() {
+            let end = at + line.len();
+            match (begin, &block) {
+                (None, Some(_)) if is_mark(line, BEGIN) => return Err(Unclear::Twice(number + 1)),
+                (None, None) if is_mark(line, BEGIN) => begin = Some((at, number + 1)),
+                (Some((start, _)), _) if is_mark(line, END) => {
+                    block = Some(start..end);
+                    begin = None;
+                }
+                _ => {}
+            }
+            at = end;
+        }
+        match (begin, block) {
+            (Some((_, line)), _) => Err(Unclear::NoEnd(line)),
+            (None, None) => Ok(Conf { before: text, block: None, after: "" }),
+            (None, Some(block)) => Ok(Conf {
+                before: &text[..block.start],
+                after: &text[block.end..],
+                block: Some(&text[block]),
+            }),
+        }
+    }
+
+    /// What the block sets, in order.
+    pub fn ours(&self) -> Vec<(&'t str, &'t str)> {
+        pairs(self.block.unwrap_or_default()).map(|(_, pair)| pair).collect()
+    }
+
+    /// What the lines before the block set: they count before it.
+    pub fn before(&self) -> Vec<(&'t str, &'t str)> {
+        match self.block {
+            Some(_) => pairs(self.before).map(|(_, pair)| pair).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// What others set in the file, each with its line, from 1 on.
+    pub fn theirs(&self) -> Vec<(usize, (&'t str, &'t str))> {
+        let lines = |text: &str| text.split_inclusive('\n').count();
+        let below = lines(self.before) + lines(self.block.unwrap_or_default());
+        let after = pairs(self.after).map(|(line, pair)| (below + line, pair));
+        pairs(self.before).chain(after).collect()
+    }
+
+    /// The file with this block in the place of the one that it has; `None`: nothing is left of it.
+    pub fn with(&self, block: &str) -> Option<String> {
+        // Of an earlier block the blank line goes, too, that was put below it.
+        let after = match (self.block, self.before) {
+            (Some(_), "") => self.after.strip_prefix('\n').unwrap_or(self.after),
+            _ => self.after,
+        };
+        let rest = format!("{}{after}", self.before);
+        let between = if block.is_empty() || rest.is_empty() { "" } else { "\n" };
+        let text = format!("{block}{between}{rest}");
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Whether a file has bedplate's block and nothing else.
+pub fn is_only_ours(content: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content);
+    Conf::parse(&text).is_ok_and(|conf| conf.block.is_some() && conf.with("").is_none())
+}
+
+/// Whether a line is this mark, with or without words behind it.
+fn is_mark(line: &str, mark: &str) -> bool {
+    let rest = line.strip_prefix(mark);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '\n', '\r', ' ']))
+}
+
+/// `NAME=value` lines with their numbers, from 1 on. NCCL trims nothing, and takes a `#` for a comment in the first column only.
+fn pairs(text: &str) -> impl Iterator<Item = (usize, (&str, &str))> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
+    lines.filter_map(|(number, line)| Some((number + 1, line.split_once('=')?)))
+}
+
+/// bedplate's block; empty where it has nothing to say.
+pub fn block(variables: &[Variable], profile: &str) -> String {
+    if variables.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{BEGIN}\n{}", header("#", profile));
+    for Variable { name, value, why } in variables {
+        let _ = writeln!(text, "{}{name}={value}", reasons("#", why));
+    }
+    let _ = writeln!(text, "{END}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn variable(name: &str, value: &str) -> Variable {
+        let why = vec![Why::because("the profile asks for it")];
+        Variable { name: name.into(), value: value.into(), why }
+    }
+
+    #[test]
+    fn the_block_comes_first_and_goes_again_without_a_trace() {
+        let theirs = "# of the site\nNCCL_DEBUG=WARN\n\nNCCL_NET = IB\n";
+        let conf = Conf::parse(theirs).unwrap();
+        assert_eq!(conf.ours(), []);
+        let ours = block(&[variable("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1")], "hgx");
+        let text = conf.with(&ours).unwrap();
+        assert!(
+            text.starts_with("# BEGIN bedplate\n# written by bedplate from profile hgx"),
+            "{text}"
+        );
+        let again = Conf::parse(&text).unwrap();
+        assert_eq!(again.ours(), [("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1")]);
+        assert_eq!(again.theirs(), [(8, ("NCCL_DEBUG", "WARN")), (10, ("NCCL_NET ", " IB"))]);
+        assert_eq!(again.with(&ours).unwrap(), text);
+        assert_eq!(again.with("").as_deref(), Some(theirs));
+        assert_eq!(Conf::parse(&ours).unwrap().with(""), None);
+        assert_eq!(Conf::parse("").unwrap().with(&ours).as_deref(), Some(ours.as_str()));
+    }
+
+    #[test]
+    fn a_block_that_others_have_put_lines_before_is_seen_as_such() {
+        let ours = block(&[variable("NCCL_DEBUG", "INFO")], "hgx");
+        let text = format!("NCCL_DEBUG=WARN\n{ours}NCCL_NET=IB\n");
+        let conf = Conf::parse(&text).unwrap();
+        assert_eq!(conf.before(), [("NCCL_DEBUG", "WARN")]);
+        let moved = conf.with(&ours).unwrap();
+        assert_eq!(moved, format!("{ours}\nNCCL_DEBUG=WARN\nNCCL_NET=IB\n"));
+    }
+
+    #[test]
+    fn which_lines_are_ours_is_not_guessed_at() {
+        assert_eq!(Conf::parse("A=1\n# BEGIN bedplate\nB=1\n"), Err(Unclear::NoEnd(2)));
+        let twice =
+            "# BEGIN bedplate\nA=1\n# END bedplate\nB=1\n# BEGIN bedplate\n# END bedplate\n";
+        assert_eq!(Conf::parse(twice), Err(Unclear::Twice(5)));
+        // A comment that only begins alike is none.
+        assert_eq!(Conf::parse("# BEGIN bedplates\n").unwrap().block, None);
+    }
+
+    proptest! {
+        /// Whatever others have written stays byte for byte, and the block is read as it was written.
+        #[test]
+        fn others_lines_stay(theirs in "([A-Z#=a \n]{0,12}\n){0,6}", value in "[!-~]{1,20}") {
+            let ours = block(&[variable("NCCL_X", &value)], "p");
+            let conf = Conf::parse(&theirs).unwrap();
+            let text = conf.with(&ours).unwrap();
+            let again = Conf::parse(&text).unwrap();
+            prop_assert_eq!(again.ours(), [("NCCL_X", value.as_str())]);
+            prop_assert_eq!(again.with("").unwrap_or_default(), theirs.clone());
+            prop_assert_eq!(again.with(&ours).unwrap(), text.clone());
+        }
+
+        #[test]
+        fn any_text_is_read(text in any::<String>()) {
+            if let Ok(conf) = Conf::parse(&text) {
+                let whole = format!("{}{}{}", conf.before, conf.block.unwrap_or_default(), conf.after);
+                prop_assert_eq!(whole, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! bedplate's block in /etc/nccl.conf or /etc/rccl.conf. It is compared by what it says: a reworded comment is not a difference.
+
+use super::NAME;
+use super::conf::{self, Conf, Unclear, Variable};
+use crate::kind::{Context, drop_in, dropped};
+use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Settled};
+use bedplate_base::reading::ReadError;
+
+/// Compares the file.
+pub fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPlan) {
+    let before = match context.reader.read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.is_absent() => None,
+        // A snapshot of before this section was known; nothing is asked of it either.
+        Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
+        Err(error) => return drop_in::unknown(NAME, out, path, &error),
+    };
+    let text = match std::str::from_utf8(before.as_deref().unwrap_or_default()) {
+        Ok(text) => text,
+        // Nothing of bedplate's is in it: it writes plain text.
+        Err(_) if wanted.is_empty() => return,
+        Err(_) => {
+            return refuse(out, path, "it is not UTF-8 text", "correct the file, or remove it");
+        }
+    };
+    let conf = match Conf::parse(text) {
+        Ok(conf) => conf,
+        Err(Unclear::Twice(line)) => {
+            let reason = format!("bedplate's lines begin a second time on line {line}");
+            return refuse(out, path, &reason, "remove one of the two blocks, marks included");
+        }
+        Err(Unclear::NoEnd(line)) => {
+            let reason = format!("bedplate's lines begin on line {line} and have no end");
+            return refuse(
+                out,
+                path,
+                &reason,
+                "put `# END bedplate` below the last of them, or remove them with the line `# BEGIN bedplate`",
+            );
+        }
+    };
+    let ours = conf.ours();
+    let target: Vec<(&str, &str)> =
+        wanted.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
+    let outdone =
+        |(name, value): &(&str, &str)| target.iter().any(|(n, v)| n == name && v != value);
+    later(&conf, path, &target, out);
+    if ours == target && !conf.before().iter().any(outdone) {
+        out.settled.extend(ours.iter().map(|(name, value)| Settled {
+            kind: NAME,
+            subject: (*name).to_owned(),
+            state: format!("{value}, in {path}"),
+        }));
+        return;
+    }
+    let after = conf.with(&conf::block(wanted, context.profile.name()));
+    out.changes.push(Change {
+        id: format!("{NAME}{path}"),
+        kind: NAME,
+        subject: path.into(),
+        items: items(wanted, &conf),
+        effect: Effect::Now,
+        actions: vec![Action::ReplaceFile {
+            path: path.into(),
+            before: before.clone().map(FileContent::new),
+            after: after.map(|text| FileContent::new(text.into_bytes())),
+        }],
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    });
+}
+
+fn refuse(out: &mut KindPlan, path: &str, reason: &str, remedy: &str) {
+    out.blockers.push(Blocker {
+        kind: NAME,
+        subject: path.into(),
+        reason: reason.to_owned(),
+        remedy: remedy.to_owned(),
+    });
+}
+
+/// What differs: what a job gets now, and what it is to get.
+fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
+    let now = |name: &str| {
+        let mut all = conf.before().into_iter().chain(conf.ours());
+        all.find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
+    };
+    let set = wanted.iter().filter(|one| now(&one.name).as_ref() != Some(&one.value));
+    let set = set.map(|one| Item {
+        subject: one.name.clone(),
+        before: now(&one.name),
+        after: Some(one.value.clone()),
+        why: one.why.clone(),
+    });
+    let is_wanted = |name: &str| wanted.iter().any(|one| one.name == name);
+    let gone =
+        conf.ours().into_iter().filter(|(name, _)| !is_wanted(name)).map(|(name, value)| Item {
+            subject: name.to_owned(),
+            before: Some(value.to_owned()),
+            after: None,
+            why: vec![dropped()],
+        });
+    let mut items: Vec<Item> = set.chain(gone).collect();
+    if items.is_empty() {
+        // The same lines in another order.
+        items.extend(wanted.first().map(|one| Item {
+            subject: "order of the variables".to_owned(),
+            before: Some("as edited".to_owned()),
+            after: Some("by name".to_owned()),
+            why: one.why.clone(),
+        }));
+    }
+    items
+}
+
+/// Lines of others that bedplate's go before.
+fn later(conf: &Conf, path: &str, target: &[(&str, &str)], out: &mut KindPlan) {
+    let other = |(_, (name, value)): &(usize, (&str, &str))| {
+        target.iter().any(|(own, wanted)| own == name && wanted != value)
+    };
+    let notes = conf.theirs().into_iter().filter(other).map(|(line, (name, value))| Note {
+        kind: NAME,
+        subject: name.to_owned(),
+        text: format!(
+            "{path}:{line} sets {value}; the first line for a name counts, which is bedplate's"
+        ),
+    });
+    out.notes.extend(notes);
+}

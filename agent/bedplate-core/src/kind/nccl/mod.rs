@@ -1,0 +1,103 @@
+//! What NCCL is told on a host: bedplate's lines of /etc/nccl.conf, and a topology file. Facts: handbook §8.4 to §8.7.
+
+mod conf;
+mod file;
+mod paths;
+pub mod section;
+pub mod topology;
+mod wanted;
+
+pub use conf::is_only_ours;
+
+use super::contribution::{ConfigFile, Contributions, LiveOnly, Unwritable};
+use super::{Context, Kind, no_labels, nothing_to_resolve};
+use crate::desired::Desired;
+use crate::plan::{Blocker, KindPlan};
+use crate::section::Declared;
+use bedplate_facts::Facts;
+use section::{HcaList, Nccl};
+
+/// The row of the table of kinds.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "what NCCL or RCCL is told, in /etc/nccl.conf or /etc/rccl.conf, and a topology file",
+    resolve: nothing_to_resolve,
+    plan,
+    contribute,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    owns: paths::OWNS,
+    labels: no_labels,
+};
+
+const NAME: &str = "nccl";
+
+fn plan(context: &Context) -> KindPlan {
+    let mut out = KindPlan::default();
+    let profile = context.profile.get::<Nccl>();
+    let mut wanted = wanted::variables(context, profile, &mut out);
+    let asked = profile.is_some_and(|section| section.topology_file);
+    if topology::plan(context, asked, &mut out) {
+        wanted::insert(&mut wanted, topology::variable());
+    }
+    let own = wanted::path(context);
+    if own.is_none() && !wanted.is_empty() {
+        out.blockers.push(no_file());
+    }
+    for path in [conf::NCCL, conf::RCCL] {
+        // Lines in the file of another library are of a profile, or of GPUs, that are gone.
+        let wanted = if own == Some(path) { wanted.as_slice() } else { &[] };
+        file::plan(context, path, wanted, &mut out);
+    }
+    out
+}
+
+fn no_file() -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: conf::NCCL.into(),
+        reason: "the GPUs are Intel's, and oneCCL reads no file of variables".to_owned(),
+        remedy: "set them in the job (`bedplate nccl env`), and drop [nccl] from the profile"
+            .to_owned(),
+    }
+}
+
+/// All but the list of ports and the topology, which only the machine knows.
+fn contribute(
+    profile: &dyn Declared,
+    _: &Facts,
+    _: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    let Some(section) = profile.get::<Nccl>() else { return Ok(()) };
+    let variables = wanted::of_profile(section);
+    if !variables.is_empty() {
+        out.nccl = variables.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
+        let text = conf::block(&variables, profile.name());
+        out.notes.push(format!(
+            "{} is NCCL's: for RCCL `bedplate apply` moves the lines to {} on hosts with AMD GPUs",
+            conf::NCCL,
+            conf::RCCL
+        ));
+        out.files.push(ConfigFile { path: conf::NCCL, text, settings: Vec::new() });
+    }
+    if section.hca == HcaList::NearGpus {
+        out.live_only.push(LiveOnly {
+            id: format!("{NAME}/hca"),
+            what: format!("NCCL_IB_HCA, the RDMA ports near GPUs, in {}", conf::NCCL),
+            why: "their names are the machine's own".to_owned(),
+            with_agent: "`bedplate apply` writes it at the first boot".to_owned(),
+            without_agent: "take it from `bedplate nccl env` on one machine of the model, and set it in the job".to_owned(),
+        });
+    }
+    if section.topology_file {
+        out.live_only.push(LiveOnly {
+            id: format!("{NAME}/topology_file"),
+            what: format!("NCCL's topology file, {}, and {}", topology::PATH, topology::VARIABLE),
+            why: "it is the machine's own topology".to_owned(),
+            with_agent: "`bedplate apply` writes it at the first boot".to_owned(),
+            without_agent: "leave it out: NCCL looks at sysfs itself".to_owned(),
+        });
+    }
+    Ok(())
+}

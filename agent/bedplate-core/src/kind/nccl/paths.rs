@@ -1,0 +1,31 @@
+//! Where NCCL is configured: what a snapshot records, what the daemon watches.
+
+use super::conf::{NCCL, RCCL};
+use super::section::{HcaList, Nccl};
+use super::topology;
+use crate::kind::{Owns, RecordMode, Watch};
+use crate::section::Declared;
+use bedplate_base::reading::Reading;
+use bedplate_facts::Facts;
+use bedplate_facts::pci::Function;
+
+/// Recorded in snapshots. The ports are recorded for `verify`.
+pub const RECORDED: &[(&str, RecordMode)] =
+    &[(NCCL, RecordMode::Whole), (RCCL, RecordMode::Whole), (topology::PATH, RecordMode::Whole)];
+
+/// Written here.
+pub const OWNS: Owns = Owns { files: &[NCCL, RCCL, topology::PATH], ..Owns::NONE };
+
+/// The files' directory, and whether the ports that are listed have a link.
+pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
+    let Some(section) = profile.get::<Nccl>() else { return Watch::default() };
+    let mut watch = Watch::directories(&["/etc"]);
+    if section.hca == HcaList::NearGpus
+        && let Reading::Known(tree) = &facts.pci
+    {
+        let rdma = |function: &&Function| function.is_nic() && !function.infiniband.is_empty();
+        let nics = tree.functions.values().filter(rdma);
+        watch.links = nics.flat_map(|nic| nic.net.iter().cloned()).collect();
+    }
+    watch
+}

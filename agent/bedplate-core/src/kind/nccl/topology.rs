@@ -1,0 +1,164 @@
+//! The topology file for NCCL (handbook §8.7): what `bedplate topology --nccl-xml` prints, as far as it stays the same while ports
+//! go down and VFs come and go.
+
+use super::NAME;
+use super::conf::Variable;
+use crate::kind::{Context, drop_in, dropped, some_of};
+use crate::modules_conf::{heading, is_heading};
+use crate::plan::{
+    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Settled, Unknown, Why,
+};
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_facts::topology::Topology;
+use bedplate_facts::topology::devices::Devices;
+use bedplate_facts::{Depth, placement, scan};
+use bedplate_host::HostKind;
+use bedplate_nccl::topology_xml::{self, Detail, Machine};
+
+/// The file. Not below /var/run/nvidia-topologyd, which NCCL reads unasked and NVIDIA's daemon writes.
+pub const PATH: &str = "/etc/nccl-topology.xml";
+
+/// The variable that names it.
+pub const VARIABLE: &str = "NCCL_TOPO_FILE";
+
+/// It, with its value.
+pub fn variable() -> Variable {
+    let why = vec![Why::new("the profile asks for a topology file", "nccl.topology_file")];
+    Variable { name: VARIABLE.to_owned(), value: PATH.to_owned(), why }
+}
+
+/// Compares the file. Whether it is there in the end: a job is told of no file that is not.
+pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
+    let before = match context.reader.read(PATH) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.is_absent() => None,
+        // Another's file, of which a snapshot says that it is there.
+        Err(ReadError::NotRecorded { .. }) if !asked => return false,
+        Err(error) => {
+            drop_in::unknown(NAME, out, PATH, &error);
+            return false;
+        }
+    };
+    let text = before.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let is_ours = text.is_some_and(is_ours);
+    if !asked {
+        if is_ours {
+            let item = item(Some("as bedplate wrote it"), None, dropped());
+            out.changes.push(change(before, None, item));
+        }
+        return false;
+    }
+    if before.is_some() && !is_ours {
+        refuse(
+            out,
+            "the file is not bedplate's".to_owned(),
+            "move it away; or name it in the profile instead: [nccl] set = { NCCL_TOPO_FILE = \"/etc/nccl-topology.xml\" }",
+        );
+        return false;
+    }
+    let Some(body) = body(context, out) else { return is_ours };
+    if text.is_some_and(|text| without_heading(text) == body) {
+        let state = "as this machine is".to_owned();
+        out.settled.push(Settled { kind: NAME, subject: PATH.to_owned(), state });
+        return true;
+    }
+    let why = Why::new("NCCL takes the machine's topology from it", "nccl.topology_file");
+    let (from, to) = match before {
+        Some(_) => (Some("of another state of this machine"), "as this machine is"),
+        None => (None, "where the GPUs, NICs and switches of this machine are"),
+    };
+    let after = format!("<!-- {} -->\n{body}", heading(context.profile.name()).trim_end());
+    out.changes.push(change(before, Some(after), item(from, Some(to), why)));
+    true
+}
+
+/// The file without its first line; `None`: it cannot be told, and `out` says why.
+fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
+    let subject = || PATH.to_owned();
+    if context.facts.host == HostKind::Image {
+        let text =
+            "the machine itself has to tell: `bedplate apply` writes it there at the first boot";
+        out.notes.push(Note { kind: NAME, subject: subject(), text: text.to_owned() });
+        return None;
+    }
+    let mut unknown = |reason: String| {
+        out.unknowns.push(Unknown { kind: NAME, subject: subject().into(), reason });
+    };
+    // Planning reads no links, which the file is about.
+    let tree = match scan::scan(context.reader, Depth::Thorough) {
+        Reading::Known(tree) => tree,
+        Reading::Absent => {
+            unknown("this host shows no PCI functions".to_owned());
+            return None;
+        }
+        Reading::Unknown(why) => {
+            unknown(why.to_string());
+            return None;
+        }
+    };
+    let unread = tree.unread();
+    if !unread.is_empty() {
+        let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
+        unknown(format!("{named} could not be read, and may be a GPU or a NIC"));
+        return None;
+    }
+    let placement = placement::observe(context.reader, &tree);
+    let topology = Topology::new(&tree);
+    let devices = Devices::find(&topology, &placement, false);
+    if devices.gpus.is_empty() {
+        refuse(
+            out,
+            "this host has no GPU".to_owned(),
+            "`bedplate topology` shows what there is; or drop `topology_file` from [nccl]",
+        );
+        return None;
+    }
+    let (topology, devices, placement) = (&topology, &devices, &placement);
+    let machine = Machine { facts: context.facts, topology, devices, placement };
+    Some(topology_xml::xml(machine, Detail::Places))
+}
+
+/// Whether bedplate has written it.
+pub fn is_ours(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    first.strip_prefix("<!--").is_some_and(|rest| is_heading(&format!("#{rest}")))
+}
+
+fn without_heading(text: &str) -> &str {
+    text.split_once('\n').map_or("", |(_, body)| body)
+}
+
+fn refuse(out: &mut KindPlan, reason: String, remedy: &str) {
+    let (subject, remedy) = (PATH.to_owned(), remedy.to_owned());
+    out.blockers.push(Blocker { kind: NAME, subject: subject.into(), reason, remedy });
+}
+
+fn item(before: Option<&str>, after: Option<&str>, why: Why) -> Item {
+    let text = |text: &str| text.to_owned();
+    Item {
+        subject: "topology".to_owned(),
+        before: before.map(text),
+        after: after.map(text),
+        why: vec![why],
+    }
+}
+
+fn change(before: Option<Vec<u8>>, after: Option<String>, item: Item) -> Change {
+    let after = after.map(String::into_bytes);
+    Change {
+        id: format!("{NAME}{PATH}"),
+        kind: NAME,
+        subject: PATH.into(),
+        items: vec![item],
+        effect: Effect::Now,
+        actions: vec![Action::ReplaceFile {
+            path: PATH.into(),
+            before: before.map(FileContent::new),
+            after: after.map(FileContent::new),
+        }],
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    }
+}

@@ -1,0 +1,154 @@
+//! What the profile and the machine come to: the variables that /etc/nccl.conf is to set.
+
+use super::NAME;
+use super::conf::{self, Conf, LONGEST_VALUE, Variable};
+use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
+use crate::kind::Context;
+use crate::kind::cmdline::{Superchip, superchip};
+use crate::plan::{Blocker, KindPlan, Note, Unknown, Why};
+use bedplate_base::reading::Reading;
+use bedplate_facts::pci::Function;
+use bedplate_facts::rdma::RdmaPort;
+use bedplate_facts::topology::Distance;
+use bedplate_host::HostKind;
+use bedplate_nccl::env::exact_list;
+use bedplate_nccl::library::Library;
+use bedplate_nccl::ports::{self, PlacedPort};
+
+/// What the profile itself says.
+pub fn of_profile(section: &Nccl) -> Vec<Variable> {
+    let interface = section.socket_interface.iter().map(|value| Variable {
+        name: SOCKET_INTERFACE.to_owned(),
+        value: value.clone(),
+        why: vec![Why::new("the profile names the interface", "nccl.socket_interface")],
+    });
+    let mut variables: Vec<Variable> = interface.chain(section.set.iter().cloned()).collect();
+    variables.sort_by(|a, b| a.name.cmp(&b.name));
+    variables
+}
+
+/// All that is wanted on this host, by name. What cannot be told now stays as the file has it.
+pub fn variables(context: &Context, section: Option<&Nccl>, out: &mut KindPlan) -> Vec<Variable> {
+    let Some(section) = section else { return Vec::new() };
+    let mut variables = of_profile(section);
+    if section.hca == HcaList::NearGpus {
+        hca(context, out).into_iter().for_each(|one| insert(&mut variables, one));
+    }
+    variables
+}
+
+/// Puts a variable in its place.
+pub fn insert(variables: &mut Vec<Variable>, one: Variable) {
+    let place = variables.partition_point(|other| other.name < one.name);
+    variables.insert(place, one);
+}
+
+fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
+    let listed = listed(context);
+    let before = || listed.clone().map(variable);
+    if context.facts.host == HostKind::Image {
+        let text =
+            "the machine itself has to tell: `bedplate apply` writes it there at the first boot";
+        note(out, text.to_owned());
+        return before();
+    }
+    let near = match near(context) {
+        Ok(near) => near,
+        Err(reason) => {
+            out.unknowns.push(Unknown { kind: NAME, subject: HCA.into(), reason });
+            return before();
+        }
+    };
+    let is_listed = |port: &RdmaPort| {
+        let name = port.name.replacen('/', ":", 1);
+        let list = listed.as_deref().and_then(|list| list.strip_prefix('='));
+        list.is_some_and(|list| list.split(',').any(|one| one == name))
+    };
+    let chosen: Vec<&RdmaPort> =
+        near.iter().filter(|port| port.is_active() || is_listed(port)).collect();
+    let down: Vec<&str> =
+        chosen.iter().filter(|port| !port.is_active()).map(|port| port.name.as_str()).collect();
+    if !down.is_empty() {
+        let down = down.join(", ");
+        note(out, format!("kept in the list while not ACTIVE, where NCCL skips them: {down}"));
+    }
+    let value = exact_list(chosen.iter().copied());
+    let reason = match value.len() {
+        _ if chosen.is_empty() => "no RDMA port near a GPU is ACTIVE".to_owned(),
+        bytes if bytes > LONGEST_VALUE => {
+            format!("the list has {bytes} bytes, and NCCL reads {LONGEST_VALUE} from a file")
+        }
+        _ => return Some(variable(value)),
+    };
+    out.blockers.push(Blocker {
+        kind: NAME,
+        subject: HCA.into(),
+        reason,
+        remedy: "`bedplate verify --check rdma` and `bedplate topology` say more; or leave the ports to NCCL: [nccl] hca = \"automatic\""
+            .to_owned(),
+    });
+    before()
+}
+
+/// The ports near GPUs, whose states are known; or why that cannot be told.
+fn near(context: &Context) -> Result<Vec<RdmaPort>, String> {
+    let tree = match &context.facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return Err("this host shows no PCI functions".to_owned()),
+        Reading::Unknown(why) => return Err(why.to_string()),
+    };
+    let reach = match superchip(context.facts) {
+        Superchip::No => Distance::Pxb,
+        Superchip::Translated | Superchip::Either => Distance::Node,
+        Superchip::NotKnown(why) => {
+            return Err(format!("which ports are near GPUs is not known: {why}"));
+        }
+    };
+    let ports = ports::of_host(context.reader, tree);
+    let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
+    let is_near = |one: &PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
+    let near: Vec<RdmaPort> = ports.into_iter().filter(is_near).map(|one| one.port).collect();
+    let unknown = near.iter().find_map(|port| match &port.state {
+        Reading::Unknown(why) => Some((port, why)),
+        Reading::Known(_) | Reading::Absent => None,
+    });
+    match unknown {
+        Some((port, why)) => Err(format!("the state of port {} is not known: {why}", port.name)),
+        None => Ok(near),
+    }
+}
+
+fn note(out: &mut KindPlan, text: String) {
+    out.notes.push(Note { kind: NAME, subject: HCA.to_owned(), text });
+}
+
+/// The file of the library of this host's GPUs, if that reads one. Where no GPU is seen, all may have fallen off the bus, or the PCI
+/// devices cannot be read: then lines stay where they are.
+pub fn path(context: &Context) -> Option<&'static str> {
+    let mut functions =
+        context.facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    if !functions.any(Function::is_gpu) {
+        let is_there = !ours(context, conf::RCCL).is_empty();
+        return Some(if is_there { conf::RCCL } else { conf::NCCL });
+    }
+    let library = Library::of_host(context.facts);
+    library.file(library.versions().1)
+}
+
+/// What bedplate has written to a file.
+fn ours(context: &Context, path: &str) -> Vec<(String, String)> {
+    let text = context.reader.text(path).unwrap_or_default();
+    let conf = Conf::parse(&text).unwrap_or_default();
+    conf.ours().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The list that bedplate has written.
+fn listed(context: &Context) -> Option<String> {
+    let ours = ours(context, path(context)?).into_iter();
+    ours.into_iter().find(|(name, _)| *name == HCA).map(|(_, value)| value)
+}
+
+fn variable(value: String) -> Variable {
+    let why = vec![Why::new("the RDMA ports near GPUs: `bedplate topology`", "handbook §8.5")];
+    Variable { name: HCA.to_owned(), value, why }
+}

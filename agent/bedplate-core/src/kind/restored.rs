@@ -1,0 +1,146 @@
+//! Content that is never put back from the ledger, whatever its record says. The ledger is a file: who could write it would
+//! otherwise have a command run as root by modprobe, by update-grub, or by the kernel. Pure.
+
+use std::collections::BTreeSet;
+
+use super::sysctl::Key;
+use bedplate_cmdline::boot::grub_default;
+
+const CONTROLS: &str =
+    "it would put back control characters, which programs take for ends of lines";
+const COMMANDS: &str =
+    "it would put back lines other than `options`, `blacklist`, `alias` and `softdep`";
+const SCRIPT: &str =
+    "it would put back lines of a script other than plain settings of GRUB_ variables";
+const PROGRAM: &str = "it would put back a kernel parameter that names a program";
+
+/// Why this content does not take the place of `now`; `None`: it may. Lines that are there now may stay.
+pub fn refused(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'static str> {
+    let rule: fn(&str, &str) -> Option<&'static str> = match path {
+        _ if path.starts_with("/etc/modprobe.d/") => modprobe,
+        _ if path.starts_with("/etc/sysctl.d/") => sysctl,
+        _ if path.starts_with("/etc/default/") => grub,
+        _ => return None,
+    };
+    if now == Some(content) {
+        return None;
+    }
+    // systemd-sysctl ends lines at a carriage return and at NUL, the shell's words at a form feed.
+    if content.iter().any(|byte| byte.is_ascii_control() && !b"\t\n".contains(byte)) {
+        return Some(CONTROLS);
+    }
+    // Programs read other encodings byte by byte: ASCII means the same in them.
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    rule(&text(content), &text(now.unwrap_or_default()))
+}
+
+/// Whether lines are new; `lines` are those that do something.
+fn has_new<'a>(lines: impl Iterator<Item = &'a str>, now: &BTreeSet<&str>) -> bool {
+    lines.into_iter().any(|line| !now.contains(line))
+}
+
+fn modprobe(content: &str, now: &str) -> Option<&'static str> {
+    // A backslash takes the next character's meaning away, and so joins lines (libkmod, libkmod-config.c: freadline_wrapped).
+    let mut rest = content;
+    while let Some((_, after)) = rest.split_once('\\') {
+        let Some(next) = after.strip_prefix('\n') else { return Some(COMMANDS) };
+        rest = next;
+    }
+    let joined = |text: &str| text.replace("\\\n", " ");
+    let (content, now) = (joined(content), joined(now));
+    let is_command = |line: &&str| {
+        let word = line.split_whitespace().next().unwrap_or("#");
+        !word.starts_with('#') && !["options", "blacklist", "alias", "softdep"].contains(&word)
+    };
+    let there: BTreeSet<&str> = now.lines().collect();
+    has_new(content.lines().filter(is_command), &there).then_some(COMMANDS)
+}
+
+fn sysctl(content: &str, now: &str) -> Option<&'static str> {
+    // A pattern may mean any of them (sysctl.d(5)).
+    let names_program = |line: &&str| {
+        let key = line.trim().trim_start_matches('-').split('=').next().unwrap_or_default().trim();
+        let is_comment = key.is_empty() || key.starts_with(['#', ';']);
+        !is_comment && Key::new(key).map_or(true, |key| key.names_program())
+    };
+    let there: BTreeSet<&str> = now.lines().collect();
+    has_new(content.lines().filter(names_program), &there).then_some(PROGRAM)
+}
+
+fn grub(content: &str, now: &str) -> Option<&'static str> {
+    let is_variable = |name: &str| name.starts_with("GRUB_");
+    let code = |text: &str| grub_default::parse(text).other_lines(&is_variable);
+    let (content, now) = (code(content), code(now));
+    let there: BTreeSet<&str> = now.iter().map(String::as_str).collect();
+    has_new(content.iter().map(String::as_str), &there).then_some(SCRIPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODPROBE: &str = "/etc/modprobe.d/zz-bedplate.conf";
+    const SYSCTL: &str = "/etc/sysctl.d/zz-bedplate.conf";
+    const GRUB: &str = "/etc/default/grub";
+
+    fn is_refused(path: &str, content: &str, now: Option<&str>) -> bool {
+        refused(path, content.as_bytes(), now.map(str::as_bytes)).is_some()
+    }
+
+    #[test]
+    fn commands_are_not_put_back() {
+        for (path, content) in [
+            (MODPROBE, "install nvidia /bin/sh -c x\n"),
+            (MODPROBE, "options a b=1\n\tinstall nvidia x\n"),
+            (MODPROBE, "inst\\\nall nvidia x\n"),
+            (MODPROBE, "remove nvidia x\n"),
+            (MODPROBE, "include /tmp/x\n"),
+            (MODPROBE, "options a b=1 \\\\\ninstall nvidia x\n"),
+            (SYSCTL, "kernel.core_pattern=|/x\n"),
+            (SYSCTL, "# x\rkernel.core_pattern=|/x\n"),
+            (SYSCTL, "# x\0kernel.core_pattern=|/x\n"),
+            (SYSCTL, "fs.ocfs2.nm.hb_ctl_path=/x\n"),
+            ("/etc/default/grub.d/00-x.cfg", "\x0c#||touch /x\n"),
+            ("/etc/default/grub.d/00-x.cfg", "\u{a0}#||touch /x\n"),
+            ("/etc/default/grub.d/00-x.cfg", "GRUB_CMDLINE_LINUX=\"${PATH:=/x}\"\n"),
+            ("/etc/default/grub.d/00-x.cfg", "PATH=/x\n"),
+            (SYSCTL, "-kernel/core_pattern = |/x\n"),
+            (SYSCTL, "kernel.core_*=|/x\n"),
+            ("/etc/default/grub.d/00-x.cfg", "touch /x\n"),
+            ("/etc/default/grub.d/00-x.cfg", "GRUB_CMDLINE_LINUX=\"$(touch /x)\"\n"),
+            ("/etc/default/grub.d/00-x.cfg", "GRUB_CMDLINE_LINUX=\"${X:-`touch /x`}\"\n"),
+            ("/etc/default/grub.d/00-x.cfg", "GRUB_CMDLINE_LINUX=a touch /x\n"),
+            ("/etc/default/grub.d/00-x.cfg", "GRUB_CMDLINE_LINUX=a; touch /x\n"),
+            ("/etc/default/grub.d/00-x.cfg", "GRUB_CMDLINE_LINUX=a >/x\n"),
+            ("/etc/default/grub.d/00-x.cfg", "GRUB_DISTRIBUTOR=$(touch /x)\n"),
+            ("/etc/default/grub.d/00-x.cfg", "cat <<x\nGRUB_CMDLINE_LINUX=a\nx\n"),
+        ] {
+            assert!(is_refused(path, content, None), "{content}");
+            // Nor where something else is there.
+            assert!(is_refused(path, content, Some("# nothing\n")), "{content}");
+        }
+    }
+
+    #[test]
+    fn edits_of_changes_are_put_back() {
+        let grub = "GRUB_DISTRIBUTOR=`lsb_release -i -s`\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nif true; then x; fi\n";
+        let edited = grub.replace("quiet", "quiet iommu=pt \\\n b");
+        let added = format!("{grub}\nGRUB_CMDLINE_LINUX=\"a\"\n# comment\n");
+        for now in [edited, added] {
+            assert!(!is_refused(GRUB, grub, Some(&now)), "{now}");
+            assert!(!is_refused(GRUB, &now, Some(grub)), "{now}");
+        }
+        let own = "# written by bedplate\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX iommu=pt\"\n";
+        assert!(!is_refused("/etc/default/grub.d/zz-bedplate.cfg", own, None));
+        let appended = "GRUB_CMDLINE_LINUX=\"${GRUB_CMDLINE_LINUX:+$GRUB_CMDLINE_LINUX }a=1\"\n";
+        assert!(!is_refused("/etc/default/grub.d/40.cfg", appended, None));
+        let modprobe = "# x\noptions nvidia a=1 \\\n b=2\nblacklist nouveau\nsoftdep a pre: b\n";
+        assert!(!is_refused(MODPROBE, modprobe, None));
+        let there = "install x /bin/true\noptions a b=1\n";
+        assert!(!is_refused(MODPROBE, there, Some("options a b=2\ninstall x /bin/true\n")));
+        assert!(!is_refused(SYSCTL, "# x\nkernel.numa_balancing = 0\n-vm.swappiness=1\n", None));
+        // Names of modules alone.
+        assert!(!is_refused("/etc/modules-load.d/bedplate.conf", "anything\n", None));
+        assert!(!is_refused("/etc/nccl.conf", "anything\n", None));
+    }
+}

@@ -1,0 +1,403 @@
+//! SR-IOV: how many VFs each PF has, and which driver they get. [`resolve`] says what is wanted; the plan here
+//! compares PFs with it and refuses to destroy VFs that are in use. Writing is `apply`'s business.
+
+mod attributes;
+mod change;
+mod differs;
+mod disturbs;
+mod drivers;
+mod paths;
+mod resolve;
+mod rights;
+pub mod section;
+mod starts;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use crate::desired::{Desired, VfDriver, WantedVfs};
+use crate::plan::{Blocker, Device, DeviceRole, KindPlan, Note, Settled, Subject, Unknown};
+use crate::section::Declared;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::vf::EswitchMode;
+use bedplate_facts::pci::{Function, PciTree, SriovPf};
+use bedplate_facts::{Depth, Facts, observe};
+use bedplate_host::{HostKind, Reader};
+
+use super::contribution::{Contributions, Unwritable, VfRule};
+use super::{Context, Kind, some_of};
+
+use attributes::Stop;
+use change::vfs;
+use differs::Differs;
+pub use paths::{LINK_DIRECTORY, LINK_PREFIX, UDEV_DIRECTORIES, UDEV_RULES};
+pub use resolve::{Resolved, resolve};
+use section::{Sriov, SriovManaged};
+
+/// Name of this kind.
+pub const NAME: &str = "sriov";
+
+/// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What is not known counts as use.
+pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
+    let facts = observe(reader, Depth::Plan);
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return Vec::new(),
+        Reading::Unknown(reason) => return vec![reason.to_string()],
+    };
+    match tree.get(pf).map(|function| &function.sriov) {
+        Some(Reading::Known(sriov)) => usage::users(sriov, tree, reader),
+        Some(Reading::Unknown(reason)) => vec![reason.to_string()],
+        Some(Reading::Absent) | None => Vec::new(),
+    }
+}
+
+/// What a VF is used for; `None` = nothing, or it is gone. What is not known counts as use.
+pub fn use_of_vf(facts: &Facts, reader: &dyn Reader, pf: PciAddress, vf: u16) -> Option<String> {
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return None,
+        Reading::Unknown(reason) => return Some(reason.to_string()),
+    };
+    let sriov = match &tree.get(pf)?.sriov {
+        Reading::Known(sriov) => sriov,
+        Reading::Absent => return None,
+        Reading::Unknown(reason) => return Some(reason.to_string()),
+    };
+    match sriov.vfs.get(usize::from(vf)).and_then(|vf| tree.get(*vf)) {
+        Some(function) => usage::use_of(function, tree, reader),
+        None => Some("not among the PCI functions that can be seen".to_owned()),
+    }
+}
+
+/// What the SR-IOV network operator for Kubernetes keeps on every node that its config daemon runs on
+/// (pkg/consts/constants.go, `SriovConfBasePath`).
+const OPERATOR: &str = "/etc/sriov-operator";
+
+/// The kind's row in the table.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "SR-IOV virtual functions and their drivers",
+    resolve: resolve::resolve_into,
+    plan,
+    contribute,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    owns: paths::OWNS,
+    labels: paths::labels,
+};
+
+/// VFs are gone after every boot: what makes them again is up to the target.
+fn contribute(
+    profile: &dyn Declared,
+    _: &Facts,
+    desired: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    let Some(section) = profile.get::<Sriov>() else { return Ok(()) };
+    out.vfs_are_external = section.managed == SriovManaged::External;
+    out.vfs.extend(section.rules.iter().map(|rule| {
+        VfRule {
+            name: rule.name.clone(),
+            select: rule.select.clone(),
+            count: rule.vfs,
+            vf_driver: rule.vf_driver.clone(),
+            vf: rule.vf,
+            eswitch: rule.eswitch,
+            allow_disruption: rule.allow_disruption,
+            pfs: desired
+                .sriov
+                .iter()
+                .filter(|wanted| wanted.rule == rule.name)
+                .map(|wanted| (wanted.pf, wanted.count))
+                .collect(),
+        }
+    }));
+    Ok(())
+}
+
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
+    let Some(tree) = context.facts.pci.known() else { return section };
+    section.changes.extend(starts::left_behind(context, tree));
+    if context.desired.sriov.is_empty() || left_to_operator(context, &mut section) {
+        return section;
+    }
+    section.notes.extend(link_files(context));
+    for wanted in &context.desired.sriov {
+        let function = tree.get(wanted.pf);
+        // A PF that cannot be read is in the desired state's unknowns or blockers, not among its VFs.
+        if let Some((function, Reading::Known(sriov))) =
+            function.map(|function| (function, &function.sriov))
+        {
+            Pf { context, tree, wanted, function, sriov, switch: None }.plan(&mut section);
+        }
+    }
+    section
+}
+
+/// Two masters of one VF count would undo each other's work for ever: where the operator is, it is the master.
+fn left_to_operator(context: &Context, section: &mut KindPlan) -> bool {
+    match context.reader.exists(OPERATOR) {
+        Ok(false) => false,
+        Ok(true) => {
+            let pfs = context
+                .desired
+                .sriov
+                .iter()
+                .map(|wanted| wanted.pf.to_string())
+                .collect::<Vec<_>>();
+            section.notes.push(Note {
+                kind: NAME,
+                subject: format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")),
+                text: format!(
+                    "left alone: the SR-IOV network operator manages this node ({OPERATOR} is there); remove that \
+                     directory if the operator is gone"
+                ),
+            });
+            true
+        }
+        Err(error) => {
+            // Nothing is ever written to a recorded host, so that its plan may go on.
+            let go_on = matches!(error, ReadError::NotRecorded { .. });
+            section.unknowns.push(Unknown {
+                kind: NAME,
+                subject: "SR-IOV network operator".into(),
+                reason: format!("cannot tell whether it manages this node: {error}"),
+            });
+            !go_on
+        }
+    }
+}
+
+/// systemd-udevd sets VF counts too, from .link files, whenever the PF's interface appears (handbook §5.4).
+fn link_files(context: &Context) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for directory in ["/etc/systemd/network", "/run/systemd/network"] {
+        for name in context.reader.list(directory).unwrap_or_default() {
+            let path = format!("{directory}/{name}");
+            let text = context.reader.text(&path).ok().filter(|_| name.ends_with(".link"));
+            let text = text.unwrap_or_default();
+            let has = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));
+            let remarks = [
+                (
+                    "SR-IOVVirtualFunctions=",
+                    "sets VF counts as well (SR-IOVVirtualFunctions=); give each PF one master",
+                ),
+                ("[SR-IOV]", "sets attributes of VFs as well ([SR-IOV]); give each VF one master"),
+            ];
+            for (_, text) in remarks.into_iter().filter(|(start, _)| has(start)) {
+                notes.push(Note { kind: NAME, subject: path.clone(), text: text.to_owned() });
+            }
+        }
+    }
+    notes
+}
+
+/// One wanted PF and what is known of it.
+struct Pf<'a> {
+    context: &'a Context<'a>,
+    tree: &'a PciTree,
+    wanted: &'a WantedVfs,
+    function: &'a Function,
+    sriov: &'a SriovPf,
+    /// Mode of the eswitch as it is and as it is to be, where they differ.
+    switch: Option<(EswitchMode, EswitchMode)>,
+}
+
+/// What has to be done about a PF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    /// VFs exist as wanted and are unbound; only their driver is missing.
+    Bind,
+    /// No VF has a driver, and none is to get one later.
+    StopProbing,
+    /// From none to some.
+    Create,
+    /// To 0, and from there to some again unless 0 is wanted: the VFs that are there are destroyed.
+    Destroy,
+}
+
+impl Pf<'_> {
+    fn plan(mut self, section: &mut KindPlan) {
+        let present = match &self.sriov.enabled {
+            Reading::Known(present) => *present,
+            Reading::Absent => {
+                return self.unknown("sriov_numvfs is not there".to_owned(), section);
+            }
+            Reading::Unknown(reason) => return self.unknown(reason.to_string(), section),
+        };
+        match self.switching() {
+            Ok(switch) => self.switch = switch,
+            Err(stop) => return self.stop(stop, section),
+        }
+        let need = match self.need(present) {
+            Ok(need) => need,
+            Err(stop) => return self.stop(stop, section),
+        };
+        section.notes.extend(self.remarks(need));
+        let image = self.context.facts.host == HostKind::Image;
+        let obstacle = (need != Need::Nothing && !image).then(|| self.obstacle(present, need));
+        if let Some(blocker) = obstacle.flatten() {
+            return section.blockers.push(blocker);
+        }
+        let differing = match self.differing(matches!(need, Need::Create | Need::Destroy)) {
+            Ok(differing) => differing,
+            Err(stop) => return self.stop(stop, section),
+        };
+        if need == Need::Nothing && differing.is_empty() && self.switch.is_none() {
+            let attributes = self.attributes_settled();
+            let state = format!("{} with {}{attributes}", vfs(present), self.driver_wanted());
+            section.settled.push(Settled {
+                kind: NAME,
+                subject: self.subject().to_string(),
+                state,
+            });
+            return;
+        }
+        if (differing.iter().any(|vf| !vf.after.is_empty()) || self.switch.is_some())
+            && let Err(stop) = self.may_set()
+        {
+            return self.stop(stop, section);
+        }
+        // The routes of an image are those of the machine that it will run on.
+        let route = if image { Ok(None) } else { self.route_at_stake(need, &differing) };
+        if self.may_disturb(need, &differing, &route, section) {
+            section.changes.push(self.change(present, need, image, &differing, &route));
+        }
+    }
+
+    fn stop(&self, stop: Stop, section: &mut KindPlan) {
+        match self.stopped(stop) {
+            Ok(unknown) => section.unknowns.push(unknown),
+            Err(blocker) => section.blockers.push(blocker),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        let interface = self.function.net.first().map(ToString::to_string);
+        Device { interface, ..Device::new(DeviceRole::Pf, self.wanted.pf) }.into()
+    }
+
+    fn unknown(&self, reason: String, section: &mut KindPlan) {
+        section.unknowns.push(Unknown { kind: NAME, subject: self.subject(), reason });
+    }
+
+    fn need(&self, present: u16) -> Result<Need, Stop> {
+        let need = match (present, self.wanted.count) {
+            (0, 0) => Need::Nothing,
+            (0, _) => Need::Create,
+            // An eswitch changes its mode only while there are no VFs (handbook §5.2).
+            (_, _) if self.switch.is_some() => Need::Destroy,
+            (present, wanted) if present != wanted => Need::Destroy,
+            _ => self.driver_need(present)?,
+        };
+        // Only a PF's driver makes VFs, and which one it has decides what that does.
+        match self.tree.unread_drivers.get(&self.wanted.pf) {
+            Some(reason) if matches!(need, Need::Create | Need::Destroy) => {
+                Err(Stop::Unknown(format!("its driver is not known: {reason}")))
+            }
+            _ => Ok(need),
+        }
+    }
+
+    /// Whether the kernel looks for drivers for new VFs. 1 is its default (handbook §5.1).
+    fn probes(&self) -> bool {
+        self.sriov.autoprobe.known().copied().unwrap_or(true)
+    }
+
+    fn needs_iommu(&self) -> bool {
+        let vfio = matches!(&self.wanted.vf_driver, VfDriver::Named(name) if name.contains("vfio"));
+        vfio && self.wanted.count > 0
+    }
+
+    fn driver_wanted(&self) -> String {
+        match &self.wanted.vf_driver {
+            VfDriver::Auto => "the driver the kernel finds".to_owned(),
+            VfDriver::None => "no driver".to_owned(),
+            VfDriver::Named(name) => format!("driver {name}"),
+        }
+    }
+
+    fn remarks(&self, need: Need) -> Vec<Note> {
+        let note = |text: &str| Note {
+            kind: NAME,
+            subject: self.subject().to_string(),
+            text: text.to_owned(),
+        };
+        let mut notes = Vec::new();
+        let makes = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
+        if makes && self.wanted.vf_driver == VfDriver::Auto && !self.is_to_probe() {
+            notes.push(note("sriov_drivers_autoprobe is 0: the new VFs get no driver"));
+        }
+        if makes && self.function.class >> 8 == 0x0207 && !self.wanted.vf.guid {
+            notes.push(note(
+                "InfiniBand VFs stay down until they have GUIDs: give its rule `vf = { guid = \"derived\" }`, or set \
+                 them by hand (`ip link set PF vf N node_guid …`, `port_guid …`; handbook §5.2)",
+            ));
+        }
+        notes
+    }
+
+    /// Why the change is refused.
+    fn obstacle(&self, present: u16, need: Need) -> Option<Blocker> {
+        let blocker = |reason: String, remedy: String| {
+            Some(Blocker { kind: NAME, subject: self.subject(), reason, remedy })
+        };
+        match (need, self.function.driver.as_deref()) {
+            (Need::Create | Need::Destroy, None) => {
+                return blocker(
+                    "no driver is bound to it, and only a PF's driver can make VFs (the kernel answers ENOENT)"
+                        .to_owned(),
+                    "load and bind its driver first, for example by listing the module in [modules]".to_owned(),
+                );
+            }
+            (Need::Create | Need::Destroy, Some(driver)) if driver.contains("vfio") => {
+                return blocker(
+                    format!("it is bound to {driver}: the whole PF is given to a guest"),
+                    "take the PF back from the guest and bind its own driver".to_owned(),
+                );
+            }
+            _ => {}
+        }
+        if self.needs_iommu() && self.context.facts.iommu.active.known().is_some_and(Vec::is_empty)
+        {
+            return blocker(
+                "its VFs are to go to vfio-pci, which needs an IOMMU, and none is active (Linux Documentation/driver-api/vfio.rst)".to_owned(),
+                "switch VT-d or AMD-Vi on in the BIOS and on the kernel command line ([iommu] of the profile), and \
+                 reboot"
+                    .to_owned(),
+            );
+        }
+        let users = match need {
+            Need::Destroy => usage::users(self.sriov, self.tree, self.context.reader),
+            Need::Nothing | Need::Bind | Need::StopProbing | Need::Create => Vec::new(),
+        };
+        if users.is_empty() {
+            return None;
+        }
+        if let Some((from, to)) = self.switch {
+            return blocker(
+                format!(
+                    "its eswitch is in mode {from} and is to be in {to}: that changes only without VFs, and VFs are in \
+                     use: {}",
+                    some_of(users.into_iter(), 4, "VFs")
+                ),
+                "stop what uses them (drain the node), then run again".to_owned(),
+            );
+        }
+        blocker(
+            format!(
+                "it has {} and is to have {} with {}: the kernel goes from one count to another only by way of 0, \
+                 which destroys VFs in use: {}",
+                vfs(present),
+                vfs(self.wanted.count),
+                self.driver_wanted(),
+                some_of(users.into_iter(), 4, "VFs")
+            ),
+            "stop what uses them (drain the node), then run again".to_owned(),
+        )
+    }
+}

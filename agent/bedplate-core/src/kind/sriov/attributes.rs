@@ -1,0 +1,359 @@
+//! Attributes of VFs, and the mode of their PF's eswitch: what is wanted of each VF on this machine, held against what
+//! the kernel says of it. What cannot be read back is refused, not tried.
+
+use super::differs::{Differs, ranges};
+use super::starts::starting;
+use super::{NAME, Pf, usage};
+use crate::desired::{VfDriver, WantedAttributes};
+use crate::kind::some_of;
+use crate::plan::{Action, Blocker, Item, Unknown, Why};
+use bedplate_base::reading::ReadError;
+use bedplate_base::value::vf::{EswitchMode, VfAttributes, VfTable};
+use bedplate_facts::uplink;
+use bedplate_host::HostKind;
+
+/// Seconds for one attribute, or for the driver of one VF to start: some ask firmware (handbook §5.2).
+const LIMIT_S: u32 = 60;
+/// Seconds for an eswitch: the driver takes its RDMA device down and makes tables for every VF.
+const ESWITCH_LIMIT_S: u32 = 300;
+
+/// Why nothing is planned.
+pub(super) enum Stop {
+    Unknown(String),
+    Blocked { reason: String, remedy: String },
+}
+
+impl Pf<'_> {
+    fn is_infiniband(&self) -> bool {
+        self.function.class >> 8 == 0x0207
+    }
+
+    fn driver(&self) -> &str {
+        self.function.driver.as_deref().unwrap_or("none")
+    }
+
+    /// What counts on this kind of port: Ethernet has no GUIDs, InfiniBand no MAC addresses.
+    fn wanted_attributes(&self) -> WantedAttributes {
+        let infiniband = self.is_infiniband();
+        let wanted = self.wanted.vf;
+        WantedAttributes {
+            mac: wanted.mac && !infiniband,
+            guid: wanted.guid && infiniband,
+            set: wanted.set,
+        }
+    }
+
+    /// The VFs whose attributes are not as wanted; all of them, where they are made `fresh`.
+    pub(super) fn differing(&self, fresh: bool) -> Result<Vec<Differs>, Stop> {
+        let wanted = self.wanted_attributes();
+        if self.wanted.count == 0 {
+            return Ok(Vec::new());
+        }
+        if wanted == WantedAttributes::default() {
+            return Ok(if fresh { Vec::new() } else { self.owed_starts() });
+        }
+        self.can_be_set(&wanted)?;
+        let table = match fresh && !wanted.mac && !wanted.guid {
+            true => VfTable::default(),
+            false => self.table()?,
+        };
+        let all = (0..self.wanted.count).map(|number| {
+            let after = attributes_of(&wanted, &table, number).ok_or_else(|| {
+                Stop::Unknown(format!(
+                    "the kernel does not say the permanent address of {}, which its VFs' are made from",
+                    self.interface().unwrap_or_default()
+                ))
+            })?;
+            if fresh {
+                let start = self.wanted.vf_driver == VfDriver::Auto && self.is_to_probe();
+                let before = VfAttributes::default();
+                return Ok(Some(Differs { number, before, after, start, owed: false }));
+            }
+            self.compare(number, &after, &table)
+        });
+        Ok(all.collect::<Result<Vec<_>, Stop>>()?.into_iter().flatten().collect())
+    }
+
+    /// Whether the kernel looks for drivers for new VFs, or did until bedplate stopped it for a while.
+    pub(super) fn is_to_probe(&self) -> bool {
+        let path = self.function.attribute("sriov_drivers_autoprobe");
+        let found = self.context.ledger.attributes.get(&path).map(|record| record.original.trim());
+        self.probes() || found == Some("1")
+    }
+
+    /// IPoIB knows a link state and GUIDs of VFs, and nothing else (drivers/infiniband/ulp/ipoib/ipoib_main.c,
+    /// ipoib_netdev_ops_pf).
+    fn can_be_set(&self, wanted: &WantedAttributes) -> Result<(), Stop> {
+        let ethernet = VfAttributes { link_state: None, ..wanted.set };
+        if self.is_infiniband() && !ethernet.is_empty() {
+            return Err(Stop::Blocked {
+                reason: format!(
+                    "InfiniBand VFs have GUIDs and a link state only; the profile asks for {}",
+                    names(&ethernet)
+                ),
+                remedy: "give InfiniBand PFs a rule of their own in [[sriov.devices]]".to_owned(),
+            });
+        }
+        if self.interface().is_none() {
+            return Err(Stop::Blocked {
+                reason: "attributes of VFs are set through the PF's network interface, and it has none here".to_owned(),
+                remedy: "load its network driver (ib_ipoib for InfiniBand), or move the interface back from its \
+                         network namespace"
+                    .to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn interface(&self) -> Option<&str> {
+        uplink::of(self.context.reader, &self.function.net)
+    }
+
+    fn table(&self) -> Result<VfTable, Stop> {
+        let interface = self.interface().unwrap_or_default();
+        let table = self.context.reader.vfs(self.wanted.pf, interface);
+        table.map_err(|error| Stop::Unknown(error.to_string()))
+    }
+
+    /// One VF that is there.
+    fn compare(
+        &self,
+        number: u16,
+        wanted: &VfAttributes,
+        table: &VfTable,
+    ) -> Result<Option<Differs>, Stop> {
+        let Some(found) = table.vfs.get(&number) else {
+            return Err(Stop::Unknown(format!(
+                "the kernel lists {} of its {} VFs: VF {number} is missing",
+                table.vfs.len(),
+                self.wanted.count
+            )));
+        };
+        let vf = self.sriov.vfs.get(usize::from(number)).and_then(|vf| self.tree.get(*vf));
+        let owed = self.is_owed_start(number);
+        if owed && self.was_made_here(number) {
+            let before = VfAttributes::default();
+            return Ok(Some(Differs { number, before, after: *wanted, start: true, owed }));
+        }
+        let after = wanted.without(found);
+        let before = found.among(&after);
+        let silent = after.without(&after.among(&before));
+        if !silent.is_empty() {
+            return Err(Stop::Blocked {
+                reason: format!(
+                    "driver {} does not report {} of its VFs, and what cannot be read back is not set",
+                    self.driver(),
+                    names(&silent)
+                ),
+                remedy:
+                    "leave it out of `vf` in the profile, or set it by hand (ip link set PF vf N …)"
+                        .to_owned(),
+            });
+        }
+        if owed {
+            return Ok(Some(Differs { number, before, after, start: true, owed }));
+        }
+        if after.is_empty() {
+            return Ok(None);
+        }
+        let start = after.need_restart()
+            && vf.is_some_and(|vf| vf.driver.is_some() || self.driver_is_unread(vf.address));
+        if let Some(vf) = vf.filter(|_| start)
+            && let Some(user) = usage::use_of(vf, self.tree, self.context.reader)
+        {
+            return Err(Stop::Blocked {
+                reason: format!(
+                    "VF {} is in use ({user}), and its driver reads a new {} only when it starts",
+                    vf.address,
+                    names(&VfAttributes {
+                        mac: after.mac,
+                        node_guid: after.node_guid,
+                        ..VfAttributes::default()
+                    })
+                ),
+                remedy: "stop what uses it (drain the node), then run again".to_owned(),
+            });
+        }
+        Ok(Some(Differs { number, before, after, start, owed }))
+    }
+
+    /// The mode that the eswitch has and the one it is to have, where they differ.
+    pub(super) fn switching(&self) -> Result<Option<(EswitchMode, EswitchMode)>, Stop> {
+        let Some(wanted) = self.wanted.eswitch else { return Ok(None) };
+        match self.context.reader.eswitch(self.wanted.pf) {
+            Ok(Some(mode)) => Ok((mode != wanted).then_some((mode, wanted))),
+            // Without an eswitch to switch, the NIC forwards as in legacy mode.
+            Ok(None) if wanted == EswitchMode::Legacy => Ok(None),
+            Ok(None) => Err(Stop::Blocked {
+                reason: format!("driver {} has no switchdev mode (devlink knows no eswitch of it)", self.driver()),
+                remedy: "drop `eswitch` from its rule, or use a NIC whose driver has it (mlx5_core, ice, bnxt_en)"
+                    .to_owned(),
+            }),
+            Err(error @ ReadError::Denied { .. }) => Err(Stop::Unknown(format!(
+                "{error}: run as root; the daemon's bedplate-observer@.service needs vf-attributes.conf (README)"
+            ))),
+            Err(error) => Err(Stop::Unknown(error.to_string())),
+        }
+    }
+
+    pub(super) fn switch_action(&self) -> Option<Action> {
+        let (before, after) = self.switch?;
+        Some(Action::SetEswitch { pf: self.wanted.pf, before, after, limit_s: ESWITCH_LIMIT_S })
+    }
+
+    pub(super) fn vf_actions<'a>(
+        &'a self,
+        differing: &'a [Differs],
+    ) -> impl Iterator<Item = Action> + 'a {
+        differing.iter().map(|vf| Action::SetVf {
+            pf: self.wanted.pf,
+            interface: self.interface().unwrap_or_default().to_owned(),
+            vf: vf.number,
+            before: vf.before,
+            after: vf.after,
+            start: vf.start,
+            limit_s: LIMIT_S,
+        })
+    }
+
+    /// What differs, for people: the eswitch, then each attribute with the VFs that it differs on.
+    pub(super) fn attribute_items(&self, differing: &[Differs]) -> Vec<Item> {
+        let asked = Why::because(format!("rule {} asks for it", self.wanted.rule));
+        let why: Vec<Why> =
+            std::iter::once(asked).chain(self.wanted.why.iter().skip(1).cloned()).collect();
+        let item = |subject: String, before: Option<String>, after: String| Item {
+            subject,
+            before,
+            after: Some(after),
+            why: why.clone(),
+        };
+        let switch = self
+            .switch
+            .map(|(from, to)| item("eswitch mode".into(), Some(from.to_string()), to.to_string()));
+        let mut items: Vec<Item> = switch.into_iter().collect();
+        for name in names_of(differing) {
+            for (before, after, numbers) in alike(differing, name) {
+                let before = before.map(|before| self.shown(before, "another one"));
+                let after =
+                    self.shown(after, "derived from the PF's (snapshots carry no addresses)");
+                items.push(item(format!("{name} of {}", ranges(&numbers)), before, after));
+            }
+        }
+        items.extend(starting(differing));
+        items
+    }
+
+    /// A value for people. Snapshots carry no addresses of cards, so that an address in them is not the host's.
+    fn shown(&self, value: String, address: &str) -> String {
+        let hidden = self.context.facts.host == HostKind::Snapshot && value.contains(':');
+        if hidden { address.to_owned() } else { value }
+    }
+
+    /// What changes for those that use VFs now.
+    pub(super) fn attribute_disruptions(&self, differing: &[Differs]) -> Vec<String> {
+        let address = |vf: &Differs| self.sriov.vfs.get(usize::from(vf.number)).copied();
+        let there = || differing.iter().filter(|vf| !vf.before.is_empty());
+        let restarted: Vec<String> = there()
+            .filter(|vf| vf.start && !vf.owed)
+            .filter_map(|vf| Some(address(vf)?.to_string()))
+            .collect();
+        let used: Vec<String> = there()
+            .filter(|vf| !vf.start)
+            .filter_map(|vf| self.tree.get(address(vf)?))
+            .filter(|vf| usage::use_of(vf, self.tree, self.context.reader).is_some())
+            .map(|vf| vf.address.to_string())
+            .collect();
+        let mut lines = Vec::new();
+        if !restarted.is_empty() {
+            lines.push(format!(
+                "the driver of {} starts again: their interfaces go and come back",
+                some_of(restarted.into_iter(), 8, "VFs")
+            ));
+        }
+        if !used.is_empty() {
+            lines.push(format!(
+                "what uses {} has the new {} at once",
+                some_of(used.into_iter(), 8, "VFs"),
+                names_of(differing).join(", ")
+            ));
+        }
+        if self.switch.is_some() {
+            lines.push(
+                "while the eswitch changes, the PF's RDMA device goes and comes back, and its link may flap"
+                    .to_owned(),
+            );
+        }
+        lines
+    }
+
+    /// `; MAC address derived, VLAN 100`, behind what is right besides.
+    pub(super) fn attributes_settled(&self) -> String {
+        let wanted = self.wanted_attributes().words().filter(|_| self.wanted.count > 0);
+        let mode = self.wanted.eswitch.map(|mode| format!("eswitch {mode}"));
+        let texts: Vec<String> = wanted.into_iter().chain(mode).collect();
+        if texts.is_empty() { String::new() } else { format!("; {}", texts.join(", ")) }
+    }
+
+    pub(super) fn stopped(&self, stop: Stop) -> Result<Unknown, Blocker> {
+        match stop {
+            Stop::Unknown(reason) => Ok(Unknown { kind: NAME, subject: self.subject(), reason }),
+            Stop::Blocked { reason, remedy } => {
+                Err(Blocker { kind: NAME, subject: self.subject(), reason, remedy })
+            }
+        }
+    }
+}
+
+/// What VF `number` is to have; `None` = the address it is made from is not known.
+fn attributes_of(wanted: &WantedAttributes, table: &VfTable, number: u16) -> Option<VfAttributes> {
+    let mut all = wanted.set;
+    if wanted.mac {
+        all.mac = Some(table.mac?.derived(number));
+    }
+    if wanted.guid {
+        let guid = table.guid?.derived(number);
+        (all.node_guid, all.port_guid) = (Some(guid), Some(guid));
+    }
+    Some(all)
+}
+
+/// `VLAN, trust`.
+fn names(attributes: &VfAttributes) -> String {
+    attributes.named().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
+}
+
+/// Every attribute that differs on some VF, once.
+pub(super) fn names_of(differing: &[Differs]) -> Vec<&'static str> {
+    let all = differing.iter().fold(VfAttributes::default(), |all, vf| all.or(&vf.after));
+    all.named().into_iter().map(|(name, _)| name).collect()
+}
+
+/// An attribute's values before and after, with the VFs of which that is so. Addresses differ on every VF: of those there
+/// is the first and the last.
+fn alike(differing: &[Differs], name: &str) -> Vec<(Option<String>, String, Vec<u16>)> {
+    let value = |attributes: &VfAttributes| {
+        attributes.named().into_iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+    };
+    let mut groups: Vec<(Option<String>, String, Vec<u16>)> = Vec::new();
+    for vf in differing {
+        let Some(after) = value(&vf.after) else { continue };
+        let before = value(&vf.before);
+        let address = after.contains(':');
+        let known =
+            groups.iter_mut().find(|group| address || (&group.0, &group.1) == (&before, &after));
+        match known {
+            Some((known, last, numbers)) => {
+                if address {
+                    let first = last.split(" … ").next().unwrap_or_default().to_owned();
+                    *last = format!("{first} … {after}");
+                    if *known != before {
+                        *known = known.as_ref().map(|_| "others".to_owned());
+                    }
+                }
+                numbers.push(vf.number);
+            }
+            None => groups.push((before, after, vec![vf.number])),
+        }
+    }
+    groups
+}

@@ -1,0 +1,184 @@
+//! What is done about the VFs of one PF: the actions of its change, and its line for people.
+
+use super::disturbs::{Routed, cut_off};
+use super::starts::probing_again;
+use super::{Differs, NAME, Need, Pf};
+use crate::desired::VfDriver;
+use crate::kind::some_of;
+use crate::plan::{Action, Change, Deferred, Effect, Item};
+
+impl Pf<'_> {
+    pub(super) fn change(
+        &self,
+        present: u16,
+        need: Need,
+        image: bool,
+        differing: &[Differs],
+        route: &Routed,
+    ) -> Change {
+        let count = (need != Need::Nothing).then(|| self.item(present, need));
+        let probing = self.forgot_probing(need, differing).then(probing_again);
+        Change {
+            id: format!("{NAME}/{}", self.wanted.pf),
+            kind: NAME,
+            subject: self.subject(),
+            items: count
+                .into_iter()
+                .chain(probing)
+                .chain(self.attribute_items(differing))
+                .collect(),
+            effect: Effect::EveryBoot,
+            actions: self.actions(present, need, differing),
+            disrupts: self.disrupts(present, need, differing, route),
+            needs: Vec::new(),
+            owns: None,
+            deferred: image.then(|| Deferred {
+                until: "the first boot of the image, when `bedplate apply` on the machine does it"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    fn item(&self, present: u16, need: Need) -> Item {
+        let (before, after) = match need {
+            Need::StopProbing => ("driver probing on".to_owned(), "driver probing off".to_owned()),
+            Need::Bind => (format!("{} without driver", vfs(present)), self.goal()),
+            Need::Nothing | Need::Create | Need::Destroy => (vfs(present), self.goal()),
+        };
+        let after = if before == after { format!("{after}, made again") } else { after };
+        Item {
+            subject: "SR-IOV".to_owned(),
+            before: Some(before),
+            after: Some(after),
+            why: self.wanted.why.clone(),
+        }
+    }
+
+    fn goal(&self) -> String {
+        match (&self.wanted.vf_driver, self.wanted.count) {
+            (VfDriver::Auto, count) | (_, count @ 0) => vfs(count),
+            (_, count) => format!("{} with {}", vfs(count), self.driver_wanted()),
+        }
+    }
+
+    fn disrupts(
+        &self,
+        present: u16,
+        need: Need,
+        differing: &[Differs],
+        route: &Routed,
+    ) -> Vec<String> {
+        let of_count = match need {
+            Need::Nothing | Need::Bind | Need::StopProbing => Vec::new(),
+            Need::Create => self.disturbs(),
+            Need::Destroy => [self.what_vanishes(present), self.disturbs()].concat(),
+        };
+        let cut_off = cut_off(route).into_iter().collect();
+        [of_count, cut_off, self.attribute_disruptions(differing)].concat()
+    }
+
+    fn what_vanishes(&self, present: u16) -> Vec<String> {
+        let of = |vf: &&bedplate_base::value::PciAddress| {
+            self.tree.get(**vf).map_or(&[][..], |vf| &vf.net)
+        };
+        let names: Vec<String> =
+            self.sriov.vfs.iter().flat_map(|vf| of(&vf).iter().cloned()).collect();
+        let interfaces = match names.len() {
+            0 => String::new(),
+            _ => format!(" and with them {}", some_of(names.into_iter(), 8, "interfaces")),
+        };
+        let again = if self.wanted.count > 0 { ", and come back as new devices" } else { "" };
+        vec![format!("{} vanish{interfaces}{again}", vfs(present))]
+    }
+
+    fn actions(&self, present: u16, need: Need, differing: &[Differs]) -> Vec<Action> {
+        let count = self.wanted.count;
+        let numvfs = |before: u16, after: u16| {
+            self.write(
+                "sriov_numvfs",
+                before.to_string(),
+                after.to_string(),
+                limit_s(before.max(after)),
+            )
+        };
+        let autoprobe = |on: bool| {
+            self.write(
+                "sriov_drivers_autoprobe",
+                u8::from(!on).to_string(),
+                u8::from(on).to_string(),
+                10,
+            )
+        };
+        let mut actions = self.load_driver(need);
+        if need == Need::Destroy {
+            actions.push(numvfs(present, 0));
+        }
+        actions.extend(self.switch_action());
+        let fresh = matches!(need, Need::Create | Need::Destroy);
+        let auto = self.wanted.vf_driver == VfDriver::Auto;
+        // A driver reads a VF's addresses when it starts, and what it trusts it with: attributes come first.
+        let quiet = match auto {
+            true => fresh && !differing.is_empty(),
+            false => count > 0 && !matches!(need, Need::Bind | Need::Nothing),
+        };
+        let probed = if auto { self.is_to_probe() } else { self.probes() };
+        if quiet && probed {
+            actions.push(autoprobe(false));
+        }
+        if self.forgot_probing(need, differing) {
+            actions.push(autoprobe(true));
+        }
+        if fresh && count > 0 {
+            actions.push(numvfs(0, count));
+        }
+        let resumes = !fresh && !self.probes() && differing.iter().any(|vf| vf.owed);
+        if resumes || (quiet && probed && auto) {
+            actions.push(autoprobe(true));
+        }
+        actions.extend(self.vf_actions(differing));
+        let binds = count > 0 && need != Need::Nothing;
+        if let (VfDriver::Named(driver), true) = (&self.wanted.vf_driver, binds) {
+            let driver = driver.clone();
+            actions.push(Action::BindVfs {
+                pf: self.wanted.pf,
+                count,
+                driver,
+                limit_s: limit_s(count),
+            });
+            // VFs without a driver would be picked up by the next one that is loaded: there it stays off.
+            if quiet && probed {
+                actions.push(autoprobe(true));
+            }
+        }
+        actions
+    }
+
+    /// The named driver has to be there before VFs can be bound to it.
+    fn load_driver(&self, need: Need) -> Vec<Action> {
+        match &self.wanted.vf_driver {
+            VfDriver::Named(driver) if self.wanted.count > 0 && need != Need::Nothing => {
+                let there = self.context.reader.exists(&format!("/sys/bus/pci/drivers/{driver}"));
+                // modprobe of a module that is loaded does nothing.
+                let load = || Action::LoadModule { module: driver.replace('-', "_") };
+                (there != Ok(true)).then(load).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn write(&self, attribute: &str, before: String, after: String, limit_s: u32) -> Action {
+        let path = format!("/sys/bus/pci/devices/{}/{attribute}", self.wanted.pf);
+        Action::WriteAttribute { path, before, after, limit_s }
+    }
+}
+
+/// `1 VF`, `8 VFs`.
+pub(super) fn vfs(count: u16) -> String {
+    format!("{count} {}", if count == 1 { "VF" } else { "VFs" })
+}
+
+/// Seconds for making, destroying or binding VFs: the PF's driver goes through them one by one, some ask firmware for
+/// each (handbook §5.1: allow minutes for large counts).
+fn limit_s(count: u16) -> u32 {
+    60 + 5 * u32::from(count)
+}

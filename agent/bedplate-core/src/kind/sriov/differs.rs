@@ -1,0 +1,32 @@
+//! What of one VF differs from the profile, and how VFs are named together. Pure.
+
+use bedplate_base::value::vf::VfAttributes;
+
+/// One VF whose attributes differ.
+pub(super) struct Differs {
+    pub(super) number: u16,
+    /// As they are; empty for a VF that is to come.
+    pub(super) before: VfAttributes,
+    pub(super) after: VfAttributes,
+    /// Its driver has to start afterwards, for it reads them only then.
+    pub(super) start: bool,
+    /// It has no driver because a run was cut short.
+    pub(super) owed: bool,
+}
+
+/// `VF 3`, `VFs 0-7`, `VFs 0-2, 5`.
+pub(super) fn ranges(numbers: &[u16]) -> String {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => runs.push((*number, *number)),
+        }
+    }
+    let text = |(first, last): &(u16, u16)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let texts: Vec<String> = runs.iter().map(text).collect();
+    format!("{} {}", if numbers.len() == 1 { "VF" } else { "VFs" }, texts.join(", "))
+}

@@ -1,0 +1,44 @@
+//! The drivers that VFs have, held against the one that the profile asks for.
+
+use super::attributes::Stop;
+use super::change::vfs;
+use super::{Need, Pf, VfDriver};
+use bedplate_base::value::PciAddress;
+
+impl Pf<'_> {
+    /// Whether a function may have a driver, and which could not be read.
+    pub(super) fn driver_is_unread(&self, function: PciAddress) -> bool {
+        self.tree.unread_drivers.contains_key(&function)
+    }
+
+    /// The count is right; what about the drivers? One that is wrong decides; that they are right is said only of drivers that
+    /// are known, all of them.
+    pub(super) fn driver_need(&self, present: u16) -> Result<Need, Stop> {
+        let named = match &self.wanted.vf_driver {
+            VfDriver::Auto => return Ok(Need::Nothing),
+            VfDriver::None => None,
+            VfDriver::Named(name) => Some(name.as_str()),
+        };
+        let unread = &self.tree.unread_drivers;
+        let seen = self.sriov.vfs.iter().filter(|vf| !unread.contains_key(vf));
+        let drivers: Vec<Option<&str>> =
+            seen.filter_map(|vf| Some(self.tree.get(*vf)?.driver.as_deref())).collect();
+        if drivers.iter().flatten().any(|driver| Some(*driver) != named) {
+            return Ok(Need::Destroy);
+        }
+        let hidden = usize::from(present).saturating_sub(drivers.len());
+        if hidden > 0 {
+            let reason = self.sriov.vfs.iter().find_map(|vf| unread.get(vf));
+            let reason = reason.map_or("they cannot be seen", |reason| &**reason);
+            return Err(Stop::Unknown(format!(
+                "which driver {hidden} of its {} have is not known: {reason}",
+                vfs(present)
+            )));
+        }
+        Ok(match named {
+            None if self.probes() => Need::StopProbing,
+            Some(_) if drivers.iter().any(Option::is_none) => Need::Bind,
+            _ => Need::Nothing,
+        })
+    }
+}

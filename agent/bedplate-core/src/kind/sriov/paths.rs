@@ -1,0 +1,72 @@
+//! Where VFs show: what a snapshot records, what the daemon watches, what labels say.
+
+use super::resolve;
+use super::section::Sriov;
+use crate::desired::WantedAttributes;
+use crate::kind::{Owns, RecordMode, Watch};
+use crate::section::Declared;
+use bedplate_facts::Facts;
+use bedplate_host::Reader;
+
+/// Rules that `render` writes for VFs.
+pub const UDEV_RULES: &str = "70-bedplate-sriov.rules";
+/// Their directory, and the one that an image of bootc has them in.
+pub const UDEV_DIRECTORIES: [&str; 2] = ["/etc/udev/rules.d", "/usr/lib/udev/rules.d"];
+/// Directory of the `.link` files that `render` writes for VFs.
+pub const LINK_DIRECTORY: &str = "/etc/systemd/network";
+/// Begin of their names.
+pub const LINK_PREFIX: &str = "10-bedplate-";
+
+/// Recorded in snapshots.
+pub const RECORDED: &[(&str, RecordMode)] = &[
+    ("/sys/class/net/*/flags", RecordMode::Whole),
+    ("/sys/class/net/*/operstate", RecordMode::Whole),
+    ("/sys/class/net/*/phys_port_name", RecordMode::Whole),
+    ("/sys/class/net/*", RecordMode::Names),
+    ("/sys/class/net/*/bonding/slaves", RecordMode::Whole),
+    ("/proc/net/route", RecordMode::Whole),
+    ("/proc/net/ipv6_route", RecordMode::Whole),
+    ("/etc/systemd/network/*", RecordMode::Whole),
+    ("/run/systemd/network/*", RecordMode::Whole),
+    ("/etc/sriov-operator", RecordMode::Presence),
+    ("/usr/bin/mlxconfig", RecordMode::Presence),
+    ("/usr/bin/mstconfig", RecordMode::Presence),
+];
+
+/// Written here: VF counts, whether VFs get a driver and which, and by netlink what NICs keep of them.
+pub const OWNS: Owns = Owns {
+    attributes: &[
+        "/sys/bus/pci/devices/*/sriov_numvfs",
+        "/sys/bus/pci/devices/*/sriov_drivers_autoprobe",
+        "/sys/bus/pci/devices/*/driver_override",
+    ],
+    nics: true,
+    ..Owns::NONE
+};
+
+/// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some; interfaces of VFs, which block
+/// their removal as long as they are up.
+pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
+    let Some(tree) = facts.pci.known() else { return Watch::default() };
+    let pfs = tree.functions.values().filter(|function| function.sriov.known().is_some());
+    let paths = pfs.flat_map(|pf| ["sriov_numvfs", "reset"].map(|name| pf.attribute(name)));
+    let wanted = profile.get::<Sriov>().map(|section| resolve(section, facts).vfs);
+    let named = wanted.iter().flatten().filter_map(|wanted| tree.get(wanted.pf));
+    let of_vfs = named.filter_map(|pf| pf.sriov.known()).flat_map(|sriov| &sriov.vfs);
+    let links = of_vfs.filter_map(|vf| tree.get(*vf)).flat_map(|vf| vf.net.clone()).collect();
+    let set = wanted.iter().flatten().filter(|wanted| wanted.vf != WantedAttributes::default());
+    let interfaces = set.filter_map(|wanted| tree.get(wanted.pf)).flat_map(|pf| pf.net.clone());
+    Watch {
+        attributes: paths.collect(),
+        interfaces: interfaces.collect(),
+        links,
+        ..Watch::default()
+    }
+}
+
+/// How many VFs there are.
+pub fn labels(facts: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
+    let Some(tree) = facts.pci.known() else { return Vec::new() };
+    let vfs = tree.functions.values().filter(|function| function.physfn.is_some()).count();
+    vec![("vfs", vfs.to_string())]
+}

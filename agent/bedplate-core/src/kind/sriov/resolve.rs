@@ -1,0 +1,296 @@
+//! `[sriov]` of a profile on given facts: which PFs, and how many VFs on each. Pure; nothing is compared here.
+
+use std::collections::BTreeMap;
+
+use glob::Pattern;
+
+use crate::desired::{Desired, SriovCount, WantedVfs};
+use crate::kind::some_of;
+use crate::ledger::Ledger;
+use crate::plan::{Blocker, Device, DeviceRole, Note, Subject, Unknown, Why};
+use crate::section::Declared;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciId;
+use bedplate_facts::Facts;
+use bedplate_facts::pci::{Function, PciTree};
+use bedplate_facts::topology::Topology;
+use bedplate_host::HostKind;
+
+use super::NAME;
+use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
+
+/// Mellanox, now NVIDIA: how many VFs there can be is set in the NIC's firmware (handbook §5.2).
+const MELLANOX: PciId = PciId(0x15b3);
+
+/// What `[sriov]` comes to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resolved {
+    /// VFs wanted, by PF address.
+    pub vfs: Vec<WantedVfs>,
+    /// PFs that cannot have what is asked.
+    pub blockers: Vec<Blocker>,
+    /// PFs of which it is not known.
+    pub unknowns: Vec<Unknown>,
+    /// Remarks: rules that select nothing, PFs left to others.
+    pub notes: Vec<Note>,
+}
+
+/// Adds it to what is desired of the machine.
+pub(super) fn resolve_into(
+    profile: &dyn Declared,
+    facts: &Facts,
+    _: &Ledger,
+    desired: &mut Desired,
+) {
+    let Some(section) = profile.get::<Sriov>() else { return };
+    let Resolved { vfs, blockers, unknowns, notes } = resolve(section, facts);
+    desired.sriov = vfs;
+    desired.blockers.extend(blockers);
+    desired.unknowns.extend(unknowns);
+    desired.notes.extend(notes);
+}
+
+/// Which PFs the rules select, and how many VFs that makes on each. The first rule that selects a PF has it.
+pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
+    let mut resolved = Resolved::default();
+    if profile.rules.is_empty() {
+        return resolved;
+    }
+    let empty = PciTree::default();
+    let tree = match &facts.pci {
+        Reading::Known(tree) if !tree.functions.is_empty() => tree,
+        _ if facts.host == HostKind::Image => {
+            for rule in &profile.rules {
+                let text = "decided on the machine: an image has no PCI devices, and VFs are gone after every boot; \
+                            `bedplate apply` there makes them";
+                resolved.note(rule_name(rule), text);
+            }
+            return resolved;
+        }
+        Reading::Known(_) | Reading::Absent => &empty,
+        Reading::Unknown(reason) => {
+            resolved.unknown("PCI functions".to_owned(), reason.to_string());
+            return resolved;
+        }
+    };
+    let claims = claims(&profile.rules, tree, &mut resolved);
+    if profile.managed == SriovManaged::External {
+        let pfs = claims.iter().flatten().map(|pf| pf.address.to_string()).collect::<Vec<_>>();
+        if !pfs.is_empty() {
+            let text =
+                "left alone: the profile says that another tool makes their VFs (sriov.managed)";
+            resolved.note(format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")), text);
+        }
+        return resolved;
+    }
+    let topology = Topology::new(tree);
+    for (rule, pfs) in profile.rules.iter().zip(&claims) {
+        on_pfs(rule, pfs, &topology, &mut resolved);
+    }
+    resolved.vfs.sort_by_key(|wanted| wanted.pf);
+    resolved
+}
+
+impl Resolved {
+    fn note(&mut self, subject: String, text: &str) {
+        self.notes.push(Note { kind: NAME, subject, text: text.to_owned() });
+    }
+
+    fn unknown(&mut self, subject: impl Into<Subject>, reason: String) {
+        self.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
+    }
+}
+
+fn rule_name(rule: &SriovRule) -> String {
+    format!("rule {}", rule.name)
+}
+
+/// Whether a selector takes a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Selects {
+    Yes,
+    No,
+    CannotTell(String),
+}
+
+/// PFs by rule. Physical NICs without SR-IOV are taken as well, so that it can be said why they get no VFs.
+fn claims<'a>(
+    rules: &[SriovRule],
+    tree: &'a PciTree,
+    resolved: &mut Resolved,
+) -> Vec<Vec<&'a Function>> {
+    let candidate =
+        |f: &&Function| !f.is_vf() && !f.is_bridge() && (f.is_nic() || f.sriov != Reading::Absent);
+    let mut claims = vec![Vec::new(); rules.len()];
+    let mut matches = vec![0usize; rules.len()];
+    for function in tree.functions.values().filter(candidate) {
+        let mut free = true;
+        for (n, rule) in rules.iter().enumerate() {
+            match selects(&rule.select, function) {
+                Selects::No => continue,
+                Selects::Yes if free => claims[n].push(function),
+                Selects::CannotTell(reason) if free => {
+                    resolved.unknown(
+                        Device::new(DeviceRole::Pf, function.address),
+                        format!("cannot tell whether {} selects it: {reason}", rule_name(rule)),
+                    );
+                }
+                Selects::Yes | Selects::CannotTell(_) => {}
+            }
+            matches[n] += 1;
+            free = false;
+        }
+    }
+    for (n, rule) in rules.iter().enumerate() {
+        match (matches[n], claims[n].len()) {
+            (0, _) => {
+                resolved.note(rule_name(rule), "selects no PF on this machine: it makes no VFs")
+            }
+            (_, 0) => {
+                resolved.note(rule_name(rule), "selects only PFs that an earlier rule has already")
+            }
+            _ => {}
+        }
+    }
+    claims
+}
+
+fn selects(select: &PfSelector, function: &Function) -> Selects {
+    let is = |wanted: Option<PciId>, found: PciId| wanted.is_none_or(|wanted| wanted == found);
+    let fits = is(select.vendor, function.vendor)
+        && is(select.device, function.device)
+        && select.address.is_none_or(|address| address == function.address)
+        && select.driver.as_ref().is_none_or(|driver| function.driver.as_ref() == Some(driver))
+        && select.interface.as_ref().is_none_or(|glob| matches_any(glob, &function.net));
+    match (&function.numa_node, select.numa_node) {
+        _ if !fits => Selects::No,
+        (_, None) => Selects::Yes,
+        (Reading::Known(found), Some(wanted)) if *found == wanted => Selects::Yes,
+        (Reading::Known(_) | Reading::Absent, Some(_)) => Selects::No,
+        (Reading::Unknown(reason), Some(_)) => Selects::CannotTell(reason.to_string()),
+    }
+}
+
+fn matches_any(glob: &str, names: &[String]) -> bool {
+    Pattern::new(glob).is_ok_and(|pattern| names.iter().any(|name| pattern.matches(name)))
+}
+
+/// What a rule makes on the PFs that are its own.
+fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &mut Resolved) {
+    let (left_out, pfs): (Vec<&Function>, Vec<&Function>) =
+        pfs.iter().partition(|pf| is_left_out(pf, pfs));
+    for pf in left_out {
+        let text = "has no SR-IOV: left out, other PFs of the same rule have it";
+        resolved.note(format!("PF {}", pf.address), text);
+    }
+    let per_gpu = rule.vfs == SriovCount::PerGpu;
+    if per_gpu && !pfs.is_empty() && topology.gpus().is_empty() {
+        resolved.note(
+            rule_name(rule),
+            "asks for VFs per GPU, and there is no GPU: its PFs are left as they are",
+        );
+        return;
+    }
+    let near = match per_gpu {
+        true => topology
+            .gpus_per_nic(&topology.gpus(), &pfs.iter().map(|pf| pf.address).collect::<Vec<_>>()),
+        false => BTreeMap::new(),
+    };
+    for pf in pfs {
+        let near = near.get(&pf.address).copied().unwrap_or(0);
+        let (asked, reason) = match rule.vfs {
+            SriovCount::Number(count) => {
+                (Some(count), format!("{} asks for {count}", rule_name(rule)))
+            }
+            SriovCount::Max => (None, format!("{} asks for all the PF can have", rule_name(rule))),
+            // A PF that no GPU is nearest to still takes part: it gets one.
+            SriovCount::PerGpu => (
+                Some(near.max(1)),
+                format!(
+                    "{} asks for one per GPU, at least 1; GPUs nearest to this PF: {near}",
+                    rule_name(rule)
+                ),
+            ),
+        };
+        if let Some(count) = settle(pf, asked, resolved) {
+            resolved.vfs.push(WantedVfs {
+                pf: pf.address,
+                asked: rule.vfs,
+                count,
+                vf_driver: rule.vf_driver.clone(),
+                vf: rule.vf,
+                eswitch: rule.eswitch,
+                allow_disruption: rule.allow_disruption,
+                rule: rule.name.clone(),
+                why: std::iter::once(Why::because(reason))
+                    .chain(rule.why.iter().cloned())
+                    .collect(),
+            });
+        }
+    }
+}
+
+/// A NIC without SR-IOV that a wide selector took along with others that have it. Not on Mellanox NICs: they all can,
+/// and only their firmware settings hide it.
+fn is_left_out(pf: &Function, siblings: &[&Function]) -> bool {
+    let able = |pf: &&Function| pf.sriov != Reading::Absent;
+    pf.vendor != MELLANOX && pf.sriov == Reading::Absent && siblings.iter().any(able)
+}
+
+/// The count for one PF, held against what its firmware allows; `asked` `None` = all. Says why where there is none.
+fn settle(pf: &Function, asked: Option<u16>, resolved: &mut Resolved) -> Option<u16> {
+    let total = match &pf.sriov {
+        Reading::Known(sriov) => &sriov.total,
+        Reading::Absent => &Reading::Absent,
+        Reading::Unknown(reason) => &Reading::unknown(reason.clone()),
+    };
+    let total = match total {
+        Reading::Known(total) => *total,
+        Reading::Absent => 0,
+        Reading::Unknown(reason) => {
+            resolved.unknown(
+                Subject::about(
+                    format!("VFs of PF {}", pf.address),
+                    Some(Device::new(DeviceRole::Pf, pf.address)),
+                ),
+                reason.to_string(),
+            );
+            return None;
+        }
+    };
+    match asked {
+        // None are wanted; whether any could be had does not matter, but without the attribute nothing is to be done.
+        Some(0) if total == 0 => None,
+        Some(count) if count <= total => Some(count),
+        None if total > 0 => Some(total),
+        _ => {
+            resolved.blockers.push(too_few(pf, asked, total));
+            None
+        }
+    }
+}
+
+/// The firmware's limit is below what is asked.
+fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
+    let address = pf.address;
+    let wanted = asked.map_or("some are".to_owned(), |count| format!("{count} are"));
+    let reason = match total {
+        0 => format!(
+            "it offers no VFs, {wanted} wanted: SR-IOV is off in its firmware or in the BIOS"
+        ),
+        _ => format!("it can have at most {total} VFs, {wanted} wanted"),
+    };
+    let remedy = match pf.vendor {
+        MELLANOX => {
+            let count = asked.map_or("COUNT".to_owned(), |count| count.to_string());
+            format!(
+                "run `mlxconfig -d {address} set SRIOV_EN=1 NUM_OF_VFS={count}` (or `mstconfig` with the same \
+                 arguments), then `mlxfwreset -d {address} reset` or reboot, with SR-IOV on in the BIOS"
+            )
+        }
+        _ => "enable SR-IOV in the BIOS and in the card's firmware set-up and raise its number of VFs, then reboot; \
+              or ask for fewer"
+            .to_owned(),
+    };
+    Blocker { kind: NAME, subject: Device::new(DeviceRole::Pf, address).into(), reason, remedy }
+}

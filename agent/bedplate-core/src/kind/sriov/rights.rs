@@ -1,0 +1,35 @@
+//! Whether this process may set what the profile asks for. VFs are made by writes to sysfs, which the daemon's unit allows;
+//! their attributes need a capability that it does not have as shipped. Asked before anything is written: VFs would be
+//! made, and destroyed again because their attributes cannot be set, by every run.
+
+use super::Pf;
+use super::attributes::Stop;
+use bedplate_host::HostKind;
+use bedplate_host::capability::{self, NET_ADMIN, STATUS};
+
+/// Where packages and `install.sh` put it.
+const DROP_IN: &str = "/usr/share/bedplate/systemd/bedplate-worker@.service.d/vf-attributes.conf";
+
+impl Pf<'_> {
+    pub(super) fn may_set(&self) -> Result<(), Stop> {
+        if self.context.facts.host != HostKind::Live {
+            return Ok(());
+        }
+        let status = self.context.reader.text(STATUS);
+        let status = status.map_err(|error| Stop::Unknown(error.to_string()))?;
+        match capability::in_effect(&status, NET_ADMIN) {
+            Some(true) => Ok(()),
+            // What an ordinary user plans is only looked at.
+            Some(false) if !capability::is_root(&status) => Ok(()),
+            Some(false) => Err(Stop::Blocked {
+                reason: "setting attributes of VFs needs CAP_NET_ADMIN, and this process runs without it".to_owned(),
+                remedy: format!(
+                    "allow it to the daemon's units: `for unit in observer worker loader; do \
+                     d=/etc/systemd/system/bedplate-$unit@.service.d; mkdir -p $d && cp {DROP_IN} $d/; done`, then \
+                     `systemctl daemon-reload` and `bedplate reconcile`; or run `bedplate apply` as root"
+                ),
+            }),
+            None => Err(Stop::Unknown(format!("{STATUS} does not say whether it has CAP_NET_ADMIN"))),
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! `[sriov]`: virtual functions of network cards.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::desired::{SriovCount, VfDriver, WantedAttributes};
+use crate::plan::Why;
+use crate::section::{
+    At, Checker, Finisher, Keyed, Leaf, Pattern, Place, Printer, Reason, Rule, key_of, section,
+    toml_text,
+};
+use bedplate_base::value::vf::EswitchMode;
+use bedplate_base::value::{PciAddress, PciId};
+
+mod attributes;
+mod lints;
+
+/// Who creates VFs on this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SriovManaged {
+    /// bedplate, unless it sees another program or an operator doing it.
+    Bedplate,
+    /// Another program or an operator: left alone, and said so.
+    External,
+}
+
+section! {
+    /// `[sriov]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+    "sriov" Sriov, SriovFragment, SriovLayer {
+        /// Who creates virtual functions on this host.
+        managed: SriovManaged = SriovManaged::Bedplate;
+    }
+    special devices: Keyed<Leaf<Device>> = read_devices {
+        /// Rules; the first one that selects a physical function has it. A later file's rule replaces the one of the same
+        /// name, in its place.
+        #[schemars(extend("default" = [] as [&str; 0]))]
+        devices: Vec<At<DeviceFragment>>;
+    }
+    after {
+        /// In order; the first rule that selects a PF has it.
+        rules: Vec<SriovRule> = finish_rules;
+    }
+    show show_rules;
+    lints lints::LINTS;
+}
+
+/// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PfSelector {
+    /// PCI vendor.
+    pub vendor: Option<PciId>,
+    /// PCI device.
+    pub device: Option<PciId>,
+    /// Driver name.
+    pub driver: Option<String>,
+    /// Glob on a network interface name.
+    pub interface: Option<String>,
+    /// Exact address.
+    pub address: Option<PciAddress>,
+    /// NUMA node.
+    pub numa_node: Option<i32>,
+}
+
+/// One `[[sriov.devices]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SriovRule {
+    /// Name, unique in the profile: what a later layer replaces.
+    pub name: String,
+    /// Which PFs.
+    pub select: PfSelector,
+    /// How many VFs.
+    pub vfs: SriovCount,
+    /// VF driver.
+    pub vf_driver: VfDriver,
+    /// Attributes of its VFs.
+    pub vf: WantedAttributes,
+    /// Mode of the eswitch; `None` = as it is.
+    pub eswitch: Option<EswitchMode>,
+    /// Whether VFs may be made where the default route goes through the PF.
+    pub allow_disruption: bool,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// One `[[sriov.devices]]`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceFragment {
+    /// The rule's name, unique in the profile.
+    #[schemars(length(min = 1), example = &"compute")]
+    pub name: At<String>,
+
+    /// Which physical functions; every condition must hold.
+    pub select: Option<SelectFragment>,
+
+    /// How many virtual functions each of them gets. More than the firmware allows is reported, with the command that
+    /// would allow it.
+    #[schemars(
+        example = 8,
+        example = &"max",
+        extend("x-source" = "drivers/pci/iov.c; Documentation/ABI/testing/sysfs-bus-pci")
+    )]
+    pub vfs: At<Vfs>,
+
+    /// The driver of the virtual functions: `auto` is whatever the kernel probes, `none` leaves them unbound, any other
+    /// word is a driver (`vfio-pci`).
+    #[schemars(
+        extend("default" = "auto"),
+        example = &"vfio-pci",
+        regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"),
+        extend("x-source" = "Documentation/ABI/testing/sysfs-bus-pci driver_override, sriov_drivers_autoprobe")
+    )]
+    pub vf_driver: Option<At<String>>,
+
+    /// Attributes of each of the virtual functions; what is not named stays as it is.
+    pub vf: Option<attributes::VfFragment>,
+
+    /// Mode of the physical function's eswitch: `legacy` forwards by MAC address and VLAN, with `switchdev` each virtual
+    /// function has a representor on the host. It is changed while there are no virtual functions.
+    #[schemars(
+        example = &"switchdev",
+        extend("x-source" = "Documentation/networking/devlink/devlink-eswitch-attr.rst")
+    )]
+    pub eswitch: Option<At<EswitchMode>>,
+    /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
+    /// directly or by a bond, bridge or VLAN on it, or may do so by Open vSwitch; and to change its eswitch's mode there. Some
+    /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off. Also
+    /// whether to set what may cut off a virtual function (its address, VLAN, spoof check or link state) where the route goes
+    /// through that one.
+    #[schemars(
+        extend("default" = false),
+        extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")
+    )]
+    pub allow_disruption: Option<At<bool>>,
+
+    /// Why; shown in plans.
+    pub why: Option<At<String>>,
+
+    /// Where the fact stands.
+    pub source: Option<At<String>>,
+}
+
+/// `select` of a `[[sriov.devices]]`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SelectFragment {
+    /// PCI vendor id, hexadecimal.
+    #[schemars(example = &"15b3", regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"), extend("x-source" = "pci.ids"))]
+    pub vendor: Option<At<String>>,
+
+    /// PCI device id, hexadecimal.
+    #[schemars(
+        example = &"1021",
+        regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"),
+        extend("x-source" = "drivers/net/ethernet/mellanox/mlx5/core/main.c; pci.ids")
+    )]
+    pub device: Option<At<String>>,
+
+    /// Name of the bound driver.
+    #[schemars(example = &"mlx5_core")]
+    pub driver: Option<At<String>>,
+
+    /// Shell pattern on the name of a network interface of the function.
+    #[schemars(example = &"ens*np0")]
+    pub interface: Option<At<String>>,
+
+    /// One PCI address.
+    #[schemars(
+        example = &"0000:17:00.0",
+        regex(pattern = r"^([0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{1,2}:[01]?[0-9A-Fa-f]\.[0-7]$")
+    )]
+    pub address: Option<At<String>>,
+
+    /// NUMA node; -1 selects functions for which the firmware gave none.
+    #[schemars(range(min = -1), example = 0)]
+    pub numa_node: Option<At<i32>>,
+}
+
+/// How many virtual functions.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Vfs {
+    /// Exactly this many.
+    Number(u16),
+    /// Counted on the host.
+    Word(VfsWord),
+}
+
+/// A number of virtual functions that is counted on the host.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VfsWord {
+    /// As many as the firmware and the driver allow (`sriov_totalvfs`).
+    Max,
+    /// As many as there are GPUs nearest to the physical function.
+    PerGpu,
+}
+
+/// One rule, without its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Device {
+    pub(crate) select: PfSelector,
+    pub(crate) vfs: SriovCount,
+    pub(crate) vf_driver: VfDriver,
+    pub(crate) vf: WantedAttributes,
+    pub(crate) eswitch: Option<EswitchMode>,
+    pub(crate) allow_disruption: bool,
+}
+
+fn read_devices(
+    checker: &mut Checker<'_>,
+    given: Option<Vec<At<DeviceFragment>>>,
+) -> Keyed<Leaf<Device>> {
+    let mut devices: Keyed<Leaf<Device>> = Keyed::default();
+    let mut names: Vec<(String, Place)> = Vec::new();
+    for At { value: rule, .. } in given.into_iter().flatten() {
+        let name = rule.name.value.clone();
+        let place = checker.place(rule.name.span.clone());
+        if name.trim().is_empty() {
+            checker.error(place, "bad-name", "a rule's name cannot be empty", "", None);
+            continue;
+        }
+        if let Some((_, first)) = names.iter().find(|(own, _)| *own == name) {
+            let message = format!("two rules in this file are called `{name}`");
+            let help = "give each rule its own name: a later file replaces rules by it";
+            let (at, with) = ((place, "again here"), (*first, "first here"));
+            checker.clash("duplicate", message, at, with, Some(help));
+            continue;
+        }
+        names.push((name.clone(), place));
+        if let Some(rule) = device(checker, rule, place) {
+            devices.0.push((name, rule));
+        }
+    }
+    devices
+}
+
+fn device(checker: &mut Checker<'_>, device: DeviceFragment, place: Place) -> Option<Leaf<Device>> {
+    let select = match device.select {
+        Some(conditions) => select(checker, conditions),
+        None => Some(PfSelector::default()),
+    };
+    let vfs = match device.vfs.value {
+        Vfs::Number(number) => SriovCount::Number(number),
+        Vfs::Word(VfsWord::Max) => SriovCount::Max,
+        Vfs::Word(VfsWord::PerGpu) => SriovCount::PerGpu,
+    };
+    let vf_driver = match device.vf_driver {
+        Some(text) => vf_driver(checker, text),
+        None => Some(VfDriver::Auto),
+    };
+    let vf = attributes::attributes(checker, device.vf);
+    let reason = Reason { why: device.why, source: device.source };
+    let eswitch = device.eswitch.map(|at| at.value);
+    let allow_disruption = device.allow_disruption.is_some_and(|at| at.value);
+    let rule =
+        Device { select: select?, vfs, vf_driver: vf_driver?, vf: vf?, eswitch, allow_disruption };
+    Some(checker.reasoned(rule, place, reason))
+}
+
+fn vf_driver(checker: &mut Checker<'_>, text: At<String>) -> Option<VfDriver> {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    match text.value.as_str() {
+        "auto" => Some(VfDriver::Auto),
+        "none" => Some(VfDriver::None),
+        driver if !driver.is_empty() && driver.chars().all(good) => {
+            Some(VfDriver::Named(driver.to_owned()))
+        }
+        other => {
+            let message = format!("`{other}` cannot be the name of a driver");
+            let label = "expected `auto`, `none` or a driver such as `vfio-pci`";
+            checker.error(checker.place(text.span), "bad-driver", message, label, None);
+            None
+        }
+    }
+}
+
+fn select(checker: &mut Checker<'_>, select: SelectFragment) -> Option<PfSelector> {
+    let before = checker.errors();
+    let interface = select
+        .interface
+        .and_then(|at| Pattern::read(checker, "sriov.devices.select.interface", at))
+        .map(|leaf| leaf.value);
+    let selector = PfSelector {
+        vendor: select.vendor.and_then(|id| checker.parse(&id.value, id.span, "bad-pci-id")),
+        device: select.device.and_then(|id| checker.parse(&id.value, id.span, "bad-pci-id")),
+        driver: select.driver.map(|driver| driver.value),
+        interface,
+        address: select.address.and_then(|at| checker.parse(&at.value, at.span, "bad-pci-address")),
+        numa_node: select.numa_node.map(|node| node.value),
+    };
+    // A rule that lost a condition would select more than it was meant to.
+    (checker.errors() == before).then_some(selector)
+}
+
+fn finish_rules(section: &SriovLayer, finisher: &mut Finisher<'_>) -> Vec<SriovRule> {
+    let mut rules = Vec::new();
+    for (name, leaf) in &section.devices.0 {
+        finisher.note(key_of("sriov.devices", name), leaf);
+        rules.push(SriovRule {
+            name: name.clone(),
+            select: leaf.value.select.clone(),
+            vfs: leaf.value.vfs,
+            vf_driver: leaf.value.vf_driver.clone(),
+            vf: leaf.value.vf,
+            eswitch: leaf.value.eswitch,
+            allow_disruption: leaf.value.allow_disruption,
+            why: finisher.why(leaf),
+        });
+    }
+    rules
+}
+
+fn show_rules(section: &SriovLayer, model: &Sriov, out: &mut Printer<'_>) {
+    for rule in &model.rules {
+        show_rule(rule, out);
+        out.reason(&section.devices.get(&rule.name).cloned());
+    }
+}
+
+fn show_rule(rule: &SriovRule, out: &mut Printer<'_>) {
+    out.entry("sriov.devices");
+    let key = key_of("sriov.devices", &rule.name);
+    out.line(&format!("name = {}", toml_text(&rule.name)), Some(&key));
+    let select = &rule.select;
+    let conditions: Vec<String> = [
+        select.vendor.map(|id| format!("vendor = {}", toml_text(&id))),
+        select.device.map(|id| format!("device = {}", toml_text(&id))),
+        select.driver.as_ref().map(|driver| format!("driver = {}", toml_text(driver))),
+        select.interface.as_ref().map(|name| format!("interface = {}", toml_text(name))),
+        select.address.map(|address| format!("address = {}", toml_text(&address))),
+        select.numa_node.map(|node| format!("numa_node = {node}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !conditions.is_empty() {
+        out.line(&format!("select = {{ {} }}", conditions.join(", ")), None);
+    }
+    let vfs = match rule.vfs {
+        SriovCount::Number(number) => number.to_string(),
+        SriovCount::Max => toml_text("max"),
+        SriovCount::PerGpu => toml_text("per-gpu"),
+    };
+    out.line(&format!("vfs = {vfs}"), None);
+    let driver = match &rule.vf_driver {
+        VfDriver::Auto => "auto",
+        VfDriver::None => "none",
+        VfDriver::Named(driver) => driver,
+    };
+    out.line(&format!("vf_driver = {}", toml_text(driver)), None);
+    if let Some(line) = attributes::shown(&rule.vf) {
+        out.line(&line, None);
+    }
+    if let Some(mode) = rule.eswitch {
+        out.line(&format!("eswitch = {}", toml_text(&mode)), None);
+    }
+    if rule.allow_disruption {
+        out.line("allow_disruption = true", None);
+    }
+}

@@ -1,0 +1,133 @@
+//! `vf = { … }` of a `[[sriov.devices]]`: attributes that the rule's VFs are to have.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::desired::WantedAttributes;
+use crate::section::{At, Checker};
+use bedplate_base::value::vf::{VfAttributes, VfLinkState, Vlan, VlanProtocol};
+
+/// An address that is made from the PF's.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Derived {
+    /// From the PF's permanent address and the number of the virtual function: the same after every boot.
+    Derived,
+}
+
+/// `vf` of a `[[sriov.devices]]`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VfFragment {
+    /// Ethernet address: the PF's permanent one made local, with the number of the VF in bytes 2 and 3. A VF without one
+    /// gets a random address at every boot. Of no effect on InfiniBand.
+    #[schemars(extend("x-source" = "net/core/rtnetlink.c do_setvfinfo (IFLA_VF_MAC)"))]
+    pub mac: Option<At<Derived>>,
+
+    /// InfiniBand node and port GUID, made from the GUID of the PF's port. Without one the VF's port stays down. Of no
+    /// effect on Ethernet.
+    #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_IB_NODE_GUID, IFLA_VF_IB_PORT_GUID"))]
+    pub guid: Option<At<Derived>>,
+
+    /// VLAN that the NIC puts the VF's traffic into, unseen by the VF; 0: none. 4095 is reserved (IEEE 802.1Q).
+    #[schemars(range(max = 4094), example = 100, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN"))]
+    pub vlan: Option<At<u16>>,
+
+    /// Priority of the VLAN tag; needs `vlan`.
+    #[schemars(range(max = 7), extend("default" = 0))]
+    pub vlan_qos: Option<At<u8>>,
+
+    /// Tag of the VLAN: `802.1ad` for the outer one of two, which few drivers can; needs `vlan`.
+    #[schemars(extend("default" = "802.1q", "x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN_LIST"))]
+    pub vlan_protocol: Option<At<VlanProtocol>>,
+
+    /// Whether the VF may change its address, see all traffic and the like.
+    #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_TRUST"))]
+    pub trust: Option<At<bool>>,
+
+    /// Whether the NIC drops frames that the VF sends from another address than its own.
+    #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_SPOOFCHK"))]
+    pub spoof_check: Option<At<bool>>,
+
+    /// Link of the VF: as the PF's (`auto`), always up (`enable`) or down (`disable`).
+    #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_LINK_STATE"))]
+    pub link_state: Option<At<VfLinkState>>,
+
+    /// Mbit/s that the VF is promised; 0: nothing.
+    #[schemars(example = 1000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE"))]
+    pub min_tx_rate: Option<At<u32>>,
+
+    /// Mbit/s that the VF may send at most; 0: no limit.
+    #[schemars(example = 10000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE"))]
+    pub max_tx_rate: Option<At<u32>>,
+}
+
+/// The checked form; `None` where something is wrong with it.
+pub(super) fn attributes(
+    checker: &mut Checker<'_>,
+    given: Option<VfFragment>,
+) -> Option<WantedAttributes> {
+    let given = given.unwrap_or_default();
+    let before = checker.errors();
+    let vlan = vlan(checker, &given);
+    if let (Some(min), Some(max)) = (&given.min_tx_rate, &given.max_tx_rate)
+        && max.value > 0
+        && min.value > max.value
+    {
+        let message = "`min_tx_rate` is above `max_tx_rate`";
+        let place = checker.place(min.span.clone());
+        checker.error(place, "bad-rate", message, "more than the VF may send", None);
+    }
+    let wanted = WantedAttributes {
+        mac: given.mac.is_some(),
+        guid: given.guid.is_some(),
+        set: VfAttributes {
+            vlan,
+            trust: given.trust.map(|at| at.value),
+            spoof_check: given.spoof_check.map(|at| at.value),
+            link_state: given.link_state.map(|at| at.value),
+            min_tx_rate: given.min_tx_rate.map(|at| at.value),
+            max_tx_rate: given.max_tx_rate.map(|at| at.value),
+            ..VfAttributes::default()
+        },
+    };
+    (checker.errors() == before).then_some(wanted)
+}
+
+fn vlan(checker: &mut Checker<'_>, given: &VfFragment) -> Option<Vlan> {
+    let Some(vlan) = &given.vlan else {
+        let qos = given.vlan_qos.as_ref().map(|at| ("vlan_qos", at.span.clone()));
+        let protocol = given.vlan_protocol.as_ref().map(|at| ("vlan_protocol", at.span.clone()));
+        for (key, span) in [qos, protocol].into_iter().flatten() {
+            let message = format!("`{key}` without `vlan`");
+            checker.error(checker.place(span), "bad-vlan", message, "says nothing by itself", None);
+        }
+        return None;
+    };
+    Some(Vlan {
+        id: vlan.value,
+        qos: given.vlan_qos.as_ref().map_or(0, |at| at.value),
+        protocol: given.vlan_protocol.as_ref().map_or(VlanProtocol::Dot1q, |at| at.value),
+    })
+}
+
+/// As a profile says it; `None` = nothing is asked.
+pub(super) fn shown(wanted: &WantedAttributes) -> Option<String> {
+    let set = &wanted.set;
+    let quoted = |value: &dyn std::fmt::Display| format!("\"{value}\"");
+    let vlan = set.vlan.unwrap_or_default();
+    let all = [
+        wanted.mac.then(|| "mac = \"derived\"".to_owned()),
+        wanted.guid.then(|| "guid = \"derived\"".to_owned()),
+        set.vlan.map(|vlan| format!("vlan = {}", vlan.id)),
+        (vlan.qos > 0).then(|| format!("vlan_qos = {}", vlan.qos)),
+        (vlan.protocol == VlanProtocol::Dot1ad).then(|| "vlan_protocol = \"802.1ad\"".to_owned()),
+        set.trust.map(|on| format!("trust = {on}")),
+        set.spoof_check.map(|on| format!("spoof_check = {on}")),
+        set.link_state.map(|state| format!("link_state = {}", quoted(&state))),
+        set.min_tx_rate.map(|mbit| format!("min_tx_rate = {mbit}")),
+        set.max_tx_rate.map(|mbit| format!("max_tx_rate = {mbit}")),
+    ];
+    let keys: Vec<String> = all.into_iter().flatten().collect();
+    (!keys.is_empty()).then(|| format!("vf = {{ {} }}", keys.join(", ")))
+}

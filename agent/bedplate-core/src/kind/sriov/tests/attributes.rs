@@ -1,0 +1,204 @@
+//! Attributes of VFs: the actions of a plan, and a run that was cut short. What plans say of them is in tests/cases.
+
+use super::*;
+use crate::ledger::VfKey;
+use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfTable};
+use bedplate_host::capability::STATUS;
+use bedplate_host::recorded::{eswitch_at, vfs_at};
+
+const NET: &str = "net000024000";
+
+fn trusted(vf: VfDriver, mac: bool) -> Sriov {
+    let mut profile = one(2, vf);
+    profile.rules[0].vf.mac = mac;
+    profile.rules[0].vf.set.trust = Some(true);
+    profile
+}
+
+/// What the kernel says: VFs that are trusted or not.
+fn answer(files: &mut Files, vfs: &[bool]) {
+    let vf = |trust: &bool| VfAttributes { trust: Some(*trust), ..VfAttributes::default() };
+    let table = VfTable {
+        mac: Some(Mac([0x9c, 0x63, 0xc0, 0, 0, 1])),
+        vfs: (0..).zip(vfs.iter().map(vf)).collect(),
+        ..VfTable::default()
+    };
+    files.files.insert(vfs_at(NET), serde_json::to_string(&table).unwrap());
+    files.files.insert(eswitch_at(at(PF)), "\"legacy\"".into());
+    files.files.insert(STATUS.into(), "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n".into());
+}
+
+/// Each action in a word.
+fn steps(section: &KindPlan) -> Vec<String> {
+    let step = |action: &Action| match action {
+        Action::WriteAttribute { path, after, .. } => {
+            format!("{} {after}", path.rsplit('/').next().unwrap())
+        }
+        Action::SetVf { vf, after, start, .. } => format!("vf {vf} {after} {start}"),
+        Action::SetEswitch { after, .. } => format!("eswitch {after}"),
+        Action::BindVfs { driver, .. } => format!("bind {driver}"),
+        other => format!("{other:?}"),
+    };
+    the_change(section).actions.iter().map(step).collect()
+}
+
+#[test]
+fn new_vfs_start_with_what_they_are_to_have() {
+    let mut files = Files::default();
+    answer(&mut files, &[]);
+    let facts = lab().facts();
+    let auto = plan_with(&trusted(VfDriver::Auto, true), &facts, &files);
+    assert_eq!(
+        steps(&auto),
+        [
+            "sriov_drivers_autoprobe 0",
+            "sriov_numvfs 2",
+            "sriov_drivers_autoprobe 1",
+            "vf 0 MAC address 9e:63:c1:00:00:01, trust on true",
+            "vf 1 MAC address 9e:63:c2:00:00:01, trust on true",
+        ]
+    );
+    let addresses = &the_change(&auto).items[1];
+    assert_eq!(addresses.subject, "MAC address of VFs 0-1");
+    assert_eq!(addresses.after.as_deref(), Some("9e:63:c1:00:00:01 … 9e:63:c2:00:00:01"));
+    files.files.insert("/sys/bus/pci/drivers/vfio-pci".into(), String::new());
+    let vfio = plan_with(&trusted(VfDriver::Named("vfio-pci".into()), false), &facts, &files);
+    assert_eq!(
+        steps(&vfio)[1..],
+        [
+            "sriov_numvfs 2",
+            "vf 0 trust on false",
+            "vf 1 trust on false",
+            "bind vfio-pci",
+            "sriov_drivers_autoprobe 1"
+        ]
+    );
+    let mut switchdev = trusted(VfDriver::None, false);
+    switchdev.rules[0].eswitch = Some(EswitchMode::Switchdev);
+    let none = plan_with(&switchdev, &facts, &files);
+    assert_eq!(
+        steps(&none),
+        [
+            "eswitch switchdev",
+            "sriov_drivers_autoprobe 0",
+            "sriov_numvfs 2",
+            "vf 0 trust on false",
+            "vf 1 trust on false",
+        ]
+    );
+}
+
+#[test]
+fn only_vfs_that_differ_are_touched() {
+    let (machine, mut files) = with_vfs(2, Some("mlx5_core"));
+    answer(&mut files, &[true, false]);
+    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    assert_eq!(steps(&section), ["vf 1 trust on false"]);
+    assert_eq!(the_change(&section).items[0].subject, "trust of VF 1");
+    answer(&mut files, &[true, true]);
+    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    assert_eq!(section.settled[0].state, "2 VFs with the driver the kernel finds; trust on");
+    // The kernel does not list one of them.
+    answer(&mut files, &[true]);
+    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    assert_eq!(section.unknowns[0].reason, "the kernel lists 1 of its 2 VFs: VF 1 is missing");
+}
+
+/// Only interfaces on which something is to be set: of others every change of the link would be heard for nothing.
+#[test]
+fn the_daemon_hears_of_pfs_with_attributes_alone() {
+    let facts = lab().facts();
+    let interfaces = |rule: &str| {
+        let select = format!("select = {{ address = \"{PF}\" }}");
+        let text =
+            format!("schema = 1\n[[sriov.devices]]\nname = \"x\"\n{select}\nvfs = 2\n{rule}");
+        paths::watch(&of_text(&text), &facts).interfaces
+    };
+    assert_eq!(interfaces("vf = { trust = true }"), [NET]);
+    assert_eq!(interfaces(""), Vec::<String>::new());
+}
+
+/// An interface that is up blocks the removal of its VF, and no uevent tells that it went down.
+#[test]
+fn daemon_hears_of_interfaces_of_vfs() {
+    let facts = with_vfs(2, Some("mlx5_core")).0.facts();
+    let tree = facts.pci.known().unwrap();
+    let vfs = tree.functions.values().filter(|one| one.is_vf());
+    let nets: Vec<String> = vfs.flat_map(|vf| vf.net.clone()).collect();
+    assert_eq!(nets.len(), 2);
+    assert_eq!(paths::watch(&of_text("schema = 1\n"), &facts).links, Vec::<String>::new());
+    let rule = format!(
+        "schema = 1\n[[sriov.devices]]\nname = \"x\"\nselect = {{ address = \"{PF}\" }}\nvfs = 4\n"
+    );
+    assert_eq!(paths::watch(&of_text(&rule), &facts).links, nets);
+}
+
+/// Killed between making VFs, or taking their drivers, and starting those: the ledger knows which VFs wait for that.
+#[test]
+fn a_run_that_was_cut_short_is_finished() {
+    let (mut machine, mut files) = with_vfs(2, None);
+    answer(&mut files, &[true, false]);
+    files.files.insert(bedplate_host::boot_id::PATH.into(), "boot".into());
+    let mut ledger = Ledger::default();
+    let plan = |ledger: &Ledger, machine: &Machine, vf: VfDriver| {
+        plan_after(ledger, &trusted(vf, false), &machine.facts(), &files)
+    };
+    // Another program's wish: the VF that differs gets its attribute, and no driver.
+    assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
+    let owe = |ledger: &mut Ledger, boot: &str, vf: u16| {
+        ledger.owe_start(&VfKey { pf: at(PF), interface: NET.into(), vf }, boot, 60);
+    };
+    owe(&mut ledger, "an earlier boot", 1);
+    owe(&mut ledger, "boot", 0);
+    // VF 0 has its attributes, and no driver yet.
+    let section = plan(&ledger, &machine, VfDriver::Auto);
+    assert_eq!(steps(&section), ["vf 0 trust on true", "vf 1 trust on false"]);
+    let subjects: Vec<&str> =
+        the_change(&section).items.iter().map(|item| item.subject.as_str()).collect();
+    assert_eq!(subjects, ["trust of VF 0", "trust of VF 1", "driver of VF 0"]);
+    // Without any attributes in the profile by now: the driver is owed all the same.
+    let plain = plan_after(&ledger, &one(2, VfDriver::Auto), &machine.facts(), &files);
+    assert_eq!(steps(&plain), ["vf 0  true"]);
+    // VFs without drivers are wanted now.
+    assert_eq!(
+        steps(&plan(&ledger, &machine, VfDriver::None)).last().unwrap(),
+        "vf 1 trust on false"
+    );
+    // Killed while the kernel was kept from looking for drivers.
+    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
+        sriov.autoprobe = Reading::Known(false);
+    }
+    assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
+    ledger.begin_attribute(AUTOPROBE, "sriov", "boot", ("1", "0"), 10);
+    owe(&mut ledger, "boot", 1);
+    assert_eq!(
+        steps(&plan(&ledger, &machine, VfDriver::Auto)),
+        ["sriov_drivers_autoprobe 1", "vf 0 trust on true", "vf 1 trust on true"]
+    );
+}
+
+/// The unit as shipped may make VFs, and not set their attributes: it would make and destroy them by every run.
+#[test]
+fn nothing_is_written_where_attributes_cannot_be_set() {
+    let mut files = Files::default();
+    answer(&mut files, &[]);
+    let facts = lab().facts();
+    let plan = |status: &str, files: &Files| {
+        let mut files = Files { files: files.files.clone(), ..Files::default() };
+        files.files.insert(STATUS.into(), status.into());
+        plan_with(&trusted(VfDriver::Auto, true), &facts, &files)
+    };
+    let shipped = plan("Uid:\t0\t0\t0\t0\nCapEff:\t000000000029000a\n", &files);
+    assert_eq!(shipped.changes, []);
+    let blocker = &shipped.blockers[0];
+    assert!(blocker.reason.contains("CAP_NET_ADMIN"), "{}", blocker.reason);
+    let copy = "mkdir -p $d && cp /usr/share/bedplate/systemd/bedplate-worker@.service.d/vf-attributes.conf $d/";
+    assert!(blocker.remedy.contains(copy), "{}", blocker.remedy);
+    // What an ordinary user plans is only looked at.
+    let user = plan("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n", &files);
+    assert_eq!((user.changes.len(), user.blockers), (1, vec![]));
+    assert_eq!(plan("Name:\tbedplate\n", &files).unknowns.len(), 1);
+    // VFs alone are made by sysfs.
+    files.files.insert(STATUS.into(), "Uid:\t0\t0\t0\t0\nCapEff:\t0000000000000000\n".into());
+    assert_eq!(plan_with(&one(2, VfDriver::Auto), &facts, &files).changes.len(), 1);
+}

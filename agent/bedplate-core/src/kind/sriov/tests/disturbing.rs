@@ -1,0 +1,96 @@
+//! What making VFs does to the PF's own traffic, driver by driver, and where it is refused.
+
+use super::*;
+
+const FLAGS: &str = "/sys/class/net/net000024000/flags";
+const ROUTES: &str = "/proc/net/route";
+const ROUTE: &str = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+                     net000024000 00000000 0101A8C0 0003 0 0 0 00000000 0 0 0\n";
+
+/// The section for 4 VFs on the PF, with that driver.
+fn section(driver: &str, files: &Files) -> KindPlan {
+    let mut machine = lab();
+    machine.get(PF).driver = Some(driver.to_owned());
+    plan_with(&one(4, VfDriver::Auto), &machine.facts(), files)
+}
+
+#[test]
+fn each_driver_does_its_own() {
+    let up = Files::new(&[(FLAGS, "0x1003")]);
+    let down = Files::new(&[(FLAGS, "0x1002")]);
+    for (driver, said) in [
+        ("ixgbe", Some("loses its link")),
+        ("igb", Some("loses its link")),
+        ("ice", Some("stops and restarts its queues")),
+        ("bnxt_en", Some("stops and restarts its queues")),
+        ("mlx5_core", None),
+        ("atlantic", None),
+    ] {
+        let disrupts = |files| the_change(&section(driver, files)).disrupts.clone();
+        assert_eq!(disrupts(&up).len(), usize::from(said.is_some()), "{driver}");
+        if let Some(said) = said {
+            assert!(disrupts(&up)[0].contains(said), "{driver}: {:?}", disrupts(&up));
+            assert!(disrupts(&up)[0].contains("net000024000"), "{driver}");
+        }
+        assert_eq!(disrupts(&down), Vec::<String>::new(), "{driver}: no traffic to disturb");
+    }
+}
+
+/// What is below an internal port of Open vSwitch is in its flow tables; where something else is below, that is known.
+#[test]
+fn open_vswitch_hides_where_a_route_goes() {
+    let port = ("/sys/class/net/net000024000/upper_ovs-system", "");
+    let names = [
+        ("/sys/class/net/br-ex.7/lower_br-ex", ""),
+        ("/sys/class/net/br-ex/flags", "0x1003"),
+        ("/sys/class/net/bond0/lower_eth9", ""),
+        ("/sys/class/net/eth9/device", ""),
+    ];
+    for (routes, of_switch, refused) in [
+        (r#"["br-ex"]"#, true, true),
+        (r#"["br-ex.7"]"#, true, true),
+        (r#"["bond0", "eth9"]"#, true, false),
+        (r#"["bond0", "br-ex"]"#, true, true),
+        (r#"["br-ex"]"#, false, false),
+        (r#"[]"#, true, false),
+    ] {
+        let mut all = vec![(bedplate_host::recorded::ROUTES, routes)];
+        all.extend(names.iter().copied().chain(of_switch.then_some(port)));
+        let section = section("mlx5_core", &Files::new(&all));
+        assert_eq!(section.blockers.len(), usize::from(refused), "{routes} {of_switch}");
+        if let Some(blocker) = section.blockers.first() {
+            let said = "may go through net000024000 (it names br-ex";
+            assert!(blocker.reason.contains(said), "{}", blocker.reason);
+        }
+    }
+}
+
+#[test]
+fn routes_are_read_once_for_a_pf() {
+    let files = Files::new(&[(FLAGS, "0x1003"), (bedplate_host::recorded::ROUTES, "[]")]);
+    the_change(&section("mlx5_core", &files));
+    let asked = files.asked.borrow();
+    assert_eq!(asked.iter().filter(|path| *path == bedplate_host::recorded::ROUTES).count(), 1);
+}
+
+#[test]
+fn nothing_is_planned_where_routes_cannot_be_read() {
+    let mut files = Files::new(&[(FLAGS, "0x1003"), (ROUTES, ROUTE)]);
+    assert_eq!(section("mlx5_core", &files).blockers.len(), 1);
+    files.denied.insert(ROUTES.to_owned());
+    let section = section("mlx5_core", &files);
+    assert_eq!((section.changes.len(), section.blockers.len()), (0, 0));
+    assert!(section.unknowns[0].reason.contains("default route"), "{section:?}");
+}
+
+#[test]
+fn vfs_that_are_right_already_disturb_nobody() {
+    let (machine, mut files) = with_vfs(4, Some("mlx5_core"));
+    files.files.insert(ROUTES.to_owned(), ROUTE.to_owned());
+    let section = plan_with(&one(4, VfDriver::Auto), &machine.facts(), &files);
+    assert_eq!((section.blockers.len(), section.settled.len()), (0, 1));
+    // To take them away is refused as making them is.
+    let section = plan_with(&one(0, VfDriver::Auto), &machine.facts(), &files);
+    assert_eq!((section.changes.len(), section.blockers.len()), (0, 1), "{section:?}");
+    assert!(section.blockers[0].reason.contains("default route"), "{section:?}");
+}

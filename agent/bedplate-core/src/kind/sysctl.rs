@@ -1,0 +1,74 @@
+//! Kernel parameters of sysctl(8): a file in sysctl.d for the next boots, and /proc/sys for the running kernel.
+//! Facts: sysctl.d(5); systemd src/sysctl/sysctl.c; handbook §14.6.
+
+mod conf;
+mod file;
+mod key;
+mod paths;
+mod running;
+pub mod section;
+#[cfg(test)]
+mod tests;
+
+pub(super) use key::Key;
+
+use super::contribution::{ConfigFile, Contributions, Setting, Unwritable};
+use super::{Context, Kind, no_labels, nothing_to_resolve};
+use crate::desired::Desired;
+use crate::plan::KindPlan;
+use crate::section::Declared;
+use bedplate_facts::Facts;
+use bedplate_host::HostKind;
+
+/// The row of the table of kinds.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "kernel parameters in sysctl.d and /proc/sys",
+    resolve: nothing_to_resolve,
+    plan,
+    contribute,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    owns: paths::OWNS,
+    labels: no_labels,
+};
+
+/// Name of this kind.
+pub const NAME: &str = "sysctl";
+
+/// Whether the profile gives the parameter at this path of /proc/sys this value.
+pub fn sets(profile: &dyn Declared, path: &str, value: &str) -> bool {
+    let section = profile.get::<section::Sysctl>();
+    let set = section.into_iter().flat_map(|section| &section.set);
+    set.into_iter().any(|setting| setting.key.path() == path && setting.value == value)
+}
+
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
+    let wanted = context.profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
+    file::plan(context, wanted, &mut section);
+    // The file says it all for a host that is not running: systemd-sysctl applies it in every boot.
+    if context.facts.host != HostKind::Image {
+        running::plan(context, wanted, &mut section);
+    }
+    section
+}
+
+/// The file says it all: systemd-sysctl applies it in every boot.
+fn contribute(
+    profile: &dyn Declared,
+    _: &Facts,
+    _: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    let wanted = profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
+    if let Some(text) = conf::text(wanted, profile.name()) {
+        let setting = |one: &section::Setting| Setting::Sysctl {
+            key: one.key.to_string(),
+            value: one.value.clone(),
+        };
+        let settings = wanted.iter().map(setting).collect();
+        out.files.push(ConfigFile { path: conf::PATH, text, settings });
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! bedplate's file in sysctl.d. It is compared by what it says: a reworded comment is not a difference.
+
+use std::collections::BTreeMap;
+
+use super::NAME;
+use super::conf::{self, PATH};
+use super::key::Key;
+use super::running;
+use super::section::Setting;
+use crate::kind::drop_in::{self, ConfFile};
+use crate::kind::{Context, dropped};
+use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, Settled};
+use bedplate_base::reading::ReadError;
+use bedplate_host::HostKind;
+
+/// Where `render bootc` puts the same file into an image; one in /etc takes its place.
+const OF_IMAGE: &str = "/usr/lib/sysctl.d/zz-bedplate.conf";
+
+/// What procps applies beside sysctl.d. systemd-sysctl reads it only where a link in sysctl.d leads to it, as on Debian.
+const SYSCTL_CONF: &str = "/etc/sysctl.conf";
+
+/// Compares the file, and names those that overrule it.
+pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
+    let before = match context.reader.read(PATH) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.is_absent() => None,
+        // A snapshot of before this section was known; nothing is asked of it either.
+        Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
+        Err(error) => return drop_in::unknown(NAME, section, PATH, &error),
+    };
+    if !wanted.is_empty() {
+        overruled(context, wanted, section);
+    }
+    let ours = before.as_deref().map(|bytes| conf::values(&String::from_utf8_lossy(bytes)));
+    let target: BTreeMap<_, _> =
+        wanted.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
+    let brought = if ours.is_none() { brought(context) } else { None };
+    let (place, brought) = brought.unwrap_or((PATH, BTreeMap::new()));
+    if target.is_empty() && !brought.is_empty() {
+        section.notes.push(drop_in::left_in_image(NAME, place));
+        return;
+    }
+    let ours = ours.unwrap_or(brought);
+    if context.facts.host != HostKind::Image {
+        running::left_behind(context, wanted, &ours, section);
+    }
+    if ours == target {
+        settled(&ours, place, section);
+        return;
+    }
+    section.changes.push(Change {
+        id: format!("{NAME}{PATH}"),
+        kind: NAME,
+        subject: PATH.into(),
+        items: items(wanted, &ours, &target),
+        effect: Effect::Now,
+        actions: vec![Action::ReplaceFile {
+            path: PATH.into(),
+            before: before.map(FileContent::new),
+            after: conf::text(wanted, context.profile.name())
+                .map(|text| FileContent::new(text.into_bytes())),
+        }],
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    });
+}
+
+/// The file that an image brings, and what it says.
+fn brought(context: &Context) -> Option<(&'static str, BTreeMap<Key, String>)> {
+    let text = context.reader.text(OF_IMAGE).ok()?;
+    Some((OF_IMAGE, conf::values(&text)))
+}
+
+fn settled(ours: &BTreeMap<Key, String>, path: &str, section: &mut KindPlan) {
+    section.settled.extend(ours.iter().map(|(key, value)| Settled {
+        kind: NAME,
+        subject: format!("{key} at boot"),
+        state: format!("{value}, in {path}"),
+    }));
+}
+
+fn items(
+    wanted: &[Setting],
+    ours: &BTreeMap<Key, String>,
+    target: &BTreeMap<Key, String>,
+) -> Vec<Item> {
+    let differs = |setting: &&Setting| ours.get(&setting.key) != Some(&setting.value);
+    let set = wanted.iter().filter(differs).map(|setting| Item {
+        subject: setting.key.to_string(),
+        before: ours.get(&setting.key).cloned(),
+        after: Some(setting.value.clone()),
+        why: setting.why.clone(),
+    });
+    let dropped = ours.iter().filter(|(key, _)| !target.contains_key(*key)).map(|(key, value)| {
+        let why = vec![dropped()];
+        Item { subject: key.to_string(), before: Some(value.clone()), after: None, why }
+    });
+    set.chain(dropped).collect()
+}
+
+/// A file that sorts after ours and sets another value wins in every boot.
+fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
+    let files = match drop_in::files(context.reader, "sysctl.d") {
+        Ok(files) => files,
+        Err(error) => return drop_in::unknown(NAME, section, "sysctl.d", &error),
+    };
+    for file in drop_in::after(&files, PATH) {
+        let text =
+            format!("{} sorts after {PATH} and sets another value: it wins at boot", file.path);
+        let notes = contradictions(file, wanted, &text);
+        section.overruled.extend(notes.iter().map(|note| Overruled {
+            kind: NAME,
+            setting: note.subject.clone(),
+            path: file.path.clone(),
+        }));
+        section.notes.extend(notes);
+    }
+    match context.reader.text(SYSCTL_CONF) {
+        Ok(text) => {
+            let file = ConfFile { path: SYSCTL_CONF.into(), text };
+            let text = format!(
+                "{SYSCTL_CONF} sets another value: `sysctl --system` and `sysctl -p` apply that one"
+            );
+            section.notes.extend(contradictions(&file, wanted, &text));
+        }
+        Err(error) if error.is_absent() => {}
+        Err(error) => drop_in::unknown(NAME, section, SYSCTL_CONF, &error),
+    }
+}
+
+fn contradictions(file: &ConfFile, wanted: &[Setting], text: &str) -> Vec<Note> {
+    let theirs = conf::values(&file.text);
+    let other =
+        |setting: &&Setting| theirs.get(&setting.key).is_some_and(|value| *value != setting.value);
+    let note = |setting: &Setting| Note {
+        kind: NAME,
+        subject: setting.key.to_string(),
+        text: text.to_owned(),
+    };
+    wanted.iter().filter(other).map(note).collect()
+}

@@ -1,0 +1,56 @@
+//! Where kernel parameters are configured and show: what a snapshot records, what the daemon watches.
+
+use super::section::Sysctl;
+use crate::kind::{Owns, RecordMode, Watch};
+use crate::section::Declared;
+use bedplate_facts::Facts;
+
+/// Recorded in snapshots. Of /proc/sys only what profiles of GPU and RDMA nodes set: some of its files do something when they
+/// are read (vm/stat_refresh). What is not recorded is unknown when a snapshot is planned for.
+pub const RECORDED: &[(&str, RecordMode)] = &[
+    ("/etc/sysctl.d/*", RecordMode::Whole),
+    ("/run/sysctl.d/*", RecordMode::Whole),
+    ("/usr/local/lib/sysctl.d/*", RecordMode::Whole),
+    ("/usr/lib/sysctl.d/*", RecordMode::Whole),
+    ("/etc/sysctl.conf", RecordMode::Whole),
+    ("/proc/sys/kernel/numa_balancing", RecordMode::Whole),
+    ("/proc/sys/kernel/panic", RecordMode::Whole),
+    ("/proc/sys/kernel/panic_on_oops", RecordMode::Whole),
+    ("/proc/sys/kernel/pid_max", RecordMode::Whole),
+    ("/proc/sys/vm/compaction_proactiveness", RecordMode::Whole),
+    ("/proc/sys/vm/max_map_count", RecordMode::Whole),
+    ("/proc/sys/vm/min_free_kbytes", RecordMode::Whole),
+    ("/proc/sys/vm/nr_hugepages", RecordMode::Whole),
+    ("/proc/sys/vm/overcommit_memory", RecordMode::Whole),
+    ("/proc/sys/vm/swappiness", RecordMode::Whole),
+    ("/proc/sys/vm/zone_reclaim_mode", RecordMode::Whole),
+    ("/proc/sys/net/core/netdev_max_backlog", RecordMode::Whole),
+    ("/proc/sys/net/core/optmem_max", RecordMode::Whole),
+    ("/proc/sys/net/core/rmem_default", RecordMode::Whole),
+    ("/proc/sys/net/core/rmem_max", RecordMode::Whole),
+    ("/proc/sys/net/core/somaxconn", RecordMode::Whole),
+    ("/proc/sys/net/core/wmem_default", RecordMode::Whole),
+    ("/proc/sys/net/core/wmem_max", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/tcp_mtu_probing", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/tcp_rmem", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/tcp_wmem", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/conf/*/arp_announce", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/conf/*/arp_filter", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/conf/*/arp_ignore", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/conf/*/rp_filter", RecordMode::Whole),
+];
+
+/// Written here.
+pub const OWNS: Owns = Owns {
+    files: &["/etc/sysctl.d/zz-bedplate.conf"],
+    attributes: &["/proc/sys/**"],
+    ..Owns::NONE
+};
+
+/// The directory of the file, and the running values: programs write to both.
+pub fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
+    let mut watch = Watch::directories(&["/etc/sysctl.d"]);
+    let wanted = profile.get::<Sysctl>().into_iter().flat_map(|section| &section.set);
+    watch.attributes = wanted.map(|setting| setting.key.path()).collect();
+    watch
+}

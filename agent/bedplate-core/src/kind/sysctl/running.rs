@@ -1,0 +1,114 @@
+//! The values that the running kernel has.
+
+use std::collections::BTreeMap;
+
+use super::NAME;
+use super::conf::PATH;
+use super::key::{Key, folded};
+use super::section::Setting;
+use crate::kind::Context;
+use crate::plan::{Action, Blocker, Change, Effect, Item, KindPlan, Note, Settled, Unknown};
+use bedplate_host::boot_id;
+
+/// Seconds a write may take. Most take none; vm.nr_hugepages looks for its pages while the write lasts.
+const LIMIT_S: u32 = 60;
+
+/// Compares the running values.
+pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
+    for setting in wanted {
+        let subject = setting.key.to_string();
+        match context.reader.attribute(&setting.key.path()) {
+            Ok(now) if folded(&now) == setting.value => {
+                let state = format!("{}, running", setting.value);
+                section.settled.push(Settled { kind: NAME, subject, state });
+            }
+            Ok(now) => section.changes.push(change(setting, now)),
+            Err(error) if error.is_absent() => section.blockers.push(Blocker {
+                kind: NAME,
+                reason: format!("the running kernel has no {}", setting.key.path()),
+                remedy: format!(
+                    "{}, or correct `{subject}` in [sysctl] set or drop it there",
+                    brings(context, setting)
+                ),
+                subject: subject.into(),
+            }),
+            Err(error) => {
+                section.unknowns.push(Unknown {
+                    kind: NAME,
+                    subject: subject.into(),
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+}
+
+/// What the kernel shows a missing parameter after.
+fn brings(context: &Context, setting: &Setting) -> String {
+    match setting.key.interface() {
+        // udev has the file applied to an interface that comes (systemd rules.d/99-systemd.rules).
+        Some((name, directory)) if context.reader.exists(&directory) == Ok(false) => {
+            format!("set up the network interface {name}: {PATH} is applied when it appears")
+        }
+        _ => "load the module that brings it ([modules] load)".to_owned(),
+    }
+}
+
+/// Names the running values that stay behind: of keys that the file still has, and of those that bedplate wrote in this
+/// boot and that have left the file since.
+pub fn left_behind(
+    context: &Context,
+    wanted: &[Setting],
+    file: &BTreeMap<Key, String>,
+    section: &mut KindPlan,
+) {
+    let in_file = file.keys().map(|key| (key.clone(), String::new()));
+    let written = context.ledger.attributes.iter().filter_map(|(path, record)| {
+        let stays = record.kind == NAME
+            && boot_id::of(context.reader).is_ok_and(|boot| boot == record.boot)
+            && context.reader.attribute(path).is_ok_and(|now| record.ours.contains(&now));
+        let before = format!(" (it was {} before bedplate set it)", folded(&record.original));
+        stays.then(|| Some((Key::of_path(path)?, before)))?
+    });
+    let mut stays: BTreeMap<Key, String> = in_file.collect();
+    stays.extend(written);
+    stays.retain(|key, _| wanted.iter().all(|setting| setting.key != *key));
+    section.notes.extend(stays.into_iter().map(|(key, before)| Note {
+        kind: NAME,
+        subject: key.to_string(),
+        text: format!(
+            "its running value stays until the next boot: the profile no longer sets it{before}"
+        ),
+    }));
+}
+
+fn change(setting: &Setting, now: String) -> Change {
+    let subject = setting.key.to_string();
+    // Lists of numbers come back with tabs (kernel/sysctl.c, proc_dointvec): written so, they read back as written.
+    let after = match now.contains('\t') {
+        true => setting.value.replace(' ', "\t"),
+        false => setting.value.clone(),
+    };
+    Change {
+        id: format!("{NAME}/{subject}"),
+        kind: NAME,
+        items: vec![Item {
+            subject: "running".into(),
+            before: Some(folded(&now)),
+            after: Some(setting.value.clone()),
+            why: setting.why.clone(),
+        }],
+        subject: subject.into(),
+        effect: Effect::Now,
+        actions: vec![Action::WriteAttribute {
+            path: setting.key.path(),
+            before: now,
+            after,
+            limit_s: LIMIT_S,
+        }],
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    }
+}

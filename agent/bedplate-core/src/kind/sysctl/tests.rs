@@ -1,0 +1,111 @@
+//! What is planned for kernel parameters, on a host of a few files.
+
+use super::*;
+use crate::ledger::Ledger;
+use crate::plan::Action;
+use crate::profile::of_text;
+use bedplate_base::reading::Reading;
+use bedplate_testhosts::fixture::{Files, facts};
+
+const NUMA: &str = "/proc/sys/kernel/numa_balancing";
+
+fn plan_of(set: &str, host: HostKind, reader: &Files) -> KindPlan {
+    plan_after(set, host, reader, &Ledger::default())
+}
+
+fn plan_after(set: &str, host: HostKind, reader: &Files, ledger: &Ledger) -> KindPlan {
+    let profile = of_text(&format!("schema = 1\n[sysctl]\nset = {set}\n"));
+    let mut facts = facts(Reading::Absent);
+    facts.host = host;
+    let desired = Desired::default();
+    plan(&Context {
+        profile: &profile,
+        desired: &desired,
+        facts: &facts,
+        reader,
+        ledger,
+        so_far: &KindPlan::default(),
+    })
+}
+
+fn settings(text: &str) -> Files {
+    Files::new(&[(conf::PATH, text), (NUMA, "0")])
+}
+
+#[test]
+fn what_cannot_be_read_is_unknown_and_nothing_is_planned_for_it() {
+    let set = r#"{ "kernel.numa_balancing" = 0 }"#;
+    for path in [NUMA, conf::PATH, "/etc/sysctl.conf"] {
+        let mut reader = settings("kernel.numa_balancing = 0\n");
+        reader.denied.insert(path.to_owned());
+        let section = plan_of(set, HostKind::Live, &reader);
+        assert_eq!(section.unknowns.len(), 1, "{path}: {section:?}");
+        assert_eq!((section.changes.len(), section.blockers.len()), (0, 0), "{path}");
+    }
+}
+
+#[test]
+fn lists_are_written_with_tabs_only_where_the_kernel_shows_tabs() {
+    let set = r#"{ "net.ipv4.tcp_rmem" = "1 2  3", "kernel.printk_devkmsg" = "a b" }"#;
+    let reader = Files::new(&[
+        ("/proc/sys/net/ipv4/tcp_rmem", "4\t5\t6"),
+        ("/proc/sys/kernel/printk_devkmsg", "on"),
+    ]);
+    let section = plan_of(set, HostKind::Live, &reader);
+    let actions = section.changes.iter().flat_map(|change| &change.actions);
+    let written: Vec<&str> = actions
+        .filter_map(|action| match action {
+            Action::WriteAttribute { after, .. } => Some(after.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(written, ["a b", "1\t2\t3"]);
+}
+
+#[test]
+fn an_image_gets_the_file_and_its_kernel_is_not_asked() {
+    let reader = Files::default();
+    let set = r#"{ "kernel.numa_balancing" = 0 }"#;
+    let section = plan_of(set, HostKind::Image, &reader);
+    assert_eq!(section.blockers, []);
+    let ids: Vec<&str> = section.changes.iter().map(|change| change.id.as_str()).collect();
+    assert_eq!(ids, ["sysctl/etc/sysctl.d/zz-bedplate.conf"]);
+    assert!(reader.asked.borrow().iter().all(|path| !path.starts_with("/proc")));
+    let dropped = plan_of("{}", HostKind::Image, &settings("kernel.numa_balancing = 0\n"));
+    assert_eq!(dropped.changes.len(), 1);
+    assert_eq!(dropped.notes, [], "nothing runs there");
+}
+
+#[test]
+fn a_host_that_is_asked_for_nothing_says_nothing() {
+    let section = plan_of("{}", HostKind::Live, &Files::default());
+    assert_eq!(section, KindPlan::default());
+}
+
+#[test]
+fn a_value_that_stays_behind_is_named_until_the_next_boot() {
+    let path = bedplate_host::boot_id::PATH;
+    let mut ledger = Ledger::default();
+    ledger.begin_attribute(NUMA, NAME, "this boot", ("1", "0"), 60);
+    ledger.settle_attribute(NUMA, "0");
+    let after = |boot: &str, now: &str, set: &str| {
+        let reader = Files::new(&[(path, boot), (NUMA, now)]);
+        let section = plan_after(set, HostKind::Live, &reader, &ledger);
+        section.notes.into_iter().map(|note| format!("{}: {}", note.subject, note.text))
+    };
+    let said: Vec<String> = after("this boot", "0", "{}").collect();
+    let text = "kernel.numa_balancing: its running value stays until the next boot: \
+                the profile no longer sets it (it was 1 before bedplate set it)";
+    assert_eq!(said, [text]);
+    assert_eq!(after("the next", "0", "{}").count(), 0, "the boot took it away");
+    assert_eq!(after("this boot", "1", "{}").count(), 0, "others have set it since");
+    assert_eq!(after("this boot", "0", "{ \"kernel.numa_balancing\" = 0 }").count(), 0);
+}
+
+#[test]
+fn the_running_values_of_the_profile_are_watched() {
+    let profile = of_text("schema = 1\n[sysctl]\nset = { \"kernel/numa_balancing\" = 0 }\n");
+    let watch = (KIND.watch)(&profile, &facts(Reading::Absent));
+    assert_eq!(watch.directories, ["/etc/sysctl.d"]);
+    assert_eq!(watch.attributes, [NUMA]);
+}

@@ -1,0 +1,425 @@
+//! What bedplate owns on a host, what it found there before, and what it did: pure data, its text form, and how it is
+//! read. Keeping it on disk is `apply`'s business; how records come and go is `record`'s. Kinds only look.
+
+mod error;
+mod nic;
+mod record;
+mod tool;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use bedplate_base::value::PciAddress;
+use bedplate_host::{FileMeta, Reader};
+
+pub use error::LedgerError;
+pub use nic::{EswitchRecord, StartRecord, VfKey, VfRecord};
+pub use record::{Author, RegisterKey};
+pub use tool::{Generator, UndoTool};
+
+/// Where bedplate keeps its state, inside the host. Not for everybody's eyes: it holds copies of other files.
+pub const DIRECTORY: &str = bedplate_host::STATE_DIRECTORY;
+/// The ledger itself.
+pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
+/// Saved file contents, named by their SHA-256.
+pub const BLOBS: &str = "/var/lib/bedplate/blobs";
+
+/// The format this program reads and writes.
+pub const VERSION: u32 = 1;
+/// How many history entries are kept; the oldest go first.
+const HISTORY_KEPT: usize = 200;
+
+/// The ledger, as kept in [`LEDGER`] of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)] // What is not understood would be lost at the next write.
+pub struct Ledger {
+    /// Format version, [`VERSION`].
+    pub version: u32,
+    /// Tools that still have to run because a file they read was changed and they had not succeeded yet.
+    pub owed: Vec<OwedTool>,
+    /// What is bedplate's own, by kind (kernel tokens).
+    pub owned: BTreeMap<String, Vec<String>>,
+    /// What undoes tools that keep their state where no file shows it; to be run last first.
+    #[serde(default)]
+    pub undo: Vec<UndoTool>,
+    /// Files that are not as they were found, by path.
+    #[serde(default)]
+    pub files: BTreeMap<String, FileRecord>,
+    /// Directories that were not there.
+    #[serde(default)]
+    pub directories: BTreeSet<String>,
+    /// Sysfs attributes written, by path.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, AttributeRecord>,
+    /// Config-space registers written, by `ADDRESS+OFFSET`.
+    #[serde(default)]
+    pub registers: BTreeMap<String, RegisterRecord>,
+    /// Attributes of VFs set, by VF.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vfs: BTreeMap<String, VfRecord>,
+    /// VFs whose driver has still to start, by VF.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub starts: BTreeMap<String, StartRecord>,
+    /// Modes of eswitches set, by PF.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub eswitches: BTreeMap<String, EswitchRecord>,
+    /// What was done and counts only from the next boot on, where nothing on the running host shows that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitRecord>,
+    /// What was done, oldest first.
+    #[serde(default)]
+    pub history: Vec<Entry>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Ledger {
+            version: VERSION,
+            owed: Vec::new(),
+            owned: BTreeMap::new(),
+            undo: Vec::new(),
+            files: BTreeMap::new(),
+            directories: BTreeSet::new(),
+            attributes: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            vfs: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            eswitches: BTreeMap::new(),
+            waiting: Vec::new(),
+            history: Vec::new(),
+        }
+    }
+}
+
+/// A tool run that was promised before its input was written and has not succeeded since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwedTool {
+    /// The kind whose change promised it.
+    pub kind: String,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// What for.
+    pub purpose: String,
+    /// bedplate has started it: what it made may be half a file. Otherwise the image build runs it, or has. A ledger that does
+    /// not say may be of a version that did not.
+    #[serde(default = "yes")]
+    pub begun: bool,
+    /// Contents of the files that the tool makes, before a run that is left to the image build, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub outputs: BTreeMap<String, Sha>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl OwedTool {
+    /// One that has not been started, of whose outputs nothing is known.
+    pub fn new(kind: &str, argv: &[String], purpose: &str) -> Self {
+        OwedTool {
+            kind: kind.to_owned(),
+            argv: argv.to_vec(),
+            purpose: purpose.to_owned(),
+            begun: false,
+            outputs: BTreeMap::new(),
+        }
+    }
+}
+
+/// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sha(String);
+
+impl Sha {
+    /// Of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Sha::from(<[u8; 32]>::from(Sha256::digest(bytes)))
+    }
+
+    /// Where the content is kept, inside the host.
+    pub fn blob(&self) -> String {
+        format!("{BLOBS}/{}", self.0)
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Sha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text that is no SHA-256.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is not a SHA-256")]
+pub struct NotASha(String);
+
+impl FromStr for Sha {
+    type Err = NotASha;
+
+    fn from_str(text: &str) -> Result<Self, NotASha> {
+        let good = text.len() == 64
+            && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        good.then(|| Sha(text.to_owned())).ok_or_else(|| NotASha(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Sha {
+    type Error = NotASha;
+
+    fn try_from(text: String) -> Result<Self, NotASha> {
+        text.parse()
+    }
+}
+
+/// SHA-256 of each of these files that can be read, by path.
+pub fn contents(
+    reader: &dyn Reader,
+    paths: impl IntoIterator<Item = String>,
+) -> BTreeMap<String, Sha> {
+    let content = |path: String| reader.digest(&path).ok().map(|digest| (path, digest.into()));
+    paths.into_iter().filter_map(content).collect()
+}
+
+impl From<[u8; 32]> for Sha {
+    fn from(digest: [u8; 32]) -> Self {
+        Sha(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+impl From<Sha> for String {
+    fn from(sha: Sha) -> String {
+        sha.0
+    }
+}
+
+/// A file as it was at some time. Its bytes are a blob.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FileState {
+    /// Not there.
+    Absent,
+    /// There.
+    File {
+        /// Its content.
+        sha256: Sha,
+        /// What it was besides.
+        meta: FileMeta,
+    },
+}
+
+impl FileState {
+    /// Its content; `None` = not there.
+    pub fn sha(&self) -> Option<&Sha> {
+        match self {
+            FileState::Absent => None,
+            FileState::File { sha256, .. } => Some(sha256),
+        }
+    }
+}
+
+/// A file that bedplate, or a tool it ran, has written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRecord {
+    /// The kind whose change wrote it first.
+    pub kind: String,
+    /// As bedplate found it; the first record wins.
+    pub original: FileState,
+    /// Contents that are bedplate's work (`null` = absent): the last one left, and the one being written.
+    pub ours: Vec<Option<Sha>>,
+    /// While a change of it is not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
+    /// Another program or an operator changed it between two changes of ours: the original is not the whole truth any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
+    /// The tool that makes it from other files, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<Generator>,
+    /// Tools that make other files from it, and have to run again when it is put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<Generator>,
+}
+
+/// A change that has begun and may have been cut short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unfinished {
+    /// The change's id; a plan made after the cut gives it the same one, whatever is left to do of it.
+    pub change: String,
+    /// The file before that change, to be put back if the change fails.
+    pub before: FileState,
+    /// Contents that the change writes to the file (`null` = absent), and that tools which it ran left there. Any other
+    /// content is another program's work: it is not put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrote: Vec<Option<Sha>>,
+}
+
+impl Unfinished {
+    /// A change that begins at this state.
+    pub fn new(change: &str, before: FileState) -> Self {
+        Unfinished { change: change.to_owned(), before, wrote: Vec::new() }
+    }
+}
+
+/// A sysfs attribute that bedplate has written; only the boot that saw it can give it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttributeRecord {
+    /// The kind whose change wrote it first.
+    pub kind: String,
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// Value found.
+    pub original: String,
+    /// Values that are bedplate's work.
+    pub ours: Vec<String>,
+    /// Seconds a write may take.
+    pub limit_s: u32,
+}
+
+/// A config-space register that bedplate has written; only the boot that saw it can give it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegisterRecord {
+    /// The kind whose change wrote it first.
+    pub kind: String,
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// The function.
+    pub address: PciAddress,
+    /// Byte offset in config space.
+    pub offset: u16,
+    /// Description.
+    pub register: String,
+    /// Bits that bedplate has set or cleared.
+    pub mask: u16,
+    /// Register value found.
+    pub original: u16,
+    /// Values under `mask` that are bedplate's work.
+    pub ours: Vec<u16>,
+}
+
+/// Something that waits for a boot and shows nowhere; only in the boot that it was done in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitRecord {
+    /// The kind whose change did it.
+    pub kind: String,
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// The module whose next load brings it.
+    pub module: String,
+    /// What, as the plan named it.
+    pub subject: String,
+    /// What the file said of it when that boot began; `None` = nothing. Back at this, nothing waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<String>,
+    /// What the next boot will have; `None` = nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// One line of history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// When, RFC 3339 in UTC.
+    pub at: String,
+    /// `apply` or `revert`.
+    pub command: String,
+    /// The profile, for `apply`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// What became of each change.
+    pub results: Vec<EntryResult>,
+}
+
+/// What became of one change, or a lint that was let pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EntryResult {
+    /// The change's id, what was put back, or `lint ID`.
+    pub subject: String,
+    /// One word: `done`, `failed`, `blocked`, `deferred`, `owed`, `reverted`, `refused`, `allowed`.
+    pub result: String,
+    /// Why, where it is not `done`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Ledger {
+    /// The host's ledger. Not there = a new one; anything else that is wrong with it is an error.
+    pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
+        let trusted = reader.trusted_directory(DIRECTORY);
+        match trusted.and_then(|()| reader.read_trusted(LEDGER)) {
+            Ok(bytes) => Self::parse(&bytes, &reader.shown(LEDGER)),
+            Err(error) if error.is_absent() => Ok(Ledger::default()),
+            Err(error) => Err(LedgerError::Unreadable(error)),
+        }
+    }
+
+    /// From its text form; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// [`LedgerError`], all but the first.
+    pub fn parse(bytes: &[u8], path: &str) -> Result<Self, LedgerError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let path = || path.to_owned();
+        let damaged = |error: serde_json::Error| LedgerError::Damaged {
+            path: path(),
+            reason: error.to_string(),
+        };
+        // Whole JSON that is not ours: no torn write makes that, another version does.
+        let other = |error: serde_json::Error| LedgerError::Foreign {
+            path: path(),
+            what: error.to_string(),
+        };
+        let Version { version: found } = serde_json::from_slice(bytes).map_err(damaged)?;
+        match found {
+            VERSION => serde_json::from_slice(bytes).map_err(|error| match error.is_data() {
+                true => other(error),
+                false => damaged(error),
+            }),
+            0 => Err(LedgerError::Damaged { path: path(), reason: "there is no format 0".into() }),
+            _ => Err(LedgerError::Newer { path: path(), found }),
+        }
+    }
+
+    /// Its text form: JSON, the same for the same ledger.
+    pub fn text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+
+    /// Every blob that is still needed.
+    pub fn blobs(&self) -> BTreeSet<&Sha> {
+        let states = self.files.values().flat_map(|record| {
+            [
+                Some(&record.original),
+                record.unfinished.as_ref().map(|unfinished| &unfinished.before),
+            ]
+        });
+        states.flatten().filter_map(FileState::sha).collect()
+    }
+
+    /// Add a line of history; the oldest go when there are too many.
+    pub fn remember(&mut self, entry: Entry) {
+        self.history.push(entry);
+        let surplus = self.history.len().saturating_sub(HISTORY_KEPT);
+        self.history.drain(..surplus);
+    }
+}

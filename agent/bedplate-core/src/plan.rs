@@ -1,0 +1,444 @@
+//! The plan: what differs, what would be done about it, and what stands in the way. Pure data: only `apply` interprets [`Action`].
+
+pub mod allowed;
+mod content;
+mod form;
+mod ledger_news;
+mod next_boot;
+mod subject;
+mod waiting;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+
+pub use content::FileContent;
+pub use ledger_news::{Orphan, PaidTool};
+pub use next_boot::{EntryBefore, NextBoot};
+pub use subject::{Device, DeviceRole, Subject};
+pub use waiting::{Pending, PendingInvisible};
+
+/// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
+pub type KindName = &'static str;
+
+/// When a change counts (ordered from the least to the most disruptive to wait for).
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// As soon as it is done, and it lasts.
+    Now,
+    /// As soon as it is done, but a reboot undoes it: it has to be done again at every boot.
+    EveryBoot,
+    /// When the kernel starts again.
+    NextBoot,
+    /// Only when the machine has gone through its firmware (never by kexec or soft-reboot).
+    ColdBoot,
+}
+
+/// A reason that can be checked: the claim, and where it comes from.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Why {
+    /// One sentence.
+    pub reason: String,
+    /// Where the fact stands: a kernel file, a vendor page, or the profile file and line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The source is no more than the line of the profile that asks for it. Files leave it out: where a profile lies, and what
+    /// else is in it, is nothing to them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_place: bool,
+}
+
+impl Why {
+    /// A reason with its source.
+    pub fn new(reason: impl Into<String>, source: impl Into<String>) -> Self {
+        Why { reason: reason.into(), source: Some(source.into()), is_place: false }
+    }
+
+    /// A reason with the line of the profile that gives it.
+    pub fn at(reason: impl Into<String>, place: impl Into<String>) -> Self {
+        Why { is_place: true, ..Why::new(reason, place) }
+    }
+
+    /// A reason whose source is the sentence itself (an observation).
+    pub fn because(reason: impl Into<String>) -> Self {
+        Why { reason: reason.into(), source: None, is_place: false }
+    }
+}
+
+/// Something that must be true of the host after the actions before it; the executor reads it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "check", rename_all = "kebab-case")]
+pub enum Check {
+    /// The default boot entry carries every token of `present`, and none of `absent`, by the kernel's own rules.
+    NextBoot {
+        /// Tokens, as the kernel will see them.
+        present: Vec<String>,
+        /// Keys (`name` or `pci=suboption`) that must not be there.
+        absent: Vec<String>,
+        /// The entry before the change; `None`: none was known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<EntryBefore>,
+    },
+    /// The module is live (`/sys/module/NAME/initstate`) or built in.
+    ModuleLive {
+        /// Folded name.
+        module: String,
+    },
+}
+
+/// The closed set of things that can be done to a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum Action {
+    /// Make the file at `path` hold `after` (`None`: be absent). Refused if it no longer holds `before`.
+    ReplaceFile {
+        /// Absolute path inside the host.
+        path: String,
+        /// Content when planned; `None` = absent.
+        before: Option<FileContent>,
+        /// Content to be; `None` = absent.
+        after: Option<FileContent>,
+    },
+    /// Write a sysfs attribute and read it back.
+    WriteAttribute {
+        /// Absolute path inside the host.
+        path: String,
+        /// Value when planned.
+        before: String,
+        /// Value to write.
+        after: String,
+        /// Seconds the write may take (VF creation blocks in the driver; handbook §5.1).
+        limit_s: u32,
+    },
+    /// Set the bits under `mask` of a 16-bit config-space register to `value`, and read it back.
+    SetConfigBits {
+        /// The function.
+        address: PciAddress,
+        /// Byte offset in config space.
+        offset: u16,
+        /// Which bits.
+        mask: u16,
+        /// Their new value.
+        value: u16,
+        /// Register value when planned.
+        before: u16,
+        /// What the register is, for people (`ACS control`).
+        register: String,
+    },
+    /// Run one of the host's own tools, in the host.
+    RunTool {
+        /// Program and arguments; the program is looked up in the host's standard directories.
+        argv: Vec<String>,
+        /// Purpose.
+        purpose: String,
+        /// Files it may rewrite: they are saved first, and put back if it fails. `DIRECTORY/*.ENDING`: every such file,
+        /// also one that it makes. Unified kernel images are not saved but made again.
+        touches: Vec<String>,
+        /// What `revert` does about it.
+        way_back: WayBack,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
+    /// Load a module by `modprobe`.
+    LoadModule {
+        /// Folded name.
+        module: String,
+    },
+    /// Unload a module by `modprobe -r`.
+    UnloadModule {
+        /// Folded name.
+        module: String,
+    },
+    /// Bind the first `count` VFs of a PF to a driver. Their addresses exist only once the VFs do, so they are taken
+    /// from the PF's `virtfnN` links then. For each: write `driver_override`, then its address to the driver's `bind`,
+    /// and read the `driver` link back; a VF that has the driver already is left alone.
+    BindVfs {
+        /// The PF.
+        pf: PciAddress,
+        /// How many VFs.
+        count: u16,
+        /// Driver name as in `/sys/bus/pci/drivers` (`vfio-pci`).
+        driver: String,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
+    /// Set attributes of one VF through its PF's network interface, and read them back.
+    SetVf {
+        /// The PF.
+        pf: PciAddress,
+        /// Its network interface.
+        interface: String,
+        /// Number of the VF, from 0.
+        vf: u16,
+        /// Those attributes when planned; none of a VF that is to come.
+        before: VfAttributes,
+        /// What they are to be; no others are touched.
+        after: VfAttributes,
+        /// The VF's driver reads them when it starts: take it from the VF before, and let the kernel find it again.
+        start: bool,
+        /// Seconds each step may take.
+        limit_s: u32,
+    },
+    /// Change the mode of a PF's eswitch by devlink, and read it back.
+    SetEswitch {
+        /// The PF.
+        pf: PciAddress,
+        /// Mode when planned.
+        before: EswitchMode,
+        /// Mode to be.
+        after: EswitchMode,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
+    /// Read something back; the change has failed if it is not so.
+    Verify(Check),
+}
+
+impl Action {
+    /// Whether it acts on the running kernel or hardware rather than on files: an image root cannot take it.
+    pub fn is_live(&self) -> bool {
+        match self {
+            Action::ReplaceFile { .. } | Action::RunTool { .. } => false,
+            Action::Verify(check) => matches!(check, Check::ModuleLive { .. }),
+            Action::WriteAttribute { .. }
+            | Action::SetConfigBits { .. }
+            | Action::LoadModule { .. }
+            | Action::UnloadModule { .. }
+            | Action::BindVfs { .. }
+            | Action::SetVf { .. }
+            | Action::SetEswitch { .. } => true,
+        }
+    }
+}
+
+/// What `revert` does about a tool that has run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "kebab-case")]
+pub enum WayBack {
+    /// It makes its files from others (`update-grub`): it runs again once those are back.
+    Repeat,
+    /// It keeps its state where no file shows it (`rpm-ostree kargs`): this runs instead.
+    Run {
+        /// Program and arguments.
+        argv: Vec<String>,
+    },
+}
+
+/// Why a change is shown but cannot be made on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Deferred {
+    /// Who has to do it, and when: `the first boot of the image, when bedplate apply does it`.
+    pub until: String,
+}
+
+/// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Item {
+    /// Differences.
+    pub subject: String,
+    /// Observed, for people; `None` = absent.
+    pub before: Option<String>,
+    /// Desired, for people; `None` = absent.
+    pub after: Option<String>,
+    /// Why the profile wants it.
+    pub why: Vec<Why>,
+}
+
+/// One unit of work: it is done whole or taken back whole. Its items say what differs and why;
+/// its actions say what is done about all of them together (one file, one `update-grub`, however many parameters).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// Stable name within the plan, `kind/subject`.
+    pub id: String,
+    /// The kind it belongs to (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`).
+    #[serde(deserialize_with = "form::known_kind")]
+    pub kind: KindName,
+    /// The file, setting or device that it changes.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// What differs; never empty.
+    pub items: Vec<Item>,
+    /// When it counts.
+    pub effect: Effect,
+    /// What is done, in order.
+    pub actions: Vec<Action>,
+    /// What it disturbs while it is done or once it counts; empty = nothing.
+    pub disrupts: Vec<String>,
+    /// Ids of changes that must have succeeded first.
+    pub needs: Vec<String>,
+    /// What is bedplate's own on this host once it is done (kernel tokens): the ledger replaces the kind's list by it.
+    /// `None` = the list stays as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owns: Option<Vec<String>>,
+    /// Set when this host cannot take it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<Deferred>,
+}
+
+impl Change {
+    /// Whether a kernel module is loaded or unloaded for it.
+    pub fn uses_modules(&self) -> bool {
+        let module = |action: &Action| {
+            matches!(action, Action::LoadModule { .. } | Action::UnloadModule { .. })
+        };
+        self.actions.iter().any(module)
+    }
+
+    /// Whether it acts on the running machine only: nothing of it is written to a disk.
+    pub fn is_live(&self) -> bool {
+        !self.actions.is_empty() && self.actions.iter().all(Action::is_live)
+    }
+}
+
+/// Something the operator has to deal with: bedplate will not, and says what would.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Blocker {
+    /// The kind it belongs to.
+    #[serde(deserialize_with = "form::known_kind")]
+    pub kind: KindName,
+    /// Subject.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Why it cannot be planned.
+    pub reason: String,
+    /// What to do, as a command where there is one.
+    pub remedy: String,
+}
+
+/// Something that could not be read, so that nothing is claimed about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Unknown {
+    /// The kind it matters to.
+    #[serde(deserialize_with = "form::known_kind")]
+    pub kind: KindName,
+    /// The file, setting or device that could not be read.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Why, and what would help (`run as root`).
+    pub reason: String,
+}
+
+/// Something already as the profile wants it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Settled {
+    /// The kind it belongs to.
+    #[serde(deserialize_with = "form::known_kind")]
+    pub kind: KindName,
+    /// What.
+    pub subject: String,
+    /// Its value and how it is satisfied.
+    pub state: String,
+}
+
+/// A remark that changes nothing (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Note {
+    /// The kind it belongs to.
+    #[serde(deserialize_with = "form::known_kind")]
+    pub kind: KindName,
+    /// Subject.
+    pub subject: String,
+    /// The remark.
+    pub text: String,
+}
+
+/// What the plan asks of the machine's power state.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum RebootNeed {
+    /// Nothing waits for a boot.
+    None,
+    /// The kernel has to start again.
+    Reboot,
+    /// The machine has to go through its firmware.
+    Cold,
+}
+
+/// A setting in a file of bedplate's that a later file sets to another value at boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overruled {
+    /// Kind.
+    pub kind: KindName,
+    /// Setting.
+    pub setting: String,
+    /// The later file.
+    pub path: String,
+}
+
+/// What one kind has to say; [`Plan`] is the sections put together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KindPlan {
+    /// Ordered differences.
+    pub changes: Vec<Change>,
+    /// The obstacle.
+    pub blockers: Vec<Blocker>,
+    /// Subject that could not be read.
+    pub unknowns: Vec<Unknown>,
+    /// What is already right.
+    pub settled: Vec<Settled>,
+    /// Remarks.
+    pub notes: Vec<Note>,
+    /// Files already written whose effect waits for a boot (configured and next boot right, running not).
+    pub pending: Vec<Pending>,
+    /// Lints of level error in the profile that are let pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<allowed::AllowedLint>,
+    /// What the changes bring only with the next boot and nothing on the running host shows until then.
+    #[serde(skip)]
+    pub unseen: Vec<PendingInvisible>,
+    /// Tools that the ledger has as owed and that need not run any more.
+    #[serde(skip)]
+    pub paid: Vec<PaidTool>,
+    /// Commands that an image build still has to run, and that no change of the plan runs.
+    #[serde(skip)]
+    pub owed_elsewhere: Vec<String>,
+    /// Settings that files of others overrule.
+    #[serde(skip)]
+    pub overruled: Vec<Overruled>,
+    /// Files of bedplate's that the ledger does not know.
+    #[serde(skip)]
+    pub orphans: Vec<Orphan>,
+}
+
+/// The whole dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// The profile's name.
+    pub profile: String,
+    /// Everything, kinds in table order.
+    #[serde(flatten)]
+    pub body: KindPlan,
+    /// What the changes and pending items ask for together.
+    pub reboot: RebootNeed,
+    /// Whether the machine can be expected to come back from a reboot. Left out of JSON when it can.
+    #[serde(default, skip_serializing_if = "NextBoot::is_sound")]
+    pub next_boot: NextBoot,
+}
+
+impl Plan {
+    /// No change that this host could take.
+    pub fn is_empty(&self) -> bool {
+        self.body.changes.iter().all(|change| change.deferred.is_some())
+    }
+
+    /// Whether the only thing that this host could do is to run tools. In an image those are left to its build.
+    pub fn waits_for_tools(&self) -> bool {
+        let is_tool = |action: &Action| matches!(action, Action::RunTool { .. });
+        let is_waiting = |change: &Change| {
+            let is_check = |action: &Action| matches!(action, Action::Verify(_));
+            change.actions.iter().all(|action| is_tool(action) || is_check(action))
+                && change.actions.iter().any(is_tool)
+        };
+        let mut doable = self.body.changes.iter().filter(|change| change.deferred.is_none());
+        !self.is_empty() && doable.all(is_waiting)
+    }
+}

@@ -1,0 +1,182 @@
+//! The profile that an operator starts from: the sample with comments, and the same made out for one host. Pure.
+
+/// The sample, as it is installed for people to read.
+pub const EXAMPLE: &str = include_str!("../../profiles/example.toml");
+
+/// The parts of the sample that are of one host. A test holds that each stands in it once.
+const HEAD: &str = "# A sample profile, as /usr/share/doc/bedplate/profile.toml. `bedplate profile init` writes one \
+    for the host it runs on.\n";
+const NAME: &str = "name = \"site-hgx-h100\"\n";
+const EXTENDS: &str = "extends = \"hgx-h100\"\n";
+const RULE: &str = "#[[sriov.devices]]\n#name = \"fabric\"\n#select = { vendor = \"15b3\", device = \"1021\" }\n#vfs = 8\n";
+
+/// Where sections are put in that a host needs beside it.
+const REBOOT: &str = "[reboot]\n";
+
+/// NIC ports of one model that can have virtual functions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ports {
+    /// PCI vendor, in hexadecimal.
+    pub vendor: String,
+    /// PCI device, in hexadecimal.
+    pub device: String,
+    /// How many this host has.
+    pub count: usize,
+    /// Virtual functions that each can have; `None`: not known.
+    pub total: Option<u16>,
+}
+
+/// A profile for one host: `host` describes it in a line, `extends` is the shipped profile it starts from, `ports` are the
+/// NIC ports for which rules are proposed. Nothing but `extends` differs in what it asks for: rules stay comments.
+pub fn for_host(host: &str, extends: &str, ports: &[Ports], asks: &[Ask]) -> String {
+    // The host's own words must not leave the comment.
+    let host = bedplate_base::visible::one_line(host);
+    let rules: Vec<String> =
+        ports.iter().enumerate().map(|(number, ports)| rule(number, ports)).collect();
+    let rules = if rules.is_empty() { RULE.to_owned() } else { rules.join("#\n") };
+    EXAMPLE
+        .replacen(HEAD, &format!("# Profile of this host: {host}.\n"), 1)
+        .replacen(NAME, &format!("name = \"site-{extends}\"\n"), 1)
+        .replacen(EXTENDS, &format!("extends = \"{extends}\"\n"), 1)
+        .replacen(RULE, &rules, 1)
+        .replacen(REBOOT, &(asks.iter().map(|ask| ask.section()).collect::<String>() + REBOOT), 1)
+}
+
+/// A setting that `bedplate verify` asks for on a host, and that the shipped profile leaves to the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Redirection between GPUs and NICs, off (`acs.path`).
+    DirectTraffic,
+    /// nouveau, kept off the GPUs (`modules.driver`).
+    NoNouveau,
+}
+
+impl Ask {
+    /// As comments with a setting to switch on.
+    fn section(self) -> &'static str {
+        match self {
+            Ask::DirectTraffic => {
+                "# `bedplate verify` finds traffic between GPUs and NICs that ACS sends through the root complex (acs.path).\n\
+                 # Where no guest gets a device below their switches, this lets it pass directly.\n\
+                 #[acs]\n#policy = \"direct-p2p\"\n\n"
+            }
+            Ask::NoNouveau => {
+                "# `bedplate verify` finds GPUs with the driver nouveau (modules.driver). Beside NVIDIA's own driver this keeps\n\
+                 # it away.\n\
+                 #[modules]\n#blacklist = [\"nouveau\"]\n\n"
+            }
+        }
+    }
+}
+
+fn rule(number: usize, ports: &Ports) -> String {
+    let Ports { vendor, device, count, total } = ports;
+    let most = total.map(|total| format!(", up to {total} each")).unwrap_or_default();
+    let name = if number == 0 { "fabric".to_owned() } else { format!("fabric-{}", number + 1) };
+    let vfs = total.map_or(8, |total| total.min(8));
+    format!(
+        "# This host has {count} port{} of this model{most}:\n#[[sriov.devices]]\n#name = \"{name}\"\n\
+         #select = {{ vendor = \"{vendor}\", device = \"{device}\" }}\n#vfs = {vfs}\n",
+        if *count == 1 { "" } else { "s" }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LayerText, Severity, load, shipped};
+    use super::*;
+
+    fn loaded(text: &str) -> super::super::Loaded {
+        load(&[LayerText { path: "/etc/bedplate/profile.toml", text }], shipped())
+            .unwrap_or_else(|errors| panic!("{}\n{text}", errors.render(false)))
+    }
+
+    fn ports(vendor: &str, device: &str) -> Ports {
+        Ports { vendor: vendor.into(), device: device.into(), count: 2, total: Some(4) }
+    }
+
+    const ASKS: [Ask; 2] = [Ask::DirectTraffic, Ask::NoNouveau];
+
+    #[test]
+    fn every_part_of_a_host_stands_once_in_the_sample() {
+        for part in [HEAD, NAME, EXTENDS, RULE, REBOOT] {
+            assert_eq!(EXAMPLE.matches(part).count(), 1, "{part}");
+        }
+    }
+
+    /// It is valid, and its one finding is the question that only the operator can answer.
+    #[test]
+    fn the_sample_and_what_is_made_of_it_are_valid_and_ask_for_the_window() {
+        let mut texts = vec![EXAMPLE.to_owned()];
+        texts.extend(
+            shipped()
+                .iter()
+                .map(|shipped| for_host("a host", shipped.name, &[ports("15b3", "1021")], &ASKS)),
+        );
+        for text in texts {
+            let loaded = loaded(&text);
+            let found: Vec<_> = loaded.lints.iter().map(|lint| (lint.id, lint.severity)).collect();
+            assert_eq!(found, [("no-window-yet", Severity::Warning)], "{text}");
+            let filled =
+                text.replace("windows = [\"never\"]", "windows = [\"Sun 02:00-05:00 UTC\"]");
+            assert!(self::loaded(&filled).lints.is_empty());
+            let reboot = &loaded.profile.reboot;
+            assert_eq!(
+                (reboot.delay_s, reboot.windows.as_slice()),
+                (900, ["never".to_owned()].as_slice())
+            );
+        }
+    }
+
+    /// Beside the question of the reboot it asks for what the shipped profile asks for, and for nothing else.
+    #[test]
+    fn it_asks_for_what_the_shipped_profile_asks_for() {
+        for shipped in shipped() {
+            let own =
+                loaded(&for_host("a host", shipped.name, &[ports("15b3", "1021")], &ASKS)).profile;
+            let base = loaded(&format!("schema = 1\nextends = \"{}\"\n", shipped.name)).profile;
+            assert_eq!(own.name, format!("site-{}", shipped.name));
+            assert_eq!(
+                (own.iommu, own.cmdline, own.modules, own.acs, own.sriov, own.agent),
+                (base.iommu, base.cmdline, base.modules, base.acs, base.sriov, base.agent)
+            );
+        }
+    }
+
+    /// A setting that is switched on as it stands there is valid, too.
+    #[test]
+    fn settings_in_comments_are_valid() {
+        let text = for_host(
+            "a host",
+            "generic-intel",
+            &[ports("8086", "1572"), ports("15b3", "1021")],
+            &ASKS,
+        );
+        let on: String = text
+            .lines()
+            .filter(|line| !line.starts_with("windows"))
+            .map(|line| match line.strip_prefix('#') {
+                Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => {
+                    rest
+                }
+                Some(rest) if rest.starts_with("  \"hugepagesz") || rest.starts_with("  {") => rest,
+                _ => line,
+            })
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let profile = loaded(&on).profile;
+        assert_eq!(profile.sriov.rules.len(), 2, "{on}");
+        assert_eq!(profile.acs.policy, crate::desired::AcsPolicy::DirectP2p);
+        assert!(on.contains("\n[modules]\nblacklist = [\"nouveau\"]\n"), "{on}");
+        assert_eq!(profile.cmdline.args.len(), 3);
+        assert!(profile.reboot.fleetlock.is_some() && !profile.reboot.busy_command.is_empty());
+        assert_eq!(profile.reboot.windows, ["Sat,Sun 02:00-05:00 Europe/Amsterdam"]);
+    }
+
+    #[test]
+    fn the_hosts_words_stay_a_comment() {
+        let text = for_host("evil\nname = \"x\"\r\x1b[31m", "vfio", &[], &[]);
+        assert_eq!(loaded(&text).profile.name, "site-vfio");
+        assert!(!text.contains(['\x1b', '\r']));
+    }
+}

@@ -1,0 +1,250 @@
+//! Where lints apply: one small function a row that needs more than a line.
+
+use super::{Arg, Hit, Parameter, View, lint_ids};
+use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
+use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_base::value::PciId;
+use bedplate_cmdline::only_on;
+
+pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {
+    view.args.iter().filter(|arg| test(arg)).map(Arg::hit).collect()
+}
+
+pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<Hit> {
+    view.parameters.iter().filter(|parameter| test(parameter)).map(Parameter::hit).collect()
+}
+
+pub(super) fn unknown_lint(view: &View<'_>) -> Vec<Hit> {
+    let known = lint_ids();
+    let unknown = view.layer.lints.allowed.iter().filter(|(id, _)| !known.contains(id));
+    unknown.map(|(id, leaf)| Hit::new(leaf.place, id)).collect()
+}
+
+fn is_for_arm(view: &View<'_>) -> bool {
+    let conditions = &view.profile.matching;
+    conditions.arch == Some(Arch::Aarch64) || conditions.cpu_vendor == Some(CpuVendor::Arm)
+}
+
+pub(super) fn iommu_on_arm(view: &View<'_>) -> Vec<Hit> {
+    let x86_only = ["iommu", "intel_iommu", "amd_iommu"];
+    let inert = view.args.iter().filter(|arg| x86_only.contains(&arg.name.as_str()));
+    inert.filter(|_| is_for_arm(view)).map(Arg::hit).collect()
+}
+
+pub(super) fn x86_only_on_arm(view: &View<'_>) -> Vec<Hit> {
+    of_other_arch(view, Arch::X86_64, is_for_arm(view))
+}
+
+pub(super) fn arm_only_on_x86(view: &View<'_>) -> Vec<Hit> {
+    let conditions = &view.profile.matching;
+    let vendor = matches!(conditions.cpu_vendor, Some(CpuVendor::Intel | CpuVendor::Amd));
+    of_other_arch(view, Arch::Aarch64, vendor || conditions.arch == Some(Arch::X86_64))
+}
+
+fn of_other_arch(view: &View<'_>, arch: Arch, is_other: bool) -> Vec<Hit> {
+    let inert = view.args.iter().filter(|arg| only_on(&arg.text) == Some(arch));
+    inert.filter(|_| is_other).map(Arg::hit).collect()
+}
+
+pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<Hit> {
+    let inert = match view.profile.matching.cpu_vendor {
+        Some(CpuVendor::Amd) => "intel_iommu",
+        Some(CpuVendor::Intel) => "amd_iommu",
+        _ => return Vec::new(),
+    };
+    view.args.iter().filter(|arg| arg.name == inert).map(Arg::hit).collect()
+}
+
+/// What an argument makes of the IOMMU's mode, by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    /// Host drivers are passed through.
+    Passthrough,
+    /// Host drivers are translated.
+    Translated,
+    /// The IOMMU is off.
+    Off,
+    /// The IOMMU is on, in whatever mode.
+    On,
+}
+
+fn says(arg: &Arg) -> Option<Says> {
+    match (arg.name.as_str(), arg.value.as_str()) {
+        ("iommu", "pt") | ("iommu.passthrough", "1" | "on" | "y" | "Y") => Some(Says::Passthrough),
+        ("iommu", "nopt") | ("iommu.passthrough", "0" | "off" | "n" | "N") => {
+            Some(Says::Translated)
+        }
+        ("iommu" | "intel_iommu" | "amd_iommu", "off") => Some(Says::Off),
+        ("intel_iommu", "on") => Some(Says::On),
+        _ => None,
+    }
+}
+
+fn agrees(says: Says, mode: IommuMode) -> bool {
+    match mode {
+        IommuMode::Passthrough | IommuMode::PassthroughRequired => {
+            matches!(says, Says::Passthrough | Says::On)
+        }
+        IommuMode::Translated => matches!(says, Says::Translated | Says::On),
+        IommuMode::Off => says == Says::Off,
+        IommuMode::Keep | IommuMode::Auto => true,
+    }
+}
+
+fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<Hit> {
+    let mode = view.profile.iommu.mode;
+    let decided = !matches!(mode, IommuMode::Keep | IommuMode::Auto);
+    view.args
+        .iter()
+        .filter(|_| decided)
+        .filter(|arg| says(arg).is_some_and(|says| agrees(says, mode) == agreeing))
+        .map(Arg::hit)
+        .collect()
+}
+
+pub(super) fn iommu_against_mode(view: &View<'_>) -> Vec<Hit> {
+    iommu_args(view, false)
+}
+
+pub(super) fn iommu_by_hand(view: &View<'_>) -> Vec<Hit> {
+    iommu_args(view, true)
+}
+
+pub(super) fn two_spellings(view: &View<'_>) -> Vec<Hit> {
+    let name = |token: &str| token.split('=').next().map(bedplate_cmdline::fold_name);
+    let arguments =
+        view.layer.cmdline.params.values().flat_map(|param| param.arguments.values()).flatten();
+    let mut hits = Vec::new();
+    for argument in arguments {
+        let [first, rest @ ..] = argument.value.set.as_slice() else { continue };
+        // Sequences (`hugepagesz=`, `hugepages=`) have several names too, and need them.
+        let passthrough = |token: &str| {
+            ["iommu", "iommu.passthrough"]
+                .map(str::to_owned)
+                .contains(&name(token).unwrap_or_default())
+        };
+        let other = rest
+            .iter()
+            .filter(|token| name(&token.value) != name(&first.value) && passthrough(&token.value));
+        hits.extend(other.map(|token| Hit::new(token.place, &token.value)));
+    }
+    hits
+}
+
+/// `pci=config_acs=A@X,B@Y` comes out as the options `config_acs=A@X` and `B@Y`.
+pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<Hit> {
+    let is_flags =
+        |text: &str| !text.is_empty() && text.bytes().all(|b| matches!(b, b'0' | b'1' | b'x'));
+    let stray = |arg: &&Arg| {
+        arg.name == "pci" && arg.value.split_once('@').is_some_and(|(flags, _)| is_flags(flags))
+    };
+    view.args.iter().filter(stray).map(Arg::hit).collect()
+}
+
+/// Options named after ACS that no kernel reads, with `pci=` or without: `pci=noacs`, `pcie_acs=off`.
+pub(super) fn acs_invented(view: &View<'_>) -> Vec<Hit> {
+    let names_acs = |name: &str| {
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| ["acs", "noacs"].contains(&word.to_ascii_lowercase().as_str()))
+    };
+    let invented = |arg: &&Arg| {
+        let option = if arg.name == "pci" { arg.value.as_str() } else { arg.name.as_str() };
+        let name = option.split('=').next().unwrap_or_default();
+        let is_known = match arg.name.as_str() {
+            "pci" => ["config_acs", "disable_acs_redir"].contains(&name),
+            // A lint of its own; and modules may name their parameters as they like.
+            other => other == "pcie_acs_override" || other.contains('.'),
+        };
+        !is_known && names_acs(name)
+    };
+    view.args.iter().filter(invented).map(Arg::hit).collect()
+}
+
+pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {
+    let by_hand = |arg: &&Arg| {
+        arg.name == "pci"
+            && (arg.value.starts_with("config_acs=") || arg.value.starts_with("disable_acs_redir="))
+    };
+    let decided = view.profile.acs.policy != AcsPolicy::Keep;
+    view.args.iter().filter(|_| decided).filter(by_hand).map(Arg::hit).collect()
+}
+
+/// Signs that devices of this host go to guests.
+fn vfio_signs(view: &View<'_>) -> Vec<Hit> {
+    // Every driver that claims devices for guests has it in its name (vfio-pci, mlx5_vfio_pci, xe-vfio-pci …).
+    let is_vfio = |name: &str| name.replace('-', "_").contains("vfio_pci");
+    let mut signs: Vec<Hit> = view
+        .loaded()
+        .filter(|(name, _)| is_vfio(name))
+        .map(|(name, place)| Hit::new(place, name))
+        .collect();
+    for (name, leaf) in &view.layer.sriov.devices.0 {
+        if matches!(&leaf.value.vf_driver, VfDriver::Named(driver) if is_vfio(driver)) {
+            signs.push(Hit::new(leaf.place, name));
+        }
+    }
+    signs
+}
+
+pub(super) fn acs_with_vfio(view: &View<'_>, policy: AcsPolicy) -> Vec<Hit> {
+    let word = if policy == AcsPolicy::Clear { "clear" } else { "direct-p2p" };
+    let said = view.layer.acs.policy.as_ref().filter(|leaf| leaf.value == policy);
+    let said = said.filter(|_| !vfio_signs(view).is_empty());
+    said.map(|leaf| Hit::new(leaf.place, word)).into_iter().collect()
+}
+
+pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<Hit> {
+    if view.profile.iommu.mode == IommuMode::Off { vfio_signs(view) } else { Vec::new() }
+}
+
+/// Instinct MI300A, MI300X, MI308X, MI325X and MI300X HF (Aqua Vanjaram in pci.ids), MI350X and MI355X. Not their VFs (74b5,
+/// 74b9 …): AMD's advice is for hosts without SR-IOV.
+const INSTINCT: [u16; 7] = [0x74a0, 0x74a1, 0x74a2, 0x74a5, 0x74a9, 0x75a0, 0x75a3];
+
+pub(super) fn realloc_on_mi300x(view: &View<'_>) -> Vec<Hit> {
+    let is_instinct = |id: &PciIdPair| {
+        id.vendor == PciId(0x1002) && id.device.is_some_and(|device| INSTINCT.contains(&device.0))
+    };
+    let conditions = &view.profile.matching.pci;
+    if !conditions.iter().flat_map(|pci| &pci.ids).any(is_instinct) {
+        return Vec::new();
+    }
+    args(view, |arg| arg.name == "pci" && matches!(arg.value.as_str(), "realloc" | "realloc=on"))
+}
+
+/// Parameters of the driver whose spelling differs from these only in upper and lower case are ignored by it.
+const NVREG: &[&str] = &[
+    "NVreg_EnablePCIERelaxedOrderingMode",
+    "NVreg_GrdmaPciTopoCheckOverride",
+    "NVreg_DmaRemapPeerMmio",
+    "NVreg_EnableResizableBar",
+    "NVreg_EnableStreamMemOPs",
+    "NVreg_RegistryDwords",
+];
+
+pub(super) fn nvreg_case(view: &View<'_>) -> Vec<Hit> {
+    parameters(view, |parameter| {
+        NVREG
+            .iter()
+            .any(|real| real.eq_ignore_ascii_case(&parameter.name) && *real != parameter.name)
+    })
+}
+
+/// Modules that are never built in on the hosts bedplate is for.
+const LOADABLE: &[&str] = &[
+    "nvidia",
+    "nvidia_uvm",
+    "nvidia_drm",
+    "nvidia_modeset",
+    "nvidia_peermem",
+    "amdgpu",
+    "mlx5_core",
+    "mlx5_ib",
+];
+
+pub(super) fn module_option_on_cmdline(view: &View<'_>) -> Vec<Hit> {
+    parameters(view, |parameter| {
+        let rdma = parameter.module.starts_with("ib_") || parameter.module.starts_with("rdma_");
+        parameter.on_cmdline && (rdma || LOADABLE.contains(&parameter.module.as_str()))
+    })
+}

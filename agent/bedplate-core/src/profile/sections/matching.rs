@@ -1,0 +1,183 @@
+//! `[match]`: which machines a profile is for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::section::{
+    At, Checker, Finisher, Leaf, OneOrMany, Pattern, Printer, section, toml_text,
+};
+use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_base::value::{NotAValue, PciId};
+
+/// What `match` may be instead of conditions.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MatchWord {
+    /// The shipped profile that fits the hardware best, below this one.
+    Auto,
+}
+
+section! {
+    /// `[match]`: every condition given must hold; more conditions are a better match.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+    "match" Match, MatchFragment, MatchLayer {
+        /// Maker of the CPU.
+        #[schemars(example = &"intel", extend("x-source" = "/proc/cpuinfo vendor_id; CPU implementer on Arm"))]
+        cpu_vendor: CpuVendor;
+
+        /// Processor architecture.
+        #[schemars(example = &"aarch64", extend("x-source" = "uname(2) machine"))]
+        arch: Arch;
+
+        /// Shell pattern on the DMI system vendor; case does not count.
+        #[schemars(example = &"Supermicro*", extend("x-source" = "/sys/class/dmi/id/sys_vendor"))]
+        sys_vendor: String as Pattern;
+
+        /// Shell pattern on the DMI product name; case does not count.
+        #[schemars(example = &"DGXH100*", extend("x-source" = "/sys/class/dmi/id/product_name"))]
+        product_name: String as Pattern;
+    }
+    special pci: Option<Leaf<Vec<MatchPci>>> = read_pci {
+        /// PCI functions that must be there. A later file replaces the whole list.
+        pci: At<Vec<At<MatchPciFragment>>>;
+    }
+    after {
+        /// PCI ids that must be there, with how many.
+        pci: Vec<MatchPci> = finish_pci;
+    }
+    show show_pci;
+}
+
+/// One `[[match.pci]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MatchPci {
+    /// What is counted: functions with any of these ids.
+    pub ids: Vec<PciIdPair>,
+    /// At least this many functions.
+    pub at_least: u32,
+    /// At most this many.
+    pub at_most: Option<u32>,
+}
+
+/// A PCI vendor with one of its devices, or with all of them: `10de:2330`, `10de:*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PciIdPair {
+    /// Vendor.
+    pub vendor: PciId,
+    /// Device; any when absent.
+    pub device: Option<PciId>,
+}
+
+impl fmt::Display for PciIdPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.device {
+            Some(device) => write!(f, "{}:{device}", self.vendor),
+            None => write!(f, "{}:*", self.vendor),
+        }
+    }
+}
+
+impl FromStr for PciIdPair {
+    type Err = NotAValue;
+
+    fn from_str(text: &str) -> Result<Self, NotAValue> {
+        let parse = || {
+            let (vendor, device) = text.split_once(':')?;
+            let device = if device == "*" { None } else { Some(device.parse().ok()?) };
+            Some(PciIdPair { vendor: vendor.parse().ok()?, device })
+        };
+        parse().ok_or_else(|| NotAValue {
+            text: text.to_owned(),
+            expected: "a pair of PCI ids such as 10de:2330 or 10de:*",
+        })
+    }
+}
+
+impl Serialize for PciIdPair {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// One `[[match.pci]]`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MatchPciFragment {
+    /// `vendor:device` in hexadecimal, `vendor:*` for any device; several in a list count together. Virtual functions
+    /// are not counted.
+    #[schemars(example = &"10de:2330", extend("x-source" = "/sys/bus/pci/devices/*/{vendor,device}; pci.ids"))]
+    pub id: OneOrMany<PciIdText>,
+
+    /// At least this many functions.
+    #[schemars(range(min = 1), extend("default" = 1), example = 8)]
+    pub at_least: Option<At<u32>>,
+
+    /// At most this many functions. Default: no limit.
+    #[schemars(example = 8)]
+    pub at_most: Option<At<u32>>,
+}
+
+/// A pair of PCI ids.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct PciIdText(
+    /// `vendor:device` in hexadecimal, `vendor:*` for any device.
+    #[schemars(regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}:((0x)?[0-9A-Fa-f]{1,4}|\*)$"))]
+    pub String,
+);
+
+fn read_pci(
+    checker: &mut Checker<'_>,
+    list: Option<At<Vec<At<MatchPciFragment>>>>,
+) -> Option<Leaf<Vec<MatchPci>>> {
+    let list = list?;
+    let place = checker.place(list.span);
+    let found = list.value.into_iter().filter_map(|entry| match_pci(checker, entry)).collect();
+    Some(Leaf::bare(found, place))
+}
+
+fn match_pci(checker: &mut Checker<'_>, entry: At<MatchPciFragment>) -> Option<MatchPci> {
+    let entry = entry.value;
+    let given = entry.id.0.len();
+    let ids: Vec<_> = entry
+        .id
+        .0
+        .into_iter()
+        .filter_map(|id| checker.parse(&id.value.0, id.span, "bad-pci-id"))
+        .collect();
+    let at_least = entry.at_least.as_ref().map_or(1, |at| at.value);
+    if let Some(at_most) = entry.at_most.as_ref().filter(|at_most| at_most.value < at_least) {
+        let place = checker.place(at_most.span.clone());
+        checker.error(
+            place,
+            "empty-range",
+            "no machine can have so few and so many",
+            format!("less than `at_least`, which is {at_least}"),
+            None,
+        );
+        return None;
+    }
+    let at_most = entry.at_most.map(|at_most| at_most.value);
+    (ids.len() == given).then_some(MatchPci { ids, at_least, at_most })
+}
+
+fn finish_pci(section: &MatchLayer, finisher: &mut Finisher<'_>) -> Vec<MatchPci> {
+    finisher.or("match.pci", &section.pci, Vec::new())
+}
+
+fn show_pci(_: &MatchLayer, conditions: &Match, out: &mut Printer<'_>) {
+    if conditions.pci.is_empty() {
+        return;
+    }
+    out.line("pci = [", None);
+    for pci in &conditions.pci {
+        let most = pci.at_most.map(|most| format!(", at_most = {most}")).unwrap_or_default();
+        let entry =
+            format!("  {{ id = {}, at_least = {}{most} }},", toml_text(&pci.ids), pci.at_least);
+        out.line(&entry, Some("match.pci"));
+    }
+    out.line("]", None);
+}

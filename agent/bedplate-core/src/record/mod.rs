@@ -1,0 +1,359 @@
+//! Host → snapshot. A [`Recorder`] is a reader that remembers every answer another reader gives; [`record`] drives it
+//! over everything that planning and inspecting may read, for any profile. What leaves here holds no secrets (`redact`).
+
+mod manifest;
+mod redact;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bedplate_base::reading::ReadError;
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::flow_control::FlowControl;
+use bedplate_base::value::vf::{EswitchMode, VfTable};
+use bedplate_host::recorded::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
+use bedplate_host::snapshot::{Config, Node, Snapshot};
+use bedplate_host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, Reader, link};
+
+pub use redact::Redactions;
+
+/// Record everything that planning and inspecting may read.
+pub fn record(reader: &dyn Reader) -> Snapshot {
+    record_and_say(reader, WithNames::default()).0
+}
+
+/// Where the kernel has the hostname.
+pub const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+
+/// Names of a host that its recording has only if someone asks for them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WithNames {
+    /// Hardware addresses, serial numbers and machine ids.
+    pub identifiers: bool,
+    /// The hostname.
+    pub hostname: bool,
+}
+
+/// The same, and what was kept out of it.
+pub fn record_and_say(reader: &dyn Reader, with: WithNames) -> (Snapshot, Redactions) {
+    let with_identifiers = with.identifiers;
+    let recorder = Recorder { with_identifiers, ..Recorder::new(reader) };
+    manifest::read_all(&recorder);
+    if with.hostname {
+        let _ = recorder.read(HOSTNAME);
+    }
+    redact::snapshot(&recorder.recorded(), with_identifiers)
+}
+
+/// Reads through another reader and remembers what it said.
+pub struct Recorder<'a> {
+    inner: &'a dyn Reader,
+    snapshot: RefCell<Snapshot>,
+    with_identifiers: bool,
+}
+
+impl<'a> Recorder<'a> {
+    /// Record what is read from `inner` through this.
+    pub fn new(inner: &'a dyn Reader) -> Self {
+        let running = inner.kind() != HostKind::Image;
+        let snapshot = RefCell::new(Snapshot::new(running));
+        Recorder { inner, snapshot, with_identifiers: false }
+    }
+
+    /// Record of a file only what `cut` leaves of it.
+    fn read_part(&self, path: &str, cut: impl FnOnce(&[u8]) -> Vec<u8>) {
+        let _ = self.note(path, self.inner.read(path), |bytes| Node::File(cut(bytes)));
+    }
+
+    /// What was recorded, without secrets.
+    pub fn finish(self) -> Snapshot {
+        redact::snapshot(&self.recorded(), false).0
+    }
+
+    fn recorded(self) -> Snapshot {
+        let mut snapshot = self.snapshot.into_inner();
+        snapshot.forget_listed_absences();
+        snapshot
+    }
+
+    /// The path without links, with every link on the way recorded; `None` = it ends on the way, and that is recorded.
+    fn walk(&self, path: &str, follow: bool) -> Option<String> {
+        let mut rest: Vec<String> = link::components(path);
+        let mut at = String::new();
+        let mut links = 0;
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                at.truncate(at.rfind('/').unwrap_or(0));
+                continue;
+            }
+            let next = format!("{at}/{name}");
+            match self.step(&at, &next)? {
+                Some(target) if follow || !rest.is_empty() => {
+                    links += 1;
+                    if links > 40 {
+                        return None;
+                    }
+                    if target.starts_with('/') {
+                        at.clear();
+                    }
+                    rest.extend(link::components(&target));
+                }
+                _ => at = next,
+            }
+        }
+        Some(at)
+    }
+
+    /// Whether the entry `next` of the directory `at` is a link, and to where; `None` = it cannot be reached.
+    fn step(&self, at: &str, next: &str) -> Option<Option<String>> {
+        // These links lead by the number of the process that reads, which is another one each time.
+        if matches!(next, "/proc/net" | "/proc/mounts" | "/proc/self") {
+            return Some(None);
+        }
+        match self.snapshot.borrow().node(next) {
+            Some(Node::Link(target)) => return Some(Some(target.clone())),
+            Some(Node::Absent) => return None,
+            Some(_) => return Some(None),
+            None => {}
+        }
+        match self.inner.link(next) {
+            Ok(target) => {
+                self.merge(next, Node::Link(target.clone()));
+                Some(Some(target))
+            }
+            Err(ReadError::NotFound { .. }) => {
+                self.merge(next, Node::Absent);
+                None
+            }
+            Err(ReadError::Denied { .. }) => {
+                self.merge(at, Node::Denied);
+                None
+            }
+            Err(ReadError::NotRecorded { .. }) => None,
+            // There, and not a link.
+            Err(ReadError::Failed { .. } | ReadError::Untrusted { .. }) => Some(None),
+        }
+    }
+
+    /// Put a node unless what is there already says more.
+    fn merge(&self, path: &str, node: Node) {
+        let worth = |node: &Node| match node {
+            Node::Absent | Node::Present | Node::Dir(None) => 0,
+            Node::Denied | Node::Failed(_) | Node::Start(_) => 1,
+            Node::File(_) | Node::Link(_) | Node::Dir(Some(_)) | Node::Config(_) => 2,
+        };
+        let mut snapshot = self.snapshot.borrow_mut();
+        let better = snapshot.node(path).is_none_or(|known| match (known, &node) {
+            (Node::Start(known), Node::Start(new)) => new.len() > known.len(),
+            (Node::Present, Node::Dir(None)) => true,
+            (known, new) => worth(new) > worth(known),
+        });
+        if better {
+            snapshot.insert(path, node);
+        }
+    }
+
+    /// Record that reading `path` failed.
+    fn fail(&self, path: &str, error: &ReadError) {
+        let Some(at) = self.walk(path, true) else { return };
+        match error {
+            ReadError::Denied { .. } if self.inner.exists(path) == Ok(true) => {
+                self.merge(&at, Node::Denied)
+            }
+            ReadError::Failed { reason, .. } if reason == "Is a directory" => {
+                self.merge(&at, Node::Dir(None))
+            }
+            ReadError::Failed { reason, .. } => self.merge(&at, Node::Failed(reason.clone())),
+            // A directory was wanted, and this is none.
+            ReadError::NotFound { .. } if self.inner.exists(path) == Ok(true) => {
+                self.merge(&at, Node::Present)
+            }
+            ReadError::NotFound { .. }
+            | ReadError::Denied { .. }
+            | ReadError::Untrusted { .. }
+            | ReadError::NotRecorded { .. } => {}
+        }
+    }
+
+    /// Record an answer of the kernel that is no file.
+    fn note_answer<T: serde::Serialize>(&self, at: &str, answer: Result<&T, &ReadError>) {
+        let node = match answer.map(serde_json::to_vec) {
+            Ok(Ok(bytes)) => Node::File(bytes),
+            Err(ReadError::Denied { .. }) => Node::Denied,
+            Err(ReadError::Failed { reason, .. }) => Node::Failed(reason.clone()),
+            Ok(Err(_))
+            | Err(
+                ReadError::NotFound { .. }
+                | ReadError::Untrusted { .. }
+                | ReadError::NotRecorded { .. },
+            ) => return,
+        };
+        self.merge(at, node);
+    }
+
+    /// Record an answer; failures, too.
+    fn note<T>(
+        &self,
+        path: &str,
+        answer: Result<T, ReadError>,
+        node: impl FnOnce(&T) -> Node,
+    ) -> Result<T, ReadError> {
+        match &answer {
+            Ok(value) => {
+                if let Some(at) = self.walk(path, true) {
+                    self.merge(&at, node(value));
+                }
+            }
+            Err(error) => self.fail(path, error),
+        }
+        answer
+    }
+}
+
+impl Reader for Recorder<'_> {
+    fn kind(&self) -> HostKind {
+        self.inner.kind()
+    }
+
+    fn shown(&self, path: &str) -> String {
+        self.inner.shown(path)
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        self.note(path, self.inner.read(path), |bytes| Node::File(bytes.clone()))
+    }
+
+    fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
+        self.note(path, self.inner.read_start(path, limit), |bytes| {
+            if bytes.len() < limit { Node::File(bytes.clone()) } else { Node::Start(bytes.clone()) }
+        })
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        self.note(path, self.inner.list(path), |names| Node::Dir(Some(names.clone())))
+    }
+
+    fn link(&self, path: &str) -> Result<String, ReadError> {
+        let answer = self.inner.link(path);
+        if let (Some(at), Err(ReadError::Failed { .. })) = (self.walk(path, false), &answer) {
+            self.merge(&at, Node::Present);
+        }
+        answer
+    }
+
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, ReadError> {
+        let names = self.list(path)?;
+        let links = self.inner.links(path)?;
+        if let Some(at) = self.walk(path, true) {
+            let targets: BTreeMap<&str, &str> =
+                links.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+            for name in names {
+                let node = targets
+                    .get(name.as_str())
+                    .map_or(Node::Present, |text| Node::Link((*text).to_owned()));
+                self.merge(&format!("{at}/{name}"), node);
+            }
+        }
+        Ok(links)
+    }
+
+    fn exists(&self, path: &str) -> Result<bool, ReadError> {
+        let answer = self.inner.exists(path);
+        if let (Some(at), Ok(true)) = (self.walk(path, true), &answer) {
+            self.merge(&at, Node::Present);
+        }
+        answer
+    }
+
+    fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
+        let path = format!("/sys/bus/pci/devices/{address}/config");
+        let inner = match self.inner.config(address) {
+            Ok(inner) => inner,
+            Err(error) => {
+                self.fail(&path, &error);
+                return Err(error);
+            }
+        };
+        let at = self.walk(&path, true).unwrap_or(path);
+        let known = matches!(self.snapshot.borrow().node(&at), Some(Node::Config(_)));
+        if !known {
+            let config = Config { length: reach(inner.as_ref()), ..Config::default() };
+            self.merge(&at, Node::Config(config));
+        }
+        Ok(Box::new(RecordedConfig { recorder: self, inner, at }))
+    }
+
+    /// Addresses are left out here, unless identifiers stay: what was derived from them has to stay so.
+    fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
+        let answer = self.inner.vfs(pf, interface);
+        let at = vfs_at(interface);
+        match &answer {
+            Ok(table) if !self.with_identifiers => self.note_answer(&at, Ok(&table.masked())),
+            answer => self.note_answer(&at, answer.as_ref()),
+        }
+        answer
+    }
+
+    fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        let answer = self.inner.default_routes();
+        self.note_answer(ROUTES, answer.as_ref());
+        answer
+    }
+
+    fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
+        let answer = self.inner.eswitch(pf);
+        self.note_answer(&eswitch_at(pf), answer.as_ref());
+        answer
+    }
+
+    fn flow_control(
+        &self,
+        function: PciAddress,
+        interface: &str,
+    ) -> Result<Option<FlowControl>, ReadError> {
+        let answer = self.inner.flow_control(function, interface);
+        self.note_answer(&flow_control_at(interface), answer.as_ref());
+        answer
+    }
+
+    fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
+        let answer = self.inner.kernel_log(keep);
+        self.note_answer(KERNEL_LOG, answer.as_ref());
+        answer
+    }
+
+    fn cost(&self) -> ReadCost {
+        self.inner.cost()
+    }
+}
+
+/// How far config space can be read: all of it, the conventional part, or what an unprivileged reader gets.
+fn reach(config: &dyn ConfigSpace) -> u16 {
+    // A recording may hold other parts only; past its end it says so.
+    let ends = |end: u16| {
+        matches!(config.read(end - 4, &mut [0; 4]), Ok(4) | Err(ReadError::NotRecorded { .. }))
+    };
+    [4096, 256, 128].into_iter().find(|end| ends(*end)).unwrap_or(64)
+}
+
+struct RecordedConfig<'a> {
+    recorder: &'a Recorder<'a>,
+    inner: Box<dyn ConfigSpace + 'a>,
+    at: String,
+}
+
+impl ConfigSpace for RecordedConfig<'_> {
+    fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let got = self.inner.read(offset, buffer)?;
+        let mut snapshot = self.recorder.snapshot.borrow_mut();
+        if let Some(Node::Config(config)) = snapshot.node_mut(&self.at)
+            && config.get(offset, got).is_none()
+        {
+            config.add(offset, &buffer[..got]);
+        }
+        Ok(got)
+    }
+}
+
+#[cfg(test)]
+mod tests;

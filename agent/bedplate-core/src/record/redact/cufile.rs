@@ -1,0 +1,40 @@
+//! The configuration of GPUDirect Storage's library: names of settings that are checked, numbers and switches stay; mount points,
+//! addresses and whatever else stands in it are masked. Lines and types stay what they are. Pure.
+
+use super::words::Words;
+use bedplate_facts::cufile::{known_name, quoted, without_comments};
+
+/// Characters of a number that stays; no setting needs as many.
+const LONGEST_NUMBER: usize = 40;
+
+pub(super) fn kept(text: &str, words: &mut Words) -> String {
+    let plain = without_comments(text);
+    let mut clean = String::with_capacity(plain.len());
+    let mut rest = plain.as_str();
+    while let Some(c) = rest.chars().next() {
+        let is_word = |c: char| !c.is_whitespace() && !"\"{}[]:,".contains(c);
+        let length = match c {
+            '"' => quoted(rest),
+            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            c => c.len_utf8(),
+        };
+        let (part, after) = rest.split_at(length);
+        let inner = part.trim_matches('"');
+        let is_plain = ["true", "false", "null"].contains(&part)
+            || part.len() <= LONGEST_NUMBER
+                && serde_json::from_str::<serde_json::Number>(part).is_ok();
+        if c == '"' && !(known_name(inner).is_some() || inner.is_empty()) {
+            let ends = part.len() > 1 && part.ends_with('"');
+            let end = if ends { "\"" } else { "" };
+            // A string that goes on over lines is none, and takes as many of them.
+            let lines = "\n".repeat(part.matches('\n').count());
+            clean.push_str(&format!("\"{}{lines}{end}", words.mask(inner)));
+        } else if is_word(c) && !is_plain {
+            clean.push_str(&words.mask(part));
+        } else {
+            clean.push_str(part);
+        }
+        rest = after;
+    }
+    clean
+}

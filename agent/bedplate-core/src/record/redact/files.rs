@@ -1,0 +1,412 @@
+//! What of each file a snapshot keeps: a list of paths, each with the reader that takes out what bedplate uses. A file that is not
+//! on it is recorded as being there, and nothing more. Pure.
+
+use super::words::{Style, Words};
+use super::{kernel_log, ledger, profile};
+use crate::kind::cmdline;
+use crate::record;
+use bedplate_base::mask;
+use bedplate_base::raw_text;
+use bedplate_facts::{flow_control, imex, limits, nvidia_modules};
+use bedplate_host::recorded;
+
+/// Longest value of a kernel attribute.
+const LONGEST: usize = 4096;
+
+/// What of a file may be in a snapshot; `None`: nothing.
+pub(super) fn kept(path: &str, bytes: &[u8], words: &mut Words) -> Option<Vec<u8>> {
+    if path.starts_with("/sys/firmware/efi/efivars/") {
+        return loader_variable(bytes, words);
+    }
+    if path.ends_with(".efi") {
+        return super::uki::kept(bytes, words);
+    }
+    if bytes.starts_with(b"\x7fELF") {
+        return (bytes.len() <= 64).then(|| bytes.to_vec());
+    }
+    if path == cmdline::BOOT_PARAMS {
+        return Some(cmdline::recorded_boot_params(bytes));
+    }
+    let text = raw_text::decode(bytes);
+    let kept = of_text(path, &text, words)?;
+    let kept = if path.ends_with("/grubenv") { resized(&kept, text.len()) } else { kept };
+    Some(raw_text::encode(&kept))
+}
+
+fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
+    // Recorded without addresses, so that derived ones can still be told from others.
+    if path.starts_with(recorded::ANSWERS) {
+        return match path {
+            recorded::ROUTES => Some(words.identities(text)),
+            recorded::KERNEL_LOG => kernel_log::kept(text, words),
+            _ => Some(text.to_owned()),
+        };
+    }
+    Some(match path {
+        "/proc/cpuinfo" => fields(text, ':', &CPU, words),
+        // Only where it was asked for.
+        record::HOSTNAME => text.to_owned(),
+        "/proc/meminfo" => fields(text, ':', &["MemTotal"], words),
+        "/proc/modules" => lines(text, loaded_module),
+        "/proc/net/route" => routes(text, 1, 2, words),
+        "/proc/net/ipv6_route" => routes(text, 0, 4, words),
+        nvidia_modules::CUSTOM => nvidia_modules::recorded_path(text),
+        bedplate_facts::cufile::PATH => super::cufile::kept(text, words),
+        limits::MOUNTS => lines(text, shared_memory),
+        cmdline::MOUNTINFO => {
+            lines(text, |line| cmdline::recorded_mount(line).map(|line| words.identities(&line)))
+        }
+        cmdline::FSTAB => lines(text, cmdline::recorded_fstab),
+        flow_control::NCCL_CONF | flow_control::RCCL_CONF => {
+            lines(text, |line| Some(super::nccl::line(line, words)))
+        }
+        crate::kind::nccl::topology::PATH => super::nccl::topology(text),
+        "/proc/cmdline" => words.text(text, Style::Line),
+        "/proc/driver/nvidia/version" => {
+            lines(text, |line| line.starts_with("NVRM version:").then(|| words.identities(line)))
+        }
+        "/proc/driver/nvidia/params" => lines(text, |line| {
+            let (_, value) = line.split_once(": ")?;
+            mask::is_numeric(value).then(|| line.to_owned())
+        }),
+        "/etc/os-release" | "/usr/lib/os-release" => fields(text, '=', &OS, words),
+        "/etc/kernel/cmdline" | "/usr/lib/kernel/cmdline" => words.text(text, Style::Entry),
+        "/etc/kernel/install.conf" | "/usr/lib/kernel/install.conf" => {
+            fields(text, '=', &["layout"], words)
+        }
+        "/etc/sysconfig/bootloader" => fields(text, '=', &["LOADER_TYPE"], words),
+        "/etc/tuned/active_profile" => {
+            lines(text, |line| TUNED.contains(&line).then(|| line.to_owned()))
+        }
+        "/etc/default/grub" => words.text(text, Style::Script),
+        "/etc/modules" => lines(text, |line| Some(listed_module(line, words))),
+        "/var/lib/bedplate/ledger.json" => ledger::redacted(text, words)?,
+        imex::CONFIG | imex::NODES | imex::FIB_TRIE | imex::IF_INET6 => {
+            super::imex::kept(path, text, words)
+        }
+        _ => return by_place(path, text, words),
+    })
+}
+
+/// Files that there may be several of, by name and directory.
+fn by_place(path: &str, text: &str, words: &mut Words) -> Option<String> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let within = |directory: &str| path.split('/').rev().nth(1) == Some(directory);
+    Some(match path {
+        _ if path.starts_with("/etc/bedplate/") && name.ends_with(".toml") => {
+            profile::kept(text, words)
+        }
+        _ if path.ends_with("pci.ids") => text.to_owned(),
+        _ if path.starts_with("/boot/config-") => lines(text, |line| kernel_setting(line, words)),
+        _ if path == "/etc/security/limits.conf" || within("limits.d") => {
+            lines(text, session_limit)
+        }
+        _ if path.contains("/systemd/")
+            && (name.ends_with(".service") || name.ends_with(".conf")) =>
+        {
+            lines(text, locked_memory)
+        }
+        _ if within("gids") => gid(text, words),
+        _ if name == "node_guid" => words.identity(text),
+        _ if name == "modules.dep" => {
+            lines(text, |line| Some(format!("{}:", line.split(':').next()?)))
+        }
+        _ if name == "modules.symbols" => lines(text, |line| {
+            line.contains(bedplate_facts::gpu::PEER_SYMBOL).then(|| line.to_owned())
+        }),
+        _ if name == "modules.builtin" => {
+            lines(text, |line| plain_path(line).then(|| line.to_owned()))
+        }
+        _ if within("modprobe.d") => lines(text, |line| Some(module_option(line, words))),
+        _ if within("modules-load.d") => lines(text, |line| Some(listed_module(line, words))),
+        _ if within("sysctl.d") || path == "/etc/sysctl.conf" => {
+            lines(text, |line| Some(sysctl(line, words)))
+        }
+        _ if within("kargs.d") => words.text(text, Style::Entry),
+        _ if within("grub.d") || name == "grub.cfg" || within("grub") && name.ends_with(".cfg") => {
+            words.text(text, Style::Script)
+        }
+        _ if within("grub2") && name.ends_with(".cfg") => words.text(text, Style::Script),
+        _ if name == "grubenv" => environment(text, words),
+        _ if within("entries") || name == "loader.conf" => words.text(text, Style::Entry),
+        _ if within("network") && name.ends_with(".link") => lines(text, link_setting),
+        _ if path.starts_with("/sys/")
+            || path.starts_with("/proc/")
+            || path == "/etc/kernel/tries" =>
+        {
+            return attribute(path, text, words);
+        }
+        _ => return None,
+    })
+}
+
+const CPU: [&str; 8] = [
+    "vendor_id",
+    "cpu family",
+    "model name",
+    "flags",
+    "CPU implementer",
+    "CPU architecture",
+    "CPU part",
+    "Features",
+];
+const OS: [&str; 7] =
+    ["NAME", "ID", "ID_LIKE", "VERSION", "VERSION_ID", "PRETTY_NAME", "VARIANT_ID"];
+
+/// Attributes that hold a version of firmware or of a module, which may have the form of an address.
+const VERSIONS: [&str; 3] = ["bios_version", "fw_ver", "version"];
+
+/// Profiles that TuneD ships with arguments for the kernel command line (TuneD, `profiles/`). Others are the operator's names.
+const TUNED: [&str; 9] = [
+    "accelerator-performance",
+    "cpu-partitioning",
+    "cpu-partitioning-powersave",
+    "hpc-compute",
+    "latency-performance",
+    "network-latency",
+    "realtime",
+    "realtime-virtual-host",
+    "throughput-performance",
+];
+
+/// Lines that `keep` makes something of.
+pub(super) fn lines(text: &str, mut keep: impl FnMut(&str) -> Option<String>) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (own, end) = line.strip_suffix('\n').map_or((line, ""), |own| (own, "\n"));
+        if let Some(kept) = keep(own) {
+            clean.push_str(&kept);
+            clean.push_str(end);
+        }
+    }
+    clean
+}
+
+/// Of `name<mark>value` lines the named ones.
+fn fields(text: &str, mark: char, names: &[&str], words: &mut Words) -> String {
+    lines(text, |line| {
+        let (name, _) = line.split_once(mark)?;
+        names.contains(&name.trim()).then(|| words.identities(line))
+    })
+}
+
+/// A value of the kernel's own. Parameters of modules are what people gave them.
+fn attribute(path: &str, text: &str, words: &mut Words) -> Option<String> {
+    let value = text.trim_end_matches(['\n', '\0', ' ']);
+    let end = &text[value.len()..];
+    if value.len() > LONGEST || value.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        return None;
+    }
+    if path.contains("/parameters/") {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        return Some(words.value(name, value, Style::Setting) + end);
+    }
+    if path.ends_with("/uevent") {
+        return Some(lines(text, |line| {
+            let used = ["DRIVER=", "PCI_CLASS=", "PCI_ID=", "PCI_SUBSYS_ID=", "PCI_SLOT_NAME="];
+            used.iter().any(|name| line.starts_with(name)).then(|| line.to_owned())
+        }));
+    }
+    if VERSIONS.contains(&path.rsplit('/').next().unwrap_or_default()) {
+        return Some(words.version(text));
+    }
+    // Addresses of memory, 16 digits each.
+    let numbers = |line: &str| line.split_whitespace().all(mask::is_numeric);
+    match value.lines().all(numbers) {
+        true => Some(text.to_owned()),
+        false => Some(words.identities(text)),
+    }
+}
+
+/// `name size users by state`, without the address.
+fn loaded_module(line: &str) -> Option<String> {
+    let mut parts: Vec<&str> = line.split(' ').collect();
+    let address = parts.get_mut(5)?;
+    *address = "0x0000000000000000";
+    Some(parts.join(" "))
+}
+
+/// Of a routing table the default routes, without their gateways: which networks a host is in is nobody's business.
+fn routes(text: &str, destination: usize, gateway: usize, words: &mut Words) -> String {
+    let clean = lines(text, |line| {
+        let mut parts: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        if parts.first().is_none_or(|word| word != "Iface") {
+            parts.get(destination).filter(|to| to.bytes().all(|digit| digit == b'0'))?;
+            let gateway = parts.get_mut(gateway)?;
+            *gateway = "0".repeat(gateway.len());
+        }
+        Some(parts.join(" "))
+    });
+    words.identities(&clean)
+}
+
+/// Of mounts the one of shared memory, with its size alone.
+fn shared_memory(line: &str) -> Option<String> {
+    let fields: Vec<&str> = line.split(' ').collect();
+    let (at, kind, options) = (fields.get(1)?, fields.get(2)?, fields.get(3)?);
+    let size = options.split(',').find(|option| option.starts_with("size="));
+    let plain = mask::is_name(kind) && size.is_none_or(|size| size[5..].len() < 24);
+    let size = size.map(|size| format!(",{size}")).unwrap_or_default();
+    (*at == limits::SHM && plain).then(|| format!("tmpfs {at} {kind} rw{size} 0 0"))
+}
+
+/// The limit on everybody's locked memory.
+fn session_limit(line: &str) -> Option<String> {
+    let value = limits::memlock_of_everybody(line)?;
+    let plain = value.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
+    plain.then(|| format!("* soft memlock {value}"))
+}
+
+/// Of units and of systemd's own configuration the limit on locked memory, and the sections that it stands in.
+fn locked_memory(line: &str) -> Option<String> {
+    let line = line.trim();
+    let is_section =
+        ["[Service]", "[Manager]"].contains(&line) || line.starts_with('[') && line.ends_with(']');
+    if is_section {
+        let plain = line[1..line.len() - 1].bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
+        return Some(if plain { line } else { "[]" }.to_owned());
+    }
+    let (key, value) = line.split_once('=')?;
+    let is_limit = ["LimitMEMLOCK", "DefaultLimitMEMLOCK"].contains(&key.trim_end());
+    let plain =
+        value.len() < 64 && value.bytes().all(|c| c.is_ascii_alphanumeric() || b" :".contains(&c));
+    (is_limit && plain).then(|| line.to_owned())
+}
+
+/// An entry of a GID table, by what it is made of: a link-local address, one of IPv4 or IPv6, or nothing.
+fn gid(text: &str, words: &mut Words) -> String {
+    const LINK_LOCAL: &str = "fe80:0000:0000:0000:";
+    const IPV4: &str = "0000:0000:0000:0000:0000:ffff:";
+    let start = [LINK_LOCAL, IPV4].into_iter().find(|start| text.starts_with(start));
+    let (start, rest) = text.split_at(start.map_or(0, str::len));
+    match start == IPV4 && rest.starts_with("0000:") {
+        // Masked before: no address begins with 0.0.
+        true => text.to_owned(),
+        false => format!("{start}{}", words.identity(rest)),
+    }
+}
+
+/// The settings of a kernel's build that are read, and the command line in it.
+fn kernel_setting(line: &str, words: &mut Words) -> Option<String> {
+    const READ: [&str; 12] = [
+        "CONFIG_ARM64_4K_PAGES",
+        "CONFIG_ARM64_16K_PAGES",
+        "CONFIG_ARM64_64K_PAGES",
+        "CONFIG_CMDLINE_BOOL",
+        "CONFIG_CMDLINE_OVERRIDE",
+        "CONFIG_CMDLINE_FORCE",
+        "CONFIG_IOMMU_DEFAULT_PASSTHROUGH",
+        "CONFIG_INTEL_IOMMU_DEFAULT_ON",
+        "CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF",
+        "CONFIG_AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT",
+        "CONFIG_DMABUF_MOVE_NOTIFY",
+        "CONFIG_PCI_P2PDMA",
+    ];
+    let (name, value) = line.trim().split_once('=')?;
+    if name == "CONFIG_CMDLINE" {
+        return Some(format!("{name}={}", words.text(value, Style::Line)));
+    }
+    let plain = ["y", "m", "n"].contains(&value);
+    // Others are options of IOMMUs, by their names, and no texts.
+    (plain && (READ.contains(&name) || name.contains("IOMMU"))).then(|| line.to_owned())
+}
+
+fn plain_path(line: &str) -> bool {
+    line.bytes().all(|c| c.is_ascii_alphanumeric() || b"/_.-+".contains(&c))
+}
+
+fn listed_module(line: &str, words: &mut Words) -> String {
+    let name = line.trim();
+    if name.starts_with(['#', ';']) {
+        return "#".to_owned();
+    }
+    if name.is_empty() || mask::is_name(name) {
+        line.to_owned()
+    } else {
+        words.text(line, Style::Line)
+    }
+}
+
+/// A line of modprobe.d: the name of the module, values of its options; commands keep nothing.
+fn module_option(line: &str, words: &mut Words) -> String {
+    if line.trim_start().starts_with(['#', ';']) {
+        return "#".to_owned();
+    }
+    let mut clean = String::new();
+    let mut rest = line;
+    let mut command = "";
+    for index in 0..2 {
+        let start = rest.len() - rest.trim_start().len();
+        let end = rest[start..].find(char::is_whitespace).map_or(rest.len(), |end| start + end);
+        let word = &rest[start..end];
+        if index == 0 {
+            command = word;
+            if !["options", "blacklist", "install", "remove", "softdep", "alias"].contains(&word) {
+                break;
+            }
+        } else if !mask::is_name(word) {
+            break;
+        }
+        clean.push_str(&rest[..end]);
+        rest = &rest[end..];
+    }
+    let named = ["softdep", "alias"].contains(&command)
+        && rest.split_whitespace().all(|word| mask::is_name(word.trim_end_matches(':')));
+    if named { clean + rest } else { clean + &words.text(rest, Style::Line) }
+}
+
+/// A line of sysctl.d: keys have dots, slashes and patterns in them.
+fn sysctl(line: &str, words: &mut Words) -> String {
+    if line.trim_start().starts_with(['#', ';']) {
+        return "#".to_owned();
+    }
+    let plain =
+        |key: &str| key.bytes().all(|c| c.is_ascii_alphanumeric() || b"_./*?:@- ".contains(&c));
+    match line.split_once('=') {
+        Some((key, value)) if plain(key) => {
+            let key = words.identities(key);
+            let value = words.value(key.trim(), value, Style::Setting);
+            format!("{key}={value}")
+        }
+        _ => words.text(line, Style::Line),
+    }
+}
+
+fn link_setting(line: &str) -> Option<String> {
+    let trimmed = line.trim();
+    let count = trimmed.strip_prefix("SR-IOVVirtualFunctions=");
+    (trimmed == "[SR-IOV]" || count.is_some_and(mask::is_numeric)).then(|| line.to_owned())
+}
+
+/// An environment block: its first line makes it one, and its padding.
+fn environment(text: &str, words: &mut Words) -> String {
+    lines(text, |line| match line {
+        "# GRUB Environment Block" => Some(line.to_owned()),
+        _ if line.starts_with("##") || line.is_empty() => Some(line.to_owned()),
+        _ if line.starts_with('#') => Some("#".to_owned()),
+        _ => match line.split_once('=') {
+            // The value is a line itself: its words are masked as those of other lines are.
+            Some((name @ ("kernelopts" | "tuned_params"), value)) => {
+                Some(format!("{name}={}", words.text(value, Style::Line)))
+            }
+            _ => Some(words.text(line, Style::Line)),
+        },
+    })
+}
+
+fn resized(text: &str, length: usize) -> String {
+    let body = text.trim_end_matches('#');
+    if body.len() > length { text.to_owned() } else { format!("{body:#<length$}") }
+}
+
+/// What the boot loader says of itself and of its entries: four bytes of attributes, UTF-16.
+fn loader_variable(bytes: &[u8], words: &mut Words) -> Option<Vec<u8>> {
+    let (attributes, content) = bytes.split_at_checked(4)?;
+    let (units, odd) = content.as_chunks::<2>();
+    let text =
+        String::from_utf16(&units.iter().map(|unit| u16::from_le_bytes(*unit)).collect::<Vec<_>>());
+    let text = text.ok().filter(|_| odd.is_empty())?;
+    let mut clean = attributes.to_vec();
+    clean.extend(words.text(&text, Style::Line).encode_utf16().flat_map(u16::to_le_bytes));
+    Some(clean)
+}

@@ -1,0 +1,27 @@
+//! What stays of the kernel's log.
+
+use super::words::{Style, Words};
+use bedplate_base::mask;
+use bedplate_cmdline::complaint::{self, Complaint};
+use bedplate_facts::kernel_log;
+use bedplate_host::KernelLog;
+
+/// Of the kernel's log the lines that mean something, in the kernel's own words; arguments as on the command line.
+pub(super) fn kept(text: &str, words: &mut Words) -> Option<String> {
+    let mut log: KernelLog = serde_json::from_str(text).ok()?;
+    log.keep(kernel_log::kept);
+    for line in &mut log.lines {
+        if let Some(said) = complaint::parts(&line.text) {
+            line.text = format!("{}{}{}", said.head, masked(&said, words), said.tail);
+        }
+    }
+    serde_json::to_string(&log).ok()
+}
+
+fn masked(said: &Complaint<'_>, words: &mut Words) -> String {
+    match said.parameter {
+        Some(parameter) => words.value(parameter, said.arguments, Style::Line),
+        None if mask::is_name(said.arguments) && said.is_name => said.arguments.to_owned(),
+        None => words.text(said.arguments, Style::Line),
+    }
+}

@@ -1,0 +1,441 @@
+//! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
+//! printed; [`run`] does it with the executor's own steps. What others have changed since is refused,
+//! each thing by itself, unless it is forced.
+
+mod boot_entry;
+mod kernels;
+mod nic;
+mod orphan;
+mod run;
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::apply::action::register;
+use crate::apply::{find_file, saved_content};
+use crate::kind::orphans::orphans;
+use crate::kind::{self, acs, cmdline, sriov};
+use crate::ledger::{
+    AttributeRecord, FileRecord, FileState, Ledger, OwedTool, RegisterKey, RegisterRecord, VfKey,
+};
+use crate::plan::FileContent;
+use bedplate_base::error_chain::chain;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_facts::{Depth, Facts, observe};
+use bedplate_host::{HostKind, Reader, Writer, boot_id};
+
+use kernels::{Source, Tools};
+pub use run::{RevertReport, StepOutcome, StepReport, run};
+
+/// What would be put back, in order, and what would not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct RevertPlan {
+    /// Steps, in order.
+    pub steps: Vec<Step>,
+    /// Records that stay, because putting them back is not possible or would undo what was changed since.
+    pub refused: Vec<Refused>,
+    /// Tools of the image that have to run once the files are back, since they are not run from here.
+    pub owed: Vec<Vec<String>>,
+    /// Remarks: what has gone by itself.
+    pub notes: Vec<String>,
+}
+
+/// One step back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum Step {
+    /// Write a sysfs attribute.
+    Attribute {
+        /// Absolute path inside the host.
+        path: String,
+        /// Value now.
+        before: String,
+        /// Value found before bedplate came.
+        after: String,
+        /// Seconds the write may take.
+        limit_s: u32,
+    },
+    /// Set bits of a config-space register.
+    Register {
+        /// The function.
+        #[schemars(with = "String")]
+        address: PciAddress,
+        /// Byte offset in config space.
+        offset: u16,
+        /// What the register is.
+        register: String,
+        /// Which bits.
+        mask: u16,
+        /// Those bits now.
+        before: u16,
+        /// Those bits before bedplate came.
+        after: u16,
+    },
+    /// Set attributes of a VF.
+    Vf {
+        /// The VF.
+        key: VfKey,
+        /// Those attributes now.
+        before: VfAttributes,
+        /// Those attributes before bedplate came.
+        after: VfAttributes,
+        /// Whether the VF's driver starts again for it.
+        start: bool,
+        /// Seconds each step may take.
+        limit_s: u32,
+    },
+    /// Change the mode of an eswitch.
+    Eswitch {
+        /// The PF.
+        pf: PciAddress,
+        /// Mode now.
+        before: EswitchMode,
+        /// Mode before bedplate came.
+        after: EswitchMode,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
+    /// Put a file back: content, owner, mode, attributes.
+    File {
+        /// Absolute path inside the host.
+        path: String,
+        /// Content now; `None` = absent.
+        before: Option<FileContent>,
+        /// Content before bedplate came; `None` = absent.
+        after: Option<FileContent>,
+        /// The whole of it, for the executor.
+        #[serde(skip)]
+        to: FileState,
+    },
+    /// Run a tool: again, to make files from those that were put back, or the one that undoes another.
+    Tool {
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// Purpose.
+        purpose: String,
+        /// Files it makes.
+        makes: Vec<String>,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
+    /// Remove a directory that bedplate made, if it is empty by then.
+    Directory {
+        /// Absolute path inside the host.
+        path: String,
+    },
+}
+
+impl Step {
+    /// Subject.
+    pub fn subject(&self) -> String {
+        match self {
+            Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => {
+                path.clone()
+            }
+            Step::Register { address, register, .. } => format!("{register} of {address}"),
+            Step::Vf { key, .. } => key.name(),
+            Step::Eswitch { pf, .. } => format!("eswitch of {pf}"),
+            Step::Tool { argv, .. } => argv.join(" "),
+        }
+    }
+}
+
+/// Something that is not put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Refused {
+    /// Path or register.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
+    /// Remedy.
+    pub remedy: String,
+}
+
+/// What `bedplate revert` would do. Reads only. `force` puts back what others have changed since, too.
+pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bool) -> RevertPlan {
+    let mut plan = RevertPlan::default();
+    let boot = match reader.kind() {
+        HostKind::Live => boot_id::of(reader).ok(),
+        HostKind::Image | HostKind::Snapshot => None,
+    };
+    let cell = OnceCell::new();
+    let facts = || cell.get_or_init(|| observe(reader, Depth::Plan));
+    nic::plan_vfs(&mut plan, reader, ledger, boot.as_deref(), force);
+    let mut eswitches = nic::eswitch_steps(&mut plan, reader, ledger, boot.as_deref(), force);
+    for (path, record) in &ledger.attributes {
+        let without_vfs = |pf| eswitches.remove(&pf);
+        plan_attribute(&mut plan, reader, (path, record), (boot.as_deref(), force), without_vfs);
+    }
+    nic::plan_left(&mut plan, reader, eswitches, force);
+    nic::plan_starts(&mut plan, reader, ledger, boot.as_deref());
+    for record in ledger.registers.values() {
+        plan_register(&mut plan, reader, record, (boot.as_deref(), force), facts);
+    }
+    for tool in ledger.undo.iter().rev() {
+        match writer.runs_tools() {
+            true => plan.steps.push(Step::Tool {
+                argv: tool.argv.clone(),
+                purpose: tool.purpose.clone(),
+                makes: Vec::new(),
+                limit_s: tool.limit_s,
+            }),
+            false => plan.owed.push(tool.argv.clone()),
+        }
+    }
+    let source = Source::of(reader, ledger, facts);
+    let tools = plan_files(&mut plan, (reader, writer), (ledger, source), force);
+    if writer.runs_tools() {
+        plan.steps.extend(tools.into_iter().map(|(tool, makes)| Step::Tool {
+            argv: tool.argv,
+            purpose: tool.purpose,
+            makes: makes.into_iter().collect(),
+            limit_s: tool.limit_s,
+        }));
+    } else {
+        plan.owed.extend(tools.into_keys().map(|tool| tool.argv));
+    }
+    plan_owed(&mut plan, ledger, (reader, writer));
+    let deepest_first = ledger.directories.iter().rev();
+    plan.steps.extend(deepest_first.map(|path| Step::Directory { path: path.clone() }));
+    plan
+}
+
+/// Tools that an image owes: what they were to make is older than its configuration, whatever is put back now.
+fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Reader, &dyn Writer)) {
+    for tool in ledger.owed.iter().filter(|_| reader.kind() == HostKind::Image) {
+        let OwedTool { argv, purpose, .. } = tool.clone();
+        let is_planned = plan
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Tool { argv: one, .. } if *one == argv));
+        match writer.runs_tools() {
+            true if is_planned => {}
+            true => {
+                let (makes, limit_s) = (Vec::new(), kind::OWED_LIMIT_S);
+                plan.steps.push(Step::Tool { argv, purpose, makes, limit_s });
+            }
+            false => plan.owed.push(argv),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    plan.owed.retain(|argv| seen.insert(argv.clone()));
+}
+
+/// Plans the files; returns the tools to run once they are back, each with the files that it makes. What a tool makes is never
+/// written from the ledger: the kernels that it named may be gone, and the machine boots by it.
+fn plan_files(
+    plan: &mut RevertPlan,
+    (reader, writer): (&dyn Reader, &dyn Writer),
+    (ledger, source): (&Ledger, Source),
+    force: bool,
+) -> Tools {
+    let mut tools = Tools::new();
+    for (path, record) in &ledger.files {
+        if !force && source.is_needed(path) {
+            plan.refuse(path, ONLY_LINE, MAKE_IMAGES);
+            continue;
+        }
+        match record.generator.as_ref().filter(|tool| source.makes(tool)) {
+            Some(tool) if writer.runs_tools() => {
+                tools.entry(tool.clone()).or_default().insert(path.clone());
+            }
+            Some(_) => plan.notes.push(format!("{path} {STAYS}")),
+            None => plan_file(plan, (reader, writer), path, record, force),
+        }
+        for tool in record.readers.iter().filter(|tool| source.makes(tool)) {
+            tools.entry(tool.clone()).or_default();
+        }
+    }
+    for orphan in orphans(reader, ledger) {
+        orphan::plan(plan, reader, &orphan, force);
+        if force && let Some(tool) = orphan.reader {
+            tools.entry(tool).or_default();
+        }
+    }
+    let tools = kernels::assign(plan, reader, tools);
+    let is_new = |path: &String| ledger.files[path].original == FileState::Absent;
+    for makes in tools.values().filter(|makes| makes.iter().all(is_new)) {
+        plan.notes.extend(makes.iter().map(|path| format!("{path} {MENU_STAYS}")));
+    }
+    tools
+}
+
+impl RevertPlan {
+    fn refuse(
+        &mut self,
+        subject: impl Into<String>,
+        reason: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.refused.push(Refused {
+            subject: subject.into(),
+            reason: reason.into(),
+            remedy: remedy.into(),
+        });
+    }
+}
+
+const FORCE: &str = "look at it, and run bedplate revert --force to put it back nevertheless";
+const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \
+                      under the guest";
+const MENU_STAYS: &str = "was not there before, and is made again: the machine boots by it";
+const ONLY_LINE: &str = "images or boot entries that are not in the ledger were made from it, and nothing else here has their whole line";
+const MAKE_IMAGES: &str = "take bedplate's arguments out of it, run `kernel-install add RELEASE IMAGE` for each kernel, then \
+                           bedplate revert --force removes it";
+const STAYS: &str = "stays as it is: the machine boots by it, and only its tool makes it again";
+const KERNEL_GONE: &str = "is gone with its kernel, and stays gone";
+const GONE: &str = "was written in an earlier boot; the reboot took it away";
+
+/// `without_vfs`: what is put back at a PF while it has no VFs.
+fn plan_attribute(
+    plan: &mut RevertPlan,
+    reader: &dyn Reader,
+    (path, record): (&str, &AttributeRecord),
+    (boot, force): (Option<&str>, bool),
+    without_vfs: impl FnOnce(PciAddress) -> Option<Step>,
+) {
+    if boot != Some(record.boot.as_str()) {
+        plan.notes.push(format!("{path} {GONE}"));
+        return;
+    }
+    let now = match reader.attribute(path) {
+        Ok(now) => now,
+        Err(error) if error.is_absent() => {
+            plan.notes.push(format!("{path} is gone, and what was written to it"));
+            return;
+        }
+        Err(error) => return plan.refuse(path, error.to_string(), "run as root"),
+    };
+    if now == record.original {
+        return;
+    }
+    if !force && !record.ours.contains(&now) {
+        return plan.refuse(path, format!("it was set to {now:?} since, not by bedplate"), FORCE);
+    }
+    let counted = pf_of(path);
+    let pf = counted.filter(|_| now != "0");
+    if let Some(users) = pf.filter(|_| !force).map(|pf| sriov::users_of_vfs(reader, pf))
+        && !users.is_empty()
+    {
+        return plan.refuse(path, format!("its VFs are in use: {}", users.join(", ")), FORCE);
+    }
+    // A number of VFs can only follow 0 (handbook §5.1).
+    let mut between = counted.and_then(without_vfs);
+    let by_way_of = (pf.is_some() && record.original != "0").then(|| "0".to_owned());
+    let mut before = now;
+    for after in by_way_of.into_iter().chain([record.original.clone()]) {
+        plan.steps.extend(between.take_if(|_| before == "0"));
+        let (path, limit_s) = (path.into(), record.limit_s);
+        plan.steps.push(Step::Attribute { path, before, after: after.clone(), limit_s });
+        before = after;
+    }
+    plan.steps.extend(between);
+}
+
+/// The PF whose number of VFs this attribute is.
+fn pf_of(path: &str) -> Option<PciAddress> {
+    path.strip_prefix("/sys/bus/pci/devices/")?.strip_suffix("/sriov_numvfs")?.parse().ok()
+}
+
+fn plan_register<'f>(
+    plan: &mut RevertPlan,
+    reader: &dyn Reader,
+    record: &RegisterRecord,
+    (boot, force): (Option<&str>, bool),
+    facts: impl Fn() -> &'f Facts,
+) {
+    let RegisterRecord { address, offset, register, mask, .. } = record;
+    let key = RegisterKey { address: *address, offset: *offset, register: register.clone() };
+    let subject = format!("{register} of {address}");
+    if boot != Some(record.boot.as_str()) {
+        plan.notes.push(format!("{subject} {GONE}"));
+        return;
+    }
+    let now = match register::read(reader, &key) {
+        Ok(now) => now & mask,
+        Err(error) => return plan.refuse(subject, chain(&error), "run as root"),
+    };
+    let original = record.original & mask;
+    if now == original {
+        return;
+    }
+    if !force && !record.ours.contains(&now) {
+        let reason = format!("its bits under {mask:#06x} have changed to {now:#06x} since");
+        return plan.refuse(subject, reason, FORCE);
+    }
+    // Whatever apply refuses above a guest's function, putting back does not do either.
+    let lost = AcsBits(now & !original);
+    if !force
+        && !lost.is_empty()
+        && let Some(reason) = acs::guests_exposed(facts(), *address, lost)
+    {
+        return plan.refuse(subject, reason, GUESTS);
+    }
+    plan.steps.push(Step::Register {
+        address: *address,
+        offset: *offset,
+        register: register.clone(),
+        mask: *mask,
+        before: now,
+        after: original,
+    });
+}
+
+fn plan_file(
+    plan: &mut RevertPlan,
+    (reader, writer): (&dyn Reader, &dyn Writer),
+    path: &str,
+    record: &FileRecord,
+    force: bool,
+) {
+    let found = match find_file(reader, writer, path) {
+        Ok(found) => found,
+        Err(error) => {
+            return plan.refuse(path, chain(&error), "see to it, and run bedplate revert again");
+        }
+    };
+    if found.state == record.original {
+        return;
+    }
+    if found.state == FileState::Absent && cmdline::is_entry_file(path) {
+        match boot_entry::kernel(reader, path, record) {
+            Reading::Known(_) => {}
+            Reading::Absent => return plan.notes.push(format!("{path} {KERNEL_GONE}")),
+            Reading::Unknown(why) => {
+                let reason = format!(
+                    "it was removed since, and whether its kernel is there is not known: {why}"
+                );
+                return plan.refuse(path, reason, "see to it, and run bedplate revert again");
+            }
+        }
+    }
+    let ours = record.knows(found.state.sha())
+        || record.unfinished.as_ref().is_some_and(|cut| cut.before.sha() == found.state.sha());
+    if !force && !ours {
+        return plan.refuse(path, "it was changed since, not by bedplate", FORCE);
+    }
+    if !force && record.edited {
+        let reason = "it was edited between two changes of bedplate's: putting the original back would lose that edit";
+        return plan.refuse(path, reason, FORCE);
+    }
+    let after = match record.original.sha().map(|sha| saved_content(reader, sha)).transpose() {
+        Ok(bytes) => bytes,
+        Err(error) => return plan.refuse(path, chain(&error), error.remedy()),
+    };
+    let refused = after.as_deref().and_then(|to| kind::refused(path, to, found.bytes.as_deref()));
+    if let Some((what, sha)) = refused.zip(record.original.sha()) {
+        let remedy = format!("if that is yours, copy it by hand from {}", sha.blob());
+        return plan.refuse(path, what, remedy);
+    }
+    let content = |bytes: Option<Vec<u8>>| bytes.map(FileContent::new);
+    plan.steps.push(Step::File {
+        path: path.into(),
+        before: content(found.bytes),
+        after: content(after),
+        to: record.original.clone(),
+    });
+}

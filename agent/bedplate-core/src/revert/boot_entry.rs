@@ -1,0 +1,125 @@
+//! The default boot entry during a revert: read before it, checked after it as `apply` checks it. Files by which it boots are
+//! put back where the revert has broken it.
+
+use super::run::{FileStates, StepOutcome, StepReport};
+use super::{RevertPlan, Step};
+use crate::apply::action::expect;
+use crate::apply::{StepError, Store, saved_content};
+use crate::kind::cmdline::{self, EntryFaults, RevertedEntry};
+use crate::ledger::{FileRecord, FileState, Ledger, Sha};
+use bedplate_base::error_chain::chain;
+use bedplate_base::reading::Reading;
+use bedplate_facts::{Depth, Facts, observe};
+use bedplate_host::Reader;
+
+/// Name of the entry in reports.
+const SUBJECT: &str = "default boot entry";
+/// Outcome of the steps that are taken back.
+const TAKEN_BACK: &str = "taken back: the default boot entry failed its check";
+
+/// The kernel image of an entry file that is gone, by what the ledger has of the file.
+pub(super) fn kernel(reader: &dyn Reader, path: &str, record: &FileRecord) -> Reading<String> {
+    let Some(sha) = record.original.sha() else { return Reading::Absent };
+    match saved_content(reader, sha) {
+        Ok(content) => cmdline::entry_kernel(reader, path, &content),
+        Err(error) => Reading::unknown(chain(&error)),
+    }
+}
+
+/// The entry before the revert.
+pub(super) struct Guard {
+    facts: Facts,
+    entry: RevertedEntry,
+    owned: Vec<String>,
+}
+
+impl Guard {
+    /// Reads the entry; `None` where no step concerns it.
+    pub fn new(reader: &dyn Reader, ledger: &Ledger, plan: &RevertPlan) -> Option<Self> {
+        plan.steps.iter().any(|step| concerns_boot(step, ledger)).then(|| {
+            let facts = observe(reader, Depth::Plan);
+            let owned = ledger.owned.get(cmdline::NAME).cloned().unwrap_or_default();
+            Guard { entry: RevertedEntry::read(reader, &facts), facts, owned }
+        })
+    }
+
+    /// Checks the entry. Where the revert has broken it the boot configuration becomes `found` again, and its steps have
+    /// failed. Returns the report of the entry, if it has faults.
+    pub fn settle(
+        self,
+        store: &mut Store,
+        plan: &RevertPlan,
+        found: &FileStates,
+        steps: &mut [StepReport],
+    ) -> Option<StepReport> {
+        let EntryFaults { new, old } = self.entry.compare(store.reader, &self.facts, &self.owned);
+        let why = match (new.is_empty(), old.is_empty()) {
+            (true, true) => return None,
+            (true, false) => format!("faulty before the revert as well: {}", old.join("; ")),
+            (false, _) => {
+                take_back(store, plan, found, steps);
+                format!("failed its check: {}", new.join("; "))
+            }
+        };
+        Some(StepReport { subject: SUBJECT.into(), outcome: StepOutcome::failed(why) })
+    }
+}
+
+/// Whether a step changes what the machine boots: a tool, a file that a tool reads, or one of the boot configuration.
+pub(super) fn concerns_boot(step: &Step, ledger: &Ledger) -> bool {
+    let is_read = |path| ledger.files.get(path).is_some_and(|record| !record.readers.is_empty());
+    match step {
+        Step::Tool { .. } => true,
+        Step::File { path, .. } => is_boot_file(path, ledger) || is_read(path),
+        _ => false,
+    }
+}
+
+/// Whether a file is of the boot configuration; one that the ledger has lost may be.
+fn is_boot_file(path: &str, ledger: &Ledger) -> bool {
+    ledger.files.get(path).is_none_or(|record| record.kind == cmdline::NAME)
+}
+
+/// Puts files back that steps have changed, and enters that these steps have failed.
+fn take_back(store: &mut Store, plan: &RevertPlan, found: &FileStates, steps: &mut [StepReport]) {
+    let done =
+        plan.steps.iter().zip(steps).filter(|(_, report)| report.outcome == StepOutcome::Done);
+    for (step, report) in done {
+        let back = match step {
+            Step::File { path, to, .. } if is_boot_file(path, store.ledger) => {
+                let Some(before) = found.get(path) else { continue };
+                put_back(store, path, &[to.sha().cloned()], before)
+            }
+            Step::Tool { makes, .. } if !makes.is_empty() => {
+                makes.iter().try_for_each(|path| put_back_made(store, path))
+            }
+            _ => continue,
+        };
+        let why = back.map_or_else(|error| chain(&error), |()| TAKEN_BACK.to_owned());
+        report.outcome = StepOutcome::failed(why);
+    }
+}
+
+/// Puts a file back that a tool has made.
+fn put_back_made(store: &mut Store, path: &str) -> Result<(), StepError> {
+    let record = store.ledger.files.get(path);
+    match record.and_then(|record| record.unfinished.clone()) {
+        Some(unfinished) => put_back(store, path, &unfinished.wrote, &unfinished.before),
+        None => Ok(()),
+    }
+}
+
+/// Makes a file `before` again if it holds what the revert `left`.
+fn put_back(
+    store: &mut Store,
+    path: &str,
+    left: &[Option<Sha>],
+    before: &FileState,
+) -> Result<(), StepError> {
+    let now = store.file(path)?;
+    if now.state == *before {
+        return Ok(());
+    }
+    expect(left.contains(&now.state.sha().cloned()), path, "something else")?;
+    store.restore_file(path, &now, before)
+}

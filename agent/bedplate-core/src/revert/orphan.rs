@@ -1,0 +1,31 @@
+//! Files of bedplate's that the ledger does not know: they go only when forced, for an image may have brought them.
+
+use super::{RevertPlan, Step};
+use crate::kind::nccl;
+use crate::kind::orphans::{UNKNOWN, ways};
+use crate::ledger::FileState;
+use crate::plan::{FileContent, Orphan};
+use bedplate_host::Reader;
+
+/// Plans the removal of one, or refuses it.
+pub(super) fn plan(plan: &mut RevertPlan, reader: &dyn Reader, orphan: &Orphan, force: bool) {
+    let path = orphan.path.as_str();
+    if !force {
+        return plan.refuse(path, UNKNOWN, ways(orphan));
+    }
+    match reader.read(path) {
+        // Lines of others are in it, too.
+        Ok(bytes) if orphan.content.is_none() && !nccl::is_only_ours(&bytes) => {
+            plan.refuse(path, UNKNOWN, ways(orphan));
+        }
+        Ok(bytes) => plan.steps.push(Step::File {
+            path: path.to_owned(),
+            before: Some(FileContent::new(bytes)),
+            after: None,
+            to: FileState::Absent,
+        }),
+        Err(error) => {
+            plan.refuse(path, error.to_string(), "see to it, and run bedplate revert again");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Doing a revert plan with the executor's own steps. Records stay in the ledger until all of it is done: a revert that
+//! is cut short is simply run again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::boot_entry::{Guard, concerns_boot};
+use super::{RevertPlan, Step};
+use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
+use crate::apply::{StepError, Store};
+use crate::kind::{cmdline, kind_of_tool, modules};
+use crate::ledger::{
+    self, Entry, EntryResult, FileState, Generator, Ledger, OwedTool, RegisterKey, Sha, Unfinished,
+};
+use crate::modules_conf::MODPROBE_PATH;
+use crate::plan::KindName;
+use bedplate_base::error_chain::chain;
+use bedplate_host::{HostKind, Reader, Writer};
+
+/// What became of one step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum StepOutcome {
+    /// Put back, and read back.
+    Done,
+    /// It stays as it is.
+    Left {
+        /// Why.
+        why: String,
+    },
+    /// It failed; its record stays in the ledger.
+    Failed {
+        /// Why.
+        why: String,
+        /// The end of the tool's output, if it was a tool.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
+    },
+}
+
+impl StepOutcome {
+    /// A failure of no tool.
+    pub(super) fn failed(why: impl Into<String>) -> Self {
+        StepOutcome::Failed { why: why.into(), output: None }
+    }
+}
+
+/// One step, afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct StepReport {
+    /// What it was about.
+    pub subject: String,
+    /// Outcome.
+    #[serde(flatten)]
+    pub outcome: StepOutcome,
+}
+
+/// The whole revert.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct RevertReport {
+    /// Every step of the plan, in its order, and the default boot entry where it failed its check.
+    pub steps: Vec<StepReport>,
+    /// Tools that the image build has to run, since they are not run from here.
+    pub owed: Vec<Vec<String>>,
+    /// What went wrong beside the steps.
+    pub warnings: Vec<String>,
+}
+
+impl RevertReport {
+    /// Whether no step failed.
+    pub fn succeeded(&self) -> bool {
+        !self.steps.iter().any(|step| matches!(step.outcome, StepOutcome::Failed { .. }))
+    }
+}
+
+/// Do the plan. `ledger` is the one it was made from, under the same lock; `now` is written into the history.
+pub fn run(
+    plan: &RevertPlan,
+    ledger: &mut Ledger,
+    reader: &dyn Reader,
+    writer: &mut dyn Writer,
+    watch: &mut dyn FnMut(&Step),
+    now: jiff::Timestamp,
+) -> RevertReport {
+    let mut store = Store::new(reader, writer, ledger);
+    let warnings = store.sweep(std::iter::empty());
+    let mut report = RevertReport { steps: Vec::new(), owed: plan.owed.clone(), warnings };
+    let guard = Guard::new(reader, store.ledger, plan);
+    let waits = guard.as_ref().and_then(|_| tool::wait_for_packages(&store).err());
+    let waits = waits.map(|error| chain(&error));
+    let begun = begin(&mut store, plan).map_err(|error| chain(&error));
+    let is_file = |step: &Step| !matches!(step, Step::Directory { .. });
+    // Directories go last: files that are taken back may need them.
+    let (steps, directories): (Vec<&Step>, Vec<&Step>) =
+        plan.steps.iter().partition(|step| is_file(step));
+    for step in steps {
+        watch(step);
+        let held = waits.as_ref().filter(|_| concerns_boot(step, store.ledger));
+        report.steps.push(match held {
+            Some(why) => StepReport { subject: step.subject(), outcome: StepOutcome::failed(why) },
+            None => attempt(&mut store, step, &begun),
+        });
+    }
+    let faults = guard.and_then(|guard| {
+        let found = begun.as_ref().ok()?;
+        guard.settle(&mut store, plan, found, &mut report.steps)
+    });
+    for step in directories {
+        watch(step);
+        report.steps.push(attempt(&mut store, step, &begun));
+    }
+    report.steps.extend(faults);
+    let stays = stays(plan, &report, store.ledger);
+    let is_image = store.reader.kind() == HostKind::Image;
+    let ran = is_image.then(|| ran(plan, &report));
+    let entry = history(plan, &report, now);
+    let noted = store.update_ledger(|ledger| {
+        forget(ledger, &stays, ran.as_ref());
+        if !entry.results.is_empty() {
+            ledger.remember(entry);
+        }
+    });
+    if let Err(error) = noted {
+        report.warnings.push(format!(
+            "the ledger was not brought up to date, run bedplate revert again: {}",
+            chain(&error)
+        ));
+        return report;
+    }
+    report.warnings.extend(store.remove_surplus_contents());
+    if store.ledger.files.is_empty()
+        && let Err(error) = store.writer.remove_directory(ledger::BLOBS)
+    {
+        report.warnings.push(error.to_string());
+    }
+    report
+}
+
+/// What stands for the revert where the ledger names the change that a file is in.
+const REVERT: &str = "revert";
+
+/// States of files, by path.
+pub(super) type FileStates = BTreeMap<String, FileState>;
+
+/// Writes down which files are about to be replaced: of those a power cut may leave nothing (on FAT), and the next run puts
+/// back what was there. Returns what is there.
+fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> {
+    let mut found = FileStates::new();
+    for step in &plan.steps {
+        if let Step::File { path, .. } = step {
+            // One that cannot be read or saved fails by itself, and keeps no other from being put back.
+            let Ok(file) = store.file(path) else { continue };
+            if store.save_content(&file).is_ok() {
+                found.insert(path.clone(), file.state);
+            }
+        }
+    }
+    let owed = owed(store, plan);
+    let outputs = outputs(store, &found);
+    store.update_ledger(|ledger| {
+        owed.into_iter().for_each(|tool| ledger.owe(tool));
+        for (kind, contents) in &outputs {
+            ledger.owe_anew(kind, contents);
+        }
+        for (path, before) in &found {
+            if let Some(record) = ledger.files.get_mut(path) {
+                record.unfinished.get_or_insert_with(|| Unfinished::new(REVERT, before.clone()));
+            }
+        }
+    })?;
+    Ok(found)
+}
+
+/// The tools of an image that the plan runs, or leaves to its build. One that undoes another tool has a record of its own.
+fn owed(store: &Store, plan: &RevertPlan) -> Vec<OwedTool> {
+    if store.reader.kind() != HostKind::Image {
+        return Vec::new();
+    }
+    let run = plan.steps.iter().filter_map(|step| match step {
+        Step::Tool { argv, .. } => Some(argv),
+        _ => None,
+    });
+    let undoes = |argv: &[String]| store.ledger.undo.iter().any(|tool| tool.argv == argv);
+    let owed = run.filter(|argv| !undoes(argv)).chain(&plan.owed).filter_map(|argv| {
+        let kind = kind_of_tool(&argv.join(" "))?;
+        let outputs = match kind {
+            cmdline::NAME => cmdline::entry_contents(store.reader),
+            _ => BTreeMap::new(),
+        };
+        let purpose = "make it again from the files that were put back";
+        Some(OwedTool { outputs, ..OwedTool::new(kind, argv, purpose) })
+    });
+    owed.collect()
+}
+
+/// Present contents of the files of an image that tools make from those in `found`, by kind.
+fn outputs(store: &Store, found: &FileStates) -> Vec<(KindName, BTreeMap<String, Sha>)> {
+    if store.reader.kind() != HostKind::Image {
+        return Vec::new();
+    }
+    let kind_of = |path: &String| store.ledger.files.get(path).map(|record| record.kind.as_str());
+    let mut outputs = Vec::new();
+    if found.keys().any(|path| kind_of(path) == Some(cmdline::NAME)) {
+        outputs.push((cmdline::NAME, cmdline::entry_contents(store.reader)));
+    }
+    if found.contains_key(MODPROBE_PATH) {
+        outputs.push((modules::NAME, modules::initramfs_digests(store.reader)));
+    }
+    outputs
+}
+
+/// Does one step; `begun` holds the error of [`begin`].
+fn attempt(store: &mut Store, step: &Step, begun: &Result<FileStates, String>) -> StepReport {
+    let outcome = match (step, begun) {
+        // A file whose replacing is cut short could not be told from one that is as it was.
+        (Step::File { .. }, Err(why)) => {
+            StepOutcome::failed(format!("the ledger cannot be written: {why}"))
+        }
+        _ => match one(store, step) {
+            Ok(None) => StepOutcome::Done,
+            Ok(Some(why)) => StepOutcome::Left { why },
+            Err(error) => StepOutcome::Failed {
+                why: chain(&error),
+                output: error.output().map(str::to_owned),
+            },
+        },
+    };
+    StepReport { subject: step.subject(), outcome }
+}
+
+/// `Some` = it stays as it is, and why.
+fn one(store: &mut Store, step: &Step) -> Result<Option<String>, StepError> {
+    match step {
+        Step::Attribute { path, before, after, limit_s } => {
+            if store.reader.exists(path) == Ok(false) {
+                return Ok(Some("it went away with what was put back before".to_owned()));
+            }
+            attribute::put_back(store, path, (before, after), *limit_s)?;
+        }
+        Step::Register { address, offset, register: name, mask, before, after } => {
+            let key = RegisterKey { address: *address, offset: *offset, register: name.clone() };
+            register::put_back(store, &key, *mask, (*before, *after))?;
+        }
+        Step::Vf { key, before, after, start, limit_s } => {
+            nic::put_back_vf(store, key, (before, after), (*start, *limit_s))?;
+        }
+        Step::Eswitch { pf, after, limit_s, .. } => eswitch::switch(store, *pf, *after, *limit_s)?,
+        Step::File { path, before, to, .. } => file::put_back(store, path, before.as_ref(), to)?,
+        Step::Tool { argv, purpose, makes, limit_s } => {
+            let tool =
+                Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
+            tool::repeat(store, &tool, makes)?;
+        }
+        Step::Directory { path } => {
+            return match store.writer.remove_directory(path)? {
+                true => Ok(None),
+                false => Ok(Some("there are files in it".to_owned())),
+            };
+        }
+    }
+    Ok(None)
+}
+
+/// Subjects whose records stay: what was refused, what failed, and what a tool that failed reads.
+fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<String> {
+    let mut stays: BTreeSet<String> =
+        plan.refused.iter().map(|refused| refused.subject.clone()).collect();
+    for (step, done) in plan.steps.iter().zip(&report.steps) {
+        if !matches!(done.outcome, StepOutcome::Failed { .. }) {
+            continue;
+        }
+        stays.insert(step.subject());
+        if let Step::Tool { argv, makes, .. } = step {
+            stays.extend(makes.iter().cloned());
+            let reads =
+                |record: &ledger::FileRecord| record.readers.iter().any(|tool| tool.argv == *argv);
+            stays.extend(
+                ledger
+                    .files
+                    .iter()
+                    .filter(|(_, record)| reads(record))
+                    .map(|(path, _)| path.clone()),
+            );
+        }
+    }
+    stays
+}
+
+/// The tools that have run.
+fn ran(plan: &RevertPlan, report: &RevertReport) -> BTreeSet<Vec<String>> {
+    let done = plan.steps.iter().zip(&report.steps);
+    let ran = done.filter_map(|(step, done)| match step {
+        Step::Tool { argv, .. } if done.outcome == StepOutcome::Done => Some(argv.clone()),
+        _ => None,
+    });
+    ran.collect()
+}
+
+/// Drop every record but those that stay. What a kind owned goes with its last record, and so does what it owed; an image owes a
+/// tool until it has run (`ran`; `None`: the host is no image).
+fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>, ran: Option<&BTreeSet<Vec<String>>>) {
+    ledger.files.retain(|path, _| stays.contains(path));
+    for record in ledger.files.values_mut() {
+        record.unfinished.take_if(|unfinished| unfinished.change == REVERT);
+    }
+    ledger.attributes.retain(|path, _| stays.contains(path));
+    ledger
+        .registers
+        .retain(|_, record| stays.contains(&format!("{} of {}", record.register, record.address)));
+    ledger.vfs.retain(|subject, _| stays.contains(subject));
+    // A refusal leaves the VF as it is, with or without its driver.
+    ledger.starts.retain(|subject, _| stays.contains(subject));
+    ledger.eswitches.retain(|pf, _| stays.contains(&format!("eswitch of {pf}")));
+    ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
+    let kinds: BTreeSet<String> = ledger.files.values().map(|record| record.kind.clone()).collect();
+    ledger.owned.retain(|kind, _| kinds.contains(kind));
+    ledger.owed.retain(|owed| match ran {
+        Some(ran) => !ran.contains(&owed.argv),
+        None => stays.contains(&owed.argv.join(" ")) || kinds.contains(&owed.kind),
+    });
+    ledger.waiting.retain(|record| kinds.contains(&record.kind));
+    // A directory in which others have put something is theirs now; one above a file that stays is still ours.
+    let above =
+        |path: &String| ledger.files.keys().any(|file| file.starts_with(&format!("{path}/")));
+    let kept: BTreeSet<String> =
+        ledger.directories.iter().filter(|path| above(path)).cloned().collect();
+    ledger.directories = kept;
+}
+
+fn history(plan: &RevertPlan, report: &RevertReport, now: jiff::Timestamp) -> Entry {
+    let steps = report.steps.iter().map(|step| {
+        let (result, why) = match &step.outcome {
+            StepOutcome::Done => ("reverted", None),
+            StepOutcome::Left { why } => ("left", Some(why.clone())),
+            StepOutcome::Failed { why, .. } => ("failed", Some(why.clone())),
+        };
+        EntryResult { subject: step.subject.clone(), result: result.into(), why }
+    });
+    let refused = plan.refused.iter().map(|refused| EntryResult {
+        subject: refused.subject.clone(),
+        result: "refused".into(),
+        why: Some(refused.reason.clone()),
+    });
+    Entry {
+        at: format!("{now:.0}"),
+        command: "revert".into(),
+        profile: None,
+        results: steps.chain(refused).collect(),
+    }
+}

@@ -1,0 +1,112 @@
+//! Reasons for which a host is not sealed, and remarks about state on other machines.
+
+use crate::kind::some_of;
+use crate::ledger::Ledger;
+use crate::reboot_record::{RECORD, Record};
+use crate::revert::Refused;
+use bedplate_base::reading::ReadError;
+use bedplate_host::{HostKind, Reader, boot_id};
+
+/// Entries that a sentence names.
+pub(super) const FEW: usize = 3;
+
+/// The reasons in the ledger and in the reboot record.
+pub(super) fn refusals(ledger: &Ledger, reader: &dyn Reader) -> Vec<Refused> {
+    let is_image = reader.kind() == HostKind::Image;
+    let mut found = Vec::new();
+    found.extend(owed(ledger, is_image));
+    found.extend(interrupted(ledger, is_image));
+    if reader.kind() == HostKind::Live {
+        found.extend(starting(ledger, reader));
+        found.extend(arranged(reader));
+    }
+    found
+}
+
+/// Tools that have to run before the files are complete: clones would owe them, too.
+fn owed(ledger: &Ledger, is_image: bool) -> Option<Refused> {
+    if ledger.owed.is_empty() {
+        return None;
+    }
+    let commands = ledger.owed.iter().map(|tool| format!("`{}`", tool.argv.join(" ")));
+    let commands: Vec<String> = commands.collect();
+    let remedy = match is_image {
+        true => {
+            "`bedplate apply --root DIR --chroot-tools` runs them; or run them in the image, then `bedplate apply --root DIR`, \
+             which sees that they ran, or is told so by `--ran TOOL`; after a revert `bedplate revert --root DIR --chroot-tools` or \
+             `--ran TOOL`"
+        }
+        false => "`bedplate apply` runs them, or notes that they ran",
+    };
+    Some(Refused {
+        subject: "tools for the next boot".into(),
+        reason: format!("still to run: {}", some_of(commands.into_iter(), FEW, "tools")),
+        remedy: remedy.into(),
+    })
+}
+
+fn interrupted(ledger: &Ledger, is_image: bool) -> Option<Refused> {
+    if !ledger.was_cut_short() {
+        return None;
+    }
+    let files: Vec<String> = ledger.cut_short().map(str::to_owned).collect();
+    let root = if is_image { " --root DIR" } else { "" };
+    Some(Refused {
+        subject: "an interrupted change".into(),
+        reason: format!("unfinished: {}", some_of(files.into_iter(), FEW, "files")),
+        remedy: format!("`bedplate apply{root}` finishes it, `bedplate revert{root}` undoes it"),
+    })
+}
+
+/// VFs without their driver in this boot.
+fn starting(ledger: &Ledger, reader: &dyn Reader) -> Option<Refused> {
+    let boot = boot_id::of(reader).ok()?;
+    let vfs = ledger.starts.iter().filter(|(_, record)| record.boot == boot);
+    let vfs: Vec<String> = vfs.map(|(name, _)| name.clone()).collect();
+    (!vfs.is_empty()).then(|| Refused {
+        subject: "an interrupted change".into(),
+        reason: format!("VFs without a driver: {}", some_of(vfs.into_iter(), FEW, "VFs")),
+        remedy: "`bedplate apply` starts their driver".into(),
+    })
+}
+
+/// A reboot that logind, the clock or the BMC may still carry out, and that nothing could cancel without the record.
+fn arranged(reader: &dyn Reader) -> Option<Refused> {
+    let record = match reader.text(RECORD) {
+        Ok(text) => Record::parse(&text).map_err(|error| error.to_string()),
+        Err(error) if error.is_absent() => return None,
+        Err(error) => Err(error.to_string()),
+    };
+    let (reason, remedy) = match record {
+        Ok(record) if record.phase.is_open() => {
+            ("a reboot is scheduled".to_owned(), "`bedplate reboot cancel`".to_owned())
+        }
+        Ok(_) => return None,
+        Err(why) => {
+            let remedy =
+                format!("`shutdown --show` names a scheduled reboot; then remove {RECORD}");
+            (format!("cannot tell whether a reboot is scheduled: {why}"), remedy)
+        }
+    };
+    Some(Refused { subject: "the reboot".into(), reason, remedy })
+}
+
+/// A part that cannot be read.
+pub(super) fn unreadable(part: &str, error: &ReadError) -> Refused {
+    Refused {
+        subject: part.to_owned(),
+        reason: error.to_string(),
+        remedy: "make it readable, or remove it by hand".into(),
+    }
+}
+
+/// The slot of a lock server, which no clone can give back.
+pub(super) fn slot(reader: &dyn Reader) -> Option<String> {
+    let record = Record::parse(&reader.text(RECORD).ok()?).ok()?;
+    let held = record.lock?;
+    let may = if held.certain { "holds" } else { "may hold" };
+    Some(format!(
+        "this host {may} a slot of group {} at the lock server {}: release the slot there",
+        held.server.group, held.server.url
+    ))
+}

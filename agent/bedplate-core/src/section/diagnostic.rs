@@ -1,0 +1,215 @@
+//! What is wrong with a profile, where, and what to do: shown as text with the place underlined, or as data.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Message, Renderer, Snippet};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use super::{Place, SourceFile, Sources};
+use bedplate_base::visible::{steers, visible};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// It can never be right.
+    Error,
+    /// It is seldom what is meant.
+    Warning,
+}
+
+/// One finding in a profile text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad.
+    pub severity: Severity,
+    /// Stable word for the sort of finding (`unknown-key`, `amd-iommu-on`).
+    pub id: &'static str,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// What stands below the underlined text.
+    pub label: String,
+    /// What to do, and where the facts come from; a line each.
+    pub help: Vec<String>,
+    at: Spot,
+    context: Vec<(Spot, String)>,
+}
+
+/// A stretch of one text, with the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Spot {
+    /// Number of the file in merge order.
+    index: usize,
+    file: Arc<SourceFile>,
+    span: Range<usize>,
+}
+
+impl Spot {
+    fn new(sources: &Sources, place: Place) -> Self {
+        let file = sources.file(place.file);
+        let end = place.end.min(file.text().len());
+        // Only the first line is underlined: a table's span may run over the whole section.
+        let start = place.start.min(end);
+        let line = file.text()[start..end].lines().next().unwrap_or_default();
+        Spot { index: place.file, span: start..start + line.len(), file }
+    }
+}
+
+impl Diagnostic {
+    pub(crate) fn error(
+        sources: &Sources,
+        place: Place,
+        id: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Diagnostic {
+            severity: Severity::Error,
+            id,
+            message: message.into(),
+            label: String::new(),
+            help: Vec::new(),
+            at: Spot::new(sources, place),
+            context: Vec::new(),
+        }
+    }
+
+    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.push(help.into());
+        self
+    }
+
+    pub(crate) fn maybe_help(mut self, help: Option<String>) -> Self {
+        self.help.extend(help);
+        self
+    }
+
+    pub(crate) fn also(
+        mut self,
+        sources: &Sources,
+        place: Place,
+        label: impl Into<String>,
+    ) -> Self {
+        self.context.push((Spot::new(sources, place), label.into()));
+        self
+    }
+
+    /// Where it comes in a list of findings: by file in merge order, then by place.
+    pub fn order(&self) -> (usize, usize) {
+        (self.at.index, self.at.span.start)
+    }
+
+    /// The file as it was named to `load`.
+    pub fn file(&self) -> &str {
+        self.at.file.path()
+    }
+
+    /// Line and column in characters, from 1.
+    pub fn line_column(&self) -> (usize, usize) {
+        self.at.file.line_column(self.at.span.start)
+    }
+
+    /// The finding with its place underlined; without colour it is plain text.
+    pub fn render(&self, colour: bool) -> String {
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let message = visible(&self.message);
+        let mut group =
+            Group::with_title(level.primary_title(message).id(self.id)).element(self.snippet());
+        for (spot, label) in self.context.iter().filter(|(spot, _)| spot.file != self.at.file) {
+            group = group.element(snippet_of(spot).annotation(mark(
+                AnnotationKind::Context,
+                spot,
+                label,
+            )));
+        }
+        let messages =
+            self.help.iter().map(|help| -> Message<'_> { Level::HELP.message(visible(help)) });
+        let group = group.elements(messages);
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        // The renderer shows the controls that it knows of in the quoted text (C0, DEL); the rest is left to us.
+        let quoted =
+            |c: char| if steers(c) && !matches!(c, '\n' | '\t' | '\x1b') { '\u{fffd}' } else { c };
+        renderer.render(&[group]).chars().map(quoted).collect()
+    }
+
+    fn snippet(&self) -> Snippet<'_, Annotation<'_>> {
+        let mut snippet =
+            snippet_of(&self.at).annotation(mark(AnnotationKind::Primary, &self.at, &self.label));
+        for (spot, label) in self.context.iter().filter(|(spot, _)| spot.file == self.at.file) {
+            snippet = snippet.annotation(mark(AnnotationKind::Context, spot, label));
+        }
+        snippet
+    }
+}
+
+fn snippet_of(spot: &Spot) -> Snippet<'_, Annotation<'_>> {
+    Snippet::source(spot.file.text()).path(visible(spot.file.path()))
+}
+
+fn mark<'a>(kind: AnnotationKind, spot: &Spot, label: &'a str) -> Annotation<'a> {
+    let annotation = kind.span(spot.span.clone());
+    if label.is_empty() { annotation } else { annotation.label(visible(label)) }
+}
+
+impl fmt::Display for Diagnostic {
+    /// `FILE:LINE:COLUMN: message`, the form that editors jump to.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (line, column) = self.line_column();
+        write!(f, "{}:{line}:{column}: {}", self.file(), self.message)
+    }
+}
+
+impl Serialize for Diagnostic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (line, column) = self.line_column();
+        let mut out = serializer.serialize_struct("Diagnostic", 8)?;
+        out.serialize_field("severity", &self.severity)?;
+        out.serialize_field("id", self.id)?;
+        out.serialize_field("message", &self.message)?;
+        out.serialize_field("file", self.file())?;
+        out.serialize_field("line", &line)?;
+        out.serialize_field("column", &column)?;
+        out.serialize_field("label", &self.label)?;
+        out.serialize_field("help", &self.help)?;
+        out.end()
+    }
+}
+
+/// Everything that keeps a profile from being used, in file and line order; never empty.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(transparent)]
+pub struct ProfileErrors(pub Vec<Diagnostic>);
+
+impl ProfileErrors {
+    /// All findings with their places underlined.
+    pub fn render(&self, colour: bool) -> String {
+        render_all(&self.0, colour)
+    }
+}
+
+/// Findings one below the other, with an empty line between.
+pub fn render_all(findings: &[Diagnostic], colour: bool) -> String {
+    let texts: Vec<String> = findings.iter().map(|finding| finding.render(colour)).collect();
+    texts.join("\n\n")
+}
+
+impl fmt::Display for ProfileErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, finding) in self.0.iter().enumerate() {
+            let line_end = if number == 0 { "" } else { "\n" };
+            write!(f, "{line_end}{finding}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ProfileErrors {}

@@ -1,0 +1,128 @@
+//! List entries that are either a plain word or a table with the reason beside it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::at::At;
+
+/// A plain value, or a table that says more.
+#[derive(Debug, Clone)]
+pub enum Entry<S, T> {
+    /// Just the value.
+    Short(S),
+    /// With its reason.
+    Long(T),
+}
+
+impl<'de, S: Deserialize<'de>, T: Deserialize<'de>> Deserialize<'de> for Entry<S, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EntryVisitor(PhantomData))
+    }
+}
+
+/// By hand, because serde's untagged enums forget where values stand.
+struct EntryVisitor<S, T>(PhantomData<(S, T)>);
+
+impl<'de, S: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for EntryVisitor<S, T> {
+    type Value = Entry<S, T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a plain value or a table")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        S::deserialize(text.into_deserializer()).map(Entry::Short)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Self::Value, E> {
+        S::deserialize(number.into_deserializer()).map(Entry::Short)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, truth: bool) -> Result<Self::Value, E> {
+        S::deserialize(truth.into_deserializer()).map(Entry::Short)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Entry::Long)
+    }
+}
+
+impl<S: JsonSchema, T: JsonSchema> JsonSchema for Entry<S, T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}Or{}", S::schema_name(), T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (short, long) = (generator.subschema_for::<S>(), generator.subschema_for::<T>());
+        json_schema!({ "anyOf": [short, long] })
+    }
+}
+
+/// One string or several.
+#[derive(Debug, Clone)]
+pub struct OneOrMany<T>(pub Vec<At<T>>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let whole = toml::Spanned::<OneOrManyValue<T>>::deserialize(deserializer)?;
+        let span = whole.span();
+        Ok(match whole.into_inner() {
+            OneOrManyValue::One(value) => OneOrMany(vec![At { value, span }]),
+            OneOrManyValue::Many(values) => OneOrMany(values),
+        })
+    }
+}
+
+enum OneOrManyValue<T> {
+    One(T),
+    Many(Vec<At<T>>),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrManyValue<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OneOrManyVisitor(PhantomData))
+    }
+}
+
+struct OneOrManyVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrManyVisitor<T> {
+    type Value = OneOrManyValue<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or an array of strings")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        T::deserialize(text.into_deserializer()).map(OneOrManyValue::One)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(OneOrManyValue::Many)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("OneOrMany{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+    }
+}

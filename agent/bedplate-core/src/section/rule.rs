@@ -1,0 +1,135 @@
+//! The rules that many keys share: how a value is read from a file, and how it is written again.
+
+use std::marker::PhantomData;
+
+use jiff::SignedDuration;
+use serde::Serialize;
+
+use super::{At, Checker, Leaf};
+
+/// How a key's value is read and written.
+pub trait Rule {
+    /// As TOML has it.
+    type File;
+    /// As the profile has it.
+    type Value;
+
+    /// Checks a value of a file; what is wrong with it is said, and `None` comes back. `key` is the dotted key.
+    fn read(checker: &mut Checker<'_>, key: &str, at: At<Self::File>) -> Option<Leaf<Self::Value>>;
+
+    /// The value as `profile show` writes it.
+    fn shown(value: &Self::Value) -> impl Serialize;
+
+    /// The value as an operator would write it in a file: the schema's default.
+    fn in_file(value: &Self::Value) -> impl Serialize {
+        Self::shown(value)
+    }
+}
+
+/// A key's value in one file, if the file gives it.
+pub type InFile<R> = Option<At<<R as Rule>::File>>;
+
+/// What a key's rule makes of its value, if the file gives it.
+pub fn read_key<R: Rule>(
+    checker: &mut Checker<'_>,
+    key: &str,
+    given: InFile<R>,
+) -> Option<Leaf<R::Value>> {
+    given.and_then(|at| R::read(checker, key, at))
+}
+
+/// A value that is in the profile what it is in the file.
+pub struct Plain<T>(PhantomData<T>);
+
+impl<T: Serialize> Rule for Plain<T> {
+    type File = T;
+    type Value = T;
+
+    fn read(checker: &mut Checker<'_>, _: &str, at: At<T>) -> Option<Leaf<T>> {
+        Some(checker.bare(at))
+    }
+
+    fn shown(value: &T) -> impl Serialize {
+        value
+    }
+}
+
+/// A shell pattern that can be matched with.
+pub struct Pattern;
+
+impl Rule for Pattern {
+    type File = String;
+    type Value = String;
+
+    fn read(checker: &mut Checker<'_>, _: &str, at: At<String>) -> Option<Leaf<String>> {
+        let place = checker.place(at.span);
+        if let Err(error) = glob::Pattern::new(&at.value) {
+            let message = format!("`{}` is not a shell pattern", at.value);
+            let help = "a `[` opens a set of characters; write `[[]` for the bracket itself";
+            checker.error(place, "bad-pattern", message, error.msg, Some(help.to_owned()));
+            return None;
+        }
+        Some(Leaf::bare(at.value, place))
+    }
+
+    fn shown(value: &String) -> impl Serialize {
+        value
+    }
+}
+
+/// Seconds of a day.
+pub const DAY: u32 = 24 * 60 * 60;
+
+/// A length of time, in seconds, from `LEAST` to `MOST`.
+pub struct Length<const LEAST: u32, const MOST: u32>;
+
+impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
+    type File = String;
+    type Value = u32;
+
+    fn read(checker: &mut Checker<'_>, key: &str, text: At<String>) -> Option<Leaf<u32>> {
+        let place = checker.place(text.span);
+        let Some(duration) = bedplate_base::duration::parse(&text.value) else {
+            let message = format!("`{}` is not a length of time", text.value);
+            let label = "expected something like `10m` or `1h 30m`";
+            checker.error(place, "bad-interval", message, label, None);
+            return None;
+        };
+        let of = |seconds: u32| SignedDuration::from_secs(seconds.into());
+        if duration < of(LEAST) || duration > of(MOST) {
+            let message = format!("`{}` is too short or too long for `{key}`", text.value);
+            let label = format!("expected {} to {}", words(LEAST), words(MOST));
+            checker.error(place, "bad-interval", message, label, None);
+            return None;
+        }
+        let seconds = u32::try_from(duration.as_secs()).ok()?;
+        Some(Leaf::bare(seconds, place))
+    }
+
+    fn shown(seconds: &u32) -> impl Serialize {
+        format!("{seconds}s")
+    }
+
+    fn in_file(seconds: &u32) -> impl Serialize {
+        let (number, unit) =
+            largest_unit(*seconds, &[(3600, "h"), (60, "m")]).unwrap_or((*seconds, "s"));
+        format!("{number}{unit}")
+    }
+}
+
+/// A bound as a sentence has it.
+fn words(seconds: u32) -> String {
+    let units = [(DAY, "day"), (3600, "hour"), (60, "minute"), (1, "second")];
+    match largest_unit(seconds, &units) {
+        None => "nothing".to_owned(),
+        Some((1, unit)) => format!("one {unit}"),
+        Some((7, "day")) => "seven days".to_owned(),
+        Some((number, unit)) => format!("{number} {unit}s"),
+    }
+}
+
+/// The largest of some units of which this is a whole number.
+fn largest_unit<'u>(seconds: u32, units: &[(u32, &'u str)]) -> Option<(u32, &'u str)> {
+    let whole = |(of, _): &&(u32, &str)| seconds > 0 && seconds.is_multiple_of(*of);
+    units.iter().find(whole).map(|(of, unit)| (seconds / of, *unit))
+}

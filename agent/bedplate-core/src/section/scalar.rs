@@ -1,0 +1,45 @@
+//! A value that stands in one line of a configuration file: of a module parameter, or of a kernel parameter.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{At, Entry};
+
+/// Text, a number, or `true` and `false`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// Text, as it stands in the file.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// Written as 1 or 0.
+    Truth(bool),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Text(text) => f.write_str(text),
+            Scalar::Number(number) => write!(f, "{number}"),
+            Scalar::Truth(truth) => write!(f, "{}", u8::from(*truth)),
+        }
+    }
+}
+
+/// A value with its reason.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScalarTable {
+    /// The value; `true` and `false` are written as 1 and 0.
+    pub value: Scalar,
+    /// Why; shown in plans.
+    pub why: Option<At<String>>,
+    /// Where the fact stands.
+    pub source: Option<At<String>>,
+}
+
+/// A value, with or without a reason.
+pub type ScalarEntry = At<Entry<Scalar, ScalarTable>>;

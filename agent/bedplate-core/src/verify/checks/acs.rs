@@ -1,0 +1,305 @@
+//! PCIe ACS: whether traffic that could turn round in a switch does, and whether guests stay isolated. Which bits a port is
+//! to have is the kind's business (`kind::acs`): what `apply` would set and what is asked for here is the same.
+
+use std::collections::BTreeSet;
+
+use super::super::evidence::{remedy, unread};
+use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::counted;
+use crate::desired::WantedAcs;
+use crate::kind::acs::isolation_gone;
+use crate::plan::Unknown;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_facts::pci::{Acs, PciTree};
+use bedplate_facts::topology::{Pair, Peer, Role, Topology};
+
+/// `acs.path`.
+pub const PATH: Check = Check {
+    id: "acs.path",
+    group: Group::Acs,
+    proves: "what passes between GPUs and NICs below one switch turns round in the switch",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "No port between a GPU and a NIC, or another GPU, that meet in a switch redirects what is to pass directly (RR, CR, \
+               EC): the downstream ports of both legs, and the upstream port in which they meet. Where a Data Direct function \
+               or guests want some of these bits on, these are right.",
+        why: "With a redirect bit on, every transfer goes up to the root complex and, with an IOMMU, through its translation: a \
+              fraction of the bandwidth, and on many machines none at all. `iommu=pt` changes nothing about it.",
+        source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c; rdma-core kernel-boot/rdma_topo",
+        how: "ACS control register of each bridge, in its config space (root only)",
+    },
+    judge: path,
+};
+
+/// `acs.shape`.
+pub const SHAPE: Check = Check {
+    id: "acs.shape",
+    group: Group::Acs,
+    proves: "the other ACS bits are as the shape of the fabric wants them, those that have to be on among them",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "Every ACS bit that the shape of a fabric speaks of is as it says, but for the redirect bits that `acs.path` judges: \
+               translated requests may pass directly (DT) where guests get the devices, isolation stays on where it has to, and \
+               the root port is as the ports below; root ports of Grace and Vera without such a fabric have the bits that Linux sets. \
+               Only a missing DT fails.",
+        why: "Without DT the requests that a NIC has translated for a guest take the way through the root complex. The others \
+              decide what IOMMU groups look like after the next boot.",
+        source: "handbook §14.1; rdma-core kernel-boot/rdma_topo",
+        how: "ACS capability and control register of each bridge, in its config space (root only)",
+    },
+    judge: shape,
+};
+
+/// `acs.isolation`.
+pub const ISOLATION: Check = Check {
+    id: "acs.isolation",
+    group: Group::Acs,
+    proves: "guests are as isolated as their IOMMU groups say",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "No port above a function that a guest has (VFIO) has lost an isolating ACS bit since the IOMMU groups were made.",
+        why: "Groups are made once, when a device appears. A port that is opened later leaves them as they are: a guest can reach \
+              neighbours that its group says it cannot.",
+        source: "handbook §3.3; Linux drivers/iommu/iommu.c pci_device_group",
+        how: "ACS control register of each bridge; iommu_group of each function and of the bridge above it",
+    },
+    judge: isolation,
+};
+
+/// A port, its register, and what is wanted of it.
+type Port<'a> = (&'a WantedAcs, &'a Acs, bool);
+
+/// Ports that the shapes speak of; the last tells root ports.
+fn ports<'a>(evidence: &'a Evidence<'_>, topology: &'a Topology<'_>) -> Vec<Port<'a>> {
+    let found = |wanted: &'a WantedAcs| {
+        let acs = topology.tree().get(wanted.port)?.acs.known()?;
+        Some((wanted, acs, topology.role(wanted.port) == Role::RootPort))
+    };
+    evidence.acs.acs.ports.iter().filter_map(found).collect()
+}
+
+/// Bits that redirect what is to pass directly.
+fn redirects((wanted, acs, is_root): &Port<'_>) -> AcsBits {
+    match is_root {
+        // What turns round in a switch below never gets there.
+        true => AcsBits(0),
+        false => wanted.redirects(acs.control),
+    }
+}
+
+fn seen((wanted, acs, _): &Port<'_>, what: String) -> Seen {
+    let at = format!("config space, {:#05x}", acs.control_offset());
+    Seen { what: format!("port {}: {what}", wanted.port), at }
+}
+
+/// Pairs that this is about: not with what guests have, and not disks.
+fn pairs(tree: &PciTree, topology: &Topology<'_>) -> Vec<Pair> {
+    let is_the_hosts = |address: PciAddress| {
+        tree.get(address).is_some_and(|function| !tree.may_be_a_guests(function))
+    };
+    let mut pairs = topology.pairs();
+    pairs.retain(|pair| {
+        pair.kind != Peer::Nvme && is_the_hosts(pair.gpu) && is_the_hosts(pair.peer)
+    });
+    pairs
+}
+
+/// Pairs of which every port between the two is known.
+fn judged(pairs: &[Pair], tree: &PciTree) -> usize {
+    let is_known = |at: &PciAddress| {
+        tree.get(*at).is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
+    };
+    pairs.iter().filter(|pair| is_known(&pair.switch) && pair.legs.iter().all(is_known)).count()
+}
+
+pub(super) fn unknown(unknown: &Unknown, tree: &PciTree) -> Outcome {
+    let outcome = Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason));
+    let remedy = tree.functions.values().find_map(|function| match &function.acs {
+        Reading::Unknown(why) if function.is_bridge() => remedy(why.cause),
+        _ => None,
+    });
+    match remedy {
+        Some(remedy) => outcome.hint(remedy),
+        None => outcome,
+    }
+}
+
+fn addresses(ports: &[&Port<'_>]) -> Vec<PciAddress> {
+    ports.iter().map(|(wanted, ..)| wanted.port).collect()
+}
+
+fn path(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let pairs = pairs(topology.tree(), topology);
+    let ports = ports(evidence, topology);
+    let redirecting: Vec<&Port<'_>> =
+        ports.iter().filter(|port| !redirects(port).is_empty()).collect();
+    let (for_guests, open): (Vec<_>, Vec<_>) =
+        redirecting.iter().partition(|(wanted, ..)| !wanted.vfio_below.is_empty());
+    let on_path = |pair: &&Pair, ports: &[&Port<'_>]| {
+        let ports: BTreeSet<PciAddress> = ports.iter().map(|(wanted, ..)| wanted.port).collect();
+        ports.contains(&pair.switch) || pair.legs.iter().any(|leg| ports.contains(leg))
+    };
+    let shown = |ports: &[&Port<'_>]| -> Vec<Seen> {
+        ports.iter().map(|port| seen(port, format!("{} on", redirects(port)))).collect()
+    };
+    let detoured = pairs.iter().filter(|pair| on_path(pair, &open)).count();
+    let known = judged(&pairs, topology.tree());
+    let so_far = format!("{known} of {} pairs are known", pairs.len());
+    if detoured > 0 {
+        let partly = evidence.gap_above().filter(|_| known == pairs.len());
+        let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
+        let partly = partly.or_else(|| (known < pairs.len()).then(|| so_far.clone()));
+        let partly = partly.map(|what| Seen { what, at: "/sys/bus/pci/devices".to_owned() });
+        return Ok(Outcome::fail([AcsCode::Redirected {
+            detoured,
+            pairs: pairs.len(),
+            ports: addresses(&open),
+        }])
+        .all_seen(partly)
+        .all_seen(shown(&open)));
+    }
+    if let Some(first) = evidence.acs.unknowns.first() {
+        return Ok(unknown(first, topology.tree()).seen(so_far, "ACS control registers"));
+    }
+    if let Some(gap) = evidence.gap_above() {
+        return Ok(gap.seen(so_far, "ACS control registers"));
+    }
+    if pairs.is_empty() {
+        return Ok(Outcome::not_applicable(
+            "no GPU of the host's meets a NIC or another GPU in a switch: ACS decides nothing here, but on such a host with translation \
+             on all_reduce has hung until it was off (NVIDIA/nccl issue 2079)",
+        ));
+    }
+    let detoured = pairs.iter().filter(|pair| on_path(pair, &for_guests)).count();
+    if detoured > 0 {
+        return Ok(Outcome::warn([AcsCode::RedirectedForGuests {
+            detoured,
+            pairs: pairs.len(),
+            ports: addresses(&for_guests),
+        }])
+        .all_seen(shown(&for_guests)));
+    }
+    Ok(Outcome::pass(as_wanted(pairs.len(), &ports)).all_seen(
+        ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0))),
+    ))
+}
+
+fn as_wanted(pairs: usize, ports: &[Port<'_>]) -> String {
+    let is_on =
+        |(_, acs, is_root): &&Port<'_>| !is_root && !acs.control.and(AcsBits::REDIRECT).is_empty();
+    let pairs = format!("{pairs} pairs of a GPU and a NIC or GPU");
+    match ports.iter().filter(is_on).count() {
+        0 => format!("{pairs}, and no port between them redirects"),
+        on => format!(
+            "{pairs}: what is to pass directly does; redirect bits are on at {}, as guests or a Data Direct function need",
+            counted(on, "port")
+        ),
+    }
+}
+
+/// Root ports of Grace and Vera (rdma-core kernel-boot/rdma_topo; pci.ids).
+const SUPERCHIP_PORTS: [u16; 5] = [0x22b1, 0x22b2, 0x22b8, 0x2f95, 0x2f96];
+/// The bits that Linux sets (drivers/pci/pci.c, pci_std_enable_acs), of those that a port has: Vera's have no CR.
+const LINUX_SETS: AcsBits = AcsBits(0x1d);
+
+/// GPUs and NICs at root ports of NVIDIA's Arm CPUs, with bits off that Linux sets: their traffic is to go by the IOMMU.
+fn not_as_linux_sets(evidence: &Evidence<'_>, topology: &Topology<'_>) -> Option<Outcome> {
+    let tree = topology.tree();
+    let ends = [&evidence.gpus[..], &evidence.rdma_nics].concat();
+    let roots: BTreeSet<PciAddress> =
+        ends.iter().filter_map(|end| tree.path_up(end.address).last().copied()).collect();
+    let off = |at: PciAddress| {
+        let port = tree.get(at)?;
+        let acs = port.acs.known()?;
+        let is_superchips = port.vendor.0 == 0x10de && SUPERCHIP_PORTS.contains(&port.device.0);
+        let off = LINUX_SETS.and(acs.capable).without(acs.control);
+        (is_superchips && !off.is_empty()).then_some((at, acs, off))
+    };
+    let off: Vec<(PciAddress, &Acs, AcsBits)> = roots.into_iter().filter_map(off).collect();
+    if off.is_empty() {
+        return None;
+    }
+    let ports = off.iter().map(|(at, ..)| *at).collect();
+    Some(Outcome::warn([AcsCode::LinuxBitsOff { ports }]).all_seen(off.iter().map(
+        |(at, acs, off)| Seen {
+            what: format!("port {at}: {off} off"),
+            at: format!("config space, {:#05x}", acs.control_offset()),
+        },
+    )))
+}
+
+fn shape(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let ports = ports(evidence, topology);
+    let off = |port: &Port<'_>| {
+        let (wanted, acs, _) = port;
+        let mask = wanted.mask.and(acs.capable);
+        mask.and(wanted.value).without(acs.control)
+    };
+    let on = |port: &Port<'_>| {
+        let (wanted, acs, _) = port;
+        acs.control.and(wanted.mask.without(wanted.value)).without(redirects(port))
+    };
+    let without_dt: Vec<&Port<'_>> =
+        ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();
+    if !without_dt.is_empty() {
+        return Ok(Outcome::fail([AcsCode::DtOff { ports: addresses(&without_dt) }])
+            .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port))))));
+    }
+    // Above what a guest has, what isolates stays on, whatever the shape would have.
+    let wrong = ports.iter().filter(|port| port.0.vfio_below.is_empty());
+    let wrong: Vec<&Port<'_>> =
+        wrong.filter(|port| !off(port).is_empty() || !on(port).is_empty()).collect();
+    if !wrong.is_empty() {
+        let words = |port: &&Port<'_>| {
+            let words = [(off(port), "off, should be on"), (on(port), "on, should be off")];
+            let words = words.iter().filter(|(bits, _)| !bits.is_empty());
+            let words: Vec<String> = words.map(|(bits, what)| format!("{bits} {what}")).collect();
+            seen(port, words.join(", "))
+        };
+        return Ok(Outcome::warn([AcsCode::AcsBitsDiffer { ports: addresses(&wrong) }])
+            .all_seen(wrong.iter().map(words)));
+    }
+    Ok(match (evidence.acs.unknowns.first(), ports.len()) {
+        (Some(first), _) => unknown(first, topology.tree()),
+        (None, 0) => not_as_linux_sets(evidence, topology).unwrap_or_else(|| {
+            Outcome::not_applicable("no fabric of this host wants other bits than Linux sets")
+        }),
+        (None, count) => Outcome::pass(format!("{count} ports are as their fabrics want them")),
+    })
+}
+
+fn isolation(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let guests = &evidence.guests;
+    if guests.is_empty() {
+        return Ok(Outcome::not_applicable("no function that a guest has (VFIO)"));
+    }
+    if let Some(blocker) = isolation_gone(topology).first() {
+        return Ok(Outcome::fail([AcsCode::GuestExposed {
+            port: blocker.subject.clone(),
+            reason: blocker.reason.clone(),
+            remedy: blocker.remedy.clone(),
+        }])
+        .seen(&blocker.subject.text, "ACS control register"));
+    }
+    let tree = topology.tree();
+    let above: BTreeSet<PciAddress> =
+        guests.iter().flat_map(|guest| tree.path_up(*guest)).collect();
+    let unknown = above.iter().find_map(|bridge| match tree.get(*bridge).map(|f| &f.acs) {
+        Some(Reading::Unknown(why)) => Some((bridge, why)),
+        _ => None,
+    });
+    Ok(match unknown {
+        Some((bridge, why)) => unread(&format!("ACS of port {bridge}"), why),
+        None => Outcome::pass(format!(
+            "the ports above {} of guests isolate",
+            counted(guests.len(), "function")
+        )),
+    })
+}

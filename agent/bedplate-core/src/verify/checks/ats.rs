@@ -1,0 +1,80 @@
+//! ATS of NICs: whether they translate where the shape of their fabric wants it, and only there.
+
+use super::super::evidence::remedy;
+use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::counted;
+use crate::kind::acs::Ats;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+
+/// `acs.ats`.
+pub const ATS: Check = Check {
+    id: "acs.ats",
+    group: Group::Acs,
+    proves: "NICs have ATS where guests get the devices, and none on bare metal",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "A NIC that meets a GPU in a switch for guests has the ATS capability, and it is switched on once a guest has it; on \
+               bare metal, and on root ports of their own, NICs have none. `acs.shape` asks whether the switch lets translated \
+               requests pass (DT). What GPUs have of ATS no shape speaks of.",
+        why: "A switch for guests lets only translated requests pass directly: what a NIC without ATS sends goes through the root \
+              complex. On bare metal ATS costs a translation per page, and makes NVIDIA's tool set the switch for guests.",
+        source: "handbook §3.2, §14.1; rdma-core kernel-boot/rdma_topo",
+        how: "ATS capability and control of each NIC, in its config space (root only)",
+    },
+    judge: ats,
+};
+
+fn ats(evidence: &Evidence<'_>) -> Judgement {
+    let tree = evidence.topology()?.tree();
+    let found = &evidence.acs.ats;
+    let seen = |nics: &[PciAddress], what: &str| -> Vec<Seen> {
+        let seen = |nic: &PciAddress| Seen {
+            what: format!("NIC {nic}: {what}"),
+            at: "config space, ATS capability".to_owned(),
+        };
+        nics.iter().map(seen).collect()
+    };
+    if !found.lacking.is_empty() {
+        return Ok(Outcome::warn(
+            found.lacking.iter().map(|nic| AcsCode::NoAts { function: *nic }),
+        )
+        .all_seen(seen(&found.lacking, "no ATS capability")));
+    }
+    let needless = [&found.needless[..], &found.mixed].concat();
+    if !needless.is_empty() {
+        return Ok(Outcome::warn([AcsCode::AtsNeedless { nics: needless.clone() }])
+            .all_seen(seen(&needless, "ATS capability")));
+    }
+    if let Some((nic, why)) = found.unread.first() {
+        let outcome = Outcome::unknown(format!("ATS of NIC {nic}: {why}"));
+        return Ok(match remedy(why.cause) {
+            Some(remedy) => outcome.hint(remedy),
+            None => outcome,
+        });
+    }
+    if let Some(first) = evidence.acs.unknowns.first() {
+        return Ok(super::acs::unknown(first, tree));
+    }
+    let is_off = |nic: &&PciAddress| {
+        tree.get(**nic).is_some_and(|nic| nic.vfio && nic.ats == Reading::Known(false))
+    };
+    let off: Vec<PciAddress> = found.wanted.iter().filter(is_off).copied().collect();
+    if !off.is_empty() {
+        return Ok(Outcome::warn([AcsCode::AtsOffForGuest { nics: off.clone() }])
+            .all_seen(seen(&off, "ATS control: off")));
+    }
+    Ok(as_wanted(found))
+}
+
+fn as_wanted(found: &Ats) -> Outcome {
+    let with = counted(found.wanted.len(), "NIC");
+    let without = counted(found.without.len(), "NIC");
+    match (found.wanted.is_empty(), found.without.is_empty()) {
+        (true, true) => Outcome::not_applicable("no fabric in which ATS matters"),
+        (true, false) => Outcome::pass(format!("{without}, without ATS as bare metal wants")),
+        (false, true) => Outcome::pass(format!("{with}, with ATS as guests want")),
+        (false, false) => Outcome::pass(format!("{with} with ATS for guests, {without} without")),
+    }
+}

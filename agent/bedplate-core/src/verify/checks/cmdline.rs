@@ -1,0 +1,285 @@
+//! The kernel command line: whether its states agree, and what on it does nothing or harm.
+
+use super::super::code::named_arguments;
+use super::super::evidence::{remedy, unread};
+use super::super::{
+    Check, CommandLineCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+};
+use super::kernel_log;
+use crate::kind::cmdline::show::Argument;
+use crate::kind::cmdline::{Soundness, unknown_entry_remedy};
+use bedplate_base::reading::{Reading, Reason};
+use bedplate_cmdline::{CommandLine, complaint};
+use bedplate_host::HostKind;
+
+const RUNNING: &str = "/proc/cmdline";
+const NEXT: &str = "default boot entry";
+
+/// `cmdline.states`.
+pub const STATES: Check = Check {
+    id: "cmdline.states",
+    group: Group::CommandLine,
+    proves: "the next boot has the kernel arguments that the running kernel has",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "What the boot configuration says is in the default boot entry, and the entry has the arguments that the kernel was \
+               booted with, no more and no fewer. The fourth state, what came of them, is `iommu.mode`.",
+        why: "A node that is right now and wrong after the next boot is found at the worst time. A file that was edited without \
+              update-grub, or a boot entry of its own, looks right and does nothing.",
+        source: "handbook §10.1, §10.3, §13.2",
+        how: "/proc/cmdline; the boot loader's configuration and entries, of which /boot often belongs to root",
+    },
+    judge: states,
+};
+
+/// `cmdline.boot-entry`.
+pub const BOOT_ENTRY: Check = Check {
+    id: "cmdline.boot-entry",
+    group: Group::CommandLine,
+    proves: "the default boot entry loads files that are there, and starts from the root that runs",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "Kernel image, initrd and modules of the default boot entry are there and not empty, its root= is \
+               that of the running kernel, the kernel that it starts has the drivers of GPUs and NICs, and GRUB's menu waits \
+               neither for a key nor for a password.",
+        why: "A node whose boot entry is broken works until it is rebooted, and does not come back then.",
+        source: "handbook §10.5",
+        how: "the boot loader's entries, /boot, /lib/modules and the mounts; of these /boot often belongs to root",
+    },
+    judge: boot_entry,
+};
+
+/// `cmdline.harmful`.
+pub const HARMFUL: Check = Check {
+    id: "cmdline.harmful",
+    group: Group::CommandLine,
+    proves: "no kernel argument is invented, misspelled, or known to do harm",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "Arguments of the running kernel and of the next boot, by the lints that profiles are checked with: \
+               `amd_iommu=on`, `pcie_acs_override`, misspelled NVreg names and others.",
+        why: "How-tos pass on arguments that no kernel reads. What looks configured is not, and some do harm.",
+        source: "handbook §1.4, §1.5, §12; `bedplate profile check`",
+        how: "/proc/cmdline and the default boot entry",
+    },
+    judge: harmful,
+};
+
+/// `cmdline.rejected`.
+pub const REJECTED: Check = Check {
+    id: "cmdline.rejected",
+    group: Group::CommandLine,
+    proves: "the kernel took every argument that it was booted with",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "The kernel log complains of no argument: none malformed, none of a parameter's options unknown, no ACS list that \
+               cannot be parsed; and every argument that the kernel passed on to user space is one that user space reads.",
+        why: "An argument that the kernel did not take stands in /proc/cmdline like any other.",
+        source: "handbook §1.1, §1.2, §1.4; Linux init/main.c, kernel/params.c, drivers/pci/pci.c",
+        how: "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; /proc/cmdline",
+    },
+    judge: rejected,
+};
+
+/// What boot loaders, initrds, installers and distributions' boot screens read of what the kernel passes on: a name without a
+/// dot, for those with one are not mentioned.
+const FOR_USER_SPACE: [&str; 16] = [
+    "BOOTIF",
+    "BOOT_IMAGE",
+    "auto",
+    "biosdevname",
+    "boot",
+    "cloud-config-url",
+    "ds",
+    "ignition",
+    "ip",
+    "live-config",
+    "nosplash",
+    "ostree",
+    "rhgb",
+    "splash",
+    "text",
+    "toram",
+];
+
+/// Boot loaders put these there, each its own.
+fn is_the_loaders(argument: &Argument) -> bool {
+    ["BOOT_IMAGE=", "initrd="].iter().any(|name| argument.argument.starts_with(name))
+}
+
+fn states(evidence: &Evidence<'_>) -> Judgement {
+    let line = &evidence.observed.command_line;
+    match &line.running {
+        Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
+        Reading::Absent => {
+            return Ok(Outcome::unknown("there is no command line").seen("not there", RUNNING));
+        }
+        Reading::Known(_) => {}
+    }
+    match &line.next_boot {
+        Reading::Unknown(why) => {
+            return Ok(unread_entry(evidence, "what the next boot's command line is", why));
+        }
+        Reading::Absent => {
+            return Ok(Outcome::unknown("no boot entry is known").seen("not there", NEXT));
+        }
+        Reading::Known(_) => {}
+    }
+    let arguments = || line.arguments.iter().filter(|argument| !is_the_loaders(argument));
+    let of = |wanted: fn(&Argument) -> bool| -> Vec<String> {
+        let found = arguments().filter(|argument| wanted(argument));
+        found.map(|argument| argument.argument.clone()).collect()
+    };
+    let comes = of(|one| one.next_boot == Some(true) && one.running == Some(false));
+    let goes = of(|one| one.next_boot == Some(false) && one.running == Some(true));
+    let stuck = of(|one| one.configured == Some(true) && one.next_boot == Some(false));
+    let parts = [
+        (&stuck, "configured and not in the boot entry"),
+        (&comes, "only from the next boot on"),
+        (&goes, "gone after the next boot"),
+    ];
+    let parts = parts.iter().filter(|(list, _)| !list.is_empty());
+    let parts: Vec<Seen> = parts
+        .map(|(list, what)| Seen {
+            what: format!("{what}: {}", named_arguments(list)),
+            at: format!("{RUNNING}, {NEXT}"),
+        })
+        .collect();
+    if parts.is_empty() {
+        return Ok(match &line.configured {
+            Reading::Unknown(why) => unread("what the boot configuration says", why),
+            _ => Outcome::pass(format!(
+                "{} arguments, the same now and at the next boot",
+                arguments().count()
+            ))
+            .seen("the same", format!("{RUNNING}, {NEXT}")),
+        });
+    }
+    let is_sound = |entry: &Soundness| entry.faults.is_empty() && entry.unknown.is_empty();
+    Ok(Outcome::warn([CommandLineCode::CommandLinesDiffer {
+        not_in_entry: stuck,
+        added: comes,
+        removed: goes,
+        entry_is_sound: evidence.observed.boot_entry.as_ref().is_some_and(is_sound),
+    }])
+    .all_seen(parts))
+}
+
+/// What is not known of the default boot entry, with the command that shows or makes it where more rights do not help.
+fn unread_entry(evidence: &Evidence<'_>, what: &str, why: &Reason) -> Outcome {
+    let outcome = unread(what, why);
+    match remedy(why.cause) {
+        Some(_) => outcome,
+        None => outcome.hint(unknown_entry_remedy(evidence.facts)),
+    }
+}
+
+fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
+    let Some(found) = &evidence.observed.boot_entry else {
+        return Ok(Outcome::not_applicable(
+            "the image has no boot entry of its own: whoever makes its disk makes the entry",
+        ));
+    };
+    if let Some(first) = found.faults.first() {
+        let seen =
+            found.faults.iter().map(|fault| Seen { what: fault.reason.clone(), at: NEXT.into() });
+        return Ok(Outcome::fail([CommandLineCode::BootEntryUnsound {
+            faults: found.faults.len(),
+            reason: first.reason.clone(),
+            remedy: first.remedy.clone(),
+        }])
+        .all_seen(seen));
+    }
+    Ok(match found.unknown.first() {
+        Some(why) => unread_entry(evidence, "whether the default boot entry boots", why),
+        None => Outcome::pass(match evidence.facts.host {
+            HostKind::Image => "its files are there",
+            _ => "its files are there, and its root is the running one",
+        })
+        .seen("sound", NEXT),
+    })
+}
+
+fn harmful(evidence: &Evidence<'_>) -> Judgement {
+    let observed = &evidence.observed;
+    if !observed.suspect.is_empty() {
+        let seen = observed.suspect.iter().map(|one| Seen {
+            what: format!("{} ({})", one.message, one.lint),
+            at: format!("{RUNNING}, {NEXT}"),
+        });
+        return Ok(Outcome::warn([CommandLineCode::HarmfulArgument {
+            arguments: observed.suspect.clone(),
+        }])
+        .all_seen(seen));
+    }
+    let line = &observed.command_line;
+    Ok(match (&line.running, &line.next_boot) {
+        (Reading::Known(_), _) => {
+            Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
+                .seen("no lint finds anything", RUNNING)
+        }
+        (Reading::Unknown(why), _) => unread("the command line of the running kernel", why),
+        // An image has no running kernel.
+        (Reading::Absent, Reading::Known(_)) => {
+            Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
+                .seen("no lint finds anything", NEXT)
+        }
+        (Reading::Absent, _) if evidence.facts.host == HostKind::Image => {
+            Outcome::not_applicable("the image has no boot entry of its own")
+        }
+        (Reading::Absent, _) => {
+            Outcome::unknown("there is no command line").seen("not there", RUNNING)
+        }
+    })
+}
+
+fn rejected(evidence: &Evidence<'_>) -> Judgement {
+    let log = kernel_log::log(evidence)?;
+    let running = match &evidence.observed.command_line.running {
+        Reading::Known(line) => CommandLine::parse(line),
+        Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
+        Reading::Absent => {
+            return Ok(Outcome::unknown("there is no command line").seen("not there", RUNNING));
+        }
+    };
+    let (mut refused, mut passed_on, mut evident) = (Vec::new(), Vec::new(), Vec::new());
+    for line in &log.lines {
+        let before = refused.len() + passed_on.len();
+        match complaint::passed_on(&line.text) {
+            Some(words) => {
+                passed_on.extend(words.filter(|word| !is_for_user_space(word)).map(str::to_owned))
+            }
+            None => {
+                let such = running.tokens().filter(|token| complaint::refuses(&line.text, token));
+                refused.extend(such.map(|token| token.as_str().to_owned()));
+            }
+        }
+        if refused.len() + passed_on.len() > before {
+            evident.push(kernel_log::seen(line));
+        }
+    }
+    if evident.is_empty() {
+        return Ok(kernel_log::clean(log, "no complaint about an argument"));
+    }
+    let codes = |arguments: Vec<String>, passed_on| {
+        let code = move |argument| CommandLineCode::ArgumentRefused { argument, passed_on };
+        arguments.into_iter().map(code)
+    };
+    let outcome = match refused.is_empty() {
+        true => Outcome::warn(codes(passed_on, true)),
+        false => Outcome::warn(codes(refused, false)).also(codes(passed_on, true)),
+    };
+    Ok(outcome.all_seen(evident))
+}
+
+/// A switch of init's counts, too: `-b`, `single`, a run level.
+fn is_for_user_space(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default();
+    FOR_USER_SPACE.contains(&name)
+        || word.starts_with('-')
+        || name.chars().all(|c| c.is_ascii_digit())
+}

@@ -1,0 +1,80 @@
+//! Whether the parts of NVIDIA's driver are of one version.
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Seen, Severity, Verdict,
+};
+use super::addresses;
+use bedplate_base::reading::Reading;
+use bedplate_facts::cuda_library::CudaLibrary;
+use bedplate_facts::nvidia_modules::files_of;
+use bedplate_facts::pci::Function;
+
+const MODULE: &str = "/proc/driver/nvidia/version";
+
+/// `modules.driver-versions`.
+pub const DRIVER_VERSIONS: Check = Check {
+    id: "modules.driver-versions",
+    group: Group::Modules,
+    proves: "the NVIDIA driver's library, firmware and loaded kernel module are of one version",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "libcuda.so.1, where the driver's packages put it on the host, leads to a file of the version that \
+               /proc/driver/nvidia/version names. A host without the library (its driver is in a container) is not asked. With the \
+               open kernel modules the firmware of that version for each GPU's GSP (GPU System Processor) is where the kernel looks.",
+        why: "After an update of the driver without a reboot the old kernel module is still loaded, and refuses programs with the new \
+              library: CUDA error 803, \"Driver/library version mismatch\" of nvidia-smi. Without the firmware a GPU does not start \
+              again once the last program has closed it.",
+        source: "handbook §6.2, §6.5; open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osapi.c, \"API mismatch\"; CUDA cudaErrorSystemDriverMismatch",
+        how: "the link libcuda.so.1 in /usr/lib/x86_64-linux-gnu, /usr/lib/aarch64-linux-gnu or /usr/lib64; /proc/driver/nvidia/version; \
+              nvidia/VERSION in /lib/firmware and /lib/firmware/updates, in their directories for the running kernel, and in the \
+              directory that /sys/module/firmware_class/parameters/path names",
+    },
+    judge,
+};
+
+fn judge(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
+    let module = match &evidence.facts.gpu.nvidia {
+        Reading::Known(driver) => &driver.version,
+        Reading::Absent => return Ok(Outcome::not_applicable("no NVIDIA driver is loaded")),
+        Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why).minor()),
+    };
+    let outcome = of_library(module, &evidence.observed.cuda_library);
+    let Reading::Known(firmware) = &evidence.observed.gsp_firmware else { return Ok(outcome) };
+    if outcome.verdict == Verdict::Fail {
+        return Ok(outcome);
+    }
+    let lacking = |gpu: &&&Function| files_of(gpu).is_some_and(|files| !firmware.has(files));
+    let without: Vec<&Function> = gpus.iter().filter(lacking).copied().collect();
+    let Some([file, ..]) = without.first().and_then(|gpu| files_of(gpu)) else {
+        return Ok(outcome);
+    };
+    let code = ModulesCode::GspFirmwareMissing {
+        gpus: addresses(&without),
+        file: (*file).to_owned(),
+        driver: module.clone(),
+    };
+    let seen = |at: &String| Seen { what: format!("no {file}"), at: at.clone() };
+    Ok(Outcome::warn([code])
+        .all_seen(firmware.directories.iter().map(seen))
+        .seen(format!("{module}, open kernel modules"), MODULE))
+}
+
+fn of_library(module: &str, library: &Reading<CudaLibrary>) -> Outcome {
+    match library {
+        Reading::Known(library) if library.version == *module => {
+            Outcome::pass(format!("{module}, kernel module and library"))
+                .seen(&library.version, &library.path)
+        }
+        Reading::Known(library) => Outcome::fail([ModulesCode::DriverVersions {
+            library: library.version.clone(),
+            module: module.to_owned(),
+        }])
+        .seen(&library.version, &library.path)
+        .seen(module, MODULE),
+        Reading::Absent => Outcome::not_applicable("no library of the NVIDIA driver on the host"),
+        Reading::Unknown(why) => unread("the version of libcuda.so.1", why).minor(),
+    }
+}

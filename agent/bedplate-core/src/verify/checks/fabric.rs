@@ -1,0 +1,122 @@
+//! Whether the programs run that set up NVLink beyond one GPU's own links.
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, DeviceKind, Evidence, Explain, FabricCause, FabricCode, Group, Judgement, Outcome,
+    Severity,
+};
+use super::counted;
+use bedplate_base::reading::Reading;
+use bedplate_facts::fabric::{Board, Fabric, GROUP, PROGRAM};
+use bedplate_facts::imex;
+
+/// `modules.fabric-manager`.
+pub const MANAGER: Check = Check {
+    id: "modules.fabric-manager",
+    group: Group::Modules,
+    proves: "the programs that set up the NVSwitches of this host run",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Where NVSwitches are PCI functions of the host (HGX and DGX from V100 to H200) nvidia-fabricmanager runs, on the host or \
+               in a driver container: its unit has a process, or its pid file names one. On boards of B200 and B300 NVLSM runs as \
+               well. The fabric manager refuses another version than the driver's, so that one that runs has the right one. Compute \
+               trays of NVL72 racks are not asked: their NVSwitches are in other trays. A virtual machine is asked only if it sees \
+               NVSwitches, or the ConnectX-7 that manages them.",
+        why: "Before the switches are set up CUDA starts no program on any GPU of the board: cudaErrorSystemNotReady (802).",
+        source: "handbook §6.5; NVIDIA Fabric Manager User Guide",
+        how: "classes and ids in /sys/bus/pci/devices; cgroup.procs of nvidia-fabricmanager.service; pid files in /run; \
+              /proc/PID/comm; /sys/class/infiniband_mad",
+    },
+    judge: manager,
+};
+
+fn manager(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
+    let has_nvidia = gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia"));
+    let fabric = &evidence.observed.fabric;
+    let (Some(board), true) = (fabric.board, has_nvidia) else {
+        return Ok(Outcome::not_applicable("no NVSwitch that the host itself sets up"));
+    };
+    let (kind, count, what) = match board {
+        Board::Switches(1) => (DeviceKind::NvSwitch, 1, "1 NVSwitch".to_owned()),
+        Board::Switches(count) => (DeviceKind::NvSwitch, count, format!("{count} NVSwitches")),
+        Board::Nvlink5(count) => (DeviceKind::Gpu, count, counted(count, "GPU")),
+    };
+    if let Reading::Known(false) | Reading::Absent = fabric.manager {
+        let code = FabricCode::FabricManagerDown { kind, count, cause: cause(fabric) };
+        return Ok(Outcome::fail([code]).seen("no process", GROUP));
+    }
+    if fabric.nvlsm == Reading::Known(false) {
+        let code = FabricCode::NvlsmDown { gpus: count, cause: cause(fabric) };
+        return Ok(Outcome::fail([code]).seen("no process nvlsm", GROUP));
+    }
+    for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
+        if let Reading::Unknown(why) = found {
+            return Ok(unread(&format!("whether {what} runs"), why).seen("not known", PROGRAM));
+        }
+    }
+    Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).seen("a process", GROUP))
+}
+
+fn cause(fabric: &Fabric) -> FabricCause {
+    match fabric.installed {
+        Reading::Known(false) | Reading::Absent => FabricCause::NotInstalled,
+        _ if fabric.umad == Reading::Known(false) => FabricCause::NoUmad,
+        _ if fabric.is_masked => FabricCause::Masked,
+        _ => FabricCause::Stopped,
+    }
+}
+
+/// `modules.imex`.
+pub const IMEX: Check = Check {
+    id: "modules.imex",
+    group: Group::Modules,
+    proves: "IMEX, where it is set up, lets jobs share GPU memory over NVLink with the other trays of the rack",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "On compute trays of GB200 and GB300 with nvidia-imex installed: its daemon runs, the list of trays names one address of \
+               this host once, and there is a channel in /dev/nvidia-caps-imex-channels. A list of names is not resolved. Not asked \
+               where it is not installed: under Kubernetes it runs in pods, and jobs inside of one tray need none.",
+        why: "Without it NCCL does not use NVLink between trays (MNNVL), but the slower network.",
+        source: "handbook §6.5; NVIDIA IMEX Service guide; open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c",
+        how: "cgroup.procs of nvidia-imex.service; config.cfg and nodes_config.cfg in /etc/nvidia-imex; /proc/net/fib_trie and \
+              if_inet6; /dev/nvidia-caps-imex-channels",
+    },
+    judge: imex,
+};
+
+fn imex(evidence: &Evidence<'_>) -> Judgement {
+    evidence.some_gpus()?;
+    let Some(imex) = &evidence.observed.imex else {
+        return Ok(Outcome::not_applicable("no IMEX on this host"));
+    };
+    if let Reading::Known(false) | Reading::Absent = imex.runs {
+        return Ok(Outcome::warn([FabricCode::ImexDown])
+            .seen("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
+    }
+    if let Reading::Known(nodes) = &imex.nodes
+        && let Some(times) = nodes.own.filter(|times| *times != 1)
+    {
+        let code = FabricCode::ImexNodes { path: nodes.path.clone(), times };
+        return Ok(Outcome::warn([code])
+            .seen(format!("{times} lines with an address of this host"), &nodes.path));
+    }
+    if imex.channels == Reading::Known(0) {
+        return Ok(
+            Outcome::warn([FabricCode::NoImexChannel]).seen("no device node", imex::CHANNELS)
+        );
+    }
+    let nodes = imex.nodes.clone().map(|_| ());
+    for (what, why) in [
+        ("whether IMEX runs", imex.runs.clone().map(|_| ())),
+        ("the list of trays", nodes),
+        ("the channels of IMEX", imex.channels.clone().map(|_| ())),
+    ] {
+        if let Reading::Unknown(why) = why {
+            return Ok(unread(what, &why));
+        }
+    }
+    Ok(Outcome::pass("IMEX runs, and has a channel"))
+}

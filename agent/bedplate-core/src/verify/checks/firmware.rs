@@ -1,0 +1,312 @@
+//! Settings of the firmware, as far as Linux can see them (handbook §11).
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Seen, Severity,
+};
+use super::{addresses, counted, size};
+use bedplate_base::reading::Reading;
+use bedplate_facts::pci::{Bar, Function};
+use bedplate_facts::rebar;
+
+const TABLES: &str = "/sys/firmware/acpi/tables";
+/// include/linux/ioport.h.
+const IORESOURCE_UNSET: u64 = 0x2000_0000;
+const IORESOURCE_MEM: u64 = 0x200;
+const FOUR_GIB: u64 = 1 << 32;
+/// What NVIDIA's GPUs have for a window where it was not resized; smaller ones are for registers.
+const SMALL_WINDOW: u64 = 256 << 20;
+
+/// `firmware.iommu`.
+pub const IOMMU: Check = Check {
+    id: "firmware.iommu",
+    group: Group::Firmware,
+    proves: "the firmware offers an IOMMU where something needs one",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "The ACPI table of an IOMMU is there: DMAR (VT-d), IVRS (AMD-Vi) or IORT (SMMU). Without one no kernel argument \
+               switches an IOMMU on. That fails only where guests have devices (VFIO): bare metal needs 1:1 DMA, and has it.",
+        why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not.",
+        source: "handbook §4, §11, §14.4",
+        how: "names in /sys/firmware/acpi/tables; functions bound to VFIO drivers",
+    },
+    judge: iommu,
+};
+
+fn iommu(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    let guests = &evidence.guests;
+    Ok(match &evidence.facts.iommu.firmware {
+        Reading::Known(table) => {
+            Outcome::pass(format!("the firmware offers one ({table})")).seen(table, TABLES)
+        }
+        Reading::Unknown(why) => unread("what the firmware offers", why),
+        Reading::Absent if guests.is_empty() => Outcome::pass(
+            "no IOMMU by the firmware: DMA is 1:1, which is all that bare metal needs",
+        )
+        .seen("no DMAR, IVRS or IORT", TABLES),
+        Reading::Absent => {
+            let arch = evidence.facts.arch.known().copied();
+            let functions = guests.clone();
+            Outcome::fail([FirmwareCode::NoIommuInFirmware { functions, arch }])
+                .seen("no DMAR, IVRS or IORT", TABLES)
+        }
+    })
+}
+
+/// `firmware.above-4g`.
+pub const ABOVE_4G: Check = Check {
+    id: "firmware.above-4g",
+    group: Group::Firmware,
+    proves: "the memory windows of GPUs have addresses, the large ones above 4 GiB",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Every memory window (BAR) of every GPU was given an address. A window of 256 MiB or more below 4 GiB is a \
+               warning.",
+        why: "Without Above 4G Decoding there is no room for windows of many GiB: the driver does not take the GPU, or \
+              GPUDirect finds no window to register memory in.",
+        source: "handbook §6.1, §11; Linux drivers/pci/setup-res.c",
+        how: "resource of each GPU in /sys/bus/pci/devices: start, end, flags",
+    },
+    judge: above_4g,
+};
+
+fn above_4g(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
+    let bars = |gpu: &&Function| -> Vec<Bar> {
+        let bars = gpu.detail.iter().flat_map(|detail| &detail.bars);
+        bars.filter(|bar| bar.index < 6 && bar.flags & IORESOURCE_MEM != 0).cloned().collect()
+    };
+    let has = |wanted: fn(&Bar) -> bool| -> Vec<&Function> {
+        gpus.iter().filter(|gpu| bars(gpu).iter().any(wanted)).copied().collect()
+    };
+    let without = has(|bar| bar.flags & IORESOURCE_UNSET != 0 || bar.start == 0);
+    let low = has(|bar| bar.size >= SMALL_WINDOW && bar.start < FOUR_GIB);
+    let at = |gpu: &Function| gpu.attribute("resource");
+    if let Some(first) = without.first() {
+        let unset =
+            bars(first).into_iter().find(|bar| bar.flags & IORESOURCE_UNSET != 0 || bar.start == 0);
+        let what = unset.map_or(String::new(), |bar| {
+            format!("window {} of {} has no address", bar.index, size(bar.size))
+        });
+        let gpus = addresses(&without);
+        return Ok(
+            Outcome::fail([FirmwareCode::WindowWithoutAddress { gpus }]).seen(what, at(first))
+        );
+    }
+    if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
+        return Ok(Outcome::unknown(format!("GPU {} shows no memory window", first.address))
+            .seen("no line of a memory window, or not to be read", at(first))
+            .hint("`dmesg | grep -i BAR`: windows that could not be given an address at all are dropped"));
+    }
+    if let Some(outcome) = dropped_window(gpus) {
+        return Ok(outcome);
+    }
+    if let Some(first) = low.first() {
+        let gpus = addresses(&low);
+        return Ok(Outcome::warn([FirmwareCode::WindowBelow4Gib { gpus }])
+            .seen("starts below 4 GiB", at(first)));
+    }
+    Ok(Outcome::pass(format!(
+        "all windows of {} have addresses, the large ones above 4 GiB",
+        counted(gpus.len(), "GPU")
+    ))
+    .all_seen(gpus.first().and_then(|gpu| {
+        let bar = rebar::largest(gpu)?;
+        Some(Seen {
+            what: format!("window {}: {} at {:#x}", bar.index, size(bar.size), bar.start),
+            at: at(gpu),
+        })
+    })))
+}
+
+/// A window that the kernel had no room for at all: it drops it, and shows only those that are left.
+fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
+    let of_siblings = |gpu: &Function| {
+        let same = gpus.iter().filter(|one| (one.vendor, one.device) == (gpu.vendor, gpu.device));
+        same.filter_map(|one| rebar::largest(one)).map(|bar| bar.size).max().unwrap_or_default()
+    };
+    let own = |gpu: &Function| rebar::largest(gpu).map_or(0, |bar| bar.size);
+    let dropped: Vec<&Function> = gpus
+        .iter()
+        .filter(|gpu| own(gpu) < SMALL_WINDOW && own(gpu) < of_siblings(gpu))
+        .copied()
+        .collect();
+    if let Some(first) = dropped.first() {
+        return Some(
+            Outcome::fail([FirmwareCode::WindowDropped { gpus: addresses(&dropped) }]).seen(
+                format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
+                first.attribute("resource"),
+            ),
+        );
+    }
+    if let Some(first) = gpus.iter().find(|gpu| own(gpu) < SMALL_WINDOW) {
+        return Some(Outcome::unknown(format!(
+            "GPU {} shows no memory window of 256 MiB or more: it has none, or the kernel dropped it for want of room",
+            first.address
+        ))
+        .seen(format!("the largest: {}", size(own(first))), first.attribute("resource"))
+        .hint("`lspci -vv` shows `Region` lines that are disabled; `dmesg | grep -i BAR` what got no address"));
+    }
+    None
+}
+
+/// `firmware.sriov-resources`.
+pub const SRIOV_RESOURCES: Check = Check {
+    id: "firmware.sriov-resources",
+    group: Group::Firmware,
+    proves: "the VFs of RDMA NICs have memory windows",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "Every RDMA NIC that can have VFs was given memory windows for them.",
+        why: "With SR-IOV off in the firmware's setup, or too little room below a bridge, these windows have no address, and \
+              making VFs fails with ENOMEM.",
+        source: "handbook §6.1, §11; Linux drivers/pci/iov.c",
+        how: "lines 8 to 13 of resource, and sriov_totalvfs, of each PF in /sys/bus/pci/devices",
+    },
+    judge: sriov_resources,
+};
+
+fn sriov_resources(evidence: &Evidence<'_>) -> Judgement {
+    let nics = evidence.some_rdma_pfs()?;
+    let total = |nic: &Function| match &nic.sriov {
+        Reading::Known(pf) => pf.total.clone(),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why.clone()),
+    };
+    if let Some((nic, why)) = nics.iter().find_map(|nic| match total(nic) {
+        Reading::Unknown(why) => Some((nic, why)),
+        _ => None,
+    }) {
+        return Ok(unread(&format!("how many VFs NIC {} can have", nic.address), &why));
+    }
+    let pfs: Vec<&Function> =
+        nics.into_iter().filter(|nic| total(nic).known().is_some_and(|total| *total > 0)).collect();
+    if pfs.is_empty() {
+        return Ok(Outcome::not_applicable("no RDMA NIC that can have VFs (sriov_totalvfs)"));
+    }
+    let bars =
+        |pf: &&Function| pf.detail.as_ref().map_or(&[][..], |detail| &detail.bars[..]).to_vec();
+    if let Some(unseen) = pfs.iter().find(|pf| bars(pf).is_empty()) {
+        return Ok(Outcome::unknown(format!(
+            "NIC {} shows no memory window at all",
+            unseen.address
+        ))
+        .seen("no line of a memory window, or not to be read", unseen.attribute("resource")));
+    }
+    let is_placed =
+        |bar: &Bar| bar.index >= 7 && bar.start != 0 && bar.flags & IORESOURCE_UNSET == 0;
+    let without: Vec<&Function> =
+        pfs.iter().filter(|pf| !bars(pf).iter().any(is_placed)).copied().collect();
+    Ok(match without.first() {
+        None => Outcome::pass(format!("{} with windows for VFs", counted(pfs.len(), "PF")))
+            .seen("windows for VFs", pfs[0].attribute("resource")),
+        Some(first) => Outcome::warn([FirmwareCode::NoWindowForVfs { nics: addresses(&without) }])
+            .seen("no window with an address in lines 8 to 13", first.attribute("resource")),
+    })
+}
+
+/// `firmware.ari`.
+pub const ARI: Check = Check {
+    id: "firmware.ari",
+    group: Group::Firmware,
+    proves: "ports above NICs forward ARI, so that more than seven VFs fit on a bus",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "The port above every RDMA NIC that can have more than seven VFs forwards ARI (device control 2, bit 5).",
+        why: "Without it a VF beyond the eighth function takes a bus number of its own, which bridges often have not reserved: \
+              making VFs fails.",
+        source: "handbook §7, §11; Linux drivers/pci/iov.c",
+        how: "PCI Express capability of the port above, in its config space",
+    },
+    judge: ari,
+};
+
+fn ari(evidence: &Evidence<'_>) -> Judgement {
+    let tree = evidence.topology()?.tree();
+    let (mut right, mut wrong, mut unknown) = (0, Vec::new(), None);
+    for nic in evidence.some_rdma_pfs()? {
+        let many =
+            nic.sriov.known().is_some_and(|pf| pf.total.known().is_some_and(|total| *total > 7));
+        let Some(port) = nic.parent.and_then(|port| tree.get(port)).filter(|_| many) else {
+            continue;
+        };
+        match port.detail.as_ref().map(|detail| &detail.control) {
+            Some(Reading::Known(control)) => match control.ari_forwarding {
+                Some(true) => right += 1,
+                _ => wrong.push(port),
+            },
+            Some(Reading::Unknown(why)) => drop(unknown.get_or_insert((port, why))),
+            Some(Reading::Absent) | None => {}
+        }
+    }
+    if let Some(first) = wrong.first() {
+        let ports = addresses(&wrong);
+        return Ok(Outcome::warn([FirmwareCode::NoAriForwarding { ports }])
+            .seen("device control 2: bit 5 is 0", first.attribute("config")));
+    }
+    Ok(match (unknown, right) {
+        (Some((port, why)), _) => {
+            unread(&format!("device control 2 of port {}", port.address), why)
+        }
+        (None, 0) => Outcome::not_applicable("no RDMA NIC that can have more than seven VFs"),
+        (None, count) => {
+            Outcome::pass(format!("{} above RDMA NICs, all forward ARI", counted(count, "port")))
+        }
+    })
+}
+
+/// `firmware.numa`.
+pub const NUMA: Check = Check {
+    id: "firmware.numa",
+    group: Group::Firmware,
+    proves: "the firmware says which NUMA node GPUs and NICs are near",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "On a host with more than one NUMA node every GPU and RDMA NIC has a node; -1 means that the firmware names none.",
+        why: "Without it NCCL takes such a device for one on a node of its own, far from all others, and jobs are pinned to the \
+              wrong CPUs.",
+        source: "handbook §6.1, §8.3, §11",
+        how: "numa_node of each function in /sys/bus/pci/devices; /sys/devices/system/node/online",
+    },
+    judge: numa,
+};
+
+fn numa(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    let nodes = match &evidence.facts.cpu.nodes {
+        Reading::Known(nodes) => nodes,
+        Reading::Unknown(why) => return Ok(unread("which NUMA nodes there are", why)),
+        Reading::Absent => return Ok(Outcome::not_applicable("a kernel without NUMA")),
+    };
+    let online = "/sys/devices/system/node/online";
+    if !nodes.contains(['-', ',']) {
+        return Ok(Outcome::not_applicable("one NUMA node").seen(nodes, online));
+    }
+    let devices = evidence.some_carriers()?;
+    let none: Vec<&Function> = devices
+        .iter()
+        .filter(|function| function.numa_node.known().is_some_and(|node| *node < 0))
+        .copied()
+        .collect();
+    if let Some(first) = none.first() {
+        let functions = addresses(&none);
+        return Ok(Outcome::warn([FirmwareCode::NoNumaNode { functions }])
+            .seen("-1", first.attribute("numa_node"))
+            .seen(nodes, online));
+    }
+    Ok(match devices.iter().find(|function| function.numa_node.known().is_none()) {
+        Some(unread) => {
+            Outcome::unknown(format!("the NUMA node of {} cannot be read", unread.address))
+                .seen("not to be read", unread.attribute("numa_node"))
+        }
+        None => {
+            Outcome::pass(format!("{} devices have a NUMA node", devices.len())).seen(nodes, online)
+        }
+    })
+}

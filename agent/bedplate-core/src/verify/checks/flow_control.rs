@@ -1,0 +1,243 @@
+//! Flow control of RoCE: what this host's ports do when the network cannot take their packets in time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::code::{PfcTally, class_remedy};
+use super::super::evidence::unread;
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Seen, Severity};
+use super::counted;
+use super::roce::active;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::flow_control::{FlowControl, priorities};
+use bedplate_facts::flow_control::{Congestion, PortFlow};
+use bedplate_facts::rdma::RdmaPort;
+
+/// DSCP that guides for RoCE use (handbook §8.5).
+const USUAL_DSCP: u8 = 26;
+
+/// `rdma.pfc`.
+pub const PFC: Check = Check {
+    id: "rdma.pfc",
+    group: Group::Rdma,
+    proves: "all RoCE ports have flow control (PFC), and on the priority that RoCE traffic takes",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "Every active RoCE port has priority flow control on, all on the same priorities, and RoCE packets take one of these: \
+               by the traffic class that the driver forces, or else by NCCL_IB_TC in /etc/nccl.conf, with AMD GPUs /etc/rccl.conf (its upper six bits are the DSCP). \
+               Where neither is set, jobs choose it and the check does not know. Where the driver shows ECN, it is on for that \
+               priority. Switches are not asked. A network that is lossy on purpose has none of this: say so in the profile.",
+        why: "RoCE assumes that hardly any packet is lost. Without flow control on its priority, bursts of many senders overflow a \
+              switch and transfers are sent again: bandwidth falls apart under load, and is fine in a test of two hosts. One port \
+              that differs does so to all.",
+        source: "handbook §5.5, §8.5; Linux net/dcb/dcbnl.c; drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c",
+        how: "DCB of each interface, by netlink (as `dcb pfc show dev IF` and `dcb app show dev IF`); tc/*/traffic_class in \
+              /sys/class/infiniband and ecn/ in /sys/class/net, where the driver has them; /etc/nccl.conf or /etc/rccl.conf",
+    },
+    judge: pfc,
+};
+
+/// A port, what was read of it, and what its driver answered.
+type Port<'a> = (&'a RdmaPort, &'a PortFlow, &'a FlowControl, u8);
+
+/// What the driver says of each port.
+///
+/// # Errors
+/// What is to be said where one says nothing; those that do come with it.
+fn answers<'a>(
+    ports: &[&'a RdmaPort],
+    congestion: &'a Congestion,
+) -> (Vec<Port<'a>>, Option<Outcome>) {
+    let (mut found, mut unknown) = (Vec::new(), None);
+    for port in ports {
+        let outcome = match congestion.ports.get(&port.name) {
+            None => {
+                Outcome::unknown(format!("no network interface of port {} shows here", port.name))
+            }
+            Some(flow) => match &flow.control {
+                Reading::Unknown(why) => {
+                    unread(&format!("flow control of {}", flow.interface), why)
+                }
+                Reading::Known(control) if control.pfc.is_some() => {
+                    found.push((*port, flow, control, control.pfc.unwrap_or(0)));
+                    continue;
+                }
+                Reading::Known(_) | Reading::Absent => Outcome::unknown(format!(
+                    "the driver of {} does not say what flow control it does",
+                    flow.interface
+                ))
+                .seen("not answered", format!("DCB of {}", flow.interface))
+                .hint("look with the maker's own tool (`mlnx_qos -i IF`, `niccli`)"),
+            },
+        };
+        unknown.get_or_insert(outcome);
+    }
+    (found, unknown)
+}
+
+fn seen((port, flow, _, mask): &Port<'_>) -> Seen {
+    let what = match mask {
+        0 => format!("{}: PFC off", port.name),
+        mask => format!("{}: PFC on priority {}", port.name, priorities(*mask)),
+    };
+    Seen { what, at: format!("DCB of {}", flow.interface) }
+}
+
+fn pfc(evidence: &Evidence<'_>) -> Judgement {
+    let all = active(evidence)?;
+    let congestion = &evidence.observed.congestion;
+    let (ports, unknown) = answers(&all, congestion);
+    let masks: BTreeSet<u8> = ports.iter().map(|port| port.3).collect();
+    if masks.len() > 1 {
+        return Ok(differ(&ports));
+    }
+    if let Some(unknown) = unknown {
+        return Ok(unknown);
+    }
+    let mask = masks.first().copied().unwrap_or(0);
+    if mask == 0 {
+        return Ok(none(&ports));
+    }
+    let mut priorities_taken: BTreeMap<u8, Vec<&Port<'_>>> = BTreeMap::new();
+    for port in &ports {
+        match taken(port, congestion, mask) {
+            Ok(priority) => priorities_taken.entry(priority).or_default().push(port),
+            Err(outcome) => return Ok(outcome.all_seen(ports.iter().map(seen))),
+        }
+    }
+    let beside = priorities_taken.iter().find(|(priority, _)| mask >> **priority & 1 == 0);
+    if let Some((priority, ports)) = beside {
+        let dscp = covered_dscp(ports[0].2, mask);
+        let code = |(port, ..): &&Port<'_>| RoceCode::PfcNotOnRocePriority {
+            port: port.name.clone(),
+            priority: *priority,
+            mask,
+            dscp,
+            conf: congestion.conf,
+        };
+        return Ok(Outcome::warn(ports.iter().map(code))
+            .all_seen(ports.iter().map(|port| seen(port)))
+            .all_seen(class_seen(congestion, ports[0])));
+    }
+    Ok(with_ecn(&ports, &priorities_taken, mask, congestion))
+}
+
+fn differ(ports: &[Port<'_>]) -> Outcome {
+    let mut tally: BTreeMap<u8, usize> = BTreeMap::new();
+    ports.iter().for_each(|port| *tally.entry(port.3).or_default() += 1);
+    let tally = tally.into_iter().map(|(mask, ports)| PfcTally { mask, ports }).collect();
+    let interface = ports[0].1.interface.clone();
+    Outcome::warn([RoceCode::PfcDiffers { tally, interface }]).all_seen(ports.iter().map(seen))
+}
+
+fn none(ports: &[Port<'_>]) -> Outcome {
+    Outcome::warn([RoceCode::PfcOff { ports: ports.len() }]).all_seen(ports.iter().map(seen))
+}
+
+/// The traffic class of a port's RoCE packets, and where it stands.
+fn class<'a>(flow: &'a PortFlow, congestion: &'a Congestion) -> (&'a Reading<u8>, &'static str) {
+    match &flow.forced_class {
+        Reading::Absent => (&congestion.nccl_class, congestion.conf),
+        forced => (forced, "tc/*/traffic_class in /sys/class/infiniband"),
+    }
+}
+
+fn class_seen(congestion: &Congestion, port: &Port<'_>) -> Option<Seen> {
+    let (class, at) = class(port.1, congestion);
+    let class = class.known()?;
+    let what = format!("traffic class {class}: DSCP {}", class >> 2);
+    Some(Seen { what, at: at.to_owned() })
+}
+
+/// A DSCP that leads to a priority with PFC; the usual one first.
+fn covered_dscp(control: &FlowControl, mask: u8) -> Option<u8> {
+    let covered = |dscp: &u8| control.dscp.get(dscp).is_some_and(|one| mask >> one & 1 == 1);
+    Some(USUAL_DSCP).filter(covered).or_else(|| (0..64).find(covered))
+}
+
+/// The priority that RoCE packets of a port take.
+///
+/// # Errors
+/// What is to be said where that does not show.
+fn taken(
+    (port, flow, control, _): &Port<'_>,
+    congestion: &Congestion,
+    mask: u8,
+) -> Result<u8, Outcome> {
+    if let Some(priority) = control.roce {
+        return Ok(priority);
+    }
+    let (class, at) = class(flow, congestion);
+    let on = format!("PFC is on for priority {}", priorities(mask));
+    match class {
+        Reading::Unknown(why) => Err(unread("the traffic class of RoCE packets", why)),
+        Reading::Absent => Err(Outcome::unknown(format!(
+            "{on}; which one RoCE packets take is up to each job (NCCL_IB_TC)"
+        ))
+        .seen("no NCCL_IB_TC", congestion.conf)
+        .hint(class_remedy(covered_dscp(control, mask), congestion.conf))),
+        Reading::Known(class) => control.priority(class >> 2).ok_or_else(|| {
+            Outcome::unknown(format!(
+                "{on}; which one RoCE packets take at port {} is not known: it gives DSCP {} no priority",
+                port.name,
+                class >> 2
+            ))
+            .seen(format!("traffic class {class}"), at)
+            .seen(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
+            .hint(class_remedy(covered_dscp(control, mask), congestion.conf))
+        }),
+    }
+}
+
+/// What is left to look at once flow control is right.
+fn with_ecn(
+    ports: &[Port<'_>],
+    taken: &BTreeMap<u8, Vec<&Port<'_>>>,
+    mask: u8,
+    congestion: &Congestion,
+) -> Outcome {
+    let (mut off, mut on, mut unknown) = (Vec::new(), 0, None);
+    for (priority, (port, flow, ..)) in
+        taken.iter().flat_map(|(priority, ports)| ports.iter().map(move |port| (priority, port)))
+    {
+        match flow.ecn.get(priority) {
+            Some(Reading::Known(true)) => on += 1,
+            Some(Reading::Known(false)) => off.push((*port, *flow, *priority)),
+            Some(Reading::Unknown(why)) => drop(unknown.get_or_insert((flow, why))),
+            Some(Reading::Absent) | None => {}
+        }
+    }
+    let common = |outcome: Outcome| {
+        let class = ports.first().and_then(|port| class_seen(congestion, port));
+        outcome.all_seen(ports.iter().map(seen)).all_seen(class)
+    };
+    if let Some((_, flow, priority)) = off.first() {
+        let code = |(port, flow, priority): &(&RdmaPort, &PortFlow, u8)| RoceCode::EcnOff {
+            port: port.name.clone(),
+            interface: flow.interface.clone(),
+            priority: *priority,
+        };
+        let enable = format!("/sys/class/net/{}/ecn/roce_np/enable", flow.interface);
+        return common(
+            Outcome::warn(off.iter().map(code)).seen("0", format!("{enable}/{priority}, roce_rp")),
+        );
+    }
+    if let Some((flow, why)) = unknown {
+        return common(unread(&format!("ECN of {}", flow.interface), why));
+    }
+    let words: Vec<String> = taken.keys().map(u8::to_string).collect();
+    let also = if mask.count_ones() > 1 {
+        format!(" (it is on for {})", priorities(mask))
+    } else {
+        String::new()
+    };
+    let ecn = match on {
+        0 => "ECN does not show here",
+        _ => "with ECN",
+    };
+    common(Outcome::pass(format!(
+        "{}: PFC on priority {}, which RoCE takes{also}; {ecn}",
+        counted(ports.len(), "port"),
+        words.join(", ")
+    )))
+}

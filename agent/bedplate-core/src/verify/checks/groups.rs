@@ -1,0 +1,94 @@
+//! IOMMU groups of GPUs and the Data Direct functions of their NICs.
+
+use super::super::evidence::unread;
+use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::counted;
+use crate::kind::acs::apart;
+use crate::kind::modules::topo_check::{self, Access, PARAMETER, PARAMS, Way};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::pci::PciTree;
+use bedplate_facts::topology::{Pair, Peer};
+
+/// `acs.groups`.
+pub const GROUPS: Check = Check {
+    id: "acs.groups",
+    group: Group::Acs,
+    proves: "each GPU and its Data Direct function are where the NVIDIA driver lets them reach each other",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "A GPU and the Data Direct function that it meets in a switch are in one IOMMU group, or neither is in one; drivers from \
+               R570 to R590 with NVreg_GrdmaPciTopoCheckOverride=1 do not ask, and R580 and R590 with 2 refuse in any case.",
+        why: "NCCL asks for GPU memory over PCIe there, and the driver answers ENOTSUPP between groups: setting up the job fails. \
+              Groups are made at boot, of the ACS bits of that moment; writing the registers later does not change them.",
+        source: "handbook §6.3, §14.1; open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv-dmabuf.c; NCCL src/transport/net.cc",
+        how: "iommu_group of each function in /sys/bus/pci/devices; /proc/driver/nvidia/version and params",
+    },
+    judge: groups,
+};
+
+fn groups(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let tree = topology.tree();
+    let is_the_hosts = |at: PciAddress| tree.get(at).is_some_and(|f| !tree.may_be_a_guests(f));
+    let wanted = |pair: &Pair| {
+        pair.kind == Peer::DataDirect && is_the_hosts(pair.gpu) && is_the_hosts(pair.peer)
+    };
+    let pairs: Vec<Pair> = topology.pairs().into_iter().filter(wanted).collect();
+    if pairs.is_empty() {
+        return Ok(Outcome::not_applicable("no GPU meets a Data Direct function in a switch"));
+    }
+    let mut apart = apart(topology, tree);
+    apart.retain(wanted);
+    let driver = match &evidence.facts.gpu.nvidia {
+        Reading::Known(driver) => driver,
+        Reading::Absent => return Ok(Outcome::not_applicable("no NVIDIA driver is loaded")),
+        Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
+    };
+    let access = |value| topo_check::access(driver, true, Way::OverPcie, value);
+    let access = match &evidence.observed.topo_check.running {
+        Reading::Known(value) => access(*value),
+        Reading::Absent => access(0),
+        // Where no value changes anything it need not be known.
+        Reading::Unknown(why) if (1..3).any(|value| access(value) != access(0)) => {
+            return Ok(unread(PARAMETER, why));
+        }
+        Reading::Unknown(_) => access(0),
+    };
+    let refused = match access {
+        Access::Allowed => Vec::new(),
+        Access::InOneGroup => apart,
+        Access::Denied => pairs.clone(),
+    };
+    if !refused.is_empty() {
+        return Ok(refusal(tree, &refused, &driver.version));
+    }
+    let unknown = pairs.iter().flat_map(|pair| [pair.gpu, pair.peer]).find_map(|at| {
+        match tree.get(at).map(|function| &function.iommu_group) {
+            Some(Reading::Unknown(why)) if access == Access::InOneGroup => Some((at, why)),
+            _ => None,
+        }
+    });
+    Ok(match unknown {
+        Some((at, why)) => unread(&format!("the IOMMU group of {at}"), why),
+        None => Outcome::pass(format!(
+            "{} of a GPU and its Data Direct function",
+            counted(pairs.len(), "pair")
+        )),
+    })
+}
+
+/// The outcome for pairs that the driver refuses.
+fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
+    let code = |pair: &Pair| AcsCode::GroupsApart { gpu: pair.gpu, function: pair.peer };
+    let shown = |at: PciAddress| match tree.get(at).map(|function| &function.iommu_group) {
+        Some(Reading::Known(group)) => format!("{at}: group {group}"),
+        _ => format!("{at}: no group"),
+    };
+    let seen = refused.iter().map(|pair| Seen {
+        what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
+        at: "iommu_group in /sys/bus/pci/devices".to_owned(),
+    });
+    Outcome::fail(refused.iter().map(code)).all_seen(seen).seen(format!("driver {version}"), PARAMS)
+}

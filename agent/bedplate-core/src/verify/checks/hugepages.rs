@@ -1,0 +1,83 @@
+//! Huge pages: whether the kernel has as many as it was asked for.
+
+use std::collections::BTreeMap;
+
+use super::super::code::page_size;
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, HugePagesCode, Judgement, Outcome, Seen, Severity,
+};
+use crate::kind::cmdline::{arch, huge_pages};
+use bedplate_base::reading::Reading;
+use bedplate_cmdline::CommandLine;
+use bedplate_facts::limits::HUGE_PAGES;
+
+/// `limits.hugepages`.
+pub const HUGEPAGES: Check = Check {
+    id: "limits.hugepages",
+    group: Group::Limits,
+    proves: "the kernel has the huge pages that its command line asks for",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "Of each size that `hugepagesz=` and `hugepages=` of the running kernel name there are as many pages as asked for, or \
+               more. A kernel that was asked for none needs none: GPUDirect RDMA does not use them. What the profile asks for \
+               beyond the running command line, `profile.in-effect` shows.",
+        why: "The kernel takes what it finds and goes on with fewer where memory is short, on one NUMA node above all. DPDK and \
+              storage clients fail at their start then.",
+        source: "handbook §1.1; Linux Documentation/admin-guide/mm/hugetlbpage.rst",
+        how: "/proc/cmdline; nr_hugepages of each size in /sys/kernel/mm/hugepages",
+    },
+    judge: hugepages,
+};
+
+fn hugepages(evidence: &Evidence<'_>) -> Judgement {
+    let running = match &evidence.observed.command_line.running {
+        Reading::Known(line) => CommandLine::parse(line),
+        Reading::Unknown(why) => return Ok(unread("the command line", why)),
+        Reading::Absent => return Ok(Outcome::not_applicable("no kernel runs here")),
+    };
+    let tokens: Vec<&str> = running.tokens().map(|token| token.as_str()).collect();
+    let asked = match huge_pages(tokens.iter().copied(), arch(evidence.facts)) {
+        Some(asked) if asked.values().all(|count| *count == 0) => {
+            return Ok(Outcome::not_applicable("none asked for"));
+        }
+        Some(asked) => asked,
+        None => {
+            return Ok(Outcome::unknown(
+                "the command line asks for huge pages of a size that is not understood",
+            )
+            .seen("hugepages=", "/proc/cmdline")
+            .hint("name the size before the count: `hugepagesz=1G hugepages=16`"));
+        }
+    };
+    let there = match &evidence.observed.limits.huge_pages {
+        Reading::Known(there) => there,
+        Reading::Unknown(why) => return Ok(unread("the huge pages", why)),
+        Reading::Absent => &BTreeMap::new(),
+    };
+    let (mut short, mut seen) = (Vec::new(), Vec::new());
+    for (bytes, wanted) in asked.into_iter().filter(|(_, wanted)| *wanted > 0) {
+        let name = page_size(bytes);
+        let found = match there.get(&bytes) {
+            Some(Reading::Unknown(why)) => {
+                return Ok(unread(&format!("the huge pages of {name}"), why));
+            }
+            Some(Reading::Known(found)) => u128::from(*found),
+            Some(Reading::Absent) | None => 0,
+        };
+        let what = format!("{found} of {wanted} pages of {name}");
+        if found < wanted {
+            short.push(HugePagesCode::HugePagesShort { bytes, found, wanted });
+        }
+        seen.push(Seen {
+            what,
+            at: format!("{HUGE_PAGES}/hugepages-{}kB/nr_hugepages", bytes >> 10),
+        });
+    }
+    if short.is_empty() {
+        let all: Vec<&str> = seen.iter().map(|seen| seen.what.as_str()).collect();
+        return Ok(Outcome::pass(all.join(", ")).all_seen(seen));
+    }
+    Ok(Outcome::warn(short).all_seen(seen))
+}

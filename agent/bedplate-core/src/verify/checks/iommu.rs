@@ -1,0 +1,230 @@
+//! The IOMMU: whether it is there, in use, and in which mode for what carries GPUDirect traffic.
+
+use std::collections::BTreeMap;
+
+use super::super::evidence::unread;
+use super::super::{
+    Carriers, Check, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Seen, Severity,
+};
+use super::{addresses, named};
+use crate::kind::cmdline::{Superchip, superchip};
+use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::value::PciAddress;
+use bedplate_facts::pci::Function;
+
+const GROUPS: &str = "/sys/kernel/iommu_groups/*/type";
+const IN_USE: &str = "/sys/class/iommu";
+
+/// `iommu.mode`.
+pub const MODE: Check = Check {
+    id: "iommu.mode",
+    group: Group::Iommu,
+    proves: "the IOMMU lets the DMA of GPUs and NICs pass as GPUDirect needs it",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "The type of the IOMMU group of every GPU, RDMA NIC and VF that the host itself uses: `identity` \
+               (passthrough), or no group, is right; `DMA` and `DMA-FQ` are translated. On Arm CPUs of NVIDIA with a \
+               kernel before 6.11 it is the other way round; from 6.11 on either is right. A host whose IOMMU is off has \
+               1:1 DMA, which is right on bare metal.",
+        why: "CUDA's documentation calls GPUDirect RDMA incompatible with any translation but 1:1. On Grace before 6.11 \
+              arm-smmu-v3 attaches no PASID to an identity domain, and no CUDA context can be created. The command line \
+              proves nothing: memory encryption, untrusted devices and some IOMMUs translate in spite of `iommu=pt`.",
+        source: "handbook §4, §14.3, §14.4; Linux drivers/iommu/iommu.c; CUDA GPUDirect RDMA guide",
+        how: "iommu_group of each function in /sys/bus/pci/devices, /sys/kernel/iommu_groups/N/type, /sys/class/iommu",
+    },
+    judge: mode,
+};
+
+/// `iommu.active`.
+pub const ACTIVE: Check = Check {
+    id: "iommu.active",
+    group: Group::Iommu,
+    proves: "an IOMMU is in use where something needs one",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or nothing on this host needs one: it is off on purpose, or \
+               the firmware has it off, and no guest has a device.",
+        why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not: off is 1:1 DMA, which GPUDirect Storage's \
+              documentation calls the best case.",
+        source: "handbook §4, §14.4",
+        how: "names in /sys/class/iommu; what the next boot's arguments say of it; functions bound to VFIO drivers",
+    },
+    judge: active,
+};
+
+fn active(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    let iommu = &evidence.facts.iommu;
+    let names = match &iommu.active {
+        Reading::Known(names) => names.join(", "),
+        Reading::Absent => String::new(),
+        Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
+    };
+    if !names.is_empty() {
+        return Ok(Outcome::pass(format!("in use: {names}")).seen(names, IN_USE));
+    }
+    let by = iommu.off_by.known();
+    let guests = &evidence.guests;
+    Ok(match guests.len() {
+        0 => {
+            let by = by.map(|by| format!(", by `{by}`")).unwrap_or_default();
+            Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1"))
+                .seen(listed(&iommu.active), IN_USE)
+        }
+        functions => Outcome::fail([IommuCode::IommuOffWithGuests {
+            off_by: by.cloned(),
+            function_count: functions,
+        }])
+        .seen(listed(&iommu.active), IN_USE),
+    })
+}
+
+fn listed(names: &Reading<Vec<String>>) -> &'static str {
+    match names {
+        Reading::Absent => "not there",
+        _ => "empty",
+    }
+}
+
+/// Functions by the type of their group; without one: `no group`.
+type Types<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
+
+fn mode(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    let carriers = evidence.some_carriers()?;
+    let chip = superchip(evidence.facts);
+    match &evidence.facts.iommu.active {
+        Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
+        Reading::Known(active) if !active.is_empty() => {}
+        // Groups are what counts: an IOMMU whose driver lists nothing in that directory translates all the same.
+        _ if carriers.iter().any(|function| !matches!(function.iommu_group, Reading::Absent)) => {}
+        none if matches!(chip, Superchip::No) => {
+            return Ok(Outcome::pass("no IOMMU is in use: DMA is 1:1").seen(listed(none), IN_USE));
+        }
+        none => {
+            return Ok(Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
+                .seen(listed(none), IN_USE)
+                .hint("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
+        }
+    }
+    let (types, unknown) = types(evidence, carriers);
+    if let Some((function, why)) = unknown {
+        let what = format!("the IOMMU group type of {}", function.address);
+        return Ok(unread(&what, &why).all_seen(shown(&types)));
+    }
+    Ok(match chip {
+        Superchip::No => on_most(&types),
+        Superchip::Either => Outcome::pass(format!(
+            "{}: on this Arm CPU of NVIDIA's Linux from 6.11 on works in either mode",
+            words(&types)
+        ))
+        .all_seen(shown(&types)),
+        Superchip::Translated => on_old_grace(&types),
+        Superchip::NotKnown(why) => {
+            unread("whether the CPU is NVIDIA's, which decides the mode,", &why)
+                .all_seen(shown(&types))
+        }
+    })
+}
+
+fn types<'a>(
+    evidence: &'a Evidence<'_>,
+    carriers: Vec<&'a Function>,
+) -> (Types<'a>, Option<(&'a Function, Reason)>) {
+    let (mut types, mut unknown) = (Types::new(), None);
+    for function in carriers {
+        let kind = match &function.iommu_group {
+            Reading::Absent => Ok("no group"),
+            Reading::Unknown(why) => Err(why.clone()),
+            Reading::Known(group) => match evidence.facts.iommu.groups.get(group) {
+                Some(Reading::Known(kind)) if kind != "unknown" => Ok(kind.as_str()),
+                Some(Reading::Unknown(why)) => Err(why.clone()),
+                Some(Reading::Known(_)) => Err("the kernel itself says `unknown`".into()),
+                Some(Reading::Absent) | None => Err("Linux shows it from 5.11 on".into()),
+            },
+        };
+        match kind {
+            Ok(kind) => types.entry(kind).or_default().push(function),
+            Err(why) => drop(unknown.get_or_insert((function, why))),
+        }
+    }
+    (types, unknown)
+}
+
+fn shown(types: &Types<'_>) -> Vec<Seen> {
+    let row = |(kind, functions): (&&str, &Vec<&Function>)| Seen {
+        what: format!("{kind}: {}", carriers(functions).counted()),
+        at: GROUPS.to_owned(),
+    };
+    types.iter().map(row).collect()
+}
+
+fn carriers(functions: &[&Function]) -> Carriers {
+    let such = |test: fn(&Function) -> bool| -> Vec<PciAddress> {
+        addresses(functions.iter().filter(|function| test(function)))
+    };
+    Carriers {
+        gpus: such(|function| function.is_gpu()),
+        nics: such(|function| function.is_nic() && !function.is_vf()),
+        data_direct: such(|function| function.is_data_direct()),
+        vfs: such(|function| function.is_nic() && function.is_vf()),
+    }
+}
+
+fn words(types: &Types<'_>) -> String {
+    let words =
+        types.iter().map(|(kind, functions)| format!("{}: {kind}", carriers(functions).counted()));
+    words.collect::<Vec<_>>().join("; ")
+}
+
+/// Whether the kernel translates what is in groups of such a type.
+fn is_translated(kind: &str) -> bool {
+    matches!(kind, "DMA" | "DMA-FQ")
+}
+
+fn passes(kind: &str) -> bool {
+    matches!(kind, "identity" | "no group")
+}
+
+fn on_most(types: &Types<'_>) -> Outcome {
+    if let Some((kind, functions)) =
+        types.iter().find(|(kind, _)| !passes(kind) && !is_translated(kind))
+    {
+        return Outcome::unknown(format!(
+            "{} in IOMMU groups of type {kind}, which says nothing of the host's own DMA",
+            named(functions, "functions")
+        ))
+        .all_seen(shown(types));
+    }
+    let translated: Vec<&Function> = types
+        .iter()
+        .filter(|(kind, _)| is_translated(kind))
+        .flat_map(|(_, f)| f)
+        .copied()
+        .collect();
+    if translated.is_empty() {
+        return Outcome::pass(format!("1:1 DMA: {}", words(types))).all_seen(shown(types));
+    }
+    Outcome::fail([IommuCode::DmaTranslated {
+        carriers: carriers(&translated),
+        mixed: types.keys().any(|kind| passes(kind)),
+    }])
+    .all_seen(shown(types))
+}
+
+fn on_old_grace(types: &Types<'_>) -> Outcome {
+    let through: Vec<&Function> = types
+        .iter()
+        .filter(|(kind, _)| !is_translated(kind))
+        .flat_map(|(_, f)| f)
+        .copied()
+        .collect();
+    if through.is_empty() {
+        let text = format!("translated, as this Arm CPU needs before Linux 6.11: {}", words(types));
+        return Outcome::pass(text).all_seen(shown(types));
+    }
+    Outcome::fail([IommuCode::DmaPassesThrough { carriers: carriers(&through) }])
+        .all_seen(shown(types))
+}

@@ -1,0 +1,125 @@
+//! The kernel's log on the IOMMU, and code that its checks share. Sysfs says what is; the log says why. A log that
+//! has lost its first lines proves nothing by what is not in it, and never keeps a host from being ready.
+
+use std::collections::BTreeSet;
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Seen, Severity,
+};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::kernel_log::{Said, Sign, said};
+use bedplate_host::{KernelLog, kmsg};
+
+pub(super) const HOW: &str = "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; only lines that mean something are kept";
+
+/// `iommu.log`.
+pub const IOMMU: Check = Check {
+    id: "iommu.log",
+    group: Group::Iommu,
+    proves: "the kernel log reports no DMA that the IOMMU refused, and no trouble with bringing it up",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "No DMA fault of a GPU or NIC since the boot, no IOMMU that the firmware describes wrongly or a kexec left on; and \
+               `DMAR: IOMMU enabled` is not taken for a proof: that line repeats the argument, and stands there without VT-d as \
+               well. `DMAR: Intel(R) Virtualization Technology for Directed I/O` and `AMD-Vi: Interrupt remapping enabled` are.",
+        why: "A fault is GPUDirect traffic that did not arrive: a peer's address that is not mapped for the NIC. How-tos prove \
+              passthrough by lines that prove something else.",
+        source: "handbook §2.4, §4, §12.10; Linux drivers/iommu/intel/dmar.c, drivers/iommu/amd/iommu.c",
+        how: HOW,
+    },
+    judge: iommu,
+};
+
+/// A line that means something, with where it stands.
+pub(super) type Line = (Said, Seen);
+
+/// The log, or what is to be said without one.
+pub(super) fn log<'a>(evidence: &'a Evidence<'_>) -> Result<&'a KernelLog, Outcome> {
+    match &evidence.observed.kernel_log {
+        Reading::Known(log) => Ok(log),
+        Reading::Unknown(why) => Err(unread("the kernel log", why).minor()),
+        Reading::Absent => Err(Outcome::unknown("the kernel log is not shown here: a container?")
+            .seen("not there", kmsg::PATH)
+            .minor()),
+    }
+}
+
+/// Where a line stands: its seconds, as dmesg shows them.
+pub(super) fn seen(line: &kmsg::Line) -> Seen {
+    let at = format!("kernel log, [{}.{:03}]", line.ms / 1000, line.ms % 1000);
+    Seen { what: line.text.clone(), at }
+}
+
+fn lines(log: &KernelLog, signs: &[Sign]) -> Vec<Line> {
+    let all = log.lines.iter().filter_map(|line| Some((said(&line.text)?, seen(line))));
+    all.filter(|(said, _)| signs.contains(&said.sign)).collect()
+}
+
+/// A log in which nothing is found: it passes only where it is whole.
+pub(super) fn clean(log: &KernelLog, text: &str) -> Outcome {
+    if log.whole {
+        return Outcome::pass(text).seen("no such line since the boot", kmsg::PATH);
+    }
+    Outcome::unknown("the kernel log has lost its first lines, and what is left says nothing of it")
+        .minor()
+        .seen("no such line in what is left", kmsg::PATH)
+        .hint("`journalctl -k -b` may still have them; a larger ring: `log_buf_len=16M` in [cmdline] of the profile")
+}
+
+/// Signs of trouble with the IOMMU, the gravest first.
+const OF_IOMMU: [Sign; 4] =
+    [Sign::DmaFault, Sign::IommuFirmware, Sign::IommuCopied, Sign::IommuAsked];
+
+/// The first trouble that there is, with everything that the log says.
+fn worst(lines: &[Line]) -> Option<Outcome> {
+    OF_IOMMU.iter().find_map(|sign| {
+        let (such, others): (Vec<&Line>, Vec<&Line>) =
+            lines.iter().partition(|(said, _)| said.sign == *sign);
+        if such.is_empty() {
+            return None;
+        }
+        let functions: BTreeSet<PciAddress> =
+            such.iter().filter_map(|(said, _)| said.function).collect();
+        let code = IommuCode::IommuLog {
+            sign: *sign,
+            functions: functions.into_iter().collect(),
+            lines: such.len(),
+        };
+        let seen = such.iter().chain(&others).map(|(_, seen)| seen.clone());
+        Some(Outcome::warn([code]).all_seen(seen))
+    })
+}
+
+fn iommu(evidence: &Evidence<'_>) -> Judgement {
+    let log = log(evidence)?;
+    let mut lines = lines(
+        log,
+        &[Sign::IommuUp, Sign::IommuAsked, Sign::IommuFirmware, Sign::IommuCopied, Sign::DmaFault],
+    );
+    let on = evidence.facts.iommu.active.known().is_some_and(|names| !names.is_empty());
+    let up =
+        lines.iter().find(|(said, _)| said.sign == Sign::IommuUp).map(|(_, seen)| seen.clone());
+    lines.retain(|(said, _)| match said.sign {
+        // Faults of a USB controller are not what this is about.
+        Sign::DmaFault => concerns(evidence, said),
+        Sign::IommuAsked => !on && up.is_none(),
+        _ => true,
+    });
+    Ok(worst(&lines).unwrap_or_else(|| match up {
+        Some(seen) => {
+            clean(log, "the IOMMU was brought up and has refused no DMA").all_seen([seen])
+        }
+        None => clean(log, "no DMA was refused"),
+    }))
+}
+
+/// Whether a line is about a function that GPUDirect traffic passes, or does not say which.
+pub(super) fn concerns(evidence: &Evidence<'_>, said: &Said) -> bool {
+    said.function.is_none_or(|function| {
+        evidence.observed.aer.contains_key(&function)
+            || evidence.gpus.iter().any(|gpu| gpu.address == function)
+    })
+}

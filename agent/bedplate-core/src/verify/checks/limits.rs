@@ -1,0 +1,288 @@
+//! Limits of jobs: locked memory, shared memory, device nodes, and settings of the kernel and the driver that slow them.
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, DeviceKind, Evidence, Explain, Group, Judgement, LimitsCode, Outcome, Seen, Severity,
+    Verdict,
+};
+use super::{counted, size};
+use bedplate_base::reading::Reading;
+use bedplate_facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
+use bedplate_facts::units::Setting;
+
+/// The least that NVIDIA's containers for frameworks ask for (`--shm-size=1g`).
+const ENOUGH_SHM: u64 = 1 << 30;
+/// Launchers whose children are containers; those get CAP_IPC_LOCK where the pod asks for it.
+const OF_CONTAINERS: [&str; 6] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
+
+/// `limits.memlock`.
+pub const MEMLOCK: Check = Check {
+    id: "limits.memlock",
+    group: Group::Limits,
+    proves: "jobs may lock as much memory as RDMA registers",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "LimitMEMLOCK is infinity for what starts jobs here: slurmd, and the container runtime (containerd, crio, docker, k3s, \
+               rke2); a pod has the runtime's limits, not kubelet's. For slurmd a limit fails, for a runtime it is a warning: a \
+               container with CAP_IPC_LOCK has no limit. Where neither is installed, sessions are asked: limits.conf and limits.d for \
+               everybody (`*`). Slurm hands on the limits of the shell that submitted the job unless slurm.conf says \
+               `PropagateResourceLimitsExcept=MEMLOCK`: that is not looked at.",
+        why: "Registering memory locks it. With systemd's default of 8 MiB ibv_reg_mr fails with `Cannot allocate memory`, and NCCL \
+              with it.",
+        source: "handbook §5.3; systemd.exec(5), limits.conf(5); Linux drivers/infiniband/core/umem.c ib_umem_get",
+        how: "unit files and drop-ins below /etc, /run, /usr/local/lib and /usr/lib; system.conf (DefaultLimitMEMLOCK); \
+              /etc/security. On disk: a unit that runs since before a change has its old limit",
+    },
+    judge: memlock,
+};
+
+/// `limits.device-nodes`.
+pub const DEVICE_NODES: Check = Check {
+    id: "limits.device-nodes",
+    group: Group::Limits,
+    proves: "the device nodes that jobs open are there",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "/dev/infiniband/uverbsN of every RDMA device; /dev/nvidiactl, /dev/nvidia-uvm and a /dev/nvidiaN for each GPU that \
+               the driver has; /dev/kfd for amdgpu. Without a verbs node, /dev/kfd, /dev/nvidiactl or any GPU's node the check \
+               fails; a single GPU's node, or /dev/nvidia-uvm, that is not there is a warning: CUDA makes it when a program of the \
+               host's first uses the GPU, and a container that starts before has none.",
+        why: "Containers get the nodes that are there when they start. Without uverbs no program can use RDMA, whatever sysfs shows.",
+        source: "handbook §5.3, §6.2",
+        how: "infiniband_verbs/ of each NIC in /sys/bus/pci/devices; /dev",
+    },
+    judge: device_nodes,
+};
+
+/// `limits.shm`.
+pub const SHARED_MEMORY: Check = Check {
+    id: "limits.shm",
+    group: Group::Limits,
+    proves: "/dev/shm has room for what NCCL and data loaders put there",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "A tmpfs of at least 1 GiB is mounted on /dev/shm: on the host, or in the container in which this runs. Half of memory \
+               is the kernel's default.",
+        why: "NCCL passes data between the processes of a node through it, and stops when it is full. Containers get 64 MiB unless \
+              told otherwise (`--shm-size`, an emptyDir of medium Memory, `--ipc=host`): ask inside of one.",
+        source: "handbook §8.5; Linux Documentation/filesystems/tmpfs.rst",
+        how: "/proc/mounts",
+    },
+    judge: shm,
+};
+
+/// `limits.numa-balancing`.
+pub const NUMA_BALANCING: Check = Check {
+    id: "limits.numa-balancing",
+    group: Group::Limits,
+    proves: "the kernel does not move pages between NUMA nodes under running jobs",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "kernel.numa_balancing is 0. A host with one NUMA node has nothing to balance.",
+        why: "The kernel unmaps pages to see who uses them, and moves them: jobs that are pinned to their node pay for it and gain \
+              nothing. RCCL warns of it.",
+        source: "handbook §14.6; Linux Documentation/admin-guide/sysctl/kernel.rst",
+        how: "/proc/sys/kernel/numa_balancing; /sys/devices/system/node/online",
+    },
+    judge: numa_balancing,
+};
+
+/// `limits.persistence`.
+pub const PERSISTENCE: Check = Check {
+    id: "limits.persistence",
+    group: Group::Limits,
+    proves: "NVIDIA GPUs stay initialised between jobs",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "nvidia-persistenced runs. `nvidia-smi -pm 1`, and programs that hold the GPUs open (dcgm, fabric managers), do the \
+               same and do not show here.",
+        why: "Without a program that has them open, the driver shuts GPUs down after each job: the next one starts seconds later, \
+              and settings such as clocks and MIG modes of the driver's are gone.",
+        source: "handbook §6.3, §14.7",
+        how: "/run/nvidia-persistenced/socket",
+    },
+    judge: persistence,
+};
+
+fn is_unlimited(setting: &Setting) -> bool {
+    // `soft:hard` in systemd's files.
+    let soft = setting.value.split(':').next().unwrap_or_default();
+    ["infinity", "unlimited", "-1"].contains(&soft)
+}
+
+fn memlock(evidence: &Evidence<'_>) -> Judgement {
+    evidence.some_carriers()?;
+    let limits = &evidence.observed.limits;
+    let launchers = match &limits.launchers {
+        Reading::Known(launchers) => launchers,
+        Reading::Unknown(why) => return Ok(unread("which services start jobs", why)),
+        Reading::Absent => return Ok(Outcome::unknown("there are no unit files")),
+    };
+    if launchers.is_empty() {
+        return Ok(of_sessions(evidence));
+    }
+    let (mut short, mut seen) = (Vec::new(), Vec::new());
+    for launcher in launchers {
+        let counts = match &launcher.memlock {
+            Reading::Absent => &limits.default_memlock,
+            own => own,
+        };
+        seen.push(match counts {
+            Reading::Unknown(why) => {
+                return Ok(unread(&format!("LimitMEMLOCK of {}", launcher.name), why));
+            }
+            Reading::Known(setting) => Seen {
+                what: format!("{}: {}", launcher.name, setting.value),
+                at: setting.path.clone(),
+            },
+            Reading::Absent => Seen {
+                what: format!("{}: systemd's default, 8 MiB", launcher.name),
+                at: launcher.unit.clone(),
+            },
+        });
+        if !counts.known().is_some_and(is_unlimited) {
+            short.push(launcher);
+        }
+    }
+    let names = |launchers: &[&Launcher]| {
+        launchers.iter().map(|launcher| launcher.name).collect::<Vec<&'static str>>()
+    };
+    if short.is_empty() {
+        let all: Vec<&Launcher> = launchers.iter().collect();
+        return Ok(Outcome::pass(format!("no limit for jobs of {}", names(&all).join(", ")))
+            .all_seen(seen));
+    }
+    let services = names(&short);
+    Ok(match short.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name)) {
+        true => Outcome::warn([LimitsCode::MemlockLimitedUnlessContainer { services }]),
+        false => Outcome::fail([LimitsCode::MemlockLimited { services }]),
+    }
+    .all_seen(seen))
+}
+
+/// Where no service starts jobs, people do.
+fn of_sessions(evidence: &Evidence<'_>) -> Outcome {
+    match &evidence.observed.limits.session_memlock {
+        Reading::Known(setting) if is_unlimited(setting) => {
+            Outcome::pass("no limit for sessions; no service here starts jobs")
+                .seen(format!("memlock {}", setting.value), &setting.path)
+        }
+        Reading::Known(setting) => Outcome::warn([LimitsCode::SessionMemlockLimited])
+            .seen(format!("memlock {}", setting.value), &setting.path),
+        Reading::Absent => Outcome::warn([LimitsCode::SessionMemlockLimited]).seen(
+            "no line for everybody (`*`) with memlock",
+            "/etc/security/limits.conf, limits.d",
+        ),
+        Reading::Unknown(why) => unread("the limits of sessions", why),
+    }
+}
+
+fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
+    evidence.some_carriers()?;
+    let nodes = &evidence.observed.limits.nodes;
+    if nodes.is_empty() {
+        return Ok(Outcome::not_applicable("no driver here that has device nodes"));
+    }
+    let missing: Vec<&String> = nodes
+        .iter()
+        .filter(|(_, there)| there.known() == Some(&false))
+        .map(|(path, _)| path)
+        .collect();
+    let (verbs, others): (Vec<&String>, Vec<&String>) =
+        missing.iter().partition(|path| path.starts_with("/dev/infiniband/"));
+    let seen = |paths: &[&String]| {
+        let seen =
+            paths.iter().map(|path| Seen { what: "not there".to_owned(), at: (*path).clone() });
+        seen.collect::<Vec<Seen>>()
+    };
+    let codes = |paths: &[&String]| {
+        let code = |path: &&String| LimitsCode::NodeMissing {
+            path: (*path).clone(),
+            kind: match path.starts_with("/dev/infiniband/") {
+                true => DeviceKind::Nic,
+                false => DeviceKind::Gpu,
+            },
+        };
+        paths.iter().map(code).collect::<Vec<LimitsCode>>()
+    };
+    if !verbs.is_empty() {
+        return Ok(Outcome::fail(codes(&verbs)).also(codes(&others)).all_seen(seen(&verbs)));
+    }
+    let unknown = nodes.iter().find_map(|(path, there)| match there {
+        Reading::Unknown(why) => Some((path, why)),
+        _ => None,
+    });
+    if let Some((path, why)) = unknown {
+        return Ok(unread(&format!("whether {path} is there"), why));
+    }
+    if !others.is_empty() {
+        let of_gpus = |path: &&String| path.strip_prefix("/dev/nvidia").is_some_and(is_number);
+        let all_gpus = nodes.iter().map(|(path, _)| path).filter(of_gpus).count();
+        let no_gpu = all_gpus > 0 && others.iter().copied().filter(of_gpus).count() == all_gpus;
+        let is_needed = |path: &&String| matches!(path.as_str(), "/dev/kfd" | "/dev/nvidiactl");
+        let verdict = match no_gpu || others.iter().any(is_needed) {
+            true => Verdict::Fail,
+            false => Verdict::Warn,
+        };
+        return Ok(Outcome::found(verdict, codes(&others)).all_seen(seen(&others)));
+    }
+    Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
+}
+
+fn shm(evidence: &Evidence<'_>) -> Judgement {
+    evidence.some_carriers()?;
+    Ok(match &evidence.observed.limits.shm {
+        Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
+        Reading::Absent => {
+            Outcome::warn([LimitsCode::ShmNotMounted]).seen(format!("no line with {SHM}"), MOUNTS)
+        }
+        Reading::Known(shm) => match shm.size {
+            None => Outcome::pass(format!("{}, half of memory", shm.kind))
+                .seen("no size given: the kernel's default", MOUNTS),
+            Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn([LimitsCode::ShmSmall { bytes }])
+                .seen(format!("{}, {}", shm.kind, size(bytes)), MOUNTS),
+            Some(bytes) => Outcome::pass(format!("{}, {}", shm.kind, size(bytes)))
+                .seen(format!("size={}k", bytes >> 10), MOUNTS),
+        },
+    })
+}
+
+fn numa_balancing(evidence: &Evidence<'_>) -> Judgement {
+    evidence.some_gpus()?;
+    if evidence.facts.cpu.nodes.known().is_some_and(|nodes| !nodes.contains(['-', ','])) {
+        return Ok(Outcome::not_applicable("one NUMA node"));
+    }
+    let path = "/proc/sys/kernel/numa_balancing";
+    Ok(match &evidence.observed.limits.numa_balancing {
+        Reading::Known(0) => Outcome::pass("off").seen("0", path),
+        Reading::Absent => Outcome::pass("not built into this kernel").seen("not there", path),
+        Reading::Known(mode) => Outcome::warn([LimitsCode::NumaBalancingOn { mode: *mode }])
+            .seen(mode.to_string(), path),
+        Reading::Unknown(why) => unread("kernel.numa_balancing", why),
+    })
+}
+
+fn persistence(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
+    if !gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia")) {
+        return Ok(Outcome::not_applicable("no GPU that NVIDIA's driver has"));
+    }
+    Ok(match &evidence.observed.limits.persistenced {
+        Reading::Known(true) => {
+            Outcome::pass("nvidia-persistenced runs").seen("there", PERSISTENCED)
+        }
+        Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
+        Reading::Known(false) | Reading::Absent => {
+            Outcome::warn([LimitsCode::PersistencedDown]).seen("not there", PERSISTENCED)
+        }
+    })
+}

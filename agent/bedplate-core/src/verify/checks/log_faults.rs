@@ -1,0 +1,213 @@
+//! Faults of GPUs, NVSwitches, links and drivers that the kernel's log tells, and whether they are over.
+
+use std::collections::BTreeMap;
+
+use super::super::code::is_severe;
+use super::super::{
+    Check, Device, DeviceKind, Evidence, Explain, Group, Judgement, LogCode, Outcome, Seen,
+    Severity, Verdict,
+};
+use super::kernel_log::{HOW, clean, concerns, log, seen};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::kernel_log::{Said, Sign, said};
+use bedplate_host::KernelLog;
+
+/// `modules.log`.
+pub const MODULES: Check = Check {
+    id: "modules.log",
+    group: Group::Modules,
+    proves: "the kernel log reports no driver of GPUs or RDMA NICs that was refused, or of two versions",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "No module of NVIDIA, AMD or an RDMA stack was refused for symbols of another version, an unknown symbol, another \
+               kernel's version magic, a blacklist or a missing signature, unless it is loaded by now; no `NVRM: API mismatch`; \
+               no GPU that the driver did not take; no error of nvidia_peermem; no parameter that a module does not know. A GPU that was not taken and two versions fail, unless \
+               a later line says that the driver took it, or the versions are the same by now; the rest is a warning, for what is \
+               loaded now is judged elsewhere.",
+        why: "modprobe says `Invalid argument` for most of it; the cause stands in the log alone. nvidia_peermem fails like that \
+              with an ib_core that has no peer-memory symbols.",
+        source: "handbook §1.5, §6.3, §9; Linux kernel/module",
+        how: HOW,
+    },
+    judge: modules,
+};
+
+/// `pcie.log`.
+pub const PCIE: Check = Check {
+    id: "pcie.log",
+    group: Group::Pcie,
+    proves: "the kernel log reports no GPU that fell off the bus and no uncorrected PCIe error on a path",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "Since the boot no GPU has fallen off the bus (Xid 79) or reported another Xid of its own (those of programs, such \
+               as 13, 31 and 43, are left out), no NVSwitch a fatal SXid, and on no path of a GPU or RDMA NIC was there an \
+               uncorrected PCIe error, a port that contained one (DPC), or a slot whose link went down. What leaves a GPU, a switch \
+               or a link unusable until it is reset fails; it is a warning once a later line shows the recovery, the reset or the \
+               driver that took the device again. An Xid with another meaning, and an error after which the link is as reliable as \
+               before, is a warning.",
+        why: "A GPU that is off the bus stays so until it is reset or the host rebooted, and every job on the node hangs.",
+        source: "handbook §3.3, §6.2, §7; NVIDIA's \"Xid Errors\"; Linux drivers/pci/pcie/aer.c, dpc.c",
+        how: HOW,
+    },
+    judge: pcie,
+};
+
+/// Modules by whose absence GPUDirect fails, by the start of their names.
+const OURS: [&str; 14] = [
+    "nvidia",
+    "nv_peer_mem",
+    "gdrdrv",
+    "mlx5",
+    "mlx_compat",
+    "ib_",
+    "rdma_",
+    "amdgpu",
+    "amdkcl",
+    "xe",
+    "bnxt_re",
+    "irdma",
+    "efa",
+    "mlxfw",
+];
+
+/// A line that means something.
+struct Line {
+    said: Said,
+    seen: Seen,
+    ms: u64,
+}
+
+fn lines(log: &KernelLog) -> Vec<Line> {
+    let line = |line: &bedplate_host::kmsg::Line| {
+        Some(Line { said: said(&line.text)?, seen: seen(line), ms: line.ms })
+    };
+    log.lines.iter().filter_map(line).collect()
+}
+
+/// Whether one of the functions is the other, or above it.
+fn are_on_one_path(evidence: &Evidence<'_>, one: PciAddress, other: PciAddress) -> bool {
+    let above = |at: PciAddress| {
+        evidence.topology().map(|topology| topology.tree().path_up(at)).unwrap_or_default()
+    };
+    one == other || above(one).contains(&other) || above(other).contains(&one)
+}
+
+/// Whether what a line says is known to be over, by a later line or by what is there now.
+fn is_over(evidence: &Evidence<'_>, fault: &Said, later: &[Line]) -> bool {
+    let follows = |test: &dyn Fn(&Said) -> bool| later.iter().any(|line| test(&line.said));
+    let returns = |at: PciAddress| {
+        follows(&|said| {
+            matches!(said.sign, Sign::Bound | Sign::Recovered) && said.function == Some(at)
+        })
+    };
+    let reloaded = || follows(&|said| said.sign == Sign::Bound && said.function.is_none());
+    match (fault.sign, fault.function) {
+        // A device that does not answer is among the dead, whatever was loaded since.
+        (Sign::OffTheBus | Sign::Xid | Sign::NotTaken, Some(at)) => returns(at) || reloaded(),
+        (Sign::NotTaken, None) => {
+            let mut gpus = evidence.gpus.iter().filter(|gpu| gpu.vendor.0 == 0x10de);
+            reloaded() || gpus.all(|gpu| gpu.driver.as_deref() == Some("nvidia"))
+        }
+        (Sign::ApiMismatch, _) => {
+            let loaded = evidence.facts.gpu.nvidia.known().map(|driver| &driver.version);
+            reloaded() || loaded.is_some() && loaded == fault.version.as_ref()
+        }
+        (Sign::SwitchFatal, _) => reloaded(),
+        (Sign::Contained | Sign::Fatal | Sign::Uncorrected, Some(at)) => follows(&|said| {
+            said.sign == Sign::Recovered
+                && said.function.is_some_and(|other| are_on_one_path(evidence, at, other))
+        }),
+        // A device that is listed below and answers has a link.
+        (Sign::LinkDown, Some(at)) => evidence.topology().is_ok_and(|topology| {
+            let below = topology.below(at);
+            let answers = |at: &PciAddress| topology.tree().get(*at).is_some_and(|f| !f.is_dead());
+            !below.is_empty() && below.iter().all(answers)
+        }),
+        _ => false,
+    }
+}
+
+/// The device that a line is about, also where Linux lists it no more.
+fn device(evidence: &Evidence<'_>, sign: Sign, at: PciAddress) -> Device {
+    let listed = evidence.topology().ok().and_then(|topology| topology.tree().get(at));
+    let kind = match sign {
+        Sign::Switch | Sign::SwitchFatal => DeviceKind::NvSwitch,
+        Sign::OffTheBus | Sign::Xid | Sign::NotTaken => DeviceKind::Gpu,
+        _ => DeviceKind::Port,
+    };
+    listed.map_or(Device { kind, function: at, name: None }, |function| evidence.device(function))
+}
+
+/// The outcome of the lines that are wanted; `None`: there is no such line.
+fn judged(
+    evidence: &Evidence<'_>,
+    log: &KernelLog,
+    is_wanted: impl Fn(&Said) -> bool,
+) -> Option<Outcome> {
+    let all = lines(log);
+    let mut codes: BTreeMap<_, LogCode> = BTreeMap::new();
+    let mut seen = Vec::new();
+    for (at, line) in all.iter().enumerate().filter(|(_, line)| is_wanted(&line.said)) {
+        let said = &line.said;
+        let is_past = is_over(evidence, said, &all[at + 1..]);
+        let is_severe = is_severe(said.sign, said.recovery()) && !is_past;
+        let key = (!is_severe, said.sign, said.function, said.module.clone(), said.number, is_past);
+        let code = codes.entry(key).or_insert_with(|| LogCode::Logged {
+            sign: said.sign,
+            device: said.function.map(|at| device(evidence, said.sign, at)),
+            module: said.module.clone(),
+            number: said.number,
+            lines: 0,
+            first: line.ms,
+            over: is_past,
+            recovery: said.recovery(),
+        });
+        let LogCode::Logged { lines, .. } = code;
+        *lines += 1;
+        seen.push((!is_severe, line.seen.clone()));
+    }
+    let (is_minor, ..) = *codes.keys().next()?;
+    let verdict = if is_minor { Verdict::Warn } else { Verdict::Fail };
+    seen.sort_by_key(|(is_minor, _)| *is_minor);
+    Some(
+        Outcome::found(verdict, codes.into_values())
+            .all_seen(seen.into_iter().map(|(_, seen)| seen)),
+    )
+}
+
+fn modules(evidence: &Evidence<'_>) -> Judgement {
+    let log = log(evidence)?;
+    let is_loaded = |module: &str| {
+        matches!(evidence.observed.complained_of.get(module), Some(Reading::Known(true)))
+    };
+    let is_wanted = |said: &Said| match (said.sign, &said.module) {
+        (Sign::NotTaken | Sign::ApiMismatch | Sign::Peermem, _) => true,
+        (Sign::KeptOut, None) => true,
+        (Sign::WrongParameter, Some(module)) => is_ours(module),
+        // It may have gone in by a later attempt.
+        (Sign::WrongBuild | Sign::KeptOut, Some(module)) => is_ours(module) && !is_loaded(module),
+        _ => false,
+    };
+    Ok(judged(evidence, log, is_wanted).unwrap_or_else(|| clean(log, "no driver was refused")))
+}
+
+fn is_ours(module: &str) -> bool {
+    OURS.iter().any(|start| module.starts_with(start))
+}
+
+fn pcie(evidence: &Evidence<'_>) -> Judgement {
+    let log = log(evidence)?;
+    let is_wanted = |said: &Said| match said.sign {
+        // Whatever NVIDIA's driver reports is of a GPU or its switches, also of one that is gone from sysfs.
+        Sign::OffTheBus | Sign::Xid | Sign::Switch | Sign::SwitchFatal => true,
+        Sign::Contained | Sign::Fatal | Sign::Uncorrected | Sign::LinkDown => {
+            concerns(evidence, said)
+        }
+        _ => false,
+    };
+    Ok(judged(evidence, log, is_wanted)
+        .unwrap_or_else(|| clean(log, "no GPU fell off the bus, and no error on a path")))
+}

@@ -1,0 +1,325 @@
+//! Drivers and modules.
+
+use super::super::code::bind_driver;
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, Maker, ModuleKind, ModulesCode, Outcome, Seen,
+    Severity,
+};
+use super::{addresses, counted};
+use crate::kind::cmdline::{Superchip, superchip};
+use crate::kind::modules::dmabuf_obstacle;
+use crate::kind::modules::topo_check::{self, Access, PARAMS, TopoCheck, Way};
+use bedplate_base::reading::Reading;
+use bedplate_facts::flow_control::RCCL_CONF;
+use bedplate_facts::gpu::{FORCE_DMABUF, NvidiaDriver};
+use bedplate_facts::nvidia_modules::needs_open;
+use bedplate_facts::pci::Function;
+
+const NVIDIA: u16 = 0x10de;
+const AMD: u16 = 0x1002;
+const INTEL: u16 = 0x8086;
+const VERSION: &str = "/proc/driver/nvidia/version";
+
+/// `modules.driver`.
+pub const DRIVER: Check = Check {
+    id: "modules.driver",
+    group: Group::Modules,
+    proves: "every GPU of the host is bound to its maker's driver",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Every GPU that no guest has is bound to its maker's driver: NVIDIA's to `nvidia`, AMD's to `amdgpu`, Intel's to \
+               `xe` or `i915`. nouveau is no driver for computing, and pci-stub none at all. NVIDIA's loaded kernel modules are \
+               those that each GPU needs: the open ones for GH200 and from Blackwell on, the proprietary ones before Turing.",
+        why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL. Kernel modules of the other kind do not start it.",
+        source: "handbook §6.2",
+        how: "DRIVER= in uevent of each GPU; /proc/driver/nvidia/version",
+    },
+    judge: driver,
+};
+
+fn driver(evidence: &Evidence<'_>) -> Judgement {
+    let tree = evidence.topology()?.tree();
+    let undriven = tree.unread_drivers.iter().find(|(address, _)| {
+        tree.get(**address).is_some_and(|function| function.is_gpu() && !function.vfio)
+    });
+    if let Reading::Known(loaded) = &evidence.facts.gpu.nvidia {
+        let is_other = |gpu: &&Function| {
+            matches!(gpu.driver.as_deref(), None | Some("nvidia"))
+                && needs_open(gpu).is_some_and(|open| open != loaded.open)
+        };
+        let others: Vec<&Function> = evidence.gpus.iter().copied().filter(is_other).collect();
+        if !others.is_empty() {
+            return Ok(other_modules(&others, loaded));
+        }
+    }
+    let is_right = |gpu: &&Function| match (&gpu.driver, gpu.vendor.0) {
+        (Some(driver), NVIDIA) => driver == "nvidia",
+        (Some(driver), AMD) => driver == "amdgpu",
+        (Some(driver), INTEL) => matches!(driver.as_str(), "xe" | "i915"),
+        (driver, _) => driver.is_some(),
+    };
+    let (right, wrong): (Vec<&Function>, Vec<&Function>) =
+        evidence.gpus.iter().copied().partition(is_right);
+    if let Some(first) = wrong.first() {
+        let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
+        return Ok(Outcome::fail([ModulesCode::WrongDriver {
+            gpus: addresses(&wrong),
+            maker: Maker::of(first.vendor.0),
+            driver: first.driver.clone(),
+        }])
+        .seen(shown, first.attribute("uevent")));
+    }
+    if let Some((address, why)) = undriven {
+        return Ok(unread(&format!("the driver of GPU {address}"), why));
+    }
+    let Some(first) = right.first() else {
+        return Ok(Outcome::not_applicable("no GPU that the host itself uses"));
+    };
+    let count = right.len();
+    if first.vendor.0 != NVIDIA {
+        let driver = first.driver.as_deref().unwrap_or_default();
+        return Ok(Outcome::pass(format!("{} bound to {driver}", counted(count, "GPU")))
+            .seen(driver, first.attribute("uevent")));
+    }
+    Ok(match &evidence.facts.gpu.nvidia {
+        Reading::Known(found) => {
+            let kind = kind(found.open).name();
+            let text = format!(
+                "{} bound to nvidia {}, {kind} kernel modules",
+                counted(count, "GPU"),
+                found.version
+            );
+            Outcome::pass(text).seen(&found.version, VERSION)
+        }
+        // Bound, and that is what this is about.
+        Reading::Absent => Outcome::pass(format!("{} bound to nvidia", counted(count, "GPU")))
+            .seen("not there", VERSION),
+        Reading::Unknown(why) => unread("the NVIDIA driver's version", why),
+    })
+}
+
+fn kind(is_open: bool) -> ModuleKind {
+    if is_open { ModuleKind::Open } else { ModuleKind::Proprietary }
+}
+
+/// The loaded modules are not those that these GPUs need.
+fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
+    let has = kind(loaded.open).name();
+    Outcome::fail([ModulesCode::WrongKernelModules {
+        gpus: addresses(gpus),
+        needs: kind(!loaded.open),
+    }])
+    .seen(format!("{}, {has} kernel modules", loaded.version), VERSION)
+    .all_seen(gpus.first().map(|gpu| Seen {
+        what: format!("{}:{}", gpu.vendor, gpu.device),
+        at: gpu.attribute("uevent"),
+    }))
+}
+
+/// `modules.gpudirect`.
+pub const GPUDIRECT: Check = Check {
+    id: "modules.gpudirect",
+    group: Group::Modules,
+    proves: "RDMA NICs can register GPU memory, by DMA-BUF or by nvidia_peermem",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or else nvidia_peermem loaded, which needs \
+               an ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED); and no NVreg_GrdmaPciTopoCheckOverride=2, by which \
+               drivers from R580 on refuse both. AMD: amdgpu among the clients of such an ib_core, or else a kernel with \
+               CONFIG_DMABUF_MOVE_NOTIFY and CONFIG_PCI_P2PDMA. Linux 7.1 has the first option no more, and RCCL that still looks \
+               for it needs RCCL_FORCE_ENABLE_DMABUF=1.",
+        why: "With neither NCCL stages every transfer in host memory. Measure by DMA-BUF with `ib_write_bw --use_cuda=N \
+              --use_cuda_dmabuf`: without the last option perftest asks for nvidia_peermem, and fails on a node that is right.",
+        source: "handbook §6.3, §14.6, §14.8",
+        how: "/proc/driver/nvidia/version, /proc/sys/kernel/osrelease, /sys/module/nvidia_peermem, modules.symbols in \
+              /lib/modules; /boot/config-RELEASE; amdkfd/version in /sys/kernel/mm/memory_peers, /sys/kernel/memory_peers or \
+              /sys/memory_peers; /etc/rccl.conf",
+    },
+    judge: gpudirect,
+};
+
+fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
+    if gpus.iter().any(|gpu| gpu.vendor.0 == NVIDIA) {
+        return of_nvidia(evidence);
+    }
+    let Some(rccl) = &evidence.facts.gpu.rccl else {
+        return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
+            Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
+                .seen(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
+                .hint(bind_driver(Maker::of(gpu.vendor.0), gpu.driver.as_deref())),
+            None => Outcome::unknown(
+                "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
+            )
+            .seen(gpus[0].driver.as_deref().unwrap_or("no driver"), gpus[0].attribute("uevent")),
+        });
+    };
+    if let Reading::Known(path) = rccl.peer_client {
+        return Ok(
+            Outcome::pass("peer memory: amdgpu is a client of this ib_core").seen("there", path)
+        );
+    }
+    let at = "/boot/config-RELEASE";
+    for (option, built) in
+        [("CONFIG_DMABUF_MOVE_NOTIFY", &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)]
+    {
+        match built {
+            Reading::Known(true) => {}
+            Reading::Known(false) | Reading::Absent
+                if rccl.always_notifies && option == "CONFIG_DMABUF_MOVE_NOTIFY" =>
+            {
+                if rccl.is_forced != Reading::Known(true) {
+                    return Ok(rccl_looks_in_vain(&rccl.is_forced));
+                }
+            }
+            // amdgpu registers with the ib_core of OFED as a peer client, which RCCL takes first.
+            Reading::Known(false) | Reading::Absent
+                if evidence.facts.gpu.peer_memory_symbols == Reading::Known(true) =>
+            {
+                return Ok(Outcome::unknown(format!(
+                    "DMA-BUF is out (this kernel was built without {option}=y), and this ib_core has the peer-memory symbols, by \
+                     which RCCL may register GPU memory"
+                ))
+                .seen(format!("no line {option}=y"), at)
+                .hint("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
+            }
+            Reading::Known(false) | Reading::Absent => {
+                let code = ModulesCode::KernelOptionMissing { option: option.to_owned() };
+                return Ok(Outcome::fail([code]).seen(format!("no line {option}=y"), at));
+            }
+            Reading::Unknown(why) => {
+                return Ok(unread(&format!("whether the kernel has {option}=y"), why));
+            }
+        }
+    }
+    let options = match rccl.move_notify {
+        Reading::Known(true) => "CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y".to_owned(),
+        _ => format!("CONFIG_PCI_P2PDMA=y; {FORCE_DMABUF} in {RCCL_CONF}"),
+    };
+    Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL asks for").seen(options, at))
+}
+
+/// RCCL of this host's jobs is not known; those up to 2.31.2 look for the option.
+fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Outcome {
+    let seen = match is_forced {
+        Reading::Known(_) => format!("{FORCE_DMABUF}=0"),
+        Reading::Absent => format!("no {FORCE_DMABUF}"),
+        Reading::Unknown(why) => return unread(&format!("whether {FORCE_DMABUF} is set"), why),
+    };
+    Outcome::unknown(
+        "this kernel has what CONFIG_DMABUF_MOVE_NOTIFY was for, without the option (Linux 7.1): RCCL checking for it registers no \
+         GPU memory by DMA-BUF, and which RCCL jobs have is not known",
+    )
+    .seen(seen, RCCL_CONF)
+    .hint(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`"))
+}
+
+/// The outcome where the driver is set to refuse peers.
+fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
+    let TopoCheck { running, next } = &evidence.observed.topo_check;
+    let has_c2c = !matches!(superchip(evidence.facts), Superchip::No);
+    let denies =
+        |value: u32| topo_check::access(driver, has_c2c, Way::Default, value) == Access::Denied;
+    // A parameter that cannot be read denies nothing unless somebody set it so.
+    if let Reading::Known(value) = running
+        && denies(*value)
+    {
+        let code = ModulesCode::PeersRefused { value: *value, path: None };
+        return Some(Outcome::fail([code]).seen(value.to_string(), PARAMS));
+    }
+    match next {
+        Reading::Known((value, path)) if denies(*value) => {
+            let code = ModulesCode::PeersRefused { value: *value, path: Some(path.clone()) };
+            Some(Outcome::fail([code]).seen(value.to_string(), path))
+        }
+        _ => None,
+    }
+}
+
+fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
+    let facts = evidence.facts;
+    let driver = match &facts.gpu.nvidia {
+        Reading::Known(driver) => driver,
+        Reading::Absent => {
+            return Ok(Outcome::fail([ModulesCode::NoNvidiaDriver]).seen("not there", VERSION));
+        }
+        Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
+    };
+    if let Some(outcome) = denied(evidence, driver) {
+        return Ok(outcome);
+    }
+    let obstacle = match dmabuf_obstacle(driver, facts) {
+        Ok(None) => {
+            let kind = format!("driver {}, open kernel modules", driver.version);
+            return Ok(Outcome::pass("DMA-BUF").seen(kind, VERSION));
+        }
+        Ok(Some(obstacle)) => obstacle,
+        Err(why) => return Ok(Outcome::unknown(why)),
+    };
+    let peermem = "/sys/module/nvidia_peermem";
+    Ok(match (&evidence.observed.peermem, &facts.gpu.peer_memory_symbols) {
+        (Reading::Known(true), _) => {
+            Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
+                .seen("loaded", peermem)
+        }
+        (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
+        (_, Reading::Known(true)) => {
+            Outcome::fail([ModulesCode::PeermemNotLoaded { obstacle }]).seen("not there", peermem)
+        }
+        (_, Reading::Unknown(why)) => {
+            unread("whether ib_core exports the peer-memory symbols", why)
+        }
+        (_, Reading::Known(false) | Reading::Absent) => {
+            Outcome::fail([ModulesCode::NoWayToRegister { obstacle }])
+                .seen(format!("driver {}", driver.version), VERSION)
+        }
+    })
+}
+
+/// `modules.leftovers`.
+pub const LEFTOVERS: Check = Check {
+    id: "modules.leftovers",
+    group: Group::Modules,
+    proves: "nothing is left of nv_peer_mem, which nvidia_peermem replaced",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "nv_peer_mem is not loaded, and no list of modules for the boot names it, or amd_peer_mem, which never existed.",
+        why: "It is no longer maintained, keeps nvidia_peermem from registering, and a boot that waits for a module that is not \
+              there looks broken.",
+        source: "handbook §6.3, §12.42",
+        how: "/sys/module/nv_peer_mem; /etc/modules, and the files of modules-load.d in /etc, /run and /usr/lib",
+    },
+    judge: leftovers,
+};
+
+fn leftovers(evidence: &Evidence<'_>) -> Judgement {
+    let observed = evidence.observed;
+    match &observed.nv_peer_mem {
+        Reading::Known(true) => {
+            return Ok(Outcome::warn([ModulesCode::NvPeerMemLoaded])
+                .seen("loaded", "/sys/module/nv_peer_mem"));
+        }
+        Reading::Unknown(why) => return Ok(unread("whether nv_peer_mem is loaded", why)),
+        Reading::Known(false) | Reading::Absent => {}
+    }
+    Ok(match &observed.leftovers {
+        Reading::Known(found) => match found.first() {
+            None => Outcome::pass("neither loaded nor listed")
+                .seen("not named", "modules-load.d, /etc/modules"),
+            Some((path, module)) => Outcome::warn([ModulesCode::NvPeerMemListed {
+                module: module.clone(),
+                path: path.clone(),
+            }])
+            .all_seen(
+                found.iter().map(|(path, module)| Seen { what: module.clone(), at: path.clone() }),
+            ),
+        },
+        Reading::Unknown(why) => unread("a list of modules for the boot", why),
+        Reading::Absent => Outcome::pass("neither loaded nor listed")
+            .seen("no list", "modules-load.d, /etc/modules"),
+    })
+}

@@ -1,0 +1,120 @@
+//! Whether the file that jobs' collective library reads switches off what the host has.
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, NcclCode, Outcome, Seen, Severity, Verdict,
+};
+use super::counted;
+use super::topology::Candidates;
+use bedplate_base::reading::Reading;
+use bedplate_facts::nccl_conf::Variable;
+use bedplate_facts::topology::Distance;
+use bedplate_nccl::switches::{Off, switches_off, takes};
+
+/// `rdma.nccl-conf`.
+pub const NCCL_CONF: Check = Check {
+    id: "rdma.nccl-conf",
+    group: Group::Rdma,
+    proves: "nccl.conf or rccl.conf switches nothing off that GPUDirect RDMA needs",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "The file for all jobs does not switch off RDMA (NCCL_IB_DISABLE, NCCL_NET=Socket), GPUDirect RDMA (NCCL_NET_GDR_LEVEL \
+               nearer than the GPUs' NICs are) or DMA-BUF where nothing else registers GPU memory; and NCCL_IB_HCA takes an active \
+               port of the GPUs' NICs. Switching off transfers between GPUs or shared memory, and a topology file that is not there, \
+               are warnings. What a job sets itself, or a user's own .nccl.conf, is not seen.",
+        why: "The file counts for every job that does not say otherwise, and no job says that it was read.",
+        source: "handbook §8.4, §8.5, §8.6",
+        how: "/etc/nccl.conf, with AMD's GPUs /etc/rccl.conf; ports in /sys/class/infiniband; /sys/module/nvidia_peermem",
+    },
+    judge: nccl_conf,
+};
+
+/// Letters of a level, and how far a NIC may be for it.
+fn reach(level: &str) -> Option<Distance> {
+    Some(match level {
+        "PIX" | "1" => Distance::Pix,
+        "PXB" | "2" => Distance::Pxb,
+        _ => return None,
+    })
+}
+
+/// The feature that a variable takes away on this host, with the verdict for it.
+fn taken(evidence: &Evidence<'_>, variable: &Variable) -> Option<(Verdict, String)> {
+    let Variable { name, value, .. } = variable;
+    match (switches_off(name, value), name.as_str()) {
+        (Some(Off::DmaBuf), _) if evidence.observed.peermem == Reading::Known(true) => None,
+        (Some(off @ (Off::Rdma | Off::GpuDirect | Off::DmaBuf)), _) => {
+            Some((Verdict::Fail, off.words().to_owned()))
+        }
+        (Some(off), _) => Some((Verdict::Warn, off.words().to_owned())),
+        (None, "NCCL_IB_HCA") => {
+            let of_a_rail = |port: &&bedplate_facts::rdma::RdmaPort| {
+                evidence.rails.iter().any(|nic| nic.address == port.function)
+            };
+            let mut ports = evidence.observed.ports.iter().filter(of_a_rail);
+            let has_one = ports.any(|port| {
+                let (device, number) = port.name.split_once('/').unwrap_or((&port.name, "1"));
+                port.is_active() && takes(value, device, number)
+            });
+            (!has_one).then(|| (Verdict::Fail, "any active port of the GPUs' NICs".to_owned()))
+        }
+        (None, "NCCL_NET_GDR_LEVEL" | "NCCL_IB_GDR_LEVEL") => {
+            let reach = reach(value)?;
+            let topology = evidence.topology().ok()?;
+            let candidates = Candidates::new(topology, &evidence.rails);
+            let is_beyond = |gpu: &&&bedplate_facts::pci::Function| {
+                candidates
+                    .nearest(gpu)
+                    .is_some_and(|(distance, _)| distance > reach && distance <= Distance::Pxb)
+            };
+            let beyond = evidence.gpus.iter().filter(is_beyond).count();
+            (beyond > 0)
+                .then(|| (Verdict::Fail, format!("GPUDirect RDMA of {}", counted(beyond, "GPU"))))
+        }
+        (None, "NCCL_TOPO_FILE") => (evidence.observed.nccl_conf.topology_file
+            == Reading::Known(false))
+        .then(|| (Verdict::Warn, "the topology file that it names, which is not there".to_owned())),
+        _ => None,
+    }
+}
+
+fn nccl_conf(evidence: &Evidence<'_>) -> Judgement {
+    evidence.some_gpus()?;
+    let conf = &evidence.observed.nccl_conf;
+    let variables = match &conf.variables {
+        Reading::Known(variables) => variables,
+        Reading::Absent => {
+            return Ok(Outcome::pass("no file for all jobs").seen("not there", conf.path));
+        }
+        Reading::Unknown(why) => return Ok(unread(conf.path, why)),
+    };
+    let mut found: Vec<(Verdict, Seen, String)> = Vec::new();
+    for variable in variables {
+        let Some((verdict, what)) = taken(evidence, variable) else { continue };
+        let setting = format!("{}={}", variable.name, variable.value);
+        let at = format!("{}:{}", conf.path, variable.line);
+        found.push((verdict, Seen { what: setting, at }, what));
+    }
+    let is_fault = |(verdict, ..): &(Verdict, Seen, String)| *verdict == Verdict::Fail;
+    found.sort_by_key(|one| !is_fault(one));
+    let Some((verdict, ..)) = found.first() else {
+        return Ok(Outcome::pass(format!(
+            "{}, none switches anything off",
+            counted(variables.len(), "variable")
+        ))
+        .seen("read", conf.path));
+    };
+    let same = |at: &str| -> Vec<String> {
+        let same = found.iter().filter(|(one, seen, _)| one == verdict && seen.at != at);
+        same.map(|(_, seen, _)| seen.at.clone()).collect()
+    };
+    let code = |(_, seen, what): &(Verdict, Seen, String)| NcclCode::SwitchedOff {
+        setting: seen.what.clone(),
+        at: seen.at.clone(),
+        what: what.clone(),
+        others: same(&seen.at),
+    };
+    Ok(Outcome::found(*verdict, found.iter().map(code))
+        .all_seen(found.iter().map(|(_, seen, _)| seen.clone())))
+}

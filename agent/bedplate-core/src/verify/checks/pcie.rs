@@ -1,0 +1,356 @@
+//! PCIe registers: payloads, read requests, ordering, and errors that were counted.
+
+use std::collections::BTreeMap;
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, PcieCode, Seen, Severity,
+};
+use super::{addresses, named};
+use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::value::PciAddress;
+use bedplate_facts::aer::AerTotals;
+use bedplate_facts::pci::{DeviceControl, Function};
+use bedplate_facts::topology::Topology;
+
+/// No threshold is published. A link that corrects so much has retrained or replayed a lot; a few at power-on are usual.
+const MANY_CORRECTED: u64 = 1000;
+
+/// `pcie.mps`.
+pub const MPS: Check = Check {
+    id: "pcie.mps",
+    group: Group::Pcie,
+    proves: "both ends of every link between a GPU or RDMA NIC and the root complex use the same payload size",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "Max_Payload_Size of both ends of each link is the same, and of all links between a GPU and what it meets in a switch.",
+        why: "A receiver takes a packet that is larger than its own setting for malformed: an error that is fatal by default. A \
+              switch splits no packet. The kernel's own advice there is `pci=pcie_bus_safe`.",
+        source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_mps",
+        how: "device control, bits 7:5, in config space (root only)",
+    },
+    judge: mps,
+};
+
+/// `pcie.mrrs`.
+pub const MRRS: Check = Check {
+    id: "pcie.mrrs",
+    group: Group::Pcie,
+    proves: "RDMA NICs of one model read in requests of the same size, and not of the smallest",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "Max_Read_Request_Size of RDMA NICs of one model is the same, and more than 128 bytes.",
+        why: "A NIC that reads in small requests is slow at reading from GPUs and memory; one that differs from its siblings is \
+              the slow one. Drivers and firmware set it; `pci=pcie_bus_perf` and `pcie_bus_peer2peer` lower it.",
+        source: "handbook §1.4, §7",
+        how: "device control, bits 14:12, of each PF in config space (root only)",
+    },
+    judge: mrrs,
+};
+
+/// `pcie.relaxed-ordering`.
+pub const RELAXED_ORDERING: Check = Check {
+    id: "pcie.relaxed-ordering",
+    group: Group::Pcie,
+    proves: "RDMA NICs may use relaxed ordering",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "Relaxed Ordering is enabled in device control of every RDMA NIC. VFs are not asked: their bit is reserved.",
+        why: "On many CPUs writes that keep their order are slower by far. Linux clears the bit below root ports that cannot do it; \
+              that it is set does not prove that the NIC uses it.",
+        source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_relaxed_ordering",
+        how: "device control, bit 4, of each PF in config space (root only)",
+    },
+    judge: relaxed_ordering,
+};
+
+/// `pcie.aer`.
+pub const AER: Check = Check {
+    id: "pcie.aer",
+    group: Group::Pcie,
+    proves: "GPUs, RDMA NICs and the ports above them have reported no lost transaction since boot",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "The counters of fatal and non-fatal errors are zero, and those of corrected ones below 1,000 since boot. Where the \
+               kernel keeps none for a GPU or an RDMA NIC (no AER capability), the answer is unknown.",
+        why: "Corrected errors in numbers are a bad contact, cable or retimer, and cost bandwidth long before a link fails; \
+              uncorrected ones are lost transactions.",
+        source: "handbook §7; Linux Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats",
+        how: "aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal of each function in /sys/bus/pci/devices",
+    },
+    judge: aer,
+};
+
+/// GPUs, RDMA NICs and Data Direct functions of the host, without VFs.
+pub(super) fn endpoints<'a>(evidence: &Evidence<'a>) -> Vec<&'a Function> {
+    let mut all = [&evidence.gpus[..], &evidence.rdma_nics, &evidence.data_direct].concat();
+    all.retain(|function| !function.has_reserved_registers());
+    all
+}
+
+/// Both ends of each link from GPUs and RDMA NICs up: what is below, and the port above.
+pub(super) fn links<'a>(
+    topology: &Topology<'a>,
+    endpoints: &[&'a Function],
+) -> Vec<(&'a Function, &'a Function)> {
+    use bedplate_facts::topology::Role::{Downstream, RootPort, Upstream};
+    let tree = topology.tree();
+    let mut links = BTreeMap::new();
+    for endpoint in endpoints {
+        let bridges = tree.path_up(endpoint.address).into_iter().filter_map(|at| tree.get(at));
+        let path: Vec<&Function> = [*endpoint].into_iter().chain(bridges).collect();
+        for pair in path.windows(2) {
+            let (below, above) = (pair[0], pair[1]);
+            // Inside a switch there is no link.
+            let is_end = !below.is_bridge() || topology.role(below.address) == Upstream;
+            if is_end && matches!(topology.role(above.address), RootPort | Downstream) {
+                links.insert(below.address, (below, above));
+            }
+        }
+    }
+    links.into_values().collect()
+}
+
+fn control(function: &Function) -> Result<Option<DeviceControl>, &Reason> {
+    match function.detail.as_ref().map(|detail| &detail.control) {
+        Some(Reading::Known(control)) => Ok(Some(*control)),
+        Some(Reading::Unknown(why)) => Err(why),
+        Some(Reading::Absent) | None => Ok(None),
+    }
+}
+
+fn mps(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let links = links(topology, &endpoints(evidence));
+    let (mut wrong, mut unknown, mut unanswered) = (Vec::new(), None, None);
+    let mut sizes: BTreeMap<u16, usize> = BTreeMap::new();
+    for (below, above) in &links {
+        match (control(below), control(above)) {
+            (Ok(Some(one)), Ok(Some(other))) => {
+                *sizes.entry(one.max_payload).or_default() += 1;
+                if one.max_payload != other.max_payload {
+                    wrong.push((*below, *above, one.max_payload, other.max_payload));
+                }
+            }
+            (Ok(None), Ok(Some(_))) => drop(unanswered.get_or_insert(*below)),
+            (Ok(Some(_)), Ok(None)) => drop(unanswered.get_or_insert(*above)),
+            (Err(why), _) => drop(unknown.get_or_insert((*below, why))),
+            (_, Err(why)) => drop(unknown.get_or_insert((*above, why))),
+            _ => {}
+        }
+    }
+    if !wrong.is_empty() {
+        let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
+        let functions = addresses(&functions);
+        return Ok(Outcome::fail([PcieCode::PayloadDiffers { functions }]).all_seen(
+            wrong.iter().map(|(below, above, own, theirs)| Seen {
+                what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
+                at: "config space, device control".to_owned(),
+            }),
+        ));
+    }
+    if let Some((function, why)) = unknown {
+        return Ok(unread(&format!("device control of {}", function.address), why));
+    }
+    if let Some(function) = unanswered {
+        let text = format!(
+            "{} shows no device control, and the other end of its link does",
+            function.address
+        );
+        return Ok(Outcome::unknown(text).seen("not there", function.attribute("config")));
+    }
+    if let Some(gap) = evidence.gap_above() {
+        return Ok(gap);
+    }
+    if sizes.is_empty() {
+        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC below a port"));
+    }
+    if let Some(outcome) = uneven_path(topology) {
+        return Ok(outcome);
+    }
+    let sizes: Vec<String> =
+        sizes.iter().map(|(bytes, count)| format!("{count} × {bytes} bytes")).collect();
+    Ok(Outcome::pass(format!("both ends agree on {} links", links.len()))
+        .seen(sizes.join(", "), "config space, device control"))
+}
+
+/// A pair that meets in a switch, with another payload size on one side than on the other: a switch does not split packets.
+fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
+    let tree = topology.tree();
+    let payload = |at| control(tree.get(at)?).ok()?.map(|control| control.max_payload);
+    let uneven = topology.pairs().into_iter().find_map(|pair| {
+        let on_path = [pair.gpu, pair.peer].into_iter().chain(pair.legs.iter().copied());
+        let sizes: Vec<_> = on_path.filter_map(|at| Some((at, payload(at)?))).collect();
+        let least = *sizes.iter().min_by_key(|(_, bytes)| *bytes)?;
+        let most = *sizes.iter().max_by_key(|(_, bytes)| *bytes)?;
+        (least.1 != most.1).then_some((pair, least, most))
+    });
+    let (pair, least, most) = uneven?;
+    let seen = |(at, bytes): (PciAddress, u16)| Seen {
+        what: format!("{at}: {bytes} bytes"),
+        at: "config space, device control".to_owned(),
+    };
+    let (gpu, peer, switch) = (pair.gpu, pair.peer, pair.switch);
+    Some(
+        Outcome::fail([PcieCode::PayloadDiffersOnPath { gpu, peer, switch }])
+            .all_seen([seen(least), seen(most)]),
+    )
+}
+
+/// Device control of each RDMA NIC of the host.
+///
+/// # Errors
+/// What is to be said instead.
+fn of_nics<'a>(evidence: &Evidence<'a>) -> Result<Vec<(&'a Function, DeviceControl)>, Outcome> {
+    let mut found = Vec::new();
+    for nic in evidence.some_rdma_pfs()? {
+        match control(nic) {
+            Ok(control) => found.extend(control.map(|control| (nic, control))),
+            Err(why) => return Err(unread(&format!("device control of NIC {}", nic.address), why)),
+        }
+    }
+    match found.is_empty() {
+        true => Err(Outcome::not_applicable("no RDMA NIC with PCI Express")),
+        false => Ok(found),
+    }
+}
+
+fn mrrs(evidence: &Evidence<'_>) -> Judgement {
+    let nics = of_nics(evidence)?;
+    let largest = |model: &Function| {
+        let same =
+            nics.iter().filter(|(nic, _)| (nic.vendor, nic.device) == (model.vendor, model.device));
+        same.map(|(_, control)| control.max_read_request).max().unwrap_or_default()
+    };
+    let is_small = |(nic, control): &&(&Function, DeviceControl)| {
+        control.max_read_request <= 128 || control.max_read_request < largest(nic)
+    };
+    let small: Vec<_> = nics.iter().filter(is_small).collect();
+    let at = "config space, device control".to_owned();
+    let seen = |(nic, control): &(&Function, DeviceControl)| Seen {
+        what: format!("NIC {}: {} bytes", nic.address, control.max_read_request),
+        at: at.clone(),
+    };
+    if small.is_empty() {
+        return Ok(Outcome::pass(format!(
+            "{} RDMA NICs, none with smaller requests than others of its model",
+            nics.len()
+        ))
+        .all_seen(nics.iter().map(seen)));
+    }
+    let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
+    let nics = addresses(&functions);
+    Ok(Outcome::warn([PcieCode::ReadRequestsSmall { nics }])
+        .all_seen(small.iter().map(|one| seen(one))))
+}
+
+fn relaxed_ordering(evidence: &Evidence<'_>) -> Judgement {
+    let nics = of_nics(evidence)?;
+    let off: Vec<&Function> =
+        nics.iter().filter(|(_, control)| !control.relaxed_ordering).map(|(nic, _)| *nic).collect();
+    if off.is_empty() {
+        return Ok(Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
+            .seen("bit 4 is 1", "config space, device control"));
+    }
+    Ok(Outcome::warn([PcieCode::RelaxedOrderingOff { nics: addresses(&off) }])
+        .seen("bit 4 is 0", "config space, device control"))
+}
+
+fn aer(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let ends = endpoints(evidence);
+    if ends.is_empty() {
+        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"));
+    }
+    let tree = topology.tree();
+    let mut path: Vec<_> = ends.iter().flat_map(|end| tree.path_up(end.address)).collect();
+    path.extend(ends.iter().map(|end| end.address));
+    path.sort_unstable();
+    path.dedup();
+    let (mut bad, mut counting, mut unknown) = (Vec::new(), 0, None);
+    let all = path.len();
+    for at in path {
+        match evidence.observed.aer.get(&at) {
+            Some(Reading::Known(totals)) => {
+                counting += 1;
+                if is_bad(*totals) {
+                    bad.push((at, *totals));
+                }
+            }
+            Some(Reading::Unknown(why)) => drop(unknown.get_or_insert((at, why))),
+            Some(Reading::Absent) | None => {}
+        }
+    }
+    if !bad.is_empty() {
+        let code = |(at, totals): &(PciAddress, AerTotals)| {
+            Some(LinkCode::AerErrors {
+                device: evidence.device(tree.get(*at)?),
+                fatal: totals.fatal,
+                nonfatal: totals.nonfatal,
+                corrected: totals.correctable,
+            })
+        };
+        return Ok(Outcome::warn(bad.iter().filter_map(code)).all_seen(bad.iter().map(
+            |(at, totals)| Seen {
+                what: format!(
+                    "{at}: {} fatal, {} non-fatal, {} corrected",
+                    totals.fatal, totals.nonfatal, totals.correctable
+                ),
+                at: "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable".to_owned(),
+            },
+        )));
+    }
+    if unknown.is_none()
+        && let Some(gap) = evidence.gap_above()
+    {
+        return Ok(gap);
+    }
+    let counts = |end: &&Function| {
+        matches!(evidence.observed.aer.get(&end.address), Some(Reading::Known(_)))
+    };
+    let silent: Vec<&Function> = ends.iter().copied().filter(|end| !counts(end)).collect();
+    Ok(none_bad(unknown, counting, all, &silent))
+}
+
+/// No error was counted that matters: what that is worth, by how many functions on the paths count at all.
+fn none_bad(
+    unknown: Option<(PciAddress, &Reason)>,
+    counting: usize,
+    all: usize,
+    silent: &[&Function],
+) -> Outcome {
+    match (unknown, counting) {
+        (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),
+        (None, 0) => {
+            Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
+                .seen("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
+                .hint("look at the event log of the BMC (`ipmitool sel list`)")
+        }
+        (None, count) if !silent.is_empty() => Outcome::unknown(format!(
+            "no errors are counted for {}; {count} of {all} functions on the paths count, and none an error that matters",
+            named(silent, "devices")
+        ))
+        .all_seen(silent.iter().map(|end| Seen {
+            what: "not there".to_owned(),
+            at: end.attribute("aer_dev_fatal"),
+        })),
+        (None, count) => {
+            let outcome = Outcome::pass(format!("{count} functions, and no error that counts"));
+            match all - count {
+                0 => outcome,
+                others => outcome.seen(
+                    format!("no counters of {others} ports of {all} functions"),
+                    "aer_dev_fatal",
+                ),
+            }
+        }
+    }
+}
+
+fn is_bad(totals: AerTotals) -> bool {
+    totals.fatal > 0 || totals.nonfatal > 0 || totals.correctable >= MANY_CORRECTED
+}

@@ -1,0 +1,122 @@
+//! The command register of PCIe functions: whether a device answers at all, and whether it may do DMA.
+
+use std::collections::BTreeSet;
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, DeviceCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+};
+use super::counted;
+use bedplate_base::reading::{Cause, Reading, Reason};
+use bedplate_facts::pci::Function;
+
+const HOW: &str = "command register, in the first 64 bytes of the config space of GPUs, RDMA NICs, Data Direct functions and the \
+                   bridges above them";
+
+/// `pcie.answer`.
+pub const ANSWER: Check = Check {
+    id: "pcie.answer",
+    group: Group::Pcie,
+    proves: "GPUs, RDMA NICs, Data Direct functions and the ports above them answer",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "No GPU, RDMA NIC, Data Direct function or port above one gives ones for every read of its config space. One that does \
+               is counted by no other check.",
+        why: "A device that has fallen off the bus, has lost power or hangs stays listed until the kernel notices, and some drivers \
+              keep its nodes: jobs hang on it. Reads that nothing answers come back as ones.",
+        source: "handbook §7; Linux drivers/pci/access.c, include/linux/pci.h PCI_POSSIBLE_ERROR",
+        how: HOW,
+    },
+    judge: answer,
+};
+
+/// `pcie.bus-master`.
+pub const BUS_MASTER: Check = Check {
+    id: "pcie.bus-master",
+    group: Group::Pcie,
+    proves: "GPUs, RDMA NICs and Data Direct functions may do DMA, and the ports above them forward it",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Bus Master Enable is on in each GPU, RDMA NIC and Data Direct function that has a driver, and in each bridge above one.",
+        why: "A function without it sends no memory request, and a bridge without it forwards none upstream. Drivers switch it on; a \
+              reset that nobody restored from, or setpci, leaves it off.",
+        source: "handbook §7; PCI Express base specification, command register, bit 2; Linux drivers/pci/pci.c pci_set_master, \
+                 pci_enable_bridge",
+        how: HOW,
+    },
+    judge: bus_master,
+};
+
+/// Functions that the host itself uses, those that do not answer included, and the bridges above them, each once.
+fn all<'a>(evidence: &Evidence<'a>, is_wanted: impl Fn(&Function) -> bool) -> Vec<&'a Function> {
+    let Ok(topology) = evidence.topology() else { return Vec::new() };
+    let tree = topology.tree();
+    let carriers =
+        [&evidence.dead[..], &evidence.gpus, &evidence.rdma_nics, &evidence.data_direct].concat();
+    let carriers = carriers.into_iter().filter(|function| is_wanted(function));
+    let mut seen = BTreeSet::new();
+    let with_path = carriers.flat_map(|function| {
+        let bridges = tree.path_up(function.address).into_iter().filter_map(|at| tree.get(at));
+        [function].into_iter().chain(bridges)
+    });
+    with_path.filter(|function| seen.insert(function.address)).collect()
+}
+
+fn command(function: &Function) -> Result<Option<bool>, &Reason> {
+    match function.detail.as_ref().map(|detail| &detail.bus_master) {
+        Some(Reading::Known(on)) => Ok(Some(*on)),
+        Some(Reading::Unknown(why)) => Err(why),
+        Some(Reading::Absent) | None => Ok(None),
+    }
+}
+
+fn seen(function: &Function, what: &str) -> Seen {
+    Seen { what: format!("{}: {what}", function.address), at: function.attribute("config") }
+}
+
+/// The first of which it is not known, leaving out those that do not answer.
+fn first_unread(functions: &[&Function]) -> Option<Outcome> {
+    functions.iter().find_map(|function| match command(function) {
+        Err(why) if why.cause != Cause::NoAnswer => {
+            Some(unread(&format!("the command register of {}", function.address), why))
+        }
+        _ => None,
+    })
+}
+
+fn answer(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    let all = all(evidence, |_| true);
+    let dead: Vec<&Function> = all.iter().filter(|function| function.is_dead()).copied().collect();
+    if !dead.is_empty() {
+        let codes = dead.iter().map(|f| DeviceCode::NoAnswer { device: evidence.device(f) });
+        return Ok(
+            Outcome::fail(codes).all_seen(dead.iter().map(|function| seen(function, "ones")))
+        );
+    }
+    if all.is_empty() {
+        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"));
+    }
+    Ok(first_unread(&all)
+        .unwrap_or_else(|| Outcome::pass(format!("{} answer", counted(all.len(), "function")))))
+}
+
+fn bus_master(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    let all = all(evidence, |function| function.driver.is_some() && !function.is_dead());
+    let off: Vec<&Function> =
+        all.iter().filter(|function| command(function) == Ok(Some(false))).copied().collect();
+    if !off.is_empty() {
+        let codes = off.iter().map(|f| DeviceCode::BusMasterOff { device: evidence.device(f) });
+        let seen = |function: &&Function| seen(function, "bit 2 of the command register is 0");
+        return Ok(Outcome::fail(codes).all_seen(off.iter().map(seen)));
+    }
+    if all.is_empty() {
+        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC with a driver"));
+    }
+    Ok(first_unread(&all).unwrap_or_else(|| {
+        Outcome::pass(format!("{} may do DMA or forward it", counted(all.len(), "function")))
+    }))
+}

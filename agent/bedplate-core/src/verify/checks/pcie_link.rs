@@ -1,0 +1,231 @@
+//! PCIe links: what each runs at, against what both of its ends can do.
+
+use super::super::{Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Seen, Severity};
+use super::pcie::{endpoints, links};
+use super::{addresses, counted, named};
+use bedplate_base::reading::Reading;
+use bedplate_facts::pci::Function;
+use bedplate_facts::topology::link::{self, Property};
+
+/// `pcie.link-width`.
+pub const WIDTH: Check = Check {
+    id: "pcie.link-width",
+    group: Group::Pcie,
+    proves: "links of GPUs, RDMA NICs and the switches above them use all lanes that both ends have",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Each link from a GPU or RDMA NIC up to the root complex has as many lanes as the end with fewer of them can have.",
+        why: "A link that came up narrower has lost bandwidth for good: a card not seated, a bad riser, a slot that shares its \
+              lanes. Unlike the speed, no device changes its width when it is idle.",
+        source: "handbook §6.1, §7, §11",
+        how: "link capability and link status in config space; for ordinary users current_link_width and max_link_width",
+    },
+    judge: width,
+};
+
+/// `pcie.link-speed`.
+pub const SPEED: Check = Check {
+    id: "pcie.link-speed",
+    group: Group::Pcie,
+    proves: "links of RDMA NICs and switches run at the speed that both ends have",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Each link from a GPU or RDMA NIC up to the root complex, but for the GPU's own, runs at the highest speed that both \
+               ends can.",
+        why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
+        source: "handbook §6.1, §7, §11",
+        how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
+    },
+    judge: speed,
+};
+
+/// `pcie.gpu-link-speed`.
+pub const GPU_SPEED: Check = Check {
+    id: "pcie.gpu-link-speed",
+    group: Group::Pcie,
+    proves: "the links of GPUs run at the speed that both ends have",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "A GPU's own link runs at the highest speed that both ends can, and the slot is as fast as the GPU. A link \
+               that is slower than both is unknown: GPUs lower the speed of an idle link, and raise it when they have work.",
+        why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
+        source: "handbook §6.1, §7, §11",
+        how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
+    },
+    judge: gpu_speed,
+};
+
+const AT: &str = "link status and link capability of both ends";
+
+/// A link: what is below, the port above, and a property of it.
+struct Judged<'a> {
+    below: &'a Function,
+    above: &'a Function,
+    property: Property,
+}
+
+/// All links by one of their properties.
+fn judged<'a>(
+    evidence: &'a Evidence<'_>,
+    property: fn(&Function, &Function) -> Property,
+) -> Result<Vec<Judged<'a>>, Outcome> {
+    let links = links(evidence.topology()?, &endpoints(evidence));
+    let row = |(below, above): (&'a Function, &'a Function)| Judged {
+        below,
+        above,
+        property: property(below, above),
+    };
+    let all: Vec<Judged<'_>> = links.into_iter().map(row).collect();
+    match (evidence.gap_above(), all.is_empty()) {
+        // What is known to be bad is said first.
+        (Some(gap), _) if !all.iter().any(|link| link.property.is_degraded()) => Err(gap),
+        (_, true) => Err(Outcome::not_applicable("no GPU and no RDMA NIC below a port")),
+        (_, false) => Ok(all),
+    }
+}
+
+fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
+    let unknown: Vec<&Function> =
+        links.iter().filter(|link| !link.property.is_known()).map(|link| link.below).collect();
+    let first = unknown.first()?;
+    let text = format!("the link of {} is not known", named(&unknown, "functions"));
+    if let Some(Reading::Unknown(why)) = first.detail.as_ref().map(|detail| &detail.control) {
+        return Some(super::super::evidence::unread(&text, why));
+    }
+    Some(
+        Outcome::unknown(text)
+            .seen("not to be read, or zero", first.attribute("current_link_width")),
+    )
+}
+
+fn width(evidence: &Evidence<'_>) -> Judgement {
+    let links = judged(evidence, link::width)?;
+    let degraded: Vec<&Judged<'_>> =
+        links.iter().filter(|link| link.property.is_degraded()).collect();
+    if degraded.is_empty() {
+        let outcome = unread(&links).or_else(|| narrow_slots(&links));
+        return Ok(outcome.unwrap_or_else(|| {
+            Outcome::pass(format!("{} as wide as both ends can be", counted(links.len(), "link")))
+        }));
+    }
+    let code = |link: &&Judged<'_>| LinkCode::LinkNarrow {
+        device: evidence.device(link.below),
+        lanes: link.property.now,
+        best: link.property.best,
+    };
+    Ok(Outcome::fail(degraded.iter().map(code))
+        .all_seen(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}")))))
+}
+
+/// Cards with more lanes than the slot.
+fn narrow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
+    let lanes = |function: &Function| function.detail.as_ref()?.link.max_width;
+    let is_narrow = |link: &&Judged<'_>| {
+        !link.below.is_bridge()
+            && matches!((lanes(link.below), lanes(link.above)), (Some(card), Some(slot)) if slot < card)
+    };
+    let narrow: Vec<&Judged<'_>> = links.iter().filter(is_narrow).collect();
+    let functions: Vec<&Function> = narrow.iter().map(|link| link.below).collect();
+    let shown =
+        |function: &Function| lanes(function).map_or("?".to_owned(), |lanes| format!("x{lanes}"));
+    (!narrow.is_empty()).then(|| {
+        let functions = addresses(&functions);
+        Outcome::warn([LinkCode::SlotNarrow { functions }])
+            .all_seen(narrow.iter().map(|link| of_both(link, shown)))
+    })
+}
+
+/// Cards that could be faster than the slot.
+fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
+    let best = |function: &Function| link::tenths(&function.detail.as_ref()?.link.max_speed);
+    let is_slow = |link: &&Judged<'_>| matches!((best(link.below), best(link.above)), (Some(card), Some(slot)) if slot < card);
+    let slow: Vec<&Judged<'_>> = links.iter().filter(is_slow).collect();
+    let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
+    let shown = |function: &Function| best(function).map_or("?".to_owned(), link::in_words);
+    (!slow.is_empty()).then(|| {
+        let functions = addresses(&functions);
+        Outcome::warn([LinkCode::SlotSlow { functions }])
+            .all_seen(slow.iter().map(|link| of_both(link, shown)))
+    })
+}
+
+/// What card and slot can do at best.
+fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Seen {
+    let (below, above) = (link.below, link.above);
+    Seen {
+        what: format!(
+            "{}: {}; port {}: {}",
+            below.address,
+            shown(below),
+            above.address,
+            shown(above)
+        ),
+        at: AT.to_owned(),
+    }
+}
+
+/// Links of GPUs, or all others, by speed.
+fn speeds<'a>(evidence: &'a Evidence<'_>, of_gpus: bool) -> Result<Vec<Judged<'a>>, Outcome> {
+    let mut links = judged(evidence, link::speed)?;
+    links.retain(|link| link.below.is_gpu() == of_gpus);
+    match links.is_empty() {
+        true => Err(Outcome::not_applicable("no such link")),
+        false => Ok(links),
+    }
+}
+
+fn speed(evidence: &Evidence<'_>) -> Judgement {
+    let links = speeds(evidence, false)?;
+    let slow: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
+    if !slow.is_empty() {
+        let code = |link: &&Judged<'_>| LinkCode::LinkSlow {
+            device: evidence.device(link.below),
+            speed: link.property.now,
+            best: link.property.best,
+        };
+        return Ok(Outcome::fail(slow.iter().map(code))
+            .all_seen(slow.iter().map(|link| seen(link, link::in_words))));
+    }
+    Ok(unread(&links).unwrap_or_else(|| {
+        Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
+    }))
+}
+
+fn gpu_speed(evidence: &Evidence<'_>) -> Judgement {
+    let links = speeds(evidence, true)?;
+    if let Some(outcome) = unread(&links) {
+        return Ok(outcome);
+    }
+    let idle: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
+    if idle.is_empty() {
+        return Ok(slow_slots(&links).unwrap_or_else(|| {
+            Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
+        }));
+    }
+    let functions: Vec<&Function> = idle.iter().map(|link| link.below).collect();
+    let text = format!(
+        "GPU {}: the link runs slower than it can, which is what an idle GPU does",
+        named(&functions, "GPUs")
+    );
+    Ok(Outcome::unknown(text)
+        .all_seen(idle.iter().map(|link| seen(link, link::in_words)))
+        .hint("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
+}
+
+/// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
+fn seen(link: &Judged<'_>, words: impl Fn(u32) -> String) -> Seen {
+    let shown = |number: Option<u32>| number.map_or("?".to_owned(), &words);
+    Seen {
+        what: format!(
+            "{} below port {}: {} of {}",
+            link.below.address,
+            link.above.address,
+            shown(link.property.now),
+            shown(link.property.best)
+        ),
+        at: AT.to_owned(),
+    }
+}

@@ -1,0 +1,146 @@
+//! Whether the ports that jobs use are active.
+
+use std::collections::BTreeMap;
+
+use super::super::evidence::unread;
+use super::super::rails::model;
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity};
+use super::counted;
+use super::rdma::{own_ports, shown, unknown_state};
+use bedplate_base::reading::Reading;
+use bedplate_facts::pci::Function;
+use bedplate_facts::rdma::RdmaPort;
+
+/// `rdma.port-state`.
+pub const PORT_STATE: Check = Check {
+    id: "rdma.port-state",
+    group: Group::Rdma,
+    proves: "each NIC of the GPUs has an active port, and as many as others of its model",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Each NIC near a GPU has a driver, an RDMA device and a port that is `4: ACTIVE`; of an adapter with several ports as \
+               many are as of most adapters of its model, so that a second port without a cable counts for nothing. NICs for storage \
+               or the front end (of another model, or farther away than others) are shown and not judged.",
+        why: "NCCL uses active ports only, and says nothing of the others: a GPU without its NIC shares another's, or goes the long \
+              way.",
+        source: "handbook §5.3, §8.5",
+        how: "infiniband/ of each NIC in /sys/bus/pci/devices; state and phys_state of /sys/class/infiniband/*/ports/*",
+    },
+    judge: port_state,
+};
+
+/// A card: its functions, and the ports of all of them.
+struct Adapter<'a> {
+    functions: Vec<&'a Function>,
+    ports: Vec<&'a RdmaPort>,
+}
+
+impl Adapter<'_> {
+    fn active(&self) -> usize {
+        self.ports.iter().filter(|port| port.is_active()).count()
+    }
+
+    /// There is one at least.
+    fn codes(&self, evidence: &Evidence<'_>, usual: usize) -> Vec<RdmaCode> {
+        let without = self.functions.iter().filter(|function| function.infiniband.is_empty());
+        let without = without.map(|function| RdmaCode::NoRdmaDevice {
+            device: evidence.device(function),
+            driver: function.driver.clone(),
+        });
+        let down = self.ports.iter().filter(|port| !port.is_active());
+        let down = down.map(|port| RdmaCode::PortNotActive {
+            port: port.name.clone(),
+            function: port.function,
+            state: port.state.known().cloned().unwrap_or_default(),
+        });
+        let mut codes: Vec<RdmaCode> = without.chain(down).collect();
+        if codes.is_empty() {
+            let device = evidence.device(self.functions[0]);
+            codes.push(RdmaCode::FewerPorts { device, active: self.active(), usual });
+        }
+        codes
+    }
+}
+
+/// Those of the GPUs, by place.
+fn adapters<'a>(evidence: &'a Evidence<'_>, ports: &[&'a RdmaPort]) -> Vec<Adapter<'a>> {
+    let mut all: BTreeMap<_, Adapter<'a>> = BTreeMap::new();
+    for function in &evidence.rails {
+        let place = (function.address.domain, function.address.bus, function.address.device);
+        let adapter = all
+            .entry(place)
+            .or_insert_with(|| Adapter { functions: Vec::new(), ports: Vec::new() });
+        adapter.functions.push(function);
+        adapter.ports.extend(ports.iter().filter(|port| port.function == function.address));
+    }
+    all.into_values().collect()
+}
+
+/// How many ports of an adapter of each model are active usually: what most have; of two answers the smaller.
+fn usual(adapters: &[Adapter<'_>]) -> BTreeMap<super::super::rails::Model, usize> {
+    let mut counts: BTreeMap<_, BTreeMap<usize, usize>> = BTreeMap::new();
+    for adapter in adapters {
+        *counts
+            .entry(model(adapter.functions[0]))
+            .or_default()
+            .entry(adapter.active())
+            .or_default() += 1;
+    }
+    let most = |counts: BTreeMap<usize, usize>| {
+        let most =
+            counts.iter().max_by_key(|(active, count)| (**count, std::cmp::Reverse(**active)));
+        most.map_or(1, |(active, _)| (*active).max(1))
+    };
+    counts.into_iter().map(|(model, counts)| (model, most(counts))).collect()
+}
+
+fn port_state(evidence: &Evidence<'_>) -> Judgement {
+    let ports = own_ports(evidence)?;
+    let tree = evidence.topology()?.tree();
+    let adapters = adapters(evidence, &ports);
+    let usual = usual(&adapters);
+    let is_unread = |adapter: &Adapter<'_>| {
+        unknown_state(&adapter.ports).is_some()
+            || adapter
+                .functions
+                .iter()
+                .any(|nic| tree.gaps.iter().any(|gap| gap.address == nic.address))
+    };
+    let wanted =
+        |adapter: &Adapter<'_>| usual.get(&model(adapter.functions[0])).copied().unwrap_or(1);
+    let short: Vec<&Adapter<'_>> = adapters
+        .iter()
+        .filter(|adapter| adapter.active() < wanted(adapter) && !is_unread(adapter))
+        .collect();
+    if !short.is_empty() {
+        let of_each = short.iter().flat_map(|adapter| adapter.codes(evidence, wanted(adapter)));
+        let none = adapters.iter().all(|adapter| adapter.active() == 0);
+        let ports = short.iter().map(|adapter| adapter.ports.len()).sum();
+        let codes: Vec<RdmaCode> =
+            none.then_some(RdmaCode::NoActivePort { ports }).into_iter().chain(of_each).collect();
+        let down = short.iter().flat_map(|adapter| &adapter.ports);
+        let seen = down.map(|port| shown(port, &port.state, &port.phys_state));
+        return Ok(Outcome::fail(codes).all_seen(seen));
+    }
+    if let Some((port, why)) = unknown_state(&ports) {
+        return Ok(unread(&format!("the state of port {}", port.name), why));
+    }
+    let gap = |nic: &&Function| tree.gaps.iter().find(|gap| gap.address == nic.address);
+    if let Some(gap) = evidence.rails.iter().find_map(gap) {
+        return Ok(unread(&format!("the RDMA device of NIC {}", gap.address), &gap.reason));
+    }
+    let (active, idle): (Vec<&RdmaPort>, Vec<&RdmaPort>) =
+        evidence.observed.ports.iter().partition(|port| port.is_active());
+    let idle = idle.into_iter().map(|port| Seen {
+        what: format!("{}: {}, not judged", port.name, state(&port.state)),
+        at: port.directory(),
+    });
+    Ok(Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
+        .all_seen(active.iter().map(|port| shown(port, &port.link_layer, &port.rate)))
+        .all_seen(idle))
+}
+
+fn state(state: &Reading<String>) -> &str {
+    state.known().map_or("not known", String::as_str)
+}

@@ -1,0 +1,277 @@
+//! Whether the devices are there: GPUs, their NICs, and the Data Direct functions of those.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::evidence::unread;
+use super::super::rails::{Model, model};
+use super::super::{
+    Check, DeviceCode, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+    Verdict,
+};
+use super::counted;
+use crate::kind::cmdline::{Superchip, superchip};
+use bedplate_base::value::PciAddress;
+use bedplate_facts::pci::{Function, PciTree, serves_guests};
+
+/// `topology.devices`.
+pub const DEVICES: Check = Check {
+    id: "topology.devices",
+    group: Group::Topology,
+    proves: "Linux sees a GPU and an RDMA NIC",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "There is at least one GPU, and at least one NIC that may carry RDMA: one with an RDMA device, a ConnectX, or \
+               one below a switch that it shares with a GPU. Those that guests have (VFIO) do not count. A host that is to have \
+               no GPU, a storage node say, has `ignore` for this check in [verify.severity] of its profile.",
+        why: "A GPU that has fallen off the bus, or a NIC that the firmware has switched off, is missing here first; \
+              nothing else can be right without them.",
+        source: "handbook §6.1",
+        how: "class, vendor and driver of every function in /sys/bus/pci/devices",
+    },
+    judge: devices,
+};
+
+const AT: &str = "/sys/bus/pci/devices";
+
+fn devices(evidence: &Evidence<'_>) -> Judgement {
+    let tree = evidence.topology()?.tree();
+    if let Some(unknown) = may_hide_more(tree) {
+        return Ok(unknown);
+    }
+    let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
+    let of_count = counted(tree.functions.len(), "PCI function");
+    if gpus.is_empty() || nics.is_empty() {
+        return Ok(with_guests(evidence, tree).unwrap_or_else(|| none(evidence, tree)));
+    }
+    if let Some(missing) = missing(evidence)? {
+        return Ok(missing);
+    }
+    let vfs = nics.iter().filter(|nic| nic.is_vf()).count();
+    let pfs = nics.len() - vfs;
+    let of_nics = match vfs {
+        0 => String::new(),
+        _ => format!(", {}", counted(vfs, "VF")),
+    };
+    let text = format!("{}, {}{of_nics}", counted(gpus.len(), "GPU"), counted(pfs, "RDMA NIC"));
+    Ok(Outcome::pass(text).seen(of_count, AT))
+}
+
+/// Functions that may be GPUs or NICs of the host, too: those that are seen need not be all there are.
+fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
+    if let Some(gap) = tree.unread().first() {
+        let what = match tree.unread().len() {
+            1 => format!("what {} is", gap.address),
+            count => {
+                format!("what {} and {} are", gap.address, counted(count - 1, "more PCI function"))
+            }
+        };
+        let of_count = counted(tree.functions.len(), "PCI function");
+        return Some(unread(&what, &gap.reason).seen(of_count, AT));
+    }
+    // One whose driver is not known may be a guest's: it is in neither list.
+    let is_wanted = |at: &PciAddress| {
+        tree.get(*at).is_some_and(|function| function.is_gpu() || !function.infiniband.is_empty())
+    };
+    let (at, why) = tree.unread_drivers.iter().find(|(at, _)| is_wanted(at))?;
+    Some(unread(&format!("whether a guest has {at}"), why))
+}
+
+/// GPUs or NICs are there, and guests have all of them: what GPUDirect does in a guest is not seen from here.
+fn with_guests(evidence: &Evidence<'_>, tree: &PciTree) -> Option<Outcome> {
+    let of_guests = |is: fn(&Function) -> bool| {
+        let guests = evidence.guests.iter().filter_map(|guest| tree.get(*guest));
+        guests.filter(|function| is(function) && !function.is_vf()).count()
+    };
+    let (gpus, nics) = (of_guests(Function::is_gpu), of_guests(Function::is_nic));
+    let what = match (evidence.gpus.is_empty(), evidence.rdma_nics.is_empty()) {
+        (true, _) if gpus > 0 => counted(gpus, "GPU"),
+        (_, true) if nics > 0 => counted(nics, "NIC"),
+        _ => return None,
+    };
+    Some(
+        Outcome::unknown(format!("{what} with guests (VFIO), and none that the host itself uses"))
+            .seen(counted(tree.functions.len(), "PCI function"), AT)
+            .hint("run `bedplate verify` in the guests"),
+    )
+}
+
+/// No GPU, or no NIC.
+fn none(evidence: &Evidence<'_>, tree: &PciTree) -> Outcome {
+    let kind = if evidence.gpus.is_empty() { DeviceKind::Gpu } else { DeviceKind::Nic };
+    let (gpus, nics) = (evidence.gpus.len(), evidence.rdma_nics.len());
+    let functions = tree.functions.len();
+    Outcome::fail([DeviceCode::NoDevices {
+        kind,
+        function_count: functions,
+        guests: evidence.guests.len(),
+    }])
+    .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
+}
+
+/// GPUs and NICs below one root port.
+#[derive(Default)]
+struct Branch<'a> {
+    /// The switches above its devices, by their ids: branches of other switches are not compared.
+    switches: BTreeSet<(u16, u16)>,
+    gpus: Vec<&'a Function>,
+    nics: Vec<&'a Function>,
+}
+
+/// Branches that fewer than all others alike have of this, of which there are this many there.
+type Short<'a, 'b> = Vec<(&'b PciAddress, usize, usize)>;
+
+/// GPUs and their NICs by the root port above them, where a switch is between; what does not answer is there.
+fn branches<'a>(evidence: &Evidence<'a>) -> Result<BTreeMap<PciAddress, Branch<'a>>, Outcome> {
+    let tree = evidence.topology()?.tree();
+    let mut branches: BTreeMap<PciAddress, Branch<'a>> = BTreeMap::new();
+    let dead = |is: fn(&Function) -> bool| evidence.dead.iter().filter(move |f| is(f)).copied();
+    let gpus = evidence.gpus.iter().copied().chain(dead(Function::is_gpu));
+    let is_pf = |function: &Function| function.is_nic() && !function.is_vf();
+    let nics =
+        evidence.rdma_nics.iter().copied().chain(dead(Function::is_nic)).filter(|f| is_pf(f));
+    let all = gpus.map(|gpu| (gpu, true)).chain(nics.map(|nic| (nic, false)));
+    for (function, is_gpu) in all {
+        let path = tree.path_up(function.address);
+        let [.., _, root] = path[..] else { continue };
+        let branch = branches.entry(root).or_default();
+        let switches = path[..path.len() - 1].iter().filter_map(|at| tree.get(*at));
+        branch.switches.extend(switches.map(|switch| (switch.vendor.0, switch.device.0)));
+        if is_gpu { branch.gpus.push(function) } else { branch.nics.push(function) }
+    }
+    // Functions of guests are in none of the lists: such a branch cannot be compared.
+    let guests: Vec<PciAddress> =
+        evidence.guests.iter().filter_map(|guest| tree.path_up(*guest).last().copied()).collect();
+    branches.retain(|root, _| !guests.contains(root));
+    Ok(branches)
+}
+
+/// How many others have to agree before one that differs has lost something.
+const OTHERS: usize = 3;
+
+/// Branches in which fewer of the one are than in every other branch with as many of the other.
+fn short<'a, 'b>(
+    branches: &'b BTreeMap<PciAddress, Branch<'a>>,
+    of: impl Fn(&Branch<'a>) -> usize,
+    beside: impl Fn(&Branch<'a>) -> Vec<Model>,
+) -> Short<'a, 'b> {
+    let mut found = Vec::new();
+    let all: Vec<_> =
+        branches.iter().map(|(root, branch)| (root, branch, beside(branch))).collect();
+    for (root, branch, models) in all.iter().filter(|(_, _, models)| !models.is_empty()) {
+        let alike = all.iter().filter(|(other, that, of_that)| {
+            other != root && that.switches == branch.switches && of_that == models
+        });
+        let counts: Vec<usize> = alike.map(|(_, that, _)| of(that)).collect();
+        let (least, most) = (counts.iter().min(), counts.iter().max());
+        if let (Some(least), Some(most)) = (least, most)
+            && least == most
+            && counts.len() >= OTHERS
+            && of(branch) < *least
+        {
+            found.push((*root, of(branch), *least));
+        }
+    }
+    found
+}
+
+/// Devices that every other switch of the kind has.
+fn missing(evidence: &Evidence<'_>) -> Result<Option<Outcome>, Outcome> {
+    let branches = branches(evidence)?;
+    let models = |functions: &[&Function]| {
+        let mut models: Vec<Model> = functions.iter().map(|function| model(function)).collect();
+        models.sort();
+        models
+    };
+    let gpus = short(&branches, |branch| branch.gpus.len(), |branch| models(&branch.nics));
+    let nics = short(&branches, |branch| branch.nics.len(), |branch| models(&branch.gpus));
+    let code = |(root, there, usual): &(&PciAddress, usize, usize), kind| {
+        DeviceCode::FewerDevices { kind, root: **root, there: *there, usual: *usual }
+    };
+    let codes: Vec<DeviceCode> = gpus
+        .iter()
+        .map(|short| code(short, DeviceKind::Gpu))
+        .chain(nics.iter().map(|short| code(short, DeviceKind::Nic)))
+        .collect();
+    if codes.is_empty() {
+        return Ok(None);
+    }
+    let seen = branches.iter().map(|(root, branch)| Seen {
+        what: format!(
+            "below {root}: {}, {}",
+            counted(branch.gpus.len(), "GPU"),
+            counted(branch.nics.len(), "RDMA NIC")
+        ),
+        at: "places in /sys/bus/pci/devices".to_owned(),
+    });
+    Ok(Some(Outcome::fail(codes).all_seen(seen)))
+}
+
+/// `topology.data-direct`.
+pub const DATA_DIRECT: Check = Check {
+    id: "topology.data-direct",
+    group: Group::Topology,
+    proves: "every ConnectX-8 of an Arm superchip has its Data Direct function, with a driver",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "On hosts with Data Direct functions (15b3:2100) each has its driver (mlx5_ib), and each ConnectX-8 of the host's GPUs has \
+               one: by the serial number in their Vital Product Data, or by their number where that cannot be read.",
+        why: "By that function the NIC reaches the GPU below the same switch. Without it the traffic of that GPU takes the way through \
+              the CPU, while the others do not.",
+        source: "handbook §14.1; Linux drivers/infiniband/hw/mlx5/data_direct.c",
+        how: "ids, driver and Vital Product Data (vpd) of each function in /sys/bus/pci/devices",
+    },
+    judge: data_direct,
+};
+
+/// ConnectX-8 (pci.ids).
+const CONNECTX_8: (u16, u16) = (0x15b3, 0x1023);
+
+fn data_direct(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let tree = topology.tree();
+    let all: Vec<&Function> = tree.functions.values().filter(|f| f.is_data_direct()).collect();
+    let is_connectx_8 = |nic: &&&Function| (nic.vendor.0, nic.device.0) == CONNECTX_8;
+    let nics = evidence.rdma_nics.iter().filter(|nic| !nic.is_vf());
+    let nics: Vec<&Function> = nics.filter(is_connectx_8).copied().collect();
+    if nics.is_empty() || all.is_empty() && matches!(superchip(evidence.facts), Superchip::No) {
+        return Ok(Outcome::not_applicable("no ConnectX-8 with Data Direct functions"));
+    }
+    let without_driver = all.iter().filter(|dma| dma.driver.as_deref().is_none_or(serves_guests));
+    let is_the_hosts = |nic: &PciAddress| evidence.rdma_nics.iter().any(|own| own.address == *nic);
+    // One whose NIC a guest has as well is that guest's.
+    let hosts = |dma: &&&Function| {
+        let nics = topology.nics_of(dma.address);
+        nics.is_empty() || nics.iter().any(is_the_hosts)
+    };
+    let mut codes: Vec<DeviceCode> = without_driver
+        .filter(hosts)
+        .map(|dma| DeviceCode::DataDirectUnbound {
+            device: evidence.device(dma),
+            driver: dma.driver.clone(),
+        })
+        .collect();
+    let owned: BTreeSet<PciAddress> =
+        all.iter().flat_map(|dma| topology.nics_of(dma.address)).collect();
+    let is_unpaired = |dma: &&&Function| topology.nics_of(dma.address).is_empty();
+    let unpaired = all.iter().filter(is_unpaired).count();
+    let lacking: Vec<&Function> =
+        nics.iter().filter(|nic| !owned.contains(&nic.address)).copied().collect();
+    if unpaired < lacking.len() && (unpaired == 0 || codes.is_empty()) {
+        codes.extend(
+            lacking.iter().map(|nic| DeviceCode::NoDataDirect { device: evidence.device(nic) }),
+        );
+    }
+    if !codes.is_empty() {
+        let verdict = if all.is_empty() { Verdict::Warn } else { Verdict::Fail };
+        return Ok(Outcome::found(verdict, codes).all_seen(all.iter().map(|dma| Seen {
+            what: format!("{}: driver {}", dma.address, dma.driver.as_deref().unwrap_or("none")),
+            at: dma.attribute("uevent"),
+        })));
+    }
+    Ok(Outcome::pass(format!(
+        "{}, each with its driver",
+        counted(all.len(), "Data Direct function")
+    )))
+}

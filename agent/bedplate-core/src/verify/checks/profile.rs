@@ -1,0 +1,133 @@
+//! Whether the profile is in effect.
+
+use std::collections::BTreeSet;
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, ImageState, Judgement, NoPlan, Outcome, ProfileCode, Seen,
+    Severity,
+};
+use crate::plan::RebootNeed;
+use bedplate_base::reading::Reading;
+
+/// Where `systemctl enable` links units that a boot starts.
+const WANTS: &str = "multi-user.target.wants";
+
+/// `profile.in-effect`.
+pub const IN_EFFECT: Check = Check {
+    id: "profile.in-effect",
+    group: Group::Profile,
+    proves: "the host is what its profile says, and waits for no boot",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "A plan by the profile in /etc/bedplate of the host (or by `--profile`) is empty: nothing to change, nothing in \
+               the way, nothing that waits for a boot. Without a profile it does not apply. For an image also: its build has no \
+               tool left to run, and where the profile leaves settings to the machine the image has bedplate, this profile with \
+               `mode = \"enforce\"`, and units that a boot starts.",
+        why: "What the host has by chance now is gone after the next boot; what the profile says comes back.",
+        source: "handbook §13.2; `bedplate plan`",
+        how: "everything that `bedplate plan` reads",
+    },
+    judge: in_effect,
+};
+
+fn in_effect(evidence: &Evidence<'_>) -> Judgement {
+    let profile = match evidence.profile {
+        Ok(Some(profile)) => profile,
+        Ok(None) => return Ok(Outcome::not_applicable("no profile in /etc/bedplate")),
+        Err(NoPlan::Unusable) => return Ok(Outcome::fail([ProfileCode::ProfileUnusable])),
+        Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
+            return Ok(Outcome::unknown(why.words()).hint(why.command()));
+        }
+    };
+    let body = &profile.plan.body;
+    let at = "bedplate plan";
+    let name = profile.name;
+    if let Some(blocker) = body.blockers.first() {
+        return Ok(Outcome::fail([ProfileCode::ProfileBlocked {
+            profile: name.to_owned(),
+            setting: blocker.kind,
+            subject: blocker.subject.clone(),
+            reason: blocker.reason.clone(),
+            remedy: blocker.remedy.clone(),
+        }])
+        .seen(format!("{} blockers", body.blockers.len()), at));
+    }
+    if let Some(outcome) = profile.image.and_then(unfinished) {
+        return Ok(outcome);
+    }
+    if !profile.plan.is_empty() {
+        let doable = || body.changes.iter().filter(|change| change.deferred.is_none());
+        let changes = Some(doable().count());
+        let named = doable()
+            .take(3)
+            .map(|change| Seen { what: change.subject.text.clone(), at: at.to_owned() });
+        let settings: BTreeSet<&str> = doable().map(|change| change.kind).collect();
+        let code =
+            |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes };
+        return Ok(Outcome::fail(settings.into_iter().map(code)).all_seen(named));
+    }
+    if profile.plan.reboot != RebootNeed::None {
+        let named = body
+            .pending
+            .iter()
+            .take(3)
+            .map(|pending| Seen { what: pending.subject.clone(), at: at.to_owned() });
+        let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
+        let code =
+            |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes: None };
+        let mut codes: Vec<ProfileCode> = settings.into_iter().map(code).collect();
+        if codes.is_empty() {
+            codes.push(ProfileCode::ProfileWaitsForReboot { profile: name.to_owned() });
+        }
+        return Ok(Outcome::fail(codes).all_seen(named));
+    }
+    if let Some(outcome) = profile.image.and_then(not_on_machine) {
+        return Ok(outcome);
+    }
+    Ok(match body.unknowns.first() {
+        Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
+            .hint("`bedplate plan` names all that could not be read, and why"),
+        None => Outcome::pass(format!("profile {name} is in effect"))
+            .seen(format!("{} settings are right", body.settled.len()), at),
+    })
+}
+
+/// The finding about work that the build of an image has left.
+fn unfinished(image: &ImageState) -> Option<Outcome> {
+    let code = match (image.unfinished.clone(), image.owed.clone()) {
+        (files, _) if !files.is_empty() => ProfileCode::ChangeInterrupted { files },
+        (_, commands) if !commands.is_empty() => ProfileCode::ToolsOwed { commands },
+        _ => return None,
+    };
+    Some(Outcome::fail([code]).seen("owed", "bedplate plan"))
+}
+
+/// The finding about settings that no boot of the machine would make.
+fn not_on_machine(image: &ImageState) -> Option<Outcome> {
+    if !image.overruled.is_empty() {
+        let settings = image.overruled.clone();
+        let outcome = Outcome::fail([ProfileCode::Overruled { settings }]);
+        return Some(outcome.seen("overruled", "bedplate plan"));
+    }
+    match &image.has_profile {
+        Reading::Known(false) => {
+            let outcome = Outcome::fail([ProfileCode::ProfileNotInImage]);
+            return Some(outcome.seen("not this profile", "/etc/bedplate"));
+        }
+        Reading::Unknown(why) => return Some(unread("the profile of the image", why)),
+        Reading::Known(true) if !image.may_enforce => {
+            return Some(Outcome::fail([ProfileCode::AgentObserves]).seen("observe", "agent.mode"));
+        }
+        Reading::Known(true) | Reading::Absent => {}
+    }
+    match &image.disabled {
+        Reading::Known(units) if !units.is_empty() => {
+            let units = units.clone();
+            Some(Outcome::fail([ProfileCode::UnitsDisabled { units }]).seen("not enabled", WANTS))
+        }
+        Reading::Unknown(why) => Some(unread("whether the image starts bedplate", why)),
+        Reading::Known(_) | Reading::Absent => None,
+    }
+}

@@ -1,0 +1,230 @@
+//! Ports of RDMA NICs.
+
+use std::collections::BTreeMap;
+
+use super::super::code::{Tally, few_of, tally};
+use super::super::evidence::unread;
+use super::super::rails::model;
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity};
+use bedplate_base::reading::{Reading, Reason};
+use bedplate_facts::rdma::RdmaPort;
+
+pub(super) fn unknown_state<'a>(ports: &[&'a RdmaPort]) -> Option<(&'a RdmaPort, &'a Reason)> {
+    ports.iter().find_map(|port| match &port.state {
+        Reading::Unknown(why) => Some((*port, why)),
+        _ => None,
+    })
+}
+
+pub(super) fn shown(port: &RdmaPort, one: &Reading<String>, other: &Reading<String>) -> Seen {
+    Seen { what: format!("{}: {}, {}", port.name, words(one), words(other)), at: port.directory() }
+}
+
+fn words(reading: &Reading<String>) -> &str {
+    reading.known().map_or("not known", String::as_str)
+}
+
+/// `rdma.rate`.
+pub const RATE: Check = Check {
+    id: "rdma.rate",
+    group: Group::Rdma,
+    proves: "active ports of RDMA NICs of one model run at one rate",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "The rate of each active port of the GPUs' NICs is that of the fastest one among NICs of the same model (device and \
+               subsystem id). NICs for storage or the front end are not asked. What a port can do at most stands in no file: NICs that are all slow alike are not found here.",
+        why: "NCCL spreads a job over all NICs of a node: the slowest one sets the pace. A port that trained to fewer lanes, or to an \
+              older speed, is a bad cable, or a switch port set so.",
+        source: "handbook §5.3; Linux drivers/infiniband/core/sysfs.c rate_show",
+        how: "rate of each port in /sys/class/infiniband",
+    },
+    judge: rate,
+};
+
+/// `rdma.link-layer`.
+pub const LINK_LAYER: Check = Check {
+    id: "rdma.link-layer",
+    group: Group::Rdma,
+    proves: "RDMA NICs of one model are all on InfiniBand, or all on Ethernet",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Active ports of NICs of the same model (device and subsystem id) have the same link layer.",
+        why: "ConnectX ports can be either (LINK_TYPE_P1 in their firmware). One that came back from a firmware reset as the other \
+              has a link and an active port, and reaches none of its peers.",
+        source: "handbook §5.3",
+        how: "link_layer of each port in /sys/class/infiniband",
+    },
+    judge: link_layer,
+};
+
+/// `rdma.names`.
+pub const NAMES: Check = Check {
+    id: "rdma.names",
+    group: Group::Rdma,
+    proves: "RDMA devices have names of one kind, so that one rule of NCCL_IB_HCA fits them all",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "The devices are all called as the kernel numbers them (mlx5_0, bnxt_re0 …), or all otherwise: by their place \
+               (rocep25s0, ibp25s0), as rdma-core's udev rules do. Both kinds at once is a warning.",
+        why: "`NCCL_IB_HCA=mlx5` matches nothing on renamed devices, and half of them on a mixture. Kernel names are numbers in the \
+              order in which drivers came: with a NIC gone, or one more, mlx5_4 is another NIC. `rdma link` shows names and \
+              interfaces.",
+        source: "handbook §5.3, §12.26; rdma-core kernel-boot/rdma-persistent-naming.rules",
+        how: "infiniband/ of each NIC in /sys/bus/pci/devices",
+    },
+    judge: names_of_devices,
+};
+
+/// Ports of the NICs that jobs use for GPUDirect RDMA.
+///
+/// # Errors
+/// What is to be said without a NIC.
+pub(super) fn own_ports<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
+    evidence.some_rdma_pfs()?;
+    let is_of_a_rail =
+        |port: &&RdmaPort| evidence.rails.iter().any(|nic| nic.address == port.function);
+    Ok(evidence.observed.ports.iter().filter(is_of_a_rail).collect())
+}
+
+/// Active ports of NICs of one model each.
+///
+/// # Errors
+/// What is to be said without one, or where one cannot be read.
+fn by_model<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Outcome> {
+    let ports = own_ports(evidence)?;
+    if let Some((port, why)) = unknown_state(&ports) {
+        return Err(unread(&format!("the state of port {}", port.name), why));
+    }
+    let mut models: BTreeMap<_, Vec<&RdmaPort>> = BTreeMap::new();
+    for port in ports.into_iter().filter(|port| port.is_active()) {
+        let nic = evidence.rails.iter().find(|nic| nic.address == port.function);
+        models.entry(nic.map(|nic| model(nic))).or_default().push(port);
+    }
+    match models.is_empty() {
+        true => Err(Outcome::not_applicable("no active port of an RDMA NIC")),
+        false => Ok(models.into_values().collect()),
+    }
+}
+
+/// Ports by the value of an attribute.
+fn tallies<'a>(values: impl Iterator<Item = &'a str>) -> Vec<Tally> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    let tally = |(value, ports): (&str, usize)| Tally { value: value.to_owned(), ports };
+    counts.into_iter().map(tally).collect()
+}
+
+/// Tenths of Gb/sec, for 2.5.
+fn tenths(rate: &str) -> Option<u32> {
+    let number: f64 = rate.split(' ').next()?.parse().ok()?;
+    (number > 0.0 && number < 100_000.0).then_some((number * 10.0) as u32)
+}
+
+fn rate(evidence: &Evidence<'_>) -> Judgement {
+    let models = by_model(evidence)?;
+    let mut slow = Vec::new();
+    for model in &models {
+        let mut rates = Vec::new();
+        for port in model {
+            match &port.rate {
+                Reading::Unknown(why) => {
+                    return Ok(unread(&format!("the rate of port {}", port.name), why));
+                }
+                reading => match reading.known().and_then(|rate| tenths(rate)) {
+                    Some(rate) => rates.push((*port, rate)),
+                    None => {
+                        return Ok(Outcome::unknown(format!(
+                            "the rate of port {} is not understood",
+                            port.name
+                        ))
+                        .seen(words(reading), format!("{}/rate", port.directory())));
+                    }
+                },
+            }
+        }
+        let best = rates.iter().map(|(_, rate)| *rate).max();
+        slow.extend(rates.iter().filter(|(_, rate)| Some(*rate) < best).map(|(port, _)| *port));
+    }
+    let rates = tallies(models.iter().flatten().map(|port| words(&port.rate)));
+    if !slow.is_empty() {
+        let code = |port: &&RdmaPort| RdmaCode::PortSlow {
+            port: port.name.clone(),
+            function: port.function,
+            rate: words(&port.rate).to_owned(),
+            rates: rates.clone(),
+        };
+        return Ok(Outcome::fail(slow.iter().map(code))
+            .all_seen(slow.iter().map(|port| shown(port, &port.rate, &port.phys_state))));
+    }
+    Ok(Outcome::pass(tally(&rates)).seen("rate", "/sys/class/infiniband/*/ports/*/rate"))
+}
+
+fn link_layer(evidence: &Evidence<'_>) -> Judgement {
+    let models = by_model(evidence)?;
+    for port in models.iter().flatten() {
+        if let Reading::Unknown(why) = &port.link_layer {
+            return Ok(unread(&format!("the link layer of port {}", port.name), why));
+        }
+    }
+    let link_layers = tallies(models.iter().flatten().map(|port| words(&port.link_layer)));
+    let differs =
+        |ports: &&Vec<&RdmaPort>| ports.iter().any(|port| port.link_layer != ports[0].link_layer);
+    Ok(match models.iter().find(differs) {
+        Some(ports) => Outcome::fail([RdmaCode::LinkLayersDiffer { link_layers }])
+            .all_seen(ports.iter().map(|port| shown(port, &port.link_layer, &port.rate))),
+        None => Outcome::pass(tally(&link_layers))
+            .seen("link_layer", "/sys/class/infiniband/*/ports/*/link_layer"),
+    })
+}
+
+/// What drivers call their devices, before the number (`ib_register_device` and `ib_alloc_device` in drivers/infiniband/hw).
+const BY_DRIVERS: [&str; 12] = [
+    "mlx5_",
+    "mlx5_bond_",
+    "mlx4_",
+    "mlx4_bond_",
+    "bnxt_re",
+    "bnxt_re_bond",
+    "irdma",
+    "efa_",
+    "qedr",
+    "hns_",
+    "mana_",
+    "ionic_",
+];
+
+fn names_of_devices(evidence: &Evidence<'_>) -> Judgement {
+    let nics = evidence.some_rdma_pfs()?;
+    let devices: Vec<&str> =
+        nics.iter().flat_map(|nic| &nic.infiniband).map(String::as_str).collect();
+    let is_kernels = |name: &&str| {
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        stem.len() < name.len() && BY_DRIVERS.contains(&stem)
+    };
+    let (kernels, others): (Vec<&str>, Vec<&str>) =
+        devices.iter().partition(|name| is_kernels(name));
+    let some = |names: &[&str]| few_of(names.iter().copied(), "devices");
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let at = "/sys/class/infiniband";
+    Ok(match (kernels.is_empty(), others.is_empty()) {
+        (true, true) => Outcome::not_applicable("no RDMA device"),
+        (false, true) => Outcome::pass(format!(
+            "kernel names, numbered in the order in which drivers came: {}",
+            some(&kernels)
+        ))
+        .seen(format!("{} devices", kernels.len()), at),
+        (true, false) => Outcome::pass(format!(
+            "names that stay: {}; NCCL_IB_HCA=mlx5 matches none",
+            some(&others)
+        ))
+        .seen(format!("{} devices", others.len()), at),
+        (false, false) => Outcome::warn([RdmaCode::NamesOfTwoKinds {
+            kernel: owned(&kernels),
+            others: owned(&others),
+        }])
+        .seen(format!("{} and {} devices", kernels.len(), others.len()), at),
+    })
+}

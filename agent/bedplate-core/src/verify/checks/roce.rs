@@ -1,0 +1,205 @@
+//! Ports that carry RDMA over Ethernet: their GIDs, and the interfaces that these come from.
+
+use std::collections::BTreeMap;
+
+use super::super::evidence::unread;
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Seen, Severity};
+use super::counted;
+use super::rdma::own_ports;
+use bedplate_base::reading::Reading;
+use bedplate_facts::rdma::{GidKind, Interface, RdmaPort, RoceGid};
+
+/// Bytes that the headers of a RoCE packet may take of the interface's MTU (include/rdma/ib_addr.h, iboe_get_mtu: GRH, UDP, BTH,
+/// XRC, atomic, ICRC).
+const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
+/// The largest payload of a packet (InfiniBand Architecture Specification, volume 1).
+const LARGEST: u32 = 4096;
+
+/// `rdma.gid`.
+pub const GID: Check = Check {
+    id: "rdma.gid",
+    group: Group::Rdma,
+    proves: "every active RoCE port has a GID for RoCE v2 that routers pass on",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "The GID table of each active Ethernet port has an entry of type RoCE v2; best is one of an IPv4 address, then one of \
+               an IPv6 address. One of a link-local address alone is a warning. The index is worked out for each port: which it is \
+               depends on the order in which addresses came, and it need not be 3.",
+        why: "Without one there is no RoCE v2 over this port. From 2.21 on NCCL works the index out by itself; \
+              NCCL_IB_GID_INDEX is one number for all ports, and wrong where they differ.",
+        source: "handbook §5.3, §8.5, §12.24",
+        how: "gids/*, gid_attrs/types/* of each port in /sys/class/infiniband; snapshots hold the addresses masked",
+    },
+    judge: gid,
+};
+
+/// `rdma.netdev`.
+pub const NETDEV: Check = Check {
+    id: "rdma.netdev",
+    group: Group::Rdma,
+    proves: "the interfaces of RoCE ports are up, and their MTU has room for packets of 4,096 bytes",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "The network interface of each RoCE port, or the bond that it is part of, is up. An MTU below 4,192 is a warning: 4,096 \
+               bytes of payload and 96 of headers, so that RoCE takes the next smaller size (1,024 with the usual 1,500).",
+        why: "RoCE runs over the interface's addresses and within its MTU. Small packets cost bandwidth and packet rate; ports with \
+              different MTUs agree on the smaller one.",
+        source: "handbook §5.3; Linux include/rdma/ib_addr.h iboe_get_mtu",
+        how: "gid_attrs/ndevs/0 of each port in /sys/class/infiniband; master, operstate and mtu in /sys/class/net",
+    },
+    judge: netdev,
+};
+
+/// Active Ethernet ports of the RDMA NICs that the host itself uses.
+///
+/// # Errors
+/// Text without one.
+pub(super) fn active<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
+    let ports = own_ports(evidence)?;
+    let unknown = ports.iter().find_map(|port| match (&port.link_layer, &port.state) {
+        (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Some((port, why)),
+        _ => None,
+    });
+    if let Some((port, why)) = unknown {
+        return Err(unread(&format!("whether port {} is an active Ethernet port", port.name), why));
+    }
+    let active = ports.into_iter().filter(|port| port.is_ethernet() && port.is_active());
+    let active: Vec<&RdmaPort> = active.collect();
+    match active.is_empty() {
+        true => Err(Outcome::not_applicable("no active Ethernet port of an RDMA NIC")),
+        false => Ok(active),
+    }
+}
+
+fn gid(evidence: &Evidence<'_>) -> Judgement {
+    let ports = active(evidence)?;
+    let (mut none, mut local, mut found, mut unknown) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for port in &ports {
+        match &port.gid {
+            Reading::Known(gid) if gid.kind == GidKind::LinkLocal => local.push((*port, *gid)),
+            Reading::Known(gid) => found.push((*port, *gid)),
+            Reading::Absent => none.push(*port),
+            Reading::Unknown(why) => drop(unknown.get_or_insert((*port, why))),
+        }
+    }
+    if !none.is_empty() {
+        let codes = none.iter().map(|port| RoceCode::NoGid { port: port.name.clone() });
+        return Ok(Outcome::fail(codes).all_seen(none.iter().map(|port| Seen {
+            what: "no entry of type RoCE v2".to_owned(),
+            at: format!("{}/gid_attrs/types", port.directory()),
+        })));
+    }
+    if let Some((port, why)) = unknown {
+        return Ok(unread(&format!("the GIDs of port {}", port.name), why));
+    }
+    if !local.is_empty() {
+        let code =
+            |(port, _): &(&RdmaPort, RoceGid)| RoceCode::GidLinkLocal { port: port.name.clone() };
+        return Ok(Outcome::warn(local.iter().map(code)).all_seen(local.iter().map(shown)));
+    }
+    let mut indices: BTreeMap<u16, usize> = BTreeMap::new();
+    found.iter().for_each(|(_, gid)| *indices.entry(gid.index).or_default() += 1);
+    let count = counted(found.len(), "port");
+    let text = match indices.len() {
+        1 => format!("{count}, each at index {}", found[0].1.index),
+        _ => {
+            let each = indices.iter().map(|(index, count)| format!("{index} ({count})"));
+            let each: Vec<String> = each.collect();
+            format!(
+                "{count}, at different indices: {}; NCCL_IB_GID_INDEX has to stay unset",
+                each.join(", ")
+            )
+        }
+    };
+    Ok(Outcome::pass(text).all_seen(found.iter().map(shown)))
+}
+
+fn shown((port, gid): &(&RdmaPort, RoceGid)) -> Seen {
+    let kind = match gid.kind {
+        GidKind::Ipv4 => "IPv4",
+        GidKind::Ipv6 => "IPv6",
+        GidKind::LinkLocal => "link-local",
+    };
+    Seen {
+        what: format!("{}: index {}, {kind}", port.name, gid.index),
+        at: format!("{}/gid_attrs/types/{}", port.directory(), gid.index),
+    }
+}
+
+/// What is left of an MTU for the payload of a RoCE packet.
+fn payload(mtu: u32) -> u32 {
+    let sizes = [LARGEST, 2048, 1024, 512, 256];
+    sizes.into_iter().find(|size| mtu >= size + HEADERS).unwrap_or(0)
+}
+
+fn netdev(evidence: &Evidence<'_>) -> Judgement {
+    let ports = active(evidence)?;
+    let (mut down, mut none, mut small, mut right, mut unknown) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), None);
+    for port in &ports {
+        let interface = match &port.interface {
+            Reading::Known(interface) => interface,
+            Reading::Absent => {
+                none.push(*port);
+                continue;
+            }
+            Reading::Unknown(why) => {
+                unknown.get_or_insert((*port, why));
+                continue;
+            }
+        };
+        match (&interface.state, &interface.mtu) {
+            (Reading::Known(state), _) if state == "down" || state == "lowerlayerdown" => {
+                down.push((*port, interface));
+            }
+            (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => {
+                unknown.get_or_insert((*port, why));
+            }
+            (_, Reading::Known(mtu)) if payload(*mtu) < LARGEST => small.push((*port, interface)),
+            _ => right.push((*port, interface)),
+        }
+    }
+    if !down.is_empty() {
+        let code = |(port, interface): &(&RdmaPort, &Interface)| RoceCode::InterfaceDown {
+            port: port.name.clone(),
+            interface: interface.name.clone(),
+        };
+        return Ok(Outcome::fail(down.iter().map(code)).all_seen(down.iter().map(seen)));
+    }
+    if let Some((port, why)) = unknown {
+        return Ok(unread(&format!("the interface of port {}", port.name), why));
+    }
+    if !none.is_empty() {
+        let codes = none.iter().map(|port| RoceCode::NoInterface { port: port.name.clone() });
+        return Ok(Outcome::warn(codes).all_seen(none.iter().map(|port| Seen {
+            what: "no interface".to_owned(),
+            at: format!("{}/gid_attrs/ndevs", port.directory()),
+        })));
+    }
+    if !small.is_empty() {
+        let code = |(port, interface): &(&RdmaPort, &Interface)| RoceCode::MtuSmall {
+            port: port.name.clone(),
+            interface: interface.name.clone(),
+            mtu: interface.mtu.known().copied(),
+        };
+        return Ok(Outcome::warn(small.iter().map(code)).all_seen(small.iter().map(seen)));
+    }
+    Ok(Outcome::pass(format!(
+        "{}: interfaces up, room for 4,096 bytes a packet",
+        counted(right.len(), "port")
+    ))
+    .all_seen(right.iter().map(seen)))
+}
+
+fn seen((port, interface): &(&RdmaPort, &Interface)) -> Seen {
+    let state = interface.state.known().map_or("not known", String::as_str);
+    let mtu = interface.mtu.known().map_or("MTU not known".to_owned(), |mtu| {
+        format!("MTU {mtu}, {} bytes a packet", payload(*mtu))
+    });
+    Seen {
+        what: format!("{}: {} {state}, {mtu}", port.name, interface.name),
+        at: format!("/sys/class/net/{}", interface.name),
+    }
+}

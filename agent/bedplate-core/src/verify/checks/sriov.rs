@@ -1,0 +1,234 @@
+//! Virtual functions: whether all are there, have a driver, and are told apart. How many there are to be is the profile's business.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, SriovCode, Verdict,
+};
+use super::{addresses, counted};
+use bedplate_base::reading::Reading;
+use bedplate_facts::pci::{Function, PciTree, SriovPf};
+use bedplate_facts::vfs::{AddressKind, NicAddress};
+
+/// Class and subclass of InfiniBand controllers.
+const INFINIBAND: u32 = 0x0207;
+
+/// `sriov.counts`.
+pub const COUNTS: Check = Check {
+    id: "sriov.counts",
+    group: Group::SrIov,
+    proves: "every VF that a PF says it has is there",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "For each PF as many VFs are among the PCI functions as sriov_numvfs says. Whether that is as many as are wanted, \
+               `profile.in-effect` answers.",
+        why: "Device plugins and operators go by sriov_numvfs. A VF that was removed, or that has fallen off the bus, is given to \
+              a job that then does not start.",
+        source: "handbook §5.1; Linux drivers/pci/iov.c",
+        how: "sriov_numvfs and virtfn* of each PF; /sys/bus/pci/devices",
+    },
+    judge: counts,
+};
+
+/// `sriov.drivers`.
+pub const DRIVERS: Check = Check {
+    id: "sriov.drivers",
+    group: Group::SrIov,
+    proves: "VFs of NICs have a driver, or are set aside for guests, and those of RDMA NICs have an RDMA device",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Every VF of a NIC is bound to a driver; VFIO counts as one. Where the PF has an RDMA device and the VF a network \
+               driver, the VF has one as well; one in another namespace (a container's) counts. With sriov_drivers_autoprobe 0 a VF \
+               without a driver is a warning: it may be waiting for a guest.",
+        why: "A VF without its RDMA device gives a pod a network interface and no RDMA: NCCL falls back to sockets.",
+        source: "handbook §5.1, §5.2",
+        how: "DRIVER= in uevent and infiniband/ of each VF; sriov_drivers_autoprobe of its PF",
+    },
+    judge: drivers,
+};
+
+/// `sriov.identity`.
+pub const IDENTITY: Check = Check {
+    id: "sriov.identity",
+    group: Group::SrIov,
+    proves: "VFs that the host uses have addresses, and no two have the same",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "The node GUID of every VF's RDMA device and the MAC of every Ethernet VF is not zero, and is no other VF's or PF's. \
+               Ports of a bond are left out: they show the bond's MAC. A zero GUID on Ethernet is a warning.",
+        why: "An InfiniBand VF without a GUID stays down: the subnet manager does not let it in. Two with the same address take \
+              each other's traffic. VFs have no address of their own: something has to give them one before the driver binds.",
+        source: "handbook §5.2",
+        how: "/sys/class/infiniband/*/node_guid, /sys/class/net/*/address; snapshots hold them masked, equal ones alike",
+    },
+    judge: identity,
+};
+
+fn pfs(tree: &PciTree) -> impl Iterator<Item = (&Function, &SriovPf)> {
+    tree.functions.values().filter_map(|function| Some((function, function.sriov.known()?)))
+}
+
+fn counts(evidence: &Evidence<'_>) -> Judgement {
+    let tree = evidence.topology()?.tree();
+    let (mut all, mut with, mut short, mut unknown) = (0, 0, Vec::new(), None);
+    for (function, pf) in pfs(tree) {
+        let enabled = match &pf.enabled {
+            Reading::Known(0) | Reading::Absent => continue,
+            Reading::Known(enabled) => usize::from(*enabled),
+            Reading::Unknown(why) => {
+                unknown.get_or_insert((function, why));
+                continue;
+            }
+        };
+        let listed = |vf: &&_| {
+            tree.get(**vf).is_some() || tree.gaps.iter().any(|gap| gap.whole && gap.address == **vf)
+        };
+        let there = pf.vfs.iter().filter(listed).count();
+        (all, with) = (all + enabled, with + 1);
+        if there != enabled {
+            short.push((function, there, enabled));
+        }
+    }
+    if !short.is_empty() {
+        let pfs = short.iter().map(|(function, ..)| function.address).collect();
+        return Ok(Outcome::fail([SriovCode::VfsGone { pfs }]).all_seen(short.iter().map(
+            |(function, there, enabled)| Seen {
+                what: format!("{there} of {enabled}"),
+                at: function.attribute("sriov_numvfs"),
+            },
+        )));
+    }
+    Ok(match (unknown, all) {
+        (Some((function, why)), _) => {
+            unread(&format!("how many VFs PF {} has", function.address), why)
+        }
+        (None, 0) => Outcome::not_applicable("no PF has VFs"),
+        (None, all) => Outcome::pass(format!("{} of {}", counted(all, "VF"), counted(with, "PF"))),
+    })
+}
+
+/// VFs of NICs.
+///
+/// # Errors
+/// Text without one.
+fn vfs<'a>(evidence: &Evidence<'a>) -> Result<Vec<&'a Function>, Outcome> {
+    let tree = evidence.topology()?.tree();
+    let vfs = tree.functions.values().filter(|function| function.is_vf() && function.is_nic());
+    let vfs: Vec<&Function> = vfs.collect();
+    match vfs.is_empty() {
+        true => Err(Outcome::not_applicable("no NIC has VFs")),
+        false => Ok(vfs),
+    }
+}
+
+fn drivers(evidence: &Evidence<'_>) -> Judgement {
+    let vfs = vfs(evidence)?;
+    let tree = evidence.topology()?.tree();
+    let pf = |vf: &Function| vf.physfn.and_then(|pf| tree.get(pf));
+    let waits = |vf: &Function| {
+        let pf = pf(vf).and_then(|pf| pf.sriov.known());
+        pf.is_some_and(|pf| pf.autoprobe.known() == Some(&false))
+    };
+    let (mut bare, mut waiting, mut no_rdma, mut unknown) =
+        (Vec::new(), Vec::new(), Vec::new(), None);
+    for vf in vfs.iter().copied().filter(|vf| !vf.vfio) {
+        if let Some(why) = tree.unread_drivers.get(&vf.address) {
+            unknown.get_or_insert((format!("the driver of VF {}", vf.address), why));
+        } else if vf.driver.is_none() {
+            if waits(vf) { waiting.push(vf) } else { bare.push(vf) }
+        } else if vf.infiniband.is_empty() && pf(vf).is_some_and(|pf| !pf.infiniband.is_empty()) {
+            match evidence.observed.vfs.rdma_elsewhere.get(&vf.address) {
+                Some(Reading::Known(true)) => {}
+                Some(Reading::Unknown(why)) => {
+                    unknown.get_or_insert((format!("the RDMA device of VF {}", vf.address), why));
+                }
+                _ => no_rdma.push(vf),
+            }
+        }
+    }
+    if let Some(first) = bare.first() {
+        return Ok(Outcome::fail([SriovCode::VfWithoutDriver { vfs: addresses(&bare) }])
+            .seen("no DRIVER= line", first.attribute("uevent")));
+    }
+    if let Some(first) = no_rdma.first() {
+        return Ok(Outcome::fail([SriovCode::VfWithoutRdma { vfs: addresses(&no_rdma) }])
+            .seen(first.driver.as_deref().unwrap_or_default(), first.attribute("uevent"))
+            .seen("not there", first.attribute("infiniband")));
+    }
+    if let Some((what, why)) = unknown {
+        return Ok(unread(&what, why));
+    }
+    if let Some(first) = waiting.first() {
+        return Ok(Outcome::warn([SriovCode::VfWaitsForDriver { vfs: addresses(&waiting) }])
+            .seen("no DRIVER= line", first.attribute("uevent"))
+            .seen("0", pf(first).unwrap_or(first).attribute("sriov_drivers_autoprobe")));
+    }
+    let guests = vfs.iter().filter(|vf| vf.vfio).count();
+    let drivers: BTreeSet<&str> = vfs.iter().filter_map(|vf| vf.driver.as_deref()).collect();
+    let drivers: Vec<&str> = drivers.into_iter().collect();
+    let of_guests =
+        if guests > 0 { format!(", {guests} set aside for guests") } else { String::new() };
+    Ok(Outcome::pass(format!("{}{of_guests}", counted(vfs.len(), "VF")))
+        .seen(drivers.join(", "), "uevent of each VF"))
+}
+
+fn identity(evidence: &Evidence<'_>) -> Judgement {
+    let vfs = vfs(evidence)?;
+    let tree = evidence.topology()?.tree();
+    let addresses = &evidence.observed.vfs.addresses;
+    let vf = |address: &&NicAddress| tree.get(address.function).is_some_and(Function::is_vf);
+    let is_zero = |address: &&NicAddress| {
+        let zeros = |text: &String| text.bytes().all(|c| matches!(c, b'0' | b':'));
+        address.value.known().is_some_and(zeros)
+    };
+    let (zero, whole): (Vec<_>, Vec<_>) = addresses.iter().partition(is_zero);
+    let mut owners: BTreeMap<(AddressKind, &str), Vec<&NicAddress>> = BTreeMap::new();
+    for address in whole {
+        if let Some(value) = address.value.known() {
+            owners.entry((address.kind, value)).or_default().push(address);
+        }
+    }
+    let double = owners.values().find(|owners| owners.len() > 1 && owners.iter().any(vf));
+    let shown = |address: &NicAddress, what: &str| Seen {
+        what: format!("{}: {what}", address.function),
+        at: address.path.clone(),
+    };
+    if let Some(double) = double {
+        let functions = double.iter().map(|address| address.function).collect();
+        return Ok(Outcome::fail([SriovCode::AddressesEqual { functions }])
+            .all_seen(double.iter().map(|address| shown(address, "the same"))));
+    }
+    let zero: Vec<&NicAddress> = zero.into_iter().filter(vf).collect();
+    let is_down = |address: &&&NicAddress| {
+        let infiniband = tree.get(address.function).is_some_and(|f| f.class >> 8 == INFINIBAND);
+        infiniband || address.kind == AddressKind::Mac
+    };
+    if !zero.is_empty() {
+        let codes =
+            zero.iter().map(|address| SriovCode::ZeroAddress { function: address.function });
+        let verdict = match zero.iter().any(|one| is_down(&one)) {
+            true => Verdict::Fail,
+            false => Verdict::Warn,
+        };
+        return Ok(Outcome::found(verdict, codes)
+            .all_seen(zero.iter().map(|address| shown(address, "zero"))));
+    }
+    let unknown = addresses.iter().filter(vf).find_map(|address| match &address.value {
+        Reading::Unknown(why) => Some((address, why)),
+        _ => None,
+    });
+    let known = addresses.iter().filter(vf).filter(|address| address.value.known().is_some());
+    Ok(match (unknown, known.count()) {
+        (Some((address, why)), _) => unread(&format!("an address of VF {}", address.function), why),
+        (None, 0) => Outcome::not_applicable(format!(
+            "{}, none with an address that shows here",
+            counted(vfs.len(), "VF")
+        )),
+        (None, count) => Outcome::pass(format!("{count} addresses of VFs, each its own"))
+            .seen("neither zero nor twice", "node_guid, address"),
+    })
+}

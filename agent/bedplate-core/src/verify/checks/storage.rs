@@ -1,0 +1,233 @@
+//! GPUDirect Storage: whether what it needs is there, where it is in use. RDMA does not need any of it.
+
+use std::collections::BTreeMap;
+
+use super::super::code::P2PDMA_DRIVER;
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, StorageCode,
+};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_facts::cufile::{PATH as CUFILE, Settings};
+use bedplate_facts::pci::Acs;
+use bedplate_facts::topology::{Pair, Peer};
+
+const NVIDIA_FS: &str = "/sys/module/nvidia_fs";
+/// From this nvidia_fs on it works with the open kernel modules only.
+const OPEN_ONLY: (u32, u32, u32) = (2, 17, 5);
+
+/// `storage.gds`.
+pub const GDS: Check = Check {
+    id: "storage.gds",
+    group: Group::Storage,
+    proves: "what GPUDirect Storage goes by has what it needs",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "Where nvidia_fs is loaded: from 2.17.5 on it works with the open kernel modules only. Where cufile.json asks for \
+               P2PDMA (`use_pci_p2pdma`): open kernel modules from R570 on, and a kernel with CONFIG_PCI_P2PDMA. Where neither is, \
+               GPUDirect Storage is not in use; with `allow_compat_mode` false that is a warning.",
+        why: "cuFile falls back to copies through host memory and says nothing (`allow_compat_mode`).",
+        source: "handbook §6.4",
+        how: "/sys/module/nvidia_fs, /etc/cufile.json (CUFILE_ENV_PATH_JSON of a job may name another), /proc/driver/nvidia/version, \
+              /boot/config-RELEASE",
+    },
+    judge: gds,
+};
+
+/// `storage.cufile`.
+pub const CUFILE_JSON: Check = Check {
+    id: "storage.cufile",
+    group: Group::Storage,
+    proves: "cufile.json is what the library of GPUDirect Storage can read",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "/etc/cufile.json is JSON, with comments, and settings of known types have them: `logging.level` is a string, sizes are \
+               numbers, switches are true or false, `mount_table` is an object by mount point.",
+        why: "The library does not start with a file that it cannot read. A number as the level is in many how-tos.",
+        source: "handbook §6.4",
+        how: "/etc/cufile.json; snapshots hold it with other names and texts masked",
+    },
+    judge: cufile,
+};
+
+/// `storage.path`.
+pub const PATH: Check = Check {
+    id: "storage.path",
+    group: Group::Storage,
+    proves: "what passes between GPUs and NVMe disks below one switch turns round in the switch",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "Where GPUDirect Storage is in use, no port between a GPU and an NVMe disk that meet in a switch redirects (RR, CR, EC). \
+               `acs.path` asks the same of NICs.",
+        why: "With a redirect bit on, each transfer goes through the root complex; P2PDMA refuses many such pairs.",
+        source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c",
+        how: "ACS control register of each bridge, in its config space (root only)",
+    },
+    judge: path,
+};
+
+/// What the configuration says; the defaults where there is none, or none that can be read.
+fn settings(evidence: &Evidence<'_>) -> Settings {
+    match &evidence.observed.storage.cufile {
+        Reading::Known(Ok(settings)) => *settings,
+        _ => Settings::default(),
+    }
+}
+
+/// Whether anything asks for it.
+///
+/// # Errors
+/// It is not known.
+fn in_use(evidence: &Evidence<'_>) -> Result<bool, Outcome> {
+    let storage = &evidence.observed.storage;
+    match (&storage.nvidia_fs, &storage.cufile) {
+        (Reading::Known(true), _) => Ok(true),
+        _ if settings(evidence).p2pdma => Ok(true),
+        (Reading::Unknown(why), _) => Err(unread("whether nvidia_fs is loaded", why)),
+        (_, Reading::Unknown(why)) => Err(unread(CUFILE, why)),
+        _ => Ok(false),
+    }
+}
+
+const NOT_IN_USE: &str = "GPUDirect Storage is not in use: no nvidia_fs, no P2PDMA mode";
+
+fn gds(evidence: &Evidence<'_>) -> Judgement {
+    evidence.some_gpus()?;
+    let used = in_use(evidence)?;
+    let settings = settings(evidence);
+    let Settings { p2pdma, compat } = settings;
+    if !used && compat {
+        return Ok(Outcome::not_applicable(NOT_IN_USE));
+    }
+    if !used {
+        return Ok(Outcome::warn([StorageCode::CufileWouldFail])
+            .seen("allow_compat_mode: false", CUFILE)
+            .seen("not there", NVIDIA_FS));
+    }
+    match p2pdma {
+        true => Ok(by_p2pdma(evidence)),
+        false => Ok(by_nvidia_fs(evidence)),
+    }
+}
+
+fn by_nvidia_fs(evidence: &Evidence<'_>) -> Outcome {
+    let version = match &evidence.observed.storage.version {
+        Reading::Known(version) => version,
+        Reading::Unknown(why) => return unread("the version of nvidia_fs", why),
+        Reading::Absent => return Outcome::pass("nvidia_fs is loaded").seen("there", NVIDIA_FS),
+    };
+    let is_open = evidence.facts.gpu.nvidia.known().map(|driver| driver.open);
+    let at = format!("{NVIDIA_FS}/version");
+    if numbers(version) >= OPEN_ONLY && is_open == Some(false) {
+        return Outcome::warn([StorageCode::NvidiaFsNeedsOpenModules { version: version.clone() }])
+            .seen(version, at)
+            .seen("proprietary kernel modules", "/proc/driver/nvidia/version");
+    }
+    Outcome::pass(format!("nvidia_fs {version}")).seen(version, at)
+}
+
+fn numbers(version: &str) -> (u32, u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    (next(), next(), next())
+}
+
+fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
+    let asked = |outcome: Outcome| outcome.seen("use_pci_p2pdma: true", CUFILE);
+    let version = "/proc/driver/nvidia/version";
+    match &evidence.facts.gpu.nvidia {
+        Reading::Known(driver) if driver.open && numbers(&driver.version).0 >= P2PDMA_DRIVER => {}
+        Reading::Known(driver) => {
+            let kind = if driver.open { "open" } else { "proprietary" };
+            let code = StorageCode::P2pdmaNeedsOpenModules {
+                driver: driver.version.clone(),
+                open: driver.open,
+            };
+            return asked(Outcome::warn([code]))
+                .seen(format!("{}, {kind}", driver.version), version);
+        }
+        Reading::Absent => {
+            return asked(Outcome::warn([StorageCode::P2pdmaWithoutDriver]))
+                .seen("not there", version);
+        }
+        Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
+    }
+    match &evidence.observed.storage.p2pdma {
+        Reading::Known(true) => {
+            asked(Outcome::pass("P2PDMA mode")).seen("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
+        }
+        Reading::Unknown(why) => unread("whether the kernel has CONFIG_PCI_P2PDMA=y", why),
+        Reading::Known(false) | Reading::Absent => {
+            asked(Outcome::warn([StorageCode::KernelWithoutP2pdma]))
+                .seen("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
+        }
+    }
+}
+
+fn cufile(evidence: &Evidence<'_>) -> Judgement {
+    Ok(match &evidence.observed.storage.cufile {
+        Reading::Absent => Outcome::not_applicable("no /etc/cufile.json"),
+        Reading::Unknown(why) => unread(CUFILE, why),
+        Reading::Known(Ok(_)) => {
+            Outcome::pass("well-formed, and of the right types").seen("read", CUFILE)
+        }
+        Reading::Known(Err(wrong)) => {
+            let (line, problem) = (wrong.line, wrong.problem);
+            Outcome::warn([StorageCode::CufileInvalid { line, problem }])
+                .seen(problem.to_string(), format!("{CUFILE}:{line}"))
+        }
+    })
+}
+
+fn path(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    if !in_use(evidence)? {
+        return Ok(Outcome::not_applicable(NOT_IN_USE));
+    }
+    let tree = topology.tree();
+    let is_the_hosts = |address: PciAddress| {
+        tree.get(address).is_some_and(|function| !tree.may_be_a_guests(function))
+    };
+    let pairs: Vec<Pair> = topology
+        .pairs()
+        .into_iter()
+        .filter(|pair| pair.kind == Peer::Nvme && is_the_hosts(pair.gpu) && is_the_hosts(pair.peer))
+        .collect();
+    if pairs.is_empty() {
+        return Ok(Outcome::not_applicable("no GPU of the host's meets an NVMe disk in a switch"));
+    }
+    let mut redirecting: BTreeMap<PciAddress, &Acs> = BTreeMap::new();
+    let mut detoured = 0;
+    for pair in &pairs {
+        let mut is_detoured = false;
+        for port in pair.legs.iter().chain([&pair.switch]) {
+            match tree.get(*port).map(|function| &function.acs) {
+                Some(Reading::Known(acs)) if !acs.control.and(AcsBits::REDIRECT).is_empty() => {
+                    redirecting.insert(*port, acs);
+                    is_detoured = true;
+                }
+                Some(Reading::Unknown(why)) => return Ok(unread(&format!("ACS of {port}"), why)),
+                None => return Ok(Outcome::unknown(format!("port {port} does not show here"))),
+                Some(_) => {}
+            }
+        }
+        detoured += usize::from(is_detoured);
+    }
+    let all = pairs.len();
+    if redirecting.is_empty() {
+        return Ok(Outcome::pass(format!(
+            "{all} pairs of a GPU and an NVMe disk, and no port between them redirects"
+        )));
+    }
+    let ports = redirecting.keys().copied().collect();
+    Ok(Outcome::warn([StorageCode::DiskRedirected { pairs: detoured, of: all, ports }]).all_seen(
+        redirecting.iter().map(|(port, acs)| Seen {
+            what: format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
+            at: format!("config space, {:#05x}", acs.control_offset()),
+        }),
+    ))
+}

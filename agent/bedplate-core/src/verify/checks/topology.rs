@@ -1,0 +1,288 @@
+//! Where GPUs and NICs are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, TopologyCode,
+};
+use super::{FEW, addresses, counted, named};
+use crate::kind::cmdline::{Superchip, superchip};
+use crate::kind::some_of;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::pci::Function;
+use bedplate_facts::topology::spot::Spot;
+use bedplate_facts::topology::{Distance, Peer, Role, Topology};
+
+/// `topology.pairing`.
+pub const PAIRING: Check = Check {
+    id: "topology.pairing",
+    group: Group::Topology,
+    proves: "every GPU has an RDMA NIC near enough for GPUDirect RDMA by NCCL's default",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "The nearest RDMA NIC of each GPU is below the same switches (PIX, PXB), or is reached through its Data Direct \
+               function. On Arm CPUs of NVIDIA with GPUs on them (C2C) the same NUMA node will do.",
+        why: "By default NCCL uses GPUDirect RDMA up to PXB, and P2C on such superchips; beyond it stages in host memory. The \
+              layout of a machine cannot be changed, so this is a warning: what to expect of its bandwidth.",
+        source: "handbook §8.1, §8.3, §8.4",
+        how: "places in the PCI tree, port types, numa_node",
+    },
+    judge: pairing,
+};
+
+/// NICs and where they are, worked out once for all GPUs.
+pub(super) struct Candidates<'t, 'a> {
+    topology: &'t Topology<'a>,
+    nics: Vec<(&'t Function, Option<Spot<'a>>)>,
+}
+
+impl<'t, 'a> Candidates<'t, 'a> {
+    pub(super) fn new(topology: &'t Topology<'a>, nics: &[&'t Function]) -> Self {
+        let nics = nics.iter().map(|nic| (*nic, topology.spot(nic.address))).collect();
+        Candidates { topology, nics }
+    }
+
+    /// Those that are nearest to a GPU, and how near.
+    pub(super) fn nearest(&self, gpu: &Function) -> Option<(Distance, Vec<&'t Function>)> {
+        let gpu = self.topology.spot(gpu.address);
+        let distance = |nic: &Option<Spot<'a>>| match (&gpu, nic) {
+            (Some(gpu), Some(nic)) => self.topology.between(gpu, nic),
+            _ => Distance::Unknown,
+        };
+        let far: Vec<Distance> = self.nics.iter().map(|(_, spot)| distance(spot)).collect();
+        let least = *far.iter().min()?;
+        let nics = self.nics.iter().zip(far).filter(|(_, distance)| *distance == least);
+        Some((least, nics.map(|((nic, _), _)| *nic).collect()))
+    }
+}
+
+/// What is below the switches of GPUs that have no RDMA NIC there: NICs that do not count, and ports with nothing behind them.
+fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpus: &[&Function]) -> Vec<Seen> {
+    let tree = topology.tree();
+    let near = |function: &&Function| {
+        let distance = |gpu: &&Function| topology.distance(gpu.address, function.address);
+        gpus.iter().any(|gpu| distance(gpu) <= Distance::Pxb)
+    };
+    let is_other = |function: &&Function| {
+        function.is_nic() && !evidence.rdma_nics.iter().any(|nic| nic.address == function.address)
+    };
+    let nics = tree.functions.values().filter(is_other).filter(near).map(|nic| {
+        let why = match (nic.vfio, nic.driver.as_deref()) {
+            (true, _) => "a guest has it (VFIO)".to_owned(),
+            (false, None) => "no driver".to_owned(),
+            (false, Some(driver)) => format!("{driver}, no RDMA device"),
+        };
+        Seen { what: format!("NIC {}: {why}", nic.address), at: nic.attribute("uevent") }
+    });
+    let path: BTreeSet<_> = gpus.iter().flat_map(|gpu| tree.path_up(gpu.address)).collect();
+    let is_empty = |port: &&Function| {
+        let above = tree.path_up(port.address);
+        topology.role(port.address) == Role::Downstream
+            && topology.below(port.address).is_empty()
+            && above.first().is_some_and(|above| path.contains(above))
+    };
+    let empty = tree.functions.values().filter(is_empty).map(|port| Seen {
+        what: format!("port {}, in a switch with such a GPU: nothing behind it", port.address),
+        at: "places in /sys/bus/pci/devices".to_owned(),
+    });
+    nics.chain(empty).collect()
+}
+
+fn pairing(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
+    if gpus.is_empty() || nics.is_empty() {
+        return Ok(Outcome::not_applicable("no GPU and RDMA NIC that the host itself uses"));
+    }
+    let pairs = topology.pairs();
+    let has_data_direct = |gpu: &Function| {
+        pairs.iter().any(|pair| pair.gpu == gpu.address && pair.kind == Peer::DataDirect)
+    };
+    let reach = match superchip(evidence.facts) {
+        Superchip::No => Distance::Pxb,
+        _ => Distance::Node,
+    };
+    let candidates = Candidates::new(topology, nics);
+    let (mut far, mut unknown, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+    for gpu in gpus.iter().filter(|gpu| !has_data_direct(gpu)) {
+        let Some((distance, near)) = candidates.nearest(gpu) else { continue };
+        let near = near.iter().map(|nic| nic.address.to_string());
+        let near = some_of(near, FEW, "NICs");
+        seen.push(Seen {
+            what: format!("GPU {}: {distance} to NIC {near}", gpu.address),
+            at: "places in /sys/bus/pci/devices".to_owned(),
+        });
+        match distance {
+            Distance::Unknown => unknown.push(*gpu),
+            distance if distance > reach => far.push(*gpu),
+            _ => {}
+        }
+    }
+    if !far.is_empty() {
+        return Ok(far_away(evidence, topology, &far, seen));
+    }
+    Ok(match unknown.is_empty() {
+        false => Outcome::unknown(format!(
+            "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
+            named(&unknown, "GPUs")
+        ))
+        .all_seen(seen)
+        .hint("see firmware.numa"),
+        true => Outcome::pass(format!(
+            "an RDMA NIC near enough to each of {}",
+            counted(gpus.len(), "GPU")
+        ))
+        .all_seen(seen),
+    })
+}
+
+/// The outcome for GPUs without a near NIC.
+fn far_away(
+    evidence: &Evidence<'_>,
+    topology: &Topology<'_>,
+    far: &[&Function],
+    seen: Vec<Seen>,
+) -> Outcome {
+    let conf = &evidence.observed.nccl_conf;
+    if conf.topology_file == Reading::Known(true) {
+        return Outcome::pass(format!(
+            "{}: a topology file tells NCCL where they are (NCCL_TOPO_FILE in {})",
+            counted(evidence.gpus.len(), "GPU"),
+            conf.path
+        ))
+        .all_seen(seen);
+    }
+    Outcome::warn([TopologyCode::NoNearNic { gpus: addresses(far) }])
+        .all_seen(seen)
+        .all_seen(not_counted(evidence, topology, far))
+}
+
+/// `topology.numa`.
+pub const NUMA_BALANCE: Check = Check {
+    id: "topology.numa",
+    group: Group::Topology,
+    proves: "every NUMA node with GPUs has an RDMA NIC of its own",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "GPUs and RDMA NICs are counted by NUMA node; a node that has GPUs and no RDMA NIC is a warning. The layout of a machine \
+               cannot be changed, but a card may be in the wrong slot, or be gone.",
+        why: "Its GPUs reach the network only across the link between sockets, which they share with everything else that does.",
+        source: "handbook §8.1, §8.3",
+        how: "numa_node of each GPU and RDMA NIC",
+    },
+    judge: numa_balance,
+};
+
+/// `topology.sharing`.
+pub const SHARING: Check = Check {
+    id: "topology.sharing",
+    group: Group::Topology,
+    proves: "no RDMA NIC is the nearest to more GPUs than others are",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "Each GPU takes the nearest RDMA NIC, of several that are equally near the one with the fewest GPUs. The NICs that are \
+               taken have the same number of GPUs each; those that none takes (storage, management) do not count.",
+        why: "The NIC that is shared by more sets the pace of collectives. On a machine that was even once, a NIC is gone or in the \
+              wrong slot.",
+        source: "handbook §8.1, §8.3; `bedplate topology`",
+        how: "places in the PCI tree, numa_node",
+    },
+    judge: sharing,
+};
+
+/// GPUs, and RDMA NICs without VFs.
+///
+/// # Errors
+/// What is to be said without either.
+fn both<'a>(evidence: &Evidence<'a>) -> Result<(Vec<&'a Function>, Vec<&'a Function>), Outcome> {
+    let gpus = evidence.some_gpus()?.to_vec();
+    Ok((gpus, evidence.some_rdma_pfs()?))
+}
+
+fn numa_balance(evidence: &Evidence<'_>) -> Judgement {
+    let (gpus, nics) = both(evidence)?;
+    let mut nodes: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
+    for (function, is_gpu) in
+        gpus.iter().map(|gpu| (*gpu, true)).chain(nics.iter().map(|nic| (*nic, false)))
+    {
+        match &function.numa_node {
+            Reading::Known(node) if *node >= 0 => {
+                let (gpus, nics) = nodes.entry(*node).or_default();
+                if is_gpu { *gpus += 1 } else { *nics += 1 }
+            }
+            Reading::Unknown(why) => {
+                return Ok(unread(&format!("the NUMA node of {}", function.address), why));
+            }
+            Reading::Known(_) | Reading::Absent => {
+                // One node needs no names.
+                if evidence.facts.cpu.nodes.known().is_some_and(|all| !all.contains(['-', ','])) {
+                    return Ok(Outcome::not_applicable("one NUMA node"));
+                }
+                return Ok(Outcome::unknown(format!(
+                    "the firmware names no NUMA node for {}",
+                    function.address
+                ))
+                .seen("none", function.attribute("numa_node"))
+                .hint("see firmware.numa"));
+            }
+        }
+    }
+    let words = |(node, (gpus, nics)): (&i32, &(usize, usize))| {
+        format!("node {node}: {}, {}", counted(*gpus, "GPU"), counted(*nics, "RDMA NIC"))
+    };
+    let all: Vec<String> = nodes.iter().map(words).collect();
+    let all = all.join("; ");
+    let without: Vec<i32> = nodes
+        .iter()
+        .filter(|(_, (gpus, nics))| *gpus > 0 && *nics == 0)
+        .map(|(node, _)| *node)
+        .collect();
+    Ok(match without.is_empty() {
+        true => Outcome::pass(all).seen("numa_node of each", "/sys/bus/pci/devices"),
+        false => Outcome::warn([TopologyCode::NodeWithoutNic { nodes: without }])
+            .seen(all, "numa_node in /sys/bus/pci/devices"),
+    })
+}
+
+fn sharing(evidence: &Evidence<'_>) -> Judgement {
+    let (gpus, nics) = both(evidence)?;
+    let topology = evidence.topology()?;
+    let of_nics = addresses(&nics);
+    let candidates = Candidates::new(topology, &nics);
+    let distant = |gpu: &&&Function| {
+        candidates.nearest(gpu).is_some_and(|(distance, _)| distance == Distance::Unknown)
+    };
+    if let Some(gpu) = gpus.iter().find(distant) {
+        return Ok(Outcome::unknown(format!(
+            "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
+            gpu.address
+        ))
+        .hint("see firmware.numa"));
+    }
+    let of_jobs = addresses(&gpus);
+    let users = topology.gpus_per_nic(&of_jobs, &of_nics);
+    let used: Vec<_> = users.iter().filter(|(_, count)| **count > 0).collect();
+    let most = used.iter().map(|(_, count)| **count).max().unwrap_or(0);
+    let least = used.iter().map(|(_, count)| **count).min().unwrap_or(0);
+    if most == least {
+        return Ok(Outcome::pass(format!(
+            "{} of {} each",
+            counted(used.len(), "RDMA NIC"),
+            counted(most.into(), "GPU")
+        ))
+        .seen("nearest to each GPU", "places in /sys/bus/pci/devices"));
+    }
+    let heavy = used.iter().filter(|(_, count)| **count == most);
+    let heavy: Vec<PciAddress> = heavy.map(|(nic, _)| **nic).collect();
+    let is_more = |(nic, count): &(&_, &u16)| Seen {
+        what: format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
+        at: "places in /sys/bus/pci/devices".to_owned(),
+    };
+    Ok(Outcome::warn([TopologyCode::NicSharedUnevenly { nics: heavy, most, least }])
+        .all_seen(used.iter().map(is_more)))
+}

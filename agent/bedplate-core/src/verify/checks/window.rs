@@ -1,0 +1,186 @@
+//! Large memory windows of GPUs, through which NICs reach their memory.
+
+use super::super::evidence::unread;
+use super::super::{
+    Check, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Seen, Severity, Verdict,
+};
+use super::{addresses, counted, size};
+use bedplate_base::reading::Reading;
+use bedplate_facts::pci::Function;
+use bedplate_facts::rebar;
+
+/// `firmware.bar1-size`.
+pub const BAR1_SIZE: Check = Check {
+    id: "firmware.bar1-size",
+    group: Group::Firmware,
+    proves: "the large window of each GPU is as large as its model's, or as it can be",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails, or \
+               is a warning in a virtual machine and where a display mode of the GPU leaves 8 GiB. For a model that is not known, 256 MiB are a warning, and so is a window that its resizable BAR could make larger. T4 and \
+               Quadro RTX have 256 MiB; GPUs with C2C (GH200, GB200, GB300) are not asked.",
+        why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB of it large registrations fail.",
+        source: "handbook §6.1; CUDA GPUDirect RDMA guide, \"PCI BAR sizes\"; Linux Documentation/ABI/testing/sysfs-bus-pci",
+        how: "resource, and resourceN_resize (root only), of each GPU in /sys/bus/pci/devices",
+    },
+    judge: bar1_size,
+};
+
+const NVIDIA: u16 = 0x10de;
+const AMD: u16 = 0x1002;
+const GIB: u64 = 1 << 30;
+/// Windows of GPUs that are not for registering memory of jobs.
+const SMALL: u64 = 256 << 20;
+
+/// The window of a model.
+#[derive(Clone, Copy)]
+enum Size {
+    /// So many GiB.
+    Gib(u64),
+    /// So many GiB unless the display mode of its firmware is on (`displaymodeselector`).
+    GibWithoutDisplay(u64),
+    /// 256 MiB.
+    Small,
+    /// NICs reach the memory another way (C2C).
+    NotUsed,
+}
+
+/// Vendor, device, size (handbook §6.1 has the source of each).
+const MODELS: [(u16, u16, Size); 29] = [
+    (NVIDIA, 0x1db4, Size::Gib(16)),
+    (NVIDIA, 0x1db6, Size::Gib(32)),
+    (NVIDIA, 0x1e30, Size::Small),
+    (NVIDIA, 0x1eb8, Size::Small),
+    (NVIDIA, 0x20b0, Size::Gib(64)),
+    (NVIDIA, 0x20b2, Size::Gib(128)),
+    (NVIDIA, 0x20f1, Size::Gib(64)),
+    (NVIDIA, 0x2230, Size::GibWithoutDisplay(64)),
+    (NVIDIA, 0x2235, Size::GibWithoutDisplay(64)),
+    (NVIDIA, 0x2329, Size::Gib(128)),
+    (NVIDIA, 0x2330, Size::Gib(128)),
+    (NVIDIA, 0x2335, Size::Gib(256)),
+    (NVIDIA, 0x2342, Size::NotUsed),
+    (NVIDIA, 0x2345, Size::NotUsed),
+    (NVIDIA, 0x2348, Size::NotUsed),
+    (NVIDIA, 0x26b1, Size::GibWithoutDisplay(64)),
+    (NVIDIA, 0x26b9, Size::Gib(64)),
+    (NVIDIA, 0x27b8, Size::Gib(32)),
+    (NVIDIA, 0x2901, Size::Gib(256)),
+    (NVIDIA, 0x2941, Size::NotUsed),
+    (NVIDIA, 0x2e12, Size::NotUsed),
+    (NVIDIA, 0x31a1, Size::NotUsed),
+    (NVIDIA, 0x31c2, Size::NotUsed),
+    (NVIDIA, 0x31c3, Size::NotUsed),
+    (AMD, 0x738c, Size::Gib(32)),
+    (AMD, 0x7408, Size::Gib(64)),
+    (AMD, 0x740c, Size::Gib(64)),
+    (AMD, 0x740f, Size::Gib(64)),
+    (AMD, 0x74a1, Size::Gib(256)),
+];
+
+fn by_design(gpu: &Function) -> Option<Size> {
+    let is_its = |(vendor, device, _): &&(u16, u16, Size)| {
+        (*vendor, *device) == (gpu.vendor.0, gpu.device.0)
+    };
+    MODELS.iter().find(is_its).map(|(.., size)| *size)
+}
+
+/// A GPU for computing that no display hangs from: 3D controllers and accelerators.
+fn is_for_jobs(gpu: &Function) -> bool {
+    matches!(gpu.class >> 8, 0x0302 | 0x0380 | 0x1200)
+}
+
+/// Windows, by finding.
+#[derive(Default)]
+struct Found<'a> {
+    small: Vec<FirmwareCode>,
+    /// Small, and still as large as someone may have chosen.
+    smaller: Vec<FirmwareCode>,
+    resizable: Vec<&'a Function>,
+    doubtful: Vec<&'a Function>,
+    seen: Vec<Seen>,
+    unknown: Option<Outcome>,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, evidence: &Evidence<'a>, gpu: &'a Function) {
+        let design = by_design(gpu);
+        if matches!(design, Some(Size::NotUsed)) {
+            return;
+        }
+        let Some(bar) = rebar::largest(gpu) else {
+            self.unknown.get_or_insert_with(|| {
+                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).seen(
+                    "no line of a memory window, or not to be read",
+                    gpu.attribute("resource"),
+                )
+            });
+            return;
+        };
+        let shown = |of: u64| Seen {
+            what: format!("{}: {} of {}", gpu.address, size(bar.size), size(of)),
+            at: gpu.attribute("resource"),
+        };
+        match (design, evidence.observed.window.get(&gpu.address)) {
+            (Some(Size::Gib(wanted) | Size::GibWithoutDisplay(wanted)), _)
+                if bar.size < wanted * GIB =>
+            {
+                let has_display_mode = matches!(design, Some(Size::GibWithoutDisplay(_)));
+                self.seen.push(shown(wanted * GIB));
+                let code = FirmwareCode::WindowSmall {
+                    device: evidence.device(gpu),
+                    bytes: bar.size,
+                    by_design: wanted * GIB,
+                    display_mode: has_display_mode,
+                };
+                // One display mode leaves 8 GiB, and a hypervisor gives a part of a GPU a part of its window.
+                let may_be_chosen =
+                    bar.size > SMALL && has_display_mode || evidence.facts.cpu.is_virtual();
+                if may_be_chosen { self.smaller.push(code) } else { self.small.push(code) }
+            }
+            (Some(_), _) => {}
+            (None, Some(Reading::Known(possible))) if *possible > bar.size => {
+                self.seen.push(shown(*possible));
+                self.resizable.push(gpu);
+            }
+            (None, Some(Reading::Unknown(why))) => {
+                let what = format!("the sizes that a window of GPU {} could have", gpu.address);
+                self.unknown.get_or_insert_with(|| unread(&what, why).minor());
+            }
+            (None, _) if bar.size <= SMALL && is_for_jobs(gpu) => self.doubtful.push(gpu),
+            (None, _) => {}
+        }
+    }
+}
+
+fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
+    let mut found = Found::default();
+    gpus.iter().for_each(|gpu| found.add(evidence, gpu));
+    let Found { small, smaller, resizable, doubtful, seen, unknown } = found;
+    let verdict = if small.is_empty() { Verdict::Warn } else { Verdict::Fail };
+    let all_small = [small, smaller].concat();
+    if !all_small.is_empty() && (verdict == Verdict::Fail || unknown.is_none()) {
+        return Ok(Outcome::found(verdict, all_small).all_seen(seen));
+    }
+    if let Some(unknown) = unknown {
+        return Ok(unknown);
+    }
+    if !resizable.is_empty() {
+        let gpus = addresses(&resizable);
+        return Ok(Outcome::warn([FirmwareCode::WindowResizable { gpus }]).all_seen(seen));
+    }
+    if let Some(first) = doubtful.first() {
+        let gpus = addresses(&doubtful);
+        return Ok(Outcome::warn([FirmwareCode::WindowDoubtful { gpus }])
+            .seen("the largest window", first.attribute("resource")));
+    }
+    let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
+    let known = gpus.iter().filter(|gpu| by_design(gpu).is_some()).count();
+    let of = format!("{}: {}", counted(gpus.len(), "GPU"), size(largest));
+    Ok(Outcome::pass(match known == gpus.len() {
+        true => format!("{of}, as of their model"),
+        false => format!("{of}, and no larger size is available"),
+    }))
+}

@@ -1,0 +1,256 @@
+//! Findings of checks for programs: doctor, reports and scripts go by codes and their parameters, never by words. The words of
+//! a finding and its remedy are made from its codes, an area of checks each.
+
+mod acs;
+mod cmdline;
+mod device;
+mod fabric;
+mod firmware;
+mod hugepages;
+mod iommu;
+mod limits;
+mod link;
+mod log;
+mod modules;
+mod nccl;
+mod pcie;
+mod profile;
+mod rdma;
+mod roce;
+mod sriov;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::kind::some_of;
+use bedplate_base::recovery::Recovery;
+use bedplate_base::value::PciAddress;
+
+pub use acs::AcsCode;
+pub use cmdline::{CommandLineCode, named as named_arguments};
+pub use device::DeviceCode;
+pub use fabric::{FabricCause, FabricCode};
+pub use firmware::FirmwareCode;
+pub use hugepages::{HugePagesCode, page_size};
+pub use iommu::{Carriers, IommuCode};
+pub use limits::LimitsCode;
+pub use link::LinkCode;
+pub use log::{LogCode, is_severe};
+pub use modules::{Maker, ModuleKind, ModulesCode, bind_driver};
+pub use nccl::NcclCode;
+pub use pcie::PcieCode;
+pub use profile::ProfileCode;
+pub use rdma::{RdmaCode, Tally};
+pub(super) use rdma::{few_of, tally};
+pub(super) use roce::class_remedy;
+pub use roce::{PfcTally, RoceCode};
+pub use sriov::SriovCode;
+pub(super) use storage::P2PDMA_DRIVER;
+pub use storage::StorageCode;
+pub use topology::TopologyCode;
+
+/// Subjects that a finding names before it counts.
+const FEW: usize = 4;
+
+/// Kinds of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// A GPU.
+    Gpu,
+    /// A NIC, or a VF of one.
+    Nic,
+    /// The DMA function of a NIC.
+    DataDirect,
+    /// A port or another bridge above one of them.
+    Port,
+    /// An NVSwitch.
+    NvSwitch,
+}
+
+/// A device that a code is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Device {
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// Its function.
+    pub function: PciAddress,
+    /// Its usual name: `GPU3`, `mlx5_6`; `None`: a port, or a NIC without an RDMA device or interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.kind) {
+            (Some(name), _) => write!(f, "{name} {}", self.function),
+            (None, DeviceKind::Gpu) => write!(f, "GPU {}", self.function),
+            (None, DeviceKind::Nic) => write!(f, "NIC {}", self.function),
+            (None, DeviceKind::DataDirect) => write!(f, "Data Direct function {}", self.function),
+            (None, DeviceKind::NvSwitch) => write!(f, "NVSwitch {}", self.function),
+            (None, DeviceKind::Port) => write!(f, "port {}", self.function),
+        }
+    }
+}
+
+/// The words of a code, and what follows from it.
+trait Words {
+    /// Words without the subject, which goes in the place of `{}`, or before them and a colon. Empty: the subject says it all.
+    /// Subjects with the same words are listed together.
+    fn says(&self) -> Cow<'static, str>;
+
+    /// Subject; empty where the words say it all.
+    fn subject(&self) -> String {
+        String::new()
+    }
+
+    /// How subjects beyond the first few are counted: `and 6 more GPUs`.
+    fn noun(&self) -> &'static str {
+        "of them"
+    }
+
+    /// How many subjects are named before they are counted.
+    fn few(&self) -> usize {
+        FEW
+    }
+
+    /// Remedy, where this code is a finding's first; empty: none is known.
+    fn remedy(&self) -> Cow<'static, str>;
+
+    /// Recovery action.
+    fn recovery(&self) -> Recovery {
+        Recovery::None
+    }
+}
+
+/// The areas of [`Code`].
+macro_rules! areas {
+    ($($(#[$doc:meta])* $area:ident($codes:ident),)*) => {
+        /// A finding of a check.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+        #[serde(untagged)]
+        pub enum Code {
+            $($(#[$doc])* $area($codes),)*
+        }
+
+        $(impl From<$codes> for Code {
+            fn from(code: $codes) -> Self {
+                Code::$area(code)
+            }
+        })*
+
+        impl Code {
+            fn words(&self) -> &dyn Words {
+                match self {
+                    $(Code::$area(code) => code,)*
+                }
+            }
+        }
+    };
+}
+
+areas! {
+    /// ACS, ATS and IOMMU groups.
+    Acs(AcsCode),
+    /// The kernel command line.
+    CommandLine(CommandLineCode),
+    /// A device.
+    Device(DeviceCode),
+    /// Programs that set up NVLink.
+    Fabric(FabricCode),
+    /// Settings of the firmware.
+    Firmware(FirmwareCode),
+    /// Huge pages.
+    HugePages(HugePagesCode),
+    /// The IOMMU.
+    Iommu(IommuCode),
+    /// Limits that jobs run under.
+    Limits(LimitsCode),
+    /// A PCIe link.
+    Link(LinkCode),
+    /// The kernel's log.
+    Log(LogCode),
+    /// Drivers and kernel modules.
+    Modules(ModulesCode),
+    /// The file that jobs' collective library reads.
+    Nccl(NcclCode),
+    /// PCIe registers.
+    Pcie(PcieCode),
+    /// The profile.
+    Profile(ProfileCode),
+    /// RDMA devices and their ports.
+    Rdma(RdmaCode),
+    /// RoCE.
+    Roce(RoceCode),
+    /// Virtual functions.
+    Sriov(SriovCode),
+    /// GPUDirect Storage.
+    Storage(StorageCode),
+    /// Where GPUs and NICs are to each other.
+    Topology(TopologyCode),
+}
+
+impl Code {
+    /// Recovery action.
+    pub fn recovery(&self) -> Recovery {
+        self.words().recovery()
+    }
+}
+
+/// A finding in words, subjects with the same words together: `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
+pub fn words(codes: &[Code]) -> String {
+    let mut found: Vec<(Cow<'static, str>, &dyn Words, Vec<String>)> = Vec::new();
+    for code in codes.iter().map(Code::words) {
+        let (says, subject) = (code.says(), code.subject());
+        match found.iter_mut().find(|(same, ..)| *same == says) {
+            Some((.., subjects)) => subjects.push(subject),
+            None => found.push((says, code, vec![subject])),
+        }
+    }
+    let one = |(says, code, subjects): (Cow<'static, str>, &dyn Words, Vec<String>)| {
+        let subjects: Vec<String> =
+            subjects.into_iter().filter(|subject| !subject.is_empty()).collect();
+        let subjects = some_of(subjects.into_iter(), code.few(), code.noun());
+        match (subjects.is_empty(), says.is_empty()) {
+            (true, _) => says.into_owned(),
+            (_, true) => subjects,
+            _ if says.contains("{}") => says.replacen("{}", &subjects, 1),
+            _ => format!("{subjects}: {says}"),
+        }
+    };
+    found.into_iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// The remedy of a finding: that of its first code.
+pub fn remedy(codes: &[Code]) -> Option<String> {
+    let remedy = codes.first()?.words().remedy();
+    (!remedy.is_empty()).then(|| remedy.into_owned())
+}
+
+/// `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
+fn named(functions: &[PciAddress], what: &str) -> String {
+    some_of(functions.iter().map(PciAddress::to_string), FEW, what)
+}
+
+/// `1 GPU`, `8 GPUs`.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `128 GiB`, `32 MiB`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => {
+            format!("{} GiB", bytes >> 30)
+        }
+        bytes if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
+        bytes => format!("{} KiB", bytes >> 10),
+    }
+}

@@ -1,0 +1,132 @@
+//! Programs that set up NVLink.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{DeviceKind, Words};
+use bedplate_facts::fabric::UMAD;
+use bedplate_facts::imex;
+
+/// Why the programs that set up NVSwitches do not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FabricCause {
+    /// The fabric manager is not installed.
+    NotInstalled,
+    /// ib_umad is not loaded, which NVLSM needs.
+    NoUmad,
+    /// The fabric manager's unit is masked.
+    Masked,
+    /// The fabric manager is installed, and has ended or was never started.
+    Stopped,
+}
+
+/// A finding about programs that set up NVLink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum FabricCode {
+    /// NVSwitches that no fabric manager has set up.
+    FabricManagerDown {
+        /// NVSwitches, or the GPUs of a board where PCI shows none.
+        kind: DeviceKind,
+        /// How many there are.
+        count: usize,
+        /// Why.
+        cause: FabricCause,
+    },
+    /// A board of B200 or B300 whose subnet manager of NVLink does not run.
+    NvlsmDown {
+        /// How many GPUs it has.
+        gpus: usize,
+        /// Why.
+        cause: FabricCause,
+    },
+    /// IMEX is set up, and does not run.
+    ImexDown,
+    /// The list of an IMEX domain names this host never, or more than once.
+    ImexNodes {
+        /// The list.
+        path: String,
+        /// How often.
+        times: usize,
+    },
+    /// IMEX is set up, and there is no channel by which a job could use it.
+    NoImexChannel,
+}
+
+impl Words for FabricCode {
+    fn says(&self) -> Cow<'static, str> {
+        let says = match self {
+            FabricCode::FabricManagerDown { .. } => {
+                "no fabric manager runs, so that CUDA starts no program (error 802)"
+            }
+            FabricCode::NvlsmDown { .. } => {
+                "NVLSM does not run, which the fabric manager needs for these GPUs, so that CUDA starts no program (error 802)"
+            }
+            FabricCode::ImexDown => "set up, and does not run",
+            FabricCode::ImexNodes { times: 0, .. } => "does not name this host",
+            FabricCode::ImexNodes { .. } => "names this host more than once",
+            FabricCode::NoImexChannel => "no such device node",
+        };
+        says.into()
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            FabricCode::FabricManagerDown { kind: DeviceKind::NvSwitch, count, .. } => {
+                plural(*count, "NVSwitch", "NVSwitches")
+            }
+            FabricCode::FabricManagerDown { count, .. }
+            | FabricCode::NvlsmDown { gpus: count, .. } => plural(*count, "GPU", "GPUs"),
+            FabricCode::ImexDown => "IMEX".to_owned(),
+            FabricCode::ImexNodes { path, .. } => path.clone(),
+            FabricCode::NoImexChannel => format!("{}/channel0", imex::CHANNELS),
+        }
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        let remedy = match self {
+            FabricCode::FabricManagerDown { kind, cause, .. } => {
+                return start_manager(*cause, *kind == DeviceKind::Gpu).into();
+            }
+            FabricCode::NvlsmDown { cause, .. } => return start_manager(*cause, true).into(),
+            FabricCode::ImexDown => {
+                "`systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` says why it ended"
+            }
+            FabricCode::ImexNodes { .. } => {
+                "put one address of each tray into it, the same list on all of them, and restart nvidia-imex"
+            }
+            FabricCode::NoImexChannel => {
+                "set NVreg_CreateImexChannel0=1 for the nvidia module in /etc/modprobe.d, or create the node at boot"
+            }
+        };
+        remedy.into()
+    }
+}
+
+fn plural(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// `needs_nvlsm`: the NVSwitches are behind a ConnectX-7.
+fn start_manager(cause: FabricCause, needs_nvlsm: bool) -> String {
+    let start = "`systemctl enable --now nvidia-fabricmanager`";
+    match cause {
+        FabricCause::NotInstalled => {
+            let also = if needs_nvlsm { " and nvlsm" } else { "" };
+            format!("install nvidia-fabricmanager in the driver's version{also}, then {start}")
+        }
+        FabricCause::NoUmad => format!(
+            "load ib_umad, which NVLSM needs ({UMAD} is not there): `modprobe ib_umad`, and a line `ib_umad` in \
+             /etc/modules-load.d; then `systemctl restart nvidia-fabricmanager`"
+        ),
+        FabricCause::Masked => {
+            format!("its unit is masked: `systemctl unmask nvidia-fabricmanager`, then {start}")
+        }
+        FabricCause::Stopped => format!(
+            "{start}; `journalctl -u nvidia-fabricmanager` says why it ended: most often its version is not the driver's"
+        ),
+    }
+}

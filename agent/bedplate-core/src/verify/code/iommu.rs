@@ -1,0 +1,148 @@
+//! The IOMMU.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Words, counted, named};
+use bedplate_base::value::PciAddress;
+use bedplate_facts::kernel_log::Sign;
+
+/// Functions that carry GPUDirect traffic, by what they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Carriers {
+    /// GPUs.
+    pub gpus: Vec<PciAddress>,
+    /// PFs of NICs.
+    pub nics: Vec<PciAddress>,
+    /// Data Direct functions.
+    pub data_direct: Vec<PciAddress>,
+    /// VFs of NICs.
+    pub vfs: Vec<PciAddress>,
+}
+
+impl Carriers {
+    /// `8 GPUs, 8 NICs`.
+    pub fn counted(&self) -> String {
+        let counts = [
+            (self.gpus.len(), "GPU"),
+            (self.nics.len(), "NIC"),
+            (self.data_direct.len(), "Data Direct function"),
+            (self.vfs.len(), "VF"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        counts.map(|(count, what)| counted(count, what)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A finding about the IOMMU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum IommuCode {
+    /// The IOMMU is off, and guests have functions, which they cannot use without.
+    IommuOffWithGuests {
+        /// The argument that switches it off; `None`: none does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        off_by: Option<String>,
+        /// How many functions guests have.
+        function_count: usize,
+    },
+    /// The IOMMU translates the DMA of functions.
+    DmaTranslated {
+        /// The functions.
+        #[serde(flatten)]
+        carriers: Carriers,
+        /// Whether that of others passes through.
+        mixed: bool,
+    },
+    /// The SMMU passes the DMA of functions through on an Arm CPU and a kernel that need it translated.
+    DmaPassesThrough {
+        /// The functions.
+        #[serde(flatten)]
+        carriers: Carriers,
+    },
+    /// The kernel's log has messages about the IOMMU.
+    IommuLog {
+        /// The meaning of the gravest.
+        sign: Sign,
+        /// The functions that they name.
+        functions: Vec<PciAddress>,
+        /// How many lines say so.
+        lines: usize,
+    },
+}
+
+impl Words for IommuCode {
+    fn says(&self) -> Cow<'static, str> {
+        let says = match self {
+            IommuCode::IommuOffWithGuests { .. } => "",
+            IommuCode::DmaTranslated { mixed: false, .. } => "the IOMMU translates the DMA of {}",
+            IommuCode::DmaTranslated { .. } => {
+                "the IOMMU translates the DMA of {}, others pass through: the modes are mixed"
+            }
+            IommuCode::DmaPassesThrough { .. } => {
+                "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then"
+            }
+            IommuCode::IommuLog { sign, .. } => match sign {
+                Sign::IommuFirmware => "the firmware describes its IOMMU wrongly",
+                Sign::IommuCopied => {
+                    "this kernel was started by kexec and took over the IOMMU tables of the one before"
+                }
+                Sign::IommuAsked => {
+                    "no IOMMU is in use, whatever `DMAR: IOMMU enabled` says: that line repeats `intel_iommu=on`"
+                }
+                _ => "the IOMMU refused DMA of {}",
+            },
+        };
+        says.into()
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            IommuCode::IommuOffWithGuests { off_by, function_count } => {
+                let by = off_by.as_ref().map(|by| format!(", by `{by}`")).unwrap_or_default();
+                format!(
+                    "the IOMMU is off{by}, and guests have {}, which they cannot use without",
+                    counted(*function_count, "function")
+                )
+            }
+            IommuCode::DmaTranslated { carriers, .. }
+            | IommuCode::DmaPassesThrough { carriers } => carriers.counted(),
+            IommuCode::IommuLog { sign: Sign::DmaFault, functions, lines } => {
+                format!("{} ({})", named(functions, "functions"), counted(*lines, "line"))
+            }
+            IommuCode::IommuLog { .. } => String::new(),
+        }
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        let remedy = match self {
+            IommuCode::IommuOffWithGuests { .. } => {
+                "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
+                 offers none, switch it on there first"
+            }
+            IommuCode::DmaTranslated { .. } => {
+                "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the kernel was booted \
+                 with it already, `bedplate plan` says what stands in the way"
+            }
+            IommuCode::DmaPassesThrough { .. } => {
+                "`mode = \"auto\"` in [iommu] of the profile, `bedplate apply`, and reboot; or boot Linux 6.11 or newer"
+            }
+            IommuCode::IommuLog { sign, .. } => match sign {
+                Sign::IommuFirmware => "update the firmware (BIOS)",
+                Sign::IommuCopied => {
+                    "reboot through the firmware: `bedplate reboot schedule`, never `systemctl kexec`"
+                }
+                Sign::IommuAsked => {
+                    "switch VT-d on in the firmware's setup, or take `intel_iommu=on` from the command line"
+                }
+                _ => {
+                    "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where DMA passes through \
+                     already, report it to the maker of the driver"
+                }
+            },
+        };
+        remedy.into()
+    }
+}

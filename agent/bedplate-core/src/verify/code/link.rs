@@ -1,0 +1,126 @@
+//! PCIe links.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Device, Words, named};
+use bedplate_base::recovery::Recovery;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::topology::link;
+
+/// A finding about a PCIe link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum LinkCode {
+    /// A link with fewer lanes than both of its ends have.
+    LinkNarrow {
+        /// The device below it.
+        device: Device,
+        /// Lanes; `None`: not known.
+        lanes: Option<u32>,
+        /// Lanes that both ends have; `None`: not known.
+        best: Option<u32>,
+    },
+    /// A link that runs slower than both of its ends can.
+    LinkSlow {
+        /// The device below it.
+        device: Device,
+        /// Tenths of GT/s; `None`: not known.
+        speed: Option<u32>,
+        /// Tenths of GT/s that both ends can; `None`: not known.
+        best: Option<u32>,
+    },
+    /// A slot has fewer lanes than its card.
+    SlotNarrow {
+        /// Cards.
+        functions: Vec<PciAddress>,
+    },
+    /// A slot is slower than its card.
+    SlotSlow {
+        /// Cards.
+        functions: Vec<PciAddress>,
+    },
+    /// Transactions that were lost since boot, or many that were sent again.
+    AerErrors {
+        /// The function that counted them.
+        device: Device,
+        /// Fatal errors.
+        fatal: u64,
+        /// Non-fatal uncorrected errors.
+        nonfatal: u64,
+        /// Corrected errors.
+        corrected: u64,
+    },
+}
+
+impl Words for LinkCode {
+    fn says(&self) -> Cow<'static, str> {
+        let says = match self {
+            LinkCode::LinkNarrow { .. } => "fewer lanes than both ends of the link have",
+            LinkCode::LinkSlow { .. } => "the link runs slower than both ends can",
+            LinkCode::SlotNarrow { .. } => "the slot has fewer lanes than the card",
+            LinkCode::SlotSlow { .. } => "the slot is slower than the card",
+            LinkCode::AerErrors { .. } => "PCIe errors since boot",
+        };
+        says.into()
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            LinkCode::LinkNarrow { device, lanes, best } => {
+                of_best(device, *lanes, *best, |lanes| format!("x{lanes}"))
+            }
+            LinkCode::LinkSlow { device, speed, best } => {
+                of_best(device, *speed, *best, link::in_words)
+            }
+            LinkCode::SlotNarrow { functions } | LinkCode::SlotSlow { functions } => {
+                named(functions, "links")
+            }
+            LinkCode::AerErrors { device, .. } => device.to_string(),
+        }
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        let remedy = match self {
+            LinkCode::LinkNarrow { .. } => {
+                "power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad"
+            }
+            LinkCode::LinkSlow { .. } => {
+                "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
+                 firmware's setup"
+            }
+            LinkCode::SlotNarrow { .. } => {
+                "put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup"
+            }
+            LinkCode::SlotSlow { .. } => {
+                "put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup"
+            }
+            LinkCode::AerErrors { .. } => {
+                "`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers"
+            }
+        };
+        remedy.into()
+    }
+
+    fn recovery(&self) -> Recovery {
+        match self {
+            LinkCode::LinkNarrow { .. }
+            | LinkCode::LinkSlow { .. }
+            | LinkCode::AerErrors { .. } => Recovery::Drain,
+            LinkCode::SlotNarrow { .. } | LinkCode::SlotSlow { .. } => Recovery::None,
+        }
+    }
+}
+
+/// `mlx5_6 0000:5d:00.0 (x8 of x16)`.
+fn of_best(
+    device: &Device,
+    now: Option<u32>,
+    best: Option<u32>,
+    words: impl Fn(u32) -> String,
+) -> String {
+    let shown = |number: Option<u32>| number.map_or("?".to_owned(), &words);
+    format!("{device} ({} of {})", shown(now), shown(best))
+}

@@ -1,0 +1,185 @@
+//! RDMA devices and their ports.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Device, FEW, Words};
+use crate::kind::some_of;
+use bedplate_base::recovery::Recovery;
+use bedplate_base::value::PciAddress;
+
+/// Ports or RDMA devices that a finding names before it counts.
+pub(in crate::verify) const FEW_PORTS: usize = 6;
+
+const CABLE: &str =
+    "look at cable and switch port; on InfiniBand `INIT` waits for a subnet manager (`sminfo`)";
+const DRIVER: &str =
+    "`modprobe mlx5_ib` (for other makers their RDMA driver), then `dmesg | grep -i mlx5`";
+
+/// Names of ports or RDMA devices: `mlx5_0/1, mlx5_1/1 and 6 more ports`.
+pub(in crate::verify) fn few_of<'a>(
+    names: impl ExactSizeIterator<Item = &'a str>,
+    what: &str,
+) -> String {
+    some_of(names.map(str::to_owned), FEW_PORTS, what)
+}
+
+/// How many ports have one value of an attribute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Tally {
+    /// As the kernel shows it: `400 Gb/sec (4X NDR)`, `Ethernet`.
+    pub value: String,
+    /// Ports.
+    pub ports: usize,
+}
+
+/// A finding about RDMA devices and their ports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum RdmaCode {
+    /// A NIC without an RDMA device.
+    NoRdmaDevice {
+        /// The NIC.
+        device: Device,
+        /// Its driver; `None`: it has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        driver: Option<String>,
+    },
+    /// No port of the GPUs' NICs is active.
+    NoActivePort {
+        /// How many ports they have.
+        ports: usize,
+    },
+    /// A port is not active.
+    PortNotActive {
+        /// `mlx5_0/1`.
+        port: String,
+        /// Its NIC.
+        function: PciAddress,
+        /// `1: DOWN`.
+        state: String,
+    },
+    /// An adapter whose ports are all active has fewer of them than others of its model.
+    FewerPorts {
+        /// Its first function.
+        device: Device,
+        /// Its active ports.
+        active: usize,
+        /// Active ports of most others.
+        usual: usize,
+    },
+    /// A port runs slower than others of its model.
+    PortSlow {
+        /// `mlx5_0/1`.
+        port: String,
+        /// Its NIC.
+        function: PciAddress,
+        /// `100 Gb/sec (4X EDR)`.
+        rate: String,
+        /// Rates of the active ports of the GPUs' NICs.
+        rates: Vec<Tally>,
+    },
+    /// NICs of one model are on different link layers.
+    LinkLayersDiffer {
+        /// Link layers of the active ports of the GPUs' NICs.
+        link_layers: Vec<Tally>,
+    },
+    /// Some RDMA devices have names of the kernel, and others do not.
+    NamesOfTwoKinds {
+        /// Names of the kernel.
+        kernel: Vec<String>,
+        /// Other names.
+        others: Vec<String>,
+    },
+}
+
+impl Words for RdmaCode {
+    fn says(&self) -> Cow<'static, str> {
+        match self {
+            RdmaCode::NoRdmaDevice { driver: None, .. } => {
+                "no driver, and so no RDMA device".into()
+            }
+            RdmaCode::NoRdmaDevice { .. } => "a driver, and no RDMA device".into(),
+            RdmaCode::NoActivePort { .. } => "none is active".into(),
+            RdmaCode::PortNotActive { .. } => "not active, in a NIC of the GPUs".into(),
+            RdmaCode::FewerPorts { .. } => "fewer ports than others of its model".into(),
+            RdmaCode::PortSlow { rates, .. } => {
+                format!("port {{}}: slower than others of the same model ({})", tally(rates)).into()
+            }
+            RdmaCode::LinkLayersDiffer { link_layers } => {
+                format!("NICs of one model on different link layers: {}", tally(link_layers)).into()
+            }
+            RdmaCode::NamesOfTwoKinds { kernel, others } => {
+                let few = |names: &[String]| few_of(names.iter().map(String::as_str), "devices");
+                format!("kernel names ({}) beside others ({})", few(kernel), few(others)).into()
+            }
+        }
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            RdmaCode::NoRdmaDevice { device, .. } => device.to_string(),
+            RdmaCode::NoActivePort { .. } => "ports of the GPUs' NICs".to_owned(),
+            RdmaCode::PortNotActive { port, function, state } => {
+                format!("{port} {function} ({state})")
+            }
+            RdmaCode::FewerPorts { device, active, usual } => {
+                format!("{device} ({active} of {usual})")
+            }
+            RdmaCode::PortSlow { port, .. } => port.clone(),
+            RdmaCode::LinkLayersDiffer { .. } | RdmaCode::NamesOfTwoKinds { .. } => String::new(),
+        }
+    }
+
+    fn noun(&self) -> &'static str {
+        match self {
+            RdmaCode::PortSlow { .. } => "ports",
+            _ => "of them",
+        }
+    }
+
+    fn few(&self) -> usize {
+        match self {
+            RdmaCode::PortSlow { .. } => FEW_PORTS,
+            _ => FEW,
+        }
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        let remedy = match self {
+            RdmaCode::NoActivePort { ports: 0 }
+            | RdmaCode::NoRdmaDevice { .. }
+            | RdmaCode::FewerPorts { .. } => DRIVER,
+            RdmaCode::NoActivePort { .. } | RdmaCode::PortNotActive { .. } => CABLE,
+            RdmaCode::PortSlow { .. } => {
+                "look at cable, transceiver and the speed that the switch port is set to (`mlxlink -d DEVICE` says what both ends can)"
+            }
+            RdmaCode::LinkLayersDiffer { .. } => {
+                "`mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and a firmware reset, unless it is meant so"
+            }
+            RdmaCode::NamesOfTwoKinds { .. } => {
+                "`udevadm test /sys/class/infiniband/DEVICE` says why a rule does not rename it; until they are alike, list each device in NCCL_IB_HCA (`=` before the list for exact names)"
+            }
+        };
+        remedy.into()
+    }
+
+    fn recovery(&self) -> Recovery {
+        match self {
+            RdmaCode::NoRdmaDevice { .. }
+            | RdmaCode::NoActivePort { .. }
+            | RdmaCode::PortNotActive { .. }
+            | RdmaCode::FewerPorts { .. }
+            | RdmaCode::PortSlow { .. } => Recovery::Drain,
+            RdmaCode::LinkLayersDiffer { .. } | RdmaCode::NamesOfTwoKinds { .. } => Recovery::None,
+        }
+    }
+}
+
+/// `8 × 400 Gb/sec (4X NDR)`.
+pub(in crate::verify) fn tally(tallies: &[Tally]) -> String {
+    let each = tallies.iter().map(|tally| format!("{} × {}", tally.ports, tally.value));
+    each.collect::<Vec<String>>().join(", ")
+}

@@ -1,0 +1,208 @@
+//! RoCE: addresses, interfaces and flow control.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::rdma::FEW_PORTS;
+use super::{Words, counted};
+use bedplate_base::value::flow_control::priorities;
+
+/// ECT(0) in the low bits of a traffic class: what ECN marks (RFC 3168).
+const ECT0: u8 = 2;
+
+/// How many ports have PFC on the same priorities.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PfcTally {
+    /// Priorities with PFC, bit 0 for priority 0.
+    pub mask: u8,
+    /// Ports.
+    pub ports: usize,
+}
+
+/// A finding about RoCE.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum RoceCode {
+    /// A port has no GID for RoCE v2.
+    NoGid {
+        /// `mlx5_0/1`.
+        port: String,
+    },
+    /// A port has a GID of a link-local address only.
+    GidLinkLocal {
+        /// `mlx5_0/1`.
+        port: String,
+    },
+    /// The network interface of a port is down.
+    InterfaceDown {
+        /// `mlx5_0/1`.
+        port: String,
+        /// `ens1f0np0`.
+        interface: String,
+    },
+    /// No network interface of a port shows.
+    NoInterface {
+        /// `mlx5_0/1`.
+        port: String,
+    },
+    /// The MTU of a port's interface has no room for packets of 4,096 bytes.
+    MtuSmall {
+        /// `mlx5_0/1`.
+        port: String,
+        /// `ens1f0np0`.
+        interface: String,
+        /// Its MTU in bytes; `None`: not known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mtu: Option<u32>,
+    },
+    /// Ports have PFC on different priorities.
+    PfcDiffers {
+        /// Ports by their priorities.
+        tally: Vec<PfcTally>,
+        /// Interface of the first port.
+        interface: String,
+    },
+    /// No port has PFC.
+    PfcOff {
+        /// How many ports there are.
+        ports: usize,
+    },
+    /// RoCE packets of a port take a priority without PFC.
+    PfcNotOnRocePriority {
+        /// `mlx5_0/1`.
+        port: String,
+        /// Priority of RoCE packets.
+        priority: u8,
+        /// Priorities with PFC, bit 0 for priority 0.
+        mask: u8,
+        /// A DSCP that leads to a priority with PFC; `None`: there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        dscp: Option<u8>,
+        /// File with variables of the collective library for all jobs.
+        conf: &'static str,
+    },
+    /// ECN is off for the priority of a port's RoCE packets.
+    EcnOff {
+        /// `mlx5_0/1`.
+        port: String,
+        /// `ens1f0np0`.
+        interface: String,
+        /// Priority of RoCE packets.
+        priority: u8,
+    },
+}
+
+impl Words for RoceCode {
+    fn says(&self) -> Cow<'static, str> {
+        match self {
+            RoceCode::NoGid { .. } => "port {}: no GID for RoCE v2".into(),
+            RoceCode::GidLinkLocal { .. } => {
+                "port {}: RoCE v2 by a link-local address only, which no router passes on".into()
+            }
+            RoceCode::InterfaceDown { .. } => "port {}: its interface is down".into(),
+            RoceCode::NoInterface { .. } => "port {}: no network interface shows here".into(),
+            RoceCode::MtuSmall { .. } => {
+                "port {}: the MTU is too small for packets of 4,096 bytes".into()
+            }
+            RoceCode::PfcDiffers { tally, .. } => {
+                let each: Vec<String> = tally.iter().map(pfc_of).collect();
+                format!("PFC differs between RoCE ports: {}", each.join(", ")).into()
+            }
+            RoceCode::PfcOff { ports } => format!(
+                "PFC is off on {}: packets are lost where the network is congested",
+                counted(*ports, "RoCE port")
+            )
+            .into(),
+            RoceCode::PfcNotOnRocePriority { priority, mask, .. } => format!(
+                "port {{}}: RoCE takes priority {priority}, and PFC is on for {}",
+                priorities(*mask)
+            )
+            .into(),
+            RoceCode::EcnOff { priority, .. } => {
+                format!("port {{}}: ECN is off for priority {priority}").into()
+            }
+        }
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            RoceCode::NoGid { port }
+            | RoceCode::GidLinkLocal { port }
+            | RoceCode::InterfaceDown { port, .. }
+            | RoceCode::NoInterface { port }
+            | RoceCode::MtuSmall { port, .. }
+            | RoceCode::PfcNotOnRocePriority { port, .. }
+            | RoceCode::EcnOff { port, .. } => port.clone(),
+            RoceCode::PfcDiffers { .. } | RoceCode::PfcOff { .. } => String::new(),
+        }
+    }
+
+    fn noun(&self) -> &'static str {
+        "ports"
+    }
+
+    fn few(&self) -> usize {
+        FEW_PORTS
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        match self {
+            RoceCode::NoGid { .. } => {
+                "give the interface an IP address; where that does not help, RoCE is off: `devlink dev param show` (enable_roce)".into()
+            }
+            RoceCode::GidLinkLocal { .. } => {
+                "give the interface an IPv4 address, or a routed IPv6 address".into()
+            }
+            RoceCode::InterfaceDown { interface, .. } => {
+                format!("`ip link set {interface} up`").into()
+            }
+            RoceCode::NoInterface { .. } => {
+                "look for it in the network namespaces of containers (`ip netns`): RoCE uses its addresses".into()
+            }
+            RoceCode::MtuSmall { interface, .. } => format!(
+                "`ip link set {interface} mtu 9000` where the switches pass such frames, and the same in the network's configuration"
+            )
+            .into(),
+            RoceCode::PfcDiffers { interface, .. } => format!(
+                "set all alike: `dcb pfc set dev {interface} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it"
+            )
+            .into(),
+            RoceCode::PfcOff { .. } => {
+                "`dcb pfc set dev IF prio-pfc 3:on` (or `mlnx_qos -i IF --trust dscp --pfc 0,0,0,1,0,0,0,0`) where the switches do the \
+                 same; where the network is lossy on purpose, `\"rdma.pfc\" = { level = \"ignore\", reason = \"…\" }` in \
+                 [verify.severity] of the profile"
+                    .into()
+            }
+            RoceCode::PfcNotOnRocePriority { dscp, conf, .. } => class_remedy(*dscp, conf).into(),
+            RoceCode::EcnOff { interface, priority, .. } => format!(
+                "write 1 to /sys/class/net/{interface}/ecn/roce_np/enable/{priority} and roce_rp/enable/{priority}"
+            )
+            .into(),
+        }
+    }
+}
+
+/// Returns the remedy that sends RoCE packets to a priority with PFC; `dscp`: one that leads there.
+pub(in crate::verify) fn class_remedy(dscp: Option<u8>, conf: &str) -> String {
+    match dscp {
+        Some(dscp) => format!(
+            "`NCCL_IB_TC={}` (DSCP {dscp}) in {conf} of every host, or flow control on the priority that is taken",
+            dscp << 2 | ECT0
+        ),
+        None => format!(
+            "`dcb app add dev IF dscp-prio 26:3` (or `mlnx_qos -i IF --trust dscp`), and NCCL_IB_TC for that DSCP in {conf}"
+        ),
+    }
+}
+
+/// `2 ports have it on 3`.
+fn pfc_of(tally: &PfcTally) -> String {
+    let verb = if tally.ports == 1 { "has" } else { "have" };
+    let ports = counted(tally.ports, "port");
+    match tally.mask {
+        0 => format!("{ports} {verb} none"),
+        mask => format!("{ports} {verb} it on {}", priorities(mask)),
+    }
+}

@@ -1,0 +1,117 @@
+//! GPUDirect Storage.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Words, named};
+use bedplate_base::value::PciAddress;
+use bedplate_facts::cufile::{PATH, Problem};
+
+/// The first driver whose open modules have P2PDMA to NVMe disks.
+pub(in crate::verify) const P2PDMA_DRIVER: u32 = 570;
+
+/// A finding about GPUDirect Storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum StorageCode {
+    /// cufile.json forbids copies through host memory, and there is neither nvidia_fs nor P2PDMA.
+    CufileWouldFail,
+    /// nvidia_fs of this version works with the open kernel modules only.
+    NvidiaFsNeedsOpenModules {
+        /// Version of nvidia_fs.
+        version: String,
+    },
+    /// P2PDMA with a driver that does not have it.
+    P2pdmaNeedsOpenModules {
+        /// Version of the NVIDIA driver.
+        driver: String,
+        /// Whether its kernel modules are the open ones.
+        open: bool,
+    },
+    /// P2PDMA, and no NVIDIA driver.
+    P2pdmaWithoutDriver,
+    /// P2PDMA with a kernel that was built without it.
+    KernelWithoutP2pdma,
+    /// The library of GPUDirect Storage cannot read cufile.json.
+    CufileInvalid {
+        /// Line, from 1 on.
+        line: usize,
+        /// The mistake.
+        problem: Problem,
+    },
+    /// ACS sends traffic between GPUs and NVMe disks through the root complex.
+    DiskRedirected {
+        /// Pairs that are redirected.
+        pairs: usize,
+        /// All pairs.
+        of: usize,
+        /// Ports that redirect.
+        ports: Vec<PciAddress>,
+    },
+}
+
+impl Words for StorageCode {
+    fn says(&self) -> Cow<'static, str> {
+        match self {
+            StorageCode::CufileWouldFail => {
+                "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode".into()
+            }
+            StorageCode::NvidiaFsNeedsOpenModules { .. } => {
+                "{} works with the open kernel modules only".into()
+            }
+            StorageCode::P2pdmaNeedsOpenModules { .. } => {
+                format!("P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on").into()
+            }
+            StorageCode::P2pdmaWithoutDriver => "P2PDMA mode without an NVIDIA driver".into(),
+            StorageCode::KernelWithoutP2pdma => {
+                "this kernel was built without CONFIG_PCI_P2PDMA=y".into()
+            }
+            StorageCode::CufileInvalid { problem, .. } => problem.to_string().into(),
+            StorageCode::DiskRedirected { pairs, of, .. } => format!(
+                "traffic of {pairs} of {of} pairs of a GPU and an NVMe disk goes up through the root complex: ACS redirects (RR, CR, EC) at {{}}"
+            )
+            .into(),
+        }
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            StorageCode::NvidiaFsNeedsOpenModules { version } => format!("nvidia_fs {version}"),
+            StorageCode::CufileInvalid { line, .. } => format!("{PATH}:{line}"),
+            StorageCode::DiskRedirected { ports, .. } => named(ports, "ports"),
+            _ => String::new(),
+        }
+    }
+
+    fn remedy(&self) -> Cow<'static, str> {
+        match self {
+            StorageCode::CufileWouldFail => {
+                "`modprobe nvidia_fs`, or `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json".into()
+            }
+            StorageCode::NvidiaFsNeedsOpenModules { .. } => {
+                "install the open NVIDIA kernel modules".into()
+            }
+            StorageCode::P2pdmaNeedsOpenModules { .. } => {
+                "install such a driver, or load nvidia_fs and take `use_pci_p2pdma` out".into()
+            }
+            StorageCode::P2pdmaWithoutDriver => "".into(),
+            StorageCode::KernelWithoutP2pdma => {
+                "boot a kernel that has it, or load nvidia_fs and take `use_pci_p2pdma` out".into()
+            }
+            StorageCode::CufileInvalid { problem, .. } => match problem {
+                Problem::Type { key: Some(key), expected } => {
+                    format!("make `{key}` {}", expected.words()).into()
+                }
+                Problem::Twice { .. } => "remove one of the two".into(),
+                Problem::Syntax | Problem::NoObject | Problem::Type { key: None, .. } => {
+                    "compare it with the file that the package brings".into()
+                }
+            },
+            StorageCode::DiskRedirected { .. } => {
+                "`peers = [\"nic\", \"gpu\", \"nvme\"]` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot".into()
+            }
+        }
+    }
+}

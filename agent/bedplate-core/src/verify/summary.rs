@@ -1,0 +1,239 @@
+//! From single outcomes to one answer: ready, not ready, or cannot tell, and what to do first.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::outcome::Seen;
+use crate::kind::cmdline;
+use crate::plan::Change;
+
+use super::{CHECKS, Check, Code, Evidence, Group, Outcome, Selection, Severity, Verdict, image};
+use bedplate_base::recovery::Recovery;
+use bedplate_host::HostKind;
+
+/// A severity of the profile for a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Override {
+    /// What it means there that the check does not pass.
+    pub level: Severity,
+    /// Why.
+    pub reason: String,
+}
+
+/// A check, and what it came to on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Judged {
+    /// Its id.
+    pub id: &'static str,
+    /// Its group.
+    pub group: Group,
+    /// The statement that a pass proves.
+    pub proves: &'static str,
+    /// Verdict.
+    pub verdict: Verdict,
+    /// Finding, in one sentence.
+    pub finding: String,
+    /// Evidence.
+    pub evidence: Vec<Seen>,
+    /// Findings for programs.
+    pub codes: Vec<Code>,
+    /// Remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// What the host's not passing means: `fail`, `warn` or `ignore`.
+    pub severity: Severity,
+    /// Why the profile says so, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity_reason: Option<String>,
+}
+
+/// How to get to know what no check's own words say.
+const TO_KNOW: &str = "`bedplate inspect` names what could not be read, and why; where nothing on this machine can tell, \
+                       [verify.severity] of the profile gives the check another level";
+
+impl Judged {
+    fn new(
+        check: &'static Check,
+        level: Severity,
+        outcome: Outcome,
+        said: Option<&Override>,
+    ) -> Self {
+        let Outcome { verdict, finding, evidence, codes, remedy, at_most } = outcome;
+        let is_unknown = verdict == Verdict::Unknown;
+        let remedy = remedy.or_else(|| is_unknown.then(|| TO_KNOW.to_owned()));
+        let severity = said.map_or(level.min(at_most), |said| said.level);
+        let verdict = match (verdict, severity) {
+            // A profile may raise it as well as lower it.
+            (Verdict::Warn, Severity::Fail) if said.is_some() => Verdict::Fail,
+            (Verdict::Fail, Severity::Warn) => Verdict::Warn,
+            _ => verdict,
+        };
+        Judged {
+            id: check.id,
+            group: check.group,
+            proves: check.proves,
+            verdict,
+            finding,
+            evidence,
+            codes,
+            remedy,
+            severity,
+            severity_reason: said.map(|said| said.reason.clone()),
+        }
+    }
+
+    /// Whether the profile says that it counts for nothing.
+    pub fn is_ignored(&self) -> bool {
+        self.severity == Severity::Ignore
+    }
+
+    /// Whether the host is not ready for it.
+    pub fn fails(&self) -> bool {
+        self.verdict == Verdict::Fail && !self.is_ignored()
+    }
+
+    /// Whether something is not known that could make the host not ready. What could only be a warning could not.
+    pub fn hides(&self) -> bool {
+        self.verdict == Verdict::Unknown && self.severity == Severity::Fail
+    }
+}
+
+/// The answer, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Every check that counts passed, or is about something that this host does not have.
+    Ready,
+    /// None failed, and one that counts could not be judged.
+    CannotTell,
+    /// One failed.
+    NotReady,
+}
+
+/// Findings on a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Report {
+    /// The answer.
+    pub answer: Answer,
+    /// Its first cause; for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// First remedy; for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// The checks by which the answer is what it is, by their ids; of a host that is ready none.
+    pub decided_by: Vec<&'static str>,
+    /// The checks that warn, by their ids.
+    pub warned_by: Vec<&'static str>,
+    /// The recovery action: the greatest that one of these checks asks for.
+    pub recovery: Recovery,
+    /// Whether only some of the checks were asked for: then the answer is about those.
+    pub partial: bool,
+    /// Whether the host is an image: then the answer is about its files, and every other check is not applicable.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub image: bool,
+    /// Each check, in the order in which they are to be dealt with.
+    pub checks: Vec<Judged>,
+}
+
+impl Report {
+    /// Whether there is a warning that counts.
+    pub fn warns(&self) -> bool {
+        !self.warned_by.is_empty()
+    }
+}
+
+/// Judges by every check that is asked for.
+pub fn judge(
+    evidence: &Evidence<'_>,
+    selection: &Selection,
+    overrides: &BTreeMap<String, Override>,
+) -> Report {
+    let wanted = CHECKS.iter().filter(|check| selection.has(check));
+    let outcome = |check: &'static Check| {
+        let (Ok(outcome) | Err(outcome)) =
+            image::not_applicable(check, evidence).map_or_else(|| (check.judge)(evidence), Ok);
+        let outcome = with_due_remedy(outcome, check.group, evidence);
+        let level = image::severity(check, evidence, outcome.verdict);
+        Judged::new(check, level, outcome, overrides.get(check.id))
+    };
+    let mut report = conclude(wanted.map(outcome).collect(), selection.is_partial());
+    report.image = evidence.facts.host == HostKind::Image;
+    if let (Ok(None), Some(next)) = (&evidence.profile, &mut report.next)
+        && next.contains(OF_PROFILE)
+    {
+        next.push_str(
+            "; this host has no profile yet, and `bedplate profile init` writes one to start from",
+        );
+    }
+    report
+}
+
+/// How a remedy names a setting.
+const OF_PROFILE: &str = "] of the profile";
+
+/// Replaces a remedy that asks for a setting which the profile has already: what is missing is its effect.
+fn with_due_remedy(outcome: Outcome, group: Group, evidence: &Evidence<'_>) -> Outcome {
+    let Ok(Some(in_effect)) = &evidence.profile else { return outcome };
+    if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains(OF_PROFILE)) {
+        return outcome;
+    }
+    let is_due = |kind: &str, subject: &str| match group {
+        Group::Acs => kind == "acs",
+        Group::Modules => kind == "modules",
+        Group::Iommu => kind == cmdline::NAME && subject.contains("iommu"),
+        _ => false,
+    };
+    let body = &in_effect.plan.body;
+    let is_planned = |change: &Change| {
+        let mut subjects =
+            change.items.iter().map(|item| &item.subject).chain([&change.subject.text]);
+        subjects.any(|subject| is_due(change.kind, subject))
+    };
+    if body.changes.iter().any(is_planned) {
+        let remedy = "the profile has the setting, and it is not in effect: `bedplate apply`; where a daemon enforces the profile, \
+             `bedplate status` says why it is not";
+        return Outcome { remedy: Some(remedy.to_owned()), ..outcome };
+    }
+    match body.pending.iter().any(|pending| is_due(pending.kind, &pending.subject)) {
+        true => {
+            let remedy =
+                "the profile has the setting, which waits for a boot: `bedplate reboot status`";
+            Outcome { remedy: Some(remedy.to_owned()), ..outcome }
+        }
+        false => outcome,
+    }
+}
+
+/// The order of the table is the order of worth: what comes first is in the way of what comes later.
+fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
+    let failed = checks.iter().find(|judged| judged.fails());
+    let hidden = checks.iter().find(|judged| judged.hides());
+    let answer = match (failed, hidden) {
+        (Some(_), _) => Answer::NotReady,
+        (None, Some(_)) => Answer::CannotTell,
+        (None, None) => Answer::Ready,
+    };
+    let first = failed.or(hidden);
+    let decides = |judged: &&Judged| match answer {
+        Answer::NotReady => judged.fails(),
+        Answer::CannotTell => judged.hides(),
+        Answer::Ready => false,
+    };
+    let decisive = || checks.iter().filter(decides);
+    let codes = decisive().flat_map(|judged| &judged.codes);
+    let recovery = codes.map(Code::recovery).max().unwrap_or(Recovery::None);
+    let decided_by = decisive().map(|judged| judged.id).collect();
+    let warned = |judged: &&Judged| judged.verdict == Verdict::Warn && !judged.is_ignored();
+    let to_do = checks.iter().filter(|judged| judged.fails());
+    let to_do = to_do.chain(checks.iter().filter(|judged| judged.hides()));
+    let mut to_do = to_do.chain(checks.iter().filter(warned));
+    let warned_by = checks.iter().filter(warned).map(|judged| judged.id).collect();
+    let next =
+        to_do.find_map(|judged| Some(format!("{} ({})", judged.remedy.as_ref()?, judged.id)));
+    let because = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
+    let image = false;
+    Report { answer, because, next, decided_by, warned_by, recovery, partial, image, checks }
+}

@@ -1,0 +1,102 @@
+//! From outcomes to an answer. What checks say of hosts is in tests/verify.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::engine::profile_source::Choice;
+use crate::engine::{Request, verify};
+use bedplate_testhosts::HostSpec;
+
+/// The report of a made-up host, by these checks.
+fn report(host: &str, check: &[&str]) -> Report {
+    let host = HostSpec::from_toml(host).unwrap().build();
+    let check: Vec<String> = check.iter().map(|id| (*id).to_owned()).collect();
+    let selection = Selection::new(&check, &[]).unwrap();
+    let choice = Choice::HostOnly;
+    let request = Request::of(choice);
+    verify(&host, &request, &selection).unwrap().report
+}
+
+/// A host on which relaxed ordering is off and a link is narrow, with these severities.
+fn with(severities: &str) -> String {
+    format!(
+        "iommu = \"passthrough\"\nacs = false\n[[pci]]\nat = \"0000:19:00.0\"\nrelaxed-ordering = false\n\
+         link-now = [5, 8]\n[files]\n\
+         \"/etc/bedplate/profile.toml\" = '''\nschema = 1\n[verify.severity]\n{severities}'''\n"
+    )
+}
+
+const BOTH: [&str; 2] = ["pcie.link-width", "pcie.relaxed-ordering"];
+
+fn verdicts(report: &Report) -> BTreeMap<&str, Verdict> {
+    report.checks.iter().map(|judged| (judged.id, judged.verdict)).collect()
+}
+
+#[test]
+fn a_warning_leaves_a_host_ready_and_a_failure_does_not() {
+    let both = report(&with(""), &BOTH);
+    assert_eq!(both.answer, Answer::NotReady);
+    assert!(both.because.unwrap().ends_with("(pcie.link-width)"));
+    assert!(both.next.unwrap().ends_with("(pcie.link-width)"));
+    let warned = report(&with(""), &["pcie.relaxed-ordering"]);
+    assert_eq!((warned.answer, warned.because, warned.partial), (Answer::Ready, None, true));
+    assert!(warned.next.unwrap().ends_with("(pcie.relaxed-ordering)"));
+}
+
+#[test]
+fn the_profile_lowers_and_raises_what_a_check_means() {
+    let lowered = with("\"pcie.link-width\" = { level = \"warn\", reason = \"x8 slots\" }");
+    let lowered = report(&lowered, &BOTH);
+    assert_eq!(verdicts(&lowered)["pcie.link-width"], Verdict::Warn);
+    assert_eq!(lowered.answer, Answer::Ready);
+    let raised = with("\"pcie.relaxed-ordering\" = { level = \"fail\", reason = \"slow\" }");
+    let raised = report(&raised, &["pcie.relaxed-ordering"]);
+    assert_eq!(raised.answer, Answer::NotReady);
+    assert_eq!(raised.checks[0].severity_reason.as_deref(), Some("slow"));
+    let ignored = with("\"pcie.link-width\" = { level = \"ignore\", reason = \"x8 slots\" }");
+    let ignored = report(&ignored, &["pcie.link-width"]);
+    assert_eq!((ignored.answer, ignored.next), (Answer::Ready, None));
+    assert_eq!(ignored.checks[0].verdict, Verdict::Fail, "it says what it found all the same");
+}
+
+#[test]
+fn what_is_not_known_is_never_ready_unless_it_could_only_warn() {
+    let host = "iommu = \"passthrough\"\nacs = false\nunprivileged = true";
+    assert_eq!(report(host, &["pcie.mps"]).answer, Answer::CannotTell);
+    let warning = report(host, &["pcie.mrrs"]);
+    assert_eq!((warning.answer, warning.checks[0].verdict), (Answer::Ready, Verdict::Unknown));
+    let both = report(host, &["pcie.mps", "pcie.mrrs"]);
+    assert!(both.next.unwrap().contains("as root"));
+}
+
+#[test]
+fn remedy_asks_for_no_setting_that_the_profile_has() {
+    let remedy = |profile: &str| {
+        let file = "[files]\n\"/etc/bedplate/profile.toml\"";
+        let report =
+            report(&format!("machine = \"hgx\"\n{file} = '''{profile}'''\n"), &["acs.path"]);
+        assert_eq!(report.answer, Answer::NotReady);
+        report.checks[0].remedy.clone().unwrap()
+    };
+    let asks = "`policy = \"direct-p2p\"` in [acs] of the profile";
+    assert!(remedy("schema = 1\n[acs]\npolicy = \"keep\"\n").starts_with(asks));
+    let due = remedy("schema = 1\n[acs]\npolicy = \"direct-p2p\"\n");
+    assert!(!due.contains(asks) && due.contains("`bedplate apply`"), "{due}");
+}
+
+/// A mistake in the profile is a finding, and everything else is judged.
+#[test]
+fn unusable_profile_is_a_finding() {
+    let wrong =
+        "machine = \"hgx\"\n[files]\n\"/etc/bedplate/profile.toml\" = 'schema = 1 [iommu'\n";
+    let all = report(wrong, &[]);
+    assert_eq!(verdicts(&all)["profile.in-effect"], Verdict::Fail);
+    let bare = report("machine = \"hgx\"\n", &[]);
+    let others = |report: &Report| {
+        let mut found = report.checks.clone();
+        found.retain(|judged| judged.id != "profile.in-effect");
+        found
+    };
+    assert_eq!(others(&all), others(&bare));
+    assert_eq!(report(wrong, &["pcie.mps"]).answer, Answer::Ready, "as asked for");
+}

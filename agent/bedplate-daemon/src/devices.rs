@@ -1,0 +1,217 @@
+//! GPUs and NICs of the host, which of them the profile is about, and whether those are still there. A device that is gone
+//! differs from nothing: no rule selects it any more, and a look at the host alone would find everything right. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::observation::{Device, Observation};
+use bedplate_core::plan::{Blocker, Unknown};
+
+/// Where it is kept: across boots, since a device is lost at a boot more often than not.
+pub const FILE: &str = bedplate_core::seal::DEVICES;
+const VERSION: u32 = 1;
+
+/// The GPUs and NICs of the host when it was last complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownDevices {
+    version: u32,
+    /// What the profile's rules select: address → what it is.
+    devices: BTreeMap<String, String>,
+    /// What they do not select. Without these a lost NIC would hide behind one of the same model that no rule is about.
+    #[serde(default)]
+    others: BTreeMap<String, String>,
+}
+
+impl Default for KnownDevices {
+    fn default() -> Self {
+        KnownDevices { version: VERSION, devices: BTreeMap::new(), others: BTreeMap::new() }
+    }
+}
+
+impl KnownDevices {
+    /// From its text form; `None`: it cannot be understood, and the next look makes a new one.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().filter(|known: &KnownDevices| known.version == VERSION)
+    }
+
+    /// Its text form.
+    pub fn render(&self) -> String {
+        // Strings by strings have a JSON form.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// Takes note of what is there, and returns what is gone (address, what it is). A device that is there and that no
+    /// rule is about any more is no longer expected. A kind whose count is complete is taken as it is there now.
+    pub fn update(&mut self, seen: &[Device]) -> Vec<(String, String)> {
+        let kinds: BTreeSet<&String> = self.devices.values().collect();
+        let gone: BTreeMap<String, String> =
+            kinds.iter().flat_map(|what| self.gone(what, seen)).collect();
+        let of = |selected: bool| {
+            let those = seen.iter().filter(move |device| device.selected == selected);
+            those.map(|device| (device.address.clone(), device.what.clone()))
+        };
+        self.others = of(false).collect();
+        self.devices = of(true).chain(gone.clone()).collect();
+        gone.into_iter().collect()
+    }
+
+    /// As [`KnownDevices::update`]; what is gone is for people. Where the PCI devices cannot be read nothing is known.
+    pub fn report_missing(&mut self, observation: &mut Observation) {
+        let Some(seen) = &observation.devices else {
+            if !self.devices.is_empty() {
+                observation.unknowns.push(Unknown {
+                    kind: "host",
+                    subject: "PCI devices".into(),
+                    reason:
+                        "bedplate cannot tell whether all GPUs and NICs of this host are present"
+                            .into(),
+                });
+            }
+            return;
+        };
+        observation.blockers.extend(self.update(seen).iter().map(blocker));
+    }
+
+    /// What is gone of one kind. Addresses change when a bridge gets another bus number, so that several may be new after
+    /// one device was lost: never more are gone than the kind has fewer of. Which of them it was is not known then.
+    fn gone(&self, what: &str, seen: &[Device]) -> Vec<(String, String)> {
+        let is = |kind: &String| kind == what;
+        let there: BTreeMap<&str, bool> = seen
+            .iter()
+            .filter(|device| is(&device.what))
+            .map(|device| (device.address.as_str(), device.selected))
+            .collect();
+        let known = self.devices.iter().chain(&self.others).filter(|(_, kind)| is(kind));
+        let known: BTreeSet<&str> = known.map(|(address, _)| address.as_str()).collect();
+        let fewer = known.len().saturating_sub(there.len());
+        let expected = self.devices.iter().filter(|(_, kind)| is(kind));
+        let lost: Vec<_> =
+            expected.filter(|(address, _)| !there.contains_key(address.as_str())).collect();
+        // A selected one at a new address is a lost one that has moved; then it is an unselected one that is gone.
+        let moved = there
+            .iter()
+            .filter(|(address, selected)| **selected && !known.contains(**address))
+            .count();
+        let count = fewer.min(lost.len().saturating_sub(moved));
+        lost.into_iter()
+            .take(count)
+            .map(|(address, what)| (address.clone(), what.clone()))
+            .collect()
+    }
+
+    /// Forgets what is gone.
+    pub fn forget(&mut self, gone: &[(String, String)]) {
+        self.devices.retain(|address, _| !gone.iter().any(|(other, _)| other == address));
+    }
+}
+
+/// What people have to know of it.
+pub fn blocker((address, what): &(String, String)) -> Blocker {
+    Blocker {
+        kind: "host",
+        subject: format!("{what} at {address}").into(),
+        reason: "it was present when this host was last complete, and is missing now".into(),
+        remedy: format!(
+            "find out why (`dmesg | grep {address}`, the BMC's event log, cables and power); if it was taken out for \
+             good: bedplate reconcile --forget-missing"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(address: &str, what: &str, selected: bool) -> Device {
+        Device { address: address.into(), what: what.into(), selected }
+    }
+
+    fn gone(known: &mut KnownDevices, seen: &[Device]) -> Vec<String> {
+        known.update(seen).into_iter().map(|(address, _)| address).collect()
+    }
+
+    #[test]
+    fn what_was_there_is_missed_until_it_is_back_or_forgotten() {
+        let (a, b, gpu) =
+            (device("a", "NIC", true), device("b", "NIC", true), device("g", "GPU", true));
+        let mut known = KnownDevices::default();
+        assert_eq!(gone(&mut known, &[a.clone(), b.clone(), gpu.clone()]), [""; 0]);
+        for _ in 0..2 {
+            assert_eq!(gone(&mut known, &[a.clone(), gpu.clone()]), ["b"]);
+            known = KnownDevices::parse(&known.render()).unwrap();
+        }
+        assert_eq!(gone(&mut known, &[a.clone(), b, gpu.clone()]), [""; 0]);
+        assert_eq!(gone(&mut known, std::slice::from_ref(&a)), ["b", "g"]);
+        let missing = known.update(std::slice::from_ref(&a));
+        known.forget(&missing);
+        assert_eq!(gone(&mut known, &[a]), [""; 0]);
+    }
+
+    #[test]
+    fn other_rules_and_other_bus_numbers_are_no_loss() {
+        let mut known = KnownDevices::default();
+        known.update(&[device("a", "NIC", true), device("b", "NIC", true)]);
+        assert_eq!(
+            gone(&mut known, &[device("c", "NIC", true), device("d", "NIC", true)]),
+            [""; 0]
+        );
+        assert_eq!(
+            gone(&mut known, &[device("c", "NIC", false), device("d", "NIC", true)]),
+            [""; 0]
+        );
+        assert_eq!(gone(&mut known, &[device("d", "NIC", true)]), [""; 0], "nothing was about c");
+        assert_eq!(KnownDevices::parse("{}"), None);
+        assert!(
+            blocker(&("0000:18:00.0".into(), "NIC 15b3:1021".into()))
+                .remedy
+                .contains("--forget-missing")
+        );
+    }
+
+    #[test]
+    fn a_lost_device_does_not_hide_behind_one_that_no_rule_is_about() {
+        let mut known = KnownDevices::default();
+        let mut all: Vec<Device> = (0..8).map(|n| device(&n.to_string(), "NIC", true)).collect();
+        all.push(device("storage", "NIC", false));
+        known.update(&all);
+        all.remove(3);
+        for _ in 0..2 {
+            assert_eq!(gone(&mut known, &all), ["3"]);
+            known = KnownDevices::parse(&known.render()).unwrap();
+        }
+        all.push(device("3", "NIC", true));
+        assert_eq!(gone(&mut known, &all), [""; 0]);
+        all.retain(|device| device.address != "storage");
+        assert_eq!(gone(&mut known, &all), [""; 0], "no rule is about it");
+        all[0].selected = false;
+        assert_eq!(gone(&mut known, &all), [""; 0]);
+        assert_eq!(
+            gone(&mut known, &all[1..]),
+            [""; 0],
+            "the rules were changed before it was lost"
+        );
+    }
+
+    #[test]
+    fn an_unselected_device_that_is_lost_takes_no_selected_one_with_it() {
+        let mut known = KnownDevices::default();
+        known.update(&[device("a", "NIC", true), device("b", "NIC", false)]);
+        assert_eq!(gone(&mut known, &[device("c", "NIC", true)]), [""; 0], "a has moved to c");
+        assert_eq!(gone(&mut known, &[]), ["c"]);
+    }
+
+    #[test]
+    fn one_lost_and_the_rest_renumbered_is_one_lost_until_all_are_back() {
+        let row =
+            |names: &[&str]| names.iter().map(|name| device(name, "GPU", true)).collect::<Vec<_>>();
+        let mut known = KnownDevices::default();
+        known.update(&row(&["a", "b", "c", "d"]));
+        for _ in 0..2 {
+            assert_eq!(gone(&mut known, &row(&["a", "b2", "c2"])).len(), 1);
+        }
+        assert_eq!(gone(&mut known, &row(&["a", "b", "c", "d"])), [""; 0], "all are back");
+        assert_eq!(gone(&mut known, &row(&["a", "b", "c"])), ["d"]);
+    }
+}

@@ -1,0 +1,232 @@
+//! What tells of drift as it happens: the kernel's uevents, and writes to files and sysfs attributes. One stream of
+//! triggers comes out; what has changed is for a look at the host to find.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
+
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
+};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::Sender;
+
+use bedplate_core::kind::Watch;
+
+/// Something has happened that may be drift.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trigger {
+    /// What, for the log.
+    pub what: String,
+    /// Whether it is the profile, so that what was learnt about the host no longer counts.
+    pub profile: bool,
+}
+
+/// Largest uevent (include/linux/kobject.h: UEVENT_BUFFER_SIZE 2048, and the path before it).
+const UEVENT: usize = 8192;
+/// Multicast group of the kernel's own uevents; 2 is udev's.
+const KERNEL: u32 = 1;
+
+/// The kernel's uevents, those that may matter.
+///
+/// # Errors
+/// When the socket cannot be had (some containers).
+pub fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let protocol = SockProtocol::NetlinkKObjectUEvent;
+    let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, KERNEL))?;
+    let socket = registered(socket)?;
+    tokio::spawn(async move {
+        let mut buffer = vec![0; UEVENT];
+        while let Ok(mut ready) = socket.readable().await {
+            let read = ready
+                .try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
+            let trigger = match read {
+                Err(_would_block) => continue,
+                Ok(Ok(length)) => relevant(&buffer[..length]),
+                // ENOBUFS: more came than the socket holds. Something of it may have mattered.
+                Ok(Err(_)) => Some(Trigger { what: "uevents were lost".into(), profile: false }),
+            };
+            // A full channel: a look is due anyway.
+            if let Some(trigger) = trigger {
+                let _ = to.try_send(trigger);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// For the runtime to wait on.
+// It is deprecated because a descriptor may be closed while it is registered; nothing else closes one that is owned. The
+// other way is unsafe code.
+#[allow(deprecated)]
+pub(super) fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
+    AsyncFd::new(descriptor)
+}
+
+/// Whether a uevent may undo what bedplate did: `ACTION@/devices/…`, then `KEY=value` after zero bytes.
+pub fn relevant(message: &[u8]) -> Option<Trigger> {
+    let text = String::from_utf8_lossy(message);
+    let mut fields = text.split('\0');
+    let head = fields.next()?;
+    let subsystem = fields.find_map(|field| field.strip_prefix("SUBSYSTEM="))?;
+    let counts = matches!(subsystem, "pci" | "net" | "infiniband" | "module" | "drivers");
+    // Interfaces of containers come and go all day.
+    let virtual_net = subsystem == "net" && head.contains("/devices/virtual/");
+    (counts && !virtual_net).then(|| Trigger { what: format!("uevent {head}"), profile: false })
+}
+
+/// Files of a directory come, go and are written.
+const FILES: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
+    .union(AddWatchFlags::IN_MOVED_TO)
+    .union(AddWatchFlags::IN_MOVED_FROM)
+    .union(AddWatchFlags::IN_DELETE);
+
+/// An inotify instance, as the runtime takes it.
+struct Instance(Inotify);
+
+impl AsRawFd for Instance {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+/// Watches over files, directories and sysfs attributes.
+pub struct Files {
+    descriptor: std::sync::Arc<AsyncFd<Instance>>,
+    watched: std::sync::Arc<std::sync::Mutex<BTreeMap<WatchDescriptor, String>>>,
+}
+
+impl Files {
+    /// Starts with nothing watched.
+    ///
+    /// # Errors
+    /// When inotify cannot be had.
+    pub fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
+        let descriptor = Instance(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?);
+        let descriptor = std::sync::Arc::new(registered(descriptor)?);
+        let watched = std::sync::Arc::new(std::sync::Mutex::new(BTreeMap::new()));
+        tokio::spawn(read(descriptor.clone(), watched.clone(), to));
+        Ok(Files { descriptor, watched })
+    }
+
+    /// Watches all of these, whatever was watched before. What cannot be watched is left to the slow re-check.
+    pub fn set(&self, watch: &Watch) {
+        let attributes = watch.attributes.iter().map(|path| (path, AddWatchFlags::IN_MODIFY));
+        self.add(watch.directories.iter().map(|path| (path, FILES)).chain(attributes));
+    }
+
+    /// Watches directories of which owner and mode count as well as the files in them.
+    pub fn set_trusted(&self, directories: &[String]) {
+        let mask = FILES | AddWatchFlags::IN_ATTRIB;
+        self.add(directories.iter().map(|path| (path, mask)));
+    }
+
+    fn add<'a>(&self, wanted: impl Iterator<Item = (&'a String, AddWatchFlags)>) {
+        let mut watched = lock(&self.watched);
+        for (path, mask) in wanted {
+            // Watching a file twice gives the same number again.
+            if let Ok(number) = self.descriptor.get_ref().0.add_watch(path.as_str(), mask) {
+                watched.insert(number, path.clone());
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Nothing in here panics with the lock held; were it so, the map would still be a map.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+async fn read(
+    descriptor: std::sync::Arc<AsyncFd<Instance>>,
+    watched: std::sync::Arc<std::sync::Mutex<BTreeMap<WatchDescriptor, String>>>,
+    to: Sender<Trigger>,
+) {
+    while let Ok(mut ready) = descriptor.readable().await {
+        let events = match descriptor.get_ref().0.read_events() {
+            Ok(events) => events,
+            Err(Errno::EAGAIN) => {
+                ready.clear_ready();
+                continue;
+            }
+            Err(_) => return,
+        };
+        for event in events {
+            let mut watched = lock(&watched);
+            if event.mask.contains(AddWatchFlags::IN_IGNORED) {
+                // The file is gone; a device that comes back has new ones.
+                watched.remove(&event.wd);
+                continue;
+            }
+            let path = watched.get(&event.wd).cloned().unwrap_or_default();
+            drop(watched);
+            let name = event.name.map(|name| name.to_string_lossy().into_owned());
+            if let Some(trigger) = of_file(&path, name.as_deref()) {
+                let _ = to.try_send(trigger);
+            }
+        }
+    }
+}
+
+/// A change of a file: of the profile, of what bedplate owns, or of nobody's interest.
+fn of_file(path: &str, name: Option<&str>) -> Option<Trigger> {
+    let what = match name {
+        Some(name) => format!("{path}/{name}"),
+        None => path.to_owned(),
+    };
+    // Editors' and bedplate's own temporary files; and of bedplate's state only what an operator writes there.
+    let temporary = name
+        .is_some_and(|name| name.starts_with('.') || name.ends_with(['~', '#']) || name == "4913");
+    if temporary
+        || (path.ends_with(bedplate_core::ledger::DIRECTORY) && !name.is_some_and(of_an_operator))
+    {
+        return None;
+    }
+    Some(Trigger { profile: path.starts_with("/etc/bedplate"), what })
+}
+
+/// Holds, the only files there that `bedplate` writes for an operator.
+fn of_an_operator(name: &str) -> bool {
+    name == "hold.json" || name == bedplate_core::enforce_hold::NAME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uevent(text: &str) -> Option<String> {
+        relevant(text.replace('|', "\0").as_bytes()).map(|trigger| trigger.what)
+    }
+
+    #[test]
+    fn uevents_that_matter() {
+        let pci =
+            "bind@/devices/pci0000:00/0000:00:01.0|ACTION=bind|DEVPATH=/x|SUBSYSTEM=pci|SEQNUM=1";
+        assert_eq!(uevent(pci).unwrap(), "uevent bind@/devices/pci0000:00/0000:00:01.0");
+        assert!(uevent("remove@/module/x|ACTION=remove|SUBSYSTEM=module").is_some());
+        for nothing in [
+            "",
+            "add@/devices/virtual/net/veth1|SUBSYSTEM=net",
+            "change@/devices/virtual/block/dm-0|SUBSYSTEM=block",
+            "add@/x|NAME=SUBSYSTEM=pci",
+            "libudev|SUBSYSTE",
+        ] {
+            assert_eq!(uevent(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn files_that_matter() {
+        let profile = of_file("/etc/bedplate", Some("profile.toml")).unwrap();
+        assert!(profile.profile);
+        assert!(!of_file("/etc/default/grub.d", Some("50-site.cfg")).unwrap().profile);
+        assert!(of_file("/sys/bus/pci/devices/0000:22:00.0/config", None).is_some());
+        assert!(of_file("/var/lib/bedplate", Some("hold.json")).is_some());
+        assert!(of_file("/var/lib/bedplate", Some("enforce-hold.json")).is_some());
+        assert_eq!(of_file("/var/lib/bedplate", Some("ledger.json")), None);
+        assert_eq!(of_file("/etc/bedplate", Some(".profile.toml.swp")), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! The status for others: Prometheus (a textfile for node_exporter's collector), Kubernetes (a local feature file for
+//! Node Feature Discovery), and a JSON file. Pure texts, and one place that writes them.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::checks::{Checked, OUTCOMES};
+use super::public_file::replace;
+use super::status::{STATES, Status, Verdict};
+use super::usage;
+use bedplate_base::visible;
+use bedplate_core::plan::RebootNeed;
+use bedplate_host::file;
+use bedplate_host::published::{self, COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
+
+/// Where metrics go if node_exporter's directory (as Debian has it) is not there.
+pub const METRICS: &str = published::METRICS;
+
+/// Prometheus text format 0.0.4.
+pub fn metrics(status: &Status) -> String {
+    let mut families = Families(String::new());
+    host_metrics(status, &mut families);
+    check_metrics(status, &mut families);
+    reboot_metrics(status, &mut families);
+    daemon_metrics(status, &mut families);
+    families.0
+}
+
+/// Metrics as text, one family after the other.
+struct Families(String);
+
+impl Families {
+    fn family(&mut self, name: &str, kind: &str, help: &str, samples: &[(String, f64)]) {
+        let out = &mut self.0;
+        let _ = writeln!(out, "# HELP bedplate_{name} {help}\n# TYPE bedplate_{name} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(out, "bedplate_{name}{labels} {value}");
+        }
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.family(name, "gauge", help, &[(String::new(), value)]);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help, &[(String::new(), number(value))]);
+    }
+}
+
+fn flag(on: bool) -> f64 {
+    if on { 1.0 } else { 0.0 }
+}
+
+/// In whole seconds; 0: never.
+fn seconds(time: Option<jiff::Timestamp>) -> f64 {
+    time.map_or(0.0, |time| time.as_duration().as_secs_f64().floor())
+}
+
+fn host_metrics(status: &Status, out: &mut Families) {
+    let states = STATES
+        .map(|state| (format!("{{state=\"{}\"}}", state.name()), flag(state == status.state)));
+    out.family("state", "gauge", "State of the host: 1 for the current one.", &states);
+    let help =
+        "Whether everything the profile asks for is in effect and no check stands against it.";
+    out.gauge("ready", help, flag(status.verdict == Verdict::Ready));
+    let sample = |((kind, effect), count)| {
+        (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count))
+    };
+    let counts: Vec<_> = status.counts().into_iter().map(sample).collect();
+    let help = "What differs from the profile, by kind and by when it counts.";
+    out.family("pending_changes", "gauge", help, &counts);
+    let count = |n: usize| number(u64::try_from(n).unwrap_or(u64::MAX));
+    out.gauge("blockers", "What needs an operator.", count(status.blockers.len()));
+    out.gauge("unknowns", "What could not be read.", count(status.unknowns.len()));
+    let help = "Values that something else keeps changing.";
+    out.gauge("contested", help, count(status.contested.len()));
+}
+
+/// A series for every check and outcome, so that an alert is `bedplate_check{outcome="fail"} == 1`.
+fn check_metrics(status: &Status, out: &mut Families) {
+    let mut checks: Vec<&Checked> = status.checks.iter().flatten().collect();
+    checks.sort_by_key(|checked| &checked.id);
+    let of_one = |checked: &&Checked| {
+        let (id, now) = (checked.id.clone(), checked.outcome);
+        OUTCOMES.map(|outcome| {
+            let labels = format!("{{id=\"{id}\",outcome=\"{}\"}}", outcome.name());
+            (labels, flag(outcome == now))
+        })
+    };
+    let samples: Vec<_> = checks.iter().flat_map(of_one).collect();
+    let help = "Checks of bedplate verify: 1 for the current outcome; none while the profile is not in effect.";
+    out.family("check", "gauge", help, &samples);
+}
+
+fn reboot_metrics(status: &Status, out: &mut Families) {
+    let need = |need: RebootNeed, name: &str| {
+        (format!("{{class=\"{name}\"}}"), flag(status.reboot.need == Some(need)))
+    };
+    let needs = [need(RebootNeed::Reboot, "ordinary"), need(RebootNeed::Cold, "cold")];
+    out.family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
+    let states = crate::reboot::state::NAMES
+        .map(|name| (format!("{{state=\"{name}\"}}"), flag(status.reboot.state.name() == name)));
+    out.family("reboot_state", "gauge", "State of the reboot: 1 for the current one.", &states);
+    let help = "Reboots asked for since the daemon started.";
+    out.counter("reboots_asked_total", help, status.reboot.asked_for);
+}
+
+fn daemon_metrics(status: &Status, out: &mut Families) {
+    let help = "When the host was last found as the profile says; 0: not yet.";
+    out.gauge("last_converged_timestamp_seconds", help, seconds(status.last_converged));
+    let help = "When the daemon last wrote this file; alert when older than two intervals.";
+    out.gauge("heartbeat_timestamp_seconds", help, seconds(status.heartbeat));
+    let help = "Observations of the host since the daemon started.";
+    out.counter("observations_total", help, status.observations);
+    let took = number(status.last_observation_ms) / 1000.0;
+    out.gauge("last_observation_seconds", "How long the last observation or change took.", took);
+}
+
+#[allow(clippy::cast_precision_loss)] // Prometheus has no other numbers.
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// One `name=value` a line. `ready` means what the verdict means: an unknown is not ready.
+pub fn features(status: &Status) -> String {
+    let mut out = String::new();
+    // What is not said again within two intervals is no label any more (NFD, "feature files": expiry-time).
+    if let Some(until) = status.fresh_until {
+        let _ = writeln!(out, "# +expiry-time={}", until.strftime("%Y-%m-%dT%H:%M:%SZ"));
+    }
+    let ready = status.verdict == Verdict::Ready;
+    let _ = writeln!(out, "bedplate.ready={ready}\nbedplate.state={}", status.state.name());
+    if let Some(checks) = &status.checks {
+        let failed: Vec<&Checked> = checks.iter().filter(|checked| checked.fails()).collect();
+        let _ = writeln!(out, "bedplate.failed-checks={}", failed.len());
+        // The one to deal with first: a list of all might be longer than a label's value may be.
+        if let Some(first) = failed.first() {
+            let _ = writeln!(out, "bedplate.failed-check={}", first.id);
+        }
+    }
+    for (name, value) in &status.facts {
+        // Label values are letters, digits, `-`, `_` and `.` (Kubernetes, labels and selectors).
+        let value: String = value
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
+            .collect();
+        let _ = writeln!(out, "bedplate.{name}={value}");
+    }
+    out
+}
+
+/// What the daemon wrote last.
+pub fn read(root: &Path) -> Option<Status> {
+    let text = file::text(&root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Writes all of it below `root`; what fails is told, and the rest is written.
+pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let mut wrong = Vec::new();
+    // What the daemon itself uses differs at every moment: that alone is no reason to write.
+    let mut put = |path: &str, text: String, usage: fn() -> String| {
+        let target = at(path);
+        if said.get(path) == Some(&text) && target.exists() {
+            return;
+        }
+        match replace(&target, format!("{text}{}", usage()).as_bytes()) {
+            Ok(()) => _ = said.insert(path.to_owned(), text),
+            Err(error) => wrong.push(format!("cannot write {path}: {error}")),
+        }
+    };
+    let collector = if at(COLLECTOR).is_dir() {
+        format!("{COLLECTOR}/{COLLECTED}")
+    } else {
+        METRICS.to_owned()
+    };
+    put(&collector, metrics(status), usage::metrics);
+    if at(FEATURES).is_dir() {
+        put(&format!("{FEATURES}/{FEATURE_FILE}"), features(status), String::new);
+    }
+    // Serialising a struct of plain data does not fail.
+    let json = visible::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";
+    put(super::status::FILE, json, String::new);
+    wrong
+}
+
+/// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
+pub type Written = std::collections::BTreeMap<String, String>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Difference;
+    use crate::status::State;
+    use bedplate_core::plan::{Effect, Pending};
+
+    fn waiting() -> Status {
+        let mut status = Status::starting("b".into());
+        status.profile = "p".into();
+        status.changes.push(Difference {
+            id: "acs/x".into(),
+            kind: "acs".into(),
+            subject: "x".into(),
+            effect: Effect::EveryBoot,
+            live: true,
+            modules: false,
+            items: Vec::new(),
+        });
+        status.pending.push(Pending {
+            kind: "cmdline",
+            subject: "iommu=pt".into(),
+            running: None,
+            next: Some("iommu=pt".into()),
+            effect: Effect::ColdBoot,
+        });
+        status.reboot.need = Some(RebootNeed::Cold);
+        status.facts.insert("iommu".into(), "DMA-FQ, mixed".into());
+        status.last_converged = Some("2026-03-03T03:00:00.9Z".parse().unwrap());
+        status
+    }
+
+    #[test]
+    fn metrics_as_text() {
+        let text = metrics(&waiting());
+        for line in [
+            "bedplate_state{state=\"starting\"} 1",
+            "bedplate_state{state=\"converged\"} 0",
+            "bedplate_ready 0",
+            "bedplate_reboot_state{state=\"unknown\"} 1",
+            "bedplate_reboot_state{state=\"announced\"} 0",
+            "bedplate_pending_changes{kind=\"acs\",effect=\"every-boot\"} 1",
+            "bedplate_pending_changes{kind=\"cmdline\",effect=\"cold-boot\"} 1",
+            "bedplate_reboot_needed{class=\"cold\"} 1",
+            "bedplate_reboot_needed{class=\"ordinary\"} 0",
+            "bedplate_last_converged_timestamp_seconds 1772506800",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
+        }
+        for line in text.lines() {
+            let good = line.starts_with("# HELP bedplate_")
+                || line.starts_with("# TYPE bedplate_")
+                || (line.starts_with("bedplate_")
+                    && line.rsplit(' ').next().unwrap().parse::<f64>().is_ok());
+            assert!(good, "{line}");
+        }
+    }
+
+    #[test]
+    fn labels_are_labels() {
+        assert_eq!(
+            features(&waiting()),
+            "bedplate.ready=false\nbedplate.state=starting\nbedplate.iommu=DMA-FQ__mixed\n"
+        );
+        let mut status = waiting();
+        (status.verdict, status.state) = (Verdict::Ready, State::Converged);
+        status.fresh_until = Some("2026-03-03T03:30:00.9Z".parse().unwrap());
+        assert!(features(&status).starts_with(
+            "# +expiry-time=2026-03-03T03:30:00Z\nbedplate.ready=true\nbedplate.state=converged\n"
+        ));
+    }
+
+    #[test]
+    fn files_are_written_where_they_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let mut said = Written::new();
+        assert_eq!(write(root.path(), &waiting(), &mut said), [""; 0]);
+        let prom = std::fs::read_to_string(root.path().join("run/bedplate/bedplate.prom")).unwrap();
+        assert!(prom.contains("\nbedplate_ready 0\n"), "{prom}");
+        assert!(prom.contains("\nprocess_resident_memory_bytes{process=\"bedplate\"} "), "{prom}");
+        assert!(!root.path().join("etc/kubernetes").exists());
+        let text = std::fs::read_to_string(root.path().join("run/bedplate/status.json")).unwrap();
+        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), waiting());
+        for directory in
+            ["var/lib/prometheus/node-exporter", "etc/kubernetes/node-feature-discovery/features.d"]
+        {
+            std::fs::create_dir_all(root.path().join(directory)).unwrap();
+        }
+        write(root.path(), &waiting(), &mut said);
+        assert!(root.path().join("var/lib/prometheus/node-exporter/bedplate.prom").exists());
+        let features =
+            root.path().join("etc/kubernetes/node-feature-discovery/features.d/bedplate");
+        for path in [&features, &root.path().join("run/bedplate/status.json")] {
+            let mode =
+                std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o644, "{}", path.display());
+        }
+        assert!(std::fs::read_to_string(features).unwrap().contains("bedplate.ready=false\n"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Whether it is worth looking at the host although nothing was heard of it.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
+
+use bedplate_core::kind::Watch;
+
+/// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
+/// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon
+/// itself must not hang.
+pub fn of(root: &Path, watch: Option<&Watch>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for file in ["sys/kernel/uevent_seqnum", "proc/modules"] {
+        // Use counts of modules change all the time: names are enough.
+        let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
+        text.lines().for_each(|line| line.split(' ').next().hash(&mut hasher));
+    }
+    for hold in [bedplate_core::enforce_hold::HOLD, bedplate_core::reboot_hold::HOLD] {
+        let meta = std::fs::metadata(root.join(hold.trim_start_matches('/'))).ok();
+        meta.map(|meta| (meta.len(), meta.modified().ok())).hash(&mut hasher);
+    }
+    let nothing = Watch::default();
+    let watch = watch.unwrap_or(&nothing);
+    for directory in &watch.directories {
+        let Ok(entries) = std::fs::read_dir(directory) else { continue };
+        let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        entries.sort();
+        for path in entries {
+            let meta = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
+            (path, meta.map(|meta| (meta.len(), meta.modified().ok()))).hash(&mut hasher);
+        }
+    }
+    // The kernel answers for its parameters without asking a driver; inotify may lose them when memory is short.
+    for path in watch.attributes.iter().filter(|path| path.starts_with("/proc/sys/")) {
+        let value = std::fs::read(root.join(path.trim_start_matches('/'))).ok();
+        (path, value).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each sign is one: what changes it changes the fingerprint, and nothing else does.
+    #[test]
+    fn what_is_a_sign_of_a_change_and_what_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let file = root.path().join(path.trim_start_matches('/'));
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        let directory = root.path().join("etc/modprobe.d").display().to_string();
+        let watch = Watch {
+            directories: vec![directory],
+            attributes: vec![
+                "/proc/sys/vm/swappiness".to_owned(),
+                "/sys/devices/x/sriov_numvfs".to_owned(),
+            ],
+            ..Watch::default()
+        };
+        let mut last = of(root.path(), Some(&watch));
+        for (path, text, counts) in [
+            ("sys/kernel/uevent_seqnum", "7\n", true),
+            ("sys/kernel/uevent_seqnum", "8\n", true),
+            ("proc/modules", "loop 1 0 - Live\n", true),
+            ("proc/modules", "loop 1 9 - Live\n", false),
+            ("proc/modules", "loop 1 9 - Live\nib_core 1 0 - Live\n", true),
+            (bedplate_core::enforce_hold::HOLD, "one", true),
+            (bedplate_core::enforce_hold::HOLD, "another", true),
+            (bedplate_core::reboot_hold::HOLD, "one", true),
+            ("etc/modprobe.d/a.conf", "one", true),
+            ("etc/modprobe.d/a.conf", "more", true),
+            ("proc/sys/vm/swappiness", "60\n", true),
+            ("proc/sys/vm/swappiness", "10\n", true),
+            ("sys/devices/x/sriov_numvfs", "8\n", false),
+            ("etc/hosts", "one", false),
+        ] {
+            write(path, text);
+            let now = of(root.path(), Some(&watch));
+            assert_eq!(now != last, counts, "{path}: {text}");
+            last = now;
+        }
+        std::fs::remove_file(
+            root.path().join(bedplate_core::enforce_hold::HOLD.trim_start_matches('/')),
+        )
+        .unwrap();
+        assert_ne!(of(root.path(), Some(&watch)), last, "a hold that ends");
+    }
+}

@@ -1,0 +1,289 @@
+//! The small tasks that need more rights than the daemon has: looking into other processes, the operator's commands, the
+//! reboot methods, the marker in /run. Each is done by a process of its own (`bedplate helper`, hidden), which ends with it.
+//! The daemon says which task; what is run for it and which methods may be used are in the profile, which is read here. A
+//! daemon that was taken over can ask for no more than that.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::launch::{HELPER, Launch, Unit};
+use super::observation::Observation;
+use super::worker::{self, WorkError};
+use super::{methods, observe, public, reboot_required};
+use crate::reboot::busy::{self, Busy};
+use crate::reboot::last_boot::{BmcAnswer, BmcSilent};
+use crate::reboot::method::ipmi::{self, Code, Device, IpmiError, RestartCause};
+use crate::reboot::method::{command, undo};
+use bedplate_base::error_chain::chain;
+use bedplate_core::plan::{NextBoot, RebootNeed};
+use bedplate_core::profile::model::{Reboot, RebootMethod};
+use bedplate_core::reboot_record::preparation::Prepared;
+use bedplate_host::dir::DirReader;
+use bedplate_host::process;
+use bedplate_host::write::DirWriter;
+
+/// The operator's busy check.
+const BUSY_LIMIT: Duration = Duration::from_secs(60);
+/// An observation without checks.
+const INSPECT_LIMIT: Duration = Duration::from_secs(60);
+/// Longer than any task bounds itself: the operator's commands, a BMC that is asked several times.
+const LIMIT: Duration = Duration::from_secs(180);
+/// Early in a boot a BMC may be busy, and its driver still looking for it: it is asked again after so long, so many times.
+const AGAIN: (Duration, u32) = (Duration::from_secs(1), 5);
+
+/// A task.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "kebab-case", deny_unknown_fields)]
+enum Task<'a> {
+    Holders { idle: Vec<String> },
+    BusyCommand {},
+    Methods { need: RebootNeed },
+    WayBack { method: RebootMethod, at: Timestamp },
+    Prepare { method: RebootMethod, plan: &'a str, at: Timestamp },
+    TakeBack { prepared: Prepared },
+    PowerCommand {},
+    RestartCause {},
+    Marker { wanted: bool },
+}
+
+impl Task<'_> {
+    /// The only unit that does it: each has the rights for its own tasks, and for no others.
+    fn unit(&self) -> Unit {
+        match self {
+            Task::Holders { .. } => Unit::Holders,
+            Task::BusyCommand {} | Task::Marker { .. } => Unit::Check,
+            Task::Methods { .. }
+            | Task::WayBack { .. }
+            | Task::Prepare { .. }
+            | Task::TakeBack { .. }
+            | Task::PowerCommand {}
+            | Task::RestartCause {} => Unit::Worker,
+        }
+    }
+}
+
+fn task(text: &str) -> Result<Task<'_>, String> {
+    serde_json::from_str(text).map_err(|error| format!("this is no task: {error}"))
+}
+
+/// The unit that does what `text` asks for.
+///
+/// # Errors
+/// It asks for nothing that is known.
+pub fn unit(text: &str) -> Result<Unit, String> {
+    task(text).map(|task| task.unit())
+}
+
+/// Does what `text` asks for on the host below `root`; its answer, as JSON.
+///
+/// # Errors
+/// Why not, in one sentence.
+pub fn perform(text: &str, root: &Path) -> Result<String, String> {
+    match task(text)? {
+        Task::Holders { idle } => json(&holders(root, &idle)),
+        Task::BusyCommand {} => json(&busy_command(&settings(root)?.busy_command)),
+        Task::Methods { need } => json(&methods::taken(root, &settings(root)?, need)),
+        Task::WayBack { method, at } => {
+            let way_back = methods::way_back(root, method, &settings(root)?, at);
+            json(&way_back.map_err(|error| chain(&error))?)
+        }
+        Task::Prepare { method, plan, at } => {
+            let ready = methods::ready(root, method, &settings(root)?, plan, at);
+            json(&ready.map_err(|error| chain(&error))?)
+        }
+        Task::TakeBack { prepared } => json(&undo(&prepared, root).map_err(|error| chain(&error))?),
+        Task::PowerCommand {} => {
+            let settings = settings(root)?;
+            let command = methods::command(&settings).ok_or("the profile has no `command`")?;
+            let ran = command::run(&command, &mut DirWriter::live());
+            json(&ran.map_err(|error| chain(&error))?.as_secs())
+        }
+        Task::RestartCause {} => json(&restart_cause(root).map_err(|error| chain(&error))?),
+        Task::Marker { wanted } => {
+            json(&reboot_required::set(root, wanted).map_err(|error| error.to_string())?)
+        }
+    }
+}
+
+/// What the profile of the host says of reboots. Not the daemon: what is named there is run with this process's rights.
+fn settings(root: &Path) -> Result<Reboot, String> {
+    let reader = match root == Path::new("/") {
+        true => DirReader::live(),
+        false => DirReader::image(root).map_err(|error| chain(&error))?,
+    };
+    let profile = observe::profile(&reader).map_err(|error| public::error(&error))?;
+    Ok(profile.reboot)
+}
+
+fn json(answer: &impl Serialize) -> Result<String, String> {
+    serde_json::to_string(answer).map_err(|error| error.to_string())
+}
+
+/// Who holds a device open, in one line.
+fn holders(root: &Path, idle: &[String]) -> Option<String> {
+    // The processes of a made-up root are not those of this machine.
+    let live = root == Path::new("/");
+    let who = move |pid| if live { process::who(pid) } else { None };
+    match busy::holders(&root.join("proc"), idle) {
+        Ok(in_use) => in_use.reason(who),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn busy_command(argv: &[String]) -> Option<String> {
+    if argv.is_empty() {
+        // The daemon asks for one that it has seen.
+        return Some("the profile has no `busy_command` any more".to_owned());
+    }
+    match busy::busy_command(argv, BUSY_LIMIT) {
+        Busy::Free => None,
+        Busy::Busy(why) => Some(format!("the busy command says: {why}")),
+        Busy::Unknown(why) => Some(format!("the busy command did not answer: {why}")),
+    }
+}
+
+fn restart_cause(root: &Path) -> Result<RestartCause, IpmiError> {
+    let device = Device::at(root.join("dev/ipmi0"));
+    for _ in 1..AGAIN.1 {
+        match ipmi::restart_cause(&device) {
+            Err(error) if is_early(&error) => std::thread::sleep(AGAIN.0),
+            said => return said,
+        }
+    }
+    ipmi::restart_cause(&device)
+}
+
+/// Whether a moment later the answer may be another one.
+fn is_early(error: &IpmiError) -> bool {
+    match error {
+        IpmiError::Device { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+        IpmiError::Refused { code, .. } => *code == Code::BUSY,
+        _ => false,
+    }
+}
+
+/// Has the tasks done, for the host below a directory.
+#[derive(Debug, Clone)]
+pub struct Helpers {
+    launch: Launch,
+    root: std::path::PathBuf,
+}
+
+impl Helpers {
+    /// By processes that are started so.
+    pub fn new(launch: Launch, root: &Path) -> Self {
+        Helpers { launch, root: root.to_owned() }
+    }
+
+    async fn ask<T: serde::de::DeserializeOwned>(&self, task: &Task<'_>) -> Result<T, WorkError> {
+        let input = serde_json::to_string(task).map_err(WorkError::Answer)?;
+        let mut arguments = vec![HELPER.to_owned()];
+        // A unit has its own.
+        if let Launch::Children(_) = self.launch {
+            arguments.push(format!("--state-root={}", self.root.display()));
+        }
+        worker::ask(&self.launch, task.unit(), &arguments, &input, LIMIT).await
+    }
+
+    /// Whether another build has answered: this daemon is about to end, and to be started as that one.
+    pub fn is_replaced(&self) -> bool {
+        self.launch.is_replaced()
+    }
+
+    /// Observes the boot entry afresh. What cannot be observed is not known to be sound.
+    pub async fn inspect_entry(&self) -> NextBoot {
+        match worker::observe_unjudged(&self.launch, INSPECT_LIMIT).await {
+            Ok(Observation { packages: Some(why), .. }) => NextBoot::Unknown { reasons: vec![why] },
+            Ok(observation) => observation.next_boot,
+            Err(error) => NextBoot::Unknown { reasons: vec![chain(&error)] },
+        }
+    }
+
+    /// Who holds a GPU or RDMA device open, in one line. What cannot be found out counts as in use.
+    pub async fn holders(&self, idle: &[String]) -> Option<String> {
+        let task = Task::Holders { idle: idle.to_vec() };
+        let asked = self.ask(&task).await;
+        asked.unwrap_or_else(|error| {
+            Some(format!("open devices cannot be looked at: {}", chain(&error)))
+        })
+    }
+
+    /// What the operator's busy check says, unless the host is free.
+    pub async fn busy_command(&self) -> Option<String> {
+        let asked = self.ask(&Task::BusyCommand {}).await;
+        asked.unwrap_or_else(|error| {
+            Some(format!("the busy command did not answer: {}", chain(&error)))
+        })
+    }
+
+    /// The first method that works here, and what is to be said of each.
+    pub async fn methods(&self, need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
+        let asked = self.ask(&Task::Methods { need }).await;
+        asked.unwrap_or_else(|error| {
+            (None, vec![format!("the reboot methods cannot be tried: {}", chain(&error))])
+        })
+    }
+
+    /// The way back from what [`Helpers::prepare`] is about to do.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    pub async fn way_back(
+        &self,
+        method: RebootMethod,
+        at: Timestamp,
+    ) -> Result<Prepared, WorkError> {
+        self.ask(&Task::WayBack { method, at }).await
+    }
+
+    /// Makes a method ready for a reboot at `at`.
+    ///
+    /// # Errors
+    /// [`WorkError`]; nothing is left behind, or the error says what.
+    pub async fn prepare(
+        &self,
+        method: RebootMethod,
+        plan: &str,
+        at: Timestamp,
+    ) -> Result<Prepared, WorkError> {
+        self.ask(&Task::Prepare { method, plan, at }).await
+    }
+
+    /// Undoes that.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    pub async fn take_back(&self, prepared: &Prepared) -> Result<(), WorkError> {
+        // Most methods leave nothing behind.
+        if prepared.undo.is_empty() {
+            return Ok(());
+        }
+        self.ask(&Task::TakeBack { prepared: prepared.clone() }).await
+    }
+
+    /// Runs the operator's command that cycles the power; how long the machine may take to go down after it.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    pub async fn power_command(&self) -> Result<Duration, WorkError> {
+        let asked = self.ask(&Task::PowerCommand {}).await;
+        asked.map(Duration::from_secs)
+    }
+
+    /// What the BMC says of the last restart.
+    pub async fn restart_cause(&self) -> BmcAnswer {
+        let asked = self.ask(&Task::RestartCause {}).await;
+        asked.map_err(|error| BmcSilent::Said(chain(&error)))
+    }
+
+    /// Sets the marker in /run that asks others for a reboot, or takes back bedplate's part in it.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    pub async fn marker(&self, wanted: bool) -> Result<(), WorkError> {
+        self.ask(&Task::Marker { wanted }).await
+    }
+}

@@ -1,0 +1,276 @@
+//! What the daemon logs: to the journal with fields and message ids that its catalog explains (`journalctl -x`), or as
+//! text where stderr is not the journal. One table of messages; the catalog in systemd/ has one entry for each.
+
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::observation::Difference;
+use bedplate_base::visible::one_line;
+use bedplate_core::plan::Item;
+
+/// A kind of message, for ever: programs and the catalog know it by its id (journald: MESSAGE_ID).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// 128 bits, in hexadecimal.
+    pub id: &'static str,
+    level: Level,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident $level:ident $id:literal;)*) => {
+        $($(#[$doc])* pub const $name: Message = Message { id: $id, level: Level::$level };)*
+        /// Every message.
+        pub const MESSAGES: &[Message] = &[$($name),*];
+    };
+}
+
+messages! {
+    /// The host is what the profile says.
+    CONVERGED Info "b7b4761e94dc4426974b05ab54bbba1d";
+    /// Something differs.
+    DRIFT Warning "1eeb8193cd4a45049b0bb3aeeacd15af";
+    /// Something was done.
+    DONE Info "cfd430d0038542f8a88968592a4e3528";
+    /// A change failed.
+    FAILED Error "bc983823642049bfbb11899ad1712159";
+    /// Something beside the changes went wrong: less is seen, kept or told than should be.
+    IMPAIRED Error "e3cbe730db5848c0a66646996961c1f7";
+    /// Another program or an operator keeps changing something.
+    CONTESTED Error "60823d6c7df04d89880a3c9264e99a03";
+    /// An operator holds enforcement.
+    HELD Warning "16b31505794844c5ab87ee3c53979774";
+    /// An operator has ended that.
+    RELEASED Info "e55d2029f45f4207ac30100003b10a60";
+    /// People have to deal with something.
+    BLOCKED Warning "78420a2966d743359c5869884c0f4ebc";
+    /// Something could not be read: whether the host is right is not known.
+    UNREAD Warning "4e76316987ce4903bacd10821d19b5b4";
+    /// A check of `bedplate verify` does not pass any more.
+    CHECK Warning "9cf7bc85e4d54e049142368819ede1a3";
+    /// It passes again.
+    CHECK_PASSED Info "281cbdee5d0547699347d1bc629079e0";
+    /// The profile cannot be used, or the host not be looked at.
+    UNUSABLE Error "066b72f8c1a8418f989c892be6409883";
+    /// The bus is back.
+    CONNECTED Info "9c3ad0a6b3f24c0c8d3f4f5f0f6f2f51";
+    /// There is no profile of the operator's.
+    NO_PROFILE Warning "5d0c1fa34a1c4f0c9e2b7c64d0a3b8e1";
+    /// Something waits for a boot.
+    REBOOT_NEEDED Warning "49fdda36c64a4b7899d84f11b13fcf78";
+    /// A reboot has been left to people for days.
+    REBOOT_LEFT_TO_PEOPLE Warning "7a8ce45c5bbe4532a4b4a9f1213cdcab";
+    /// A reboot is announced.
+    REBOOT_SCHEDULED Warning "d45d437b23c44c6495b448573cc1cdd2";
+    /// bedplate's own announcement was taken back.
+    REBOOT_CANCELLED Warning "1ede2787d2ce45dda411c5d58cf6fa29";
+    /// bedplate's announcement was called off by people.
+    REBOOT_CALLED_OFF Warning "b1b6f6fd2e8a4a0a9b9d3c5c0e7d9a44";
+    /// Something is in the way of a reboot.
+    REBOOT_WAITS Info "827e7f4673c04e03be6203e7e35f3353";
+    /// A reboot did not come, or what was prepared for it stays.
+    REBOOT_FAILED Error "70502a541e514471942c5246534e225f";
+    /// Which reboot this boot follows.
+    REBOOT_CAME Info "0f0cbbfb02ff48b9b4644dccb657b3b7";
+    /// Boots did not help.
+    STUCK Error "a977b8833be54dbf8e8fd51eb52c8d44";
+    /// The fleet's lock.
+    LOCK Info "ea8e04687ae549f181559d5991bd6c24";
+    /// A slot of the fleet's lock is not given back yet.
+    LOCK_KEPT Warning "1e6412d56c034fdb8a265dd4a0c0e47c";
+    /// Units that waited were let go although the host has not converged.
+    READY_LATE Error "e6541d2f034f4668988e056a56e827c8";
+    /// The boot went on although not everything was put back.
+    BOOT_LATE Error "3538a758af10425cbc24e74967ee88cb";
+}
+
+/// Sends logs to the journal if stderr goes there, else to stderr as text.
+pub fn start() {
+    let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
+    let journal = std::env::var_os("JOURNAL_STREAM").and_then(|_| tracing_journald::layer().ok());
+    // journald looks up the unit of a message's sender when it takes the message, and finds none if the sender has exited
+    // by then. `journalctl -u` goes by this field as well where root set it (systemd.journal-fields(7)).
+    let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let unit = unit(&cgroups).map(|unit| ("OBJECT_SYSTEMD_UNIT", unit));
+    match journal {
+        // BEDPLATE_KIND, not F_BEDPLATE_KIND: the names are documented.
+        Some(journal) => {
+            registry.with(journal.with_field_prefix(None).with_custom_fields(unit)).init();
+        }
+        None => registry.with(text(std::io::stderr)).init(),
+    }
+}
+
+/// The systemd unit of a process with these control groups (`/proc/PID/cgroup`): below its slices, in systemd's hierarchy.
+fn unit(cgroups: &str) -> Option<&str> {
+    let mut paths = cgroups.lines().filter_map(|line| {
+        line.strip_prefix("0::").or_else(|| line.split_once(":name=systemd:").map(|(_, path)| path))
+    });
+    paths
+        .find_map(|path| path.split('/').find(|part| !part.is_empty() && !part.ends_with(".slice")))
+}
+
+/// Lines for people.
+fn text<S, W>(writer: W) -> impl Layer<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    W: for<'writer> MakeWriter<'writer> + 'static,
+{
+    tracing_subscriber::fmt::layer()
+        .with_writer(writer)
+        .with_target(false)
+        .without_time()
+        .with_ansi(false)
+        // Fields are for programs; the message says all of it in words.
+        .fmt_fields(debug_fn(|writer, field, value| match field.name() {
+            "message" => writer.write_str(&one_line(&format!("{value:?}"))),
+            _ => Ok(()),
+        }))
+}
+
+/// Logs a message that is about nothing in particular.
+pub fn say(message: Message, text: &str) {
+    let (id, text) = (message.id, one_line(text));
+    match message.level {
+        Level::Info => tracing::info!(message_id = id, "{text}"),
+        Level::Warning => tracing::warn!(message_id = id, "{text}"),
+        Level::Error => tracing::error!(message_id = id, "{text}"),
+    }
+}
+
+/// Logs one message for every value of a change.
+pub fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
+    let nothing =
+        Item { subject: change.subject.clone(), before: None, after: None, why: Vec::new() };
+    let items =
+        if change.items.is_empty() { std::slice::from_ref(&nothing) } else { &change.items };
+    for item in items {
+        let (id, kind, subject) = (message.id, change.kind.as_str(), item.subject.as_str());
+        let before = item.before.as_deref().unwrap_or("");
+        let after = item.after.as_deref().unwrap_or("");
+        let shown =
+            |value: &str| if value.is_empty() { "absent".to_owned() } else { value.to_owned() };
+        let line =
+            format!("{text}: {} {subject}: {} → {}", change.subject, shown(before), shown(after));
+        let line = one_line(&line);
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::$level!(
+                    message_id = id,
+                    bedplate_kind = kind,
+                    bedplate_subject = subject,
+                    bedplate_before = before,
+                    bedplate_after = after,
+                    bedplate_plan = plan,
+                    "{line}"
+                )
+            };
+        }
+        match message.level {
+            Level::Info => log!(info),
+            Level::Warning => log!(warn),
+            Level::Error => log!(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// journalctl -x explains every message, and explains nothing that is not sent.
+    #[test]
+    fn the_catalog_has_an_entry_for_every_message() {
+        let catalog = include_str!("../systemd/catalog/bedplate.catalog");
+        let mut entries: Vec<&str> =
+            catalog.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
+        let mut ids: Vec<&str> = MESSAGES.iter().map(|message| message.id).collect();
+        entries.sort_unstable();
+        ids.sort_unstable();
+        assert_eq!(entries, ids);
+        for entry in catalog.split("\n-- ").skip(1) {
+            let mut lines = entry.lines().skip(1);
+            let subject = lines.find(|line| line.starts_with("Subject: ")).unwrap();
+            assert!(subject.len() > 12, "{entry}");
+            assert!(entry.lines().filter(|line| !line.is_empty()).count() >= 4, "{entry}");
+        }
+    }
+
+    /// stderr may be a terminal, and what is said holds texts of the host.
+    #[test]
+    fn no_message_steers_a_terminal_or_begins_a_line() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&written);
+        let layer = text(move || Sink(Arc::clone(&sink)));
+        let registry = tracing_subscriber::registry().with(layer);
+        let evil = "x\x1b[2J\u{9b}31m\u{202e}\r\nERROR forged";
+        let item =
+            Item { subject: evil.into(), before: Some(evil.into()), after: None, why: Vec::new() };
+        let change = Difference {
+            id: "acs/x".into(),
+            kind: "acs".into(),
+            subject: evil.into(),
+            effect: bedplate_core::plan::Effect::Now,
+            live: true,
+            modules: false,
+            items: vec![item],
+        };
+        tracing::subscriber::with_default(registry, || {
+            say(BLOCKED, evil);
+            say_of(DRIFT, "p", &change, evil);
+            tracing::info!("{evil}");
+        });
+        let shown = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        assert_eq!(shown.lines().count(), 3, "{shown}");
+        assert!(!shown.contains(|c| bedplate_base::visible::steers(c) && c != '\n'), "{shown:?}");
+    }
+
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_unit_is_what_runs_this_program() {
+        let boot = Some("bedplate-boot.service");
+        assert_eq!(unit("0::/system.slice/bedplate-boot.service\n"), boot);
+        assert_eq!(unit("0::/system.slice/system-x.slice/bedplate-boot.service/worker\n"), boot);
+        let hybrid = "2:cpu,cpuacct:/x\n1:name=systemd:/system.slice/bedplate-boot.service\n0::/\n";
+        assert_eq!(unit(hybrid), boot);
+        assert_eq!(unit("0::/\n"), None);
+        assert_eq!(unit(""), None);
+    }
+
+    #[test]
+    fn ids_are_ids() {
+        for message in MESSAGES {
+            assert!(
+                message.id.len() == 32 && message.id.bytes().all(|b| b.is_ascii_hexdigit()),
+                "{}",
+                message.id
+            );
+        }
+    }
+}

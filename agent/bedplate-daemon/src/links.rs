@@ -1,0 +1,166 @@
+//! Changes of interfaces that are watched: rtnetlink tells everybody when something is set on a PF or its VFs, as long as
+//! the PF's interface is up (net/core/rtnetlink.c do_setlink; net/core/dev.c netdev_state_change).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
+};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::Sender;
+
+use super::events::{Trigger, registered};
+use bedplate_core::kind::Watch;
+pub use bedplate_host::changed_links;
+
+/// Multicast group RTNLGRP_LINK, as a bit (include/uapi/linux/rtnetlink.h, RTMGRP_LINK).
+const LINK: u32 = 1;
+/// Larger than any announcement: they come without the list of VFs.
+const LARGEST: usize = 32 << 10;
+
+/// IFF_UP, IFF_RUNNING and IFF_LOWER_UP (include/uapi/linux/if.h): on, in use, and with a link.
+const STATE: u32 = 1 | 1 << 6 | 1 << 16;
+
+/// What is watched.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Interfaces of which everything counts.
+    interfaces: BTreeSet<String>,
+    /// Interfaces of which the state counts, and what it was when they were last heard of.
+    links: BTreeMap<String, Option<u32>>,
+}
+
+/// The interfaces that are watched.
+pub struct Links(Arc<Mutex<Watched>>);
+
+impl Links {
+    /// Starts with none.
+    ///
+    /// # Errors
+    /// When the socket cannot be had.
+    pub fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let protocol = SockProtocol::NetlinkRoute;
+        let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, LINK))?;
+        let watched = Arc::new(Mutex::new(Watched::default()));
+        tokio::spawn(read(registered(socket)?, watched.clone(), to));
+        Ok(Links(watched))
+    }
+
+    /// Watches these, whatever was watched before.
+    pub fn set(&self, watch: &Watch) {
+        lock(&self.0).set(watch);
+    }
+}
+
+impl Watched {
+    fn set(&mut self, watch: &Watch) {
+        self.interfaces = watch.interfaces.iter().cloned().collect();
+        let state = |name: &String| (name.clone(), self.links.get(name).copied().flatten());
+        self.links = watch.links.iter().map(state).collect();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.interfaces.is_empty() && self.links.is_empty()
+    }
+
+    /// Whether an announcement about an interface is news. Most only repeat what is known: flags of containers' interfaces on
+    /// top of it, addresses, wireless statistics.
+    fn hears(&mut self, name: &str, flags: u32) -> bool {
+        let now = Some(flags & STATE);
+        let other =
+            self.links.get_mut(name).is_some_and(|known| std::mem::replace(known, now) != now);
+        other || self.interfaces.contains(name)
+    }
+}
+
+fn lock(mutex: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    // Nothing in here panics with the lock held; were it so, the lists would still be lists.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn read(socket: AsyncFd<OwnedFd>, watched: Arc<Mutex<Watched>>, to: Sender<Trigger>) {
+    let mut buffer = vec![0; LARGEST];
+    while let Ok(mut ready) = socket.readable().await {
+        let read =
+            ready.try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
+        let trigger = match read {
+            Err(_would_block) => continue,
+            Ok(Ok(length)) => relevant(&buffer[..length], &mut lock(&watched)),
+            // ENOBUFS: more came than the socket holds. Something of it may have mattered.
+            Ok(Err(_)) if lock(&watched).is_empty() => None,
+            Ok(Err(_)) => Some(Trigger { what: "link events were lost".into(), profile: false }),
+        };
+        // A full channel: a look is due anyway.
+        if let Some(trigger) = trigger {
+            let _ = to.try_send(trigger);
+        }
+    }
+}
+
+fn relevant(datagram: &[u8], watched: &mut Watched) -> Option<Trigger> {
+    // Each of them, so that what is known of every link is the newest.
+    let mut news = changed_links(datagram);
+    news.retain(|(name, flags)| watched.hears(name, *flags));
+    let (name, _) = news.first()?;
+    Some(Trigger { what: format!("link event of {name}"), profile: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announcement(name: &str) -> Vec<u8> {
+        announced(name, 0)
+    }
+
+    /// A RTM_NEWLINK message with nothing but flags and a name, as the kernel frames it.
+    fn announced(name: &str, flags: u32) -> Vec<u8> {
+        let name = [name.as_bytes(), &[0]].concat();
+        let mut body = vec![0; 16];
+        body[8..12].copy_from_slice(&flags.to_ne_bytes());
+        body.extend(u16::try_from(4 + name.len()).unwrap().to_ne_bytes());
+        body.extend(3u16.to_ne_bytes());
+        body.extend(&name);
+        body.resize(body.len().next_multiple_of(4), 0);
+        let length = u32::try_from(16 + body.len()).unwrap();
+        let head = [&length.to_ne_bytes()[..], &16u16.to_ne_bytes(), &[0; 10]].concat();
+        [head, body].concat()
+    }
+
+    #[test]
+    fn only_watched_interfaces_matter() {
+        let mut watched = Watched::default();
+        watched.set(&Watch { interfaces: vec!["ens1f0".to_owned()], ..Watch::default() });
+        let mut what = |bytes: &[u8]| relevant(bytes, &mut watched).map(|trigger| trigger.what);
+        assert_eq!(what(&announcement("ens1f0")).as_deref(), Some("link event of ens1f0"));
+        let both = [announcement("veth7"), announcement("ens1f0")].concat();
+        assert_eq!(what(&both).as_deref(), Some("link event of ens1f0"));
+        for nothing in [announcement("veth7"), announcement("ens1f01"), vec![0; 40], vec![]] {
+            assert_eq!(what(&nothing), None, "{nothing:?}");
+        }
+        assert!(relevant(&announcement("ens1f0"), &mut Watched::default()).is_none());
+    }
+
+    /// A port that goes down takes `ready` away; what else is said of its interface all day costs nothing.
+    #[test]
+    fn of_a_port_only_its_link_matters() {
+        const UP: u32 = STATE;
+        const PROMISCUOUS: u32 = 1 << 8;
+        let watch = Watch { links: vec!["ens2".to_owned()], ..Watch::default() };
+        let mut watched = Watched::default();
+        watched.set(&watch);
+        let mut heard = |flags| relevant(&announced("ens2", flags), &mut watched).is_some();
+        assert!(heard(UP), "what was known before is not known here");
+        assert!(!heard(UP) && !heard(UP | PROMISCUOUS));
+        assert!(heard(1), "the cable is out");
+        assert!(!heard(1 | PROMISCUOUS));
+        watched.set(&watch);
+        assert!(relevant(&announced("ens2", 1), &mut watched).is_none(), "still known");
+        let both = [announced("ens9", 0), announced("ens2", UP)].concat();
+        assert_eq!(relevant(&both, &mut watched).unwrap().what, "link event of ens2");
+    }
+}

@@ -1,0 +1,135 @@
+//! What is said of an observation in the log; what still is as it was is not said again.
+
+use super::checks::Checked;
+use super::journal::{self, say, say_of};
+use super::observation::{Difference, Observation};
+use bedplate_core::enforce_hold::EnforceHold;
+use bedplate_core::plan::{RebootNeed, Unknown};
+use bedplate_core::verify::Verdict as Outcome;
+
+/// Says what became of the changes that were applied, and what went wrong beside them. `plan`: the hash of what they were
+/// part of.
+pub fn ended(plan: &str, observation: &Observation) {
+    for done in &observation.done {
+        match &done.failure {
+            None => say_of(journal::DONE, plan, &done.change, "done"),
+            Some(why) => {
+                say_of(journal::FAILED, plan, &done.change, &format!("failed ({why})"));
+            }
+        }
+    }
+    for warning in &observation.warnings {
+        say(journal::IMPAIRED, warning);
+    }
+}
+
+/// Says that something differs. `plan`: the hash of what it is part of.
+pub fn differs(plan: &str, change: &Difference) {
+    say_of(journal::DRIFT, plan, change, "not as the profile says");
+}
+
+/// Says that an operator holds enforcement, or does not any more.
+pub fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
+    match (before, now) {
+        (before, Some(hold)) if before != Some(hold) => {
+            say(
+                journal::HELD,
+                &format!("{}; until then this host is only observed", hold.describe()),
+            );
+        }
+        (Some(_), None) => say(journal::RELEASED, "enforcement is no longer held"),
+        _ => {}
+    }
+}
+
+/// What was said of the last observation.
+#[derive(Debug, Default)]
+pub struct Logged {
+    differences: Vec<Difference>,
+    blockers: Vec<String>,
+    unknowns: Vec<String>,
+    checks: Vec<Checked>,
+    need: Option<RebootNeed>,
+}
+
+impl Logged {
+    /// Says what is found to differ.
+    pub fn differences(&mut self, observation: &Observation) {
+        for change in &observation.changes {
+            if !self.differences.contains(change) {
+                differs(&observation.hash, change);
+            }
+        }
+        self.differences.clone_from(&observation.changes);
+    }
+
+    /// Says what people have to deal with.
+    pub fn blockers(&mut self, observation: &Observation) {
+        let blockers: Vec<String> = observation
+            .blockers
+            .iter()
+            .map(|blocker| {
+                format!(
+                    "{} {}: {}; do: {}",
+                    blocker.kind, blocker.subject, blocker.reason, blocker.remedy
+                )
+            })
+            .collect();
+        for blocker in blockers.iter().filter(|blocker| !self.blockers.contains(blocker)) {
+            say(journal::BLOCKED, blocker);
+        }
+        self.blockers = blockers;
+    }
+
+    /// Says what could not be read.
+    pub fn unknowns(&mut self, observation: &Observation) {
+        let words = |one: &Unknown| {
+            format!("{} {} could not be read: {}", one.kind, one.subject, one.reason)
+        };
+        let unknowns: Vec<String> = observation.unknowns.iter().map(words).collect();
+        for unknown in unknowns.iter().filter(|unknown| !self.unknowns.contains(unknown)) {
+            say(journal::UNREAD, unknown);
+        }
+        self.unknowns = unknowns;
+    }
+
+    /// Says which checks come to something else than at the last judgement. Another wording of the same outcome is not said again.
+    pub fn checks(&mut self, observation: &Observation) {
+        let Some(checks) = &observation.checks else { return };
+        // What could only be a warning and is not known is told by `bedplate verify` alone.
+        let counts = |checked: &Checked| {
+            matches!(checked.outcome, Outcome::Fail | Outcome::Warn) || checked.hides()
+        };
+        for checked in checks {
+            let before = self.checks.iter().find(|before| before.id == checked.id);
+            if before.is_some_and(|before| before.outcome == checked.outcome) {
+                continue;
+            }
+            if counts(checked) {
+                say(journal::CHECK, &words(checked));
+            } else if before.is_some_and(counts) && !checked.speaks() {
+                say(journal::CHECK_PASSED, &format!("check {} passes again", checked.id));
+            }
+        }
+        self.checks.clone_from(checks);
+    }
+
+    /// Says that a boot is needed, or a colder one than before.
+    pub fn need(&mut self, need: RebootNeed, reason: &str) {
+        if self.need.unwrap_or(RebootNeed::None) < need {
+            say(journal::REBOOT_NEEDED, reason);
+        }
+        self.need = Some(need);
+    }
+}
+
+fn words(checked: &Checked) -> String {
+    let Checked { id, text, .. } = checked;
+    let word = match checked.outcome {
+        Outcome::Fail => "fails",
+        Outcome::Warn => "warns",
+        _ => "cannot tell",
+    };
+    let remedy = checked.remedy.as_ref().map(|remedy| format!("; do: {remedy}"));
+    format!("check {id} {word}: {text}{}", remedy.unwrap_or_default())
+}

@@ -1,0 +1,100 @@
+//! The profile's reboot methods, as the daemon uses them: what they work with, and which is taken.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use crate::reboot::method::choose::choose;
+use crate::reboot::method::command::Command;
+use crate::reboot::method::ipmi::Device;
+use crate::reboot::method::{self, Env, MethodError, prepare, probe};
+use bedplate_core::plan::RebootNeed;
+use bedplate_core::profile::model::{Reboot, RebootMethod};
+use bedplate_core::reboot_record::preparation::Prepared;
+
+/// Seconds that an orderly shutdown may take before a wake-up alarm rings: one that rings too early is lost, and the
+/// machine stays off. systemd gives each unit 90.
+const SHUTDOWN_S: u32 = 15 * 60;
+/// Seconds that the operator's command may take, and then the machine until it is cycled.
+const COMMAND_S: u32 = 120;
+const GRACE_S: u32 = 10 * 60;
+
+fn with<T>(
+    root: &Path,
+    settings: &Reboot,
+    plan: &str,
+    at: Timestamp,
+    act: impl FnOnce(&Env<'_>) -> T,
+) -> T {
+    let command = command(settings);
+    let now = Timestamp::now();
+    let until = u32::try_from(at.duration_since(now).as_secs().max(0)).unwrap_or(u32::MAX);
+    act(&Env {
+        root,
+        ipmi: &Device::first(),
+        rtc_wakes: settings.rtc_wakes,
+        rtc_after_s: until.saturating_add(SHUTDOWN_S),
+        command: command.as_ref(),
+        plan_hash: plan,
+        now,
+    })
+}
+
+/// The operator's command, if the profile has one.
+pub fn command(settings: &Reboot) -> Option<Command> {
+    let argv = settings.command.clone();
+    (!argv.is_empty()).then_some(Command { argv, timeout_s: COMMAND_S, grace_s: GRACE_S })
+}
+
+/// The first method that works here, and what is to be said of each. Only a cold reboot asks for the profile's methods:
+/// for anything else the machine need not go through its firmware.
+pub fn taken(
+    root: &Path,
+    settings: &Reboot,
+    need: RebootNeed,
+) -> (Option<RebootMethod>, Vec<String>) {
+    let order = match need {
+        RebootNeed::Reboot => &[RebootMethod::Ordinary][..],
+        RebootNeed::None | RebootNeed::Cold => settings.methods.as_slice(),
+    };
+    let soon = Timestamp::now();
+    let choice = with(root, settings, "", soon, |env| choose(order, |method| probe(method, env)));
+    (choice.taken.as_ref().map(|(method, _)| *method), choice.describe())
+}
+
+/// What the profile does not name was not promised to anybody.
+fn promised(method: RebootMethod, settings: &Reboot) -> Result<(), MethodError> {
+    if method == RebootMethod::Ordinary || settings.methods.contains(&method) {
+        return Ok(());
+    }
+    Err(MethodError::Cannot { method, why: "the profile does not name it".to_owned() })
+}
+
+/// The way back from a method that is about to be made [`ready`] for a reboot at `at`. Changes nothing.
+///
+/// # Errors
+/// [`MethodError`].
+pub fn way_back(
+    root: &Path,
+    method: RebootMethod,
+    settings: &Reboot,
+    at: Timestamp,
+) -> Result<Prepared, MethodError> {
+    promised(method, settings)?;
+    with(root, settings, "", at, |env| method::way_back(method, env))
+}
+
+/// Makes a method ready for a reboot at `at`.
+///
+/// # Errors
+/// [`MethodError`]; nothing is left behind, or the error says what.
+pub fn ready(
+    root: &Path,
+    method: RebootMethod,
+    settings: &Reboot,
+    plan: &str,
+    at: Timestamp,
+) -> Result<Prepared, MethodError> {
+    promised(method, settings)?;
+    with(root, settings, plan, at, |env| prepare(method, env))
+}

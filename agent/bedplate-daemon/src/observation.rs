@@ -1,0 +1,176 @@
+//! One look at the host, or one change of it, as the worker tells the daemon: pure data. The worker is this program
+//! itself (`bedplate worker`, hidden); both ends are always the same build.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::checks::Checked;
+use bedplate_core::kind::Watch;
+use bedplate_core::kind::cmdline::diagnosis::Cause;
+use bedplate_core::plan::{
+    Blocker, Change, Effect, Item, NextBoot, Pending, Plan, RebootNeed, Unknown,
+};
+use bedplate_core::profile::model::{Agent, Reboot};
+
+/// With this the worker begins a line that says what it is at; the answer is the last line of its output.
+pub const AT: &str = "at ";
+/// The worker's exit status where the operator has put no profile (sysexits.h: EX_CONFIG).
+pub const NO_PROFILE: i32 = 78;
+
+/// What was observed, after what was applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The profile's name.
+    pub profile: String,
+    /// The files of the host that it was read from.
+    #[serde(default)]
+    pub profile_files: Vec<String>,
+    /// `[agent]`.
+    pub agent: Agent,
+    /// `[reboot]`.
+    pub reboot: Reboot,
+    /// Whether a lint keeps the profile from being enforced: then the host is not rebooted for it either.
+    #[serde(default)]
+    pub stopped: bool,
+    /// What was applied before, if the worker was to apply something.
+    pub done: Vec<Done>,
+    /// What went wrong beside the changes: the ledger or the history not written, something left lying.
+    pub warnings: Vec<String>,
+    /// What still differs and this host could take.
+    pub changes: Vec<Difference>,
+    /// What people have to deal with.
+    pub blockers: Vec<Blocker>,
+    /// Subject that could not be read.
+    pub unknowns: Vec<Unknown>,
+    /// Changes that wait for a boot.
+    pub pending: Vec<Pending>,
+    /// What the host waits for.
+    pub need: RebootNeed,
+    /// Whether the machine can be expected to come back from a reboot.
+    pub next_boot: NextBoot,
+    /// Why the boot entry may be changing now: a package manager is running.
+    #[serde(default)]
+    pub packages: Option<String>,
+    /// Names what waits, in a way that is the same before a boot and after one that did not help.
+    pub hash: String,
+    /// Why what waits is not in effect, by the four states of the command line.
+    pub cause: Option<Cause>,
+    /// What to watch for drift.
+    pub watch: Watch,
+    /// GPUs and NICs that are there; `None`: not known, since the PCI devices cannot be read.
+    #[serde(default)]
+    pub devices: Option<Vec<Device>>,
+    /// Facts that are worth a label: `iommu`, `vfs`, `acs`.
+    pub facts: BTreeMap<String, String>,
+    /// What the checks of `bedplate verify` came to; `None`: they were not made, because the host is not what the profile says,
+    /// or nobody asked.
+    #[serde(default)]
+    pub checks: Option<Vec<Checked>>,
+    /// The plan, as `bedplate plan --json` prints it.
+    pub plan_json: String,
+}
+
+/// One change of the plan without its actions: what the status shows to everybody holds no file's content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// `kind/subject`.
+    pub id: String,
+    /// `cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`.
+    pub kind: String,
+    /// Title for people.
+    pub subject: String,
+    /// When it counts.
+    pub effect: Effect,
+    /// Whether it acts on the running machine only: nothing of it is written to a disk.
+    #[serde(default)]
+    pub live: bool,
+    /// Whether it loads or unloads a kernel module, for which there is a right of its own.
+    #[serde(default)]
+    pub modules: bool,
+    /// Differences.
+    pub items: Vec<Item>,
+}
+
+/// What became of a change. An answer that says something else must not read as "done".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    /// What was to be done.
+    pub change: Difference,
+    /// Why it failed and was taken back, or was not tried; `None`: it is done, and was read back.
+    pub failure: Option<String>,
+}
+
+/// A GPU or a NIC.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Device {
+    /// `0000:18:00.0`.
+    pub address: String,
+    /// `GPU 10de:2330`, `NIC 15b3:1021`.
+    pub what: String,
+    /// Whether something of the profile is about it.
+    pub selected: bool,
+}
+
+impl Difference {
+    /// Of a plan's change.
+    pub fn of(change: &Change) -> Self {
+        Difference {
+            id: change.id.clone(),
+            kind: change.kind.to_owned(),
+            subject: change.subject.to_string(),
+            effect: change.effect,
+            live: change.is_live(),
+            modules: change.uses_modules(),
+            items: change.items.clone(),
+        }
+    }
+}
+
+/// Names what waits for a boot. What runs now is not part of it: a boot that does not help changes nothing else.
+pub fn hash(plan: &Plan) -> String {
+    let mut lines: Vec<String> = plan
+        .body
+        .pending
+        .iter()
+        .map(|pending| {
+            format!(
+                "{}\0{}\0{}\n",
+                pending.kind,
+                pending.subject,
+                pending.next.as_deref().unwrap_or("-")
+            )
+        })
+        .collect();
+    lines.sort();
+    bedplate_core::ledger::Sha::of(lines.concat().as_bytes()).as_str()[..16].to_owned()
+}
+
+impl Observation {
+    /// These changes were not done: the worker came to no end.
+    #[must_use]
+    pub fn failed(mut self, only: &[String], why: &str) -> Self {
+        let tried = self.changes.iter().filter(|change| only.contains(&change.id));
+        let failed =
+            |change: &Difference| Done { change: change.clone(), failure: Some(why.to_owned()) };
+        self.done = tried.map(failed).collect();
+        self
+    }
+
+    /// The first change that failed, and why.
+    pub fn failure(&self) -> Option<String> {
+        let failed = |done: &Done| {
+            done.failure.as_ref().map(|why| format!("{}: {why}", done.change.subject))
+        };
+        self.done.iter().find_map(failed)
+    }
+
+    /// Whether the host is what the profile says, as far as can be seen, without waiting for anything.
+    pub fn is_right(&self) -> bool {
+        self.changes.is_empty()
+            && self.blockers.is_empty()
+            && self.pending.is_empty()
+            && self.need == RebootNeed::None
+    }
+}

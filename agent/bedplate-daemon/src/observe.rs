@@ -1,0 +1,295 @@
+//! What the daemon's worker does: looks at the host, and applies the changes that the daemon names. It runs the same pipeline
+//! as `plan` and `apply`, in a process of its own.
+
+mod kernel_log;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::checks;
+use super::observation::{self, Device, Difference, Done, Observation};
+use super::public::{self, Words};
+use bedplate_base::mask;
+use bedplate_base::value::PciAddress;
+use bedplate_core::apply::{self, Event};
+use bedplate_core::desired::Desired;
+use bedplate_core::documents as json;
+use bedplate_core::enforce_hold::EnforceHold;
+use bedplate_core::engine::profile_source::Choice;
+use bedplate_core::engine::{self, Applied, EngineError, Planned, Request, Target};
+use bedplate_core::kind::cmdline::diagnosis::Cause;
+use bedplate_core::kind::{Context, KINDS, Watch, cmdline};
+use bedplate_core::plan::{Action, Change};
+use bedplate_core::profile::model::{Agent, AgentMode, Profile};
+use bedplate_facts::pci::Function;
+use bedplate_facts::topology::Topology;
+use bedplate_facts::{Depth, Facts};
+use bedplate_host::dir::DirReader;
+use bedplate_host::{Reader, link, package_lock};
+
+/// Only what the operator has put on the host: nothing is enforced on a guess.
+const REQUEST: Request<'static> = Request::of(Choice::HostOnly);
+
+/// What the daemon names.
+#[derive(Debug, Clone, Copy)]
+pub struct Selected<'a> {
+    /// Ids of the changes to apply.
+    pub changes: &'a [String],
+    /// Files that the profile has to be read from: those that the changes were planned from.
+    pub profile_files: &'a [String],
+    /// Whether the checks are made afterwards.
+    pub judged: bool,
+}
+
+/// Looks at the host; `judged`: and makes the checks where it is what the profile says.
+///
+/// # Errors
+/// [`ObserveError`].
+pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
+    let reader = DirReader::live();
+    // At once what the checks need, too: a host is converged at most looks.
+    let depth = if judged { Depth::Thorough } else { Depth::Plan };
+    let planned = engine::prepare_at(&reader, &REQUEST, depth)?;
+    let mut seen = seen(&reader, &planned, &words(&reader, &planned), Vec::new(), Vec::new())?;
+    if judged {
+        judge(&reader, &planned, &mut seen);
+    }
+    Ok(seen)
+}
+
+/// Applies the selected changes, unless the profile's mode is `observe`, and observes the host; `at` gets each step.
+///
+/// # Errors
+/// [`ObserveError`].
+pub fn apply(
+    selected: &Selected<'_>,
+    at: &mut dyn FnMut(&str),
+) -> Result<Observation, ObserveError> {
+    let only_observes = |agent: &Agent| agent.mode == AgentMode::Observe;
+    if only_observes(&settings()?) {
+        return observe(selected.judged);
+    }
+    let mut select = |planned: &mut Planned| {
+        // A hold is in force before a revert takes the lock: the one that has the lock afterwards sees it.
+        let held = EnforceHold::load(Path::new("/")).is_some();
+        // The changes were named by a profile that may be gone by now, and another one in its place.
+        let replaced =
+            !selected.profile_files.iter().all(|file| planned.profile_files.contains(file));
+        let observes = only_observes(&planned.loaded.profile.agent);
+        let takes = |change: &Change| {
+            !held && !replaced && !observes && {
+                selected.changes.contains(&mask::text(&change.id))
+            }
+        };
+        planned.plan.body.changes.retain(takes);
+        Ok(())
+    };
+    let mut watch = |event: Event<'_>| {
+        if let Some(what) = doing(&event) {
+            at(&what);
+        }
+    };
+    let now = jiff::Timestamp::now();
+    let Applied { before, report, after, .. } =
+        engine::apply(&Target::Live, &REQUEST, &mut select, &mut watch, now)?;
+    let (reader, mut after) = (DirReader::live(), after?);
+    let words = words(&reader, &after);
+    let shown = public::plan(&before.plan, &words);
+    let ended = shown.body.changes.iter().zip(&report.changes).map(|(change, report)| Done {
+        change: Difference::of(change),
+        failure: public::failure(&report.outcome),
+    });
+    let warnings = report.warnings.iter().map(|text| mask::text(text)).collect();
+    let mut seen = seen(&reader, &after, &words, ended.collect(), warnings)?;
+    if selected.judged && seen.is_right() {
+        // The plan needed less.
+        after.facts = engine::observe(&reader, Depth::Thorough);
+        judge(&reader, &after, &mut seen);
+    }
+    Ok(seen)
+}
+
+/// Adds what the checks come to, where nothing else is in the way of `ready`.
+fn judge(reader: &dyn Reader, planned: &Planned, seen: &mut Observation) {
+    seen.checks = seen.is_right().then(|| {
+        let report = engine::verify_planned(reader, planned, kernel_log::of_checks());
+        checks::public(&report)
+    });
+}
+
+/// What the profile says to the daemon, without asking anything that a driver answers.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn settings() -> Result<Agent, EngineError> {
+    profile(&DirReader::live()).map(|profile| profile.agent)
+}
+
+/// The profile of a host.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn profile(reader: &dyn Reader) -> Result<Profile, EngineError> {
+    let mut facts = bedplate_facts::observe(reader, Depth::Identity);
+    Ok(engine::choose(reader, &mut facts, &REQUEST)?.loaded.profile)
+}
+
+/// Why the worker has nothing to report.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// The host was not planned for, or not changed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The plan has no JSON form.
+    #[error("cannot write JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// What is being done, before it is done: a tool or a driver takes its time.
+fn doing(event: &Event<'_>) -> Option<String> {
+    match event {
+        Event::Action(_, Action::RunTool { argv, .. }) => Some(mask::text(&argv.join(" "))),
+        Event::Action(_, Action::Verify(_)) => None,
+        Event::Action(_, action) => Some(apply::describe(action)),
+        _ => None,
+    }
+}
+
+/// What of the profile is the operator's own words.
+fn words(reader: &dyn Reader, planned: &Planned) -> Words {
+    let files = &planned.profile_files;
+    let texts: Vec<String> = files.iter().filter_map(|file| reader.text(file).ok()).collect();
+    Words::of(texts.iter().map(String::as_str))
+}
+
+/// What was found, as everybody may see it.
+fn seen(
+    reader: &dyn Reader,
+    planned: &Planned,
+    words: &Words,
+    done: Vec<Done>,
+    warnings: Vec<String>,
+) -> Result<Observation, serde_json::Error> {
+    let Planned { facts, loaded, plan, desired, .. } = planned;
+    let shown = public::plan(plan, words);
+    // What a lint stops is no difference that the daemon could do something about; the blocker says what would.
+    let takes = |change: &&Change| planned.stopping.is_empty() && change.deferred.is_none();
+    Ok(Observation {
+        profile: loaded.profile.name.clone(),
+        profile_files: planned.profile_files.clone(),
+        agent: loaded.profile.agent.clone(),
+        reboot: loaded.profile.reboot.clone(),
+        stopped: !planned.stopping.is_empty(),
+        done,
+        warnings,
+        changes: shown.body.changes.iter().filter(takes).map(Difference::of).collect(),
+        blockers: shown.body.blockers.clone(),
+        unknowns: shown.body.unknowns.clone(),
+        pending: shown.body.pending.clone(),
+        need: engine::waits_for(plan),
+        next_boot: shown.next_boot.clone(),
+        packages: package_lock::held(reader).map(package_lock::reason),
+        hash: observation::hash(plan),
+        cause: cause(reader, planned).map(public::cause),
+        watch: watch(&loaded.profile, facts, reader),
+        devices: devices(facts, desired),
+        facts: labels(facts, reader),
+        checks: None,
+        plan_json: json::plan(&shown, &facts.label())?,
+    })
+}
+
+/// Why what waits on the command line is not in effect.
+fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
+    let body = &planned.plan.body;
+    let waits = body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
+        || body.changes.iter().any(|change| change.kind == cmdline::NAME)
+        || body.blockers.iter().any(|blocker| blocker.subject.text == cmdline::effective::SUBJECT);
+    if !waits {
+        return None;
+    }
+    let context = Context {
+        profile: &planned.loaded.profile,
+        desired: &planned.desired,
+        facts: &planned.facts,
+        reader,
+        ledger: &planned.ledger,
+        so_far: body,
+    };
+    match cmdline::why_not_in_effect(&context, None) {
+        // Only then is there something to look for.
+        Some(Cause::Rejected { .. }) => {
+            cmdline::why_not_in_effect(&context, kernel_log::complaints().as_deref())
+        }
+        cause => cause,
+    }
+}
+
+/// GPUs and NICs; `None`: the PCI devices cannot be read, which is not the same as none there. The profile is about every
+/// GPU, about PFs that a rule gives VFs, and about NICs next to a GPU.
+fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
+    let tree = facts.pci.known()?;
+    let topology = Topology::new(tree);
+    let near: BTreeSet<PciAddress> =
+        topology.pairs().iter().flat_map(|pair| topology.nics_in(pair)).collect();
+    let selected = |function: &Function| {
+        function.is_gpu()
+            || near.contains(&function.address)
+            || desired.sriov.iter().any(|wanted| wanted.pf == function.address)
+    };
+    let functions = tree.functions.values().filter(|function| !function.is_vf());
+    let devices =
+        functions.filter(|function| function.is_gpu() || function.is_nic()).map(|function| {
+            let what = if function.is_gpu() { "GPU" } else { "NIC" };
+            Device {
+                address: function.address.to_string(),
+                what: format!("{what} {}:{}", function.vendor, function.device),
+                selected: selected(function),
+            }
+        });
+    Some(devices.collect())
+}
+
+/// Where drift can be seen coming: the profile's own directories, and what every kind names. Writes to sysfs by programs show
+/// in inotify like writes to files (fsnotify hooks in vfs_write); what the kernel does by itself comes as a uevent instead.
+fn watch(profile: &Profile, facts: &Facts, reader: &dyn Reader) -> Watch {
+    let own = ["/etc/bedplate", "/etc/bedplate/profile.d", "/etc/bedplate/profiles"];
+    let kinds = KINDS.iter().map(|kind| (kind.watch)(profile, facts));
+    let (mut directories, mut attributes, mut interfaces) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut links: BTreeSet<String> = links(facts, reader).into_iter().collect();
+    for watch in std::iter::once(Watch::directories(&own)).chain(kinds) {
+        directories.extend(watch.directories);
+        attributes.extend(watch.attributes);
+        interfaces.extend(watch.interfaces);
+        links.extend(watch.links);
+    }
+    let directories = directories.into_iter().filter(|path| reader.exists(path) == Ok(true));
+    Watch {
+        directories: directories.collect(),
+        attributes: attributes.into_iter().collect(),
+        interfaces: interfaces.into_iter().collect(),
+        links: links.into_iter().collect(),
+    }
+}
+
+/// Interfaces that go down with an RDMA port: its own, and the bond that has it.
+fn links(facts: &Facts, reader: &dyn Reader) -> Vec<String> {
+    let Some(tree) = facts.pci.known() else { return Vec::new() };
+    let carries = |function: &&Function| {
+        function.is_nic() && !function.is_vf() && !function.vfio && !function.infiniband.is_empty()
+    };
+    let own = tree.functions.values().filter(carries).flat_map(|nic| &nic.net);
+    let with_bond = own.flat_map(|name| {
+        let bond = reader.link(&format!("/sys/class/net/{name}/master")).ok();
+        let bond = bond.as_deref().and_then(link::last_part).map(str::to_owned);
+        [Some(name.clone()), bond].into_iter().flatten()
+    });
+    with_bond.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+/// What schedulers select nodes by.
+fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
+    let labels = KINDS.iter().flat_map(|kind| (kind.labels)(facts, reader));
+    labels.map(|(name, value)| (name.to_owned(), value)).collect()
+}

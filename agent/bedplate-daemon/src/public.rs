@@ -1,0 +1,275 @@
+//! What of a look at the host everybody may see: bus, status file, metrics, labels and log show this and nothing else. It says
+//! what changes, where, and which arguments, with values that are harmless; never what stands in a file, also where anybody may read that
+//! file, and never the operator's own words in a profile. Pure.
+
+use std::collections::BTreeSet;
+
+use toml::{Table, Value};
+
+use bedplate_base::error_chain::chain;
+use bedplate_base::mask::{self, MASKED};
+use bedplate_core::apply::{Outcome, last_lines};
+use bedplate_core::engine::EngineError;
+use bedplate_core::engine::profile_source::SourceError;
+use bedplate_core::kind::cmdline::diagnosis::Cause;
+use bedplate_core::plan::allowed::PROFILE;
+use bedplate_core::plan::{Action, Change, FileContent, Item, Plan, WayBack, Why};
+use bedplate_core::profile::{self, Diagnostic};
+
+/// What stands for a reason that the operator wrote.
+const ASKED: &str = "the profile asks for it";
+/// What helps where only a part is said.
+const MORE: &str = "`bedplate profile check`, as root, shows the lines";
+
+/// The operator's own words in the texts of a profile: reasons, sources, descriptions.
+#[derive(Debug, Default)]
+pub struct Words(BTreeSet<String>);
+
+impl Words {
+    /// Those in these texts.
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut words = Words::default();
+        for table in texts.into_iter().filter_map(|text| text.parse::<Table>().ok()) {
+            words.gather(&Value::Table(table), "");
+        }
+        words
+    }
+
+    fn gather(&mut self, value: &Value, key: &str) {
+        match value {
+            Value::String(text) if ["why", "source", "description", "allow"].contains(&key) => {
+                self.0.insert(text.clone());
+            }
+            // A table of lints that are let pass: the keys are lints, the values reasons.
+            Value::Table(table) if key == "allow" => {
+                table.values().for_each(|value| self.gather(value, key));
+            }
+            Value::Table(table) => table.iter().for_each(|(key, value)| self.gather(value, key)),
+            Value::Array(values) => values.iter().for_each(|value| self.gather(value, key)),
+            _ => {}
+        }
+    }
+
+    fn why(&self, why: &Why) -> Why {
+        let reason = match self.0.contains(&why.reason) {
+            true => ASKED.to_owned(),
+            false => mask::text(&why.reason),
+        };
+        let source = why.source.clone().filter(|source| !self.0.contains(source));
+        Why { reason, source, is_place: why.is_place }
+    }
+}
+
+/// A plan as everybody may see it.
+pub fn plan(plan: &Plan, words: &Words) -> Plan {
+    let mut plan = plan.clone();
+    let body = &mut plan.body;
+    body.changes.iter_mut().for_each(|one| change(one, words));
+    for blocker in &mut body.blockers {
+        masked([&mut blocker.subject.text, &mut blocker.reason, &mut blocker.remedy]);
+        if quotes_files(blocker.kind) {
+            blocker.reason = mask::quotations(&blocker.reason, &|_| false);
+        }
+    }
+    for unknown in &mut body.unknowns {
+        masked([&mut unknown.subject.text, &mut unknown.reason]);
+    }
+    for settled in &mut body.settled {
+        masked([&mut settled.subject, &mut settled.state]);
+        if quotes_files(settled.kind) {
+            settled.state = "as the profile asks".to_owned();
+        }
+    }
+    for note in &mut body.notes {
+        masked([&mut note.subject, &mut note.text]);
+        if quotes_files(note.kind) {
+            note.text = "`bedplate plan`, as root, says it".to_owned();
+        }
+        if note.kind == PROFILE && body.allowed.iter().any(|one| note.text.contains(&one.reason)) {
+            note.text = "let pass: the profile gives a reason".to_owned();
+        }
+    }
+    for pending in &mut body.pending {
+        let values = [pending.running.as_mut(), pending.next.as_mut()].into_iter().flatten();
+        masked(values.chain([&mut pending.subject]));
+    }
+    body.allowed.iter_mut().for_each(|one| MASKED.clone_into(&mut one.reason));
+    masked(plan.next_boot.reasons_mut());
+    let of_blockers = plan.body.blockers.iter_mut().map(|one| (&one.subject, &mut one.reason));
+    let of_unknowns = plan.body.unknowns.iter_mut().map(|one| (&one.subject, &mut one.reason));
+    let of_entry = of_blockers.chain(of_unknowns).filter(|(subject, _)| subject.text == BOOT_ENTRY);
+    let reasons = of_entry.map(|(_, reason)| reason).chain(plan.next_boot.reasons_mut());
+    reasons.for_each(|reason| *reason = without_file_names(reason));
+    plan
+}
+
+/// Subject of findings about the default boot entry.
+const BOOT_ENTRY: &str = "boot entry";
+
+/// Hides file names that a boot entry chooses freely: the menu may be for root alone to read.
+fn without_file_names(text: &str) -> String {
+    const USUAL: [&str; 6] = ["vmlinuz", "initrd", "initramfs", "linux", "grub.cfg", "Image"];
+    let shown = |word: &str| {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        let is_path =
+            word.contains('/') && !word.starts_with("/etc/") && !word.starts_with("/lib/");
+        let is_usual = USUAL.iter().any(|usual| name.starts_with(usual))
+            || word.starts_with("/boot/loader/entries")
+            || matches!(
+                word.trim_end_matches([',', ';', ':']),
+                "/" | "/boot" | "/boot/efi" | "/efi"
+            );
+        if is_path && !is_usual { MASKED.to_owned() } else { word.to_owned() }
+    };
+    text.split(' ').map(shown).collect::<Vec<_>>().join(" ")
+}
+
+fn masked<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
+    texts.into_iter().for_each(|text| *text = mask::text(text));
+}
+
+fn change(change: &mut Change, words: &Words) {
+    masked([&mut change.subject.text, &mut change.id]);
+    for item in &mut change.items {
+        item.why = item.why.iter().map(|why| words.why(why)).collect();
+        values(change.kind, item);
+    }
+    masked(&mut change.disrupts);
+    // What stood there before, for the ledger.
+    change.owns = None;
+    change.actions.iter_mut().for_each(action);
+}
+
+/// Kinds whose states and remarks quote files that not everybody may be able to read.
+fn quotes_files(kind: &str) -> bool {
+    matches!(kind, "nccl" | "cufile")
+}
+
+/// Values of arguments stand behind their names. Those of sysctls, of NCCL's variables, of cufile.json and of module options stand alone.
+fn values(kind: &str, item: &mut Item) {
+    let alone =
+        matches!(kind, "sysctl" | "nccl" | "cufile") || item.subject.starts_with("options ");
+    for value in [&mut item.before, &mut item.after].into_iter().flatten() {
+        *value = if alone { alone_standing(value) } else { mask::text(value) };
+    }
+    item.subject = mask::text(&item.subject);
+}
+
+fn alone_standing(value: &str) -> String {
+    match mask::is_plain(value) || mask::is_numeric(value) {
+        true => value.to_owned(),
+        false => MASKED.to_owned(),
+    }
+}
+
+fn action(action: &mut Action) {
+    match action {
+        Action::ReplaceFile { before, after, .. } => {
+            for content in [before, after].into_iter().flatten() {
+                *content = FileContent::withheld();
+            }
+        }
+        Action::WriteAttribute { path, before, after, .. } if path.starts_with("/proc/sys/") => {
+            for value in [before, after] {
+                *value = alone_standing(value);
+            }
+        }
+        Action::RunTool { argv, purpose, way_back, .. } => {
+            masked(argv.iter_mut().chain([purpose]));
+            if let WayBack::Run { argv } = way_back {
+                masked(argv);
+            }
+        }
+        Action::Verify(bedplate_core::plan::Check::NextBoot { present, absent, before }) => {
+            masked(present.iter_mut().chain(absent));
+            // What others put on the line.
+            *before = None;
+        }
+        _ => {}
+    }
+}
+
+/// Why a change did not come about, with the last lines that a tool printed, of which what could come from a file is masked.
+pub fn failure(outcome: &Outcome) -> Option<String> {
+    let mut outcome = outcome.clone();
+    let mut printed = String::new();
+    if let Outcome::Failed { output, .. } = &mut outcome
+        && let Some(output) = output.take()
+    {
+        printed = last_lines(&mask::printed::masked(&output))
+            + "; `bedplate history`, as root, shows all that it printed";
+    }
+    outcome.failure().map(|why| mask::text(&why) + &printed)
+}
+
+/// Why what waits is not in effect.
+pub fn cause(cause: Cause) -> Cause {
+    match cause {
+        Cause::Rejected { said } => Cause::Rejected { said: said.map(|line| mask::text(&line)) },
+        cause => cause,
+    }
+}
+
+/// Why the host was not looked at.
+pub fn error(error: &EngineError) -> String {
+    match error {
+        EngineError::Profile(SourceError::Invalid(findings)) => invalid(findings),
+        // What cannot be parsed is quoted by the parser.
+        EngineError::Ledger(_) => {
+            let ours = |word: &str| word.starts_with("chown ") || word.starts_with("chmod ");
+            mask::quotations(&mask::text(&chain(error)), &ours)
+        }
+        error => mask::text(&chain(error)),
+    }
+}
+
+/// The first finding, with its place, and how many more there are.
+fn invalid(findings: &[Diagnostic]) -> String {
+    let Some(first) = findings.first() else { return "the profile cannot be used".to_owned() };
+    let more = match findings.len() {
+        1 => String::new(),
+        all => format!(" and {} more findings", all - 1),
+    };
+    let message = mask::text(&mask::quotations(&first.message, &profile::is_schema_word));
+    let (line, column) = first.line_column();
+    format!("{}:{line}:{column}: {message}{more}; {MORE}", first.file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_core::apply::Restored;
+
+    /// Tools quote the lines that they cannot read.
+    #[test]
+    fn of_what_a_tool_printed_the_message_is_shown() {
+        let failed = Outcome::Failed {
+            action: "run grubby --remove-args=password=hunter2".into(),
+            why: "grubby --remove-args=password=hunter2: exit status 1".into(),
+            output: Some("/etc/default/grub: 3: hunter2: not found\n".into()),
+            restored: Restored::default(),
+        };
+        let said = failure(&failed).unwrap();
+        assert!(!said.contains("hunter2"), "{said}");
+        assert!(said.contains("exit status 1 | /etc/default/grub: 3: …: not found;"), "{said}");
+        assert!(said.contains("`bedplate history`"), "{said}");
+        assert_eq!(failure(&Outcome::Done), None);
+    }
+
+    #[test]
+    fn of_the_operators_words_none_is_shown() {
+        let words = Words::of(["[x]\nwhy = \"hunter2\"\nallow = { a = \"hunter3\" }"]);
+        let why = |reason: &str| words.why(&Why::new(reason, "handbook §1")).reason;
+        assert_eq!((why("hunter2").as_str(), why("hunter3").as_str()), (ASKED, ASKED));
+        assert_eq!(why("a fact"), "a fact");
+    }
+
+    #[test]
+    fn kernel_log_lines_are_masked() {
+        let said = Some("Unknown parameters iommu=pt token=hunter2".to_owned());
+        let Cause::Rejected { said: Some(line) } = cause(Cause::Rejected { said }) else {
+            panic!()
+        };
+        assert_eq!(line, "Unknown parameters iommu=pt token=…");
+    }
+}

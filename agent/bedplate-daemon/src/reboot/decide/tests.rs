@@ -1,0 +1,426 @@
+use super::*;
+use crate::reboot::state::{NAMES, may_follow};
+use bedplate_core::profile::model::{FleetLock, RebootMethod};
+use bedplate_core::reboot_record::Asked;
+use bedplate_core::reboot_record::attempt::Attempt;
+
+mod entry;
+
+const BOOT: &str = "b-now";
+
+fn settings(policy: RebootPolicy, windows: &[&str]) -> Reboot {
+    Reboot {
+        policy,
+        methods: vec![RebootMethod::Ordinary],
+        windows: windows.iter().map(|text| (*text).to_owned()).collect(),
+        attempts: 1,
+        delay_s: 300,
+        jitter_s: 0,
+        inhibitor_wait_s: 3600,
+        busy_devices: true,
+        idle_holders: Vec::new(),
+        busy_command: Vec::new(),
+        command: Vec::new(),
+        rtc_wakes: false,
+        rehearse: false,
+        fleetlock: Some(FleetLock { url: "http://lock/".into(), group: "default".into() }),
+    }
+}
+
+fn now() -> Timestamp {
+    "2026-03-03T03:00:00Z".parse().unwrap()
+}
+
+/// A request of this boot, for now.
+fn request() -> Asked {
+    let (why, boot_id) = ("me".into(), BOOT.into());
+    Asked { why, boot_id, since: now(), at: now(), force: false, waited: false }
+}
+
+fn tried(plan: &str, boot: &str) -> Attempt {
+    let (plan, boot_id) = (plan.into(), boot.into());
+    Attempt {
+        plan,
+        boot_id,
+        at: now(),
+        due: None,
+        method: RebootMethod::Ordinary,
+        rehearsal: false,
+        passthrough: true,
+        followed: false,
+        subject: String::new(),
+    }
+}
+
+/// A host that may be rebooted.
+fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
+    Situation {
+        need: RebootNeed::Cold,
+        plan: "p",
+        unfinished: false,
+        planned: false,
+        refused: false,
+        boot_id: BOOT,
+        now: now(),
+        settings,
+        record: Ok(record),
+        vetoes: &[],
+        held: None,
+        entry: &NextBoot::Sound,
+        method: Some(RebootMethod::Ordinary),
+        called_off: false,
+        inhibitors: &[],
+        inhibited_for: SignedDuration::ZERO,
+        scheduled: Scheduled::Nothing,
+        locked: Some(true),
+    }
+}
+
+/// A window that is open now and too short for the delay.
+const TOO_SHORT: &str = "02:00-03:00 UTC";
+
+/// What stays the same over many moments.
+struct Given<'a> {
+    settings: &'a Reboot,
+    record: &'a Record,
+    requested: bool,
+    /// Boots were given that did not help.
+    tried: bool,
+}
+
+/// One moment.
+struct Moment {
+    need: RebootNeed,
+    unfinished: bool,
+    vetoed: bool,
+    inhibited: bool,
+    scheduled: Scheduled,
+    locked: Option<bool>,
+    readable: bool,
+    refused: bool,
+    called_off: bool,
+    unsound: bool,
+}
+
+impl Moment {
+    const ALL: std::ops::Range<usize> = 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2 * 2 * 2);
+
+    fn number(number: usize) -> Moment {
+        let mut digits = number;
+        let mut digit = |base: usize| {
+            let digit = digits % base;
+            digits /= base;
+            digit
+        };
+        let mut moment = Moment {
+            need: [RebootNeed::None, RebootNeed::Reboot, RebootNeed::Cold][digit(3)],
+            unfinished: digit(2) == 1,
+            vetoed: digit(2) == 1,
+            inhibited: digit(2) == 1,
+            scheduled: match digit(4) {
+                0 => Scheduled::Nothing,
+                1 => Scheduled::Ours { at: now(), request: None },
+                2 => Scheduled::Foreign { kind: "poweroff".into(), at: now() },
+                _ => Scheduled::Underway(now()),
+            },
+            locked: [None, Some(false), Some(true)][digit(3)],
+            readable: digit(2) == 0,
+            refused: digit(2) == 1,
+            called_off: digit(2) == 1,
+            unsound: digit(2) == 1,
+        };
+        // What is scheduled was not called off.
+        moment.called_off &= !moment.is_ours() && !moment.is_underway();
+        moment
+    }
+
+    fn is_ours(&self) -> bool {
+        matches!(self.scheduled, Scheduled::Ours { .. })
+    }
+
+    fn is_underway(&self) -> bool {
+        matches!(self.scheduled, Scheduled::Underway(_))
+    }
+
+    fn is_foreign(&self) -> bool {
+        matches!(self.scheduled, Scheduled::Foreign { .. })
+    }
+
+    /// Whether a reboot may be announced, or stay so.
+    fn allows(&self, given: &Given<'_>) -> bool {
+        let sound = !self.unsound;
+        let free = self.readable && !self.vetoed && !self.inhibited && !self.is_foreign() && sound;
+        let by_itself = self.need != RebootNeed::None
+            && given.settings.policy == RebootPolicy::Schedule
+            && given.settings.windows != [TOO_SHORT]
+            && !self.unfinished
+            && !self.called_off
+            && !given.tried;
+        free && (given.requested || by_itself)
+    }
+
+    /// Whether the state before this moment may have been this one.
+    fn follows(&self, before: &str) -> bool {
+        match before {
+            "announced" => self.is_ours() || self.is_underway() || self.called_off,
+            "under-way" => self.is_underway() || self.called_off,
+            // The caller does these at once, and decides again with what came of it.
+            "announcing" | "taking-lock" | "calling-off" => false,
+            "unknown" => true,
+            _ => !self.is_ours() && !self.is_underway(),
+        }
+    }
+
+    /// Whether the state may be decided on in this moment.
+    fn allows_state(&self, given: &Given<'_>, decision: &RebootState) -> bool {
+        let (allowed, requested) = (self.allows(given), given.requested);
+        match decision {
+            RebootState::Unknown { .. } | RebootState::UnderWay { .. } => false,
+            RebootState::CalledOff { .. } => self.called_off && !requested && !allowed,
+            RebootState::Converging => self.unfinished && !requested && !allowed,
+            RebootState::Announcing { .. } => {
+                allowed && self.locked != Some(false) && self.scheduled == Scheduled::Nothing
+            }
+            RebootState::TakingLock => allowed && self.locked == Some(false),
+            RebootState::Announced { .. } => allowed && self.is_ours(),
+            RebootState::CallingOff { why } => !allowed && self.is_ours() && !why.is_empty(),
+            RebootState::Waiting { why, .. } => !allowed && !why.is_empty(),
+            RebootState::Stuck { .. } => !requested && given.tried,
+            // What was rebooted for and refused must not be taken for done.
+            RebootState::Idle => {
+                self.need == RebootNeed::None && !requested && !(self.refused && given.tried)
+            }
+            RebootState::LeftToPeople => given.settings.policy == RebootPolicy::Never && !requested,
+            RebootState::LeftToOthers => given.settings.policy == RebootPolicy::Mark && !requested,
+        }
+    }
+}
+
+/// The decision of a moment, checked.
+fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
+    let vetoes = [Reason::new(WaitsFor::Devices, "busy")];
+    let inhibitors = ["backup".to_owned()];
+    let scheduled = match &moment.scheduled {
+        Scheduled::Ours { at, .. } => {
+            Scheduled::Ours { at: *at, request: given.requested.then(|| request().since) }
+        }
+        other => other.clone(),
+    };
+    let entry = NextBoot::Unknown { reasons: vec!["empty".into()] };
+    let situation = Situation {
+        entry: if moment.unsound { &entry } else { &NextBoot::Sound },
+        need: moment.need,
+        unfinished: moment.unfinished,
+        refused: moment.refused,
+        called_off: moment.called_off,
+        vetoes: if moment.vetoed { &vetoes } else { &[] },
+        inhibitors: if moment.inhibited { &inhibitors } else { &[] },
+        scheduled,
+        locked: moment.locked,
+        record: if moment.readable { Ok(given.record) } else { Err("damaged") },
+        ..free(given.settings, given.record)
+    };
+    let decision = decide(&situation);
+    for before in NAMES.into_iter().filter(|before| moment.follows(before)) {
+        // An operator may ask before bedplate has seen that it was called off.
+        let asked_again = moment.called_off && given.requested;
+        let next = decision.name();
+        assert!(asked_again || may_follow(before, next), "{before} → {next}: {situation:?}");
+    }
+    if moment.is_underway() {
+        assert_eq!(decision, RebootState::UnderWay { at: now() }, "{situation:?}");
+        return decision;
+    }
+    assert!(moment.allows_state(given, &decision), "{situation:?}: {decision:?}");
+    // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
+    let acts = match moment.allows(given) {
+        true => matches!(decision.name(), "announcing" | "taking-lock" | "announced"),
+        false => !moment.is_ours() || matches!(decision, RebootState::CallingOff { .. }),
+    };
+    assert!(acts, "{situation:?}: {decision:?}");
+    decision
+}
+
+/// One of four pasts: nothing tried, this plan, three others, this plan in this boot.
+fn past(number: usize, requested: bool) -> Record {
+    let mut record = Record::default();
+    match number {
+        1 => record.attempt(tried("p", "b-1")),
+        2 => ["1", "2", "3"].iter().for_each(|boot| record.attempt(tried("other", boot))),
+        3 => record.attempt(tried("p", BOOT)),
+        _ => {}
+    }
+    record.asked = requested.then(request);
+    record
+}
+
+/// All that can be, combined: what must never happen does not, and each decision is reached.
+#[test]
+fn every_combination() {
+    let mut seen = std::collections::BTreeSet::new();
+    for policy in [RebootPolicy::Never, RebootPolicy::Mark, RebootPolicy::Schedule] {
+        for windows in [&[][..], &["02:00-05:00 UTC"], &[TOO_SHORT]] {
+            let settings = settings(policy, windows);
+            for (number, requested) in (0..4).flat_map(|past| [(past, false), (past, true)]) {
+                let record = past(number, requested);
+                let tried = number == 1 || number == 2;
+                let given = Given { settings: &settings, record: &record, requested, tried };
+                let moments = Moment::ALL.map(Moment::number);
+                seen.extend(moments.map(|moment| checked(&given, &moment).name()));
+            }
+        }
+    }
+    assert_eq!(seen.len(), NAMES.len() - 1, "all but `unknown`: {seen:?}");
+}
+
+#[test]
+fn the_time_is_after_the_delay_and_inside_the_window() {
+    let record = Record::default();
+    let mut settings = settings(RebootPolicy::Schedule, &["02:00-05:00 UTC"]);
+    let at = |text: &str| RebootState::Announcing { at: text.parse().unwrap() };
+    assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
+    // More jitter than the window has room for: the delay alone.
+    settings.jitter_s = 86_400 * 365;
+    assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
+    settings.jitter_s = 600;
+    let RebootState::Announcing { at: jittered } = decide(&free(&settings, &record)) else {
+        panic!()
+    };
+    let RebootState::Announcing { at: other } =
+        decide(&Situation { boot_id: "b-other", ..free(&settings, &record) })
+    else {
+        panic!()
+    };
+    let late = |time: Timestamp| time.duration_since(now()).as_secs();
+    assert!((300..=900).contains(&late(jittered)) && jittered != other, "{jittered} {other}");
+    // Not even room for the delay.
+    let late =
+        Situation { now: "2026-03-03T04:58:00Z".parse().unwrap(), ..free(&settings, &record) };
+    assert!(matches!(decide(&late), RebootState::Waiting { until: None, .. }));
+}
+
+#[test]
+fn a_closed_window_says_when_the_next_one_opens() {
+    let record = Record::default();
+    let settings =
+        settings(RebootPolicy::Schedule, &["Sun 02:00-05:00 UTC", "Fri 02:00-05:00 UTC"]);
+    let RebootState::Waiting { why, until, .. } = decide(&free(&settings, &record)) else {
+        panic!()
+    };
+    assert_eq!(
+        why,
+        [Reason::new(WaitsFor::Window, "the window `Fri 02:00-05:00 UTC` is not open")]
+    );
+    assert_eq!(until, Some("2026-03-06T02:00:00Z".parse().unwrap()));
+}
+
+/// The clock is set to another day while a reboot is announced: it would now fall outside the window.
+#[test]
+fn a_clock_that_jumps_takes_the_announcement_back() {
+    let record = Record::default();
+    let settings = settings(RebootPolicy::Schedule, &["Tue 02:00-05:00 UTC"]);
+    let ours = Situation {
+        scheduled: Scheduled::Ours { at: now(), request: None },
+        ..free(&settings, &record)
+    };
+    assert!(matches!(decide(&ours), RebootState::Announced { .. }));
+    let jumped = Situation { now: "2027-01-01T03:00:00Z".parse().unwrap(), ..ours };
+    assert!(matches!(decide(&jumped), RebootState::CallingOff { .. }));
+}
+
+/// Boots are counted by their ids: no clock, however wrong, gives a second attempt.
+#[test]
+fn no_clock_makes_a_second_attempt() {
+    let mut record = Record::default();
+    record.attempt(tried("p", "b-1"));
+    let settings = settings(RebootPolicy::Schedule, &[]);
+    for year in ["1970-01-01", "2000-01-01", "2026-03-03", "2100-01-01"] {
+        let now = format!("{year}T03:00:00Z").parse().unwrap();
+        let stuck = decide(&Situation { now, ..free(&settings, &record) });
+        assert!(matches!(stuck, RebootState::Stuck { .. }), "{year}: {stuck:?}");
+    }
+}
+
+#[test]
+fn an_inhibitor_that_stays_is_reported_and_not_forced() {
+    let record = Record::default();
+    let settings = settings(RebootPolicy::Schedule, &[]);
+    let inhibitors = vec!["apt (1234): upgrading".to_owned()];
+    let waits = |seconds| {
+        let inhibited_for = SignedDuration::from_secs(seconds);
+        match decide(&Situation {
+            inhibitors: &inhibitors,
+            inhibited_for,
+            ..free(&settings, &record)
+        }) {
+            RebootState::Waiting { overdue, .. } => overdue,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!waits(3599) && waits(3600) && waits(1_000_000));
+}
+
+/// A request of an earlier boot was fulfilled by this one.
+#[test]
+fn a_request_is_for_one_boot() {
+    let asked = Asked { boot_id: "b-1".into(), ..request() };
+    let record = Record { asked: Some(asked), ..Record::default() };
+    let settings = settings(RebootPolicy::Never, &[]);
+    assert_eq!(decide(&free(&settings, &record)), RebootState::LeftToPeople);
+}
+
+/// A request for now, and one that had to wait: nobody expects the machine to go down when a hold ends.
+#[test]
+fn a_request_that_waited_is_announced_with_the_whole_delay() {
+    let settings = Reboot { delay_s: 900, ..settings(RebootPolicy::Never, &[]) };
+    let mut record = Record::default();
+    for (waited, hours, after) in [(false, 0, 0), (true, 0, 900), (false, 4, 900)] {
+        let at = now() - SignedDuration::from_hours(hours);
+        record.asked = Some(Asked { at, waited, ..request() });
+        assert_eq!(
+            decide(&free(&settings, &record)),
+            RebootState::Announcing { at: now() + SignedDuration::from_secs(after) }
+        );
+    }
+}
+
+/// A window that is still to be chosen: nothing goes down at an hour that nobody has set, unless an operator asks.
+#[test]
+fn a_window_that_is_not_chosen_never_opens() {
+    let record = Record::default();
+    let settings = settings(RebootPolicy::Schedule, &["never"]);
+    let RebootState::Waiting { why, until: None, .. } = decide(&free(&settings, &record)) else {
+        panic!("no wait")
+    };
+    assert!(why[0].text.contains("write one in [reboot] `windows`"), "{why:?}");
+    let record = Record { asked: Some(request()), ..Record::default() };
+    assert_eq!(decide(&free(&settings, &record)), RebootState::Announcing { at: now() });
+}
+
+/// `schedule --in now` while one is scheduled for later.
+#[test]
+fn request_moves_scheduled_reboot() {
+    let settings = settings(RebootPolicy::Schedule, &[]);
+    let record = Record { asked: Some(request()), ..Record::default() };
+    for (of, moves) in [(None, true), (Some(Timestamp::UNIX_EPOCH), true), (Some(now()), false)] {
+        let scheduled = Scheduled::Ours { at: now(), request: of };
+        let state = decide(&Situation { scheduled, ..free(&settings, &record) });
+        let moved = RebootState::CallingOff { why: vec![MOVED.into()] };
+        let expected = if moves { moved } else { RebootState::Announced { at: now() } };
+        assert_eq!(state, expected);
+    }
+}
+
+/// Changes that a boot is for are still to be written, or held.
+#[test]
+fn unwritten_changes_keep_need_from_idle() {
+    let settings = settings(RebootPolicy::Never, &[]);
+    let record = Record::default();
+    let none = Situation { need: RebootNeed::None, planned: true, ..free(&settings, &record) };
+    assert_eq!(decide(&none), RebootState::Converging);
+    let held = Reason::new(WaitsFor::EnforceHold, "enforcement is held");
+    let RebootState::Waiting { why, .. } = decide(&Situation { held: Some(&held), ..none }) else {
+        panic!("no wait")
+    };
+    assert_eq!(why, [held]);
+}

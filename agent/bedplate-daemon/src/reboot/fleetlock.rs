@@ -1,0 +1,228 @@
+//! The fleet's turn: a client of FleetLock, the one protocol of airlock (etcd) and poseidon/fleetlock (Kubernetes) that
+//! hands out reboot slots. Says what the server answered; when to ask again is the caller's, by [`backoff`].
+//!
+//! Both calls may be repeated: the server knows a host by its id. There is no time limit on a slot, so a host that
+//! never reports `steady-state` keeps its slot for ever: report it after every healthy boot.
+
+mod answer;
+mod line;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use ureq::http::{Response, Uri};
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, Proxy};
+
+use bedplate_base::mask;
+use bedplate_base::visible::one_line;
+
+pub use answer::{LockError, Released, understood};
+pub use tls::TlsFault;
+
+/// First delay of [`backoff`], before jitter.
+pub const FIRST_DELAY: Duration = Duration::from_secs(10);
+/// Longest delay of [`backoff`]: a slot that was given back does not lie idle for long.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(600);
+
+/// Why there can be no client: the configuration is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Not a URL.
+    #[error("`{url}` is not a URL")]
+    Url {
+        /// As configured.
+        url: String,
+        /// The fault.
+        source: ureq::http::uri::InvalidUri,
+    },
+    /// Another scheme, or no host.
+    #[error("`{0}` cannot be a FleetLock server: expected http://HOST/ or https://HOST/")]
+    NotHttp(String),
+    /// A port that there is not.
+    #[error("`{0}` cannot be a FleetLock server: expected a port from 1 to 65535")]
+    Port(String),
+    /// A query or a fragment, behind which no path can be put.
+    #[error("`{0}` cannot be a FleetLock server: a base URL has no `?` and no `#`")]
+    Query(String),
+    /// A user or a password in the URL, which would end up in logs. The URL is not shown for the same reason.
+    #[error(
+        "the URL of the FleetLock server holds a user or a password; the protocol knows neither"
+    )]
+    UserInfo,
+    /// A group that servers refuse.
+    #[error("`{0}` cannot be a FleetLock group: expected letters, digits, `.` and `-`")]
+    Group(String),
+    /// No id, which servers refuse.
+    #[error("the FleetLock id of this host is empty")]
+    EmptyId,
+    /// No time to answer in.
+    #[error("the time limit for the FleetLock server is zero")]
+    NoTime,
+    /// The request cannot be put into JSON.
+    #[error("the FleetLock request cannot be written as JSON")]
+    Serialise(#[source] serde_json::Error),
+}
+
+/// A client for one host, one group and one server.
+#[derive(Debug)]
+pub struct Client {
+    agent: Agent,
+    /// Without a slash at its end.
+    base: String,
+    group: String,
+    /// The body, which is the same for both calls.
+    body: String,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    client_params: ClientParams<'a>,
+}
+
+#[derive(Serialize)]
+struct ClientParams<'a> {
+    id: &'a str,
+    group: &'a str,
+}
+
+impl Client {
+    /// A client that takes at most `timeout` for one call, from the name's look-up to the last byte.
+    ///
+    /// Proxies are taken from the environment, ureq's default: `ALL_PROXY`, `HTTPS_PROXY`, `HTTP_PROXY`, but for the
+    /// hosts in `NO_PROXY`. Certificates are checked against the host's trust store, or what `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR` name instead of it. It is read by each client when it first calls.
+    ///
+    /// # Errors
+    /// [`ClientError`]. Nothing is sent.
+    pub fn new(
+        base_url: &str,
+        group: &str,
+        id: String,
+        timeout: Duration,
+    ) -> Result<Client, ClientError> {
+        Client::with_proxy(base_url, group, &id, timeout, Proxy::try_from_env())
+    }
+
+    fn with_proxy(
+        base_url: &str,
+        group: &str,
+        id: &str,
+        timeout: Duration,
+        proxy: Option<Proxy>,
+    ) -> Result<Client, ClientError> {
+        let base = base(base_url)?;
+        // `^[a-zA-Z0-9.-]+$` of the protocol.
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
+        if group.is_empty() || !group.bytes().all(fits) {
+            return Err(ClientError::Group(one_line(group)));
+        }
+        if id.trim().is_empty() {
+            return Err(ClientError::EmptyId);
+        }
+        if timeout.is_zero() {
+            return Err(ClientError::NoTime);
+        }
+        let body = Body { client_params: ClientParams { id, group } };
+        let body = serde_json::to_string(&body).map_err(ClientError::Serialise)?;
+        // Named, as ureq panics without them when it has no default of its own.
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::PlatformVerifier)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build();
+        let config = Agent::config_builder()
+            .timeout_global(Some(timeout))
+            .http_status_as_error(false)
+            // A redirected POST loses its body or its method; the URL is to be fixed instead.
+            .max_redirects(0)
+            // Calls are minutes apart: a kept connection would be a dead one.
+            .max_idle_connections(0)
+            .user_agent(concat!("bedplate/", env!("CARGO_PKG_VERSION")))
+            .proxy(proxy)
+            .tls_config(tls)
+            .build();
+        Ok(Client { agent: Agent::new_with_config(config), base, group: group.to_owned(), body })
+    }
+
+    /// Takes a slot, or finds that this host has one: it may reboot.
+    ///
+    /// # Errors
+    /// [`LockError`]: no slot, so no reboot. After [`LockError::Unreachable`] or [`LockError::BadAnswer`] the server may
+    /// have given one all the same; ask again, or report [`Client::steady_state`].
+    pub fn pre_reboot(&self) -> Result<(), LockError> {
+        self.call("v1/pre-reboot", answer::pre_reboot)
+    }
+
+    /// Gives the slot back if this host has one: it is back and well, or does not reboot after all.
+    ///
+    /// # Errors
+    /// [`LockError`]: the slot may still be this host's; report again.
+    pub fn steady_state(&self) -> Result<Released, LockError> {
+        self.call("v1/steady-state", |response| answer::steady_state(response, &self.group))
+    }
+
+    fn call<T>(
+        &self,
+        path: &str,
+        read: impl FnOnce(Response<ureq::Body>) -> Result<T, LockError>,
+    ) -> Result<T, LockError> {
+        let url = format!("{}/{path}", self.base);
+        let sent = self
+            .agent
+            .post(&url)
+            // What tells a client from a browser that was led here (the protocol's guard against request forgery).
+            .header("fleet-lock-protocol", "true")
+            .header("content-type", "application/json")
+            .send(self.body.as_str());
+        match sent {
+            Ok(response) => read(response),
+            // Who is told of it need not know the path, which may be what opens the server.
+            Err(error) => {
+                let server = mask::server(&self.base);
+                let shown = format!("{}/{path}", server.trim_end_matches('/'));
+                Err(LockError::unanswered(shown, error))
+            }
+        }
+    }
+}
+
+/// The base URL without the slash at its end. Joining by rules of relative links would drop a last segment without one.
+fn base(url: &str) -> Result<String, ClientError> {
+    let shown = || mask::server(&one_line(url));
+    // Before anything else, so that no error shows a password. An `@` of a path would do no harm, but nobody has one.
+    if url.contains('@') {
+        return Err(ClientError::UserInfo);
+    }
+    let uri: Uri = url.parse().map_err(|source| ClientError::Url { url: shown(), source })?;
+    let scheme = uri.scheme_str().unwrap_or_default();
+    if !["http", "https"].contains(&scheme) || uri.host().is_none_or(str::is_empty) {
+        return Err(ClientError::NotHttp(shown()));
+    }
+    // The parser lets any port pass, and the call would go to the usual one.
+    let has_port = uri.authority().map(|authority| authority.as_str()) != uri.host();
+    if has_port && uri.port_u16().is_none_or(|port| port == 0) {
+        return Err(ClientError::Port(shown()));
+    }
+    // The parser drops a fragment without a word.
+    if uri.query().is_some() || url.contains('#') {
+        return Err(ClientError::Query(shown()));
+    }
+    Ok(url.trim_end_matches('/').to_owned())
+}
+
+/// How long to wait before the next call, after `attempt` failed ones before the last (0 after the first). Doubles from
+/// [`FIRST_DELAY`] to [`LONGEST_DELAY`]; `random` spreads it over the upper half, so that a rack that lost its server
+/// in the same second does not come back in the same second.
+pub fn backoff(attempt: u32, random: u32) -> Duration {
+    let full = 2u32
+        .checked_pow(attempt)
+        .and_then(|factor| FIRST_DELAY.checked_mul(factor))
+        .map_or(LONGEST_DELAY, |delay| delay.min(LONGEST_DELAY));
+    let half = full / 2;
+    half + half.mul_f64(f64::from(random) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Servers that answer late, never, or with something else.
+
+use super::*;
+
+#[test]
+fn what_stands_between_is_told_from_the_server() {
+    // A wrong path at an ingress, and an ingress without its server.
+    let page = "<html>\r\n<h1>404 page not found</h1>";
+    assert!(matches!(answer("404 Not Found", page),
+        LockError::Refused { status: 404, kind, value } if kind == NO_KIND && value == "<html> <h1>404 page not found</h1>"));
+    for (line, expected) in
+        [("502 Bad Gateway", 502), ("503 Unavailable", 503), ("429 Too Many", 429), ("408 x", 408)]
+    {
+        let failed = answer(line, page);
+        assert!(failed.is_temporary());
+        assert!(matches!(failed, LockError::Server { status, .. } if status == expected), "{line}");
+    }
+    // Who is not allowed in does not hold a slot for it.
+    assert!(matches!(
+        answer("403 Forbidden", &error_body("forbidden", "")),
+        LockError::Refused { .. }
+    ));
+}
+
+#[test]
+fn redirects_are_refused_and_not_followed() {
+    let (target, followed) = server(says(http("200 OK", "")));
+    for status in [301, 302, 303, 307, 308] {
+        let location =
+            format!("HTTP/1.1 {status} x\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n");
+        let refused = ask(says(location)).unwrap_err();
+        assert!(!refused.is_temporary());
+        assert!(
+            matches!(&refused, LockError::Refused { status: own, kind, value }
+            if *own == status && kind == "redirected" && value.contains(&target)),
+            "{refused:?}"
+        );
+    }
+    assert!(
+        matches!(answer("304 x", ""), LockError::Refused { status: 304, value, .. } if value == "nowhere")
+    );
+    assert!(!followed.is_finished(), "the redirect was followed");
+    // Let the server go.
+    client(&target, LONG).steady_state().unwrap();
+    assert!(followed.join().unwrap().contains("steady-state"));
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_none() {
+    // Until the client hangs up.
+    let wait = |stream: &mut TcpStream| drop(stream.read(&mut [0]));
+    for begin in ["", "HTTP/1.1 200 OK\r\nContent-Len"] {
+        let (url, server) = server(move |stream| {
+            says(begin)(stream);
+            wait(stream);
+        });
+        let started = Instant::now();
+        let late = client(&url, Duration::from_millis(300)).pre_reboot().unwrap_err();
+        assert!(started.elapsed() < Duration::from_secs(10));
+        assert!(late.is_temporary());
+        assert!(late.to_string().contains("does not answer (it is slow, or a firewall"), "{late}");
+        match late {
+            LockError::Unreachable { source, .. } => {
+                assert!(matches!(*source, ureq::Error::Timeout(_)))
+            }
+            other => panic!("{other:?}"),
+        }
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn an_error_whose_body_never_ends_is_told_by_its_status() {
+    let (url, server) = server(|stream| {
+        says("HTTP/1.1 503 x\r\nContent-Length: 100\r\n\r\ndrip")(stream);
+        drop(stream.read(&mut [0]));
+    });
+    let failed = client(&url, Duration::from_millis(300)).pre_reboot().unwrap_err();
+    assert!(matches!(failed, LockError::Server { status: 503, value, .. } if value == "drip"));
+    server.join().unwrap();
+}
+
+#[test]
+fn a_connection_that_breaks_off_is_no_answer() {
+    for part in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"] {
+        let broken = ask(says(part)).unwrap_err();
+        assert!(matches!(broken, LockError::Unreachable { .. }), "{part:?}: {broken:?}");
+        assert!(broken.source().is_some());
+    }
+    // In the body, the status has been said.
+    let cut = ask(says("HTTP/1.1 423 Locked\r\nContent-Length: 50\r\n\r\n{\"kind\":\"lock_held\""))
+        .unwrap_err();
+    assert!(matches!(cut, LockError::Held { .. }), "{cut:?}");
+}
+
+#[test]
+fn nobody_there_is_no_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let nobody = client(&url, LONG).steady_state().unwrap_err();
+    assert!(
+        matches!(&nobody, LockError::Unreachable { url: own, .. } if *own == format!("{url}/v1/steady-state"))
+    );
+    assert_eq!(nobody.to_string(), format!("{url}/v1/steady-state does not answer"));
+}
+
+#[test]
+fn what_is_not_http_is_a_bad_answer() {
+    let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(200_000));
+    for garbage in ["SSH-2.0-OpenSSH_9.6\r\n\r\n", "\0\u{1}\u{2}\r\n\r\n", "200 OK\r\n\r\n", &long]
+    {
+        let bad = ask(says(garbage)).unwrap_err();
+        assert!(matches!(bad, LockError::BadAnswer { .. }), "{:?}: {bad:?}", &garbage[..10]);
+    }
+}
+
+#[test]
+fn a_body_without_end_is_cut() {
+    for head in ["Content-Length: 100000000000", "Connection: close"] {
+        let started = Instant::now();
+        let failed = ask(move |stream| {
+            says(format!("HTTP/1.1 500 x\r\n{head}\r\n\r\n"))(stream);
+            // Until the client hangs up.
+            while stream.write_all(&[b'a'; 4096]).is_ok() {}
+        })
+        .unwrap_err();
+        assert!(started.elapsed() < LONG, "it was the timeout that ended it");
+        assert!(
+            matches!(failed, LockError::Server { status: 500, value, .. } if value.chars().count() == 201)
+        );
+    }
+    // The limit itself: a kind that comes after it is not seen.
+    let body = |room: usize| format!("{}{}", " ".repeat(room), error_body("failed_lock", "x"));
+    assert!(matches!(answer("500 x", &body(60_000)), LockError::Held { .. }));
+    assert!(matches!(answer("500 x", &body(65_536)), LockError::Server { .. }));
+}
+
+#[test]
+fn words_of_the_server_cannot_steer_a_terminal() {
+    let evil = answer("400 x", &error_body("a\nb", "\u{1b}[2Jall\r\n is\u{202e} well\u{7}"));
+    let LockError::Refused { kind, value, .. } = &evil else { panic!("{evil:?}") };
+    assert_eq!((kind.as_str(), value.as_str()), (NO_KIND, "[2Jall is well"));
+    for bytes in [&b"\xff\xfe\x1b]0;x\x07"[..], b"\x00\x00", b""] {
+        let mut answer =
+            format!("HTTP/1.1 500 x\r\nContent-Length: {}\r\n\r\n", bytes.len()).into_bytes();
+        answer.extend_from_slice(bytes);
+        let shown = ask(says(answer)).unwrap_err().to_string();
+        assert!(!shown.chars().any(bedplate_base::visible::steers), "{shown:?}");
+    }
+    let location = "HTTP/1.1 301 x\r\nLocation: /\u{9b}2J\r\nContent-Length: 0\r\n\r\n";
+    assert!(
+        !ask(says(location)).unwrap_err().to_string().chars().any(bedplate_base::visible::steers)
+    );
+    let long = answer("500 x", &error_body(&"k".repeat(65), "v"));
+    assert!(matches!(long, LockError::Server { kind, .. } if kind == NO_KIND));
+}
+
+/// What a unit without its drop-in meets; nobody can tell from the errors alone.
+#[test]
+fn a_closed_network_is_told_with_what_opens_it() {
+    let shown = |error| {
+        LockError::unanswered("http://h/v1/pre-reboot".into(), ureq::Error::Io(error)).to_string()
+    };
+    for errno in [Errno::EAFNOSUPPORT, Errno::EPERM, Errno::EACCES] {
+        assert_eq!(
+            shown(errno.into()),
+            "http://h/v1/pre-reboot does not answer (this host does not let bedplate use the network: is \
+             bedplate.service.d/fleetlock.conf in place?)"
+        );
+    }
+    assert_eq!(shown(Errno::ECONNREFUSED.into()), "http://h/v1/pre-reboot does not answer");
+    // Longer than a label may be (RFC 1035, section 2.3.4): no name server is asked.
+    let url = format!("http://{}/", "x".repeat(64));
+    let unknown = client(&url, LONG).pre_reboot().unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        format!(
+            "{url}v1/pre-reboot does not answer (its name cannot be looked up: is the name right, and \
+             bedplate.service.d/fleetlock.conf in place?)"
+        )
+    );
+}

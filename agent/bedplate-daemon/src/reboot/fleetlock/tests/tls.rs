@@ -1,0 +1,113 @@
+//! Servers of TLS, and configurations that no client can be made of.
+
+use super::*;
+
+#[test]
+fn a_server_of_tls_that_is_called_without_is_known() {
+    // An alert (RFC 8446, section 6), which is what most say to a request.
+    let (url, server) = server(says([21, 3, 3, 0, 2, 2, 50]));
+    let bad = client(&url, LONG).pre_reboot().unwrap_err();
+    server.join().unwrap();
+    assert_eq!(
+        bad.to_string(),
+        format!(
+            "what answers at {url}v1/pre-reboot does not speak HTTP; if it speaks TLS, the URL begins with https://"
+        )
+    );
+}
+
+#[test]
+fn a_fault_of_tls_is_told_the_same_way_at_any_time() {
+    let fault = |error: rustls::Error| {
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+        LockError::unanswered("https://h/".into(), ureq::Error::Io(error))
+    };
+    let at = |seconds| rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+    let expired = |now| {
+        let error = rustls::CertificateError::ExpiredContext {
+            time: at(now),
+            not_after: at(1_600_000_000),
+        };
+        fault(error.into())
+    };
+    let words = |error: &LockError| error.source().map(ToString::to_string).unwrap_or_default();
+    assert!(words(&expired(1_700_000_000)).contains("expired at 2020-09-13 12:26:40 UTC"));
+    assert_eq!(words(&expired(1_700_000_000)), words(&expired(1_800_000_000)));
+    assert!(!expired(1_700_000_000).is_temporary());
+    let alert = fault(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired));
+    assert!(
+        words(&alert).starts_with("the server breaks off TLS (CertificateRequired)"),
+        "{alert:?}"
+    );
+    // A certificate's names are a stranger's words.
+    let other = fault(
+        rustls::CertificateError::NotValidForNameContext {
+            expected: "h.example".try_into().unwrap(),
+            presented: vec!["DnsName(\"\u{1b}[2Ja.example\")".into(), "x\n".repeat(300)],
+        }
+        .into(),
+    );
+    let words = words(&other);
+    assert!(words.contains("it is for [2Ja.example, x x x"), "{words}");
+    assert!(
+        !words.chars().any(bedplate_base::visible::steers) && words.chars().count() < 500,
+        "{words}"
+    );
+}
+
+#[test]
+fn https_never_speaks_in_plain_text() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut first = [0];
+        let got = stream.read(&mut first).unwrap_or(0);
+        says(http("200 OK", ""))(&mut stream);
+        first[..got].to_vec()
+    });
+    let untrusted = client(&url, LONG).pre_reboot().unwrap_err();
+    assert!(matches!(untrusted, LockError::Unsafe { .. }), "{untrusted:?}");
+    // A TLS handshake record (RFC 8446, section 5.1), or nothing on a machine without a trust store.
+    let first = server.join().unwrap();
+    assert!(first.is_empty() || first == [22], "{first:?}");
+}
+
+#[test]
+fn a_configuration_that_cannot_work_makes_no_client() {
+    let make =
+        |url: &str, group: &str, id: &str, timeout| Client::new(url, group, id.into(), timeout);
+    let url = |url: &str| make(url, "default", ID, LONG).unwrap_err();
+    for good in ["http://h", "https://fleet.example:8443/a", "http://[::1]:3333/", "HTTPS://h/"] {
+        make(good, "Rack-7.b", ID, LONG).unwrap();
+    }
+    for bad in ["", "http://", "http:///v1", "http://a b/"] {
+        assert!(matches!(url(bad), ClientError::Url { .. }), "{bad:?}");
+    }
+    for bad in ["ftp://h/", "fleet.example:8443", "fleet.example", "/v1", "unix:/run/x"] {
+        assert!(matches!(url(bad), ClientError::NotHttp(_) | ClientError::Url { .. }), "{bad:?}");
+    }
+    for bad in ["http://h:port/", "http://h:/", "http://h:0/", "http://h:65536/", "http://[::1]:x/"]
+    {
+        assert!(matches!(url(bad), ClientError::Port(_) | ClientError::Url { .. }), "{bad:?}");
+    }
+    assert!(matches!(url("http://h:port/"), ClientError::Port(_)));
+    assert!(matches!(url("http://h/?a=b"), ClientError::Query(_)));
+    assert!(matches!(url("http://h/#a"), ClientError::Query(_)));
+    let secret = url("https://ada:secret@h/");
+    assert!(
+        matches!(secret, ClientError::UserInfo)
+            && !format!("{secret:?} {secret}").contains("secret")
+    );
+    for bad in ["", "a b", "a_b", "a/b", "é", "a\n"] {
+        let group = make("http://h", bad, ID, LONG).unwrap_err();
+        assert!(matches!(group, ClientError::Group(_)), "{bad:?}");
+    }
+    for bad in ["", " ", "\n"] {
+        assert!(
+            matches!(make("http://h", "default", bad, LONG), Err(ClientError::EmptyId)),
+            "{bad:?}"
+        );
+    }
+    assert!(matches!(make("http://h", "default", ID, Duration::ZERO), Err(ClientError::NoTime)));
+}

@@ -1,0 +1,143 @@
+//! Which reboot it was that a boot follows: the one that bedplate announced, the way it announced it, or another. Pure:
+//! what is known after the boot goes in (the announcement, when the kernel started, what the BMC says), one answer comes
+//! out. Where that does not tell, the answer is "not known": a power cycle is never claimed without the BMC's word.
+
+use bedplate_core::reboot_record::last_boot::{By, LastBoot};
+use jiff::{SignedDuration, Timestamp};
+
+use super::method::ipmi::RestartCause;
+use super::method::row;
+use bedplate_base::utc::shown;
+use bedplate_core::profile::model::RebootMethod;
+use bedplate_core::reboot_record::attempt::Attempt;
+
+/// Clocks may be set between an announcement and the boot: only what came earlier by more than this came before its time.
+const EARLY: SignedDuration = SignedDuration::from_mins(2);
+/// An orderly shutdown, a machine that is off until its clock wakes it, and the firmware's self-test of a large server
+/// fit into this. What came later may have another cause.
+const LATE: SignedDuration = SignedDuration::from_hours(2);
+/// Where the end of the boot before is to be seen.
+const LOOK: &str = "`journalctl -b -1 -e` shows how the boot before ended";
+
+/// What the BMC says of the last restart.
+pub type BmcAnswer = Result<RestartCause, BmcSilent>;
+
+/// Why the BMC says nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum BmcSilent {
+    /// No power cycle was asked of it.
+    #[error("it was not asked")]
+    NotAsked,
+    /// It cannot be reached, or does not know.
+    #[error("{0}")]
+    Said(String),
+}
+
+/// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
+/// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
+pub fn classify(
+    boot_id: &str,
+    announced: Option<&Attempt>,
+    waited: bool,
+    began: Option<Timestamp>,
+    bmc: &BmcAnswer,
+) -> Option<LastBoot> {
+    let (by, summary) = match announced {
+        Some(announced) => of_announced(announced, began, bmc),
+        None if waited => (
+            By::Others,
+            format!(
+                "not by bedplate: a change waited for a boot, but bedplate had announced none; {LOOK}"
+            ),
+        ),
+        None => return None,
+    };
+    Some(LastBoot {
+        boot_id: boot_id.to_owned(),
+        by,
+        asked_for: announced.map(|announced| announced.method),
+        announced_for: announced.and_then(|announced| announced.due),
+        summary,
+    })
+}
+
+fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) -> (By, String) {
+    let what = row(announced.method).subject;
+    let Some((due, began)) = announced.due.zip(began) else {
+        return (
+            By::Unknown,
+            format!("bedplate had announced {what}; the start of this boot is not known"),
+        );
+    };
+    let late = began.duration_since(due);
+    let time = shown(due);
+    if late < -EARLY {
+        return (
+            By::Others,
+            format!(
+                "not by bedplate: it had announced {what} for {time}, but this boot began earlier, at {}: an operator, another \
+                 program, a crash or a power failure; {LOOK}",
+                shown(began)
+            ),
+        );
+    }
+    if late > LATE {
+        let hours = late.as_hours();
+        return (
+            By::Unknown,
+            format!(
+                "bedplate had announced {what} for {time}; this boot began {hours} h later and may have \
+                 another cause; {LOOK}"
+            ),
+        );
+    }
+    let as_announced = format!("{what}, announced by bedplate for {time}");
+    match announced.method {
+        RebootMethod::Ordinary => (By::Ordinary, as_announced),
+        RebootMethod::Firmware => (By::Firmware, as_announced),
+        RebootMethod::Rtc => (By::Rtc, as_announced),
+        RebootMethod::Command => (By::Command, as_announced),
+        RebootMethod::Bmc => of_bmc(&as_announced, &time, bmc),
+    }
+}
+
+/// Whether the BMC did it is for the BMC to say: the hook at the end of the shutdown has nowhere to leave a word.
+fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (By, String) {
+    let unknown = |why: &str| {
+        let text = format!("bedplate had announced a power cycle by the BMC for {time}");
+        (By::Unknown, format!("{text}; it is not known whether the BMC did it: {why}"))
+    };
+    match bmc {
+        Ok(RestartCause::ChassisControl) => {
+            (By::Bmc, format!("{as_announced}; confirmed by the BMC"))
+        }
+        Ok(RestartCause::SoftReset) => (
+            By::OrdinaryWithoutBmc,
+            format!(
+                "an ordinary reboot: bedplate had announced a power cycle by the BMC for {time}, but the BMC did not do it \
+                 (restart cause: {}); the console at the end of the shutdown shows why",
+                RestartCause::SoftReset
+            ),
+        ),
+        Ok(cause @ (RestartCause::Unknown | RestartCause::Vendor | RestartCause::Reserved(_))) => {
+            unknown(&format!("restart cause: {cause}"))
+        }
+        Ok(cause) => (
+            By::Others,
+            format!(
+                "not by bedplate: it had announced a power cycle by the BMC for {time}, but the BMC names another restart \
+                 cause: {cause}; {LOOK}"
+            ),
+        ),
+        Err(why) => unknown(&why.to_string()),
+    }
+}
+
+/// When this boot's kernel started, from the text of /proc/stat.
+pub fn began(stat: &str) -> Option<Timestamp> {
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Timestamp::from_second(seconds.trim().parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The `command` method: the operator's own program has the machine cycled from outside (Redfish, MAAS, a PDU …). It
+//! is run instead of asking logind: what cycles the machine is expected to shut it down in order, or not to need to.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::unusable::Unusable;
+use super::{Env, Method, MethodError, Next, Row, under};
+use bedplate_host::{ToolEnd, Writer};
+
+/// The operator's command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// The program by its absolute path, and its arguments. No shell reads them.
+    pub argv: Vec<String>,
+    /// Seconds after which it is killed with everything it started.
+    pub timeout_s: u32,
+    /// Seconds after its success within which the machine goes down.
+    pub grace_s: u32,
+}
+
+/// Its entry in the table.
+pub(super) const ROW: Row = Row {
+    method: Method::Command,
+    subject: "a power cycle by the profile's command",
+    next: Next::RunCommand,
+    probe,
+    way_back: |_| Ok(Vec::new()),
+    prepare: |_| Ok(()),
+    undoes: |_| false,
+    survives_boot: false,
+};
+
+/// Whether it can be promised.
+fn probe(env: &Env<'_>) -> Result<String, Unusable> {
+    let command = env.command.ok_or(Unusable::NoCommand)?;
+    let program = command.argv.first().ok_or(Unusable::EmptyCommand)?;
+    if !Path::new(program).is_absolute() {
+        return Err(Unusable::NotAbsolute { program: program.clone() });
+    }
+    if command.timeout_s == 0 {
+        return Err(Unusable::NoTime { program: program.clone() });
+    }
+    let runs = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
+    if !under(env.root, program).metadata().is_ok_and(runs) {
+        return Err(Unusable::NotExecutable { program: program.clone() });
+    }
+    let (limit, grace) = (command.timeout_s, command.grace_s);
+    Ok(format!(
+        "`{program}` is run (for {limit} s at most) and has the machine cycled within {grace} s"
+    ))
+}
+
+/// Run it: there is no way back from here. Returns how long to wait for the machine to go down before this counts as
+/// failed. Blocks for up to the command's timeout.
+///
+/// # Errors
+/// [`MethodError::Command`].
+pub fn run(command: &Command, host: &mut dyn Writer) -> Result<Duration, MethodError> {
+    let ran = host.run_tool(&command.argv, command.timeout_s);
+    if ran.end == ToolEnd::Exited(0) {
+        return Ok(Duration::from_secs(command.grace_s.into()));
+    }
+    let said =
+        ran.output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    // Only its first word: the arguments may hold a password.
+    let program = command.argv.first().cloned().unwrap_or_default();
+    Err(MethodError::Command { program, end: ran.end, said: said.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::super::prepare;
+    use super::super::tests::{Tree, cannot, works};
+    use super::*;
+    use bedplate_host::write::DirWriter;
+
+    fn sh(script: &str) -> Command {
+        Command {
+            argv: vec!["/bin/sh".into(), "-c".into(), script.into()],
+            timeout_s: 1,
+            grace_s: 90,
+        }
+    }
+
+    #[test]
+    fn only_a_command_that_is_there_is_promised() {
+        let tree = Tree::new("command");
+        assert!(cannot(Method::Command, &tree.env()).contains("no command"));
+        let says = |argv: &[&str], timeout_s| {
+            let argv = argv.iter().map(|&word| word.to_owned()).collect();
+            let command = Command { argv, timeout_s, grace_s: 90 };
+            super::probe(&Env { command: Some(&command), ..tree.env() })
+                .map_err(|error| error.to_string())
+        };
+        assert!(says(&[], 1).unwrap_err().contains("empty"));
+        assert!(says(&["cycle"], 1).unwrap_err().contains("absolute"));
+        assert!(says(&["/opt/cycle"], 1).unwrap_err().contains("not there"));
+        tree.put("/opt/cycle", "#!/bin/sh\n");
+        assert!(says(&["/opt/cycle"], 1).unwrap_err().contains("executable"));
+        tree.executable("/opt/cycle");
+        assert!(says(&["/opt/cycle"], 0).unwrap_err().contains("timeout"));
+        assert!(says(&["/opt/cycle"], 1).is_ok());
+        let command = Command { argv: vec!["/opt/cycle".into()], timeout_s: 1, grace_s: 1 };
+        let env = Env { command: Some(&command), ..tree.env() };
+        works(Method::Command, &env);
+        let prepared = prepare(Method::Command, &env).unwrap();
+        assert_eq!(prepared.next, Next::RunCommand);
+    }
+
+    #[test]
+    fn success_starts_the_grace_and_failure_says_the_last_line_without_the_arguments() {
+        let mut host = DirWriter::live();
+        assert_eq!(run(&sh("exit 0"), &mut host).unwrap(), Duration::from_secs(90));
+        let said = run(&sh("echo first; echo 401 unauthorized >&2; echo; exit 7"), &mut host)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            said,
+            "the reboot command `/bin/sh` did not succeed (exit status 7): 401 unauthorized"
+        );
+    }
+
+    #[test]
+    fn one_that_hangs_is_killed_with_what_it_started() {
+        let tree = Tree::new("command-hangs");
+        let mark = tree.0.join("mark");
+        let started = Instant::now();
+        let script = format!("(sleep 3; touch {}) & wait", mark.display());
+        let failed = run(&sh(&script), &mut DirWriter::live()).unwrap_err();
+        assert!(matches!(failed, MethodError::Command { end: ToolEnd::TimedOut, .. }), "{failed}");
+        std::thread::sleep(Duration::from_secs(4).saturating_sub(started.elapsed()));
+        assert!(!mark.exists(), "what it started lived on");
+    }
+}

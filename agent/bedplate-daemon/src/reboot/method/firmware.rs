@@ -1,0 +1,175 @@
+//! The `firmware` method: the kernel's own last step, made as cold as it can be, by /sys/kernel/reboot (since 5.11)
+//! just before an ordinary reboot. The default type, `acpi`, writes the platform's reset register whatever the mode
+//! (handbook §2.2); `efi` asks the firmware for EfiResetCold, `pci` writes 0x0E to port 0xCF9, whose bit 3 asks for
+//! a cycle of the power rails on Intel platforms.
+
+use super::unusable::Unusable;
+use super::{Env, Method, MethodError, Next, Row, Undo, attribute, under};
+use bedplate_host::capability::{self, STATUS};
+
+const DIRECTORY: &str = "/sys/kernel/reboot";
+const MODE: &str = "/sys/kernel/reboot/mode";
+const TYPE: &str = "/sys/kernel/reboot/type";
+/// There while the machine was booted by EFI (`drivers/firmware/efi/efi.c`).
+const EFI: &str = "/sys/firmware/efi";
+const COLD: &str = "cold";
+
+/// What the attributes take (`kernel/reboot.c`). Anything else that one reads, such as `undefined`, could not be put
+/// back.
+const MODES: [&str; 5] = ["cold", "warm", "hard", "soft", "gpio"];
+const TYPES: [&str; 6] = ["bios", "acpi", "kbd", "triple", "efi", "pci"];
+
+/// Its entry in the table.
+pub(super) const ROW: Row = Row {
+    method: Method::Firmware,
+    subject: "a reset by the firmware",
+    next: Next::LogindReboot,
+    probe,
+    way_back,
+    prepare,
+    undoes,
+    survives_boot: false,
+};
+
+/// Whether it can be promised.
+fn probe(env: &Env<'_>) -> Result<String, Unusable> {
+    if !under(env.root, DIRECTORY).is_dir() {
+        let why = "the kernel must be 5.11 or newer, and /sys mounted";
+        return Err(Unusable::Missing { path: DIRECTORY, why });
+    }
+    if !under(env.root, TYPE).exists() {
+        let why = "only kernels for x86 let the kind of reset be chosen";
+        return Err(Unusable::Missing { path: TYPE, why });
+    }
+    for (path, values) in [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())] {
+        attribute::writable(env.root, path)?;
+        let found = attribute::read(env.root, path)?;
+        if !values.contains(&found.as_str()) {
+            return Err(Unusable::NoWayBack { path, found });
+        }
+    }
+    capable(env)?;
+    Ok(match reset(env) {
+        "efi" => "a cold reset by the firmware (EfiResetCold)".into(),
+        _ => "a full reset by port 0xCF9, which cycles the power rails on Intel platforms; on others that is unproven".into(),
+    })
+}
+
+/// Both as they are now, the one that is written last first.
+fn way_back(env: &Env<'_>) -> Result<Vec<Undo>, MethodError> {
+    let step =
+        |path: &str| Ok(Undo::Write { path: path.into(), value: attribute::read(env.root, path)? });
+    [TYPE, MODE].into_iter().map(step).collect()
+}
+
+/// Write both.
+fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
+    for (path, value) in [(MODE, COLD), (TYPE, reset(env))] {
+        attribute::write_and_check(env.root, path, value)?;
+    }
+    Ok(())
+}
+
+/// Whether this puts one of the two back.
+fn undoes(step: &Undo) -> bool {
+    match step {
+        Undo::Write { path, value } => [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())]
+            .iter()
+            .any(|(ours, values)| path == ours && values.contains(&value.as_str())),
+        Undo::Remove { .. } => false,
+    }
+}
+
+/// The coldest type that this machine has.
+fn reset(env: &Env<'_>) -> &'static str {
+    if under(env.root, EFI).exists() { "efi" } else { "pci" }
+}
+
+fn capable(env: &Env<'_>) -> Result<(), Unusable> {
+    let status = attribute::read(env.root, STATUS)?;
+    match capability::in_effect(&status, capability::SYS_BOOT) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Unusable::NoCapability { path: TYPE }),
+        None => Err(Unusable::CapabilityUnknown { path: STATUS }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Tree, cannot, works};
+    use super::super::{prepare, undo};
+    use super::*;
+
+    fn tree(name: &str) -> Tree {
+        let tree = Tree::new(name);
+        tree.put(MODE, "warm\n");
+        tree.put(TYPE, "acpi\n");
+        tree.put("/proc/self/status", "Name:\tbedplate\nCapEff:\t000001ffffffffff\n");
+        tree
+    }
+
+    #[test]
+    fn the_type_follows_how_the_machine_was_booted_and_undo_restores_both() {
+        for (efi, expected) in [(false, "pci"), (true, "efi")] {
+            let tree = tree(&format!("firmware-{expected}"));
+            if efi {
+                tree.put("/sys/firmware/efi/fw_platform_size", "64\n");
+            }
+            works(Method::Firmware, &tree.env());
+            assert_eq!(
+                (tree.get(MODE), tree.get(TYPE)),
+                ("warm\n".into(), "acpi\n".into()),
+                "probing wrote"
+            );
+            let prepared = prepare(Method::Firmware, &tree.env()).unwrap();
+            assert_eq!(prepared.next, Next::LogindReboot);
+            assert_eq!((tree.get(MODE), tree.get(TYPE)), ("cold".into(), expected.into()));
+            undo(&prepared, &tree.0).unwrap();
+            assert_eq!((tree.get(MODE), tree.get(TYPE)), ("warm".into(), "acpi".into()));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_read_only_or_strange_is_said() {
+        let old = Tree::new("firmware-old");
+        assert!(cannot(Method::Firmware, &old.env()).contains("5.11"));
+        let arm = tree("firmware-arm");
+        std::fs::remove_file(under(&arm.0, TYPE)).unwrap();
+        assert!(cannot(Method::Firmware, &arm.env()).contains("x86"));
+        let strange = tree("firmware-strange");
+        strange.put(TYPE, "undefined\n");
+        assert!(cannot(Method::Firmware, &strange.env()).contains("`undefined`"));
+        let locked = tree("firmware-locked");
+        locked.read_only(TYPE);
+        assert!(cannot(Method::Firmware, &locked.env()).contains("read-only"));
+        assert!(matches!(
+            prepare(Method::Firmware, &locked.env()),
+            Err(MethodError::Cannot { .. })
+        ));
+        assert_eq!(locked.get(MODE), "warm\n", "nothing was written");
+    }
+
+    #[test]
+    fn the_capability_must_be_there_and_known() {
+        let tree = tree("firmware-caps");
+        tree.put("/proc/self/status", "CapEff:\t000001ffffbfffff\n");
+        assert!(cannot(Method::Firmware, &tree.env()).contains("CAP_SYS_BOOT"));
+        tree.put("/proc/self/status", "Name:\tbedplate\n");
+        assert!(cannot(Method::Firmware, &tree.env()).contains("unknown"));
+    }
+
+    #[test]
+    fn a_write_that_has_no_effect_is_an_error_and_the_way_back_is_known() {
+        let tree = tree("firmware-ignored");
+        // Takes every write and shows none, as an attribute may whose store is stubbed out.
+        std::fs::remove_file(under(&tree.0, TYPE)).unwrap();
+        std::os::unix::fs::symlink("/dev/null", under(&tree.0, TYPE)).unwrap();
+        let steps = super::way_back(&tree.env()).unwrap();
+        let failed = super::prepare(&tree.env()).unwrap_err();
+        assert!(
+            matches!(&failed, MethodError::Ignored { path, found, .. } if path == TYPE && found.is_empty())
+        );
+        assert_eq!(steps.len(), 2, "both can be taken back");
+        assert_eq!(steps[1], Undo::Write { path: MODE.into(), value: "warm".into() });
+    }
+}

@@ -1,0 +1,16 @@
+//! Restarting the machine the right way, once. `step` is a pure state machine over the persisted `record`: everything that
+//! counts at one moment goes in, the next state and one effect come out. `decide` holds the rules, `phase` the reboot that is
+//! arranged, `facts` the input, `state` the states that are shown. `hold`, `busy`, `kexec` and `fleetlock` are what may stand in
+//! the way. If anything fails on the way to a decision, nothing is rebooted (design §8.4).
+
+pub mod busy;
+pub mod decide;
+pub mod docs;
+pub mod facts;
+pub mod fleetlock;
+pub mod identity;
+pub mod kexec;
+pub mod last_boot;
+pub mod method;
+pub mod state;
+pub mod step;

@@ -1,0 +1,395 @@
+//! The state of the reboot as it is shown: one value for the status, the metrics, the journal and the commands. It follows from
+//! the persisted [`Record`](bedplate_core::reboot_record::Record) and the facts of a moment; [`step`](super::step) decides it. docs/reboot.md
+//! is generated from the tables here.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use bedplate_base::utc::shown;
+
+/// Where the reboot stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum RebootState {
+    /// Whether a reboot is due is not known.
+    Unknown {
+        /// Why, in words.
+        why: String,
+    },
+    /// Nothing waits for a boot.
+    Idle,
+    /// A reboot is due, and the policy leaves it to people.
+    LeftToPeople,
+    /// A reboot is due, and the policy leaves it to what reads /run/reboot-required.
+    LeftToOthers,
+    /// The boots that were given did not help: no more of them.
+    Stuck {
+        /// In words.
+        why: String,
+    },
+    /// Announced in this boot and called off; announced again only when an operator asks.
+    CalledOff {
+        /// What else is in the way.
+        why: Vec<Reason>,
+    },
+    /// Changes that the boot is for are still to be written.
+    Converging,
+    /// Something is in the way.
+    Waiting {
+        /// What; never empty.
+        why: Vec<Reason>,
+        /// When the next window opens, if it is that.
+        until: Option<Timestamp>,
+        /// Whether it is worth an alarm: an inhibitor has been there for longer than allowed.
+        overdue: bool,
+    },
+    /// A slot of the lock server is asked for.
+    TakingLock,
+    /// logind is asked for a reboot at this time.
+    Announcing {
+        /// When.
+        at: Timestamp,
+    },
+    /// It is announced; `bedplate reboot cancel` still takes it back.
+    Announced {
+        /// For when.
+        at: Timestamp,
+    },
+    /// Its time has come: the machine is going down.
+    UnderWay {
+        /// Since when.
+        at: Timestamp,
+    },
+    /// bedplate takes its own announcement back.
+    CallingOff {
+        /// Why, in words.
+        why: Vec<String>,
+    },
+}
+
+/// One thing that is in the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// What kind of thing.
+    pub waits_for: WaitsFor,
+    /// In words.
+    pub text: String,
+}
+
+/// What a reboot waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitsFor {
+    /// A window of the profile, or room in it for the delay.
+    Window,
+    /// A slot of the lock server.
+    Lock,
+    /// The end of a block inhibitor.
+    Inhibitor,
+    /// The end of an operator's hold on reboots.
+    Hold,
+    /// The end of an operator's hold on enforcement.
+    EnforceHold,
+    /// The end of a shutdown that bedplate did not schedule.
+    OtherShutdown,
+    /// Processes that have a GPU or an RDMA device open.
+    Devices,
+    /// The profile's `busy_command`.
+    BusyCommand,
+    /// A kexec kernel that is loaded.
+    Kexec,
+    /// The power, which the profile's command is about to cycle.
+    PowerCommand,
+    /// A reboot method that works on this host.
+    Method,
+    /// systemd-logind, or the system bus.
+    Logind,
+    /// A record of reboots that can be read and written.
+    Record,
+    /// The end of `rehearse`.
+    Rehearsal,
+    /// A next boot entry that was read and found sound.
+    BootEntry,
+}
+
+impl WaitsFor {
+    /// Every one, in order.
+    pub const ALL: [WaitsFor; 15] = [
+        WaitsFor::Window,
+        WaitsFor::Lock,
+        WaitsFor::Inhibitor,
+        WaitsFor::Hold,
+        WaitsFor::EnforceHold,
+        WaitsFor::OtherShutdown,
+        WaitsFor::Devices,
+        WaitsFor::BusyCommand,
+        WaitsFor::Kexec,
+        WaitsFor::PowerCommand,
+        WaitsFor::Method,
+        WaitsFor::Logind,
+        WaitsFor::Record,
+        WaitsFor::Rehearsal,
+        WaitsFor::BootEntry,
+    ];
+
+    /// As JSON names it.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The condition that ends the wait.
+    pub fn meaning(self) -> &'static str {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, &'static str) {
+        match self {
+            WaitsFor::Window => ("window", "an open window with room for the delay"),
+            WaitsFor::Lock => ("lock", "a slot of the lock server"),
+            WaitsFor::Inhibitor => ("inhibitor", "the end of a block inhibitor"),
+            WaitsFor::Hold => ("hold", "the end of an operator's hold on reboots"),
+            WaitsFor::EnforceHold => {
+                ("enforce-hold", "the end of an operator's hold on enforcement")
+            }
+            WaitsFor::OtherShutdown => {
+                ("other-shutdown", "the end of a shutdown that bedplate did not schedule")
+            }
+            WaitsFor::Devices => ("devices", "the end of processes that use a GPU or RDMA device"),
+            WaitsFor::BusyCommand => ("busy-command", "a `busy_command` that succeeds"),
+            WaitsFor::Kexec => ("kexec", "no kernel loaded for kexec"),
+            WaitsFor::PowerCommand => {
+                ("power-command", "the power, which the profile's command is about to cycle")
+            }
+            WaitsFor::Method => {
+                ("method", "a method that works, and the end of what an earlier one has armed")
+            }
+            WaitsFor::Logind => ("logind", "an answer of systemd-logind"),
+            WaitsFor::Record => ("record", "a record that can be read and written"),
+            WaitsFor::Rehearsal => ("rehearsal", "the end of `rehearse`"),
+            WaitsFor::BootEntry => {
+                ("boot-entry", "a next boot entry that was read and found sound")
+            }
+        }
+    }
+}
+
+impl Reason {
+    /// In words, what it is.
+    pub fn new(waits_for: WaitsFor, text: impl Into<String>) -> Self {
+        Reason { waits_for, text: text.into() }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Reasons in one line.
+pub fn joined(why: &[Reason]) -> String {
+    why.iter().map(|reason| reason.text.as_str()).collect::<Vec<_>>().join("; ")
+}
+
+/// States in which bedplate has asked neither a lock server nor logind for anything: any of them may follow any other.
+const AT_REST: [&str; 8] = [
+    "unknown",
+    "idle",
+    "left-to-people",
+    "left-to-others",
+    "stuck",
+    "called-off",
+    "converging",
+    "waiting",
+];
+
+/// Which states may follow which, besides staying. A table and not a rule: what is missing here must not happen.
+pub const TRANSITIONS: [(&[&str], &[&str]); 9] = [
+    (&AT_REST, &AT_REST),
+    // A daemon that starts finds what an earlier one has announced.
+    (&["unknown"], &["announced", "under-way", "calling-off"]),
+    (&AT_REST, &["taking-lock", "announcing"]),
+    // At rest where the server refuses, or something has come in the way meanwhile.
+    (&["taking-lock"], &["announcing"]),
+    (&["taking-lock"], &AT_REST),
+    // logind may refuse, too.
+    (&["announcing"], &["announced", "waiting"]),
+    // At rest: called off through logind, by `bedplate reboot cancel`, or rehearsed.
+    (&["announced", "under-way", "calling-off"], &AT_REST),
+    (&["announced"], &["under-way", "calling-off"]),
+    // Another shutdown has come to nothing before the reboot's own time.
+    (&["under-way"], &["announced", "calling-off"]),
+];
+
+/// Meaning of every state, in the order of [`NAMES`].
+pub const MEANINGS: [&str; 13] = [
+    "not observed yet, no profile, an error, or being decided: whether a reboot is due is not known",
+    "nothing waits for a boot",
+    "due, and the policy is `never`",
+    "due, and the policy is `mark`",
+    "the boots that were given did not help: no more of them",
+    "called off in this boot, or it did not come: announced again only when an operator asks",
+    "changes that the boot is for are still to be written",
+    "due, and something forbids it: `why` lists each thing with `waits_for` and a `text`",
+    "the lock server is asked for a slot; over in seconds",
+    "the method is armed and logind is asked; over in seconds",
+    "logind has it; `bedplate reboot cancel` cancels it",
+    "its time has come, or another reboot has come first: the machine goes down",
+    "logind is asked to forget it, or what was armed is undone; over in seconds",
+];
+
+/// Every state by name, in order: what metrics count.
+pub const NAMES: [&str; 13] = [
+    "unknown",
+    "idle",
+    "left-to-people",
+    "left-to-others",
+    "stuck",
+    "called-off",
+    "converging",
+    "waiting",
+    "taking-lock",
+    "announcing",
+    "announced",
+    "under-way",
+    "calling-off",
+];
+
+/// Whether the state `next` may follow `now`.
+pub fn may_follow(now: &str, next: &str) -> bool {
+    let allows = |(from, to): &(&[&str], &[&str])| from.contains(&now) && to.contains(&next);
+    now == next || TRANSITIONS.iter().any(allows)
+}
+
+impl RebootState {
+    /// Waits for one thing.
+    pub fn waiting(waits_for: WaitsFor, text: impl Into<String>) -> Self {
+        let why = vec![Reason::new(waits_for, text)];
+        RebootState::Waiting { why, until: None, overdue: false }
+    }
+
+    /// As it is written.
+    pub fn name(&self) -> &'static str {
+        match self {
+            RebootState::Unknown { .. } => "unknown",
+            RebootState::Idle => "idle",
+            RebootState::LeftToPeople => "left-to-people",
+            RebootState::LeftToOthers => "left-to-others",
+            RebootState::Stuck { .. } => "stuck",
+            RebootState::CalledOff { .. } => "called-off",
+            RebootState::Converging => "converging",
+            RebootState::Waiting { .. } => "waiting",
+            RebootState::TakingLock => "taking-lock",
+            RebootState::Announcing { .. } => "announcing",
+            RebootState::Announced { .. } => "announced",
+            RebootState::UnderWay { .. } => "under-way",
+            RebootState::CallingOff { .. } => "calling-off",
+        }
+    }
+
+    /// Whether logind has a reboot of bedplate's, or is about to: the host is going to restart.
+    pub fn is_coming(&self) -> bool {
+        matches!(
+            self,
+            RebootState::Announcing { .. }
+                | RebootState::Announced { .. }
+                | RebootState::UnderWay { .. }
+        )
+    }
+}
+
+/// What is said of an announcement that was called off.
+pub const CALLED_OFF: &str =
+    "the announced reboot was called off; `bedplate reboot schedule` asks for it again";
+/// What is said while the boot would bring only a part.
+pub const UNFINISHED: &str = "not all changes that need this boot are written yet";
+
+impl fmt::Display for RebootState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RebootState::Unknown { why } => write!(f, "cannot tell yet: {why}"),
+            RebootState::Idle => f.write_str("no reboot is needed"),
+            RebootState::LeftToPeople => f.write_str(
+                "left to an operator (policy `never`): `bedplate reboot schedule` reboots this host",
+            ),
+            RebootState::LeftToOthers => f.write_str(
+                "left to what reads /run/reboot-required: the profile's policy is `mark`",
+            ),
+            RebootState::Stuck { why } => write!(f, "stuck: {why}"),
+            RebootState::CalledOff { why } if why.is_empty() => f.write_str(CALLED_OFF),
+            RebootState::CalledOff { why } => write!(f, "{CALLED_OFF}; also {}", joined(why)),
+            RebootState::Converging => write!(f, "waits: {UNFINISHED}"),
+            RebootState::Waiting { why, until: Some(until), .. } => {
+                write!(f, "waits until {}: {}", shown(*until), joined(why))
+            }
+            RebootState::Waiting { why, until: None, .. } => write!(f, "waits: {}", joined(why)),
+            RebootState::TakingLock => f.write_str("asks the lock server for a slot"),
+            RebootState::Announcing { at } | RebootState::Announced { at } => {
+                write!(f, "announced for {}", shown(*at))
+            }
+            RebootState::UnderWay { at } => write!(f, "going down since {}", shown(*at)),
+            RebootState::CallingOff { why } => write!(f, "taken back: {}", why.join("; ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_the_names_of_the_json() {
+        for waits_for in WaitsFor::ALL {
+            assert_eq!(serde_json::to_value(waits_for).unwrap(), waits_for.name());
+        }
+    }
+
+    /// Names are what JSON says, and each has its place in the table.
+    #[test]
+    fn names_are_those_of_the_json() {
+        let at = Timestamp::UNIX_EPOCH;
+        let text = || "w".to_owned();
+        let all = [
+            RebootState::Unknown { why: text() },
+            RebootState::Idle,
+            RebootState::LeftToPeople,
+            RebootState::LeftToOthers,
+            RebootState::Stuck { why: text() },
+            RebootState::CalledOff { why: Vec::new() },
+            RebootState::Converging,
+            RebootState::waiting(WaitsFor::Lock, "w"),
+            RebootState::TakingLock,
+            RebootState::Announcing { at },
+            RebootState::Announced { at },
+            RebootState::UnderWay { at },
+            RebootState::CallingOff { why: vec![text()] },
+        ];
+        assert_eq!(all.each_ref().map(RebootState::name), NAMES);
+        for state in all {
+            let json = serde_json::to_value(&state).unwrap();
+            assert_eq!(json["state"], state.name());
+            assert_eq!(serde_json::from_value::<RebootState>(json).unwrap(), state);
+        }
+    }
+
+    #[test]
+    fn what_must_not_follow_does_not() {
+        for (now, next) in [
+            ("announced", "announcing"),
+            ("announced", "taking-lock"),
+            ("under-way", "announcing"),
+            ("idle", "announced"),
+            ("stuck", "under-way"),
+            ("waiting", "calling-off"),
+            ("announcing", "under-way"),
+        ] {
+            assert!(!may_follow(now, next), "{now} → {next}");
+        }
+        for name in NAMES {
+            assert!(NAMES.iter().any(|now| *now != name && may_follow(now, name)), "→ {name}");
+            assert!(NAMES.iter().any(|next| *next != name && may_follow(name, next)), "{name} →");
+        }
+    }
+}

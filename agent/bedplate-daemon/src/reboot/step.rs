@@ -1,0 +1,311 @@
+//! The transitions of the persisted state. [`step`] is pure: time and everything that the host tells are in the event. It returns
+//! the next record and at most one effect. The record is on the disk before the effect is carried out; the effect's result is
+//! the next event. Effects can be repeated, so that a crash at any point costs nothing but time.
+
+mod command;
+mod look;
+mod outcome;
+mod reconcile;
+
+use jiff::Timestamp;
+
+use super::facts::{FastFacts, SlowFacts};
+use super::state::{Reason, RebootState, joined};
+use bedplate_core::profile::model::RebootMethod;
+use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown};
+use bedplate_core::reboot_record::preparation::{Prepared, Undo};
+use bedplate_core::reboot_record::{Asked, Record};
+
+pub use command::{LATEST, SEEN_BEFORE};
+pub use look::FINAL;
+
+/// Everything that can happen.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Some time has passed: logind, PID 1 and small files were read.
+    Polled(&'a FastFacts),
+    /// The same, by a command beside the daemon, which may be in the middle of arming a method: that is left to the daemon.
+    Held(&'a FastFacts),
+    /// The host was observed; `Err`: it cannot be compared with its profile, and why.
+    Looked(&'a FastFacts, Result<&'a SlowFacts<'a>, &'a str>),
+    /// The record cannot be read: only the memory of this process tells what is arranged.
+    RecordLost(&'a FastFacts, &'a str),
+    /// An operator asks for a reboot.
+    Requested(Asked),
+    /// An operator cancels: who and when, for display.
+    Cancelled(&'a FastFacts, String),
+    /// Result of [`Effect::FindWayBack`].
+    WayBack(Result<Prepared, Reason>),
+    /// Result of [`Effect::Arm`].
+    Armed(Result<Prepared, Reason>),
+    /// Result of [`Effect::Schedule`]: logind confirms it.
+    Set(Result<(), Reason>),
+    /// Result of [`Effect::Cancel`].
+    Cleared(Result<Cleared, Reason>),
+    /// Result of [`Effect::Disarm`]: the steps that are left.
+    Disarmed(Vec<Undo>),
+    /// Result of [`Effect::RunCommand`].
+    Ran(Ran),
+}
+
+/// Result of asking logind to forget a reboot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cleared {
+    /// It does not have it.
+    Gone,
+    /// It is too late: the machine goes down.
+    GoingDown,
+}
+
+/// How the operator's command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ran {
+    /// It succeeded: the power should be cycled within so many seconds.
+    Done(u64),
+    /// Another build of this program refused to run it.
+    Replaced,
+    /// It was not started.
+    NotStarted(String),
+    /// It was started and failed.
+    Failed(String),
+}
+
+/// Input that a decision lacks. Another observation follows, with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// A fresh observation of the boot entry.
+    FreshEntry,
+    /// A slot of the lock server.
+    Slot,
+}
+
+/// One action on the host. Each may be repeated after a crash, and each reads back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Find the steps that undo a method. Changes nothing.
+    FindWayBack {
+        /// The method.
+        method: RebootMethod,
+        /// Due time.
+        at: Timestamp,
+    },
+    /// Arm a method.
+    Arm {
+        /// The method.
+        method: RebootMethod,
+        /// Hash of what it is for.
+        plan: String,
+        /// Due time.
+        at: Timestamp,
+    },
+    /// Have logind schedule it, unless logind has it already.
+    Schedule {
+        /// The reboot.
+        arranged: Arranged,
+        /// Reason, for the wall message.
+        why: String,
+    },
+    /// Have logind forget it, if logind has it.
+    Cancel(Arranged),
+    /// Undo what was armed.
+    Disarm(Prepared),
+    /// Run the operator's command.
+    RunCommand,
+}
+
+/// One line for the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Kind of message.
+    pub kind: NoteKind,
+    /// Text.
+    pub text: String,
+}
+
+/// Kinds of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoteKind {
+    /// A reboot is scheduled, or the command runs.
+    Scheduled,
+    /// bedplate has taken a reboot back.
+    TakenBack,
+    /// An operator or another program has cancelled it.
+    CalledOff,
+    /// Something did not go as it should.
+    Failed,
+    /// A reboot waits.
+    Waits,
+}
+
+/// Result of one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The next state: persisted before `effect` is carried out.
+    pub record: Record,
+    /// The action to take; its result is the next event.
+    pub effect: Option<Effect>,
+    /// Input that the decision lacks.
+    pub missing: Option<Missing>,
+    /// Lines for the journal, once the record is persisted.
+    pub notes: Vec<Note>,
+    /// The state to show; `None`: as before, or still being decided.
+    pub shown: Option<RebootState>,
+}
+
+impl Step {
+    fn new(record: Record) -> Self {
+        Step { record, effect: None, missing: None, notes: Vec::new(), shown: None }
+    }
+
+    fn then(mut self, effect: Effect) -> Self {
+        self.effect = Some(effect);
+        self
+    }
+
+    fn needing(mut self, missing: Missing) -> Self {
+        self.missing = Some(missing);
+        self
+    }
+
+    fn showing(mut self, state: RebootState) -> Self {
+        self.shown = Some(state);
+        self
+    }
+
+    fn note(&mut self, kind: NoteKind, text: impl Into<String>) {
+        self.notes.push(Note { kind, text: text.into() });
+    }
+
+    /// Asks logind to forget the reboot. Its attempt stays counted until logind confirms.
+    fn cancel(mut self, arranged: Arranged, ending: Ending) -> Self {
+        self.record.phase = Phase::Cancelling { arranged: arranged.clone(), ending };
+        self.then(Effect::Cancel(arranged))
+    }
+
+    /// logind does not have the reboot, and the machine does not go down: it will not come.
+    fn end(mut self, arranged: Arranged, ending: Ending) -> Self {
+        self.end_request(&arranged, &ending);
+        if ending != Ending::DidNotCome {
+            self.record.call_off(&arranged.boot_id);
+        }
+        let armed = arranged.prepared.clone().filter(|_| arranged.is_armed());
+        match armed {
+            Some(prepared) => {
+                self.record.phase = Phase::Disarming { arranged, ending };
+                self.then(Effect::Disarm(prepared))
+            }
+            None => {
+                self.record.phase = over(arranged.boot_id, ending);
+                self
+            }
+        }
+    }
+
+    /// A request goes with the reboot that was called off, or it would be announced again at once. Of one that bedplate took
+    /// back itself it stays, for the whole delay.
+    fn end_request(&mut self, arranged: &Arranged, ending: &Ending) {
+        match ending {
+            Ending::CalledOff { .. } | Ending::DidNotCome => self.record.asked = None,
+            Ending::TakenBack { .. } => {
+                let own = |asked: &&mut Asked| arranged.request == Some(asked.since);
+                if let Some(asked) = self.record.asked.as_mut().filter(own) {
+                    asked.waited = true;
+                }
+            }
+        }
+    }
+}
+
+/// Phase after the end of a reboot of which nothing is left.
+fn over(boot_id: String, ending: Ending) -> Phase {
+    match ending {
+        Ending::TakenBack { .. } => Phase::Rest,
+        ending => Phase::Ended { boot_id, ending },
+    }
+}
+
+fn taken_back(why: &[Reason]) -> Ending {
+    Ending::TakenBack { why: joined(why) }
+}
+
+/// The next state, and what follows from it.
+pub fn step(record: &Record, event: Event<'_>) -> Step {
+    let step = Step::new(record.clone());
+    match event {
+        Event::Polled(seen) => reconcile::seen(step, seen),
+        Event::Held(_) if matches!(step.record.phase, Phase::Arming { .. }) => step,
+        Event::Held(seen) => reconcile::seen(step, seen),
+        Event::Looked(seen, wanted) => look::looked(step, seen, wanted),
+        Event::RecordLost(seen, why) => look::looked(step, seen, Err(why)),
+        Event::Requested(asked) => requested(step, asked),
+        Event::Cancelled(seen, by) => cancelled(step, seen, by),
+        Event::WayBack(found) => outcome::way_back(step, found),
+        Event::Armed(armed) => outcome::armed(step, armed),
+        Event::Set(set) => outcome::set(step, set),
+        Event::Cleared(cleared) => outcome::cleared(step, cleared),
+        Event::Disarmed(left) => outcome::disarmed(step, left),
+        Event::Ran(ran) => command::ran(step, ran),
+    }
+}
+
+/// An earlier cancellation does not count against an operator who asks now; a command that was run does.
+fn requested(mut step: Step, asked: Asked) -> Step {
+    step.record.asked = Some(asked);
+    let own = || Ending::TakenBack { why: "an operator asked again".into() };
+    match &mut step.record.phase {
+        phase @ Phase::Ended { .. } => *phase = Phase::Rest,
+        Phase::Cancelling { ending, .. } | Phase::Disarming { ending, .. } => *ending = own(),
+        _ => {}
+    }
+    step
+}
+
+/// logind's schedule is judged first: a reboot that has ended by itself is not cancelled.
+fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
+    // A daemon beside this command has begun to arrange it, and would begin again.
+    let arranging = matches!(&step.record.phase, Phase::Arming { arranged } | Phase::Scheduling { arranged }
+        if arranged.boot_id == seen.boot_id);
+    let mut step = reconcile::seen(step, seen);
+    step.record.asked = None;
+    let ending = Ending::CalledOff { by };
+    match step.record.phase.clone() {
+        Phase::Scheduling { arranged } | Phase::Scheduled { arranged } => {
+            if arranged.runs_command() && arranged.late(seen.now) >= 0 && seen.lacks(&arranged) {
+                // logind has done its part; only the command is left.
+                step.note(NoteKind::CalledOff, command::not_run("`bedplate reboot cancel`"));
+                return step.end(arranged, ending);
+            }
+            step.effect = None;
+            step.cancel(arranged, ending)
+        }
+        Phase::Cancelling { arranged, .. } => step.cancel(arranged, ending),
+        Phase::Disarming { arranged, ending: Ending::TakenBack { .. } } => {
+            step.record.phase = Phase::Disarming { arranged, ending };
+            step
+        }
+        Phase::Rest if arranging => {
+            step.record.phase = over(seen.boot_id.clone(), ending);
+            step
+        }
+        _ => step,
+    }
+}
+
+impl FastFacts {
+    /// Whether logind is known not to have this reboot.
+    fn lacks(&self, arranged: &Arranged) -> bool {
+        matches!(&self.schedule, Ok(schedule) if !has(schedule.as_ref(), arranged))
+    }
+}
+
+fn has(schedule: Option<&(String, u64)>, arranged: &Arranged) -> bool {
+    schedule.is_some_and(|(kind, usec)| arranged.is(kind, *usec))
+}
+
+/// Kind for the armed method, for the phases that follow.
+fn kind(prepared: &Prepared) -> Shutdown {
+    Shutdown::of(Some(prepared))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Decisions on an observation of the host.
+
+use jiff::SignedDuration;
+
+use super::{Effect, Missing, NoteKind, Step, command, has, reconcile};
+use crate::reboot::decide::{Scheduled, Situation, decide};
+use crate::reboot::facts::{FastFacts, SlowFacts};
+use crate::reboot::state::{RebootState, WaitsFor};
+use bedplate_base::visible::brief;
+use bedplate_core::reboot_hold::LONGEST_REASON;
+use bedplate_core::reboot_record::attempt::Attempt;
+use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown, time, usec};
+
+/// Time before a reboot within which each decision reads the boot entry afresh.
+pub const FINAL: SignedDuration = SignedDuration::from_secs(15);
+
+/// Text while another build takes over.
+const REPLACED: &str = "the daemon is replaced by another build";
+
+/// Reconciles the phase, and decides. A step that changes the phase by an effect is followed by another observation.
+pub(super) fn looked(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>, &str>) -> Step {
+    let mut step = reconcile::seen(step, seen);
+    if step.effect.is_some() {
+        return step;
+    }
+    if let Some(arranged) = command::due(&step.record.phase, seen) {
+        return command::due_now(step, arranged, seen, wanted);
+    }
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
+        Err(why) => return give_up(step, why),
+    };
+    let scheduled = scheduled(&step.record.phase, seen);
+    if wanted.replaced {
+        // The next daemon decides. It comes at once.
+        let state = match scheduled {
+            Scheduled::Ours { at, .. } => RebootState::Announced { at },
+            _ => RebootState::waiting(WaitsFor::Logind, REPLACED),
+        };
+        return step.showing(state);
+    }
+    let state = decided(&step, seen, wanted, scheduled);
+    if let (RebootState::Waiting { .. }, Some(asked)) = (&state, &mut step.record.asked) {
+        // An operator who lifts a hold hours later does not expect the machine to go down at once.
+        asked.waited = true;
+    }
+    match state {
+        RebootState::TakingLock | RebootState::Announcing { .. } if !wanted.fresh => {
+            step.needing(Missing::FreshEntry)
+        }
+        RebootState::Announced { at }
+            if !wanted.fresh && at.duration_since(seen.now) <= FINAL && at > seen.now =>
+        {
+            step.needing(Missing::FreshEntry)
+        }
+        RebootState::TakingLock => step.needing(Missing::Slot),
+        RebootState::Announcing { at } => arrange(step, seen, wanted, usec(at)),
+        RebootState::CallingOff { why } => match step.record.phase.clone() {
+            Phase::Scheduled { arranged } => {
+                step.cancel(arranged, Ending::TakenBack { why: why.join("; ") })
+            }
+            _ => step,
+        },
+        state => step.showing(state),
+    }
+}
+
+/// Nobody can tell any more whether the reboot is still right.
+fn give_up(step: Step, why: &str) -> Step {
+    match step.record.phase.clone() {
+        Phase::Scheduled { arranged } => {
+            step.cancel(arranged, Ending::TakenBack { why: why.to_owned() })
+        }
+        _ => step,
+    }
+}
+
+fn decided(
+    step: &Step,
+    seen: &FastFacts,
+    wanted: &SlowFacts<'_>,
+    scheduled: Scheduled,
+) -> RebootState {
+    let record = &step.record;
+    let mut vetoes = seen.vetoes.clone();
+    vetoes.extend(wanted.vetoes.iter().cloned());
+    vetoes.extend(command::veto(&record.phase, seen));
+    vetoes.extend(seen.schedule.as_ref().err().cloned());
+    vetoes.extend(seen.failed.clone());
+    let locked = wanted.settings.fleetlock.as_ref().map(|server| {
+        record.lock.as_ref().is_some_and(|held| held.certain && held.server == *server)
+    });
+    decide(&Situation {
+        need: wanted.need,
+        plan: wanted.plan,
+        unfinished: wanted.unfinished,
+        planned: wanted.planned,
+        refused: wanted.refused,
+        boot_id: &seen.boot_id,
+        now: seen.now,
+        settings: wanted.settings,
+        record: Ok(record),
+        vetoes: &vetoes,
+        held: wanted.held.as_ref(),
+        entry: &wanted.entry,
+        method: wanted.method,
+        called_off: record.phase.needs_operator(),
+        inhibitors: &wanted.inhibitors,
+        inhibited_for: wanted.inhibited_for,
+        scheduled,
+        locked,
+    })
+}
+
+/// logind's schedule, and whose it is.
+pub(super) fn scheduled(phase: &Phase, seen: &FastFacts) -> Scheduled {
+    let schedule = seen.schedule.as_ref().ok().and_then(Option::as_ref);
+    let foreign =
+        |(kind, at): &(String, u64)| Scheduled::Foreign { kind: kind.clone(), at: time(*at) };
+    match phase {
+        Phase::GoingDown { arranged } => Scheduled::Underway(arranged.at()),
+        Phase::Scheduled { arranged } if has(schedule, arranged) => {
+            Scheduled::Ours { at: arranged.at(), request: arranged.request }
+        }
+        // Another shutdown has begun under an announcement.
+        _ if schedule.is_none() && seen.goes_down => {
+            Scheduled::Foreign { kind: "shutdown".into(), at: seen.now }
+        }
+        // One that is being taken back is not another program's.
+        Phase::Cancelling { arranged, .. } if has(schedule, arranged) => Scheduled::Nothing,
+        _ => schedule.map_or(Scheduled::Nothing, foreign),
+    }
+}
+
+/// Begins a reboot. It is an attempt from here on: a power cut in between costs an attempt, never a loop.
+fn arrange(mut step: Step, seen: &FastFacts, wanted: &SlowFacts<'_>, usec: u64) -> Step {
+    let Some(method) = wanted.method else { return step };
+    let rehearsal = wanted.settings.rehearse;
+    let request = step.record.request(&seen.boot_id).map(|asked| asked.since);
+    let arranged = Arranged {
+        boot_id: seen.boot_id.clone(),
+        kind: Shutdown::DryReboot,
+        usec,
+        plan: wanted.plan.to_owned(),
+        method,
+        request,
+        userspace: seen.userspace,
+        prepared: None,
+    };
+    step.record.attempt(Attempt {
+        plan: wanted.plan.to_owned(),
+        boot_id: seen.boot_id.clone(),
+        at: seen.now,
+        due: Some(arranged.at()),
+        method,
+        rehearsal,
+        passthrough: wanted.passthrough,
+        followed: false,
+        subject: subject(&step, wanted),
+    });
+    if rehearsal {
+        return schedule(step, arranged);
+    }
+    let at = arranged.at();
+    step.record.phase = Phase::Arming { arranged };
+    step.then(Effect::FindWayBack { method, at })
+}
+
+/// Subject of a reboot, which everybody who is logged in sees.
+fn subject(step: &Step, wanted: &SlowFacts<'_>) -> String {
+    match &step.record.asked {
+        Some(asked) => brief(&asked.why, LONGEST_REASON),
+        None => wanted.subject.clone(),
+    }
+}
+
+/// Has logind schedule what is armed.
+pub(super) fn schedule(mut step: Step, arranged: Arranged) -> Step {
+    let why = reason(&step, &arranged);
+    step.record.phase = Phase::Scheduling { arranged: arranged.clone() };
+    step.then(Effect::Schedule { arranged, why })
+}
+
+/// Reason for the reboot, as its attempt says it.
+pub(super) fn reason(step: &Step, arranged: &Arranged) -> String {
+    let own = |attempt: &&Attempt| attempt.boot_id == arranged.boot_id;
+    let attempt = step.record.attempts.iter().find(own);
+    attempt.map(|attempt| attempt.subject.clone()).unwrap_or_default()
+}
+
+/// Logs a reboot that logind has confirmed.
+pub(super) fn note_scheduled(step: &mut Step, arranged: &Arranged) {
+    let why = reason(step, arranged);
+    let at = bedplate_base::utc::shown(arranged.at());
+    let text = format!("a reboot is announced for {at} ({}): {why}", arranged.method);
+    step.note(NoteKind::Scheduled, text);
+}

@@ -1,0 +1,91 @@
+//! Transitions on the result of an effect. The phase may have changed meanwhile, by a command beside the daemon: a result
+//! that no longer fits is undone.
+
+use super::reconcile::taken_back_text;
+use super::{Cleared, Effect, NoteKind, Step, kind, look, over};
+use crate::reboot::state::{Reason, RebootState};
+use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase};
+use bedplate_core::reboot_record::preparation::{Prepared, Undo};
+
+fn failed(why: &Reason) -> Ending {
+    Ending::TakenBack { why: why.text.clone() }
+}
+
+/// The way back is kept before anything is changed: where arming ends half-way, for whatever reason, it is undone from there.
+pub(super) fn way_back(mut step: Step, found: Result<Prepared, Reason>) -> Step {
+    let Phase::Arming { arranged } = step.record.phase.clone() else { return step };
+    match found {
+        Err(why) => step.end(arranged, failed(&why)),
+        Ok(prepared) => {
+            let (method, plan, at) = (arranged.method, arranged.plan.clone(), arranged.at());
+            step.record.phase = Phase::Arming { arranged: with(arranged, prepared) };
+            step.then(Effect::Arm { method, plan, at })
+        }
+    }
+}
+
+fn with(arranged: Arranged, prepared: Prepared) -> Arranged {
+    Arranged { kind: kind(&prepared), prepared: Some(prepared), ..arranged }
+}
+
+pub(super) fn armed(step: Step, armed: Result<Prepared, Reason>) -> Step {
+    match (step.record.phase.clone(), armed) {
+        (Phase::Arming { arranged }, Ok(prepared)) => {
+            look::schedule(step, with(arranged, prepared))
+        }
+        (Phase::Arming { arranged }, Err(why)) => step.end(arranged, failed(&why)),
+        // Cancelled meanwhile: what was armed after that is undone once more.
+        (Phase::Disarming { .. } | Phase::Rest | Phase::Ended { .. }, Ok(prepared))
+            if !prepared.undo.is_empty() =>
+        {
+            step.then(Effect::Disarm(prepared))
+        }
+        _ => step,
+    }
+}
+
+pub(super) fn set(mut step: Step, set: Result<(), Reason>) -> Step {
+    match (step.record.phase.clone(), set) {
+        (Phase::Scheduling { arranged }, Ok(())) => {
+            look::note_scheduled(&mut step, &arranged);
+            let at = arranged.at();
+            step.record.phase = Phase::Scheduled { arranged };
+            step.showing(RebootState::Announced { at })
+        }
+        // It may have taken it despite the error.
+        (Phase::Scheduling { arranged }, Err(why)) => step.cancel(arranged, failed(&why)),
+        _ => step,
+    }
+}
+
+pub(super) fn cleared(mut step: Step, cleared: Result<Cleared, Reason>) -> Step {
+    let Phase::Cancelling { arranged, ending } = step.record.phase.clone() else { return step };
+    match cleared {
+        // Tried again with the next observation.
+        Err(_) => step,
+        Ok(Cleared::GoingDown) => {
+            step.record.phase = Phase::GoingDown { arranged };
+            step
+        }
+        Ok(Cleared::Gone) => {
+            match &ending {
+                Ending::TakenBack { why } => step.note(NoteKind::TakenBack, taken_back_text(why)),
+                Ending::CalledOff { by } => step.note(NoteKind::TakenBack, taken_back_text(by)),
+                Ending::DidNotCome => {}
+            }
+            step.end(arranged, ending)
+        }
+    }
+}
+
+pub(super) fn disarmed(mut step: Step, left: Vec<Undo>) -> Step {
+    let Phase::Disarming { arranged, ending } = step.record.phase.clone() else { return step };
+    step.record.phase = match arranged.prepared.clone() {
+        Some(prepared) if !left.is_empty() => {
+            let prepared = Some(Prepared { undo: left, ..prepared });
+            Phase::Disarming { arranged: Arranged { prepared, ..arranged }, ending }
+        }
+        _ => over(arranged.boot_id, ending),
+    };
+    step
+}

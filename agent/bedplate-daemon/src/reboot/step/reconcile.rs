@@ -1,0 +1,202 @@
+//! Transitions of an arranged reboot on the word of logind and PID 1.
+
+use super::super::method::surviving;
+use super::{Effect, NoteKind, Step, has, taken_back};
+use crate::reboot::facts::FastFacts;
+use bedplate_base::utc::shown;
+use bedplate_core::reboot_record::phase::{Arranged, Ending, GOING_DOWN_US, Phase, time};
+
+/// Text for a reboot whose time has passed.
+pub const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
+/// Reason to take a reboot back that a soft-reboot made logind forget.
+const SOFT_REBOOT: &str = "a soft-reboot has discarded it";
+/// Reason to take a reboot back whose arrangement was cut short.
+const CUT_SHORT: &str = "its arrangement was cut short";
+
+/// Brings the phase in line with what was seen, and takes a scheduled reboot back that a small file forbids.
+pub(super) fn seen(step: Step, seen: &FastFacts) -> Step {
+    let mut step = booted(step, seen);
+    if step.effect.is_some() {
+        return step;
+    }
+    match step.record.phase.clone() {
+        Phase::Rest | Phase::Ended { .. } => step,
+        Phase::Arming { arranged } => step.end(arranged, because(CUT_SHORT)),
+        Phase::Scheduling { arranged } => match &seen.schedule {
+            Err(_) => step,
+            Ok(schedule) if has(schedule.as_ref(), &arranged) => {
+                step.record.phase = Phase::Scheduled { arranged: arranged.clone() };
+                scheduled(step, arranged, seen)
+            }
+            Ok(_) if seen.goes_down => going_down(step, arranged),
+            Ok(_) => step.end(arranged, because(CUT_SHORT)),
+        },
+        Phase::Scheduled { arranged } => scheduled(step, arranged, seen),
+        Phase::GoingDown { arranged } => still_going_down(step, arranged, seen),
+        Phase::CommandRun { arranged, .. } if is_over(&arranged, seen) => {
+            let ending = Ending::DidNotCome;
+            step.record.phase = Phase::Ended { boot_id: arranged.boot_id, ending };
+            step
+        }
+        Phase::CommandRun { .. } => step,
+        Phase::Cancelling { .. } | Phase::Disarming { .. } if seen.failed.is_some() => step,
+        Phase::Cancelling { arranged, .. } => step.then(Effect::Cancel(arranged)),
+        Phase::Disarming { arranged, ending } => match arranged.prepared.clone() {
+            Some(prepared) => step.then(Effect::Disarm(prepared)),
+            None => step.end(arranged, ending),
+        },
+    }
+}
+
+/// A boot ends what the last one arranged; only what it does not reset is left to undo.
+fn booted(mut step: Step, seen: &FastFacts) -> Step {
+    let boot = seen.boot_id.as_str();
+    if step.record.request(boot).is_none() {
+        step.record.asked = None;
+    }
+    if step.record.phase.boot_id().is_none_or(|of| of == boot) {
+        return step;
+    }
+    let survives = |arranged: &Arranged| arranged.prepared.as_ref().and_then(surviving);
+    let left = step.record.phase.arranged().and_then(survives);
+    match (left, step.record.phase.arranged().cloned()) {
+        (Some(prepared), Some(arranged)) => {
+            let boot_id = boot.to_owned();
+            let arranged = Arranged { boot_id, prepared: Some(prepared.clone()), ..arranged };
+            let ending = because("another boot has come");
+            step.record.phase = Phase::Disarming { arranged, ending };
+            step.then(Effect::Disarm(prepared))
+        }
+        _ => {
+            step.record.phase = Phase::Rest;
+            step
+        }
+    }
+}
+
+fn because(why: &str) -> Ending {
+    Ending::TakenBack { why: why.to_owned() }
+}
+
+/// Whether its time has passed for so long that it cannot be on its way any more.
+fn is_over(arranged: &Arranged, seen: &FastFacts) -> bool {
+    arranged.late(seen.now) >= GOING_DOWN_US && !seen.goes_down
+}
+
+fn going_down(mut step: Step, arranged: Arranged) -> Step {
+    step.record.phase = Phase::GoingDown { arranged };
+    step
+}
+
+fn scheduled(step: Step, arranged: Arranged, seen: &FastFacts) -> Step {
+    // Only a real shutdown's time brings the machine down; what goes down under an announcement is another shutdown.
+    if seen.goes_down && !arranged.is_dry() {
+        return going_down(step, arranged);
+    }
+    let Ok(schedule) = &seen.schedule else { return step };
+    let is_due = arranged.late(seen.now) >= 0;
+    if has(schedule.as_ref(), &arranged) {
+        return match (is_due, arranged.is_dry()) {
+            (true, true) => step,
+            // logind keeps it while the machine goes down, and also when its job was cancelled or has failed.
+            (true, false) if is_over(&arranged, seen) => did_not_come(step, arranged, true),
+            (true, false) => going_down(step, arranged),
+            (false, _) if !seen.vetoes.is_empty() => {
+                step.cancel(arranged, taken_back(&seen.vetoes))
+            }
+            (false, _) => step,
+        };
+    }
+    match (is_due, arranged.is_dry()) {
+        // The command: what becomes of it is decided with all facts.
+        (true, true) if arranged.runs_command() => step,
+        // Rehearsed. That it was is an attempt of its own.
+        (true, true) => rehearsed(step),
+        (true, false) if schedule.is_some() || is_over(&arranged, seen) => {
+            did_not_come(step, arranged, false)
+        }
+        (true, false) => going_down(step, arranged),
+        // An announcement goes with the other shutdown; the attempt at the command was none.
+        (false, true) if seen.goes_down => step,
+        (false, _) => lost(step, arranged, schedule.as_ref(), seen),
+    }
+}
+
+/// logind has forgotten it before its time, and the machine does not go down.
+fn lost(
+    mut step: Step,
+    arranged: Arranged,
+    schedule: Option<&(String, u64)>,
+    seen: &FastFacts,
+) -> Step {
+    let changed = arranged.userspace.zip(seen.userspace).is_some_and(|(then, now)| then != now);
+    let ending = match schedule {
+        Some((kind, usec)) => {
+            let at = shown(time(*usec));
+            let by = format!("by another shutdown that took its place: {kind} at {at}");
+            Ending::CalledOff { by }
+        }
+        None if changed => because(SOFT_REBOOT),
+        // Whoever set a hold has cancelled it as well: its end brings it back.
+        None if !seen.vetoes.is_empty() => taken_back(&seen.vetoes),
+        None => Ending::CalledOff {
+            by: format!(
+                "through logind, as `shutdown -c` does, at {} or shortly before",
+                shown(seen.now)
+            ),
+        },
+    };
+    match &ending {
+        Ending::TakenBack { why } => step.note(NoteKind::TakenBack, taken_back_text(why)),
+        Ending::CalledOff { by } => step.note(
+            NoteKind::CalledOff,
+            format!(
+                "the announced reboot was called off {by}; `bedplate reboot schedule` asks for it again"
+            ),
+        ),
+        Ending::DidNotCome => {}
+    }
+    step.end(arranged, ending)
+}
+
+/// Text for a reboot that bedplate took back.
+pub(super) fn taken_back_text(why: &str) -> String {
+    format!("the announced reboot is taken back: {why}")
+}
+
+fn rehearsed(mut step: Step) -> Step {
+    step.record.phase = Phase::Rest;
+    step
+}
+
+/// Its attempt stays counted. `kept`: logind names it still.
+fn did_not_come(mut step: Step, arranged: Arranged, kept: bool) -> Step {
+    let text = format!("the announced reboot did not happen: {DID_NOT_COME}");
+    step.note(NoteKind::Failed, text);
+    match kept {
+        true => step.cancel(arranged, Ending::DidNotCome),
+        false => step.end(arranged, Ending::DidNotCome),
+    }
+}
+
+fn still_going_down(mut step: Step, arranged: Arranged, seen: &FastFacts) -> Step {
+    let Ok(schedule) = &seen.schedule else { return step };
+    if seen.goes_down {
+        return step;
+    }
+    if arranged.late(seen.now) < 0 {
+        // Another shutdown began before its time, and came to nothing, or was a soft-reboot.
+        step.record.phase = Phase::Scheduled { arranged: arranged.clone() };
+        return scheduled(step, arranged, seen);
+    }
+    let changed = arranged.userspace.zip(seen.userspace).is_some_and(|(then, now)| then != now);
+    if changed && !has(schedule.as_ref(), &arranged) {
+        step.note(NoteKind::TakenBack, taken_back_text(SOFT_REBOOT));
+        return step.end(arranged, because(SOFT_REBOOT));
+    }
+    if is_over(&arranged, seen) {
+        let kept = has(schedule.as_ref(), &arranged);
+        return did_not_come(step, arranged, kept);
+    }
+    step
+}

@@ -1,0 +1,435 @@
+//! A host around the state machine: disk, clock, logind, an operator, other programs, commands beside the daemon, and a daemon
+//! that can crash between any two actions. Effects do here what the interpreter makes of them.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+
+use super::*;
+
+/// An operator's hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    None,
+    /// The file is written; the command has not returned.
+    Written,
+    /// The command has returned 0.
+    Confirmed,
+}
+
+/// Why the machine goes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Down {
+    /// By bedplate's reboot.
+    Ours,
+    /// By another shutdown while logind had bedplate's reboot.
+    Instead,
+    /// By another shutdown.
+    Other,
+}
+
+/// A command beside the daemon that has read logind, and not decided yet.
+#[derive(Debug, Clone)]
+pub(super) struct Command {
+    seen: FastFacts,
+    cancels: bool,
+}
+
+/// A request to logind: sent, then answered, then put into the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Request {
+    Sent(Arranged),
+    Answered(Result<(), Reason>),
+}
+
+/// Everything that there is. Fields that only the daemon's memory holds are lost in a crash.
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    pub(super) record: Record,
+    pub(super) clock: i64,
+    pub(super) boot: u8,
+    pub(super) userspace: u64,
+    pub(super) logind: Option<(String, u64)>,
+    /// Whether bedplate has scheduled that.
+    pub(super) by_us: bool,
+    /// logind's timer has run: it keeps the schedule and does nothing more about it.
+    pub(super) fired: bool,
+    pub(super) down: Option<Down>,
+    pub(super) hold: Hold,
+    pub(super) inhibited: bool,
+    pub(super) sound: bool,
+    pub(super) armed: bool,
+    pub(super) runs: u8,
+    /// Entry and inhibitors as the daemon saw them last.
+    pub(super) seen_sound: bool,
+    pub(super) seen_inhibited: bool,
+    /// Whether the entry was last read for a forced request.
+    pub(super) forced: bool,
+    pub(super) alive: bool,
+    pub(super) next: Option<Effect>,
+    pub(super) request: Option<Request>,
+    pub(super) command: Option<Command>,
+    /// Whether commands read logind under the record's lock.
+    pub(super) locks: bool,
+    pub(super) last_ours: Option<Timestamp>,
+    /// Transitions that led here, for the message of a failure.
+    pub(super) trail: Vec<&'static str>,
+}
+
+/// One tick of the clock.
+pub(super) const TICK: i64 = 60;
+
+impl World {
+    pub(super) fn new(locks: bool) -> Self {
+        World {
+            by_us: false,
+            request: None,
+            command: None,
+            locks,
+            record: Record::default(),
+            clock: 0,
+            boot: 1,
+            userspace: 1,
+            logind: None,
+            fired: false,
+            down: None,
+            hold: Hold::None,
+            inhibited: false,
+            sound: true,
+            armed: false,
+            runs: 0,
+            seen_sound: false,
+            seen_inhibited: false,
+            forced: false,
+            alive: true,
+            next: None,
+            last_ours: None,
+            trail: Vec::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        after(self.clock)
+    }
+
+    fn boot_id(&self) -> String {
+        format!("b-{}", self.boot)
+    }
+
+    pub(super) fn has_ours(&self) -> bool {
+        let arranged = self.record.phase.arranged();
+        arranged.is_some_and(|arranged| has(self.logind.as_ref(), arranged))
+    }
+
+    /// Whether logind is to reboot the machine for bedplate.
+    pub(super) fn will_reboot(&self) -> bool {
+        self.by_us && self.logind.as_ref().is_some_and(|(kind, _)| !kind.starts_with("dry-"))
+    }
+
+    /// Whether the daemon has to wait for the record's lock.
+    pub(super) fn is_locked_by_command(&self) -> bool {
+        self.locks && self.command.is_some()
+    }
+
+    /// Whether a command has to wait for the record's lock.
+    pub(super) fn is_locked_by_daemon(&self) -> bool {
+        self.locks && matches!(self.request, Some(Request::Sent(_)))
+    }
+
+    /// Whether the daemon is in the middle of something.
+    pub(super) fn is_acting(&self) -> bool {
+        self.next.is_some() || self.request.is_some()
+    }
+
+    pub(super) fn set_logind(&mut self, schedule: Option<(String, u64)>, by_us: bool) {
+        (self.logind, self.by_us, self.fired) = (schedule, by_us, false);
+    }
+
+    /// A number for the whole of it.
+    pub(super) fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let bare = World { trail: Vec::new(), ..self.clone() };
+        format!("{bare:?}").hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// `blind`: the hold was set after its file was read.
+    fn see(&mut self, blind: bool) -> FastFacts {
+        if self.has_ours() {
+            self.last_ours = Some(self.now());
+        }
+        let hold = (self.hold != Hold::None && !blind).then(|| Reason::new(WaitsFor::Hold, "held"));
+        FastFacts {
+            now: self.now(),
+            boot_id: self.boot_id(),
+            schedule: Ok(self.logind.clone()),
+            goes_down: self.down.is_some(),
+            userspace: Some(self.userspace),
+            vetoes: hold.into_iter().collect(),
+            last_ours: self.last_ours,
+            failed: None,
+        }
+    }
+
+    /// The record is on the disk before its effect is carried out.
+    fn persist(&mut self, step: Step) {
+        self.record = step.record;
+        self.next = step.effect;
+    }
+
+    /// One decision of the daemon, with a fresh entry where it asks for one.
+    pub(super) fn look(&mut self, settings: &Reboot, blind: bool) {
+        for fresh in [false, true] {
+            let seen = self.see(blind);
+            let mut facts = wanted(settings);
+            let reasons = || vec!["empty".to_owned()];
+            facts.entry = match self.sound {
+                true => NextBoot::Sound,
+                false => NextBoot::Unknown { reasons: reasons() },
+            };
+            facts.fresh = fresh;
+            facts.inhibitors = self.inhibited.then(|| "apt".to_owned()).into_iter().collect();
+            self.seen_sound = self.sound;
+            self.seen_inhibited = self.inhibited;
+            let asked = self.record.request(&seen.boot_id);
+            self.forced = asked.is_some_and(|asked| asked.force);
+            let step = look(&self.record, &seen, &facts);
+            let missing = step.missing;
+            self.persist(step);
+            if missing.is_none() {
+                return;
+            }
+        }
+        panic!("a fresh entry is not enough: {self:?}");
+    }
+
+    /// Carries an effect out; its result.
+    fn perform(&mut self, effect: &Effect) -> Event<'static> {
+        match effect {
+            Effect::FindWayBack { method, .. } => Event::WayBack(Ok(prepared(*method))),
+            Effect::Arm { method, .. } => {
+                self.armed = !prepared(*method).undo.is_empty();
+                Event::Armed(Ok(prepared(*method)))
+            }
+            Effect::Schedule { arranged, .. } => {
+                Event::Set(self.may_schedule(arranged).and_then(|()| self.schedule(arranged)))
+            }
+            Effect::Cancel(arranged) => {
+                let late = self.down.is_some() && !arranged.is_dry();
+                let by_operator =
+                    matches!(self.record.phase.ending(), Some(Ending::CalledOff { .. }));
+                if has(self.logind.as_ref(), arranged) && (by_operator || !late) {
+                    self.set_logind(None, false);
+                }
+                Event::Cleared(Ok(if late { Cleared::GoingDown } else { Cleared::Gone }))
+            }
+            Effect::Disarm(_) => {
+                self.armed = false;
+                Event::Disarmed(Vec::new())
+            }
+            Effect::RunCommand if self.hold != Hold::None => {
+                Event::Ran(Ran::NotStarted("held".into()))
+            }
+            Effect::RunCommand => {
+                self.runs += 1;
+                assert!(self.runs <= 1, "the command runs twice in one boot: {self:?}");
+                self.allowed("the command runs");
+                self.down = Some(Down::Ours);
+                Event::Ran(Ran::Done(0))
+            }
+        }
+    }
+
+    /// What the interpreter looks at before it asks logind.
+    fn may_schedule(&self, arranged: &Arranged) -> Result<(), Reason> {
+        let now =
+            matches!(&self.record.phase, Phase::Scheduling { arranged: now } if now == arranged);
+        let free = has(self.logind.as_ref(), arranged) || self.logind.is_none();
+        match now && free && self.hold == Hold::None && self.down.is_none() {
+            true => Ok(()),
+            false => Err(Reason::new(WaitsFor::Logind, "not now")),
+        }
+    }
+
+    /// logind does what it was asked, and the interpreter looks for a hold once more.
+    fn schedule(&mut self, arranged: &Arranged) -> Result<(), Reason> {
+        if self.down.is_some() {
+            return Err(Reason::new(WaitsFor::Logind, "it goes down"));
+        }
+        self.set_logind(Some((arranged.kind.name().to_owned(), arranged.usec)), true);
+        self.fire();
+        if self.hold != Hold::None && self.locks {
+            return Err(Reason::new(WaitsFor::Hold, "held"));
+        }
+        self.last_ours = Some(self.now());
+        Ok(())
+    }
+
+    /// The daemon goes on with its chain of effects. A request to logind takes three actions, any other effect one.
+    pub(super) fn act(&mut self) {
+        match self.request.take() {
+            Some(Request::Sent(arranged)) => {
+                self.request = Some(Request::Answered(self.schedule(&arranged)));
+            }
+            Some(Request::Answered(answer)) => self.apply(Event::Set(answer)),
+            None => self.act_on_next(),
+        }
+    }
+
+    fn act_on_next(&mut self) {
+        match self.next.take() {
+            Some(Effect::Schedule { arranged, .. }) if self.may_schedule(&arranged).is_ok() => {
+                self.request = Some(Request::Sent(arranged));
+            }
+            Some(effect) => {
+                let outcome = self.perform(&effect);
+                self.apply(outcome);
+            }
+            None => {}
+        }
+    }
+
+    fn apply(&mut self, outcome: Event<'_>) {
+        let next = step(&self.record, outcome);
+        self.persist(next);
+    }
+
+    /// The daemon runs its chain of effects to the end.
+    pub(super) fn act_to_the_end(&mut self) {
+        while self.is_acting() {
+            self.act();
+        }
+    }
+
+    /// It is carried out, and the daemon dies before the result is kept.
+    pub(super) fn act_and_crash(&mut self) {
+        if let Some(Request::Sent(arranged)) = self.request.take() {
+            let _ = self.schedule(&arranged);
+        } else if let Some(effect) = self.next.take() {
+            self.perform(&effect);
+        }
+        self.crash();
+    }
+
+    pub(super) fn crash(&mut self) {
+        (self.alive, self.next, self.request, self.last_ours) = (false, None, None, None);
+    }
+
+    /// A command beside the daemon reads logind.
+    pub(super) fn command_sees(&mut self, cancels: bool) {
+        let daemon = self.last_ours;
+        let seen = self.see(false);
+        self.last_ours = daemon;
+        self.command = Some(Command { seen, cancels });
+    }
+
+    /// It decides on that, and runs the machine to its end. A hold is confirmed where logind is clear of bedplate's reboot.
+    pub(super) fn command_steps(&mut self) {
+        let Some(Command { seen, cancels }) = self.command.take() else { return };
+        let daemon = (self.next.take(), self.request.take(), self.last_ours);
+        let before = self.record.phase.clone();
+        match cancels {
+            true => self.apply(Event::Cancelled(&seen, "by ada".into())),
+            false => self.apply(Event::Held(&seen)),
+        }
+        self.act_to_the_end();
+        (self.next, self.request, self.last_ours) = daemon;
+        if !cancels && self.is_clear(&before) {
+            self.hold = Hold::Confirmed;
+            assert!(!self.will_reboot(), "a hold is confirmed before a reboot: {self:#?}");
+        }
+    }
+
+    /// Whether a command finds logind clear of the reboot that was arranged.
+    fn is_clear(&self, before: &Phase) -> bool {
+        let real = |phase: &Phase| phase.arranged().filter(|one| !one.is_dry()).cloned();
+        let kept = |phase| real(phase).is_some_and(|one| has(self.logind.as_ref(), &one));
+        let coming =
+            matches!(self.record.phase, Phase::CommandRun { .. } | Phase::GoingDown { .. });
+        !(coming || kept(&self.record.phase) || self.locks && kept(before))
+    }
+
+    pub(super) fn cancel(&mut self) {
+        let seen = self.see(false);
+        let next = step(&self.record, Event::Cancelled(&seen, "by ada".into()));
+        self.persist(next);
+    }
+
+    pub(super) fn request(&mut self, force: bool) {
+        let (why, boot_id, at) = ("me".to_owned(), self.boot_id(), self.now());
+        let asked = Asked { why, boot_id, since: at, at, force, waited: false };
+        let next = step(&self.record, Event::Requested(asked));
+        self.persist(next);
+    }
+
+    /// Time passes.
+    pub(super) fn tick(&mut self, seconds: i64) {
+        self.clock += seconds;
+        self.fire();
+    }
+
+    /// logind does what is due.
+    fn fire(&mut self) {
+        let now = bedplate_core::reboot_record::phase::usec(self.now());
+        let Some((kind, at)) = self.logind.clone() else { return };
+        if at > now || self.down.is_some() || std::mem::replace(&mut self.fired, true) {
+            return;
+        }
+        if kind.starts_with("dry-") {
+            self.set_logind(None, false);
+        } else if self.by_us {
+            self.allowed("logind reboots");
+            self.down = Some(Down::Ours);
+        } else {
+            self.down = Some(Down::Other);
+        }
+    }
+
+    /// bedplate's reboot begins: everything that must not be.
+    fn allowed(&self, what: &str) {
+        assert!(self.hold != Hold::Confirmed, "{what} during a hold: {self:#?}");
+        self.counted(what);
+        // Found out in time to decide, and too late to act.
+        if matches!(self.record.phase, Phase::Cancelling { .. }) {
+            return;
+        }
+        assert!(self.seen_sound || self.forced, "{what} into an entry not known sound: {self:#?}");
+        assert!(!self.seen_inhibited, "{what} over an inhibitor: {self:#?}");
+    }
+
+    fn counted(&self, what: &str) {
+        let boot = self.boot_id();
+        let counted = self.record.attempts.iter().any(|one| one.boot_id == boot);
+        assert!(counted, "{what} and its attempt is lost: {self:#?}");
+    }
+
+    /// Another shutdown begins; logind forgets its schedule.
+    pub(super) fn shut_down(&mut self) {
+        let ours = self.has_ours() && matches!(self.record.phase, Phase::Scheduled { .. });
+        let real = self.record.phase.arranged().is_some_and(|one| !one.is_dry());
+        self.down = Some(if ours && real { Down::Instead } else { Down::Other });
+        self.set_logind(None, false);
+    }
+
+    /// The shutdown comes to nothing. logind keeps a schedule whose time has come.
+    pub(super) fn abort(&mut self) {
+        self.down = None;
+    }
+
+    pub(super) fn boots(&mut self) {
+        if matches!(self.down, Some(Down::Ours | Down::Instead)) {
+            self.counted("the machine boots");
+        }
+        self.crash();
+        self.boot += 1;
+        self.userspace += 1;
+        self.set_logind(None, false);
+        (self.command, self.down, self.armed, self.runs) = (None, None, false, 0);
+    }
+
+    pub(super) fn soft_reboot(&mut self) {
+        self.crash();
+        self.userspace += 1;
+        self.set_logind(None, false);
+        self.command = None;
+    }
+}

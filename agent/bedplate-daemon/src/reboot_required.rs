@@ -1,0 +1,210 @@
+//! `/run/reboot-required`, for kured and for people: shared with packages. bedplate takes back only what it wrote.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::public_file::replace;
+use super::status::{State, Status};
+use bedplate_core::profile::model::RebootPolicy;
+use bedplate_host::write::remove_own_file;
+use bedplate_host::{file, published};
+
+/// Debian's marker, which kured watches too (handbook §2.6).
+pub const REQUIRED: &str = "/run/reboot-required";
+/// Who asks for the reboot, one package a line.
+const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
+/// Which marker bedplate made: a file of the same name may be another one by now.
+const MADE: &str = published::REBOOT_MADE;
+const PACKAGE: &str = "bedplate";
+/// What Debian's own marker says.
+const TEXT: &str = "*** System restart required ***\n";
+/// In [`MADE`] while the marker is being made.
+const INTENT: &str = "being made\n";
+
+/// Whether others are to reboot this host. Under policy `schedule` they are not: kured only looks whether the file is there,
+/// and would reboot outside of window, hold and lock.
+pub fn is_wanted(status: &Status) -> Option<bool> {
+    if matches!(status.state, State::Starting | State::Stopped) {
+        // What was there before stays until something is known, and after that.
+        return None;
+    }
+    let policy = status.reboot.policy == Some(RebootPolicy::Mark);
+    Some(policy && status.held.is_none() && status.reboot.is_needed())
+}
+
+/// Whether [`set`] would have nothing to do.
+///
+/// # Errors
+/// What cannot be read.
+pub fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let ours = read(&at(REQUIRED_BY))?.lines().any(|line| line == PACKAGE);
+    Ok(match wanted {
+        true => ours && at(REQUIRED).try_exists()?,
+        false => !ours && read(&at(MADE))?.is_empty(),
+    })
+}
+
+/// Sets the marker, or takes back bedplate's part in it.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let (marker, list, made) = (at(REQUIRED), at(REQUIRED_BY), at(MADE));
+    let listed = read(&list)?;
+    let others: Vec<&str> = listed.lines().filter(|line| *line != PACKAGE).collect();
+    let ours = listed.lines().any(|line| line == PACKAGE);
+    if wanted {
+        if !marker.try_exists()? {
+            // First: a marker that nobody remembers to have made would stay, and reboot the host once too often.
+            replace(&made, INTENT.as_bytes())?;
+            replace(&marker, TEXT.as_bytes())?;
+            replace(&made, identity(&marker)?.as_bytes())?;
+        }
+        if ours {
+            return Ok(());
+        }
+        let lines: Vec<&str> = others.into_iter().chain([PACKAGE]).collect();
+        return replace(&list, (lines.join("\n") + "\n").as_bytes());
+    }
+    if ours {
+        match others.is_empty() {
+            true => drop(remove_own_file(&list)?),
+            false => replace(&list, (others.join("\n") + "\n").as_bytes())?,
+        }
+    }
+    let mine = read(&made)?;
+    if mine.is_empty() {
+        return Ok(());
+    }
+    let cut_short = mine == INTENT && read(&marker)? == TEXT;
+    if others.is_empty() && (cut_short || identity(&marker).is_ok_and(|now| now == mine)) {
+        remove_own_file(&marker)?;
+    }
+    remove_own_file(&made).map(drop)
+}
+
+/// A file that is not there is empty.
+fn read(path: &Path) -> std::io::Result<String> {
+    match file::text(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        text => text,
+    }
+}
+
+/// One that was written again, by whatever tool, is another one.
+fn identity(path: &Path) -> std::io::Result<String> {
+    let meta = std::fs::metadata(path)?;
+    Ok(format!("{} {} {}\n", meta.ino(), meta.mtime(), meta.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_core::plan::RebootNeed;
+
+    struct Run(tempfile::TempDir);
+
+    impl Run {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(root.path().join("run/bedplate")).unwrap();
+            Run(root)
+        }
+
+        fn read(&self, name: &str) -> Option<String> {
+            std::fs::read_to_string(self.0.path().join("run").join(name)).ok()
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.0.path().join("run").join(name), text).unwrap();
+        }
+
+        fn set(&self, wanted: bool) {
+            set(self.0.path(), wanted).unwrap();
+            assert!(is_set(self.0.path(), wanted).unwrap(), "wanted: {wanted}");
+        }
+
+        fn both(&self) -> (Option<String>, Option<String>) {
+            (self.read("reboot-required"), self.read("reboot-required.pkgs"))
+        }
+    }
+
+    #[test]
+    fn what_bedplate_made_it_takes_back() {
+        let run = Run::new();
+        assert!(is_set(run.0.path(), false).unwrap() && !is_set(run.0.path(), true).unwrap());
+        run.set(true);
+        assert!(!is_set(run.0.path(), false).unwrap());
+        run.set(true);
+        assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("bedplate\n"));
+        run.set(false);
+        assert_eq!(run.both(), (None, None));
+        run.set(false);
+    }
+
+    #[test]
+    fn what_was_cut_short_is_taken_back_too() {
+        let run = Run::new();
+        run.write("bedplate/reboot-required.made", INTENT);
+        run.write("reboot-required", TEXT);
+        run.set(false);
+        assert_eq!(run.both(), (None, None));
+    }
+
+    #[test]
+    fn what_others_made_stays() {
+        let run = Run::new();
+        run.write("reboot-required", "theirs");
+        run.write("reboot-required.pkgs", "linux-base\n");
+        run.set(true);
+        run.set(true);
+        assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("linux-base\nbedplate\n"));
+        run.set(false);
+        assert_eq!(run.both(), (Some("theirs".into()), Some("linux-base\n".into())));
+        // A marker without a list, as a person or a script makes it.
+        std::fs::remove_file(run.0.path().join("run/reboot-required.pkgs")).unwrap();
+        run.set(true);
+        run.set(false);
+        assert_eq!(run.both(), (Some("theirs".into()), None));
+    }
+
+    /// The marker was bedplate's, and a package has asked for a reboot since.
+    #[test]
+    fn what_became_anothers_stays() {
+        let run = Run::new();
+        run.set(true);
+        run.write("reboot-required.pkgs", "bedplate\nlinux-base\n");
+        run.set(false);
+        assert!(run.read("reboot-required").is_some());
+        assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("linux-base\n"));
+        let run = Run::new();
+        run.set(true);
+        std::fs::remove_file(run.0.path().join("run/reboot-required")).unwrap();
+        run.write("reboot-required", "theirs");
+        run.set(false);
+        assert_eq!(run.both(), (Some("theirs".into()), None));
+    }
+
+    #[test]
+    fn only_the_policy_mark_asks_others() {
+        let mut status = Status::starting("b".into());
+        assert_eq!(is_wanted(&status), None, "before the first look");
+        status.state = State::Stopped;
+        assert_eq!(is_wanted(&status), None, "nothing can be started any more");
+        status.state = State::WaitingForBoot;
+        status.reboot.need = Some(RebootNeed::Cold);
+        for (policy, wanted) in [
+            (RebootPolicy::Never, false),
+            (RebootPolicy::Mark, true),
+            (RebootPolicy::Schedule, false),
+        ] {
+            status.reboot.policy = Some(policy);
+            assert_eq!(is_wanted(&status), Some(wanted), "{policy:?}");
+        }
+        status.reboot.policy = Some(RebootPolicy::Mark);
+        status.reboot.need = None;
+        assert_eq!(is_wanted(&status), Some(false), "nobody knows");
+    }
+}

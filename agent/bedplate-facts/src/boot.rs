@@ -1,0 +1,279 @@
+//! Host → boot-loader family: who owns the kernel command line here (handbook §10.4). An ordered table of looks;
+//! the first that knows decides. What is not known is `Unknown` with what was looked for, never a default.
+
+use super::{BootLoader, Os};
+use bedplate_cmdline::{CommandLine, Token};
+use bedplate_host::{HostKind, Reader};
+
+/// GUID of the boot loader interface's EFI variables (systemd.io/BOOT_LOADER_INTERFACE).
+const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
+/// One way to tell; `None` = this look does not know.
+type Look = fn(&Host) -> Option<BootLoader>;
+
+const LOOKS: [Look; 9] = [
+    talos,
+    physical_root,
+    ostree,
+    proxmox,
+    sdbootutil,
+    running_systemd_boot,
+    suse,
+    red_hat,
+    debian,
+];
+const LAST_LOOKS: [Look; 3] = [configured_systemd_boot, grub_by_tools, unknown_grub];
+
+/// Way to change the kernel arguments where nothing is known about the boot loader.
+pub const BY_HAND: &str = "add the arguments to the kernel command line by hand, where this machine's boot loader keeps it, and \
+                           reboot; `bedplate verify` then judges the running kernel's";
+
+/// Ids in os-release of the Debian family.
+pub const DEBIAN: [&str; 2] = ["debian", "ubuntu"];
+/// Those of the Red Hat family.
+pub const RED_HAT: [&str; 6] = ["rhel", "fedora", "centos", "rocky", "almalinux", "ol"];
+
+struct Host<'a> {
+    reader: &'a dyn Reader,
+    os: &'a Os,
+}
+
+/// The family.
+pub fn family(reader: &dyn Reader, os: &Os) -> BootLoader {
+    let host = Host { reader, os };
+    LOOKS.iter().chain(&LAST_LOOKS).find_map(|look| look(&host)).unwrap_or_else(|| {
+        BootLoader::Unknown { reason: host.nothing_found(), remedy: BY_HAND.to_owned() }
+    })
+}
+
+impl Host<'_> {
+    /// A path that cannot be looked at counts as not seen; `nothing_found` says so.
+    fn has(&self, path: &str) -> bool {
+        self.reader.exists(path) == Ok(true)
+    }
+
+    /// The text of one EFI variable of the boot loader interface: four bytes of attributes, then UTF-16.
+    fn loader_variable(&self, name: &str) -> Option<String> {
+        loader_variable(self.reader, name)
+    }
+
+    /// Whether /etc/default/grub switches BLS entries on, by a plain assignment (the last one counts).
+    fn grub_blscfg(&self) -> bool {
+        // Other people's comments need not be UTF-8.
+        let bytes = self.reader.read("/etc/default/grub").unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let value =
+            text.lines().rev().find_map(|line| line.trim().strip_prefix("GRUB_ENABLE_BLSCFG="));
+        value.is_some_and(|value| value.trim().trim_matches(['"', '\'']) == "true")
+    }
+
+    /// Whether there are entries; a directory that is not readable is counted as having some, as it would otherwise be missing.
+    fn has_entries(&self) -> bool {
+        match self.reader.list("/boot/loader/entries") {
+            Ok(names) => names.iter().any(|name| name.ends_with(".conf")),
+            Err(error) => !error.is_absent(),
+        }
+    }
+
+    fn nothing_found(&self) -> String {
+        let container = ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"]
+            .into_iter()
+            .find(|path| self.has(path))
+            .map(|path| {
+                format!("; {path} says this is a container, which has no boot loader of its own")
+            })
+            .unwrap_or_default();
+        let id = self.os.id.known().map_or("unknown", String::as_str);
+        format!(
+            "no boot loader was recognised: looked for /run/ostree-booted, the LoaderInfo and StubInfo EFI variables, \
+             /boot/loader/entries, /etc/kernel/install.conf, /etc/default/grub and /etc/default/grub.d \
+             (os-release ID {id}){container}"
+        )
+    }
+}
+
+fn loader_variable(reader: &dyn Reader, name: &str) -> Option<String> {
+    let bytes = reader.read(&format!("/sys/firmware/efi/efivars/{name}-{LOADER_GUID}")).ok()?;
+    let units: Vec<u16> = bytes
+        .get(4..)?
+        .chunks_exact(2)
+        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+        .collect();
+    Some(String::from_utf16_lossy(&units).trim_end_matches('\0').to_owned())
+}
+
+/// Whether systemd-boot started this host, whatever owns its command line. It hands over the text of a boot entry as it is;
+/// GRUB reads it as script (handbook §10.1).
+pub fn started_by_systemd_boot(reader: &dyn Reader) -> bool {
+    loader_variable(reader, "LoaderInfo").is_some_and(|text| text.starts_with("systemd-boot"))
+}
+
+/// Whether GRUB started this host from a disk, by `LoaderInfo` and by the image that it puts in front of the line. zipl puts
+/// a number there, and what a network serves says nothing of files on this host (handbook §10.4).
+pub fn started_by_grub(reader: &dyn Reader) -> bool {
+    const NETWORK: [&str; 3] = ["(http", "(tftp", "(pxe"];
+    let line = CommandLine::parse(reader.text("/proc/cmdline").unwrap_or_default().trim_end());
+    let image = line.named("BOOT_IMAGE").next().and_then(Token::value).unwrap_or_default();
+    let is_path = image.starts_with(['/', '(']) && image.contains('/');
+    let is_named = loader_variable(reader, "LoaderInfo").map(|text| text.starts_with("GRUB"));
+    is_named.unwrap_or(is_path) && !NETWORK.iter().any(|device| image.starts_with(device))
+}
+
+fn talos(host: &Host) -> Option<BootLoader> {
+    (host.os.id.known().map(String::as_str) == Some("talos")).then(|| BootLoader::Unmanaged {
+        reason: "Talos keeps its kernel arguments in the machine configuration or Image Factory schematic: \
+                 use `bedplate render talos`"
+            .to_owned(),
+        remedy: "render the profile for the image: `bedplate render`".to_owned(),
+    })
+}
+
+/// The file system that holds OSTree deployments, mounted by itself: below each deployment /ostree leads to it.
+fn physical_root(host: &Host) -> Option<BootLoader> {
+    let itself = host.has("/ostree/repo")
+        && host.reader.link("/ostree").is_err()
+        && (host.has("/ostree/deploy") || host.has_entries());
+    (itself && !host.has("/run/ostree-booted")).then(|| BootLoader::Unmanaged {
+        reason: "this is the physical root of an OSTree system (/ostree/repo): its deployments own the boot entries".to_owned(),
+        remedy: "change the arguments in the booted system (`rpm-ostree kargs --append-if-missing=…`), or here by \
+                 `ostree admin --sysroot=DIR kargs edit-in-place --append-if-missing=…`"
+            .to_owned(),
+    })
+}
+
+fn ostree(host: &Host) -> Option<BootLoader> {
+    let running = host.has("/run/ostree-booted");
+    // A container that will be a bootable image has the link of every deployment, which leads nowhere as yet.
+    let link = || {
+        host.reader
+            .link("/ostree")
+            .is_ok_and(|target| target.trim_start_matches('/') == "sysroot/ostree")
+    };
+    let image = host.reader.kind() == HostKind::Image && (host.has("/sysroot/ostree") || link());
+    if !running && !image {
+        return None;
+    }
+    let (rpm_ostree, bootc) = (host.has("/usr/bin/rpm-ostree"), host.has("/usr/bin/bootc"));
+    // Both tools are often there. On a running host rpm-ostree changes the arguments of any deployment;
+    // in an image only bootc's kargs.d files last.
+    Some(match (rpm_ostree, bootc) {
+        (true, _) if running => BootLoader::RpmOstree,
+        (_, true) => BootLoader::Bootc,
+        (true, false) => BootLoader::RpmOstree,
+        (false, false) => BootLoader::Unknown {
+            reason:
+                "this is an OSTree deployment, but neither rpm-ostree nor bootc is installed to change it"
+                    .to_owned(),
+            remedy: "change the arguments by `ostree admin kargs edit-in-place --append-if-missing=…`, or install rpm-ostree"
+                .to_owned(),
+        },
+    })
+}
+
+/// SUSE with entries that only its own tool makes, on the EFI system partition: GRUB reads no grub.cfg of this system there.
+fn sdbootutil(host: &Host) -> Option<BootLoader> {
+    const PATH: &str = "/etc/sysconfig/bootloader";
+    let bytes = host.reader.read(PATH).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let value = text.lines().rev().find_map(|line| line.trim().strip_prefix("LOADER_TYPE="))?;
+    let loader = value.trim().trim_matches(['"', '\'']);
+    match loader {
+        "grub2-bls" => Some(BootLoader::Sdbootutil { grub: true }),
+        "systemd-boot" => Some(BootLoader::Sdbootutil { grub: false }),
+        _ => None,
+    }
+}
+
+fn running_systemd_boot(host: &Host) -> Option<BootLoader> {
+    // GRUB sets LoaderInfo as well: the text decides, not the variable's presence.
+    let stub =
+        host.loader_variable("StubInfo").is_some_and(|text| text.starts_with("systemd-stub"));
+    let loader =
+        host.loader_variable("LoaderInfo").is_some_and(|text| text.starts_with("systemd-boot"));
+    (stub || loader).then_some(BootLoader::SystemdBoot { uki: stub })
+}
+
+fn suse(host: &Host) -> Option<BootLoader> {
+    (host.os.is_any(&["suse", "opensuse", "sles"]) && host.has("/etc/default/grub"))
+        .then_some(BootLoader::GrubSuse)
+}
+
+fn red_hat(host: &Host) -> Option<BootLoader> {
+    if !host.os.is_any(&RED_HAT) {
+        return None;
+    }
+    let defaults = host.has("/etc/default/grub");
+    match (defaults, defaults && host.grub_blscfg(), host.has_entries()) {
+        (_, true, _) | (false, _, true) => Some(BootLoader::GrubBls),
+        (true, false, _) => Some(BootLoader::GrubRhel),
+        (false, false, false) => None,
+    }
+}
+
+fn debian(host: &Host) -> Option<BootLoader> {
+    let grub = || host.has("/etc/default/grub") || host.has("/etc/default/grub.d");
+    (host.os.is_any(&DEBIAN) && grub()).then_some(BootLoader::GrubDebian)
+}
+
+fn configured_systemd_boot(host: &Host) -> Option<BootLoader> {
+    let layout = host.reader.text("/etc/kernel/install.conf").unwrap_or_default();
+    let layout =
+        layout.lines().rev().find_map(|line| line.trim().strip_prefix("layout=").map(str::trim));
+    let loader =
+        ["/boot/loader/loader.conf", "/efi/loader/loader.conf", "/boot/efi/loader/loader.conf"];
+    let found = layout.is_some_and(|layout| layout == "bls" || layout == "uki")
+        || loader.iter().any(|path| host.has(path));
+    (found && !host.has("/etc/default/grub"))
+        .then_some(BootLoader::SystemdBoot { uki: layout == Some("uki") })
+}
+
+/// Proxmox keeps copies of kernels and boot loader configuration on EFI system partitions that are not mounted, and only its
+/// own tool writes there (proxmox-boot-tool, `ESP_LIST`).
+fn proxmox(host: &Host) -> Option<BootLoader> {
+    const LIST: &str = "/etc/kernel/proxmox-boot-uuids";
+    let is_blank = || host.reader.read(LIST).is_ok_and(|list| list.trim_ascii().is_empty());
+    let used = host.has(LIST) && !is_blank();
+    used.then(|| BootLoader::Unmanaged {
+        reason: format!(
+            "proxmox-boot-tool ({LIST}) makes this host's boot entries, on partitions that are not mounted"
+        ),
+        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, or, where `proxmox-boot-tool status` \
+                 names systemd-boot, to the line in /etc/kernel/cmdline; then run `proxmox-boot-tool refresh` and reboot"
+            .to_owned(),
+    })
+}
+
+/// Distributions whose os-release names no family: openEuler, Kylin and Azure Linux have Red Hat's names of GRUB's tools,
+/// derivatives of Debian its package of GRUB. A configuration that grub-mkconfig has not made must not be overwritten.
+fn grub_by_tools(host: &Host) -> Option<BootLoader> {
+    if !host.has("/etc/default/grub") {
+        return None;
+    }
+    let made = |path: &str| match host.reader.read(path) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            text.trim().is_empty() || text.contains("### BEGIN /etc/grub.d/")
+        }
+        Err(error) => error.is_absent(),
+    };
+    let debian = host.has("/etc/debian_version") && host.has("/usr/sbin/update-grub");
+    if debian && made("/boot/grub/grub.cfg") {
+        return Some(BootLoader::GrubDebian);
+    }
+    let red_hat = host.has("/usr/sbin/grub2-mkconfig") && made("/boot/grub2/grub.cfg");
+    red_hat.then(|| if host.grub_blscfg() { BootLoader::GrubBls } else { BootLoader::GrubRhel })
+}
+
+fn unknown_grub(host: &Host) -> Option<BootLoader> {
+    let id = host.os.id.known().map_or("unknown", String::as_str);
+    host.has("/etc/default/grub").then(|| BootLoader::Unknown {
+        reason: format!(
+            "/etc/default/grub is there, but how distribution {id:?} regenerates its GRUB configuration is not known: \
+             it is neither of the Debian, Red Hat nor SUSE family, by os-release or by its tools"
+        ),
+        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, make the configuration again as this \
+                 distribution does (`grub-mkconfig -o /boot/grub/grub.cfg` with GRUB's own names; the `linux` lines themselves \
+                 where that file is kept by hand), and reboot"
+            .to_owned(),
+    })
+}

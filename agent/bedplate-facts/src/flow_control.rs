@@ -1,0 +1,133 @@
+//! What RoCE ports do about congestion: priority flow control (DCB), the traffic class that packets get, and ECN where the
+//! driver shows it. Drivers of NVIDIA's own packages show more in sysfs than those of the kernel.
+
+use std::collections::BTreeMap;
+
+use super::pci::PciTree;
+use super::rdma::RdmaPort;
+use super::{nccl_conf, scan, uplink};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::flow_control::FlowControl;
+use bedplate_host::Reader;
+
+/// What NCCL reads before each job.
+pub const NCCL_CONF: &str = "/etc/nccl.conf";
+/// What RCCL reads.
+pub const RCCL_CONF: &str = "/etc/rccl.conf";
+/// The traffic class of both.
+const NCCL_IB_TC: &str = "NCCL_IB_TC";
+
+/// What was read of all ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Congestion {
+    /// By the name of the port. Ports without an interface here are not in it.
+    pub ports: BTreeMap<String, PortFlow>,
+    /// NCCL_IB_TC of `conf`; `Absent`: jobs set it, or nobody does.
+    pub nccl_class: Reading<u8>,
+    /// The file that the host's collective library reads.
+    pub conf: &'static str,
+}
+
+impl Congestion {
+    /// Of a host without a port that it could be read of.
+    pub fn none() -> Self {
+        Congestion { ports: BTreeMap::new(), nccl_class: Reading::Absent, conf: NCCL_CONF }
+    }
+}
+
+/// What was read of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortFlow {
+    /// Its interface, not the bond that this may be part of.
+    pub interface: String,
+    /// What its driver answers; `Absent`: it has no DCB.
+    pub control: Reading<FlowControl>,
+    /// The traffic class that the driver forces on all RoCE packets; `Absent`: it leaves that to programs.
+    pub forced_class: Reading<u8>,
+    /// Whether ECN is on at both ends, as sender and receiver, by priority; only of those with flow control.
+    pub ecn: BTreeMap<u8, Reading<bool>>,
+}
+
+/// Reads it of the active Ethernet ports among these; `conf`: what the host's collective library reads.
+pub fn read(
+    reader: &dyn Reader,
+    tree: &PciTree,
+    ports: &[RdmaPort],
+    conf: &'static str,
+) -> Congestion {
+    let ports = ports.iter().filter(|port| port.is_ethernet() && port.is_active());
+    let found = ports.filter_map(|port| {
+        let function = tree.get(port.function)?;
+        let interface = uplink::of(reader, &function.net)?;
+        let control = Reading::from_result(reader.flow_control(function.address, interface));
+        let control = match control {
+            Reading::Known(Some(control)) => Reading::Known(control),
+            Reading::Known(None) | Reading::Absent => Reading::Absent,
+            Reading::Unknown(why) => Reading::Unknown(why),
+        };
+        let mask = control.known().and_then(|control| control.pfc).unwrap_or(0);
+        let covered = (0..8u8).filter(|priority| mask >> priority & 1 == 1);
+        let flow = PortFlow {
+            interface: interface.to_owned(),
+            forced_class: forced_class(reader, port),
+            ecn: covered.map(|priority| (priority, ecn(reader, interface, priority))).collect(),
+            control,
+        };
+        Some((port.name.clone(), flow))
+    });
+    let ports: BTreeMap<String, PortFlow> = found.collect();
+    match ports.is_empty() {
+        true => Congestion::none(),
+        false => Congestion { ports, nccl_class: nccl_class(reader, conf), conf },
+    }
+}
+
+/// `Global tclass=106`, in drivers of NVIDIA's packages; without one it is empty.
+fn forced_class(reader: &dyn Reader, port: &RdmaPort) -> Reading<u8> {
+    let number = port.name.rsplit('/').next().unwrap_or("1");
+    let path = format!("/sys/class/infiniband/{}/tc/{number}/traffic_class", port.device());
+    match Reading::from_result(reader.attribute(&path)) {
+        Reading::Known(text) => {
+            let global = text.lines().find_map(|line| line.trim().strip_prefix("Global tclass="));
+            match global.map(|class| class.trim().parse()) {
+                // A negative one is none.
+                Some(Ok(class)) => {
+                    <u8 as TryFrom<i32>>::try_from(class).map_or(Reading::Absent, Reading::Known)
+                }
+                Some(Err(_)) => Reading::unknown(format!("{path} is not understood")),
+                None => Reading::Absent,
+            }
+        }
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+/// As notification point (receiver) and reaction point (sender).
+fn ecn(reader: &dyn Reader, interface: &str, priority: u8) -> Reading<bool> {
+    let side = |side: &str| {
+        let path = format!("/sys/class/net/{interface}/ecn/{side}/enable/{priority}");
+        scan::number::<u8>(reader, &path)
+    };
+    match (side("roce_np"), side("roce_rp")) {
+        (Reading::Known(receiver), Reading::Known(sender)) => {
+            Reading::Known(receiver == 1 && sender == 1)
+        }
+        (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Reading::Unknown(why),
+        _ => Reading::Absent,
+    }
+}
+
+fn nccl_class(reader: &dyn Reader, conf: &str) -> Reading<u8> {
+    let text = match reader.read(conf) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => return Reading::from_result(Err(error)),
+    };
+    match nccl_conf::value(&text, NCCL_IB_TC) {
+        None => Reading::Absent,
+        Some(value) => match value.parse() {
+            Ok(class) => Reading::Known(class),
+            Err(_) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is no traffic class")),
+        },
+    }
+}

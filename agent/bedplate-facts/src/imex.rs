@@ -1,0 +1,155 @@
+//! IMEX: the daemon by which the compute trays of an NVL72 rack share GPU memory over NVLink (NVIDIA IMEX Service guide;
+//! handbook §6.5).
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::pci::PciTree;
+use super::process::Daemon;
+use bedplate_base::reading::Reading;
+use bedplate_host::Reader;
+
+/// Its program.
+pub const PROGRAM: &str = "/usr/bin/nvidia-imex";
+/// Its configuration.
+pub const CONFIG: &str = "/etc/nvidia-imex/config.cfg";
+/// The list of the trays that share memory, unless the configuration names another file.
+pub const NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
+/// Device nodes by which jobs get into a domain (open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c).
+pub const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
+/// Key of the configuration.
+pub const NODES_KEY: &str = "IMEX_NODE_CONFIG_FILE=";
+/// This host's IPv4 addresses, among its routes.
+pub const FIB_TRIE: &str = "/proc/net/fib_trie";
+/// This host's IPv6 addresses.
+pub const IF_INET6: &str = "/proc/net/if_inet6";
+/// The line below an address of this host in [`FIB_TRIE`] (net/ipv4/fib_trie.c).
+pub const LOCAL: &str = "/32 host LOCAL";
+/// GB200 and GB300 in the trays of racks (README of open-gpu-kernel-modules).
+const TRAYS: [u16; 4] = [0x2941, 0x31a1, 0x31c2, 0x31c3];
+const DAEMON: Daemon = Daemon {
+    unit: "nvidia-imex",
+    pid_file: "/run/nvidia-imex.pid",
+    program: "nvidia-imex",
+    is_main: true,
+};
+
+/// IMEX on a host that it is set up on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imex {
+    /// Whether it runs.
+    pub runs: Reading<bool>,
+    /// The list of trays.
+    pub nodes: Reading<Nodes>,
+    /// How many channels there are.
+    pub channels: Reading<usize>,
+}
+
+/// The list of trays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodes {
+    /// Its file.
+    pub path: String,
+    /// Lines with an address of this host; `None`: there is none, and some lines hold names.
+    pub own: Option<usize>,
+}
+
+/// `None`: no GPU of a rack, or IMEX is not set up: jobs inside of one tray need none, and under Kubernetes it runs in pods.
+pub fn observe(reader: &dyn Reader, tree: Option<&PciTree>) -> Option<Imex> {
+    if !is_set_up(reader, tree) {
+        return None;
+    }
+    let channels = match Reading::from_result(reader.list(CHANNELS)) {
+        Reading::Absent => Reading::Known(0),
+        names => names.map(|names| names.len()),
+    };
+    Some(Imex { runs: DAEMON.runs(reader), nodes: nodes(reader), channels })
+}
+
+/// Reads what [`observe`] does, but for a list that the configuration names: its path is someone's choice.
+pub fn record(reader: &dyn Reader, tree: Option<&PciTree>) {
+    if is_set_up(reader, tree) {
+        DAEMON.runs(reader);
+        let _ = reader.list(CHANNELS);
+        [CONFIG, NODES, FIB_TRIE, IF_INET6].iter().for_each(|path| drop(reader.read(path)));
+    }
+}
+
+fn is_set_up(reader: &dyn Reader, tree: Option<&PciTree>) -> bool {
+    let is_tray = |tree: &PciTree| {
+        let mut all = tree.functions.values();
+        all.any(|gpu| gpu.vendor.0 == 0x10de && TRAYS.contains(&gpu.device.0) && !gpu.vfio)
+    };
+    let is_there = |path: &str| reader.exists(path).is_ok_and(|there| there);
+    tree.is_some_and(is_tray) && is_there(PROGRAM) && is_there(CONFIG)
+}
+
+fn nodes(reader: &dyn Reader) -> Reading<Nodes> {
+    let config = match Reading::from_result(reader.text(CONFIG)) {
+        Reading::Known(text) => text,
+        Reading::Absent => String::new(),
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    let set = config.lines().filter_map(|line| line.trim().strip_prefix(NODES_KEY)).next_back();
+    let path = set.map(str::trim).filter(|path| !path.is_empty()).unwrap_or(NODES).to_owned();
+    let text = match Reading::from_result(reader.text(&path)) {
+        Reading::Known(text) => text,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    let own = match own_addresses(reader) {
+        Reading::Known(own) => own,
+        Reading::Absent => return Reading::unknown("the addresses of this host do not show here"),
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !is_comment(line)).collect();
+    let addresses: Vec<IpAddr> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    let count = addresses.iter().filter(|address| own.contains(address)).count();
+    let own = (count > 0 || addresses.len() == lines.len()).then_some(count);
+    Reading::Known(Nodes { path, own })
+}
+
+/// `Absent`: loopback aside there is none, as in a network namespace of one's own.
+fn own_addresses(reader: &dyn Reader) -> Reading<BTreeSet<IpAddr>> {
+    let mut own = BTreeSet::new();
+    for (path, parse) in [(FIB_TRIE, ipv4 as fn(&str) -> Vec<IpAddr>), (IF_INET6, ipv6)] {
+        match Reading::from_result(reader.text(path)) {
+            Reading::Known(text) => own.extend(parse(&text)),
+            Reading::Absent => {}
+            Reading::Unknown(why) => return Reading::Unknown(why),
+        }
+    }
+    own.retain(|address| !address.is_loopback());
+    match own.is_empty() {
+        true => Reading::Absent,
+        false => Reading::Known(own),
+    }
+}
+
+/// Whether a line of the list names no tray.
+pub fn is_comment(line: &str) -> bool {
+    line.trim().is_empty() || line.trim().starts_with('#')
+}
+
+/// Leaves of the routing tree that are local: an address, and [`LOCAL`] below it.
+pub fn ipv4(text: &str) -> Vec<IpAddr> {
+    let mut found = Vec::new();
+    let mut leaf: Option<Ipv4Addr> = None;
+    for line in text.lines().map(str::trim) {
+        match line.strip_prefix("|-- ") {
+            Some(address) => leaf = address.parse().ok(),
+            None if line == LOCAL => found.extend(leaf.map(IpAddr::from)),
+            None => {}
+        }
+    }
+    found
+}
+
+/// 32 hexadecimal digits in the first column (net/ipv6/addrconf.c, `if6_seq_show`).
+pub fn ipv6(text: &str) -> Vec<IpAddr> {
+    let address = |line: &str| {
+        let digits = line.split(' ').next().filter(|digits| digits.len() == 32)?;
+        Some(IpAddr::from(Ipv6Addr::from(u128::from_str_radix(digits, 16).ok()?)))
+    };
+    text.lines().filter_map(address).collect()
+}

@@ -1,0 +1,125 @@
+//! Xid numbers of NVIDIA's driver, with their meaning for a host (NVIDIA's Xid catalogue; from 162 on only the names in
+//! open-gpu-kernel-modules 595.45.04, src/common/sdk/nvidia/inc/nverror.h: what brings those back is inferred; handbook §6.2). Pure.
+
+use std::ops::RangeInclusive;
+
+use bedplate_base::recovery::Recovery;
+
+/// A number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Xid {
+    /// The number.
+    pub number: u32,
+    /// Meaning, in a few words.
+    pub means: &'static str,
+    /// Recovery action.
+    pub recovery: Recovery,
+}
+
+const fn xid(number: u32, means: &'static str, recovery: Recovery) -> Xid {
+    Xid { number, means, recovery }
+}
+
+/// Those of programs: a fault or the end of one process, after which the GPU works on, and remarks.
+const OF_PROGRAMS: &[RangeInclusive<u32>] = &[
+    8..=8,
+    11..=11,
+    13..=13,
+    25..=25,
+    31..=32,
+    37..=37,
+    39..=41,
+    43..=43,
+    45..=45,
+    60..=60,
+    66..=72,
+    75..=77,
+    80..=80,
+    82..=86,
+    88..=89,
+    93..=93,
+    96..=108,
+    126..=135,
+    137..=137,
+    139..=139,
+    141..=142,
+    152..=153,
+    159..=165,
+    174..=174,
+];
+
+/// Those of the GPU, by number.
+#[rustfmt::skip]
+const OF_GPUS: &[Xid] = &[
+    xid(38, "a watchdog of the GPU's firmware", Recovery::None),
+    xid(44, "fault while a context was switched", Recovery::None),
+    xid(46, "the GPU stopped processing", Recovery::ResetGpu),
+    xid(48, "uncorrectable memory error", Recovery::ResetGpu),
+    xid(54, "auxiliary power is missing", Recovery::ReplacePart),
+    xid(62, "its power management unit stopped", Recovery::ResetGpu),
+    xid(63, "a memory row or page was set aside, from the next reset on", Recovery::None),
+    xid(64, "a memory row or page could not be set aside", Recovery::ResetGpu),
+    xid(74, "NVLink error", Recovery::ResetGpu),
+    xid(78, "a vGPU could not start", Recovery::None),
+    xid(79, "the GPU has fallen off the bus", Recovery::PowerCycle),
+    xid(92, "many corrected memory errors", Recovery::None),
+    xid(94, "memory error, contained to one job", Recovery::None),
+    xid(95, "memory error that was not contained", Recovery::ResetGpu),
+    xid(109, "switching contexts timed out", Recovery::ResetGpu),
+    xid(110, "security fault", Recovery::ResetGpu),
+    xid(119, "the GPU's system processor (GSP) does not answer", Recovery::ResetGpu),
+    xid(120, "error of the GPU's system processor (GSP)", Recovery::ResetGpu),
+    xid(121, "corrected error on the link to the CPU (C2C)", Recovery::None),
+    xid(136, "NVLink training failed", Recovery::ResetGpu),
+    xid(140, "memory error that was not contained", Recovery::ResetGpu),
+    xid(143, "the GPU could not be initialised", Recovery::ResetGpu),
+    xid(144, "NVLink error", Recovery::ResetGpu),
+    xid(145, "NVLink error", Recovery::ResetGpu),
+    xid(146, "NVLink error", Recovery::ResetGpu),
+    xid(147, "NVLink error", Recovery::ResetGpu),
+    xid(148, "NVLink error", Recovery::ResetGpu),
+    xid(149, "NVLink error", Recovery::ResetGpu),
+    xid(150, "NVLink error", Recovery::ResetGpu),
+    xid(151, "key rotation failed (confidential computing)", Recovery::None),
+    xid(155, "NVLink error", Recovery::ResetGpu),
+    xid(156, "something was set aside, from the next reset on", Recovery::None),
+    xid(157, "something could not be set aside", Recovery::None),
+    xid(158, "the GPU timed out", Recovery::ResetGpu),
+    xid(167, "PCIe timeout", Recovery::Reboot),
+    xid(168, "less memory than built in, for faults", Recovery::None),
+    xid(169, "its security processor stopped", Recovery::ResetGpu),
+    xid(171, "uncorrectable error in DRAM", Recovery::ResetGpu),
+    xid(172, "uncorrectable error in SRAM", Recovery::ResetGpu),
+    xid(173, "the link to the CPU (C2C) failed", Recovery::Reboot),
+    xid(176, "many corrected PCIe errors", Recovery::None),
+];
+
+/// Numbers whose line says whether the error is fatal (NVLink of Blackwell).
+pub const OF_NVLINK5: RangeInclusive<u32> = 144..=149;
+
+/// Whether a number is of a program, or a remark.
+pub fn is_of_a_program(number: u32) -> bool {
+    OF_PROGRAMS.iter().any(|range| range.contains(&number))
+}
+
+/// The Xid of a GPU that no longer answers.
+pub const OFF_THE_BUS: u32 = 79;
+/// The Xid that says which recovery the GPU asks for, in words.
+pub const ACTION: u32 = 154;
+
+/// The row of a number; `None`: it is not in the table.
+pub fn find(number: u32) -> Option<&'static Xid> {
+    OF_GPUS.binary_search_by_key(&number, |xid| xid.number).ok().map(|at| &OF_GPUS[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_sorted_and_of_one_kind() {
+        assert!(OF_GPUS.windows(2).all(|pair| pair[0].number < pair[1].number));
+        assert!(OF_GPUS.iter().all(|xid| !is_of_a_program(xid.number)));
+        assert_eq!(find(OFF_THE_BUS).map(|xid| xid.recovery), Some(Recovery::PowerCycle));
+    }
+}

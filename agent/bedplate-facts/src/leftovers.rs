@@ -1,0 +1,45 @@
+//! Modules of old ways to GPUDirect that lists for the boot still name (modules-load.d(5); handbook §6.3, §12.42).
+
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_host::Reader;
+
+/// Directories of lists; /etc/modules is one more, of Debian's.
+const DIRECTORIES: [&str; 4] = [
+    "/etc/modules-load.d",
+    "/run/modules-load.d",
+    "/usr/local/lib/modules-load.d",
+    "/usr/lib/modules-load.d",
+];
+/// The predecessor of nvidia_peermem, and a name that never was a module's.
+const MODULES: [&str; 2] = ["nv_peer_mem", "amd_peer_mem"];
+
+/// Lists that name one: the file and the module.
+pub fn listed(reader: &dyn Reader) -> Reading<Vec<(String, String)>> {
+    Reading::from_result(find(reader))
+}
+
+fn find(reader: &dyn Reader) -> Result<Vec<(String, String)>, ReadError> {
+    let mut files = vec!["/etc/modules".to_owned()];
+    for directory in DIRECTORIES {
+        let names = match reader.list(directory) {
+            Err(error) if error.is_absent() => continue,
+            names => names?,
+        };
+        let lists = names.iter().filter(|name| name.ends_with(".conf"));
+        files.extend(lists.map(|name| format!("{directory}/{name}")));
+    }
+    let mut found = Vec::new();
+    for path in files {
+        let bytes = match reader.read(&path) {
+            Err(error) if error.is_absent() => continue,
+            bytes => bytes?,
+        };
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            let name = line.trim().replace('-', "_");
+            if MODULES.contains(&name.as_str()) {
+                found.push((path.clone(), name));
+            }
+        }
+    }
+    Ok(found)
+}

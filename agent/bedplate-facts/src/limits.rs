@@ -1,0 +1,229 @@
+//! What jobs are limited by, or need beside their hardware: locked memory, shared memory, device nodes, and two settings of the
+//! kernel and the driver. Read from disk; no process is looked at.
+
+use std::collections::BTreeMap;
+
+use super::pci::PciTree;
+use super::units::{self, Setting};
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_host::Reader;
+
+/// Services whose children the processes of jobs are. Of pods that is the container runtime, not kubelet; dockerd without a
+/// containerd.service of its own runs one itself.
+const LAUNCHERS: [&str; 7] =
+    ["slurmd", "containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
+/// Limits that pam_limits gives sessions (limits.conf(5)).
+const LIMITS: &str = "/etc/security/limits.conf";
+const LIMITS_D: &str = "/etc/security/limits.d";
+/// Where the kernel shows its huge pages, a directory for each size.
+pub const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages";
+/// Where mounts stand.
+pub const MOUNTS: &str = "/proc/mounts";
+/// Where POSIX shared memory is.
+pub const SHM: &str = "/dev/shm";
+/// There while the daemon runs (nvidia-persistenced).
+pub const PERSISTENCED: &str = "/run/nvidia-persistenced/socket";
+
+/// The content that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Services that start jobs here.
+    pub launchers: Reading<Vec<Launcher>>,
+    /// `DefaultLimitMEMLOCK` of systemd.
+    pub default_memlock: Reading<Setting>,
+    /// The soft limit on locked memory of everybody's sessions.
+    pub session_memlock: Reading<Setting>,
+    /// /dev/shm; `Absent`: nothing is mounted there.
+    pub shm: Reading<Shm>,
+    /// kernel.numa_balancing.
+    pub numa_balancing: Reading<u32>,
+    /// Huge pages that there are, by their size in bytes; `Absent`: this kernel has none.
+    pub huge_pages: Reading<BTreeMap<u128, Reading<u64>>>,
+    /// Whether nvidia-persistenced runs.
+    pub persistenced: Reading<bool>,
+    /// Device nodes that jobs open, and whether they are there.
+    pub nodes: Vec<(String, Reading<bool>)>,
+}
+
+/// A service that starts jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launcher {
+    /// Its name, without `.service`.
+    pub name: &'static str,
+    /// Its file.
+    pub unit: String,
+    /// `LimitMEMLOCK`; `Absent`: it says nothing.
+    pub memlock: Reading<Setting>,
+}
+
+/// A mount of shared memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shm {
+    /// `tmpfs`.
+    pub kind: String,
+    /// Its size in bytes; `None`: the kernel's default, half of memory (Documentation/filesystems/tmpfs.rst).
+    pub size: Option<u64>,
+}
+
+/// Reads it.
+pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
+    let shm = Reading::from_result(reader.text(MOUNTS));
+    Limits {
+        launchers: Reading::from_result(launchers(reader)),
+        default_memlock: setting(units::of_manager(reader, "DefaultLimitMEMLOCK")),
+        session_memlock: setting(session_memlock(reader)),
+        shm: match shm {
+            Reading::Known(text) => mounted(&text).map_or(Reading::Absent, Reading::Known),
+            Reading::Unknown(why) => Reading::Unknown(why),
+            Reading::Absent => Reading::unknown(format!("{MOUNTS} is not there")),
+        },
+        numa_balancing: super::scan::number(reader, "/proc/sys/kernel/numa_balancing"),
+        huge_pages: Reading::from_result(huge_pages(reader)),
+        persistenced: Reading::from_result(reader.exists(PERSISTENCED)),
+        nodes: tree.map(|tree| nodes(reader, tree)).unwrap_or_default(),
+    }
+}
+
+fn huge_pages(reader: &dyn Reader) -> Result<BTreeMap<u128, Reading<u64>>, ReadError> {
+    let names = reader.list(HUGE_PAGES)?;
+    let kib = |name: &str| -> Option<u128> {
+        name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok().map(u128::from)
+    };
+    let sizes = names.iter().filter_map(|name| {
+        let path = format!("{HUGE_PAGES}/{name}/nr_hugepages");
+        Some((kib(name)? << 10, super::scan::number(reader, &path)))
+    });
+    Ok(sizes.collect())
+}
+
+fn setting(found: Result<Option<Setting>, ReadError>) -> Reading<Setting> {
+    match found {
+        Ok(found) => found.map_or(Reading::Absent, Reading::Known),
+        Err(error) => Reading::from_result(Err(error)),
+    }
+}
+
+fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {
+    let mut found = Vec::new();
+    for name in LAUNCHERS {
+        let Some(unit) = units::service(reader, name)? else { continue };
+        let memlock = setting(units::of_service(reader, name, &unit, "LimitMEMLOCK"));
+        found.push(Launcher { name, unit, memlock });
+    }
+    if found.iter().any(|launcher| launcher.name == "containerd") {
+        found.retain(|launcher| launcher.name != "docker");
+    }
+    Ok(found)
+}
+
+/// The last line for everybody counts: limits.conf first, then limits.d by name (pam_limits(8)).
+fn session_memlock(reader: &dyn Reader) -> Result<Option<Setting>, ReadError> {
+    let names = match reader.list(LIMITS_D) {
+        Err(error) if error.is_absent() => Vec::new(),
+        names => names?,
+    };
+    let files = names.iter().filter(|name| name.ends_with(".conf"));
+    let files = files.map(|name| format!("{LIMITS_D}/{name}"));
+    let mut found = None;
+    for path in [LIMITS.to_owned()].into_iter().chain(files) {
+        let bytes = match reader.read(&path) {
+            Err(error) if error.is_absent() => continue,
+            bytes => bytes?,
+        };
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            if let Some(value) = memlock_of_everybody(line) {
+                found = Some(Setting { value: value.to_owned(), path: path.clone() });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// `* soft memlock unlimited`, or `-` for both limits.
+pub fn memlock_of_everybody(line: &str) -> Option<&str> {
+    let mut words = line.split('#').next()?.split_whitespace();
+    let (who, kind, what) = (words.next()?, words.next()?, words.next()?);
+    let value = words.next()?;
+    (who == "*" && matches!(kind, "soft" | "-") && what == "memlock").then_some(value)
+}
+
+/// The last mount on /dev/shm is the one that shows.
+fn mounted(text: &str) -> Option<Shm> {
+    let fields = |line: &str| {
+        let mut fields = line.split(' ').skip(1);
+        let (at, kind) = (fields.next()?, fields.next()?.to_owned());
+        let size = fields.next()?.split(',').find_map(|option| option.strip_prefix("size="));
+        (at == SHM).then(|| Shm { kind, size: size.and_then(bytes) })
+    };
+    text.lines().filter_map(fields).next_back()
+}
+
+/// `67108864k`, as mm/shmem.c writes it.
+fn bytes(size: &str) -> Option<u64> {
+    match size.strip_suffix('k') {
+        Some(kib) => kib.parse::<u64>().ok()?.checked_mul(1024),
+        None => size.parse().ok(),
+    }
+}
+
+/// The driver numbers the GPUs that it has from 0 on; a function's verbs devices are below it.
+fn nodes(reader: &dyn Reader, tree: &PciTree) -> Vec<(String, Reading<bool>)> {
+    let of = |driver: &str| {
+        let gpus = tree.functions.values().filter(|gpu| gpu.is_gpu() && !gpu.is_vf());
+        gpus.filter(|gpu| gpu.driver.as_deref() == Some(driver)).count()
+    };
+    let mut paths = Vec::new();
+    let nvidia = of("nvidia");
+    if nvidia > 0 {
+        paths.extend(["/dev/nvidiactl", "/dev/nvidia-uvm"].map(str::to_owned));
+        paths.extend((0..nvidia).map(|number| format!("/dev/nvidia{number}")));
+    }
+    if of("amdgpu") > 0 {
+        paths.push("/dev/kfd".to_owned());
+    }
+    let there = |path: String| (path.clone(), Reading::from_result(reader.exists(&path)));
+    let mut nodes: Vec<(String, Reading<bool>)> = paths.into_iter().map(there).collect();
+    let rdma = tree.functions.values().filter(|function| !function.infiniband.is_empty());
+    for function in rdma.filter(|function| !function.is_vf()) {
+        let of_any = || format!("/dev/infiniband/uverbs* of {}", function.infiniband.join(", "));
+        match Reading::from_result(reader.list(&function.attribute("infiniband_verbs"))) {
+            Reading::Known(names) if !names.is_empty() => {
+                nodes.extend(names.iter().map(|name| there(format!("/dev/infiniband/{name}"))));
+            }
+            // Without ib_uverbs there is none.
+            Reading::Known(_) | Reading::Absent => nodes.push((of_any(), Reading::Known(false))),
+            Reading::Unknown(why) => nodes.push((of_any(), Reading::Unknown(why))),
+        }
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_mount_counts_and_its_size_is_in_kib() {
+        let text = "tmpfs /dev/shm tmpfs rw,nosuid 0 0\nshm /dev/shm tmpfs rw,size=65536k,inode64 0 0\n\
+                    tmpfs /run tmpfs rw,size=1k 0 0\n";
+        assert_eq!(mounted(text), Some(Shm { kind: "tmpfs".into(), size: Some(64 << 20) }));
+        assert_eq!(mounted("tmpfs /run tmpfs rw 0 0\n"), None);
+        let default = mounted("tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n").unwrap();
+        assert_eq!(default.size, None);
+    }
+
+    #[test]
+    fn limits_of_single_users_are_not_everybodys() {
+        assert_eq!(memlock_of_everybody("*  -  memlock unlimited # RDMA"), Some("unlimited"));
+        assert_eq!(memlock_of_everybody("* soft memlock 65536"), Some("65536"));
+        for line in [
+            "# * soft memlock 1",
+            "@hpc - memlock unlimited",
+            "* hard memlock 1",
+            "* soft nofile 1",
+            "",
+        ] {
+            assert_eq!(memlock_of_everybody(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Host → operating system facts: os-release, kernel releases, lockdown.
+
+use std::cmp::Ordering;
+
+use super::Os;
+use bedplate_base::reading::Reading;
+use bedplate_host::Reader;
+
+impl Os {
+    /// Whether it is one of these, or like one of them, by its os-release.
+    pub fn is_any(&self, ids: &[&str]) -> bool {
+        let own = self.id.known().into_iter().chain(&self.id_like);
+        own.map(String::as_str).any(|id| ids.contains(&id))
+    }
+}
+
+/// The operating system.
+pub fn observe(reader: &dyn Reader) -> Os {
+    let release = os_release(reader);
+    let field = |name: &str| match &release {
+        Reading::Known(text) => release_field(text, name).map_or(Reading::Absent, Reading::Known),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::unknown(why.clone()),
+    };
+    let id_like = field("ID_LIKE");
+    Os {
+        id: field("ID"),
+        id_like: id_like
+            .known()
+            .map_or_else(Vec::new, |text| text.split_whitespace().map(str::to_owned).collect()),
+        version: field("VERSION_ID"),
+        pretty: field("PRETTY_NAME"),
+        kernel: Reading::from_result(reader.attribute("/proc/sys/kernel/osrelease")),
+        version_signature: Reading::from_result(reader.attribute("/proc/version_signature")),
+        next_kernel: Reading::unknown("no boot entry was looked at"),
+        lasting_kernel: None,
+        installed_kernels: installed_kernels(reader),
+        lockdown: lockdown(reader),
+    }
+}
+
+fn os_release(reader: &dyn Reader) -> Reading<String> {
+    match Reading::from_result(reader.text("/etc/os-release")) {
+        Reading::Absent => Reading::from_result(reader.text("/usr/lib/os-release")),
+        other => other,
+    }
+}
+
+/// One value of os-release, such as `ID` or `IMAGE_ID`; `None` where it is not set or cannot be read.
+pub fn release_value(reader: &dyn Reader, name: &str) -> Option<String> {
+    release_field(os_release(reader).known()?, name)
+}
+
+/// One assignment of os-release (man os-release): a shell-like quoted value, no expansion; the last one wins.
+fn release_field(text: &str, name: &str) -> Option<String> {
+    let value = text
+        .lines()
+        .rev()
+        .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?
+        .trim();
+    let inner = ['"', '\'']
+        .iter()
+        .find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote))
+        .unwrap_or(value);
+    let mut plain = String::with_capacity(inner.len());
+    let mut characters = inner.chars();
+    while let Some(character) = characters.next() {
+        plain.extend(if character == '\\' && !value.starts_with('\'') {
+            characters.next()
+        } else {
+            Some(character)
+        });
+    }
+    Some(plain)
+}
+
+/// Releases of the kernels that have modules here, the newest last.
+pub fn installed_kernels(reader: &dyn Reader) -> Vec<String> {
+    let mut releases: Vec<String> = reader
+        .list("/lib/modules")
+        .unwrap_or_default()
+        .into_iter()
+        // Releases start with a digit; `extramodules-…` and the like are no kernels.
+        .filter(|name| name.starts_with(|first: char| first.is_ascii_digit()))
+        .collect();
+    releases.sort_by(|a, b| version_order(a, b));
+    releases
+}
+
+fn lockdown(reader: &dyn Reader) -> Reading<String> {
+    // `none [integrity] confidentiality`: the brackets mark the mode in force.
+    match reader.attribute("/sys/kernel/security/lockdown") {
+        Ok(text) => match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+            Some((mode, _)) => Reading::Known(mode.to_owned()),
+            None => Reading::unknown(format!("/sys/kernel/security/lockdown holds {text:?}")),
+        },
+        Err(error) => Reading::from_result(Err(error)),
+    }
+}
+
+/// Order of version texts: runs of digits by value, everything else by character (`6.8.0-9` before `6.8.0-45`).
+/// Texts that differ only in leading zeros are ordered by their spelling, so that the order is total.
+pub fn version_order(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    while !left.is_empty() && !right.is_empty() {
+        let (one, two) = (run(left), run(right));
+        let order = match (number(one), number(two)) {
+            (Some(one), Some(two)) => one.len().cmp(&two.len()).then_with(|| one.cmp(two)),
+            _ => one.cmp(two),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+        left = &left[one.len()..];
+        right = &right[two.len()..];
+    }
+    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
+}
+
+/// The leading run of digits, or of anything else.
+fn run(text: &str) -> &str {
+    let digits = text.starts_with(|c: char| c.is_ascii_digit());
+    text.find(|c: char| c.is_ascii_digit() != digits).map_or(text, |end| &text[..end])
+}
+
+/// Digits without leading zeros, of any length.
+fn number(run: &str) -> Option<&str> {
+    run.starts_with(|c: char| c.is_ascii_digit()).then(|| run.trim_start_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_sort_as_versions() {
+        let mut releases =
+            vec!["6.8.0-45-generic", "6.10.3", "6.8.0-9-generic", "5.15.0-122-generic", "6.8.0-45"];
+        releases.sort_by(|a, b| version_order(a, b));
+        assert_eq!(
+            releases,
+            ["5.15.0-122-generic", "6.8.0-9-generic", "6.8.0-45", "6.8.0-45-generic", "6.10.3"]
+        );
+        assert_eq!(version_order("1.01", "1.1"), Ordering::Less);
+        assert_eq!(version_order("1.1", "1.1"), Ordering::Equal);
+    }
+
+    #[test]
+    fn os_release_values_lose_their_quotes() {
+        let text =
+            "ID=debian\nID=ubuntu\nID_LIKE='debian'\nPRETTY_NAME=\"A \\\"B\\\" C\"\nEMPTY=\n";
+        assert_eq!(release_field(text, "ID").as_deref(), Some("ubuntu"));
+        assert_eq!(release_field(text, "ID_LIKE").as_deref(), Some("debian"));
+        assert_eq!(release_field(text, "PRETTY_NAME").as_deref(), Some("A \"B\" C"));
+        assert_eq!(release_field(text, "EMPTY").as_deref(), Some(""));
+        assert_eq!(release_field(text, "VERSION_ID"), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether a daemon of another project runs, as files show it: by its unit's control group, its pid file and the name of the
+//! process, on the host or in a driver container. Readable without root.
+
+use bedplate_base::reading::{Reading, Reason};
+use bedplate_host::Reader;
+
+/// Root directory of a driver container (NVIDIA GPU Operator), which shares the host's process ids.
+const DRIVER_CONTAINER: &str = "/run/nvidia/driver";
+/// Where the control groups of units are: cgroup v2, and v1's named hierarchy.
+const SLICES: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
+/// Bytes of a process's name that the kernel keeps (TASK_COMM_LEN, without its NUL).
+const COMM: usize = 15;
+
+/// A daemon.
+#[derive(Debug, Clone, Copy)]
+pub struct Daemon {
+    /// Its unit, without `.service`.
+    pub unit: &'static str,
+    /// Where it writes its process id.
+    pub pid_file: &'static str,
+    /// The name of its program.
+    pub program: &'static str,
+    /// The main program of its unit: any process of the unit will do.
+    pub is_main: bool,
+}
+
+impl Daemon {
+    /// Whether it runs.
+    pub fn runs(&self, reader: &dyn Reader) -> Reading<bool> {
+        let mut ids = Vec::new();
+        let mut unknown: Option<Reason> = None;
+        for slice in SLICES {
+            let group = format!("{slice}/{}.service/cgroup.procs", self.unit);
+            match Reading::from_result(reader.text(&group)) {
+                Reading::Known(text) if self.is_main && !text.trim().is_empty() => {
+                    return Reading::Known(true);
+                }
+                Reading::Known(text) => {
+                    ids.extend(text.lines().map(|line| (group.clone(), line.to_owned())));
+                }
+                Reading::Unknown(why) => unknown = unknown.or(Some(why)),
+                Reading::Absent => {}
+            }
+        }
+        for file in [self.pid_file.to_owned(), format!("{DRIVER_CONTAINER}{}", self.pid_file)] {
+            match Reading::from_result(reader.attribute(&file)) {
+                Reading::Known(text) => ids.push((file, text)),
+                Reading::Unknown(why) => unknown = unknown.or(Some(why)),
+                Reading::Absent => {}
+            }
+        }
+        for (file, id) in ids {
+            match self.is_process(reader, &file, &id) {
+                Reading::Known(true) => return Reading::Known(true),
+                Reading::Unknown(why) => unknown = unknown.or(Some(why)),
+                Reading::Known(false) | Reading::Absent => {}
+            }
+        }
+        if let Some(why) = unknown {
+            return Reading::Unknown(why);
+        }
+        let is_there = |path: &str| reader.exists(path).is_ok_and(|there| there);
+        if is_there(DRIVER_CONTAINER) {
+            return Reading::unknown(format!(
+                "the driver is in a container, and so may be {}",
+                self.program
+            ));
+        }
+        match SLICES.into_iter().any(is_there) {
+            true => Reading::Known(false),
+            false => Reading::unknown("the control groups of units do not show here"),
+        }
+    }
+
+    /// Whether the process with this id runs and is the daemon: the pid file of one that was killed stays.
+    fn is_process(&self, reader: &dyn Reader, file: &str, id: &str) -> Reading<bool> {
+        let Ok(id) = id.trim().parse::<u32>() else {
+            return Reading::unknown(format!("{file} holds no process id"));
+        };
+        let comm = self.program.get(..COMM).unwrap_or(self.program);
+        match Reading::from_result(reader.attribute(&format!("/proc/{id}/comm"))) {
+            // With hidepid= other users' processes do not show, not even the first one.
+            Reading::Absent => match reader.exists("/proc/1/comm") {
+                Ok(true) => Reading::Known(false),
+                _ => Reading::unknown("processes of other users do not show here"),
+            },
+            name => name.map(|name| name == comm),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Sizes that a GPU's large memory window could have (resizable BAR): `resourceN_resize`, a bitmap in which bit n stands for
+//! 2^(n+20) bytes (drivers/pci/pci-sysfs.c; handbook §6.1). Linux shows it to root only.
+
+use super::pci::Function;
+use bedplate_base::reading::Reading;
+use bedplate_host::Reader;
+
+/// The largest memory window of a function.
+pub fn largest(function: &Function) -> Option<super::pci::Bar> {
+    let bars = &function.detail.as_ref()?.bars;
+    // 6 is the ROM, what follows are the windows of VFs.
+    let own = bars.iter().filter(|bar| bar.index < 6 && bar.flags & 0x200 != 0);
+    own.max_by_key(|bar| bar.size).cloned()
+}
+
+/// The largest size that it could have; `Absent`: it cannot be resized.
+pub fn largest_possible(reader: &dyn Reader, function: &Function) -> Reading<u64> {
+    let Some(bar) = largest(function) else { return Reading::Absent };
+    let path = function.attribute(&format!("resource{}_resize", bar.index));
+    match reader.attribute(&path) {
+        Ok(text) => match u64::from_str_radix(text.trim_start_matches("0x"), 16) {
+            Ok(0) => Reading::Absent,
+            // Sizes beyond 2^63 bytes are no sizes.
+            Ok(bits) if bits.ilog2() + 20 < 64 => Reading::Known(1 << (bits.ilog2() + 20)),
+            _ => Reading::unknown(format!("{path} holds {text:?}, not a bitmap")),
+        },
+        Err(error) => Reading::from_result(Err(error)),
+    }
+}

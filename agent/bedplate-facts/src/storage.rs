@@ -1,0 +1,30 @@
+//! What GPUDirect Storage goes by: nvidia_fs, or the kernel's P2PDMA, and the configuration of its library (handbook §6.4).
+
+use super::cufile::{self, Settings, Wrong};
+use super::{Facts, gpu};
+use bedplate_base::reading::Reading;
+use bedplate_host::{Reader, module};
+
+/// The content that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storage {
+    /// Whether nvidia_fs is loaded.
+    pub nvidia_fs: Reading<bool>,
+    /// Its version.
+    pub version: Reading<String>,
+    /// The library's configuration.
+    pub cufile: Reading<Result<Settings, Wrong>>,
+    /// Whether the running kernel has `CONFIG_PCI_P2PDMA=y`.
+    pub p2pdma: Reading<bool>,
+}
+
+/// Reads it.
+pub fn read(reader: &dyn Reader, facts: &Facts) -> Storage {
+    let config = gpu::kernel_config(reader, facts.os.kernel.known().map(String::as_str));
+    Storage {
+        nvidia_fs: Reading::from_result(module::is_loaded(reader, "nvidia_fs")),
+        version: Reading::from_result(reader.attribute("/sys/module/nvidia_fs/version")),
+        cufile: Reading::from_result(reader.text(cufile::PATH)).map(|text| cufile::parse(&text)),
+        p2pdma: gpu::is_built(&config, "CONFIG_PCI_P2PDMA"),
+    }
+}

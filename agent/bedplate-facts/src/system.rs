@@ -1,0 +1,230 @@
+//! Host → CPU, architecture, memory, DMI and IOMMU facts. Parsing of `/proc` and `/sys` texts only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::pci::{Function, PciTree};
+use super::{Arch, Cpu, CpuVendor, Dmi, IommuFacts};
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_host::Reader;
+
+/// `/proc/cpuinfo` costs per CPU; the first one says it all.
+const FIRST_CHUNK: usize = 4096;
+
+/// Names of well-known Arm server cores: (implementer, part) as in `/proc/cpuinfo`, from arch/arm64/include/asm/cputype.h.
+const ARM_CORES: [(u32, u32, &str); 9] = [
+    (0x41, 0xd0c, "Neoverse N1"),
+    (0x41, 0xd40, "Neoverse V1"),
+    (0x41, 0xd49, "Neoverse N2"),
+    (0x41, 0xd4f, "Neoverse V2"),
+    (0x41, 0xd84, "Neoverse V3"),
+    (0x41, 0xd85, "Cortex-X925"),
+    (0x41, 0xd87, "Cortex-A725"),
+    (0x4e, 0x010, "NVIDIA Olympus"),
+    (0xc0, 0xac3, "Ampere-1"),
+];
+
+/// What `/proc/cpuinfo` says of the first CPU. An image has none.
+pub fn cpuinfo(reader: &dyn Reader) -> Result<String, ReadError> {
+    start(reader, "/proc/cpuinfo")
+}
+
+/// The CPU, from [`cpuinfo`].
+pub fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
+    let field = |name: &'static str| -> Reading<String> {
+        match text {
+            Ok(text) => {
+                cpuinfo_field(text, name).map_or(Reading::Absent, |v| Reading::Known(v.to_owned()))
+            }
+            Err(error) => Reading::from_result(Err(error.clone())),
+        }
+    };
+    let implementer = field("CPU implementer");
+    let vendor = match (field("vendor_id"), &implementer) {
+        (Reading::Known(id), _) => Reading::Known(vendor(&id)),
+        (_, Reading::Known(_)) => Reading::Known(CpuVendor::Arm),
+        (other, _) => other.map(|_| CpuVendor::Other),
+    };
+    let model = match (field("model name"), &implementer) {
+        (Reading::Absent, Reading::Known(implementer)) => Reading::Known(arm_model(
+            implementer,
+            field("CPU part").known().map_or("", String::as_str),
+        )),
+        (model, _) => model,
+    };
+    let family = match field("cpu family") {
+        Reading::Known(text) => match text.parse() {
+            Ok(number) => Reading::Known(number),
+            Err(_) => Reading::unknown(format!("/proc/cpuinfo gives the family as {text:?}")),
+        },
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    };
+    Cpu {
+        vendor,
+        model,
+        family,
+        is_guest: field("flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+        online: Reading::from_result(reader.attribute("/sys/devices/system/cpu/online")),
+        nodes: Reading::from_result(reader.attribute("/sys/devices/system/node/online")),
+    }
+}
+
+fn vendor(id: &str) -> CpuVendor {
+    match id {
+        "GenuineIntel" => CpuVendor::Intel,
+        "AuthenticAMD" | "HygonGenuine" => CpuVendor::Amd,
+        _ => CpuVendor::Other,
+    }
+}
+
+fn arm_model(implementer: &str, part: &str) -> String {
+    let hex = |text: &str| u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok();
+    let name =
+        ARM_CORES.iter().find(|(i, p, _)| hex(implementer) == Some(*i) && hex(part) == Some(*p));
+    match name {
+        Some((_, _, name)) => (*name).to_owned(),
+        None => format!("Arm implementer {implementer} part {part}"),
+    }
+}
+
+fn start(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+    let bytes = reader.read_start(path, FIRST_CHUNK)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The value of the first `name<blanks>: value` line.
+fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim_end() == name).then_some(value.trim())
+    })
+}
+
+/// The architecture: from the CPU where there is one, else from the programs in the image.
+pub fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> Reading<Arch> {
+    if let Ok(text) = cpuinfo {
+        let x86_64 = cpuinfo_field(text, "flags")
+            .is_some_and(|flags| flags.split(' ').any(|flag| flag == "lm"));
+        if x86_64 {
+            return Reading::Known(Arch::X86_64);
+        }
+        if cpuinfo_field(text, "CPU architecture") == Some("8") {
+            return Reading::Known(Arch::Aarch64);
+        }
+    }
+    const PROGRAMS: [&str; 3] = ["/bin/sh", "/usr/bin/env", "/usr/lib/systemd/systemd"];
+    for program in PROGRAMS {
+        if let Ok(header) = reader.read_start(program, 20)
+            && let Some(arch) = elf_machine(&header)
+        {
+            return Reading::Known(arch);
+        }
+    }
+    Reading::unknown(format!(
+        "neither /proc/cpuinfo nor {} tells the architecture",
+        PROGRAMS.join(", ")
+    ))
+}
+
+/// `e_machine` of an ELF header: 62 = x86-64, 183 = AArch64 (include/uapi/linux/elf-em.h).
+fn elf_machine(header: &[u8]) -> Option<Arch> {
+    if !header.starts_with(b"\x7fELF") {
+        return None;
+    }
+    Some(match header.get(18..20)? {
+        [62, 0] => Arch::X86_64,
+        [183, 0] => Arch::Aarch64,
+        _ => Arch::Other,
+    })
+}
+
+/// `MemTotal`, in bytes.
+pub fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
+    let text = match start(reader, "/proc/meminfo") {
+        Ok(text) => text,
+        Err(error) => return Reading::from_result(Err(error)),
+    };
+    let kib = cpuinfo_field(&text, "MemTotal")
+        .and_then(|value| value.strip_suffix("kB")?.trim().parse::<u64>().ok());
+    match kib.and_then(|kib| kib.checked_mul(1024)) {
+        Some(bytes) => Reading::Known(bytes),
+        None => Reading::unknown("/proc/meminfo has no MemTotal in kB"),
+    }
+}
+
+/// DMI, as far as it needs no privilege.
+pub fn dmi(reader: &dyn Reader) -> Dmi {
+    let field =
+        |name: &str| Reading::from_result(reader.attribute(&format!("/sys/class/dmi/id/{name}")));
+    Dmi {
+        sys_vendor: field("sys_vendor"),
+        product_name: field("product_name"),
+        board_name: field("board_name"),
+        bios_version: field("bios_version"),
+    }
+}
+
+/// Active IOMMUs and the firmware table that describes them.
+pub fn iommu(reader: &dyn Reader) -> IommuFacts {
+    let firmware = match reader.list("/sys/firmware/acpi/tables") {
+        Ok(names) => names
+            .into_iter()
+            .find(|name| matches!(name.as_str(), "DMAR" | "IVRS" | "IORT"))
+            .map_or(Reading::Absent, Reading::Known),
+        // Without the directory nothing is known: a device tree, or a dump that left it out.
+        Err(error) => Reading::unknown(error),
+    };
+    IommuFacts {
+        active: Reading::from_result(reader.list("/sys/class/iommu")),
+        firmware,
+        off_by: Reading::unknown("no command line was looked at"),
+        groups: BTreeMap::new(),
+    }
+}
+
+/// `type` of every group of the functions that are `asked` for.
+pub fn group_types(
+    reader: &dyn Reader,
+    tree: &PciTree,
+    asked: impl Fn(&Function) -> bool,
+) -> BTreeMap<u32, Reading<String>> {
+    let numbers: BTreeSet<u32> = tree
+        .functions
+        .values()
+        .filter(|function| asked(function))
+        .filter_map(|function| function.iommu_group.known().copied())
+        .collect();
+    let kind = |number| reader.attribute(&format!("/sys/kernel/iommu_groups/{number}/type"));
+    numbers.into_iter().map(|number| (number, Reading::from_result(kind(number)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arm_cores_have_names_and_strangers_keep_their_numbers() {
+        assert_eq!(arm_model("0x41", "0xd4f"), "Neoverse V2");
+        assert_eq!(arm_model("0x99", "0x1"), "Arm implementer 0x99 part 0x1");
+    }
+
+    #[test]
+    fn elf_headers_tell_the_machine() {
+        let mut header = vec![0; 20];
+        header[..4].copy_from_slice(b"\x7fELF");
+        header[18] = 183;
+        assert_eq!(elf_machine(&header), Some(Arch::Aarch64));
+        header[18] = 62;
+        assert_eq!(elf_machine(&header), Some(Arch::X86_64));
+        assert_eq!(elf_machine(&header[..19]), None);
+        assert_eq!(elf_machine(b"#!/bin/sh\n#........."), None);
+    }
+
+    #[test]
+    fn cpuinfo_fields_match_whole_names() {
+        let text = "processor\t: 0\nmodel\t\t: 47\nmodel name\t: Xeon\n";
+        assert_eq!(cpuinfo_field(text, "model name"), Some("Xeon"));
+        assert_eq!(cpuinfo_field(text, "model"), Some("47"));
+        assert_eq!(cpuinfo_field(text, "vendor_id"), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! What systemd's configuration says of one setting: a unit file or system.conf, and the drop-ins beside it (systemd.unit(5),
+//! systemd-system.conf(5)). Read from disk; nothing asks systemd.
+
+use std::collections::BTreeMap;
+
+use bedplate_base::reading::ReadError;
+use bedplate_host::{Reader, link};
+
+/// Where units are, the strongest place first.
+const UNITS: [&str; 4] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+];
+/// Where the manager's own configuration is.
+const MANAGER: [&str; 4] =
+    ["/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd"];
+
+/// What a setting is set to, and by which file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// As it is written.
+    pub value: String,
+    /// The file.
+    pub path: String,
+}
+
+/// The unit file of a service; `None`: there is none, or it is masked.
+///
+/// # Errors
+/// It cannot be told.
+pub fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>, ReadError> {
+    fragment(reader, &UNITS, &format!("{name}.service"))
+}
+
+/// The value that counts of a key in `[Service]` of a service whose file is `unit`.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn of_service(
+    reader: &dyn Reader,
+    name: &str,
+    unit: &str,
+    key: &str,
+) -> Result<Option<Setting>, ReadError> {
+    let drop_ins = [format!("{name}.service.d"), "service.d".to_owned()];
+    let files = files(reader, Some(unit.to_owned()), &UNITS, &drop_ins)?;
+    last(reader, &files, "Service", key)
+}
+
+/// The value that counts of a key in `[Manager]` of system.conf.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn of_manager(reader: &dyn Reader, key: &str) -> Result<Option<Setting>, ReadError> {
+    let main = fragment(reader, &MANAGER, "system.conf")?;
+    let files = files(reader, main, &MANAGER, &["system.conf.d".to_owned()])?;
+    last(reader, &files, "Manager", key)
+}
+
+/// The file of this name in the strongest place that has one.
+fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<String>, ReadError> {
+    for place in places {
+        let path = format!("{place}/{name}");
+        if is_mask(reader, &path)? {
+            return Ok(None);
+        }
+        if reader.exists(&path)? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// bedplate's own units of a boot: one does what no file holds, the other what the machine itself decides.
+pub const OWN: [&str; 2] = ["bedplate-boot.service", "bedplate.service"];
+
+/// The drop-in by which rendered files start them, where no tool enables units.
+pub const OWN_DROP_IN: &str = "/etc/systemd/system/multi-user.target.d/50-bedplate.conf";
+
+/// Whether a start of `target` starts a service: by a link that `systemctl enable` makes, or by `Wants=` of a drop-in. Not
+/// where the service is absent or masked.
+///
+/// # Errors
+/// A file or directory cannot be read.
+pub fn is_wanted(reader: &dyn Reader, name: &str, target: &str) -> Result<bool, ReadError> {
+    if service(reader, name)?.is_none() {
+        return Ok(false);
+    }
+    let unit = format!("{name}.service");
+    for place in UNITS {
+        let names = match reader.list(&format!("{place}/{target}.wants")) {
+            Err(error) if error.is_absent() => continue,
+            names => names?,
+        };
+        if names.contains(&unit) {
+            if !is_mask(reader, &format!("{place}/{target}.wants/{unit}"))? {
+                return Ok(true);
+            }
+            // It hides those of weaker places.
+            break;
+        }
+    }
+    for path in files(reader, None, &UNITS, &[format!("{target}.d")])? {
+        let text = reader.read(&path)?;
+        let text = String::from_utf8_lossy(&text);
+        let mut wanted = values(&text, "Unit", "Wants").into_iter().flat_map(str::split_whitespace);
+        if wanted.any(|wanted| wanted == unit) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a service is masked, so that nothing can start it (`systemctl mask`).
+pub fn is_masked(reader: &dyn Reader, name: &str) -> bool {
+    UNITS[..2].iter().any(|place| leads_nowhere(reader, &format!("{place}/{name}.service")))
+}
+
+/// Whether a unit file or link is a mask: a link to /dev/null, or an empty file (systemd.unit(5)).
+fn is_mask(reader: &dyn Reader, path: &str) -> Result<bool, ReadError> {
+    if reader.link(path).is_ok() {
+        return Ok(leads_nowhere(reader, path));
+    }
+    match reader.read_start(path, 1) {
+        Err(error) if error.is_absent() => Ok(false),
+        start => Ok(start?.is_empty()),
+    }
+}
+
+/// Whether a path is a link that ends at /dev/null.
+fn leads_nowhere(reader: &dyn Reader, path: &str) -> bool {
+    reader.link(path).is_ok() && link::resolved(reader, path) == "/dev/null"
+}
+
+/// The file, then its drop-ins by name; one of a stronger place hides those of the same name in weaker ones.
+fn files(
+    reader: &dyn Reader,
+    main: Option<String>,
+    places: &[&str],
+    drop_ins: &[String],
+) -> Result<Vec<String>, ReadError> {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    for directory in drop_ins {
+        for place in places {
+            let directory = format!("{place}/{directory}");
+            let names = match reader.list(&directory) {
+                Err(error) if error.is_absent() => continue,
+                names => names?,
+            };
+            for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
+                found.entry(name.clone()).or_insert_with(|| format!("{directory}/{name}"));
+            }
+        }
+    }
+    let drop_ins = found.into_values().filter(|path| !leads_nowhere(reader, path));
+    Ok(main.into_iter().chain(drop_ins).collect())
+}
+
+fn last(
+    reader: &dyn Reader,
+    files: &[String],
+    section: &str,
+    key: &str,
+) -> Result<Option<Setting>, ReadError> {
+    let mut found = None;
+    for path in files {
+        let bytes = match reader.read(path) {
+            Err(error) if error.is_absent() => continue,
+            bytes => bytes?,
+        };
+        for value in values(&String::from_utf8_lossy(&bytes), section, key) {
+            // An empty one takes back what was said before.
+            found = (!value.is_empty())
+                .then(|| Setting { value: value.to_owned(), path: path.clone() });
+        }
+    }
+    Ok(found)
+}
+
+/// What a file says of a key in one of its sections, in order.
+fn values<'a>(text: &'a str, section: &str, key: &str) -> Vec<&'a str> {
+    let mut at = "";
+    let mut found = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            at = name;
+        } else if at == section
+            && let Some((name, value)) = line.split_once('=')
+            && name.trim_end() == key
+        {
+            found.push(value.trim());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_testhosts::fixture::Files;
+
+    #[test]
+    fn drop_ins_come_by_name_and_stronger_places_hide_weaker_ones() {
+        let unit = "/usr/lib/systemd/system/slurmd.service";
+        let files = Files::new(&[
+            (unit, "[Unit]\nLimitMEMLOCK=1\n[Service]\nLimitMEMLOCK=infinity\n"),
+            ("/etc/systemd/system/slurmd.service.d/b.conf", "[Service]\n LimitMEMLOCK = 64K\n"),
+            ("/usr/lib/systemd/system/slurmd.service.d/b.conf", "[Service]\nLimitMEMLOCK=2\n"),
+            ("/usr/lib/systemd/system/service.d/a.conf", "[Service]\nLimitMEMLOCK=3\n"),
+        ]);
+        assert_eq!(service(&files, "slurmd"), Ok(Some(unit.to_owned())));
+        let found = of_service(&files, "slurmd", unit, "LimitMEMLOCK").unwrap().unwrap();
+        assert_eq!(found.value, "64K");
+        assert_eq!(found.path, "/etc/systemd/system/slurmd.service.d/b.conf");
+        assert_eq!(of_manager(&files, "DefaultLimitMEMLOCK"), Ok(None));
+    }
+
+    #[test]
+    fn service_is_wanted_by_link_or_drop_in_unless_masked() {
+        let unit = ("/usr/lib/systemd/system/x.service", "[Service]\n");
+        let link = ("/etc/systemd/system/multi-user.target.wants/x.service", "[Service]\n");
+        let weak = ("/usr/lib/systemd/system/multi-user.target.wants/x.service", "[Service]\n");
+        let mask = ("/etc/systemd/system/multi-user.target.wants/x.service", "");
+        let drop_in = (
+            "/etc/systemd/system/multi-user.target.d/50.conf",
+            "[Unit]\nWants=y.service x.service\n",
+        );
+        let is_wanted = |files: &[(&str, &str)]| {
+            super::is_wanted(&Files::new(files), "x", "multi-user.target").unwrap()
+        };
+        assert!(is_wanted(&[unit, link]) && is_wanted(&[unit, drop_in]));
+        assert!(!is_wanted(&[unit]) && !is_wanted(&[link, drop_in]));
+        assert!(is_wanted(&[unit, weak]) && !is_wanted(&[unit, weak, mask]));
+    }
+
+    #[test]
+    fn an_empty_value_takes_back_what_was_said() {
+        let main =
+            "[Manager]\nDefaultLimitMEMLOCK=1G\nDefaultLimitMEMLOCK=\n#DefaultLimitMEMLOCK=2\n";
+        let files = Files::new(&[("/etc/systemd/system.conf", main)]);
+        assert_eq!(of_manager(&files, "DefaultLimitMEMLOCK"), Ok(None));
+    }
+}

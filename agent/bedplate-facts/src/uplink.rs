@@ -1,0 +1,45 @@
+//! The network interface through which a PF's VFs are set up.
+
+use bedplate_base::reading::ReadError;
+use bedplate_base::value::PciAddress;
+use bedplate_host::Reader;
+
+/// The one of a PF's interfaces that is its own. In switchdev mode it has one more for every VF, whose port names are `pf0vf3`
+/// or `pf0sf8` (Documentation/networking/switchdev.rst).
+pub fn of<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> {
+    let represents = |name: &String| {
+        let port = reader.attribute(&format!("/sys/class/net/{name}/phys_port_name"));
+        port.is_ok_and(|port| port.contains("vf") || port.contains("sf"))
+    };
+    interfaces.iter().find(|name| !represents(name)).map(String::as_str)
+}
+
+/// The same of a PF that is known by its address alone, as it is now; `None` = it has no interface here.
+///
+/// # Errors
+/// Its interfaces cannot be read.
+pub fn now(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadError> {
+    let interfaces = match reader.list(&format!("/sys/bus/pci/devices/{pf}/net")) {
+        Err(error) if error.is_absent() => Vec::new(),
+        other => other?,
+    };
+    Ok(of(reader, &interfaces).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_testhosts::fixture::Files;
+
+    /// The PF's own interface may be in a network namespace, and a VF's representor the only one that is left here.
+    #[test]
+    fn a_representor_is_never_the_pfs_own_even_if_it_is_the_only_one() {
+        let port = |name: &str| format!("/sys/class/net/{name}/phys_port_name");
+        let files = Files::new(&[(&port("eth1"), "pf0vf1\n"), (&port("eth0"), "p0\n")]);
+        let all = ["eth1", "eth0"].map(str::to_owned);
+        assert_eq!(of(&files, &all), Some("eth0"));
+        assert_eq!(of(&files, &all[..1]), None);
+        assert_eq!(of(&files, &all[1..]), Some("eth0"));
+        assert_eq!(of(&files, &["eth9".to_owned()]), Some("eth9"), "older drivers name no port");
+    }
+}

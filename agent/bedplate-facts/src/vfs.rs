@@ -1,0 +1,92 @@
+//! What is read of VFs beside the PCI tree: the addresses that they and their PFs are known by, and whether an RDMA device is
+//! hidden from here (handbook §5.2, §5.3).
+
+use std::collections::BTreeMap;
+
+use super::pci::{Function, PciTree};
+use super::uplink;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_host::Reader;
+
+/// What sort of address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AddressKind {
+    /// `node_guid` of an RDMA device.
+    NodeGuid,
+    /// `address` of an Ethernet interface.
+    Mac,
+}
+
+/// An address of a NIC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicAddress {
+    /// The function.
+    pub function: PciAddress,
+    /// What sort.
+    pub kind: AddressKind,
+    /// The file.
+    pub path: String,
+    /// Text.
+    pub value: Reading<String>,
+}
+
+/// What is read of VFs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VfLook {
+    /// Addresses of VFs and of their PFs.
+    pub addresses: Vec<NicAddress>,
+    /// Of VFs with a driver and no RDMA device: whether it has one in another namespace.
+    pub rdma_elsewhere: BTreeMap<PciAddress, Reading<bool>>,
+}
+
+/// Looks at the VFs of NICs that no guest has.
+pub fn look(reader: &dyn Reader, tree: &PciTree) -> VfLook {
+    let mut look = VfLook::default();
+    for function in tree.functions.values().filter(|function| function.is_nic() && !function.vfio) {
+        if !function.is_vf() && function.sriov.known().is_none_or(|pf| pf.vfs.is_empty()) {
+            continue;
+        }
+        look.addresses.extend(addresses(reader, function));
+        if function.is_vf() && function.driver.is_some() && function.infiniband.is_empty() {
+            let elsewhere = Reading::from_result(is_elsewhere(reader, function));
+            look.rdma_elsewhere.insert(function.address, elsewhere);
+        }
+    }
+    look
+}
+
+/// The directory is there with the device, its entries only for those who share its namespace (drivers/base/core.c,
+/// get_device_parent; drivers/infiniband/core/device.c, net_namespace of ib_class).
+fn is_elsewhere(
+    reader: &dyn Reader,
+    vf: &Function,
+) -> Result<bool, bedplate_base::reading::ReadError> {
+    match reader.list(&vf.attribute("infiniband")) {
+        Err(error) if error.is_absent() => Ok(false),
+        names => names.map(|_| true),
+    }
+}
+
+fn addresses(reader: &dyn Reader, function: &Function) -> Vec<NicAddress> {
+    let read = |kind, path: String| NicAddress {
+        function: function.address,
+        kind,
+        value: Reading::from_result(reader.attribute(&path)),
+        path,
+    };
+    let guid = |device: &String| {
+        read(AddressKind::NodeGuid, format!("/sys/class/infiniband/{device}/node_guid"))
+    };
+    let mut all: Vec<NicAddress> = function.infiniband.iter().map(guid).collect();
+    let own = uplink::of(reader, &function.net).filter(|_| function.class >> 8 == ETHERNET);
+    // Every port of a bond shows the bond's address.
+    let bonded =
+        |interface: &&str| reader.exists(&format!("/sys/class/net/{interface}/master")) == Ok(true);
+    let mac = |interface| read(AddressKind::Mac, format!("/sys/class/net/{interface}/address"));
+    all.extend(own.filter(|interface| !bonded(interface)).map(mac));
+    all
+}
+
+/// Class and subclass of Ethernet controllers.
+const ETHERNET: u32 = 0x0200;

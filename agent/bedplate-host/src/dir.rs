@@ -1,0 +1,391 @@
+//! Hosts that are directories: the running machine (`/`) and image roots. Reading only; every byte goes through
+//! `open`, which decides what a path may reach. No parsing and no knowledge of what is read.
+
+mod config;
+mod foreign;
+mod functions;
+mod open;
+mod refusal;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, readlinkat};
+use nix::sys::stat::{FileStat, fstat, fstatat};
+use rustix::fs::{FileType, RawDir};
+use sha2::{Digest as _, Sha256};
+
+use self::config::{Recorded, Registers};
+use self::functions::{DEVICES, Functions};
+use self::refusal::{error, refused};
+pub use super::image::{ImageError, ImageRoot};
+use super::{
+    ConfigSpace, HostKind, Keep, KernelLog, ModifiedAt, ReadCost, ReadError, Reader, file, kmsg,
+    netlink, trust,
+};
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::flow_control::FlowControl;
+use bedplate_base::value::vf::{EswitchMode, VfTable};
+
+/// Largest file [`Reader::read`] takes.
+const LARGEST: usize = 16 << 20;
+const TOO_LARGE: &str = "it is larger than 16 MiB";
+/// Buffer for files and directories: holds any sysfs attribute, and most directories, in one call.
+const BUFFER: usize = 64 << 10;
+enum Root {
+    Live,
+    Image { root: Arc<ImageRoot>, foreign: Vec<foreign::Mount> },
+}
+
+/// Reads a host that is a directory.
+pub struct DirReader {
+    root: Root,
+    syscalls: Cell<u64>,
+    config_dwords: Cell<u64>,
+    buffer: RefCell<Vec<u8>>,
+    /// In an image, once the links of `/sys/bus/pci/devices` were read: the short way to each function.
+    functions: RefCell<Option<Functions>>,
+}
+
+impl DirReader {
+    /// The running machine.
+    pub fn live() -> Self {
+        Self::new(Root::Live)
+    }
+
+    /// An image root. Every path is resolved inside it: no absolute symlink, `..` or magic link leaves it.
+    ///
+    /// # Errors
+    /// It cannot be opened, or not safely.
+    pub fn image(directory: &Path) -> Result<Self, ImageError> {
+        ImageRoot::open(directory).map(Self::within)
+    }
+
+    /// The same with a root that is open already.
+    pub fn within(root: Arc<ImageRoot>) -> Self {
+        let foreign = foreign::mounts(&root);
+        Self::new(Root::Image { root, foreign })
+    }
+
+    fn new(root: Root) -> Self {
+        DirReader {
+            root,
+            syscalls: Cell::new(0),
+            config_dwords: Cell::new(0),
+            buffer: RefCell::new(vec![0; BUFFER]),
+            functions: RefCell::new(None),
+        }
+    }
+
+    /// Directories of an image that are mounts of the machine it is built on (`/proc`, `/sys`, `/run`):
+    /// they say nothing about the image and read as not there.
+    pub fn foreign_mounts(&self) -> Vec<&'static str> {
+        match &self.root {
+            Root::Live => Vec::new(),
+            Root::Image { foreign, .. } => foreign.iter().map(|mount| mount.path).collect(),
+        }
+    }
+
+    /// Whether the owner of a file may execute it.
+    ///
+    /// # Errors
+    /// [`ReadError`], as for reading it.
+    pub fn is_executable(&self, path: &str) -> Result<bool, ReadError> {
+        let (_, stat) = self.open_file(path)?;
+        Ok(stat.st_mode & 0o100 != 0)
+    }
+
+    fn count(&self, calls: u64) {
+        self.syscalls.set(self.syscalls.get() + calls);
+    }
+
+    fn count_dwords(&self, offset: u16, got: usize) {
+        let start = u64::from(offset);
+        let dwords =
+            (start + got as u64).div_ceil(4) - if got == 0 { start.div_ceil(4) } else { start / 4 };
+        self.config_dwords.set(self.config_dwords.get() + dwords);
+    }
+
+    fn read_up_to(&self, path: &str, limit: usize, whole: bool) -> Result<Vec<u8>, ReadError> {
+        // A running kernel's own trees hold nothing but files, and their sizes say nothing.
+        let fd = match matches!(self.root, Root::Live) && is_kernels(path) {
+            true => self.open(path, OFlag::O_RDONLY)?,
+            false => {
+                if let Some(fd) = self.open_attribute(path) {
+                    return self.read_from(&fd?, path, limit, whole);
+                }
+                let (fd, stat) = self.open_file(path)?;
+                if whole && usize::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
+                    return Err(refused(path, TOO_LARGE));
+                }
+                fd
+            }
+        };
+        self.read_from(&fd, path, limit, whole)
+    }
+
+    fn trusts(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
+        let shown = self.shown(path);
+        let why = trust::distrust(stat, &shown);
+        why.map_or(Ok(()), |why| Err(ReadError::Untrusted { path: shown, why }))
+    }
+
+    fn read_from(
+        &self,
+        fd: &OwnedFd,
+        path: &str,
+        limit: usize,
+        whole: bool,
+    ) -> Result<Vec<u8>, ReadError> {
+        let mut buffer = self.buffer.borrow_mut();
+        let mut bytes = Vec::new();
+        loop {
+            let room = buffer.len().min(limit - bytes.len());
+            self.count(1);
+            let got =
+                nix::unistd::read(fd, &mut buffer[..room]).map_err(|errno| error(path, errno))?;
+            bytes.extend_from_slice(&buffer[..got]);
+            // A sysfs attribute comes whole in one read. Files of /proc do not: only 0 is their end.
+            let ended = got == 0 || (got < room && is_below(path, "/sys"));
+            if ended || (!whole && bytes.len() == limit) {
+                return Ok(bytes);
+            }
+            if bytes.len() == limit {
+                return Err(refused(path, TOO_LARGE));
+            }
+        }
+    }
+
+    fn entries(
+        &self,
+        path: &str,
+        mut each: impl FnMut(&OwnedFd, &str, FileType) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let fd = self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
+        let mut space: Vec<MaybeUninit<u8>> = vec![MaybeUninit::uninit(); BUFFER / 2];
+        let mut directory = RawDir::new(&fd, &mut space);
+        loop {
+            self.count(u64::from(directory.is_buffer_empty()));
+            let Some(entry) = directory.next() else { return Ok(()) };
+            let entry =
+                entry.map_err(|errno| error(path, Errno::from_raw(errno.raw_os_error())))?;
+            let name = entry.file_name().to_string_lossy();
+            if name != "." && name != ".." {
+                each(&fd, &name, entry.file_type())?;
+            }
+        }
+    }
+
+    fn read_link_at(&self, directory: BorrowedFd, name: &str) -> Result<String, Errno> {
+        self.count(1);
+        Ok(readlinkat(directory, name)?.to_string_lossy().into_owned())
+    }
+}
+
+/// Bytes of the largest file that is hashed, 2 GiB: several times the largest initramfs.
+const MOST_HASHED: u64 = 2 << 30;
+
+impl Reader for DirReader {
+    fn kind(&self) -> HostKind {
+        match self.root {
+            Root::Live => HostKind::Live,
+            Root::Image { .. } => HostKind::Image,
+        }
+    }
+
+    fn shown(&self, path: &str) -> String {
+        match &self.root {
+            Root::Live => path.to_owned(),
+            Root::Image { root, .. } => root.shown(path),
+        }
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        self.read_up_to(path, LARGEST + 1, true)
+    }
+
+    fn read_trusted(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        let (fd, stat) = self.open_file(path)?;
+        self.trusts(path, &stat)?;
+        // A link may lead to where others can put another file.
+        self.count(2);
+        if let Some((directory, stat)) = file::real_directory(&fd)
+            && let Some(why) = trust::distrust_directory(&stat)
+        {
+            let why = format!("it lies in {}: {why}", directory.display());
+            return Err(ReadError::Untrusted { path: path.to_owned(), why });
+        }
+        self.read_from(&fd, path, LARGEST + 1, true)
+    }
+
+    fn trusted_directory(&self, path: &str) -> Result<(), ReadError> {
+        let fd = self.open(path, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        self.count(1);
+        self.trusts(path, &fstat(&fd).map_err(|errno| error(path, errno))?)
+    }
+
+    fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
+        self.read_up_to(path, limit.min(LARGEST), false)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        let mut names = Vec::new();
+        self.entries(path, |_, name, _| {
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn link(&self, path: &str) -> Result<String, ReadError> {
+        let failed = |errno| error(path, errno);
+        let Root::Image { .. } = &self.root else {
+            return self.read_link_at(AT_FDCWD, path).map_err(failed);
+        };
+        if let Some((directory, name)) =
+            self.functions.borrow().as_ref().and_then(|known| known.link(path))
+        {
+            return self.read_link_at(directory, &name).map_err(failed);
+        }
+        let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
+        let directory = if directory.is_empty() { "/" } else { directory };
+        let fd = self.open(directory, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        self.read_link_at(fd.as_fd(), name).map_err(failed)
+    }
+
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, ReadError> {
+        let mut links = Vec::new();
+        self.entries(path, |directory, name, kind| {
+            if matches!(kind, FileType::Symlink | FileType::Unknown) {
+                match self.read_link_at(directory.as_fd(), name) {
+                    Ok(text) => links.push((name.to_owned(), text)),
+                    // Not a link after all, or gone since.
+                    Err(Errno::EINVAL | Errno::ENOENT) => {}
+                    Err(errno) => return Err(error(&format!("{path}/{name}"), errno)),
+                }
+            }
+            Ok(())
+        })?;
+        links.sort_unstable();
+        if let Root::Image { root, .. } = &self.root
+            && path == DEVICES
+        {
+            self.count(3);
+            *self.functions.borrow_mut() = Functions::new(root.fd(), &links);
+        }
+        Ok(links)
+    }
+
+    fn modified(&self, path: &str) -> Result<ModifiedAt, ReadError> {
+        let fd = self.open(path, OFlag::O_PATH)?;
+        self.count(1);
+        let stat = fstat(&fd).map_err(|errno| error(path, errno))?;
+        Ok(ModifiedAt { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec })
+    }
+
+    fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
+        let (fd, stat) = self.open_file(path)?;
+        let mut left = MOST_HASHED;
+        if u64::try_from(stat.st_size).is_ok_and(|size| size > left) {
+            return Err(error(path, Errno::EFBIG));
+        }
+        let mut buffer = self.buffer.borrow_mut();
+        let mut digest = Sha256::new();
+        loop {
+            self.count(1);
+            let got = nix::unistd::read(&fd, &mut buffer).map_err(|errno| error(path, errno))?;
+            if got == 0 {
+                return Ok(digest.finalize().into());
+            }
+            digest.update(&buffer[..got]);
+            // It may grow.
+            left = left.checked_sub(got as u64).ok_or_else(|| error(path, Errno::EFBIG))?;
+        }
+    }
+
+    fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
+        let (fd, _) = self.open_file(path)?;
+        file::is_locked(&fd).map_err(|errno| error(path, errno))
+    }
+
+    fn exists(&self, path: &str) -> Result<bool, ReadError> {
+        let found = match self.root {
+            Root::Live => {
+                self.count(1);
+                fstatat(AT_FDCWD, path, AtFlags::empty())
+                    .map(drop)
+                    .map_err(|errno| error(path, errno))
+            }
+            Root::Image { .. } => self.open(path, OFlag::O_PATH).map(drop),
+        };
+        match found {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_absent() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
+        let path = format!("{DEVICES}/{address}/config");
+        match self.root {
+            Root::Live => {
+                let fd = self.open(&path, OFlag::O_RDONLY)?;
+                Ok(Box::new(Registers { reader: self, fd, path }))
+            }
+            Root::Image { .. } => {
+                let bytes = self.read_up_to(&path, config::LARGEST, false)?;
+                Ok(Box::new(Recorded { reader: self, bytes }))
+            }
+        }
+    }
+
+    fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
+        netlink::ask_for_vfs(self, pf, interface)
+    }
+
+    fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        netlink::ask_for_default_routes(self)
+    }
+
+    fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
+        netlink::ask_for_eswitch(self, pf)
+    }
+
+    fn flow_control(
+        &self,
+        function: PciAddress,
+        interface: &str,
+    ) -> Result<Option<FlowControl>, ReadError> {
+        netlink::ask_for_flow_control(self, function, interface)
+    }
+
+    fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
+        if !matches!(self.root, Root::Live) {
+            return Err(ReadError::NotFound { path: kmsg::PATH.to_owned() });
+        }
+        let (log, calls) = kmsg::read(keep)?;
+        self.count(calls);
+        Ok(log)
+    }
+
+    fn cost(&self) -> ReadCost {
+        ReadCost { syscalls: self.syscalls.get(), config_dwords: self.config_dwords.get() }
+    }
+}
+
+fn is_kernels(path: &str) -> bool {
+    is_below(path, "/sys") || is_below(path, "/proc")
+}
+
+fn is_below(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests;

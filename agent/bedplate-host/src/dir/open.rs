@@ -1,0 +1,80 @@
+//! What a path may reach, and how it is opened. Everything that a directory's reader reads is opened here.
+
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::sys::stat::{FileStat, Mode, fstat};
+
+use super::refusal::{error, refused};
+use super::{DirReader, Root};
+use crate::file::{self, NotOpened};
+use bedplate_base::reading::ReadError;
+
+impl DirReader {
+    /// Open a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.
+    pub(super) fn open(&self, path: &str, flags: OFlag) -> Result<OwnedFd, ReadError> {
+        let mut flags = flags | OFlag::O_CLOEXEC;
+        if !flags.contains(OFlag::O_PATH) {
+            // openat2 refuses these together with O_PATH, which opens nothing anyway.
+            flags |= OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        }
+        let Root::Image { root, foreign } = &self.root else {
+            let opened = openat(AT_FDCWD, path, flags, Mode::empty());
+            self.count(1 + closes(&opened));
+            return opened.map_err(|errno| error(path, errno));
+        };
+        if foreign.iter().any(|mount| super::is_below(path, mount.path)) {
+            return Err(ReadError::NotFound { path: path.to_owned() });
+        }
+        if let Some(opened) =
+            self.functions.borrow_mut().as_mut().and_then(|known| known.open(path, flags))
+        {
+            self.count(1 + closes(&opened));
+            return opened.map_err(|errno| error(path, errno));
+        }
+        let (fd, calls) = root.inside(path, flags, Mode::empty());
+        self.count(calls + closes(&fd));
+        let fd = fd.map_err(|errno| error(path, errno))?;
+        if !foreign.is_empty()
+            && foreign.iter().any(|mount| self.device_of(&fd) == Some(mount.device))
+        {
+            return Err(ReadError::NotFound { path: path.to_owned() });
+        }
+        Ok(fd)
+    }
+
+    fn device_of(&self, fd: &OwnedFd) -> Option<u64> {
+        self.count(1);
+        fstat(fd).ok().map(|stat| stat.st_dev)
+    }
+
+    /// Open an attribute of a PCI function of an image for reading; `None` = take the long way.
+    pub(super) fn open_attribute(&self, path: &str) -> Option<Result<OwnedFd, ReadError>> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let mut functions = self.functions.borrow_mut();
+        let opened = functions.as_mut()?.open_attribute(path, flags)?;
+        // A look; with what is there also an open and a close.
+        self.count(if opened.is_ok() { 3 } else { 1 });
+        Some(opened.map_err(|errno| error(path, errno)))
+    }
+
+    /// Open a regular file for reading. It is looked at first: opening a device can do something (a watchdog starts, a tape
+    /// rewinds), and a pipe's writer would wake. What was looked at is what is opened, whatever has its name by then.
+    pub(super) fn open_file(&self, path: &str) -> Result<(OwnedFd, FileStat), ReadError> {
+        let failed = |errno| error(path, errno);
+        let opened = file::open_regular(|flags| self.open(path, flags), failed);
+        // With what is there also a look, the open that follows it, and a close.
+        self.count(if opened.is_ok() { 3 } else { 0 });
+        opened.map_err(|why| match why {
+            NotOpened::Failed(error) => error,
+            NotOpened::Directory => failed(Errno::EISDIR),
+            NotOpened::Special => refused(path, "it is not a regular file"),
+        })
+    }
+}
+
+/// How many descriptors are closed later.
+fn closes<T, E>(opened: &Result<T, E>) -> u64 {
+    u64::from(opened.is_ok())
+}

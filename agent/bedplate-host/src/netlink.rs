@@ -1,0 +1,322 @@
+//! Asking the running kernel by netlink: one request, its answers, and what the driver says where it refuses. What is
+//! asked is in `link`, `route` and `dcb` (attributes of VFs, default routes and flow control, by rtnetlink) and `devlink` (the
+//! eswitch, by generic netlink).
+
+mod dcb;
+pub(super) mod devlink;
+pub(super) mod link;
+mod route;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use netlink_packet_core::{
+    DefaultNla, Emitable, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR,
+    NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NlaBuffer, NlasIterator,
+};
+use netlink_sys::{Socket, SocketAddr};
+use nix::errno::Errno;
+
+use super::limited::{Unfinished, within};
+use super::{HostKind, ReadError, Reader, recorded};
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::flow_control::FlowControl;
+use bedplate_base::value::vf::{EswitchMode, VfTable};
+
+/// The driver's words in a refusal (include/uapi/linux/netlink.h, `enum nlmsgerr_attrs`).
+const NLMSGERR_ATTR_MSG: u16 = 1;
+/// Seconds for a question.
+const READ_LIMIT_S: u32 = 30;
+/// Length of `struct nlmsghdr`.
+const HEADER: usize = 16;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The kernel's error.
+    pub errno: Errno,
+    /// The driver's own words, where it has some.
+    pub words: Option<String>,
+}
+
+impl From<std::io::Error> for Refusal {
+    fn from(error: std::io::Error) -> Self {
+        let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+        Refusal { errno, words: None }
+    }
+}
+
+impl From<Unfinished> for Refusal {
+    fn from(unfinished: Unfinished) -> Self {
+        match unfinished {
+            Unfinished::NotStarted(error) => error.into(),
+            Unfinished::TimedOut => Refusal { errno: Errno::ETIMEDOUT, words: None },
+        }
+    }
+}
+
+impl Refusal {
+    /// An answer that makes no sense.
+    fn garbled() -> Self {
+        Refusal { errno: Errno::EBADMSG, words: None }
+    }
+}
+
+/// [`Reader::vfs`] of a host that is a directory. An image has no interfaces.
+pub(super) fn ask_for_vfs(
+    reader: &dyn Reader,
+    pf: PciAddress,
+    interface: &str,
+) -> Result<VfTable, ReadError> {
+    let path = recorded::vfs_named(interface);
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotFound { path });
+    }
+    let index = index_below(reader, pf, interface)?;
+    let mut table = link::vfs(index).map_err(|refusal| read_error(path.clone(), refusal))?;
+    if index_below(reader, pf, interface) != Ok(index) {
+        return Err(renamed(path));
+    }
+    // Kernels before 5.6 do not say the permanent address; where nobody has set another, it is the present one
+    // (include/uapi/linux/netdevice.h, NET_ADDR_PERM).
+    let own = |name: &str| reader.attribute(&below(pf, interface, name)).ok();
+    if table.mac.is_none()
+        && table.guid.is_none()
+        && own("addr_assign_type").as_deref() == Some("0")
+        && own("addr_len").as_deref() == Some("6")
+    {
+        table.mac = own("address").and_then(|address| address.parse().ok());
+    }
+    Ok(table)
+}
+
+/// The number of the interface with this name that is the PF's own. Another PF's may have had the name, or may have it next:
+/// the number stays with the interface.
+pub(super) fn index_below(
+    reader: &dyn Reader,
+    pf: PciAddress,
+    interface: &str,
+) -> Result<u32, ReadError> {
+    let path = below(pf, interface, "ifindex");
+    let text = reader.attribute(&path)?;
+    text.parse().map_err(|_| ReadError::Failed { path, reason: "it is no number".to_owned() })
+}
+
+fn below(pf: PciAddress, interface: &str, name: &str) -> String {
+    format!("/sys/bus/pci/devices/{pf}/net/{interface}/{name}")
+}
+
+/// [`Reader::eswitch`] of a host that is a directory.
+pub(super) fn ask_for_eswitch(
+    reader: &dyn Reader,
+    pf: PciAddress,
+) -> Result<Option<EswitchMode>, ReadError> {
+    let path = recorded::eswitch_named(pf);
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotFound { path });
+    }
+    match devlink::eswitch(pf) {
+        Ok(mode) => Ok(Some(mode)),
+        Err(refusal) if devlink::has_none(&refusal) => Ok(None),
+        Err(refusal) => Err(read_error(path, refusal)),
+    }
+}
+
+/// [`Reader::flow_control`] of a host that is a directory. An image has no interfaces.
+pub(super) fn ask_for_flow_control(
+    reader: &dyn Reader,
+    function: PciAddress,
+    interface: &str,
+) -> Result<Option<FlowControl>, ReadError> {
+    let path = recorded::flow_control_named(interface);
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotFound { path });
+    }
+    let index = index_below(reader, function, interface)?;
+    let answer = match dcb::flow_control(interface) {
+        Ok(answer) => Some(answer),
+        Err(refusal) if dcb::has_none(&refusal) => None,
+        Err(refusal) => return Err(read_error(path, refusal)),
+    };
+    match index_below(reader, function, interface) == Ok(index) {
+        true => Ok(answer),
+        false => Err(renamed(path)),
+    }
+}
+
+fn renamed(path: String) -> ReadError {
+    let reason = "the interface was renamed or went away meanwhile: run again".to_owned();
+    ReadError::Failed { path, reason }
+}
+
+/// [`Reader::default_routes`] of a host that is a directory.
+pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
+    let path = recorded::ROUTES_NAMED.to_owned();
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotRecorded { path });
+    }
+    route::default_interfaces().map_err(|refusal| read_error(path, refusal))
+}
+
+/// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of, each with its flags (include/uapi/linux/if.h).
+pub fn changed_links(datagram: &[u8]) -> Vec<(String, u32)> {
+    let mut bodies = Vec::new();
+    // What is garbled ends the list.
+    let _ = read(datagram, &mut bodies);
+    bodies.iter().filter_map(|body| Some((link::name_in(body)?, link::flags_in(body)?))).collect()
+}
+
+/// Reads a datagram as an answer to each question that is asked here: what the tests of hostile bytes call.
+pub fn any_answer(datagram: &[u8]) {
+    let mut bodies = Vec::new();
+    // What is garbled ends the list.
+    let _ = read(datagram, &mut bodies);
+    for body in bodies {
+        let _ =
+            (link::table(&body), link::name_in(&body), route::hops(&body), devlink::mode(&body));
+        let _ = dcb::state(&body);
+    }
+}
+
+fn read_error(path: String, refusal: Refusal) -> ReadError {
+    match refusal.errno {
+        Errno::EPERM | Errno::EACCES => ReadError::Denied { path },
+        Errno::ENODEV => ReadError::NotFound { path },
+        Errno::ETIMEDOUT => {
+            let reason = format!(
+                "the kernel gave no answer in {READ_LIMIT_S} s: a driver may hold its lock (see the kernel log)"
+            );
+            ReadError::Failed { path, reason }
+        }
+        errno => ReadError::Failed { path, reason: refusal.words.unwrap_or_else(|| plain(errno)) },
+    }
+}
+
+/// The system's own words, without the number.
+pub(super) fn plain(errno: Errno) -> String {
+    let words = std::io::Error::from(errno).to_string();
+    words.split(" (os error").next().unwrap_or(&words).to_owned()
+}
+
+/// One attribute, padded as the next one needs it.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let attribute = DefaultNla::new(kind, value.to_vec());
+    let mut bytes = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut bytes);
+    bytes
+}
+
+/// The attributes in `bytes`; what is cut off ends the list.
+fn attributes(bytes: &[u8]) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
+    NlasIterator::new(bytes).map_while(Result::ok)
+}
+
+/// A text attribute, which ends in a NUL.
+fn text(kind: u16, value: &str) -> Vec<u8> {
+    attribute(kind, &[value.as_bytes(), &[0]].concat())
+}
+
+/// A whole message.
+fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+    framed(kind, NLM_F_REQUEST | NLM_F_ACK, body)
+}
+
+/// A message that asks for a whole table.
+fn dump(kind: u16, body: &[u8]) -> Vec<u8> {
+    framed(kind, NLM_F_REQUEST | NLM_F_DUMP, body)
+}
+
+fn framed(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(HEADER + body.len()).unwrap_or(u32::MAX);
+    let mut bytes = Vec::new();
+    bytes.extend(length.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    // Sequence number and port: there is one request a socket.
+    bytes.extend([1u32.to_ne_bytes(), 0u32.to_ne_bytes()].concat());
+    bytes.extend(body);
+    bytes
+}
+
+/// Send a request, and take what comes until the kernel says that this is all: the bodies of its messages. Questions wait as
+/// well, for the lock that a driver holds while it asks its firmware.
+fn ask(protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
+    ask_within(READ_LIMIT_S, protocol, request)
+}
+
+/// The same within `limit_s` seconds: a driver that asks its firmware may take its time, under locks that everything
+/// else waits for.
+fn ask_within(limit_s: u32, protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
+    let limit = Duration::from_secs(limit_s.into());
+    within("netlink", limit, move || exchange(protocol, &request))?
+}
+
+fn exchange(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
+    let mut socket = Socket::new(protocol)?;
+    // Without it there are only numbers (kernels before 4.12).
+    let _ = socket.set_ext_ack(true);
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(request, 0)?;
+    let mut bodies = Vec::new();
+    loop {
+        let (bytes, _) = socket.recv_from_full()?;
+        if read(&bytes, &mut bodies)? {
+            return Ok(bodies);
+        }
+    }
+}
+
+/// The messages of one datagram; `true` = the last one was among them.
+fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
+    while bytes.len() >= HEADER {
+        let length = usize::try_from(u32_at(bytes, 0)?).map_err(|_| Refusal::garbled())?;
+        let body = bytes.get(HEADER..length).ok_or_else(Refusal::garbled)?;
+        let (kind, flags) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
+        // What was listed changed meanwhile.
+        if kind != NLMSG_ERROR && flags & NLM_F_DUMP_INTR != 0 {
+            return Err(Refusal { errno: Errno::EINTR, words: None });
+        }
+        if matches!(kind, NLMSG_ERROR | NLMSG_DONE) {
+            return match u32_at(body, 0)?.cast_signed() {
+                0 => Ok(true),
+                error => Err(Refusal {
+                    errno: Errno::from_raw(error.wrapping_neg()),
+                    words: words(body, flags),
+                }),
+            };
+        }
+        bodies.push(body.to_vec());
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// What the driver says beside the number (Documentation/userspace-api/netlink/intro.rst, "Extended ACK").
+fn words(body: &[u8], flags: u16) -> Option<String> {
+    if flags & NLM_F_ACK_TLVS == 0 {
+        return None;
+    }
+    // A capped answer repeats only the header of the request.
+    let request = match flags & NLM_F_CAPPED {
+        0 => usize::try_from(u32_at(body, 4).ok()?).ok()?,
+        _ => HEADER,
+    };
+    let rest = body.get(4 + request.next_multiple_of(4)..)?;
+    let said = attributes(rest).find(|attribute| attribute.kind() == NLMSGERR_ATTR_MSG)?;
+    let text = String::from_utf8_lossy(said.value()).trim_end_matches('\0').trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Refusal> {
+    let field = bytes.get(at..at + 2).and_then(|field| field.try_into().ok());
+    field.map(u16::from_ne_bytes).ok_or_else(Refusal::garbled)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Refusal> {
+    let field = bytes.get(at..at + 4).and_then(|field| field.try_into().ok());
+    field.map(u32::from_ne_bytes).ok_or_else(Refusal::garbled)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+//! A recorded host: a tree of nodes that answers every read as the host did, links followed and errors kept.
+//! What was not recorded, and is not provably absent, says so. No file access; the text form is in `text`.
+
+mod text;
+
+use std::collections::BTreeMap;
+
+use super::{ConfigSpace, HostKind, ReadError, Reader};
+use bedplate_base::value::PciAddress;
+
+pub use text::SnapshotError;
+
+/// Links that one path may take, as in Linux (MAXSYMLINKS).
+const MOST_LINKS: usize = 40;
+
+/// What was recorded at one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Node {
+    /// A whole file.
+    File(Vec<u8>),
+    /// Only the first bytes of a file.
+    Start(Vec<u8>),
+    /// A symbolic link and its text.
+    Link(String),
+    /// A directory; with its complete listing, sorted, if that was recorded.
+    Dir(Option<Vec<String>>),
+    /// Config space of a PCI function.
+    Config(Config),
+    /// Known not to be there.
+    Absent,
+    /// There, but the reader had no right to read it.
+    Denied,
+    /// There, but reading it failed: the system's words.
+    Failed(String),
+    /// There and not a link; nothing else was recorded.
+    Present,
+}
+
+/// Recorded config space.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Config {
+    /// How many bytes the reader could get at: 64, 256 or 4096.
+    pub length: u16,
+    /// Recorded bytes by offset; blocks neither touch nor overlap.
+    pub blocks: BTreeMap<u16, Vec<u8>>,
+    /// Whether everything else is zero (a made-up device) rather than not recorded.
+    pub rest_is_zero: bool,
+}
+
+impl Config {
+    /// Add bytes at an offset, joining them with what is there; what is there wins.
+    pub fn add(&mut self, offset: u16, bytes: &[u8]) {
+        let end = usize::from(offset) + bytes.len();
+        let apart = |(start, block): (&u16, &Vec<u8>)| {
+            usize::from(*start) > end || usize::from(*start) + block.len() < usize::from(offset)
+        };
+        if self.blocks.iter().all(apart) {
+            self.blocks.extend((!bytes.is_empty()).then(|| (offset, bytes.to_vec())));
+            return;
+        }
+        let mut flat: BTreeMap<u16, u8> = BTreeMap::new();
+        for (start, block) in
+            [(&offset, bytes)].into_iter().chain(self.blocks.iter().map(|(s, b)| (s, &b[..])))
+        {
+            flat.extend(
+                block
+                    .iter()
+                    .enumerate()
+                    .map(|(index, byte)| (start.wrapping_add(index as u16), *byte)),
+            );
+        }
+        self.blocks.clear();
+        let mut open: Option<(u16, Vec<u8>)> = None;
+        for (at, byte) in flat {
+            match &mut open {
+                Some((start, block)) if usize::from(at - *start) == block.len() => block.push(byte),
+                _ => self.blocks.extend(open.replace((at, vec![byte]))),
+            }
+        }
+        self.blocks.extend(open);
+    }
+
+    /// The bytes from `offset`, as many as there are up to `length`; `None` = not recorded.
+    pub fn get(&self, offset: u16, length: usize) -> Option<Vec<u8>> {
+        let end = (usize::from(offset) + length).min(usize::from(self.length));
+        let mut bytes = vec![0; end.saturating_sub(usize::from(offset))];
+        let mut covered = 0;
+        for (start, block) in &self.blocks {
+            let from = usize::from(*start).max(usize::from(offset));
+            let to = (usize::from(*start) + block.len()).min(end);
+            if from < to {
+                let source = &block[from - usize::from(*start)..to - usize::from(*start)];
+                bytes[from - usize::from(offset)..to - usize::from(offset)].copy_from_slice(source);
+                covered += to - from;
+            }
+        }
+        (self.rest_is_zero || covered == bytes.len()).then_some(bytes)
+    }
+}
+
+/// A recorded host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Whether it was recorded from a running machine (or an image root).
+    running: bool,
+    /// By absolute path without `.`, `..` or links; every parent of an entry is an entry.
+    nodes: BTreeMap<String, Node>,
+}
+
+/// Where a path leads.
+enum Found<'a> {
+    Node(&'a Node, String),
+    Absent,
+    Denied,
+    NotRecorded,
+    Loop,
+}
+
+impl Snapshot {
+    /// An empty recording of a running machine (`true`) or an image root.
+    pub fn new(running: bool) -> Self {
+        Snapshot { running, nodes: BTreeMap::from([(String::new(), Node::Dir(None))]) }
+    }
+
+    /// Put a node at a plain absolute path, and directories above it. What was there is replaced.
+    pub fn insert(&mut self, path: &str, node: Node) {
+        let path = path.trim_end_matches('/');
+        // From the nearest directory outwards: above one that is there, all are.
+        for (slash, _) in path.rmatch_indices('/') {
+            match self.nodes.get_mut(&path[..slash]) {
+                Some(Node::Dir(_) | Node::Denied) => break,
+                Some(parent) => *parent = Node::Dir(None),
+                None => drop(self.nodes.insert(path[..slash].to_owned(), Node::Dir(None))),
+            }
+        }
+        self.nodes.insert(path.to_owned(), node);
+    }
+
+    /// Take a path and everything below it away.
+    pub fn remove(&mut self, path: &str) {
+        let below = format!("{path}/");
+        self.nodes.retain(|at, _| at != path && !at.starts_with(&below));
+    }
+
+    /// The node at a plain path; links are not followed.
+    pub fn node(&self, path: &str) -> Option<&Node> {
+        self.nodes.get(path)
+    }
+
+    /// The node at a plain path, to add to it.
+    pub fn node_mut(&mut self, path: &str) -> Option<&mut Node> {
+        self.nodes.get_mut(path)
+    }
+
+    /// All nodes by path; the root directory is the empty path.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.nodes.iter().map(|(path, node)| (path.as_str(), node))
+    }
+
+    /// Declare that nothing exists but what was inserted: every directory gets its complete listing.
+    pub fn complete(&mut self) {
+        let mut listings: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (path, node) in &self.nodes {
+            if let Node::Dir(_) = node {
+                listings.entry(path.clone()).or_default();
+            }
+            if let Some((parent, name)) = path.rsplit_once('/')
+                && *node != Node::Absent
+            {
+                listings.entry(parent.to_owned()).or_default().push(name.to_owned());
+            }
+        }
+        for (path, mut names) in listings {
+            names.sort_unstable();
+            if let Some(node @ Node::Dir(_)) = self.nodes.get_mut(&path) {
+                *node = Node::Dir(Some(names));
+            }
+        }
+    }
+
+    /// Drop what is known not to be there twice over, by itself and by its directory's complete listing.
+    pub fn forget_listed_absences(&mut self) {
+        let told = |path: &str| {
+            let (parent, name) = path.rsplit_once('/')?;
+            let Some(Node::Dir(Some(names))) = self.nodes.get(parent) else { return None };
+            names.binary_search_by(|known| known.as_str().cmp(name)).err().map(|_| path.to_owned())
+        };
+        let absent = self.nodes.iter().filter(|(_, node)| **node == Node::Absent);
+        for path in absent.filter_map(|(path, _)| told(path)).collect::<Vec<_>>() {
+            self.nodes.remove(&path);
+        }
+    }
+
+    /// The plain path that a path means: links among its directories followed, as far as they were recorded.
+    pub fn canonical(&self, path: &str) -> String {
+        let mut rest = components(path);
+        let mut at = String::new();
+        let mut links = 0;
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                at.truncate(at.rfind('/').unwrap_or(0));
+                continue;
+            }
+            let next = format!("{at}/{name}");
+            match self.nodes.get(&next) {
+                Some(Node::Link(target)) if !rest.is_empty() && links < MOST_LINKS => {
+                    links += 1;
+                    if target.starts_with('/') {
+                        at.clear();
+                    }
+                    rest.extend(components(target));
+                }
+                _ => at = next,
+            }
+        }
+        at
+    }
+
+    /// Walk a path, links followed (the last one only if `follow`).
+    fn find(&self, path: &str, follow: bool) -> Found<'_> {
+        let mut rest: Vec<String> = components(path);
+        let mut at = String::new();
+        let mut links = 0;
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                at.truncate(at.rfind('/').unwrap_or(0));
+                continue;
+            }
+            let next = format!("{at}/{name}");
+            match self.nodes.get(&next) {
+                Some(Node::Link(target)) if follow || !rest.is_empty() => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Found::Loop;
+                    }
+                    if target.starts_with('/') {
+                        at.clear();
+                    }
+                    rest.extend(components(target));
+                }
+                Some(Node::Absent) => return Found::Absent,
+                Some(Node::Dir(_) | Node::Denied) => at = next,
+                Some(Node::Present) if !rest.is_empty() => return Found::NotRecorded,
+                // Only directories have anything below them.
+                Some(_) if !rest.is_empty() => return Found::Absent,
+                Some(_) => at = next,
+                None => {
+                    return match self.nodes.get(&at) {
+                        Some(Node::Dir(Some(names))) if names.binary_search(&name).is_err() => {
+                            Found::Absent
+                        }
+                        Some(Node::Denied) => Found::Denied,
+                        _ => Found::NotRecorded,
+                    };
+                }
+            }
+        }
+        match self.nodes.get(&at) {
+            Some(node) => Found::Node(node, at),
+            None => Found::NotRecorded,
+        }
+    }
+
+    fn node_at(&self, path: &str, follow: bool) -> Result<(&Node, String), ReadError> {
+        match self.find(path, follow) {
+            Found::Node(node, at) => Ok((node, at)),
+            Found::Absent => Err(ReadError::NotFound { path: path.to_owned() }),
+            Found::Denied => Err(ReadError::Denied { path: path.to_owned() }),
+            Found::NotRecorded => Err(not_recorded(path)),
+            Found::Loop => Err(failed(path, "Too many levels of symbolic links")),
+        }
+    }
+}
+
+/// Components in reverse order, so that the next one can be popped.
+fn components(path: &str) -> Vec<String> {
+    path.split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .rev()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn not_recorded(path: &str) -> ReadError {
+    ReadError::NotRecorded { path: path.to_owned() }
+}
+
+fn failed(path: &str, reason: &str) -> ReadError {
+    ReadError::Failed { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+impl Reader for Snapshot {
+    fn kind(&self) -> HostKind {
+        if self.running { HostKind::Snapshot } else { HostKind::Image }
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        match self.node_at(path, true)?.0 {
+            Node::File(bytes) => Ok(bytes.clone()),
+            Node::Config(config) => {
+                config.get(0, config.length.into()).ok_or_else(|| not_recorded(path))
+            }
+            Node::Dir(_) => Err(failed(path, "Is a directory")),
+            Node::Denied => Err(ReadError::Denied { path: path.to_owned() }),
+            Node::Failed(reason) => Err(failed(path, reason)),
+            Node::Start(_) | Node::Link(_) | Node::Present | Node::Absent => {
+                Err(not_recorded(path))
+            }
+        }
+    }
+
+    fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
+        match self.node_at(path, true)?.0 {
+            Node::Start(bytes) if limit <= bytes.len() => Ok(bytes[..limit].to_vec()),
+            Node::File(bytes) => Ok(bytes[..limit.min(bytes.len())].to_vec()),
+            _ => self.read(path).map(|mut bytes| {
+                bytes.truncate(limit);
+                bytes
+            }),
+        }
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        match self.node_at(path, true)?.0 {
+            Node::Dir(Some(names)) => Ok(names.clone()),
+            Node::Denied => Err(ReadError::Denied { path: path.to_owned() }),
+            Node::Dir(None) | Node::Present => Err(not_recorded(path)),
+            // Not a directory reads as nothing there, as from a real host.
+            _ => Err(ReadError::NotFound { path: path.to_owned() }),
+        }
+    }
+
+    fn link(&self, path: &str) -> Result<String, ReadError> {
+        match self.node_at(path, false)?.0 {
+            Node::Link(text) => Ok(text.clone()),
+            _ => Err(failed(path, "Invalid argument")),
+        }
+    }
+
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, ReadError> {
+        let names = self.list(path)?;
+        let (_, at) = self.node_at(path, true)?;
+        let mut links = Vec::new();
+        for name in names {
+            match self.nodes.get(&format!("{at}/{name}")) {
+                Some(Node::Link(text)) => links.push((name, text.clone())),
+                Some(_) => {}
+                None => return Err(not_recorded(path)),
+            }
+        }
+        Ok(links)
+    }
+
+    fn exists(&self, path: &str) -> Result<bool, ReadError> {
+        match self.find(path, true) {
+            Found::Node(..) => Ok(true),
+            Found::Absent => Ok(false),
+            Found::Denied => Err(ReadError::Denied { path: path.to_owned() }),
+            Found::NotRecorded => Err(not_recorded(path)),
+            Found::Loop => Err(failed(path, "Too many levels of symbolic links")),
+        }
+    }
+
+    fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
+        let path = format!("/sys/bus/pci/devices/{address}/config");
+        match self.node_at(&path, true)?.0 {
+            Node::Config(config) => Ok(Box::new(Recorded { config, path })),
+            Node::Denied => Err(ReadError::Denied { path }),
+            Node::Failed(reason) => Err(failed(&path, reason)),
+            _ => Err(not_recorded(&path)),
+        }
+    }
+}
+
+struct Recorded<'a> {
+    config: &'a Config,
+    path: String,
+}
+
+impl ConfigSpace for Recorded<'_> {
+    fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let bytes =
+            self.config.get(offset, buffer.len()).ok_or_else(|| not_recorded(&self.path))?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

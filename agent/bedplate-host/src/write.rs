@@ -1,0 +1,230 @@
+//! The write half of a host that is a directory: the running machine (`/`) or an image root. Each method is one step
+//! that either happens whole or not at all; no method knows why it is called. Where a path leads is `place`'s
+//! business, replacing a file `replace`'s, sysfs and config space `attribute`'s, netlink `nic`'s, words for people
+//! `words`'s.
+
+mod attribute;
+mod fat;
+mod followed;
+mod meta;
+mod nic;
+mod own;
+mod place;
+mod replace;
+mod words;
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::sys::stat::Mode;
+
+use super::image::{ImageError, ImageRoot};
+use super::{Expected, FileMeta, NicError, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+pub use own::{
+    remove_own_directory, remove_own_file, replace_own_file, replace_public_file, temporary,
+};
+use words::Fault;
+
+/// Asked before every system call that changes something: (what, path inside the host). An error stops the writer
+/// there, as `kill -9` would: nothing is cleaned up unless the gate lets the cleaning pass too.
+pub type Gate = Box<dyn FnMut(&str, &str) -> std::io::Result<()> + Send>;
+
+enum Root {
+    Live,
+    Image { root: Arc<ImageRoot>, chroot_tools: bool },
+}
+
+/// Writes a host that is a directory.
+pub struct DirWriter {
+    root: Root,
+    gate: Gate,
+    /// Whether what is written has to be on the disk before it is called written.
+    durable: bool,
+    /// Whether it is on FAT; `None`: the file system is asked.
+    fat: Option<bool>,
+}
+
+impl DirWriter {
+    /// The running machine.
+    pub fn live() -> Self {
+        Self::new(Root::Live)
+    }
+
+    /// An image root. Every path is resolved inside it; tools run inside it only if `chroot_tools`.
+    ///
+    /// # Errors
+    /// It cannot be opened, or not safely.
+    pub fn image(directory: &Path, chroot_tools: bool) -> Result<Self, ImageError> {
+        ImageRoot::open(directory).map(|root| Self::within(root, chroot_tools))
+    }
+
+    /// The same with a root that is open already.
+    pub fn within(root: Arc<ImageRoot>, chroot_tools: bool) -> Self {
+        Self::new(Root::Image { root, chroot_tools })
+    }
+
+    fn new(root: Root) -> Self {
+        DirWriter { root, gate: Box::new(|_, _| Ok(())), durable: true, fat: None }
+    }
+
+    /// The same writer with a gate before every system call that changes something.
+    pub fn gated(mut self, gate: Gate) -> Self {
+        self.gate = gate;
+        self
+    }
+
+    /// The same writer, as on a file system on which a rename takes several steps.
+    pub fn on_fat(mut self) -> Self {
+        self.fat = Some(true);
+        self
+    }
+
+    /// Open a path inside the host: no symbolic link, `..` or magic link of an image leaves it.
+    pub(super) fn open_inside(&self, path: &str, flags: OFlag) -> Result<OwnedFd, Errno> {
+        self.create_inside(path, flags, Mode::empty())
+    }
+
+    /// The same; with `O_CREAT` among the flags, a new file gets `mode`.
+    pub(super) fn create_inside(
+        &self,
+        path: &str,
+        flags: OFlag,
+        mode: Mode,
+    ) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlag::O_CLOEXEC;
+        match &self.root {
+            Root::Live => openat(AT_FDCWD, path, flags, mode),
+            Root::Image { root, .. } => root.inside(path, flags, mode).0,
+        }
+    }
+
+    /// What messages call a path of the host on this machine.
+    pub(super) fn shown(&self, path: &str) -> String {
+        match &self.root {
+            Root::Live => path.to_owned(),
+            Root::Image { root, .. } => root.shown(path),
+        }
+    }
+
+    /// Ask the gate.
+    fn pass(&mut self, step: &str, path: &str) -> Result<(), Fault> {
+        (self.gate)(step, path)
+            .map_err(|error| Fault::Said(format!("stopped before {step}: {error}")))
+    }
+}
+
+impl Writer for DirWriter {
+    fn replace_expected(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        mode: u32,
+        expected: Expected<'_>,
+    ) -> Result<(), WriteError> {
+        self.replace(path, bytes, replace::Keep::Found { new_mode: mode }, expected)
+            .map_err(|fault| fault.about("replace", path))
+    }
+
+    fn restore_expected(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        meta: &FileMeta,
+        expected: Expected<'_>,
+    ) -> Result<(), WriteError> {
+        self.replace(path, bytes, replace::Keep::Given(meta), expected)
+            .map_err(|fault| fault.about("restore", path))
+    }
+
+    fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError> {
+        let look = || match self.locate(path)? {
+            place::Located::Found(place) => place.meta(),
+            place::Located::NoDirectory(_) => Ok(None),
+        };
+        look().map_err(|fault| fault.about("replace", path))
+    }
+
+    fn remove_expected(&mut self, path: &str, expected: Expected<'_>) -> Result<(), WriteError> {
+        self.remove(path, expected).map_err(|fault| fault.about("remove", path))
+    }
+
+    fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError> {
+        self.directory_made(path, mode)
+            .map(drop)
+            .map_err(|fault| fault.about("make the directory", path))
+    }
+
+    fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError> {
+        self.remove_if_empty(path).map_err(|fault| fault.about("remove the directory", path))
+    }
+
+    fn sweep(&mut self, path: &str) -> Result<usize, WriteError> {
+        self.sweep_beside(path).map_err(|fault| fault.about("clean up beside", path))
+    }
+
+    fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError> {
+        self.restore_old(path).map_err(|fault| fault.about("restore", path))
+    }
+
+    fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError> {
+        self.attribute(path, value, limit_s).map_err(|fault| fault.about("write", path))
+    }
+
+    fn write_config(
+        &mut self,
+        address: PciAddress,
+        offset: u16,
+        value: u16,
+    ) -> Result<(), WriteError> {
+        let path = format!("/sys/bus/pci/devices/{address}/config");
+        self.config_word(&path, offset, value).map_err(|fault| fault.about("write", &path))
+    }
+
+    fn set_vf(
+        &mut self,
+        pf: PciAddress,
+        interface: &str,
+        vf: u16,
+        attributes: &VfAttributes,
+        limit_s: u32,
+    ) -> Result<(), NicError> {
+        self.vf((pf, interface), vf, attributes, limit_s)
+    }
+
+    fn set_eswitch(
+        &mut self,
+        pf: PciAddress,
+        mode: EswitchMode,
+        limit_s: u32,
+    ) -> Result<(), NicError> {
+        self.eswitch(pf, mode, limit_s)
+    }
+
+    fn runs_tools(&self) -> bool {
+        matches!(self.root, Root::Live | Root::Image { chroot_tools: true, .. })
+    }
+
+    fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput {
+        if !self.runs_tools() {
+            return tool::not_started(
+                "tools of an image run only when asked for with --chroot-tools".into(),
+            );
+        }
+        if let Err(fault) = self.pass("run", argv.first().map_or("", String::as_str)) {
+            return tool::not_started(fault.to_string());
+        }
+        match &self.root {
+            Root::Live => {
+                grub_mkconfig::run(argv, Path::new("/proc"), grub_mkconfig::PATIENCE, || {
+                    tool::run(argv, limit_s, None)
+                })
+            }
+            Root::Image { root, .. } => tool::run(argv, limit_s, Some(&root.entrance())),
+        }
+    }
+}

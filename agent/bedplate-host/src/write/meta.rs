@@ -1,0 +1,124 @@
+//! Owner, mode and extended attributes of a file: read, and given to another. No paths.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::sys::statfs::{MSDOS_SUPER_MAGIC, fstatfs};
+use nix::unistd::{Gid, Uid, fchown};
+use rustix::fs::XattrFlags;
+
+use super::words::{Fault, at, from_rustix};
+use crate::FileMeta;
+
+/// Longest list of names and longest value (include/uapi/linux/limits.h, XATTR_LIST_MAX, XATTR_SIZE_MAX).
+const LONGEST: usize = 64 << 10;
+/// Signatures of the content (they would be wrong for other content), an overlay's private notes about one inode, and the
+/// rights of a program: writing to a file takes them from it, too (fs/attr.c, setattr_should_drop_suidgid; fs/inode.c,
+/// file_remove_privs).
+const NOT_KEPT: [&str; 5] =
+    ["security.capability", "security.ima", "security.evm", "trusted.overlay.", "user.overlay."];
+/// Permissions and the sticky bit. A set-id bit goes when a file is written to, and nothing that bedplate writes is a program.
+const MODE: u32 = 0o1777;
+/// An ACL of one's own.
+const ACL: &str = "system.posix_acl_access";
+
+/// What is kept of `file` when it is replaced.
+pub(super) fn read(file: &OwnedFd) -> Result<FileMeta, Fault> {
+    let stat = fstat(file).map_err(at("look at it"))?;
+    let xattrs = xattrs(file)?.into_iter().map(|(name, value)| (name, hex(&value))).collect();
+    Ok(FileMeta { mode: stat.st_mode & MODE, uid: stat.st_uid, gid: stat.st_gid, xattrs })
+}
+
+/// Give `file` what `meta` says; what it has already is not touched.
+pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
+    let had = xattrs(file)?;
+    // A directory's default ACL is inherited by new files, and would change what the mode means: first it goes.
+    if had.contains_key(ACL) && !meta.xattrs.contains_key(ACL) {
+        rustix::fs::fremovexattr(file, ACL)
+            .map_err(from_rustix)
+            .map_err(at("take off an inherited ACL"))?;
+    }
+    let stat = fstat(file).map_err(at("look at it"))?;
+    if (stat.st_uid, stat.st_gid) != (meta.uid, meta.gid) {
+        let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
+        fchown(file, Some(uid), Some(gid)).map_err(at("keep its owner"))?;
+    }
+    give_mode(file, meta.mode & MODE)?;
+    for (name, value) in meta.xattrs.iter().filter(|(name, _)| is_kept(name)) {
+        let value = unhex(value)
+            .ok_or_else(|| Fault::said(format!("attribute {name} is recorded wrongly")))?;
+        if had.get(name) == Some(&value) {
+            continue;
+        }
+        rustix::fs::fsetxattr(file, name, &value, XattrFlags::empty())
+            .map_err(from_rustix)
+            .map_err(|errno| {
+                Fault::said(format!("keep its attribute {name}: {}", super::words::plain(errno)))
+            })?;
+    }
+    Ok(())
+}
+
+/// Give `file` a mode, whatever the umask; chown(2) may have taken set-id bits, so this comes after it.
+pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> Result<(), Fault> {
+    let stat = fstat(file).map_err(at("look at it"))?;
+    if stat.st_mode & 0o7777 == mode {
+        return Ok(());
+    }
+    fchmod(file, Mode::from_bits_truncate(mode)).or_else(fat_has_no_modes(file))
+}
+
+/// FAT takes its modes from the mount and answers EPERM to others: nothing is lost by going on.
+pub(super) fn fat_has_no_modes(file: &OwnedFd) -> impl Fn(Errno) -> Result<(), Fault> {
+    move |errno| match fstatfs(file) {
+        // FAT: the EFI system partition.
+        Ok(fs) if fs.filesystem_type() == MSDOS_SUPER_MAGIC => Ok(()),
+        _ => Err(at("set its mode")(errno)),
+    }
+}
+
+fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
+    let mut buffer = vec![0; LONGEST];
+    let length = match rustix::fs::flistxattr(file, &mut buffer[..]).map_err(from_rustix) {
+        Ok(length) => length,
+        // A file system without them.
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => 0,
+        Err(errno) => return Err(at("read its attributes")(errno)),
+    };
+    let names: Vec<String> = buffer[..length]
+        .split(|byte| *byte == 0)
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .filter(|name| !name.is_empty() && is_kept(name))
+        .map(str::to_owned)
+        .collect();
+    let mut all = BTreeMap::new();
+    for name in names {
+        match rustix::fs::fgetxattr(file, &name, &mut buffer[..]).map_err(from_rustix) {
+            Ok(length) => {
+                all.insert(name, buffer[..length].to_vec());
+            }
+            // Listed but not there: some file systems list what a security module would answer.
+            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => {}
+            Err(errno) => return Err(at("read its attributes")(errno)),
+        }
+    }
+    Ok(all)
+}
+
+fn is_kept(name: &str) -> bool {
+    !NOT_KEPT.iter().any(|not| name.starts_with(not))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes: Option<Vec<u8>> =
+        pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+    bytes.filter(|_| rest.is_empty())
+}

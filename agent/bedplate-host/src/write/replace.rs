@@ -1,0 +1,216 @@
+//! Replacing and removing files so that a crash at any point leaves the old one or the new one, never part of one.
+
+use std::os::fd::OwnedFd;
+
+use nix::dir::{Dir, Type};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat, renameat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::fat::unlink_in_order;
+use super::place::{Located, Place};
+use super::words::{Fault, at, from_rustix};
+use super::{DirWriter, meta};
+use crate::{Expected, FileMeta};
+
+/// Names of temporary files: hidden, and with an end that no `*.cfg`, `*.conf` or `*.rules` reader takes.
+const TEMP_START: &str = ".bedplate-";
+const TEMP_END: &str = ".tmp";
+/// Random hex digits between the two: not to be guessed by users who may write the directory.
+const TEMP_DIGITS: usize = 16;
+
+/// What the new file gets besides its content.
+pub(super) enum Keep<'a> {
+    /// What the old one has; `new_mode` if there is none.
+    Found { new_mode: u32 },
+    /// This.
+    Given(&'a FileMeta),
+}
+
+impl DirWriter {
+    /// Make `path` hold `bytes`.
+    pub(super) fn replace(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        keep: Keep,
+        expected: Expected,
+    ) -> Result<(), Fault> {
+        let place = self.locate_or_make(path)?;
+        let found = place.meta()?;
+        if let Keep::Given(meta) = keep {
+            place.may_own(meta, found.as_ref())?;
+        }
+        place.expect(expected)?;
+        self.put(path, &place, &temp_name()?, bytes, (&keep, found.as_ref(), expected))
+    }
+
+    /// Put a new file with `bytes` in its place, by way of a temporary file beside it.
+    pub(super) fn put(
+        &mut self,
+        path: &str,
+        place: &Place,
+        temp_name: &str,
+        bytes: &[u8],
+        (keep, found, expected): (&Keep, Option<&FileMeta>, Expected),
+    ) -> Result<(), Fault> {
+        self.pass("create", path)?;
+        let flags =
+            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        // 0600 until it has its owner: nobody may read early what they may not read later.
+        let temp = openat(&place.directory, temp_name, flags, Mode::from_bits_truncate(0o600))
+            .map_err(|errno| place.why_not("create a file beside it", errno))?;
+        let in_steps = self.durable && self.renames_in_steps(place);
+        let filled = self.fill(path, &temp, bytes, keep, found);
+        let mut replaced = None;
+        let renamed = filled.and_then(|()| self.sync_filled(path, place, &temp)).and_then(|()| {
+            if in_steps {
+                replaced = self.keep_old(path, place)?;
+            }
+            self.pass("rename", path)?;
+            place.expect(expected)?;
+            renameat(&place.directory, temp_name, &place.directory, place.name.as_str())
+                .map_err(|errno| place.why_not("put the new file in its place", errno))
+        });
+        if let Err(fault) = renamed {
+            if self.pass("unlink", path).is_ok() {
+                // The fault counts; should this fail too, the next sweep takes the file.
+                let _ = self.unlink(place, temp_name);
+                let _ = self.remove_old(path, place);
+            }
+            return Err(fault);
+        }
+        if !self.durable {
+            return Ok(());
+        }
+        self.pass("sync a directory", path)?;
+        fsync(&place.directory).map_err(at("sync its directory"))?;
+        if !in_steps {
+            return Ok(());
+        }
+        self.settle_renamed(path, place, (&temp, bytes), replaced)
+    }
+
+    fn fill(
+        &mut self,
+        path: &str,
+        temp: &OwnedFd,
+        bytes: &[u8],
+        keep: &Keep,
+        found: Option<&FileMeta>,
+    ) -> Result<(), Fault> {
+        self.pass("write", path)?;
+        write_all(temp, bytes).map_err(at("write the new file"))?;
+        self.pass("set the owner", path)?;
+        match (keep, found) {
+            (Keep::Given(meta), _) => meta::give(temp, meta)?,
+            (Keep::Found { .. }, Some(meta)) => meta::give(temp, meta)?,
+            (Keep::Found { new_mode }, None) => meta::give_mode(temp, *new_mode)?,
+        }
+        Ok(())
+    }
+
+    fn sync_filled(&mut self, path: &str, place: &Place, temp: &OwnedFd) -> Result<(), Fault> {
+        if !self.durable {
+            return Ok(());
+        }
+        if self.renames_in_steps(place) {
+            return self.sync_made(path, place, temp);
+        }
+        self.pass("sync", path)?;
+        fsync(temp).map_err(at("sync the new file"))
+    }
+
+    fn unlink(&self, place: &Place, name: &str) -> Result<(), Errno> {
+        if self.renames_in_steps(place) {
+            return unlink_in_order(place, name);
+        }
+        unlinkat(&place.directory, name, UnlinkatFlags::NoRemoveDir)
+    }
+
+    /// Remove a file.
+    pub(super) fn remove(&mut self, path: &str, expected: Expected) -> Result<(), Fault> {
+        let Located::Found(place) = self.locate(path)? else { return Ok(()) };
+        if place.linked {
+            // Neither the link nor what it leads to can be taken for what was meant.
+            return Err(Fault::said(
+                "it is a symbolic link, and not bedplate's: remove it by hand",
+            ));
+        }
+        if place.file()?.is_none() {
+            return Ok(());
+        }
+        self.pass("unlink", path)?;
+        place.expect(expected)?;
+        self.unlink(&place, &place.name).map_err(|errno| place.why_not("remove it", errno))?;
+        self.pass("sync a directory", path)?;
+        fsync(&place.directory).map_err(at("sync its directory"))
+    }
+
+    /// Remove the temporary files of killed runs from the directory that holds `path`.
+    pub(super) fn sweep_beside(&mut self, path: &str) -> Result<usize, Fault> {
+        let Located::Found(place) = self.locate(path)? else { return Ok(0) };
+        let stale = stale(&place)?;
+        for name in &stale {
+            self.pass("unlink", path)?;
+            match self.unlink(&place, name) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(errno) => return Err(at("remove a temporary file of an earlier run")(errno)),
+            }
+        }
+        Ok(stale.len() + self.remove_old(path, &place)?)
+    }
+}
+
+/// All of the bytes.
+pub(super) fn write_all(file: &OwnedFd, mut rest: &[u8]) -> Result<(), Errno> {
+    while !rest.is_empty() {
+        let written = match nix::unistd::write(file, rest) {
+            Err(Errno::EINTR) => 0,
+            written => written?,
+        };
+        rest = &rest[written..];
+    }
+    Ok(())
+}
+
+fn stale(place: &Place) -> Result<Vec<String>, Fault> {
+    let mut names = Vec::new();
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut directory = Dir::openat(&place.directory, ".", flags, Mode::empty())
+        .map_err(at("list its directory"))?;
+    for entry in directory.iter() {
+        let entry = entry.map_err(at("list its directory"))?;
+        if let Ok(name) = entry.file_name().to_str()
+            && is_temp_name(name)
+            && matches!(entry.file_type(), Some(Type::File) | None)
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn temp_name() -> Result<String, Fault> {
+    let mut random = [0_u8; TEMP_DIGITS / 2];
+    let got = getrandom(&mut random[..], GetRandomFlags::empty())
+        .map_err(from_rustix)
+        .map_err(at("get random bytes"))?;
+    if got < random.len() {
+        return Err(Fault::said("the kernel gave too few random bytes for a file name: run again"));
+    }
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{TEMP_START}{digits}{TEMP_END}"))
+}
+
+fn is_temp_name(name: &str) -> bool {
+    name.strip_prefix(TEMP_START).and_then(|rest| rest.strip_suffix(TEMP_END)).is_some_and(
+        |digits| {
+            digits.len() == TEMP_DIGITS
+                && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        },
+    )
+}

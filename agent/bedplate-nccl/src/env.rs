@@ -1,0 +1,296 @@
+//! Ports of a host → what a collective library is to be told. Very little is: what is left alone adapts itself to a version and a machine that
+//! bedplate does not know.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::library::Library;
+use super::ports;
+use super::version::Version;
+use bedplate_base::reading::Reading;
+use bedplate_facts::rdma::RdmaPort;
+use bedplate_facts::topology::Distance;
+
+/// Bytes of a value that NCCL takes from a file at most (NCCL src/misc/param.cc; handbook §8.6).
+pub const LONGEST_VALUE: usize = 1023;
+
+/// The variable, and the first version that finds the entry of RoCE v2 itself (handbook §8.5).
+const GID_INDEX: &str = "NCCL_IB_GID_INDEX";
+const AUTOMATIC_GID: Version = Version(2, 21);
+
+/// The first version of NCCL that takes `=` for exact names; before, it would be part of a name that no device has, and NCCL
+/// would use sockets (NCCL src/transport/net_ib.cc).
+const EXACT: Version = Version(2, 5);
+
+/// A port, and how near its NIC is to a GPU.
+#[derive(Debug)]
+pub struct Candidate<'a> {
+    /// The port.
+    pub port: &'a RdmaPort,
+    /// To the nearest GPU, by a Data Direct function if it has one; `None`: there is no GPU.
+    pub distance: Option<Distance>,
+}
+
+/// What NCCL is to be told, what not, and what could not be said.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Advice {
+    /// The library that it is for.
+    pub library: Library,
+    /// Its version.
+    pub nccl_version: String,
+    /// Variables to set, in the order of their names.
+    pub set: Vec<Setting>,
+    /// What people set and this host does not need.
+    pub left_out: Vec<LeftOut>,
+    /// What to know beside, each a sentence.
+    pub notes: Vec<String>,
+    /// Whether every port could be read: without, the list may lack one.
+    pub complete: bool,
+    /// The newest version of which the defaults and reasons of `left_out` are known; absent: they are those of this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_to: Option<String>,
+}
+
+/// One variable to set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Setting {
+    /// Name.
+    pub name: &'static str,
+    /// Value.
+    pub value: String,
+    /// Why.
+    pub why: String,
+}
+
+/// One that is left alone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LeftOut {
+    /// Name.
+    pub name: &'static str,
+    /// The value that is passed around.
+    pub advice: &'static str,
+    /// What it is without; absent: this version has no such variable, or its default is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<&'static str>,
+    /// Why it is left alone.
+    pub why: String,
+}
+
+/// What to tell a library of a version, by the ports of a host. `reach`: how far GPUDirect RDMA goes on it by the library's default.
+pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: Version) -> Advice {
+    let mut advice = Advice {
+        library,
+        nccl_version: version.to_string(),
+        set: Vec::new(),
+        left_out: Vec::new(),
+        notes: Vec::new(),
+        complete: true,
+        known_to: None,
+    };
+    for candidate in ports {
+        if let Reading::Unknown(why) = &candidate.port.state {
+            advice.complete = false;
+            advice
+                .notes
+                .push(format!("the state of port {} is not known: {why}", candidate.port.name));
+        }
+    }
+    if let Some(chosen) = Chosen::of(ports, reach, library, &mut advice.notes) {
+        match library {
+            Library::OneCcl => advice.set.push(oneccl::nics(&chosen, ports, &mut advice.notes)),
+            Library::Nccl | Library::Rccl => {
+                advice.set.push(hca(&chosen, ports, version, &mut advice.notes));
+                if version < AUTOMATIC_GID {
+                    advice.set.extend(gid_index(&chosen, version, &mut advice.notes));
+                }
+            }
+        }
+    }
+    advice.set.sort_by_key(|setting| setting.name);
+    advice.left_out = left_out(&advice.set, library, version);
+    advice.known_to = (library.known_to() < version).then(|| library.known_to().to_string());
+    advice
+}
+
+/// The ports that NCCL should use: those that are ACTIVE and near a GPU, or where none is near all that are ACTIVE.
+pub fn chosen<'c, 'p>(ports: &'c [Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+    let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
+    let near = near(&active, within(ports, reach));
+    if near.is_empty() { active } else { near }
+}
+
+fn within(ports: &[Candidate], reach: Distance) -> Distance {
+    ports::within(ports.iter().filter_map(|one| one.distance), reach)
+}
+
+fn near<'c, 'p>(active: &[&'c Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+    let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
+    active.iter().filter(is_near).copied().collect()
+}
+
+/// The ports that a library should use, and why these.
+struct Chosen<'a> {
+    library: Library,
+    ports: Vec<&'a Candidate<'a>>,
+    why: String,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(
+        ports: &'a [Candidate<'a>],
+        reach: Distance,
+        library: Library,
+        notes: &mut Vec<String>,
+    ) -> Option<Chosen<'a>> {
+        let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
+        let near = near(&active, within(ports, reach));
+        if active.is_empty() {
+            notes.push(format!(
+                "no RDMA port is ACTIVE: {library} would use sockets; `bedplate verify --check rdma` says more"
+            ));
+            return None;
+        }
+        let why = match (near.len(), active.len() - near.len()) {
+            (0, all) => {
+                notes.push(format!(
+                    "no ACTIVE port is near a GPU: {library} stages in host memory by default (`bedplate topology`)"
+                ));
+                format!("all {all} ACTIVE RDMA ports, none of them near a GPU")
+            }
+            (near, 0) => format!(
+                "the {near} ACTIVE RDMA ports, all near GPUs; a port that comes up later is not taken"
+            ),
+            (near, far) => {
+                format!("the {near} ACTIVE RDMA ports near GPUs; {far} further away left out")
+            }
+        };
+        let ports = if near.is_empty() { active } else { near };
+        let layers = |ethernet: bool| ports.iter().any(|one| one.port.is_ethernet() == ethernet);
+        if layers(true) && layers(false) {
+            let ethernet = ports.iter().filter(|one| one.port.is_ethernet()).map(|one| one.port);
+            notes.push(format!(
+                "the list mixes InfiniBand and Ethernet: take out what jobs are not to use ({} are Ethernet)",
+                names(ethernet).join(" ")
+            ));
+        }
+        Some(Chosen { library, ports, why })
+    }
+
+    /// Names as NCCL writes them, `mlx5_2:1`, in the order of their numbers.
+    fn names(&self) -> Vec<String> {
+        names(self.ports.iter().map(|one| one.port))
+    }
+}
+
+/// Devices that a list of prefixes takes along, though they are not meant: `mlx5_10` for `mlx5_1`.
+fn taken_along(chosen: &Chosen, ports: &[Candidate]) -> Vec<String> {
+    let device = |one: &Candidate| one.port.name.split('/').next().unwrap_or_default().to_owned();
+    let meant: Vec<String> = chosen.ports.iter().map(|one| device(one)).collect();
+    let mut more: Vec<String> = ports
+        .iter()
+        .filter(|one| one.port.is_active())
+        .map(device)
+        .filter(|name| {
+            !meant.contains(name) && meant.iter().any(|meant| name.starts_with(meant.as_str()))
+        })
+        .collect();
+    more.sort_by_key(|name| natural(name));
+    more.dedup();
+    more
+}
+
+fn hca(chosen: &Chosen, ports: &[Candidate], version: Version, notes: &mut Vec<String>) -> Setting {
+    let names = chosen.names().join(",");
+    let value = match version < EXACT {
+        true => names,
+        false => format!("={names}"),
+    };
+    if version < EXACT {
+        let more = taken_along(chosen, ports);
+        if !more.is_empty() {
+            notes.push(format!(
+                "NCCL {version} knows prefixes alone, and takes {} along: 2.5 and later have exact names",
+                more.join(", ")
+            ));
+        }
+    }
+    if value.len() > LONGEST_VALUE {
+        notes.push(format!(
+            "NCCL_IB_HCA has {} bytes; {} reads {LONGEST_VALUE} from a file",
+            value.len(),
+            chosen.library
+        ));
+    }
+    Setting { name: "NCCL_IB_HCA", value, why: chosen.why.clone() }
+}
+
+/// The value of `NCCL_IB_HCA` that names exactly these ports, in the order of their names.
+pub fn exact_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
+    format!("={}", names(ports).join(","))
+}
+
+fn names<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Vec<String> {
+    let mut names: Vec<String> = ports.map(|port| port.name.replacen('/', ":", 1)).collect();
+    names.sort_by_key(|name| natural(name));
+    names
+}
+
+/// `mlx5_10:1` behind `mlx5_2:1`.
+fn natural(name: &str) -> (String, u32, u32) {
+    let (device, port) = name.split_once(':').unwrap_or((name, "0"));
+    let stem = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let number = device[stem.len()..].parse().unwrap_or(0);
+    (stem.to_owned(), number, port.parse().unwrap_or(0))
+}
+
+/// Before 2.21 the library takes entry 0 of every RoCE port's GID table, which is RoCE v1 or link-local on most.
+fn gid_index(chosen: &Chosen, version: Version, notes: &mut Vec<String>) -> Option<Setting> {
+    let library = chosen.library;
+    let roce: Vec<&&Candidate> = chosen.ports.iter().filter(|one| one.port.is_ethernet()).collect();
+    let (first, rest) = roce.split_first()?;
+    let index = |one: &Candidate| one.port.gid.known().map(|gid| gid.index);
+    let Some(found) =
+        index(first).filter(|found| rest.iter().all(|one| index(one) == Some(*found)))
+    else {
+        notes.push(format!(
+            "{library} {version} uses one GID index for all RoCE ports, and theirs differ or are not known: 2.21 and later find them \
+             themselves (`bedplate verify --check rdma`)"
+        ));
+        return None;
+    };
+    let why = format!(
+        "{library} {version} takes entry 0 otherwise; RoCE v2 is entry {found} on each of these ports"
+    );
+    (found != 0).then(|| Setting { name: GID_INDEX, value: found.to_string(), why })
+}
+
+fn left_out(set: &[Setting], library: Library, version: Version) -> Vec<LeftOut> {
+    let rows = library
+        .variables()
+        .into_iter()
+        .filter(|row| set.iter().all(|setting| setting.name != row.name));
+    rows.filter_map(|row| {
+        let advice = row.advice?;
+        let why = match row.since.filter(|since| version < *since) {
+            Some(since) => format!("{library} {version} does not know it; {since} and later do"),
+            // It is looked for since 2.21 only, so that is no reason here; where the ports agree, it is set.
+            None if row.name == GID_INDEX && version < AUTOMATIC_GID => {
+                "one index is for all ports, and this host's do not need it or do not agree"
+                    .to_owned()
+            }
+            None => advice.why_not.to_owned(),
+        };
+        Some(LeftOut {
+            name: row.name,
+            advice: advice.value,
+            default: library.default_of(&row, version),
+            why,
+        })
+    })
+    .collect()
+}
+
+mod oneccl;
+
+#[cfg(test)]
+mod tests;

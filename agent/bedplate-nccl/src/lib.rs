@@ -1,0 +1,14 @@
+//! What NCCL, RCCL or oneCCL should be told on a host, what it should not, and what it said. Pure but for the ports, which are read
+//! from sysfs.
+
+pub mod env;
+pub mod library;
+pub mod log;
+pub mod nets;
+pub mod perf;
+pub mod ports;
+pub mod switches;
+pub mod topology_file;
+pub mod topology_xml;
+pub mod variables;
+pub mod version;

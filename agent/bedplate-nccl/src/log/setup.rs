@@ -1,0 +1,130 @@
+//! What a process says once or a few times: its rank, what it found, what it was told, and why there is no GPUDirect RDMA.
+
+use std::sync::Arc;
+
+use super::line::{self, Line};
+use super::{Cause, Log, MOST_KINDS, MOST_NICS, Place, Seen, count, shown};
+use bedplate_base::visible::brief;
+
+/// Lists of NICs that are told apart.
+const MOST_LISTS: usize = 1 << 10;
+
+impl Log {
+    /// What is said once or a few times by each process.
+    pub(super) fn other(&mut self, said: &Line, worker: usize, place: Place) {
+        let text = said.text;
+        let host = self.workers[worker].host;
+        let process = (host, said.pid);
+        if text.ends_with(b"Init COMPLETE") || text.ends_with(b"Init START") {
+            let own = line::after(text, b" rank ").zip(line::after(text, b" nranks "));
+            let worker = &mut self.workers[worker];
+            match text.ends_with(b"COMPLETE") {
+                true => worker.complete = true,
+                false => _ = worker.started.get_or_insert(place),
+            }
+            if let Some((rank, ranks)) = own
+                && worker.rank.is_none_or(|(_, before)| before < ranks)
+            {
+                worker.rank = Some((rank, ranks));
+            }
+        } else if let Some(list) = text.strip_prefix(b"NET/IB : Using") {
+            // Every communicator says it again.
+            if self.processes.get(&process).is_none_or(|process| process.hcas.is_empty()) {
+                let hcas = self.list(hcas(list));
+                self.processes.entry(process).or_default().hcas = hcas;
+            }
+        } else if let Some(network) = network(text) {
+            self.processes.entry(process).or_default().network = Some((shown(network), place));
+        } else if text.starts_with(b"NET/IB : No device found") {
+            self.cause(Cause::NoDevice, host, place);
+        } else if memchr::memmem::find(text, b"GPU Direct RDMA Disabled for ").is_some() {
+            // TCP has no RDMA to miss.
+            if text.starts_with(b"NET/Socket") {
+                return;
+            }
+            let of_hca = memchr::memmem::find(text, b"Disabled for HCA").is_some()
+                || memchr::memmem::find(text, b"(no module").is_some();
+            self.cause(if of_hca { Cause::NoModule } else { Cause::TooFar }, host, place);
+        } else if text.starts_with(b"DMA-BUF is available") {
+            let entry = self.dma_buf.entry(host);
+            entry.or_insert(Seen { count: 0, first: place }).count += 1;
+        } else if let Some(at) = memchr::memmem::find(text, b" set by environment to ") {
+            let name = &text[..at];
+            let value = &text[at + b" set by environment to ".len()..];
+            // A number is said with a full stop.
+            let number =
+                value.strip_suffix(b".").filter(|rest| rest.iter().all(u8::is_ascii_digit));
+            self.variable(name, number.unwrap_or(value), place);
+        } else if let Some((version, rccl)) = line::version(text) {
+            self.version(version, rccl, place);
+        } else if let Some((plugin, failed)) = plugin(text) {
+            count(&mut self.plugins, (shown(plugin), failed), place, &mut self.cut);
+        } else if let Some(versions) = text.strip_prefix(b"GDRCOPY enabled ") {
+            count(&mut self.gdrcopy, shown(versions), place, &mut self.cut);
+        }
+    }
+
+    /// The same list as that of other processes, if it is.
+    fn list(&mut self, names: Vec<String>) -> Arc<[String]> {
+        let names: Arc<[String]> = names.into();
+        if let Some(known) = self.lists.get(&names) {
+            return Arc::clone(known);
+        }
+        if self.lists.len() >= MOST_LISTS {
+            self.cut = true;
+            return Arc::default();
+        }
+        self.lists.insert(Arc::clone(&names));
+        names
+    }
+
+    fn cause(&mut self, cause: Cause, host: usize, place: Place) {
+        let entry = self.causes.entry((cause, host));
+        entry.or_insert(Seen { count: 0, first: place }).count += 1;
+    }
+
+    fn variable(&mut self, name: &[u8], value: &[u8], place: Place) {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        if name.is_empty() || name.len() > 64 || !name.iter().all(plain) {
+            return;
+        }
+        let name = shown(name);
+        if !self.environment.contains_key(&name) && self.environment.len() >= 4 * MOST_KINDS {
+            self.cut = true;
+            return;
+        }
+        let values = self.environment.entry(name).or_default();
+        count(values, shown(value), place, &mut self.cut);
+    }
+}
+
+/// The network that a communicator uses: the older words, and those since 2.27.
+fn network(text: &[u8]) -> Option<&[u8]> {
+    text.strip_prefix(b"Using network ")
+        .or_else(|| text.strip_prefix(b"Assigned NET plugin ")?.strip_suffix(b" to comm"))
+}
+
+/// A network plugin that was loaded or has started, or one that could not start (src/plugin/net.cc; src/net.cc up to 2.26).
+fn plugin(text: &[u8]) -> Option<(&[u8], bool)> {
+    const GOOD: [&[u8]; 4] = [
+        b"Initialized NET plugin ",
+        b"Successfully loaded external network plugin ",
+        b"Successfully loaded external plugin ",
+        b"NET/Plugin: Loaded net plugin ",
+    ];
+    let good = GOOD.iter().find_map(|start| text.strip_prefix(*start));
+    let failed = || text.strip_prefix(b"Failed to initialize NET plugin ");
+    good.map(|name| (name, false)).or_else(|| Some((failed()?, true)))
+}
+
+/// ` [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB bond0:10.0.0.1<0>`.
+fn hcas(list: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(list);
+    let list = text.split("; OOB").next().unwrap_or_default();
+    let items = list.split_ascii_whitespace().filter_map(|item| {
+        let (number, name) = item.strip_prefix('[')?.split_once(']')?;
+        (number.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty())
+            .then(|| brief(name, 80))
+    });
+    items.take(MOST_NICS).collect()
+}

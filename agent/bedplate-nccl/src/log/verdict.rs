@@ -1,0 +1,371 @@
+//! What a log comes to: whether GPU memory goes over the network directly, and what speaks against it, each with the line that
+//! says so. Pure.
+
+use crate::switches::{Off, switches_off};
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::meanings::{Weight, meaning, status};
+use super::{Carrier, Cause, Log, Place, Seen, Worker};
+
+/// What the log proves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Every connection between nodes is GPUDirect RDMA's.
+    Direct,
+    /// One node: the network was not used.
+    OneNode,
+    /// Connections between nodes go through host memory or sockets.
+    NotDirect,
+    /// Nothing is known against the connections, and faults are reported.
+    Faults,
+    /// The log does not say.
+    CannotTell,
+}
+
+/// One thing to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub weight: Weight,
+    /// Whether it may explain the others.
+    pub is_cause: bool,
+    /// In one sentence.
+    pub text: String,
+    /// The line that says it first, and how often it is said.
+    pub seen: Option<Seen>,
+    /// Remedy.
+    pub remedy: Option<String>,
+}
+
+/// What a log comes to.
+#[derive(Debug)]
+pub struct Judged {
+    /// The word.
+    pub verdict: Verdict,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// What there is to know besides, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// Judges a log.
+pub fn judge(log: &Log) -> Judged {
+    let mut findings = Vec::new();
+    transports(log, &mut findings);
+    causes(log, &mut findings);
+    warnings(log, &mut findings);
+    plugins(log, &mut findings);
+    unfinished(log, &mut findings);
+    versions(log, &mut findings);
+    environment(log, &mut findings);
+    if let Some(lost) = log.lost {
+        findings.push(note("lines of NCCL's that cannot be read", Some(lost)));
+    }
+    if log.cut {
+        findings.push(note("more is said than is kept: counts are those of the first", None));
+    }
+    let (verdict, reason) = word(log, &findings);
+    findings.sort_by_key(|finding| {
+        let first = finding.seen.map(|seen| seen.first);
+        (std::cmp::Reverse(finding.weight), !finding.is_cause, first)
+    });
+    Judged { verdict, reason, findings }
+}
+
+fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
+    let (verdict, reason) = of_what_is_shown(log, findings);
+    // A good word is about all of the job.
+    let doubt = match verdict {
+        Verdict::Direct | Verdict::OneNode => not_shown(log),
+        Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => None,
+    };
+    match doubt {
+        Some(doubt) => (Verdict::CannotTell, format!("{doubt}; of what it shows {reason}")),
+        None => (verdict, reason),
+    }
+}
+
+fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
+    let total = |carrier: Carrier| total(log, carrier);
+    let [direct, staged, sockets, fabric, peer, shm, _] = Carrier::ALL.map(total);
+    let failed = findings.iter().any(|finding| finding.weight == Weight::Fault);
+    let wanted = "run it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH";
+    match () {
+        () if log.said == 0 => {
+            (Verdict::CannotTell, format!("it contains no line from NCCL: {wanted}"))
+        }
+        () if sockets + staged > 0 => {
+            let words = match (staged, sockets, direct) {
+                (0, _, 0) => "all connections between nodes are TCP sockets".to_owned(),
+                (_, 0, 0) => "all connections between nodes go through host memory".to_owned(),
+                _ => format!(
+                    "connections between nodes: {direct} direct, {staged} through host memory, {sockets} TCP sockets"
+                ),
+            };
+            (Verdict::NotDirect, words)
+        }
+        () if failed && direct > 0 => {
+            let all = connections(direct, "between nodes");
+            (Verdict::Faults, format!("{all} GPUDirect RDMA's, and faults are reported"))
+        }
+        () if failed => (Verdict::Faults, "it reports faults".to_owned()),
+        () if direct > 0 => {
+            (Verdict::Direct, connections(direct, "between nodes") + " GPUDirect RDMA's")
+        }
+        () if log.hosts.len() > 1 && fabric > 0 => (
+            Verdict::Direct,
+            "all connections are NVLink's, between nodes as well (MNNVL)".to_owned(),
+        ),
+        () if log.hosts.len() == 1 && fabric + peer + shm > 0 => {
+            (Verdict::OneNode, "one node, and all connections are inside of it".to_owned())
+        }
+        () => {
+            (Verdict::CannotTell, format!("it does not show how the ranks are connected: {wanted}"))
+        }
+    }
+}
+
+fn connections(count: u64, which: &str) -> String {
+    match count {
+        1 => format!("the one connection {which} is"),
+        _ => format!("all {count} connections {which} are"),
+    }
+}
+
+/// What of a job the log does not show, if that is known.
+fn not_shown(log: &Log) -> Option<String> {
+    if let Some(lost) = log.lost {
+        let count = lost.count;
+        return Some(format!(
+            "{count} lines of NCCL's in it cannot be read, or are of too many processes"
+        ));
+    }
+    let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
+    let Some(all) = all.filter(|all| *all > 0) else {
+        return Some(
+            "it does not say how many ranks the job has (no line ends with Init COMPLETE)"
+                .to_owned(),
+        );
+    };
+    let is_shown = |one: &&Worker| one.carriers.iter().any(Option::is_some);
+    let ranks = log.workers.iter().filter(is_shown).filter_map(|one| one.rank);
+    let ranks: BTreeSet<u32> = ranks.filter(|(_, of)| *of == all).map(|(rank, _)| rank).collect();
+    let shown = ranks.len();
+    usize::try_from(all).is_ok_and(|all| shown < all).then(|| {
+        format!("it shows connections of {shown} of {all} ranks: add the logs of the others, all with NCCL_DEBUG=INFO")
+    })
+}
+
+fn total(log: &Log, carrier: Carrier) -> u64 {
+    let of = |worker: &Worker| worker.carriers[carrier as usize].map_or(0, |seen| seen.count);
+    log.workers.iter().map(of).sum()
+}
+
+/// Ranks in words: `ranks 0-3 7`; GPUs whose rank is not said are counted.
+pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
+    let (mut known, mut unknown) = (BTreeSet::new(), 0);
+    for worker in workers {
+        match worker.rank {
+            Some((rank, _)) => _ = known.insert(rank),
+            None => unknown += 1,
+        }
+    }
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for rank in known {
+        match spans.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => spans.push((rank, rank)),
+        }
+    }
+    let span = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let words: Vec<String> = spans.iter().take(16).map(span).collect();
+    let more = if spans.len() > 16 { " …" } else { "" };
+    let single = matches!(spans.as_slice(), [(first, last)] if first == last);
+    match (spans.is_empty(), unknown) {
+        (true, count) => format!("{count} GPUs whose ranks are not said"),
+        (false, _) if single => format!("rank {}", words.join(" ")),
+        (false, _) => format!("ranks {}{more}", words.join(" ")),
+    }
+}
+
+/// Those whose data do not go directly, by node.
+fn transports(log: &Log, findings: &mut Vec<Finding>) {
+    for (host, name) in log.hosts.iter().enumerate() {
+        for (carrier, how) in [
+            (Carrier::Sockets, "TCP sockets"),
+            (Carrier::Staged, "host memory: no /GDRDMA on their connections"),
+        ] {
+            let at = carrier as usize;
+            let those =
+                || log.workers.iter().filter(|one| one.host == host && one.carriers[at].is_some());
+            let Some(first) =
+                those().filter_map(|one| one.carriers[at]).map(|seen| seen.first).min()
+            else {
+                continue;
+            };
+            let count = those().filter_map(|one| one.carriers[at]).map(|seen| seen.count).sum();
+            let nics: BTreeSet<String> = those()
+                .flat_map(|one| {
+                    let numbers = one.nics.keys().filter(|(direct, _)| !direct);
+                    numbers.filter_map(|(_, number)| log.nic(one, *number).map(str::to_owned))
+                })
+                .collect();
+            let by = match nics.is_empty() || carrier == Carrier::Sockets {
+                true => String::new(),
+                false => {
+                    format!(" (over {})", nics.into_iter().take(8).collect::<Vec<_>>().join(" "))
+                }
+            };
+            let which = ranks(those());
+            let verb = if which.starts_with("rank ") { "reaches" } else { "reach" };
+            let text = format!("{which} on {name} {verb} other nodes through {how}{by}");
+            findings.push(Finding {
+                weight: Weight::Fault,
+                is_cause: false,
+                text,
+                seen: Some(Seen { count, first }),
+                remedy: None,
+            });
+        }
+    }
+}
+
+/// What NCCL itself gives as a reason. Where all is direct in the end, it is no fault.
+fn causes(log: &Log, findings: &mut Vec<Finding>) {
+    let harmed = |host: usize| {
+        let slow = [Carrier::Sockets, Carrier::Staged];
+        let is_slow = |one: &Worker| slow.iter().any(|at| one.carriers[*at as usize].is_some());
+        let any = log.workers.iter().any(|one| one.carriers.iter().any(Option::is_some));
+        log.workers.iter().any(|one| one.host == host && is_slow(one)) || !any
+    };
+    for ((cause, host), seen) in &log.causes {
+        let node = &log.hosts[*host];
+        let (text, remedy) = match cause {
+            Cause::NoDevice => (
+                format!("{node} has no RDMA device with an ACTIVE port that NCCL may use"),
+                "`bedplate doctor socket-fallback` there; in a container: are /dev/infiniband and NCCL_IB_HCA right?",
+            ),
+            Cause::NoModule => (
+                format!("{node}: NCCL finds neither DMA-BUF nor a peer memory module for a NIC"),
+                "`bedplate doctor gdr-disabled` there",
+            ),
+            Cause::TooFar => (
+                format!("{node}: a NIC is further from its GPU than NCCL lets GPUDirect RDMA go"),
+                "`bedplate topology` there shows how far; a virtual machine may need a topology file (NCCL_TOPO_FILE)",
+            ),
+        };
+        // That a NIC is too far for one GPU is as it should be where another one is near.
+        let weight = match harmed(*host) {
+            true => Weight::Fault,
+            false => Weight::Note,
+        };
+        let remedy = (weight == Weight::Fault).then(|| remedy.to_owned());
+        findings.push(Finding { weight, is_cause: true, text, seen: Some(*seen), remedy });
+    }
+}
+
+fn warnings(log: &Log, findings: &mut Vec<Finding>) {
+    for warning in &log.warnings {
+        let known = meaning(&warning.text);
+        let node = &log.hosts[warning.host];
+        let status = status(&warning.text);
+        let (weight, remedy) = match (known, status) {
+            (Some(row), None) => (row.weight, Some(row.remedy.to_owned())),
+            (Some(row), Some(_)) => {
+                let remedy = "`bedplate doctor rdma-connect` there and on the peer".to_owned();
+                (row.weight, Some(remedy))
+            }
+            (None, _) => (Weight::Note, None),
+        };
+        let means = match (known, status) {
+            (_, Some((number, name, means))) => format!(": status {number}, {name}: {means}"),
+            (Some(row), None) => format!(": {}", row.means),
+            (None, None) => String::new(),
+        };
+        let more: String = warning.more.iter().map(|text| format!("; also: {text}")).collect();
+        let text = format!("{node} warns{means}: {}{more}", warning.text);
+        let seen = Some(warning.seen);
+        findings.push(Finding { weight, is_cause: true, text, seen, remedy });
+    }
+}
+
+/// Network plugins that could not start. NCCL tries its own, too, and goes on to the next one.
+fn plugins(log: &Log, findings: &mut Vec<Finding>) {
+    for ((name, _), seen) in log.plugins.iter().filter(|((_, failed), _)| *failed) {
+        findings.push(note(&format!("the network plugin {name} could not start"), Some(*seen)));
+    }
+}
+
+/// Ranks that begin their setup and do not end it: the job hangs there, or the log ends before.
+fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
+    let those = || log.workers.iter().filter(|one| one.started.is_some() && !one.complete);
+    if let Some(first) = those().filter_map(|one| one.started).min() {
+        findings.push(Finding {
+            weight: Weight::Note,
+            is_cause: false,
+            text: format!("{}: the log shows setup starting but not finishing", ranks(those())),
+            seen: Some(Seen { count: 1, first }),
+            remedy: Some(
+                "if the job hangs: look for the first error of the other nodes".to_owned(),
+            ),
+        });
+    }
+}
+
+fn versions(log: &Log, findings: &mut Vec<Finding>) {
+    if log.versions.len() > 1 {
+        let names: Vec<&str> = log.versions.keys().map(|(version, _)| version.as_str()).collect();
+        let seen = log.versions.values().map(|seen| seen.first).max();
+        findings.push(Finding {
+            weight: Weight::Note,
+            is_cause: false,
+            text: format!("several versions speak in it: {}", names.join(", ")),
+            seen: seen.map(|first| Seen { count: 1, first }),
+            remedy: Some("one job is to run one version on all its nodes".to_owned()),
+        });
+    }
+}
+
+/// Variables of which ranks have different values, and those that switch off what is wanted.
+fn environment(log: &Log, findings: &mut Vec<Finding>) {
+    // The carrier that is used instead.
+    let instead = |off: Off| match off {
+        Off::Rdma => Some(Carrier::Sockets),
+        Off::DmaBuf | Off::GpuDirect => Some(Carrier::Staged),
+        Off::PeerToPeer | Off::SharedMemory => None,
+    };
+    for (name, values) in &log.environment {
+        for (value, seen) in values {
+            let Some(off) = switches_off(name, value) else { continue };
+            let is_cause = instead(off).is_some_and(|instead| total(log, instead) > 0);
+            let what = off.words();
+            let weight = if is_cause { Weight::Fault } else { Weight::Note };
+            let text = format!("{name}={value} switches off {what}");
+            let remedy =
+                Some("take it out of the job's environment, unless it is meant".to_owned());
+            findings.push(Finding { weight, is_cause, text, seen: Some(*seen), remedy });
+        }
+        if values.len() > 1 {
+            let all: Vec<&str> = values.keys().map(String::as_str).take(4).collect();
+            let first: Option<Place> = values.values().map(|seen| seen.first).max();
+            findings.push(Finding {
+                weight: Weight::Note,
+                is_cause: false,
+                text: format!("{name} is not the same for all ranks: {}", all.join(", ")),
+                seen: first.map(|first| Seen { count: 1, first }),
+                remedy: None,
+            });
+        }
+    }
+}
+
+fn note(text: &str, seen: Option<Seen>) -> Finding {
+    Finding { weight: Weight::Note, is_cause: false, text: text.to_owned(), seen, remedy: None }
+}

@@ -1,0 +1,191 @@
+//! Where an imported topology and sysfs disagree. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Imported;
+use super::of_nccl;
+use super::smi::{self, Matrix, Row};
+use crate::library::Library;
+use bedplate_base::reading::Reading;
+use bedplate_facts::placement::Placement;
+use bedplate_facts::topology::devices::{Device, Devices};
+use bedplate_facts::topology::{Distance, Topology, cpulist};
+
+/// The host.
+#[derive(Debug, Clone, Copy)]
+pub struct Here<'h, 'a> {
+    /// Its tree.
+    pub topology: &'h Topology<'a>,
+    /// Its devices.
+    pub devices: &'h Devices<'a>,
+    /// CPUs of its nodes.
+    pub placement: &'h Placement,
+    /// Library of its GPUs.
+    pub library: Library,
+}
+
+/// One disagreement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Subject.
+    pub about: String,
+    /// Content of the file.
+    pub file: String,
+    /// What sysfs says, or what follows.
+    pub here: String,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Compared {
+    /// Where they disagree.
+    pub findings: Vec<Finding>,
+    /// Statements of the file that agree.
+    pub agreeing: usize,
+    /// Statements about which sysfs knows nothing.
+    pub unknown: usize,
+    /// GPUs and nets that a topology of NCCL lacks, which NCCL adds as sysfs has them.
+    pub added: Vec<String>,
+    /// NICs of a matrix that its legend does not name, so that nobody can say which they are.
+    pub unnamed: usize,
+}
+
+impl Compared {
+    pub(super) fn check(
+        &mut self,
+        agrees: bool,
+        finding: impl FnOnce() -> (String, String, String),
+    ) {
+        if agrees {
+            self.agreeing += 1;
+            return;
+        }
+        let (about, file, here) = finding();
+        let finding = Finding { about, file, here };
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+}
+
+/// Compares.
+pub fn compare(imported: &Imported, here: Here) -> Compared {
+    let mut compared = Compared::default();
+    match imported {
+        Imported::Nccl(file) => of_nccl::compare(file, here, &mut compared),
+        Imported::Smi(matrix) => of_matrix(matrix, here, &mut compared),
+    }
+    compared
+}
+
+/// CPUs that are said to be a node's.
+pub(super) fn affinity_of(
+    here: Here,
+    node: i32,
+    cpus: Option<BTreeSet<u32>>,
+    about: &str,
+    compared: &mut Compared,
+) {
+    let of = |node| match here.placement.node_cpus.get(&node) {
+        Some(Reading::Known(list)) => cpulist::of_list(list),
+        _ => None,
+    };
+    let (Some(said), Some(own)) = (cpus, of(node)) else {
+        compared.unknown += 1;
+        return;
+    };
+    compared.check(said == own, || {
+        let whose =
+            here.placement.node_cpus.keys().find(|other| of(**other).as_ref() == Some(&said));
+        let whose =
+            whose.map(|other| format!(", which are those of node {other}")).unwrap_or_default();
+        let file = format!("CPUs {}{whose}", cpulist::list(&said));
+        (about.to_owned(), file, format!("CPUs {}", cpulist::list(&own)))
+    });
+}
+
+fn of_matrix(matrix: &Matrix, here: Here, compared: &mut Compared) {
+    let is_gpu = |name: &&String| smi::is_numbered(name, "GPU");
+    let gpus = (matrix.columns.iter().filter(is_gpu).count(), here.devices.gpus.len());
+    compared.check(gpus.0 == gpus.1, || {
+        let several = |count: usize| format!("{count} GPU{}", if count == 1 { "" } else { "s" });
+        ("GPUs".to_owned(), several(gpus.0), several(gpus.1))
+    });
+    let legend: BTreeMap<&str, &str> =
+        matrix.legend.iter().map(|(nic, name)| (nic.as_str(), name.as_str())).collect();
+    let find = |column: &str| -> Option<&Device> {
+        if let Some(number) = column.strip_prefix("GPU").and_then(|n| n.parse::<usize>().ok()) {
+            return here.devices.gpus.get(number);
+        }
+        let name = legend.get(column).copied().unwrap_or(column);
+        here.devices.nics.iter().find(|nic| nic.name.as_deref() == Some(name))
+    };
+    let devices: Vec<Option<&Device>> = matrix.columns.iter().map(|column| find(column)).collect();
+    for (column, device) in matrix.columns.iter().zip(&devices) {
+        let called = legend.get(column.as_str());
+        if called.is_none() && device.is_none() && smi::is_numbered(column, "NIC") {
+            compared.unnamed += 1;
+            continue;
+        }
+        let called = called.map(|name| format!(" ({name})")).unwrap_or_default();
+        let what =
+            || (format!("{column}{called}"), "a device".to_owned(), "no such device".to_owned());
+        compared.check(device.is_some(), what);
+    }
+    for row in &matrix.rows {
+        let Some(own) = find(&row.device) else { continue };
+        for ((column, device), cell) in matrix.columns.iter().zip(&devices).zip(&row.cells) {
+            let Some(device) = device else { continue };
+            of_cell((row, own), (column, device), cell, here, compared);
+        }
+        of_row(row, own, here, compared);
+    }
+}
+
+fn of_cell(
+    (row, own): (&Row, &Device),
+    (column, device): (&str, &Device),
+    cell: &str,
+    here: Here,
+    compared: &mut Compared,
+) {
+    let mut pair = [row.device.as_str(), column];
+    pair.sort_unstable();
+    let about = || pair.join(" to ");
+    let same = own.address() == device.address();
+    let said = match cell {
+        "X" => {
+            let other = || (about(), "one device".to_owned(), "two devices".to_owned());
+            return compared.check(same, other);
+        }
+        "PIX" => Distance::Pix,
+        "PXB" => Distance::Pxb,
+        "PHB" => Distance::Phb,
+        "NODE" => Distance::Node,
+        // SOC is what old versions say.
+        "SYS" | "SOC" => Distance::Sys,
+        // NVLink, which is no part of PCI, or a word of another tool.
+        _ => return compared.unknown += 1,
+    };
+    let found = here.topology.between(&own.spot, &device.spot);
+    if found == Distance::Unknown {
+        return compared.unknown += 1;
+    }
+    compared.check(found == said && !same, || (about(), cell.to_owned(), found.to_string()));
+}
+
+/// Affinity columns.
+fn of_row(row: &Row, own: &Device, here: Here, compared: &mut Compared) {
+    if let Some(node) = &row.node {
+        match (node.parse::<i32>().ok(), own.spot.node) {
+            (Some(said), Some(found)) => compared.check(said == found, || {
+                (row.device.clone(), format!("NUMA node {said}"), format!("NUMA node {found}"))
+            }),
+            // `N/A`, or several nodes.
+            _ => compared.unknown += 1,
+        }
+    }
+    if let (Some(cpus), Some(node)) = (&row.cpus, own.spot.node) {
+        affinity_of(here, node, cpulist::of_list(cpus), &row.device, compared);
+    }
+}

@@ -1,0 +1,267 @@
+//! Where a topology of NCCL and sysfs disagree, as far as NCCL goes by the file (handbook §8.7). Pure.
+//!
+//! NCCL takes a bridge of the file as it stands, whether sysfs has it or not: files of clouds put GPUs and NICs below bridges that
+//! their virtual machines do not show. It adds the GPUs and nets that the file lacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compare::{Compared, Finding, Here, affinity_of};
+use super::nccl::{File, Function};
+use crate::nets;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::pci;
+use bedplate_facts::topology::cpulist;
+use bedplate_facts::topology::devices::Sort;
+
+/// Compares.
+pub(super) fn compare(file: &File, here: Here, compared: &mut Compared) {
+    if let Some(finding) = of_another_machine(file, here) {
+        compared.findings.push(finding);
+        return;
+    }
+    let wanted = here.library.topology_version().to_string();
+    compared.check(file.version.as_ref() == Some(&wanted), || {
+        let version =
+            file.version.as_ref().map_or("none".to_owned(), |version| format!("{version:?}"));
+        ("version".to_owned(), version, format!("{wanted}: {} takes no other", here.library))
+    });
+    cpus(file, here, compared);
+    let mut seen: BTreeMap<PciAddress, &Function> = BTreeMap::new();
+    for function in &file.functions {
+        let about = || format!("busid {:?}", function.busid);
+        let Ok(address) = function.busid.parse::<PciAddress>() else {
+            compared
+                .check(false, || (about(), "a bus id".to_owned(), "not a PCI address".to_owned()));
+            continue;
+        };
+        let once = seen.insert(address, function).is_none();
+        compared.check(once, || (about(), "twice".to_owned(), "once".to_owned()));
+        of_function(function, address, here, compared);
+    }
+    nodes(&seen, here, compared);
+    added(&seen, file, here, compared);
+}
+
+/// The one finding about a file of which at least half of the GPUs and NICs are not here.
+fn of_another_machine(file: &File, here: Here) -> Option<Finding> {
+    let count = |is: fn(&Function) -> bool| {
+        let said = file.functions.iter().filter(|function| is(function));
+        let missing = said.clone().filter(|function| match function.busid.parse() {
+            Ok(address) if function.is_gpu() => {
+                !here.topology.tree().get(address).is_some_and(pci::Function::is_gpu)
+            }
+            Ok(address) => !is_here(function, address, here),
+            Err(_) => true,
+        });
+        (said.count(), missing.count())
+    };
+    let (gpus, nics) = (count(Function::is_gpu), count(Function::is_nic));
+    let (all, missing) = (gpus.0 + nics.0, gpus.1 + nics.1);
+    (missing > 0 && 2 * missing >= all).then(|| Finding {
+        about: "the machine".to_owned(),
+        file: "another one".to_owned(),
+        here: format!(
+            "{} of the file's {} GPUs and {} of its {} NICs are not there",
+            gpus.1, gpus.0, nics.1, nics.0
+        ),
+    })
+}
+
+fn cpus(file: &File, here: Here, compared: &mut Compared) {
+    let mut nodes = BTreeSet::new();
+    for (numaid, affinity) in &file.cpus {
+        let about = || format!("cpu numaid={numaid}");
+        let once = nodes.insert(numaid);
+        compared.check(once, || (about(), "twice".to_owned(), "once".to_owned()));
+        let node = numaid.parse().ok();
+        let known =
+            node.is_some_and(|node| node == -1 || here.placement.node_cpus.contains_key(&node));
+        let all: Vec<String> = here.placement.node_cpus.keys().map(i32::to_string).collect();
+        if !all.is_empty() {
+            let nodes = || format!("NUMA nodes {} alone", all.join(", "));
+            compared.check(known, || (about(), "a NUMA node".to_owned(), nodes()));
+        }
+        let cpus = affinity.as_deref().map(cpulist::of_mask);
+        if let (Some(cpus), true, Some(node)) = (cpus, known, node) {
+            affinity_of(here, node, cpus, &about(), compared);
+        }
+    }
+}
+
+/// Whether sysfs has a function, or NCCL itself would make it up for a NIC of this host.
+fn is_here(function: &Function, address: PciAddress, here: Here) -> bool {
+    here.topology.tree().get(address).is_some()
+        || function.nets.iter().any(|net| {
+            let rdma = named(net.strip_suffix("_dma").unwrap_or(net), here);
+            rdma.is_some_and(|nic| nets::place(nic.address) == address)
+        })
+}
+
+fn of_function(function: &Function, address: PciAddress, here: Here, compared: &mut Compared) {
+    let about = || address.to_string();
+    let own = here.topology.tree().get(address);
+    if own.is_none() && function.is_bridge() {
+        compared.unknown += 1;
+        return;
+    }
+    if let Some(own) = own {
+        identity(function, own, &about(), compared);
+    } else {
+        let is_here = is_here(function, address, here);
+        compared.check(is_here, || {
+            (about(), "a PCI function".to_owned(), "no such function".to_owned())
+        });
+        if !is_here {
+            return;
+        }
+    }
+    let above = nets::switches(here.topology, address).first().copied();
+    let below = |above: Option<String>| {
+        above.map_or("directly below the CPU".to_owned(), |above| format!("below {above}"))
+    };
+    let said = function.above.as_ref().map(|above| above.parse::<PciAddress>().ok());
+    match said {
+        // A bridge that sysfs does not show, above what sysfs shows no switch above.
+        Some(Some(bridge)) if above.is_none() && here.topology.tree().get(bridge).is_none() => {
+            compared.unknown += 1;
+        }
+        _ => compared.check(said == above.map(Some), || {
+            (about(), below(function.above.clone()), below(above.map(|above| above.to_string())))
+        }),
+    }
+    nets(function, address, here, compared);
+}
+
+/// Node of the file → node of sysfs → functions that the file has below no bridge that sysfs knows.
+type Nodes<'f> = BTreeMap<&'f str, BTreeMap<i32, Vec<PciAddress>>>;
+
+/// NUMA nodes of what hangs from a CPU, or from bridges that sysfs does not show. Nodes that are exchanged as a whole are one finding.
+fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: Here, compared: &mut Compared) {
+    let tree = here.topology.tree();
+    let mut nodes = Nodes::new();
+    for (address, function) in seen.iter().filter(|(address, _)| tree.get(**address).is_some()) {
+        let mut above = function.above.as_ref();
+        let mut depth = 0;
+        while let Some(bridge) = above.and_then(|above| above.parse::<PciAddress>().ok()) {
+            depth += 1;
+            if tree.get(bridge).is_some() || depth > seen.len() {
+                break;
+            }
+            above = seen.get(&bridge).and_then(|bridge| bridge.above.as_ref());
+        }
+        if above.is_none() {
+            let node = nets::numa_node(here.topology, *address);
+            let said = nodes.entry(function.numaid.as_str()).or_default();
+            said.entry(node).or_default().push(*address);
+        }
+    }
+    let swapped = swapped(&nodes);
+    if let Some((one, other)) = &swapped {
+        compared.check(false, || {
+            let about = format!("NUMA nodes {one} and {other}");
+            let file = "GPUs and NICs of both".to_owned();
+            (
+                about,
+                file,
+                format!(
+                    "swapped: those of node {one} are at node {other}, and the other way round"
+                ),
+            )
+        });
+    }
+    let is_swapped = |said: &str| {
+        swapped.as_ref().is_some_and(|(one, other)| [one, other].iter().any(|node| **node == said))
+    };
+    for (said, found) in nodes.iter().filter(|(said, _)| !is_swapped(said)) {
+        for (node, functions) in found {
+            for address in functions {
+                match (*said == node.to_string(), *node) {
+                    // sysfs does not know the node.
+                    (false, -1) => compared.unknown += 1,
+                    (agrees, _) => compared.check(agrees, || {
+                        let here = format!("NUMA node {node}");
+                        (address.to_string(), format!("NUMA node {said}"), here)
+                    }),
+                }
+            }
+        }
+    }
+}
+
+/// Two nodes of which each has in the file what the other has in sysfs.
+fn swapped(nodes: &Nodes) -> Option<(String, String)> {
+    let only = |said: &str| match nodes.get(said)?.keys().collect::<Vec<_>>()[..] {
+        [node] => Some(node.to_string()),
+        _ => None,
+    };
+    nodes.keys().find_map(|said| {
+        let other = only(said)?;
+        (other != *said && only(&other).as_deref() == Some(said))
+            .then(|| ((*said).to_owned(), other))
+    })
+}
+
+/// Compares kinds of functions. NCCL tells switches, GPUs and NICs apart and no more.
+fn identity(function: &Function, own: &pci::Function, about: &str, compared: &mut Compared) {
+    let whole = format!("0x{:06x}", own.class);
+    if function.gpu {
+        let what = || format!("{}:{} of class {whole}", own.vendor, own.device);
+        compared.check(own.is_gpu(), || (about.to_owned(), "a GPU".to_owned(), what()));
+    }
+    if let Some(class) = &function.class {
+        let fits = whole.starts_with(class.as_str())
+            || (function.is_gpu() && own.is_gpu())
+            || (function.is_nic() && own.is_nic());
+        compared.check(fits, || (about.to_owned(), format!("class {class}"), whole.clone()));
+    }
+}
+/// The RDMA device of that name.
+fn named<'h>(name: &str, here: Here<'h, '_>) -> Option<&'h pci::Function> {
+    let functions = here.topology.tree().functions.values();
+    functions.into_iter().find(|f| f.infiniband.iter().any(|own| own == name))
+}
+
+/// RDMA devices listed for a function.
+fn nets(function: &Function, address: PciAddress, here: Here, compared: &mut Compared) {
+    for net in &function.nets {
+        let (name, direct) = match net.strip_suffix("_dma") {
+            Some(name) => (name, true),
+            None => (net.as_str(), false),
+        };
+        let Some(nic) = named(name, here) else {
+            let what = || {
+                (format!("net {net}"), format!("at {address}"), "no such RDMA device".to_owned())
+            };
+            compared.check(false, what);
+            continue;
+        };
+        let dma = here.devices.nics.iter().any(|dma| {
+            dma.sort == Sort::DataDirect
+                && dma.address() == address
+                && dma.of.contains(&nic.address)
+        });
+        let fits = if direct { dma } else { nets::may_be_at(nic, address) };
+        compared.check(fits, || {
+            let whose = if direct { "the NIC is at " } else { "at " };
+            (format!("net {net}"), format!("at {address}"), format!("{whose}{}", nic.address))
+        });
+    }
+}
+
+/// Lists GPUs and nets that NCCL adds.
+fn added(seen: &BTreeMap<PciAddress, &Function>, file: &File, here: Here, compared: &mut Compared) {
+    let is_there = |address: PciAddress| seen.contains_key(&address);
+    for gpu in here.devices.gpus.iter().filter(|gpu| !is_there(gpu.address())) {
+        compared.added.push(format!("{} {}", gpu.id, gpu.address()));
+    }
+    let nets: BTreeSet<&str> =
+        file.functions.iter().flat_map(|f| &f.nets).map(String::as_str).collect();
+    for net in nets::nets(here.topology, &here.devices.nics, here.placement) {
+        let name = net.name.strip_suffix("_dma").unwrap_or(&net.name);
+        let is_named = nets.contains(name) || nets.contains(format!("{name}_dma").as_str());
+        let at = named(name, here).map(|nic| nic.address);
+        if !is_named && !is_there(net.place) && !at.is_some_and(is_there) {
+            compared.added.push(format!("net {name}"));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The file that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE), as far as sysfs knows it (handbook §8.7; NCCL
+//! src/graph/xml.cc). Pure.
+//!
+//! NCCL climbs two levels of sysfs at a time: of each switch only the upstream port is there, root ports are not. All RDMA devices of
+//! a bus are one NIC at its function 00.0 (`topology::nccl`), below which their active ports are nets. Attributes stand in NCCL's
+//! order. What it asks CUDA, NVML and verbs for is left out, and NCCL adds it when it reads the file on its host: `sm`,
+//! `rank` and `gdr` of GPUs, `nvlink`, `c2c`, `latency`, `guid`, `maxconn` and `gdr` of NICs, `familyid` and `modelid` of CPUs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::library::Library;
+use crate::nets::{self, Net};
+use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::Facts;
+use bedplate_facts::pci::{Function, Link};
+use bedplate_facts::placement::Placement;
+use bedplate_facts::topology::devices::{Device, Devices};
+use bedplate_facts::topology::{Topology, cpulist};
+
+/// What the file is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine<'a> {
+    /// CPUs.
+    pub facts: &'a Facts,
+    /// PCI functions with their links.
+    pub topology: &'a Topology<'a>,
+    /// GPUs and NICs.
+    pub devices: &'a Devices<'a>,
+    /// NUMA nodes and ports.
+    pub placement: &'a Placement,
+}
+
+/// What is said of GPUs and nets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// What NCCL dumps: numbers of GPUs, ports that are ACTIVE with number and rate.
+    Dump,
+    /// For every process on the machine, whatever it sees of it: where GPUs and the RDMA devices of physical functions are. NCCL
+    /// takes out what it cannot use (since 2.8). It would take numbers from the file, and those of a container's GPUs are others;
+    /// so it has to ask, and the file stays the same when a port goes down.
+    Places,
+}
+
+/// An element.
+struct Element {
+    name: &'static str,
+    attributes: Vec<(&'static str, String)>,
+    below: Vec<Element>,
+}
+
+impl Element {
+    fn new(name: &'static str, attributes: Vec<(&'static str, String)>) -> Self {
+        Element { name, attributes, below: Vec::new() }
+    }
+
+    /// Two blanks a level, as ncclTopoDumpXmlRec writes it.
+    fn write(&self, indent: usize, out: &mut String) {
+        let blanks = " ".repeat(indent);
+        let _ = write!(out, "{blanks}<{}", self.name);
+        for (key, value) in &self.attributes {
+            let _ = write!(out, " {key}=\"{}\"", escaped(value));
+        }
+        if self.below.is_empty() {
+            out.push_str("/>\n");
+            return;
+        }
+        out.push_str(">\n");
+        self.below.iter().for_each(|element| element.write(indent + 2, out));
+        let _ = writeln!(out, "{blanks}</{}>", self.name);
+    }
+}
+
+/// NCCL reads a value up to the next quote and knows no entities: what would end it, or steer, is left out. It takes 255 bytes.
+fn escaped(value: &str) -> String {
+    let plain =
+        |c: &char| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '<' | '>' | '&') || *c == ' ';
+    value.chars().filter(plain).take(255).collect()
+}
+
+/// The file: GPUs and RDMA devices.
+pub fn xml(machine: Machine, detail: Detail) -> String {
+    let Machine { facts, topology, devices, placement } = machine;
+    let version = Library::of_host(facts).topology_version();
+    let nets = match detail {
+        Detail::Dump => nets::nets(topology, &devices.nics, placement),
+        Detail::Places => nets::physical(topology, &devices.nics),
+    };
+    let mut nics: BTreeMap<PciAddress, Vec<(usize, Net)>> = BTreeMap::new();
+    for (dev, net) in nets.into_iter().enumerate() {
+        nics.entry(net.place).or_default().push((dev, net));
+    }
+    let (children, cpus) = (BTreeMap::new(), BTreeMap::new());
+    let mut tree = Tree { machine, detail, nics, children, cpus };
+    let nics: Vec<PciAddress> = tree.nics.keys().copied().collect();
+    for address in devices.gpus.iter().map(Device::address).chain(nics) {
+        tree.add(address);
+    }
+    let mut system = Element::new("system", vec![("version", version.to_string())]);
+    let cpus = std::mem::take(&mut tree.cpus);
+    for (node, functions) in cpus {
+        let mut cpu = tree.cpu(node);
+        cpu.below = functions.into_iter().map(|function| tree.pci(function)).collect();
+        system.below.push(cpu);
+    }
+    let mut out = String::new();
+    system.write(0, &mut out);
+    out
+}
+
+struct Tree<'a> {
+    machine: Machine<'a>,
+    detail: Detail,
+    /// Nets with their numbers, by the function that stands for their NIC.
+    nics: BTreeMap<PciAddress, Vec<(usize, Net)>>,
+    /// What hangs from a switch, sorted.
+    children: BTreeMap<PciAddress, Vec<PciAddress>>,
+    /// What hangs from a CPU, by NUMA node (−1: none), sorted.
+    cpus: BTreeMap<i32, Vec<PciAddress>>,
+}
+
+impl Tree<'_> {
+    /// Puts a function in its place, and the switches above it.
+    fn add(&mut self, address: PciAddress) {
+        let mut at = address;
+        for switch in nets::switches(self.machine.topology, address) {
+            insert(self.children.entry(switch).or_default(), at);
+            at = switch;
+        }
+        insert(self.cpus.entry(nets::numa_node(self.machine.topology, address)).or_default(), at);
+    }
+
+    fn cpu(&self, node: i32) -> Element {
+        let facts = self.machine.facts;
+        let mut attributes = vec![("numaid", node.to_string())];
+        let list = self.machine.placement.node_cpus.get(&node).and_then(Reading::known);
+        let online = facts.cpu.online.known().and_then(|online| cpulist::of_list(online));
+        let last = online.and_then(|online| online.last().copied()).unwrap_or(0);
+        attributes.extend(list.and_then(|list| Some(("affinity", cpulist::mask(list, last)?))));
+        let arch = match facts.arch {
+            Reading::Known(Arch::X86_64) => Some("x86_64"),
+            Reading::Known(Arch::Aarch64) => Some("arm64"),
+            _ => None,
+        };
+        attributes.extend(arch.map(|arch| ("arch", arch.to_owned())));
+        let vendor = match facts.cpu.vendor {
+            Reading::Known(CpuVendor::Intel) => Some("GenuineIntel"),
+            Reading::Known(CpuVendor::Amd) => Some("AuthenticAMD"),
+            _ => None,
+        };
+        attributes.extend(vendor.map(|vendor| ("vendor", vendor.to_owned())));
+        Element::new("cpu", attributes)
+    }
+
+    fn pci(&mut self, address: PciAddress) -> Element {
+        let mut attributes = vec![("busid", address.to_string())];
+        match self.machine.topology.tree().get(address) {
+            Some(function) => {
+                attributes.extend(identity(function));
+                attributes.extend(self.link(function));
+            }
+            // A place that NCCL has made up: all that it knows is that it put a NIC there.
+            None => {
+                let known = [("class", "0x02"), ("link_speed", ""), ("link_width", "")];
+                attributes.extend(known.map(|(key, value)| (key, value.to_owned())));
+            }
+        }
+        let mut pci = Element::new("pci", attributes);
+        let below = self.children.remove(&address).unwrap_or_default();
+        pci.below = below.into_iter().map(|child| self.pci(child)).collect();
+        let gpus = &self.machine.devices.gpus;
+        if let Some(dev) = gpus.iter().position(|gpu| gpu.address() == address) {
+            let dev = match self.detail {
+                Detail::Dump => vec![("dev", dev.to_string())],
+                Detail::Places => Vec::new(),
+            };
+            pci.below.push(Element::new("gpu", dev));
+        }
+        if let Some(nets) = self.nics.remove(&address) {
+            let mut nic = Element::new("nic", Vec::new());
+            nic.below = nets.iter().map(|(dev, net)| element(*dev, net, self.detail)).collect();
+            pci.below.push(nic);
+        }
+        pci
+    }
+
+    /// The lower speed and the lower width of the function and the port above it.
+    fn link(&self, function: &Function) -> Vec<(&'static str, String)> {
+        let tree = self.machine.topology.tree();
+        let of = |function: &Function| function.detail.as_ref().map(|detail| detail.link.clone());
+        let own = of(function).unwrap_or_default();
+        let port = function.parent.and_then(|port| of(tree.get(port)?)).unwrap_or_default();
+        let speed = match (speed(&own), speed(&port)) {
+            (Some(own_speed), Some(port_speed)) if port_speed < own_speed => port.max_speed,
+            (None, _) => port.max_speed,
+            _ => own.max_speed,
+        };
+        let width = own.max_width.into_iter().chain(port.max_width).min();
+        let speed = ("link_speed", speed.unwrap_or_default());
+        vec![speed, ("link_width", width.map(|width| width.to_string()).unwrap_or_default())]
+    }
+}
+
+fn element(dev: usize, net: &Net, detail: Detail) -> Element {
+    let mut attributes = vec![("name", net.name.clone())];
+    if detail == Detail::Places {
+        return Element::new("net", attributes);
+    }
+    attributes.push(("dev", dev.to_string()));
+    attributes.extend(net.megabits.map(|megabits| ("speed", megabits.to_string())));
+    attributes.push(("port", net.port.to_string()));
+    Element::new("net", attributes)
+}
+
+fn insert(list: &mut Vec<PciAddress>, address: PciAddress) {
+    if let Err(place) = list.binary_search(&address) {
+        list.insert(place, address);
+    }
+}
+
+fn identity(function: &Function) -> Vec<(&'static str, String)> {
+    vec![
+        ("class", format!("0x{:06x}", function.class)),
+        ("vendor", format!("0x{}", function.vendor)),
+        ("device", format!("0x{}", function.device)),
+        ("subsystem_vendor", format!("0x{}", function.subsystem.0)),
+        ("subsystem_device", format!("0x{}", function.subsystem.1)),
+    ]
+}
+
+/// `32.0 GT/s PCIe` in tenths of a GT/s.
+fn speed(link: &Link) -> Option<u32> {
+    let number = link.max_speed.as_deref()?.split(' ').next()?;
+    let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
+    whole.parse::<u32>().ok()?.checked_mul(10)?.checked_add(tenth.parse::<u8>().ok()?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_ends_a_value_early() {
+        assert_eq!(escaped("mlx5_0"), "mlx5_0");
+        assert_eq!(escaped("a\"/><b c='\u{1b}[31m&\u{e9}"), "a/b c=[31m");
+        assert_eq!(escaped(&"x".repeat(300)).len(), 255);
+    }
+}

@@ -1,0 +1,272 @@
+//! Target `ansible`: a role with tasks and files. A command that must follow a file is a task that first checks whether it is
+//! done, so that a run that fails half-way is made good by the next one. Running it once more changes nothing.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use bedplate_core::kind::contribution::{Contributions, Setting};
+use bedplate_core::modules_conf::MODPROBE_PATH;
+use bedplate_facts::units::OWN;
+
+use super::common::{heading, in_shell_single_quotes};
+use super::provision::Host;
+use super::{GrubFamily, Options, OutFile, RenderError, Rendered, SCRIPT_MODE, grub, yaml};
+
+const TASKS: &str = "tasks/main.yml";
+/// Checks whether a step is done; the module `script` copies it to the host, and templates nothing in it.
+const CHECK: &str = "bedplate-is-done.sh";
+
+/// `bedplate_root`: a root directory that is not running; its tools are not run.
+const ROOT: &str = "{{ bedplate_root | default('') }}";
+/// The task that writes options of modules.
+const MODPROBE: &str = "bedplate_modprobe";
+/// The step that takes them over.
+const INITRAMFS: &str = "initramfs";
+const RUNNING: &str = "bedplate_root is not defined";
+
+/// A command that must follow the files.
+struct Step {
+    /// For [`CHECK`] and the names of variables.
+    id: &'static str,
+    /// Name of the task.
+    name: &'static str,
+    /// Lines of [`CHECK`], which end it with another status than 0 unless the step is done.
+    test: String,
+    /// The command.
+    argv: Vec<&'static str>,
+    /// Whether it is for the running system only: then it keeps no other step from being done.
+    is_live: bool,
+}
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let host = Host::of(build, options)?;
+    let mut rendered = host.rest.clone();
+    if host.files.is_empty() && host.default_grub.is_none() {
+        return Ok(rendered);
+    }
+    let steps = steps(build, &host, options)?;
+    let tasks = yaml::value(TASKS, &Value::Array(tasks(&host, &steps)))?;
+    rendered.files.push(OutFile::new(TASKS, format!("{}---\n{tasks}", heading(build, "# "))));
+    if !steps.is_empty() {
+        rendered.files.push(OutFile {
+            path: format!("files/{CHECK}"),
+            mode: SCRIPT_MODE,
+            text: script(build, &steps),
+        });
+    }
+    let carried = host.files.iter().chain(&host.default_grub);
+    rendered.files.extend(
+        carried.map(|file| OutFile { path: format!("files/{}", file.path), ..file.clone() }),
+    );
+    rendered.notes.push(
+        "render with `-o roles/bedplate` and name the role in a play with `become: true`; `bedplate_root` sets up a root directory that is not running, whose boot loader and initramfs are then left to you"
+            .to_owned(),
+    );
+    Ok(rendered)
+}
+
+/// First what the next boot needs.
+fn steps(build: &Contributions, host: &Host, options: &Options) -> Result<Vec<Step>, RenderError> {
+    let mut steps = Vec::new();
+    if let Some(argv) = &host.boot_loader {
+        steps.push(Step {
+            id: "boot_loader",
+            name: "Update the boot loader",
+            test: grub::entry_test(build, options)?,
+            argv: argv.clone(),
+            is_live: false,
+        });
+    }
+    if let Some(argv) = &host.initramfs {
+        let (image, end) = match options.grub_family {
+            GrubFamily::Debian => ("/boot/initrd.img-", ""),
+            GrubFamily::Rhel => ("/boot/initramfs-", ".img"),
+        };
+        // The tools leave images of rescue systems, and of kernels whose modules are gone, as they are.
+        let test = format!(
+            "for kernel in /boot/vmlinuz-*; do\n  release=${{kernel#/boot/vmlinuz-}}\n  image={image}$release{end}\n  \
+             case $release in *rescue*) continue ;; esac\n  [ -e \"$image\" ] || continue\n  \
+             [ ! -d /lib/modules ] || [ -d \"/lib/modules/$release\" ] || continue\n  \
+             [ -n \"$(find \"$image\" -newer {MODPROBE_PATH})\" ] || exit 1\ndone\n"
+        );
+        steps.push(Step {
+            id: INITRAMFS,
+            name: "Rebuild the initramfs",
+            test,
+            argv: argv.clone(),
+            is_live: false,
+        });
+    }
+    if host.loads_modules {
+        let loaded = build.settings().filter_map(|setting| match setting {
+            Setting::LoadModule(module) => Some(format!("[ -d /sys/module/{module} ] || exit 1\n")),
+            _ => None,
+        });
+        steps.push(Step {
+            id: "modules",
+            name: "Load modules",
+            test: loaded.collect(),
+            argv: vec!["systemctl", "restart", "systemd-modules-load.service"],
+            is_live: true,
+        });
+    }
+    if host.sets_sysctls {
+        let set = build.settings().filter_map(|setting| match setting {
+            // The kernel puts tabs between numbers. A key that is not there belongs to a device that is not.
+            Setting::Sysctl { key, value } => Some(format!(
+                "if now=$(sysctl -n {} 2>/dev/null); then\n  [ \"$(printf '%s' \"$now\" | tr '\\t' ' ')\" = {} ] || exit 1\nfi\n",
+                in_shell_single_quotes(key),
+                in_shell_single_quotes(value),
+            )),
+            _ => None,
+        });
+        steps.push(Step {
+            id: "sysctls",
+            name: "Apply kernel parameters",
+            test: set.collect(),
+            argv: vec!["sysctl", "--system"],
+            is_live: true,
+        });
+    }
+    Ok(steps)
+}
+
+fn script(build: &Contributions, steps: &[Step]) -> String {
+    let mut text = format!(
+        "#!/bin/sh\n{}# Ends with status 0 if the step is done.\ncase $1 in\n",
+        heading(build, "# ")
+    );
+    for Step { id, test, .. } in steps {
+        let _ = write!(text, "{id})\n{test};;\n");
+    }
+    text + "*) exit 2 ;;\nesac\nexit 0\n"
+}
+
+/// Check, act where it is not done, and check again.
+fn tasks_of(step: &Step) -> Vec<Value> {
+    let Step { id, name, argv, is_live, .. } = step;
+    let found = format!("bedplate_{id}");
+    let done = format!("bedplate_{id}_done");
+    let check = |name: String| {
+        json!({
+            "name": name,
+            "ansible.builtin.script": format!("{CHECK} {id}"),
+            "changed_when": false,
+            "check_mode": false,
+        })
+    };
+    let mut before = check(format!("{name}: check whether it is done"));
+    before["register"] = json!(found);
+    before["failed_when"] = json!(false);
+    before["when"] = json!(RUNNING);
+    let mut act = json!({
+        "name": name,
+        "ansible.builtin.command": { "argv": argv },
+        "register": done,
+        "changed_when": true,
+        "when": [RUNNING, format!("{found}.rc != 0")],
+    });
+    if *id == INITRAMFS {
+        // Of an image that lies elsewhere than the test looks, only the file that was just written tells.
+        act["when"] = json!([RUNNING, format!("{found}.rc != 0 or {MODPROBE} is changed")]);
+    }
+    let mut after = check(format!("{name}: read back"));
+    after["when"] = json!([RUNNING, format!("{done} is changed")]);
+    if *is_live {
+        act["ignore_errors"] = json!(true);
+        return vec![before, act];
+    }
+    vec![before, act, after]
+}
+
+fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
+    let directories: BTreeSet<&str> = host
+        .files
+        .iter()
+        .filter_map(|file| file.path.rsplit_once('/'))
+        .map(|(dir, _)| dir)
+        .collect();
+    let directories: Vec<&str> = directories.into_iter().collect();
+    let mut tasks = vec![json!({
+        "name": "Make the directories",
+        "ansible.builtin.file": { "path": format!("{ROOT}/{{{{ item }}}}"), "state": "directory" },
+        "loop": directories,
+    })];
+    for file in &host.files {
+        let mut task = json!({
+            "name": format!("Write /{}", file.path),
+            "ansible.builtin.copy": {
+                "src": file.path,
+                "dest": format!("{ROOT}/{}", file.path),
+                "mode": format!("{:04o}", file.mode),
+            },
+        });
+        if file.path == MODPROBE_PATH.trim_start_matches('/') {
+            task["register"] = json!(MODPROBE);
+        }
+        tasks.push(task);
+    }
+    if let Some(file) = &host.default_grub {
+        // A block of Ansible's own in a file that is the distribution's.
+        tasks.push(json!({
+            "name": "Give kernels that are installed later the same arguments",
+            "ansible.builtin.blockinfile": {
+                "path": format!("{ROOT}/etc/default/grub"),
+                "block": format!("{{{{ lookup('ansible.builtin.file', '{}') }}}}", file.path),
+                "marker": "# {mark} bedplate",
+            },
+        }));
+    }
+    let (live, boot): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.is_live);
+    tasks.extend(boot.into_iter().flat_map(tasks_of));
+    if host.agent {
+        let unit = format!("/usr/lib/systemd/system/{}", OWN[1]);
+        tasks.push(json!({
+            "name": "Look for bedplate",
+            "ansible.builtin.stat": { "path": unit },
+            "register": "bedplate_unit",
+            "when": RUNNING,
+        }));
+        tasks.push(json!({
+            "name": "Let bedplate do on the machine what no file holds",
+            "ansible.builtin.systemd": { "name": "{{ item }}", "enabled": true },
+            "loop": OWN,
+            "when": [RUNNING, "bedplate_unit.stat.exists"],
+        }));
+        tasks.push(json!({
+            "name": "Say that bedplate is not installed",
+            "ansible.builtin.debug": { "msg": "settings that the profile leaves to bedplate stay undone" },
+            "when": [RUNNING, "not bedplate_unit.stat.exists"],
+        }));
+    }
+    tasks.extend(live_tasks(host, &live));
+    tasks
+}
+
+/// Tasks for the running system only: one that fails keeps no other from being done.
+fn live_tasks(host: &Host, live: &[&Step]) -> Vec<Value> {
+    let mut tasks = Vec::new();
+    if host.files.iter().any(|file| file.path.starts_with("etc/udev/")) {
+        tasks.push(json!({
+            "name": "Reload udev rules",
+            "ansible.builtin.command": { "argv": ["udevadm", "control", "--reload"] },
+            "changed_when": false,
+            "when": RUNNING,
+        }));
+    }
+    let failed: Vec<String> =
+        live.iter().map(|step| format!("bedplate_{}_done is failed", step.id)).collect();
+    tasks.extend(live.iter().flat_map(|step| tasks_of(step)));
+    if !failed.is_empty() {
+        tasks.push(json!({
+            "name": "Say that a step on the running system failed",
+            "ansible.builtin.fail": {
+                "msg": "see above; what the next boot needs is done, and the next run tries the rest again",
+            },
+            "when": failed.join(" or "),
+        }));
+    }
+    tasks
+}

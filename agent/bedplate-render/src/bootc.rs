@@ -1,0 +1,150 @@
+//! Target `bootc`: a kargs.d file, configuration files, and the lines of a Containerfile that bring them into the image.
+
+use serde::Serialize;
+
+use bedplate_base::cpu::Arch;
+use bedplate_cmdline::Token;
+use bedplate_core::kind::cmdline::BOOTC_KARGS;
+use bedplate_core::kind::contribution::Contributions;
+
+use super::agent::{self, Agent};
+use super::common::{
+    Elsewhere, files, grub_words, heading, kernel_arguments, preamble, uses_modprobe,
+};
+use super::{Options, OutFile, RenderError, Rendered, udev};
+
+const CONTAINERFILE: &str = "Containerfile.bedplate";
+
+/// Parameters that x86 alone reads: elsewhere the kernel would hand them to init.
+const X86_ONLY: [&str; 3] = ["iommu", "intel_iommu", "amd_iommu"];
+
+const ABSENT: Elsewhere = Elsewhere {
+    why: "kargs.d files only add",
+    instead: "take it out of the kargs.d file of the base image that sets it; on a host `rpm-ostree kargs --delete`",
+};
+
+/// What bootc reads; it rejects other keys.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Kargs {
+    kargs: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    match_architectures: Vec<&'static str>,
+}
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let tokens = kernel_arguments(build, options.arch)?;
+    let mut rendered = Rendered::default();
+    if !tokens.is_empty() {
+        let kargs = Kargs {
+            // bootc hands on each text as it is, and GRUB reads the boot entry as script (handbook §10.1).
+            kargs: grub_words(&tokens)?,
+            match_architectures: architectures(&tokens, options.arch),
+        };
+        let text = format!("{}{}", preamble(build, "# "), toml::to_string(&kargs)?);
+        rendered.files.push(OutFile::new(BOOTC_KARGS.trim_start_matches('/'), text));
+        rendered.notes.push(
+            "arguments with special characters are quoted for GRUB; in images booted by systemd-boot take the quotes out (handbook §10.1)"
+                .to_owned(),
+        );
+    }
+    let agent = Agent::of_image(build, options);
+    rendered.files.extend(files(build).chain(udev::rules(build, options)).map(in_usr));
+    rendered.files.extend(agent.profile.iter().cloned());
+    if !rendered.files.is_empty() {
+        let text = containerfile(build, &rendered.files, agent.profile.is_some());
+        rendered.files.push(OutFile::new(CONTAINERFILE, text));
+        rendered
+            .notes
+            .push(format!("put the lines of {CONTAINERFILE} into the Containerfile of the image"));
+    }
+    rendered.add(agent.rest);
+    if uses_modprobe(build) {
+        rendered.notes.push(
+            "options of a module that is in the initramfs count only once it is rebuilt: run dracut in the image build (dracut(8); handbook §9)"
+                .to_owned(),
+        );
+    }
+    rendered.notes.extend(ABSENT.not_removed(build.absent_tokens()));
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+/// /etc of an image is the machine's from its first boot on; what the image is to update lies below /usr (bootc, filesystem.md).
+/// Files that are read in /etc alone stay there.
+fn in_usr(file: OutFile) -> OutFile {
+    let path = match file.path.strip_prefix("etc/udev/") {
+        Some(rest) => format!("usr/lib/udev/{rest}"),
+        None => match file.path.strip_prefix("etc/") {
+            Some(rest) if IN_USR.iter().any(|directory| rest.starts_with(directory)) => {
+                format!("usr/lib/{rest}")
+            }
+            _ => file.path,
+        },
+    };
+    OutFile { path, ..file }
+}
+
+/// Directories that are read below /usr/lib, too.
+const IN_USR: [&str; 3] = ["modprobe.d/", "modules-load.d/", "sysctl.d/"];
+
+/// By Rust's names, where an argument means something on one architecture only.
+fn architectures(tokens: &[Token], arch: Arch) -> Vec<&'static str> {
+    let names: Vec<String> = tokens.iter().map(Token::folded_name).collect();
+    let any = |is: &dyn Fn(&str) -> bool| names.iter().any(|name| is(name));
+    match arch {
+        Arch::X86_64 if any(&|name| X86_ONLY.contains(&name)) => vec!["x86_64"],
+        Arch::Aarch64 if any(&|name| ARM.iter().any(|start| name.starts_with(start))) => {
+            vec!["aarch64"]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// How parameters begin that are set for Arm's IOMMU, for which x86 has others.
+const ARM: [&str; 2] = ["iommu.", "arm_smmu"];
+
+fn containerfile(build: &Contributions, files: &[OutFile], agent: bool) -> String {
+    let mut text = heading(build, "# ");
+    for top in ["usr", "etc"] {
+        if files.iter().any(|file| file.path.starts_with(&format!("{top}/"))) {
+            text.push_str(&format!("COPY {top}/ /{top}/\n"));
+        }
+    }
+    if agent {
+        text.push_str("# What no file holds bedplate does on the machine: its package has to be installed before this.\n");
+        text.push_str(&format!("RUN {}\n", agent::enable("", "", agent::FAIL)));
+    }
+    text.push_str("RUN bootc container lint\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{arg, build, nothing};
+    use super::*;
+
+    fn body(token: &str, arch: Arch) -> String {
+        let mut desired = nothing();
+        desired.cmdline.set.push(arg(token, "cmdline"));
+        let options = Options { arch, ..Options::default() };
+        let rendered = render(&build(&desired), &options).unwrap();
+        let text = &rendered.files[0].text;
+        assert_eq!(rendered.files[1].text.lines().nth(1), Some("COPY usr/ /usr/"));
+        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn only_what_one_architecture_reads_is_bound_to_it() {
+        assert_eq!(
+            body("iommu=pt", Arch::X86_64),
+            "kargs = [\"iommu=pt\"]\nmatch-architectures = [\"x86_64\"]"
+        );
+        assert_eq!(body("quiet", Arch::X86_64), "kargs = [\"quiet\"]");
+        assert_eq!(
+            body("iommu.passthrough=1", Arch::Aarch64),
+            "kargs = [\"iommu.passthrough=1\"]\nmatch-architectures = [\"aarch64\"]"
+        );
+        assert_eq!(body("quiet", Arch::Aarch64), "kargs = [\"quiet\"]");
+    }
+}

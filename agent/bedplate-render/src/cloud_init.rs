@@ -1,0 +1,74 @@
+//! Target `cloud-init`: user data that writes the files and has the host's tools take them over.
+
+use serde_json::{Map, Value, json};
+
+use bedplate_core::kind::contribution::Contributions;
+
+use super::agent;
+use super::common::preamble;
+use super::provision::Host;
+use super::{Options, OutFile, RenderError, Rendered, yaml};
+
+const USER_DATA: &str = "bedplate.cloud-config.yaml";
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let host = Host::of(build, options)?;
+    let mut rendered = host.rest.clone();
+    let mut entries: Vec<Value> = host.files.iter().map(|file| entry(file, false)).collect();
+    entries.extend(
+        host.default_grub
+            .iter()
+            .map(|file| entry(&OutFile::new("etc/default/grub", file.text.clone()), true)),
+    );
+    if entries.is_empty() {
+        return Ok(rendered);
+    }
+    let mut config = Map::new();
+    config.insert("write_files".to_owned(), json!(entries));
+    let commands = commands(&host);
+    if !commands.is_empty() {
+        config.insert("runcmd".to_owned(), json!(commands));
+    }
+    // cloud-init knows its user data by the first line.
+    let text = format!(
+        "#cloud-config\n{}{}",
+        preamble(build, "# "),
+        yaml::value("user data", &Value::Object(config))?
+    );
+    rendered.files.push(OutFile::new(USER_DATA, text));
+    rendered.notes.push(
+        "cloud-init writes files and runs commands once an instance; clear its state (`cloud-init clean`) before an image is made of the host"
+            .to_owned(),
+    );
+    Ok(rendered)
+}
+
+fn entry(file: &OutFile, append: bool) -> Value {
+    let mut entry = json!({
+        "path": format!("/{}", file.path),
+        "permissions": format!("{:04o}", file.mode),
+        "content": file.text,
+    });
+    if append {
+        entry["append"] = json!(true);
+    }
+    entry
+}
+
+fn commands(host: &Host) -> Vec<Vec<String>> {
+    let mut commands: Vec<Vec<&str>> = Vec::new();
+    if host.sets_sysctls {
+        commands.push(vec!["sysctl", "--system"]);
+    }
+    if host.loads_modules {
+        commands.push(vec!["systemctl", "restart", "systemd-modules-load.service"]);
+    }
+    commands.extend(host.initramfs.clone());
+    commands.extend(host.boot_loader.clone());
+    let enable = agent::enable("", "--now ", "");
+    if host.agent {
+        commands.push(vec!["sh", "-c", &enable]);
+    }
+    let owned = |command: &Vec<&str>| command.iter().map(|&word| word.to_owned()).collect();
+    commands.iter().map(owned).collect()
+}

@@ -1,0 +1,387 @@
+//! What several targets share: the kernel arguments as one merged list, the configuration files, and the words for what
+//! only a running host can take.
+
+use bedplate_base::cpu::Arch;
+use bedplate_cmdline::boot::grub_quote::grub_token;
+use bedplate_cmdline::{Edit, Token};
+use bedplate_core::desired::Desired;
+use bedplate_core::kind::contribution::{ConfigFile, Contributions, LiveOnly, Setting};
+use bedplate_core::kind::{cmdline, modules, sriov, sysctl};
+use bedplate_core::modules_conf;
+
+use super::{Inexpressible, OutFile, RenderError, Rendered};
+
+/// The wanted arguments in order, with every `pci=` merged into one argument: tools that edit by key keep only one of
+/// several (handbook §1.2, §10.3).
+///
+/// # Errors
+/// [`RenderError::Cmdline`], [`RenderError::Line`], [`RenderError::BadArgument`].
+pub(super) fn kernel_arguments(
+    build: &Contributions,
+    arch: Arch,
+) -> Result<Vec<Token>, RenderError> {
+    let set: Vec<&str> = build.arguments.iter().map(|wanted| wanted.token.as_str()).collect();
+    let absent: Vec<&str> = build.absent_tokens().collect();
+    let line = Edit::new(arch, &set, &absent)?.rendered()?;
+    for token in line.tokens() {
+        // A file's encoding and a loader's need not be the same.
+        if !token.as_str().is_ascii() {
+            let reason = "only ASCII survives every tool between here and the kernel".to_owned();
+            return Err(RenderError::BadArgument { token: token.to_string(), reason });
+        }
+    }
+    Ok(line.tokens().cloned().collect())
+}
+
+/// All arguments as words of GRUB's language: grub.cfg, and BLS `options`, which GRUB reads as script too.
+pub(super) fn grub_words(tokens: &[Token]) -> Result<Vec<String>, RenderError> {
+    Ok(tokens.iter().map(grub_token).collect::<Result<_, _>>()?)
+}
+
+/// The heading: profile, digest, version. Each line behind `mark`.
+pub(super) fn heading(build: &Contributions, mark: &str) -> String {
+    let stamp = build.stamp.as_ref().map(|stamp| format!("{mark}{stamp}\n"));
+    format!("{mark}{}{}", modules_conf::heading(&build.profile), stamp.unwrap_or_default())
+}
+
+/// The heading and the reasons of all kernel arguments, each line behind `mark` and naming its argument.
+pub(super) fn preamble(build: &Contributions, mark: &str) -> String {
+    let line = |token: &str, why| modules_conf::reasons(&format!("{mark}{token}:"), why);
+    let reasons = build.arguments.iter().map(|wanted| line(&wanted.token, &wanted.why));
+    std::iter::once(heading(build, mark)).chain(reasons).collect()
+}
+
+/// The configuration files, at the paths they have in an image.
+pub(super) fn files(build: &Contributions) -> impl Iterator<Item = OutFile> {
+    build.files.iter().map(|file| OutFile::new(file.path.trim_start_matches('/'), &*file.text))
+}
+
+/// What a target has no place for.
+pub(super) struct Elsewhere {
+    /// Why.
+    pub why: &'static str,
+    /// Where it goes instead.
+    pub instead: &'static str,
+}
+
+impl Elsewhere {
+    fn item(&self, id: String, what: String) -> Inexpressible {
+        Inexpressible { id, what, why: self.why.to_owned(), instead: self.instead.to_owned() }
+    }
+
+    /// One argument.
+    pub fn argument(&self, token: &Token) -> Inexpressible {
+        self.item(argument_id(token), format!("kernel argument `{token}`"))
+    }
+
+    /// Everything but VFs and what only a running host can take: arguments, and settings that `carried` does not know.
+    ///
+    /// # Errors
+    /// Those of [`kernel_arguments`].
+    pub fn leave(
+        &self,
+        build: &Contributions,
+        arch: Arch,
+        carried: impl Fn(&Setting) -> bool,
+        rendered: &mut Rendered,
+    ) -> Result<(), RenderError> {
+        let set = kernel_arguments(build, arch)?;
+        rendered.inexpressible.extend(set.iter().map(|token| self.argument(token)));
+        rendered.inexpressible.extend(self.settings(build, carried));
+        rendered.notes.extend(self.not_removed(build.absent_tokens()));
+        Ok(())
+    }
+
+    /// That arguments which must not be there stay: a remark, for hardly any image has them.
+    pub fn not_removed<'a>(&self, absent: impl Iterator<Item = &'a str>) -> Option<String> {
+        let absent: Vec<String> = absent.map(|token| format!("`{token}`")).collect();
+        (!absent.is_empty()).then(|| {
+            format!(
+                "kernel arguments that the profile forbids stay where the image has them: {} ({}); there {}",
+                absent.join(", "),
+                self.why,
+                self.instead
+            )
+        })
+    }
+
+    /// Settings that `carried` does not know, and files that can only be had as such.
+    pub fn settings(
+        &self,
+        build: &Contributions,
+        carried: impl Fn(&Setting) -> bool,
+    ) -> Vec<Inexpressible> {
+        let settings = build.settings().filter(|setting| !carried(setting));
+        let settings = settings.map(|setting| self.item(setting_id(setting), words(setting)));
+        let whole = build.files.iter().filter(|file| file.settings.is_empty());
+        let whole = whole.map(|file| self.item(file_id(file), file.path.to_owned()));
+        settings.chain(whole).collect()
+    }
+}
+
+/// `cmdline/iommu`: for [`Inexpressible::id`].
+pub(super) fn argument_id(token: &Token) -> String {
+    format!("{}/{}", cmdline::NAME, token.name())
+}
+
+/// For [`Inexpressible::id`]: `modules/nouveau`, `modules/ib_core.netns_mode`, `sysctl/vm.zone_reclaim_mode`.
+pub(super) fn setting_id(setting: &Setting) -> String {
+    match setting {
+        Setting::LoadModule(module) | Setting::BlacklistModule(module) => {
+            format!("{}/{module}", modules::NAME)
+        }
+        Setting::ModuleOption { module, parameter, .. } => {
+            format!("{}/{module}.{parameter}", modules::NAME)
+        }
+        Setting::Sysctl { key, .. } => format!("{}/{key}", sysctl::NAME),
+    }
+}
+
+/// For [`Inexpressible::id`]: `file/etc/nccl.conf`.
+pub(super) fn file_id(file: &ConfigFile) -> String {
+    format!("file{}", file.path)
+}
+
+/// A setting in the words of a report.
+fn words(setting: &Setting) -> String {
+    match setting {
+        Setting::LoadModule(module) => format!("module {module} loaded at boot"),
+        Setting::ModuleOption { module, parameter, value } => {
+            format!("option {parameter}={value} of module {module}")
+        }
+        Setting::BlacklistModule(module) => format!("blacklist module {module}"),
+        Setting::Sysctl { key, value } => format!("kernel parameter {key} = {value}"),
+    }
+}
+
+/// Arguments to take away by a tool that takes whole arguments only, and a remark on those that are a part of one.
+pub(super) fn removals(build: &Contributions) -> (Vec<String>, Option<String>) {
+    let (parts, whole): (Vec<&str>, Vec<&str>) =
+        build.absent_tokens().partition(|token| token.starts_with("pci="));
+    let elsewhere = Elsewhere {
+        why: "whole arguments only are removed, not a part of `pci=`",
+        instead: "take it out by hand, or run `bedplate apply --root` on the image",
+    };
+    (whole.into_iter().map(str::to_owned).collect(), elsewhere.not_removed(parts.into_iter()))
+}
+
+/// A text as one word of a shell.
+pub(super) fn in_shell_single_quotes(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// What only a running host can take, for a target of which `instead` says what its hosts can do.
+pub(super) fn live_only(
+    build: &Contributions,
+    instead: fn(&LiveOnly) -> &String,
+) -> impl Iterator<Item = Inexpressible> {
+    build.live_only.iter().map(move |live| Inexpressible {
+        id: live.id.clone(),
+        what: live.what.clone(),
+        why: live.why.clone(),
+        instead: instead(live).clone(),
+    })
+}
+
+/// Whether modprobe.d has a part in it: options and blacklists.
+pub(super) fn uses_modprobe(build: &Contributions) -> bool {
+    let in_modprobe = |setting: &Setting| {
+        matches!(setting, Setting::ModuleOption { .. } | Setting::BlacklistModule(_))
+    };
+    build.settings().any(in_modprobe)
+}
+
+/// Whether there are NVIDIA modules, which may live in a container or an extension instead of the host.
+pub(super) fn names_nvidia_modules(build: &Contributions) -> bool {
+    build.settings().any(|setting| match setting {
+        Setting::LoadModule(module) | Setting::ModuleOption { module, .. } => {
+            module.as_str().starts_with("nvidia")
+        }
+        Setting::BlacklistModule(_) | Setting::Sysctl { .. } => false,
+    })
+}
+
+/// Remarks of the desired state itself. What it says of VFs where no devices are seen is for hosts: here targets say it.
+pub(super) fn remarks(desired: &Desired, sees_devices: bool) -> impl Iterator<Item = String> {
+    let notes = desired.notes.iter().filter(move |note| sees_devices || note.kind != sriov::NAME);
+    notes.map(|note| format!("{}: {}: {}", note.kind, note.subject, note.text))
+}
+
+/// Blockers and unknowns of the host: a part of the profile that is in no file because of them.
+pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressible> {
+    let item = |kind: &str, what: String, why: &str, instead: &str| Inexpressible {
+        id: kind.to_owned(),
+        what: format!("{kind}: {what}"),
+        why: why.to_owned(),
+        instead: instead.to_owned(),
+    };
+    let blocked = desired.blockers.iter();
+    let blocked = blocked.map(move |b| item(b.kind, b.subject.to_string(), &b.reason, &b.remedy));
+    let unknown = desired.unknowns.iter().map(move |u| {
+        let why = format!("not known: {}", u.reason);
+        item(
+            u.kind,
+            u.subject.to_string(),
+            &why,
+            "name a host of which it is known (--snapshot FILE), or at least the maker of its CPU (--cpu)",
+        )
+    });
+    blocked.chain(unknown)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::tests::of_text;
+    use bedplate_base::cpu::CpuVendor;
+    use bedplate_base::reading::Reading;
+    use bedplate_base::value::{AcsBits, ModuleName};
+    use bedplate_core::desired::{
+        AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, VfDriver,
+        WantedAcs, WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,
+    };
+    use bedplate_core::kind;
+    use bedplate_core::kind::contribution::VfRule;
+    use bedplate_core::kind::sriov::section::PfSelector;
+    use bedplate_core::plan::Why;
+    use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, SriovCount};
+    use bedplate_facts::Facts;
+    use bedplate_testhosts::fixture::Machine;
+
+    fn why() -> Vec<Why> {
+        vec![Why::new("a reason", "handbook §1")]
+    }
+
+    pub fn arg(token: &str, from: &'static str) -> WantedArg {
+        WantedArg { token: token.to_owned(), why: why(), from }
+    }
+
+    pub fn unwanted(token: &str) -> UnwantedArg {
+        UnwantedArg { token: token.to_owned(), why: why() }
+    }
+
+    fn module(name: &str) -> ModuleName {
+        name.parse().unwrap()
+    }
+
+    /// Something of everything: live ACS, an ACS list, VFs, options, a blacklist, an unload, absent arguments.
+    pub fn desired() -> Desired {
+        let acs = "pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0";
+        let load = |name| WantedModule { name: module(name), load: ModuleLoad::Boot, why: why() };
+        let option = |module_name, parameter: &str, value: &str| WantedOption {
+            module: module(module_name),
+            parameter: parameter.to_owned(),
+            value: value.to_owned(),
+            why: why(),
+        };
+        Desired {
+            cmdline: DesiredCmdline {
+                set: vec![
+                    arg("iommu=pt", "iommu"),
+                    arg("pci=realloc", "cmdline"),
+                    arg("hugepages=64", "cmdline"),
+                    arg(acs, "acs"),
+                ],
+                absent: vec![unwanted("nomodeset"), unwanted("iommu=off")],
+                keep: Vec::new(),
+                settled: Vec::new(),
+            },
+            modules: DesiredModules {
+                load: vec![load("ib_uverbs"), load("nvidia_peermem")],
+                options: vec![
+                    option("ib_core", "netns_mode", "1"),
+                    option("nvidia_peermem", "peerdirect_support", "1"),
+                ],
+                blacklist: vec![(module("nouveau"), why())],
+                unload: vec![(module("nouveau"), why())],
+            },
+            acs: DesiredAcs {
+                policy: AcsPolicy::DirectP2p,
+                ports: vec![WantedAcs {
+                    port: "0000:17:01.0".parse().unwrap(),
+                    mask: AcsBits::REDIRECT,
+                    value: AcsBits(0),
+                    why: why(),
+                    vfio_below: Vec::new(),
+                }],
+                persistence: AcsPersistence::Live,
+            },
+            sriov: vec![WantedVfs {
+                pf: "0000:18:00.0".parse().unwrap(),
+                asked: SriovCount::Number(8),
+                count: 8,
+                vf_driver: VfDriver::Auto,
+                vf: WantedAttributes::default(),
+                eswitch: None,
+                allow_disruption: false,
+                rule: "compute".to_owned(),
+                why: why(),
+            }],
+            ..Desired::default()
+        }
+    }
+
+    pub fn nothing() -> Desired {
+        Desired::default()
+    }
+
+    /// What the kinds make of it, under the profile name `hgx`.
+    pub fn build(desired: &Desired) -> Contributions {
+        with_profile("", desired)
+    }
+
+    /// The same with more in the profile; a rule for each PF of `desired`, by its address.
+    pub fn with_profile(sections: &str, desired: &Desired) -> Contributions {
+        let profile = of_text(&format!("schema = 1\nname = \"hgx\"\n{sections}"));
+        let mut build = kind::contributions(&profile, &machine(), desired).unwrap();
+        build.vfs.extend(desired.sriov.iter().map(|wanted| VfRule {
+            name: wanted.rule.clone(),
+            select: PfSelector { address: Some(wanted.pf), ..PfSelector::default() },
+            count: SriovCount::Number(wanted.count),
+            vf_driver: wanted.vf_driver.clone(),
+            vf: wanted.vf,
+            eswitch: wanted.eswitch,
+            allow_disruption: wanted.allow_disruption,
+            pfs: vec![(wanted.pf, wanted.count)],
+        }));
+        build
+    }
+
+    /// A machine whose devices have been looked at.
+    fn machine() -> Facts {
+        let mut machine = Machine::default();
+        machine.add("0000:00:00.0", None, 0x06_0000, (0x8086, 0x09a2));
+        Facts { pci: Reading::Known(machine.tree), ..Facts::of_vendor(CpuVendor::Intel) }
+    }
+
+    fn rendered(desired: &Desired) -> Result<Vec<String>, RenderError> {
+        Ok(kernel_arguments(&build(desired), Arch::X86_64)?.iter().map(Token::to_string).collect())
+    }
+
+    #[test]
+    fn pci_becomes_one_argument_where_the_first_stood() {
+        let pci = "pci=realloc,config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0";
+        assert_eq!(rendered(&desired()).unwrap(), ["iommu=pt", pci, "hugepages=64"]);
+    }
+
+    #[test]
+    fn arguments_that_are_not_one_are_refused() {
+        for token in ["", "a b", "a=\"b", "--", "a=\u{f6}", "a\nb"] {
+            let mut desired = nothing();
+            desired.cmdline.set.push(arg(token, "cmdline"));
+            assert!(rendered(&desired).is_err(), "{token:?}");
+        }
+        let mut desired = nothing();
+        desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\"", "cmdline"));
+        assert_eq!(rendered(&desired).unwrap(), ["dyndbg=\"file a.c +p\""]);
+    }
+
+    #[test]
+    fn what_the_kernel_would_cut_off_is_refused() {
+        let mut desired = nothing();
+        desired.cmdline.set.push(arg(&format!("a={}", "x".repeat(2045)), "cmdline"));
+        assert!(rendered(&desired).is_ok());
+        desired.cmdline.set.push(arg("b", "cmdline"));
+        assert!(matches!(rendered(&desired), Err(RenderError::Line(_))));
+    }
+}

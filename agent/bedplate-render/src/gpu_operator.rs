@@ -1,0 +1,214 @@
+//! Target `gpu-operator`: what the NVIDIA GPU Operator has to know, as merge patches of its objects: which kernel modules,
+//! and whether it loads nvidia_peermem (handbook §6.3).
+
+use serde_json::{Map, Value, json};
+
+use bedplate_core::kind::contribution::{Contributions, Registration, Setting};
+
+use super::common::{Elsewhere, heading, live_only};
+use super::vf_rules::{vf_attributes, vfs};
+use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+
+const CLUSTER_POLICY: &str = "clusterpolicy-patch.yaml";
+const NVIDIA_DRIVER: &str = "nvidiadriver-patch.yaml";
+const PARAMETERS: &str = "kernel-module-params.yaml";
+const CONFIG_MAP: &str = "bedplate-kernel-module-params";
+
+/// Modules whose parameters the driver container takes, one key each in the ConfigMap.
+const WITH_PARAMETERS: [(&str, &str); 4] = [
+    ("nvidia", "nvidia.conf"),
+    ("nvidia_modeset", "nvidia-modeset.conf"),
+    ("nvidia_peermem", "nvidia-peermem.conf"),
+    ("nvidia_uvm", "nvidia-uvm.conf"),
+];
+
+const ELSEWHERE: Elsewhere = Elsewhere {
+    why: "the GPU Operator sets up the NVIDIA driver alone",
+    instead: "put it into the nodes' image or machine configuration: render that target beside this one",
+};
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    let parameters = parameters(build);
+    let driver = driver(build, !parameters.is_empty());
+    if !parameters.is_empty() {
+        let map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": CONFIG_MAP, "namespace": "gpu-operator" },
+            "data": parameters,
+        });
+        push(&mut rendered, build, PARAMETERS, &map)?;
+        rendered.notes.push(format!("apply {PARAMETERS} before the patch that names it"));
+    }
+    if !driver.is_empty() {
+        let extras = extras(build);
+        let mut of_cluster = extras.clone();
+        of_cluster.insert("driver".to_owned(), Value::Object(driver.clone()));
+        push(&mut rendered, build, CLUSTER_POLICY, &json!({ "spec": of_cluster }))?;
+        let of_driver: Map<String, Value> = driver.into_iter().chain(extras).collect();
+        push(&mut rendered, build, NVIDIA_DRIVER, &json!({ "spec": of_driver }))?;
+        rendered.notes.push(format!(
+            "`kubectl patch clusterpolicy cluster-policy --type merge --patch-file {CLUSTER_POLICY}`; where the ClusterPolicy has `useNvidiaDriverCRD: true`, `kubectl patch nvidiadriver NAME --type merge --patch-file {NVIDIA_DRIVER}` in its place"
+        ));
+    }
+    rendered.notes.extend(build.gpudirect.map(|asked| {
+        match asked.way {
+            Registration::DmaBuf => {
+                "DMA-BUF needs Linux 5.12 or later and GPUs of Turing or later (NVIDIA GPU Operator documentation; handbook §6.3)"
+            }
+            Registration::Peermem => {
+                "nvidia_peermem needs the ib_core of MLNX_OFED or DOCA-OFED; where the Network Operator's container brings it, set `useHostMofed: false` (handbook §6.3)"
+            }
+        }
+        .to_owned()
+    }));
+    let patched = !rendered.files.is_empty();
+    ELSEWHERE.leave(build, options.arch, |setting| carried(setting, patched), &mut rendered)?;
+    rendered.inexpressible.extend(others(build));
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+/// What no operator for GPUs has to do with.
+pub(super) fn others(build: &Contributions) -> Vec<Inexpressible> {
+    let by = "render target sriov-operator beside this one, or run bedplate on the nodes";
+    let live = live_only(build, |live| &live.with_agent);
+    vfs(build, by).into_iter().chain(vf_attributes(build, by)).chain(live).collect()
+}
+
+fn push(
+    rendered: &mut Rendered,
+    build: &Contributions,
+    path: &'static str,
+    content: &Value,
+) -> Result<(), RenderError> {
+    let text = format!("{}{}", heading(build, "# "), yaml::value(path, content)?);
+    rendered.files.push(OutFile::new(path, text));
+    Ok(())
+}
+
+/// What ClusterPolicy has below `spec.driver`, and NVIDIADriver below `spec`.
+fn driver(build: &Contributions, parameters: bool) -> Map<String, Value> {
+    let mut driver = Map::new();
+    match build.gpudirect.map(|asked| asked.way) {
+        Some(Registration::DmaBuf) => {
+            driver.insert("kernelModuleType".to_owned(), json!("open"));
+            driver.insert("rdma".to_owned(), json!({ "enabled": false }));
+        }
+        Some(Registration::Peermem) => {
+            driver.insert("rdma".to_owned(), json!({ "enabled": true, "useHostMofed": true }));
+        }
+        None => {}
+    }
+    if parameters {
+        driver.insert("kernelModuleConfig".to_owned(), json!({ "name": CONFIG_MAP }));
+    }
+    driver
+}
+
+/// Modules that the operator brings in containers of their own.
+fn extras(build: &Contributions) -> Map<String, Value> {
+    let on = [("nvidia_fs", "gds"), ("gdrdrv", "gdrcopy")]
+        .into_iter()
+        .filter(|(module, _)| loads(build, module));
+    on.map(|(_, key)| (key.to_owned(), json!({ "enabled": true }))).collect()
+}
+
+fn loads(build: &Contributions, name: &str) -> bool {
+    let is = |setting: &Setting| matches!(setting, Setting::LoadModule(module) if module.as_str() == name);
+    build.settings().any(is)
+}
+
+/// The container reads a parameter a line, and hands each to modprobe as it is.
+fn parameters(build: &Contributions) -> Map<String, Value> {
+    let mut files = Map::new();
+    for (module, key) in WITH_PARAMETERS {
+        let line = |setting: &Setting| match setting {
+            Setting::ModuleOption { module: of, parameter, value }
+                if of.as_str() == module && plain(value) =>
+            {
+                Some(format!("{parameter}={value}\n"))
+            }
+            _ => None,
+        };
+        let text: String = build.settings().filter_map(line).collect();
+        if !text.is_empty() {
+            files.insert(key.to_owned(), json!(text));
+        }
+    }
+    files
+}
+
+/// modprobe would quote a value with blanks once more.
+fn plain(value: &str) -> bool {
+    !value.contains(['"', ' '])
+}
+
+/// The driver container loads NVIDIA's own modules whenever it runs.
+fn carried(setting: &Setting, patched: bool) -> bool {
+    match setting {
+        Setting::LoadModule(module) => {
+            patched
+                && [
+                    "nvidia",
+                    "nvidia_uvm",
+                    "nvidia_modeset",
+                    "nvidia_peermem",
+                    "nvidia_fs",
+                    "gdrdrv",
+                ]
+                .contains(&module.as_str())
+        }
+        Setting::ModuleOption { module, value, .. } => {
+            plain(value) && WITH_PARAMETERS.iter().any(|(name, _)| *name == module.as_str())
+        }
+        Setting::BlacklistModule(_) | Setting::Sysctl { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{build, desired, nothing, with_profile};
+    use super::*;
+
+    #[test]
+    fn dma_buf_needs_open_modules_and_no_peermem() {
+        let build = with_profile("[modules]\ngpudirect = \"dmabuf\"\n", &nothing());
+        let rendered = render(&build, &Options::default()).unwrap();
+        let text = &rendered.file(CLUSTER_POLICY).unwrap().text;
+        assert!(
+            text.ends_with(
+                "\nspec:\n  driver:\n    kernelModuleType: open\n    rdma:\n      enabled: false\n"
+            ),
+            "{text}"
+        );
+        assert_eq!(rendered.inexpressible, []);
+    }
+
+    #[test]
+    fn peermem_is_the_operators_to_load_and_its_parameters_go_with_it() {
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
+        let text = &rendered.file(NVIDIA_DRIVER).unwrap().text;
+        assert!(text.contains("  rdma:\n    enabled: true\n    useHostMofed: true\n"), "{text}");
+        assert!(
+            text.contains("  kernelModuleConfig:\n    name: bedplate-kernel-module-params\n"),
+            "{text}"
+        );
+        let map = &rendered.file(PARAMETERS).unwrap().text;
+        assert!(map.contains("  nvidia-peermem.conf: |\n    peerdirect_support=1\n"), "{map}");
+        let listed = |what: &str| rendered.inexpressible.iter().any(|item| item.what == what);
+        assert!(
+            listed("option netns_mode=1 of module ib_core")
+                && listed("module ib_uverbs loaded at boot")
+        );
+        assert!(!listed("module nvidia_peermem loaded at boot"));
+    }
+
+    #[test]
+    fn machines_without_nvidia_gpus_get_no_patch() {
+        let sections = "[modules]\ngpudirect = \"auto\"\n[match]\npci = [{ id = \"1002:74a1\" }]\n";
+        let rendered = render(&with_profile(sections, &nothing()), &Options::default()).unwrap();
+        assert_eq!(rendered, Rendered::default());
+    }
+}

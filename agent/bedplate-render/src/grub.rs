@@ -1,0 +1,162 @@
+//! Target `grub`: the Debian family's drop-in, and the files below /etc. RHEL's form is in `grub_rhel`.
+
+use bedplate_cmdline::Token;
+use bedplate_cmdline::boot::grub_default::{CMDLINE_DEFAULT, write_drop_in};
+use bedplate_core::kind::contribution::Contributions;
+
+use super::agent::{self, Agent};
+use super::common::{
+    Elsewhere, files, grub_words, in_shell_single_quotes, kernel_arguments, preamble, uses_modprobe,
+};
+use super::vf_rules::vfs;
+use super::{GrubFamily, Options, OutFile, RenderError, Rendered, grub_rhel};
+
+/// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
+const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
+
+/// The menu that `update-grub` makes.
+const MENU: &str = "/boot/grub/grub.cfg";
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = boot(build, options)?;
+    rendered.notes.extend(not_removed(build, options));
+    rendered.files.extend(files(build));
+    let vfs = vfs(
+        build,
+        "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
+    );
+    let agent =
+        Agent::of(build, options, vfs.into_iter().chain(agent::of_machine(build)).collect());
+    rendered.files.extend(agent.files(build));
+    rendered.add(agent.rest);
+    rendered.notes.extend(build.notes.iter().cloned());
+    if uses_modprobe(build) {
+        rendered.notes.push(match options.grub_family {
+            GrubFamily::Debian => rebuild_note("update-initramfs -u -k all"),
+            GrubFamily::Rhel => rebuild_note("dracut -f --regenerate-all"),
+        });
+    }
+    Ok(rendered)
+}
+
+/// The kernel arguments alone.
+pub(super) fn boot(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let tokens = kernel_arguments(build, options.arch)?;
+    match options.grub_family {
+        GrubFamily::Debian => debian(build, &tokens),
+        GrubFamily::Rhel => grub_rhel::render(build, &tokens),
+    }
+}
+
+/// Lines of a shell script that end with status 0 if the boot entries have the arguments: on Debian an entry of a menu that was made
+/// since, on RHEL the default one.
+///
+/// # Errors
+/// As [`boot`].
+pub(super) fn entry_test(build: &Contributions, options: &Options) -> Result<String, RenderError> {
+    let tokens = kernel_arguments(build, options.arch)?;
+    match options.grub_family {
+        GrubFamily::Debian => {
+            // The drop-in adds them in one piece.
+            let words = format!(" {} ", grub_words(&tokens)?.join(" "));
+            let words = in_shell_single_quotes(&words);
+            Ok(format!(
+                "sed -n 's/^[[:space:]]*linux.*/& /p' {MENU} | grep -qF -- {words} || exit 1\n\
+                 [ -n \"$(find {MENU} -newer /{DROP_IN})\" ] || exit 1\n"
+            ))
+        }
+        GrubFamily::Rhel => grub_rhel::entry_test(build, &tokens),
+    }
+}
+
+fn rebuild_note(command: &str) -> String {
+    format!(
+        "options of a module that is in the initramfs count only once it is rebuilt: run `{command}` in the image (initramfs-tools(7), dracut(8); handbook §9)"
+    )
+}
+
+fn debian(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    if !tokens.is_empty() {
+        // `_DEFAULT`: recovery entries stay clean.
+        let text = write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(build, ""))?;
+        rendered.files.push(OutFile::new(DROP_IN, text));
+        rendered.notes.push(
+            "run `update-grub` in the image; the arguments count from the next boot".to_owned(),
+        );
+    }
+    Ok(rendered)
+}
+
+/// That some arguments which must not be there are not taken out.
+pub(super) fn not_removed(build: &Contributions, options: &Options) -> Option<String> {
+    match options.grub_family {
+        // A drop-in adds to what was read before it; taking something out would mean running code at every `update-grub`.
+        GrubFamily::Debian => DROP_IN_ADDS.not_removed(build.absent_tokens()),
+        GrubFamily::Rhel => grub_rhel::not_removed(build),
+    }
+}
+
+const DROP_IN_ADDS: Elsewhere = Elsewhere {
+    why: "a drop-in in grub.d only adds to GRUB_CMDLINE_LINUX_DEFAULT",
+    instead: "take it out of /etc/default/grub and of the files before zz-bedplate.cfg, or run `bedplate apply --root` on the image",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{arg, build, desired, nothing, with_profile};
+    use super::*;
+
+    #[test]
+    fn the_debian_drop_in_appends_quoted_words_under_their_reasons() {
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
+        assert_eq!(
+            rendered.file(DROP_IN).unwrap().text,
+            "# written by bedplate from profile hgx; changes made here are overwritten\n\
+             # iommu=pt: a reason [handbook §1]\n\
+             # pci=realloc: a reason [handbook §1]\n\
+             # hugepages=64: a reason [handbook §1]\n\
+             # pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0: a reason [handbook §1]\n\
+             GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT iommu=pt \
+             pci=realloc,config_acs=\\\"xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\\\" hugepages=64\"\n"
+        );
+        let paths: Vec<&str> = rendered.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            [DROP_IN, "etc/modules-load.d/bedplate.conf", "etc/modprobe.d/zz-bedplate.conf"]
+        );
+        assert!(rendered.notes.iter().any(|note| note.contains("update-initramfs")));
+    }
+
+    #[test]
+    fn a_drop_in_remarks_on_what_it_cannot_take_away() {
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
+        assert!(rendered.notes.iter().any(|note| note.contains(": `nomodeset`, `iommu=off` (")));
+    }
+
+    #[test]
+    fn nothing_wanted_makes_no_file() {
+        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+    }
+
+    #[test]
+    fn what_grub_would_change_is_refused() {
+        let mut desired = nothing();
+        desired.cmdline.set.push(arg("x=it's", "cmdline"));
+        let error = render(&build(&desired), &Options::default()).unwrap_err();
+        assert!(matches!(error, RenderError::Grub(_)), "{error}");
+    }
+
+    #[test]
+    fn kernel_parameters_are_the_file_that_bedplate_writes_to_hosts() {
+        let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
+        for grub_family in [GrubFamily::Debian, GrubFamily::Rhel] {
+            let options = Options { grub_family, ..Options::default() };
+            let rendered = render(&with_profile(sections, &nothing()), &options).unwrap();
+            let [file] = rendered.files.as_slice() else { panic!("{rendered:?}") };
+            assert_eq!(file.path, "etc/sysctl.d/zz-bedplate.conf");
+            assert!(file.text.ends_with("\nkernel.numa_balancing = 0\n"), "{}", file.text);
+            assert_eq!(rendered.inexpressible, []);
+        }
+    }
+}

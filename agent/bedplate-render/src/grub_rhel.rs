@@ -1,0 +1,185 @@
+//! The RHEL family's form of target `grub`: BLS entries are changed by grubby, and /etc/default/grub.d is not read
+//! (handbook §10.3). So there is a script for the image build, and a line for /etc/default/grub.
+
+use super::common::{
+    Elsewhere, argument_id, grub_words, heading, in_shell_single_quotes, preamble,
+};
+use super::{Inexpressible, OutFile, RenderError, Rendered, SCRIPT_MODE};
+use bedplate_cmdline::Token;
+use bedplate_cmdline::boot::grub_default::{CMDLINE, write_drop_in};
+use bedplate_core::kind::contribution::Contributions;
+
+pub(super) const SCRIPT: &str = "bedplate-grubby.sh";
+pub(super) const APPEND: &str = "default-grub.append";
+
+pub(super) fn render(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    let (carried, lost): (Vec<Token>, Vec<Token>) = tokens.iter().cloned().partition(is_carried);
+    rendered.inexpressible.extend(lost.iter().filter_map(lost_argument));
+    let words = grub_words(&carried)?.join(" ");
+    let (removed, _) = removable(build);
+    if !words.is_empty() || !removed.is_empty() {
+        let text = script(&words, &removed.join(" "), &preamble(build, "# "));
+        rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
+        rendered.notes.push(format!(
+            "run {SCRIPT} in the image once its kernel is installed: it changes every boot entry"
+        ));
+    }
+    if !words.is_empty() {
+        rendered
+            .files
+            .push(OutFile::new(APPEND, write_drop_in(CMDLINE, &carried, &heading(build, ""))?));
+        rendered.notes.push(format!(
+            "append {APPEND} once to /etc/default/grub, for kernels installed later"
+        ));
+    }
+    if carried.iter().any(|token| token.name() == "pci") {
+        rendered.notes.push(
+            "grubby may delete every other `pci=` argument when it adds one: if the image sets `pci=` elsewhere, put it into the profile (grubby(8); handbook §10.3)"
+                .to_owned(),
+        );
+    }
+    Ok(rendered)
+}
+
+fn is_carried(token: &Token) -> bool {
+    grubby_mangles(token.as_str()).is_none()
+}
+
+/// Lines of a shell script that end with status 0 if the default boot entry is as [`SCRIPT`] makes it.
+///
+/// # Errors
+/// [`RenderError::Grub`].
+pub(super) fn entry_test(build: &Contributions, tokens: &[Token]) -> Result<String, RenderError> {
+    let carried: Vec<Token> = tokens.iter().filter(|token| is_carried(token)).cloned().collect();
+    let (removed, _) = removable(build);
+    let wanted = grub_words(&carried)?;
+    let wanted = wanted.iter().map(|word| {
+        let word = in_shell_single_quotes(word);
+        format!("case \" $args \" in *\" \"{word}\" \"*) ;; *) exit 1 ;; esac\n")
+    });
+    let removed = removed.iter().map(|word| {
+        let quoted = in_shell_single_quotes(word);
+        // grubby takes a name away with any value.
+        let valued = match word.contains('=') {
+            true => String::new(),
+            false => format!(" | *\" \"{quoted}=*"),
+        };
+        format!("case \" $args \" in *\" \"{quoted}\" \"*{valued}) exit 1 ;; esac\n")
+    });
+    let read = "info=$(grubby --info=DEFAULT) || exit 1\n\
+                args=$(printf '%s\\n' \"$info\" | sed -n 's/^args=\"\\(.*\\)\"$/\\1/p')\n\
+                [ -n \"$args\" ] || exit 1\n";
+    Ok(std::iter::once(read.to_owned()).chain(wanted).chain(removed).collect())
+}
+
+/// `--no-etc-grub-update`: grubby would copy the quotes into /etc/default/grub without the backslashes that a shell
+/// script needs there, and `;` would start a command the next time it is sourced. It goes last,
+/// behind the option that it qualifies.
+fn script(words: &str, removed: &str, preamble: &str) -> String {
+    let mut command = "grubby --update-kernel=ALL".to_owned();
+    for (option, value) in [("--remove-args", removed), ("--args", words)] {
+        if !value.is_empty() {
+            command.push_str(&format!(" {option}={}", in_shell_single_quotes(value)));
+        }
+    }
+    format!("#!/bin/sh\n{preamble}set -eu\n{command} --no-etc-grub-update\n")
+}
+
+/// Why grubby (a shell script around sed) would change an argument on its way.
+fn grubby_mangles(token: &str) -> Option<&'static str> {
+    match token {
+        _ if token.contains(' ') => Some("grubby cuts its arguments at blanks, quoted or not"),
+        _ if token.contains('&') => Some("grubby hands its arguments to sed, which replaces `&`"),
+        _ if token.contains(['$', '*', '?', '[']) => {
+            Some("grubby lets the shell expand its arguments")
+        }
+        _ => None,
+    }
+}
+
+fn lost_argument(token: &Token) -> Option<Inexpressible> {
+    grubby_mangles(token.as_str()).map(|why| Inexpressible {
+        id: argument_id(token),
+        what: format!("kernel argument `{token}`"),
+        why: why.to_owned(),
+        instead: "put module parameters into [modules.options]; else add it to the `options` line of the boot entries by hand"
+            .to_owned(),
+    })
+}
+
+/// What grubby can remove: a name with any value, or a whole argument; and what it cannot.
+fn removable(build: &Contributions) -> (Vec<String>, Vec<&str>) {
+    let (removed, kept): (Vec<&str>, Vec<&str>) = build
+        .absent_tokens()
+        .partition(|token| grubby_mangles(token).is_none() && !token.starts_with("pci="));
+    (removed.into_iter().map(str::to_owned).collect(), kept)
+}
+
+/// That some arguments are not taken out.
+pub(super) fn not_removed(build: &Contributions) -> Option<String> {
+    let elsewhere = Elsewhere {
+        why: "grubby removes whole arguments only, not a part of `pci=`, and cuts them at blanks",
+        instead: "run `bedplate apply --root` on the image, or take it out of the boot entries by hand",
+    };
+    elsewhere.not_removed(removable(build).1.into_iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{arg, build, desired, nothing, unwanted};
+    use super::super::grub;
+    use super::super::{GrubFamily, Options};
+    use super::*;
+
+    fn rhel(desired: &bedplate_core::desired::Desired) -> Rendered {
+        let options = Options { grub_family: GrubFamily::Rhel, ..Options::default() };
+        grub::render(&build(desired), &options).unwrap()
+    }
+
+    #[test]
+    fn one_grubby_call_with_one_pci_argument_and_the_removals() {
+        let rendered = rhel(&desired());
+        let script = rendered.file(SCRIPT).unwrap();
+        assert_eq!(script.mode, 0o755);
+        assert!(script.text.starts_with("#!/bin/sh\n# written by bedplate from profile hgx;"));
+        assert!(
+            script.text.ends_with(
+                "set -eu\ngrubby --update-kernel=ALL --remove-args='nomodeset iommu=off' --args='iommu=pt \
+                 pci=realloc,config_acs=\"xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\" hugepages=64' \
+                 --no-etc-grub-update\n"
+            ),
+            "{}",
+            script.text
+        );
+        assert!(rendered.file(APPEND).unwrap().text.ends_with(
+            "\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX iommu=pt \
+             pci=realloc,config_acs=\\\"xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\\\" hugepages=64\"\n"
+        ));
+        assert!(!rendered.files.iter().any(|file| file.path.contains("grub.d")));
+    }
+
+    #[test]
+    fn what_grubby_would_mangle_is_listed_and_not_passed_to_it() {
+        let mut desired = nothing();
+        desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\"", "cmdline"));
+        desired.cmdline.absent.push(unwanted("pci=noats"));
+        let rendered = rhel(&desired);
+        assert_eq!(rendered.files, []);
+        let whats: Vec<&str> =
+            rendered.inexpressible.iter().map(|item| item.what.as_str()).collect();
+        assert_eq!(whats, ["kernel argument `dyndbg=\"file a.c +p\"`"]);
+        assert!(rendered.notes.iter().any(|note| note.contains("`pci=noats`")));
+    }
+
+    #[test]
+    fn removals_alone_still_make_the_script() {
+        let mut desired = nothing();
+        desired.cmdline.absent.push(unwanted("nomodeset"));
+        let rendered = rhel(&desired);
+        assert!(
+            rendered.file(SCRIPT).unwrap().text.contains(" --remove-args='nomodeset' --no-etc")
+        );
+        assert!(rendered.file(APPEND).is_none());
+    }
+}

@@ -1,0 +1,165 @@
+//! Target `ignition`: kernel arguments, files and the unit as an Ignition configuration.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use bedplate_core::kind::contribution::Contributions;
+use bedplate_facts::units::OWN;
+
+use super::agent::Agent;
+use super::common::{files, grub_words, kernel_arguments, removals};
+use super::data_url::data_url;
+use super::{Options, OutFile, RenderError, Rendered, udev};
+
+/// The first specification with kernel arguments.
+const VERSION: &str = "3.3.0";
+
+/// One entry of `storage.files`.
+#[derive(Debug, Serialize)]
+pub(super) struct File {
+    path: String,
+    /// Ignition's JSON has no octal: 420 is 0644.
+    mode: u32,
+    overwrite: bool,
+    contents: Contents,
+}
+
+#[derive(Debug, Serialize)]
+struct Contents {
+    source: String,
+}
+
+impl File {
+    /// A rendered file, at its place in the host.
+    pub fn of(file: &OutFile) -> Self {
+        File {
+            path: format!("/{}", file.path),
+            mode: file.mode,
+            overwrite: true,
+            contents: Contents { source: data_url(&file.text) },
+        }
+    }
+}
+
+/// What Ignition and Butane say in different words.
+pub(super) struct Machine {
+    /// Arguments that have to be there.
+    pub should_exist: Vec<String>,
+    /// Arguments that must not.
+    pub should_not_exist: Vec<String>,
+    /// Files.
+    pub files: Vec<OutFile>,
+    /// The units to enable.
+    pub units: &'static [&'static str],
+    /// What is left, and what users have to know; no files.
+    pub rest: Rendered,
+}
+
+impl Machine {
+    pub fn of(build: &Contributions, options: &Options) -> Result<Self, RenderError> {
+        let tokens = kernel_arguments(build, options.arch)?;
+        let (should_not_exist, parts) = removals(build);
+        let agent = Agent::of_image(build, options);
+        let units: &[&str] = if agent.profile.is_some() { &OWN } else { &[] };
+        let mut notes = vec![
+            "Ignition runs at the first boot only: provision the machine again, or use another target, to change it".to_owned(),
+        ];
+        if !tokens.is_empty() {
+            notes.push(
+                "arguments with special characters are quoted for GRUB, which reads boot entries as script; on hosts booted by \
+                 something else take the quotes out (handbook §10.1)"
+                    .to_owned(),
+            );
+        }
+        if should_not_exist.iter().any(|token| !token.contains('=')) {
+            notes.push("an argument that is given by its name alone is removed only where it stands without a value".to_owned());
+        }
+        let files: Vec<OutFile> =
+            files(build).chain(udev::rules(build, options)).chain(agent.profile).collect();
+        if tokens.is_empty() && should_not_exist.is_empty() && files.is_empty() {
+            notes.clear();
+        }
+        notes.extend(parts);
+        notes.extend(build.notes.iter().cloned());
+        let mut rest = Rendered { notes, ..Rendered::default() };
+        rest.add(agent.rest);
+        // rpm-ostree keeps each text as it is, and GRUB reads the boot entry as script (handbook §10.1).
+        let should_exist = grub_words(&tokens)?;
+        Ok(Machine { should_exist, should_not_exist, files, units, rest })
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.should_exist.is_empty() && self.should_not_exist.is_empty() && self.files.is_empty()
+    }
+
+    /// `systemd.units`, if there are any.
+    pub fn systemd(&self) -> Option<Value> {
+        let units: Vec<Value> =
+            self.units.iter().map(|name| json!({ "name": name, "enabled": true })).collect();
+        (!units.is_empty()).then(|| json!({ "units": units }))
+    }
+
+    /// With these files.
+    pub fn rendered(self, files: Vec<OutFile>) -> Rendered {
+        Rendered { files, ..self.rest }
+    }
+}
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let machine = Machine::of(build, options)?;
+    if machine.is_empty() {
+        return Ok(machine.rendered(Vec::new()));
+    }
+    let mut arguments = Map::new();
+    for (key, list) in
+        [("shouldExist", &machine.should_exist), ("shouldNotExist", &machine.should_not_exist)]
+    {
+        if !list.is_empty() {
+            arguments.insert(key.to_owned(), json!(list));
+        }
+    }
+    let files: Vec<File> = machine.files.iter().map(File::of).collect();
+    let mut config = json!({ "ignition": { "version": VERSION } });
+    if !arguments.is_empty() {
+        config["kernelArguments"] = Value::Object(arguments);
+    }
+    if !files.is_empty() {
+        config["storage"] = json!({ "files": files });
+    }
+    if let Some(systemd) = machine.systemd() {
+        config["systemd"] = systemd;
+    }
+    let text = format!("{config:#}\n");
+    Ok(machine.rendered(vec![OutFile::new("bedplate.ign", text)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{arg, build, nothing, unwanted};
+    use super::*;
+
+    #[test]
+    fn arguments_to_have_and_not_to_have() {
+        let mut desired = nothing();
+        desired.cmdline.set = vec![
+            arg("iommu=pt", "iommu"),
+            arg("pci=config_acs=1@0000:17:00.0;0@0000:3a:00.0", "acs"),
+        ];
+        desired.cmdline.absent = vec![unwanted("iommu=off"), unwanted("pci=noats")];
+        let rendered = render(&build(&desired), &Options::default()).unwrap();
+        let config: Value = serde_json::from_str(&rendered.files[0].text).unwrap();
+        assert_eq!(
+            config,
+            json!({
+                "ignition": { "version": "3.3.0" },
+                "kernelArguments": {
+                    "shouldExist": ["iommu=pt", "pci=config_acs=\"1@0000:17:00.0;0@0000:3a:00.0\""],
+                    "shouldNotExist": ["iommu=off"],
+                },
+            })
+        );
+        assert!(rendered.notes.iter().any(|note| note.contains("`pci=noats`")));
+        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+    }
+}

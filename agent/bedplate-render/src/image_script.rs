@@ -1,0 +1,183 @@
+//! Targets `mkosi` and `packer`: a script for an image build that has `bedplate` and runs `apply --root`, which does in the image
+//! what it does on a host. mkosi makes the kernel command line and the initrd itself: it gets the arguments in a file of its own.
+
+use bedplate_base::cpu::CpuVendor;
+use bedplate_cmdline::Token;
+use bedplate_cmdline::boot::grub_quote::grub_token;
+use bedplate_core::kind::cmdline;
+use bedplate_core::kind::contribution::Contributions;
+
+use super::agent::{self, Agent};
+use super::common::{Elsewhere, heading, kernel_arguments, preamble};
+use super::vf_rules::vfs;
+use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE};
+
+/// Ends the profile in the script, lengthened until no line of the profile is this word.
+const END: &str = "BEDPLATE_PROFILE";
+
+/// Drop-in that mkosi (15 and later) reads after mkosi.conf.
+const MKOSI_CONF: &str = "mkosi.conf.d/50-bedplate.conf";
+
+const NOT_WRITTEN: Elsewhere = Elsewhere {
+    why: "mkosi takes `#` for the start of a comment, and joins words with one blank",
+    instead: "choose a value without these",
+};
+
+const ABSENT: Elsewhere = Elsewhere {
+    why: "KernelCommandLine= only adds",
+    instead: "take it out of KernelCommandLine= of mkosi.conf, or of etc/kernel/cmdline and usr/lib/kernel/cmdline",
+};
+
+/// Differences between image builds.
+struct Build<'a> {
+    /// Path of the script.
+    script: &'a str,
+    /// Root of the image, as a word of the shell.
+    root: &'a str,
+    /// Further options of `apply`.
+    options: &'a str,
+    /// Comment above `apply`.
+    comment: &'a str,
+    /// Lines after `apply`, which act on its exit status.
+    on_exit: &'a str,
+}
+
+/// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
+pub(super) fn mkosi(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let without = format!(" --without {}", cmdline::NAME);
+    let script = Build {
+        script: "mkosi.postinst",
+        root: "${BUILDROOT:?mkosi sets it}",
+        options: &without,
+        comment: "# The kernel command line is in mkosi.conf.d; mkosi makes boot entries and its initrd after this script.",
+        on_exit: MKOSI_ON_EXIT,
+    };
+    let mut rendered = script.render(build, options)?;
+    rendered.notes.push(
+        "mkosi.postinst runs outside of the image: `bedplate` has to be on the PATH of the build"
+            .to_owned(),
+    );
+    let (tokens, lost): (Vec<Token>, Vec<Token>) =
+        kernel_arguments(build, options.arch)?.into_iter().partition(is_carried);
+    rendered.inexpressible.extend(lost.iter().map(|token| NOT_WRITTEN.argument(token)));
+    rendered.notes.extend(ABSENT.not_removed(build.absent_tokens()));
+    if !tokens.is_empty() {
+        rendered.notes.push(
+            "mkosi before 24 has console=ttyS0 on the line only where KernelCommandLine= is not set: add it to mkosi.conf if it is needed".to_owned(),
+        );
+        if tokens.iter().any(|token| token.as_str().contains(';')) {
+            rendered.notes.push(
+                "mkosi 16 to 24 takes `;` for the start of a comment: build with mkosi 25 or later"
+                    .to_owned(),
+            );
+        }
+        let is_special = |token: &Token| grub_token(token).ok().as_deref() != Some(token.as_str());
+        if tokens.iter().any(is_special) {
+            rendered.notes.push(
+                "with Bootloader=grub GRUB reads the line as script and takes quotes and `;` away (handbook §10.1): build unified kernel images or boot entries for systemd-boot".to_owned(),
+            );
+        }
+        rendered.files.insert(0, OutFile::new(MKOSI_CONF, conf(build, &tokens)));
+    }
+    Ok(rendered)
+}
+
+/// Whether mkosi hands an argument on as it is: it splits at blanks, knows no quotes, and joins the words again.
+fn is_carried(token: &Token) -> bool {
+    let text = token.as_str();
+    !text.contains('#') && !text.contains("  ") && !text.contains(|c: char| c.is_control())
+}
+
+fn conf(build: &Contributions, tokens: &[Token]) -> String {
+    // `%` begins a specifier. On a line of its own an argument that mkosi cuts short takes no other with it.
+    let words: Vec<String> = tokens.iter().map(|token| token.as_str().replace('%', "%%")).collect();
+    format!("{}[Content]\nKernelCommandLine={}\n", preamble(build, "# "), words.join("\n    "))
+}
+
+/// Packer's shell provisioner runs scripts in the machine of which it makes an image.
+pub(super) fn packer(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let script = Build {
+        script: "bedplate-provision.sh",
+        root: "/",
+        options: " --chroot-tools",
+        comment: "# Tools of the image (update-grub, dracut …) run inside of it.",
+        on_exit: PACKER_ON_EXIT,
+    };
+    let mut rendered = script.render(build, options)?;
+    rendered.notes.push(
+        "name the script in a `provisioner \"shell\"` block that runs as root (`execute_command = \"sudo sh -c '{{ .Vars }} {{ .Path }}'\"`); `bedplate` has to be installed in the machine"
+            .to_owned(),
+    );
+    Ok(rendered)
+}
+
+/// mkosi makes boot entries and its initrd after the script, whatever tools are left to run.
+const MKOSI_ON_EXIT: &str = r#"# 3: the rest waits for the boot. 6: the image is written, and tools are left to run in it.
+case $status in
+  0 | 3) ;;
+  6) echo "$0: left to run in the image: the tools named above" >&2 ;;
+  *) exit "$status" ;;
+esac
+"#;
+
+/// Packer makes nothing after the script: an image without what the tools make may not boot as the profile says.
+const PACKER_ON_EXIT: &str = r#"# 3: the rest waits for the boot. 6: the tools named above are left to run in the image, and the build ends.
+case $status in
+  0 | 3) ;;
+  *) exit "$status" ;;
+esac
+"#;
+
+impl Build<'_> {
+    fn render(&self, build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+        let profile = options.profile_text.as_deref().ok_or(RenderError::NoProfileText)?;
+        let cpu = match options.cpu {
+            Some(CpuVendor::Intel) => " --cpu intel",
+            Some(CpuVendor::Amd) => " --cpu amd",
+            Some(CpuVendor::Arm) => " --cpu arm",
+            Some(CpuVendor::Other) | None => "",
+        };
+        let left = vfs(build, "run bedplate on the host").into_iter();
+        let agent = Agent::of(build, options, left.chain(agent::of_machine(build)).collect());
+        let mut rendered = agent.rest;
+        let text = self.text(build, profile, cpu, agent.profile.is_some());
+        let path = self.script.to_owned();
+        rendered.files.push(OutFile { path, mode: SCRIPT_MODE, text });
+        rendered.notes.extend(build.notes.iter().cloned());
+        if cpu.is_empty() {
+            rendered.notes.push("an image has no CPU of its own: render with --cpu, or for a host, so that the script names the vendor".to_owned());
+        }
+        Ok(rendered)
+    }
+
+    fn text(&self, build: &Contributions, profile: &str, cpu: &str, has_agent: bool) -> String {
+        let Build { root, options, comment, on_exit, .. } = self;
+        let enable = match has_agent {
+            true => format!(
+                "# What no file holds bedplate does on the machine: its package has to be installed in the image.\n\
+                 {}\n",
+                agent::enable("\"$root\"", "--root=\"$root\" ", agent::FAIL)
+            ),
+            false => String::new(),
+        };
+        let end = terminator(profile);
+        let profile = profile.trim_end_matches('\n');
+        format!(
+            "#!/bin/sh\n{heading}set -eu\nroot=\"{root}\"\nmkdir -p \"$root/etc/bedplate\"\n\
+             cat >\"$root/etc/bedplate/profile.toml\" <<'{end}'\n{heading}{profile}\n{end}\n\
+             {comment}\nstatus=0\n\
+             bedplate apply --root \"$root\" --profile \"$root/etc/bedplate/profile.toml\"{cpu}{options} --yes || status=$?\n\
+             {on_exit}{enable}",
+            heading = heading(build, "# "),
+        )
+    }
+}
+
+/// A word that no line of `text` is: whatever stands in a profile stays text.
+fn terminator(text: &str) -> String {
+    let mut end = END.to_owned();
+    while text.lines().any(|line| line.trim_end() == end) {
+        end.push('_');
+    }
+    end
+}

@@ -1,0 +1,164 @@
+//! Target `kernel-install`: a script that puts the arguments into /etc/kernel/cmdline. That file is the whole line, `root=`
+//! and all, so that it cannot be written without looking at what is there (kernel-install(8); handbook §10.3).
+
+use bedplate_cmdline::Token;
+use bedplate_core::kind::contribution::Contributions;
+
+use super::agent::Agent;
+use super::common::{
+    Elsewhere, files, in_shell_single_quotes, kernel_arguments, preamble, removals, uses_modprobe,
+};
+use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE, udev};
+
+const SCRIPT: &str = "bedplate-kernel-cmdline.sh";
+
+const BLANKS: Elsewhere = Elsewhere {
+    why: "kernel-install cuts the line at blanks, quoted or not",
+    instead: "put module parameters into [modules.options]",
+};
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let (lost, tokens): (Vec<Token>, Vec<Token>) = kernel_arguments(build, options.arch)?
+        .into_iter()
+        .partition(|token| token.as_str().contains(' '));
+    let mut rendered = Rendered::default();
+    rendered.inexpressible.extend(lost.iter().map(|token| BLANKS.argument(token)));
+    let (removed, parts) = removals(build);
+    rendered.notes.extend(parts);
+    if !tokens.is_empty() || !removed.is_empty() {
+        let text = script(build, &tokens, &removed);
+        rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
+        rendered.notes.push(format!(
+            "run `{SCRIPT} ROOT` (ROOT: the image's directory, or nothing inside of it), then `kernel-install add VERSION /lib/modules/VERSION/vmlinuz` in the image for each kernel"
+        ));
+        rendered.notes.push(
+            "a unified kernel image holds the line inside: it has to be built again (kernel-install with layout=uki, or ukify), and under Secure Boot its stub ignores what the boot loader gives it (systemd-stub(7); handbook §10.4)"
+                .to_owned(),
+        );
+        rendered.notes.push(
+            "the arguments go in without GRUB's quotes: where GRUB reads the boot entries (RHEL, Fedora), render `grub --family rhel`"
+                .to_owned(),
+        );
+    }
+    let agent = Agent::of_image(build, options);
+    rendered
+        .files
+        .extend(files(build).chain(udev::rules(build, options)).chain(agent.files(build)));
+    rendered.add(agent.rest);
+    if uses_modprobe(build) {
+        rendered.notes.push(
+            "options of a module that is in the initramfs count only once it is rebuilt, which kernel-install does (handbook §9)"
+                .to_owned(),
+        );
+    }
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+fn script(build: &Contributions, tokens: &[Token], removed: &[String]) -> String {
+    let mut patterns: Vec<String> = Vec::new();
+    for token in tokens {
+        // `pci=` of others stays, for its suboptions add up; of everything else the profile owns the name.
+        let pattern = match token.name().as_ref() {
+            "pci" => in_shell_single_quotes(token.as_str()),
+            name => with_any_value(name),
+        };
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    for token in removed {
+        patterns.push(match token.contains('=') {
+            true => in_shell_single_quotes(token),
+            false => with_any_value(token),
+        });
+    }
+    let line: Vec<&str> = tokens.iter().map(Token::as_str).collect();
+    let has_acs = line.iter().any(|token| ACS_LISTS.iter().any(|list| token.contains(list)));
+    format!(
+        "#!/bin/sh\n{}{BEFORE}    {}) ;;\n{}{}ours={}\n{AFTER}",
+        preamble(build, "# "),
+        patterns.join(" | "),
+        if has_acs { EARLIER_LISTS } else { "" },
+        "    *) kept=\"$kept $word\" ;;\n  esac\ndone\n",
+        in_shell_single_quotes(&line.join(" ")),
+    )
+}
+
+/// A name, alone or with a value; `-` and `_` are the same in it (handbook §1.1).
+fn with_any_value(name: &str) -> String {
+    let name: Vec<String> = name.split(['-', '_']).map(in_shell_single_quotes).collect();
+    let name = name.join("[-_]");
+    format!("{name} | {name}=*")
+}
+
+/// Suboptions of `pci=` of which one list takes the place of the other.
+const ACS_LISTS: [&str; 2] = ["disable_acs_redir=", "config_acs="];
+
+/// A list of an earlier build, alone in its argument.
+const EARLIER_LISTS: &str =
+    "    'pci=disable_acs_redir='*,* | 'pci=config_acs='*,*) kept=\"$kept $word\" ;;
+    'pci=disable_acs_redir='* | 'pci=config_acs='*) ;;
+";
+
+/// Arguments that an earlier build added are in `bedplate-added`, and are replaced. `set -f`: nothing in the line is a file name pattern. What stands behind `--` is for init.
+const BEFORE: &str = r#"set -euf
+root=${1:-}
+file=$root/etc/kernel/cmdline
+record=$root/etc/kernel/bedplate-added
+for path in "$file" "$record" "$root/usr/lib/kernel/cmdline"; do
+  if [ -n "$root" ] && [ -L "$path" ]; then
+    echo "$0: $path is a link, which may lead out of $root: put a file there first" >&2
+    exit 1
+  fi
+done
+added=
+if [ -e "$record" ]; then
+  added=$(cat "$record")
+fi
+if [ -e "$file" ]; then
+  line=$(cat "$file")
+elif [ -e "$root/usr/lib/kernel/cmdline" ]; then
+  line=$(cat "$root/usr/lib/kernel/cmdline")
+else
+  echo "$0: there is no $file, and kernel-install would take the command line of the machine that builds the image;" \
+    "put a line with root= there first" >&2
+  exit 1
+fi
+# One blank between words, whatever was there.
+set -- $line
+line=$*
+set -- $added
+added=$*
+kept= tail=
+for word in $line; do
+  if [ -n "$tail" ] || [ "$word" = -- ]; then
+    tail="$tail $word"
+    continue
+  fi
+  case " $added " in *" $word "*) continue ;; esac
+  case $word in
+"#;
+
+const AFTER: &str = r#"new=
+for word in $ours; do
+  case " $kept $line " in
+    *" $word "*) case " $added " in *" $word "*) new="$new $word" ;; esac ;;
+    *) new="$new $word" ;;
+  esac
+done
+set -- $kept $ours $tail
+mkdir -p "$root/etc/kernel"
+if [ -e "$file" ]; then
+  cp -p "$file" "$file.bedplate"
+fi
+printf '%s\n' "$*" >"$file.bedplate"
+# Cut short in between, the record has too much rather than too little of what bedplate added.
+set -- $added $new
+printf '%s\n' "$*" >"$record.bedplate"
+mv "$record.bedplate" "$record"
+mv "$file.bedplate" "$file"
+set -- $new
+printf '%s\n' "$*" >"$record.bedplate"
+mv "$record.bedplate" "$record"
+"#;

@@ -1,0 +1,228 @@
+//! Target `machineconfig`: one OpenShift MachineConfig. The operator drains and reboots the nodes by itself, so that
+//! there is nothing here about reboots (handbook §10.4).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use bedplate_core::kind::contribution::{Contributions, Setting};
+
+use super::agent::{Agent, undecided_registration};
+use super::common::{
+    Elsewhere, files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble,
+};
+use super::ignition::File;
+use super::vf_rules::{BY_OPERATOR, vf_attributes, vfs};
+use super::{Options, OutFile, RenderError, Rendered, yaml};
+
+/// Ignition specification that the embedded config follows; every supported OpenShift reads it.
+const IGNITION_VERSION: &str = "3.4.0";
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MachineConfig {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Debug, Serialize)]
+struct Metadata {
+    name: String,
+    labels: BTreeMap<&'static str, String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    config: Config,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kernel_arguments: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Config {
+    ignition: Ignition,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage: Option<Storage>,
+}
+
+#[derive(Debug, Serialize)]
+struct Ignition {
+    version: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Storage {
+    files: Vec<File>,
+}
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let role = checked_role(&options.role)?;
+    let tokens = kernel_arguments(build, options.arch)?;
+    let vfs = vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator");
+    let left = vfs.into_iter().chain(undecided_registration(build));
+    let left = left.chain(vf_attributes(build, BY_OPERATOR));
+    let agent =
+        Agent::of(build, options, left.chain(live_only(build, |live| &live.with_agent)).collect());
+    let files = files(build).chain(agent.files(build));
+    let files: Vec<File> = files.map(|out| File::of(&out)).collect();
+    let mut rendered = Rendered {
+        notes: notes(build, !tokens.is_empty(), !files.is_empty()),
+        ..Rendered::default()
+    };
+    rendered.add(agent.rest);
+    if tokens.is_empty() && files.is_empty() {
+        return Ok(rendered);
+    }
+    let name = format!("99-{role}-bedplate");
+    let config = MachineConfig {
+        api_version: "machineconfiguration.openshift.io/v1",
+        kind: "MachineConfig",
+        metadata: Metadata {
+            name: name.clone(),
+            labels: BTreeMap::from([("machineconfiguration.openshift.io/role", role.to_owned())]),
+        },
+        spec: Spec {
+            config: Config {
+                ignition: Ignition { version: IGNITION_VERSION },
+                storage: (!files.is_empty()).then_some(Storage { files }),
+            },
+            // rpm-ostree keeps each text as it is, and GRUB reads the boot entry as script: without quotes it would
+            // end the line at the first `;` (handbook §10.1).
+            kernel_arguments: grub_words(&tokens)?,
+        },
+    };
+    let body = yaml::document("MachineConfig", &config)?;
+    let text = format!("{}{body}", preamble(build, "# "));
+    rendered.files.push(OutFile::new(format!("{name}.yaml"), text));
+    Ok(rendered)
+}
+
+/// A role is part of an object's name and a label value: RFC 1123, 63 characters.
+fn checked_role(role: &str) -> Result<&str, RenderError> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let good = !role.is_empty()
+        && role.len() <= 63
+        && role.chars().all(inner)
+        && !role.starts_with('-')
+        && !role.ends_with('-');
+    good.then_some(role).ok_or_else(|| RenderError::BadRole { role: role.to_owned() })
+}
+
+const NOT_REMOVED: Elsewhere = Elsewhere {
+    why: "the operator takes away only what a MachineConfig brought",
+    instead: "take it out of the MachineConfig that sets it; if the installer set it, delete it on the node with `rpm-ostree kargs`",
+};
+
+fn notes(build: &Contributions, arguments: bool, files: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if arguments || files {
+        notes.push(
+            "the Machine Config Operator drains and reboots every node of the pool to apply this"
+                .to_owned(),
+        );
+    }
+    if arguments {
+        notes.push(
+            "arguments with special characters are quoted for GRUB; on nodes booted by something else (s390x) take the quotes out"
+                .to_owned(),
+        );
+    }
+    if build.settings().any(|setting| matches!(setting, Setting::ModuleOption { .. })) {
+        notes.push(
+            "modules that the initramfs loads do not see modprobe.d there: give theirs as `module.parameter=value` in [cmdline] (libkmod; handbook §1.6, §9)"
+                .to_owned(),
+        );
+    }
+    notes.extend(NOT_REMOVED.not_removed(build.absent_tokens()));
+    notes.extend(build.notes.iter().cloned());
+    if names_nvidia_modules(build) {
+        notes.push(
+            "with the GPU Operator the NVIDIA modules exist only in its driver container: there, leave them out of the profile and set their parameters in the operator's kernelModuleConfig (NVIDIA GPU Operator documentation; handbook §9)"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{build, desired, nothing, with_profile};
+    use super::*;
+
+    #[test]
+    fn one_document_with_ordered_arguments_and_encoded_files() {
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
+        let [file] = rendered.files.as_slice() else { panic!("{:?}", rendered.files) };
+        assert_eq!(file.path, "99-worker-bedplate.yaml");
+        let body =
+            file.text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+        let (before, after) = body.split_once("        source: ").unwrap();
+        assert_eq!(
+            before,
+            "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  \
+             name: 99-worker-bedplate\n  labels:\n    machineconfiguration.openshift.io/role: worker\nspec:\n  \
+             config:\n    ignition:\n      version: \"3.4.0\"\n    storage:\n      files:\n      \
+             - path: /etc/modules-load.d/bedplate.conf\n        mode: 420\n        overwrite: true\n        \
+             contents:\n  "
+        );
+        assert!(after.contains("data:,%23%20written%20by%20bedplate"), "{after}");
+        assert!(
+            after.ends_with(
+                "  kernelArguments:\n  - iommu=pt\n  \
+             - pci=realloc,config_acs=\"xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\"\n  - hugepages=64"
+            ),
+            "{after}"
+        );
+    }
+
+    #[test]
+    fn roles_that_are_no_kubernetes_names_are_refused() {
+        let with_role = |role: &str| Options { role: role.to_owned(), ..Options::default() };
+        for role in ["", "Worker", "a_b", "-a", "a-", "a/b", &"x".repeat(64)] {
+            assert!(
+                matches!(
+                    render(&build(&desired()), &with_role(role)),
+                    Err(RenderError::BadRole { .. })
+                ),
+                "{role}"
+            );
+        }
+        let rendered = render(&build(&desired()), &with_role("gpu-h100")).unwrap();
+        assert!(
+            rendered
+                .file("99-gpu-h100-bedplate.yaml")
+                .unwrap()
+                .text
+                .contains("io/role: gpu-h100\n")
+        );
+    }
+
+    #[test]
+    fn nothing_wanted_makes_no_object() {
+        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+    }
+
+    #[test]
+    fn nvidia_modules_are_remarked_on() {
+        let notes =
+            |desired| render(&build(&desired), &Options::default()).unwrap().notes.join("\n");
+        assert!(notes(desired()).contains("GPU Operator"));
+        let mut other = desired();
+        other.modules.load.pop();
+        other.modules.options.pop();
+        assert!(!notes(other).contains("GPU Operator"));
+    }
+
+    #[test]
+    fn kernel_parameters_are_a_file() {
+        let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
+        let rendered = render(&with_profile(sections, &nothing()), &Options::default()).unwrap();
+        let text = &rendered.file("99-worker-bedplate.yaml").unwrap().text;
+        assert!(text.contains("- path: /etc/sysctl.d/zz-bedplate.conf\n"), "{text}");
+        assert!(text.contains("kernel.numa_balancing%20%3D%200%0A"), "{text}");
+        assert_eq!(rendered.inexpressible, []);
+    }
+}

@@ -1,0 +1,286 @@
+//! The objects of Kubernetes. Values go into them as JSON values and are quoted by who writes the YAML.
+
+use serde_json::{Map, Value, json};
+
+use bedplate_core::desired::VfDriver;
+use bedplate_core::kind::contribution::Contributions;
+
+use super::super::common::heading;
+use super::super::vf_rules::{Group, names, pinned, resource_name, vf_driver};
+use super::super::{OutFile, RenderError, Rendered, yaml};
+use super::{Job, JobForm, Place, missing, of_one_host};
+
+const PATH: &str = "nccl-job.yaml";
+
+/// What pods of several nodes run where no operator makes ssh keys: all start sshd, the first waits for it and calls mpirun.
+const PODS: &str = include_str!("pods.sh");
+
+pub(super) fn render(
+    build: &Contributions,
+    job: &Job,
+    form: JobForm,
+) -> Result<Rendered, RenderError> {
+    let image = job.image.as_deref().ok_or(RenderError::NoImage)?;
+    if job.host_network && form == JobForm::MpiJob {
+        let why = "the sshd of an MPIJob's workers would take port 22, which the hosts' own has; use --as job";
+        return Err(RenderError::HostNetwork { why });
+    }
+    let mut rendered = Rendered::default();
+    let rdma = rdma(build, job, &mut rendered);
+    // A VF has another name and GID table than its PF, and a pod sees no other RDMA device: there is nothing to choose.
+    let own_ports = job.rdma.is_empty() && !rdma.is_empty();
+    if own_ports && job.host_network {
+        let why = "the profile's VFs are for pods with a network of their own; name the resource of the hosts' ports with --rdma-resource";
+        return Err(RenderError::HostNetwork { why });
+    }
+    let place = Place { own_ports, own_network: !job.host_network };
+    let pod = Pod { job, image, rdma, environment: job.environment(build, place) };
+    let objects = match form {
+        JobForm::MpiJob => vec![pod.mpi_job()],
+        JobForm::LeaderWorkerSet => vec![pod.leader_worker_set()],
+        JobForm::Job | JobForm::Slurm => pod.job(),
+    };
+    let documents =
+        objects.iter().map(|object| yaml::value(PATH, object)).collect::<Result<Vec<_>, _>>()?;
+    let text = format!("{}{}", heading(build, "# "), documents.join("---\n"));
+    rendered.files.push(OutFile::new(PATH, text));
+    match own_ports {
+        true => rendered.notes.push(
+            "NCCL is not told which RDMA devices to use: a pod sees its VFs alone, and their names are not those of the host's ports"
+                .to_owned(),
+        ),
+        false => of_one_host(job, &mut rendered),
+    }
+    place.leave_out(build, &mut rendered);
+    if own_ports && job.networks.is_empty() {
+        rendered.notes.push(
+            "name the NetworkAttachmentDefinition of the VFs with --network, once for each VF: without it RoCE has no address in the pod"
+                .to_owned(),
+        );
+    }
+    rendered.notes.push(
+        "a pod has no setting for locked memory: IPC_LOCK lifts the limit for root in a pod without a user namespace of its own"
+            .to_owned(),
+    );
+    if pod.uses_ssh(form) {
+        rendered.notes.push(format!(
+            "the image needs bash, ssh, sshd and Open MPI; the key is yours: `ssh-keygen -t ed25519 -N '' -f key && kubectl create secret generic {}-ssh --from-file=ssh-privatekey=key`",
+            job.name()
+        ));
+    }
+    if form == JobForm::MpiJob {
+        rendered
+            .notes
+            .push("the image needs ssh, sshd and Open MPI; the operator makes the keys".to_owned());
+    }
+    if form == JobForm::LeaderWorkerSet {
+        rendered.notes.push(
+            "a LeaderWorkerSet does not end: the leader's log ends with the result, then delete it"
+                .to_owned(),
+        );
+    }
+    Ok(rendered)
+}
+
+/// What each pod gets of RDMA devices: what was asked for, or one VF of every PF that the profile gives any for RDMA.
+fn rdma(build: &Contributions, job: &Job, rendered: &mut Rendered) -> Vec<(String, usize)> {
+    let asked: Vec<(String, usize)> =
+        job.rdma.iter().map(|(name, count)| (name.clone(), usize::from(*count))).collect();
+    if !asked.is_empty() {
+        return asked;
+    }
+    let mut found = Vec::new();
+    let groups: Vec<Group<'_>> = build.vfs.iter().flat_map(pinned).collect();
+    for (group, name) in groups.iter().zip(names(&groups)) {
+        match &group.rule.vf_driver {
+            VfDriver::Auto => {
+                found.push((format!("{}/{}", job.prefix, resource_name(&name)), group.pfs.len()));
+            }
+            driver => rendered.inexpressible.push(missing(
+                &format!("VFs of rule {}{}", group.rule.name, vf_driver(driver)),
+                "NCCL uses RDMA devices, and such VFs have none",
+                "leave `vf_driver` of the rule away",
+            )),
+        }
+    }
+    if found.is_empty() {
+        rendered.inexpressible.push(missing(
+            "RDMA devices in the pods",
+            "the profile makes no VFs with RDMA devices, so that no name of a resource follows from it",
+            "name what the cluster's device plugin offers, such as --rdma-resource rdma/hca_shared_devices_a=1",
+        ));
+    }
+    found
+}
+
+/// Pods of the job.
+struct Pod<'a> {
+    job: &'a Job,
+    image: &'a str,
+    rdma: Vec<(String, usize)>,
+    environment: Vec<(&'a str, &'a str)>,
+}
+
+impl Pod<'_> {
+    /// Whether pods need a key that is not in the objects.
+    fn uses_ssh(&self, form: JobForm) -> bool {
+        form == JobForm::LeaderWorkerSet || form == JobForm::Job && self.job.nodes > 1
+    }
+
+    fn labels(&self, component: &str) -> Value {
+        json!({ "app.kubernetes.io/name": self.job.name(), "app.kubernetes.io/component": component })
+    }
+
+    fn env(&self) -> Value {
+        let entry = |(name, value): &(&str, &str)| json!({ "name": name, "value": value });
+        self.environment.iter().map(entry).collect()
+    }
+
+    fn resources(&self) -> Value {
+        let mut counts = Map::new();
+        counts.insert(self.job.gpu_resource.clone(), json!(self.job.gpus));
+        counts.extend(self.rdma.iter().map(|(name, count)| (name.clone(), json!(count))));
+        // Extended resources: what is asked for and the limit have to be the same.
+        json!({ "limits": counts, "requests": counts })
+    }
+
+    /// A pod with the GPUs and RDMA devices of one node.
+    fn worker(&self, command: Option<Vec<String>>, ssh: bool, restart: Option<&str>) -> Value {
+        let shm = format!("{}Gi", self.job.gpus);
+        let mut mounts = vec![json!({ "name": "shm", "mountPath": "/dev/shm" })];
+        // The runtime's own is 64 MiB; what is in it counts as the pod's memory.
+        let mut volumes =
+            vec![json!({ "name": "shm", "emptyDir": { "medium": "Memory", "sizeLimit": shm } })];
+        if ssh {
+            mounts.push(json!({ "name": "ssh", "mountPath": "/etc/nccl-ssh", "readOnly": true }));
+            let secret = format!("{}-ssh", self.job.name());
+            volumes.push(
+                json!({ "name": "ssh", "secret": { "secretName": secret, "defaultMode": 256 } }),
+            );
+        }
+        let mut container = json!({
+            "name": "nccl",
+            "image": self.image,
+            "env": self.env(),
+            "resources": self.resources(),
+            // ib_uverbs asks for it where memory is locked above the limit; as root, without which it has no effect.
+            "securityContext": { "capabilities": { "add": ["IPC_LOCK"] }, "runAsUser": 0 },
+            "volumeMounts": mounts,
+        });
+        if let Some(command) = command {
+            container["command"] = json!(command);
+        }
+        let mut pod = json!({
+            "metadata": { "labels": self.labels("worker") },
+            "spec": {
+                "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{
+                    "labelSelector": { "matchLabels": self.labels("worker") },
+                    "topologyKey": "kubernetes.io/hostname",
+                }] } },
+                "containers": [container],
+                "volumes": volumes,
+            },
+        });
+        if let Some(restart) = restart {
+            pod["spec"]["restartPolicy"] = json!(restart);
+        }
+        if self.job.host_network {
+            pod["spec"]["hostNetwork"] = json!(true);
+            pod["spec"]["dnsPolicy"] = json!("ClusterFirstWithHostNet");
+        }
+        if !self.job.networks.is_empty() {
+            let networks = self.job.networks.join(",");
+            pod["metadata"]["annotations"] = json!({ "k8s.v1.cni.cncf.io/networks": networks });
+        }
+        pod
+    }
+
+    /// The script of pods of several nodes, with what it needs: nothing of the profile is part of its text.
+    fn with_ssh(&self, hosts: &[String], last: &str) -> Vec<String> {
+        let script = format!("{PODS}{last}");
+        let host = |host: &String| format!("{host}:{}", self.job.gpus);
+        let hosts: Vec<String> = hosts.iter().map(host).collect();
+        let ranks = self.job.ranks().to_string();
+        let head = ["bash", "-c", &script, "nccl-job", &hosts.join(","), &ranks];
+        head.map(str::to_owned).into_iter().chain(self.job.command(1)).collect()
+    }
+
+    fn job(&self) -> Vec<Value> {
+        let name = self.job.name();
+        let mut spec = json!({ "backoffLimit": 0 });
+        if self.job.nodes == 1 {
+            let command = self.job.command(self.job.gpus);
+            spec["template"] = self.worker(Some(command), false, Some("Never"));
+            return vec![of("batch/v1", "Job", &name, &spec)];
+        }
+        let hosts: Vec<String> =
+            (0..self.job.nodes).map(|index| format!("{name}-{index}.{name}")).collect();
+        let command = self.with_ssh(&hosts, "exec \"$@\"\n");
+        let mut template = self.worker(Some(command), true, Some("Never"));
+        template["spec"]["subdomain"] = json!(name);
+        spec["completionMode"] = json!("Indexed");
+        spec["completions"] = json!(self.job.nodes);
+        spec["parallelism"] = json!(self.job.nodes);
+        // The others only serve the first.
+        spec["successPolicy"] = json!({ "rules": [{ "succeededIndexes": "0" }] });
+        spec["template"] = template;
+        // The first pod asks for the others by name before they are ready.
+        let service = json!({
+            "clusterIP": "None",
+            "publishNotReadyAddresses": true,
+            "selector": self.labels("worker"),
+        });
+        vec![of("v1", "Service", &name, &service), of("batch/v1", "Job", &name, &spec)]
+    }
+
+    fn mpi_job(&self) -> Value {
+        let ranks = self.job.ranks().to_string();
+        let mut command = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", &ranks]
+            .map(str::to_owned)
+            .to_vec();
+        // sshd gives nothing of a pod's environment to what it starts.
+        let given = self.environment.iter();
+        let given = given.map(|(name, value)| format!("{name}={value}"));
+        for variable in given.chain(["PATH", "LD_LIBRARY_PATH"].map(str::to_owned)) {
+            command.extend(["-x".to_owned(), variable]);
+        }
+        command.extend(self.job.command(1));
+        let launcher = json!({
+            "metadata": { "labels": self.labels("launcher") },
+            "spec": { "containers": [{ "name": "nccl", "image": self.image, "command": command }] },
+        });
+        let spec = json!({
+            "slotsPerWorker": self.job.gpus,
+            "launcherCreationPolicy": "WaitForWorkersReady",
+            "runPolicy": { "cleanPodPolicy": "Running", "backoffLimit": 0 },
+            "mpiReplicaSpecs": {
+                "Launcher": { "replicas": 1, "restartPolicy": "Never", "template": launcher },
+                "Worker": {
+                    "replicas": self.job.nodes,
+                    "restartPolicy": "Never",
+                    "template": self.worker(None, false, None),
+                },
+            },
+        });
+        of("kubeflow.org/v2beta1", "MPIJob", &self.job.name(), &spec)
+    }
+
+    fn leader_worker_set(&self) -> Value {
+        let name = self.job.name();
+        let first = format!("{name}-0.{name}");
+        let rest = (1..self.job.nodes).map(|index| format!("{name}-0-{index}.{name}"));
+        let hosts: Vec<String> = std::iter::once(first).chain(rest).collect();
+        // Its pods are started again whenever they end: the leader stays, so that it measures once.
+        let last = "\"$@\" || echo \"nccl-job: exit status $?\" >&2\nexec sleep infinity\n";
+        let pod = self.worker(Some(self.with_ssh(&hosts, last)), true, None);
+        let spec = json!({
+            "replicas": 1,
+            "leaderWorkerTemplate": { "size": self.job.nodes, "restartPolicy": "None", "workerTemplate": pod },
+        });
+        of("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", &name, &spec)
+    }
+}
+
+fn of(version: &str, kind: &str, name: &str, spec: &Value) -> Value {
+    json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec })
+}

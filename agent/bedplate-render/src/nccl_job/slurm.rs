@@ -1,0 +1,69 @@
+//! The batch script of Slurm. Every value is one quoted word of the shell; `#SBATCH` lines hold numbers and bedplate's own words
+//! alone, since Slurm reads them by rules of its own.
+
+use std::fmt::Write as _;
+
+use bedplate_core::kind::contribution::Contributions;
+
+use super::super::common::{heading, in_shell_single_quotes as quoted};
+use super::super::{OutFile, RenderError, Rendered, SCRIPT_MODE};
+use super::{Job, Place, missing, of_one_host};
+
+const PATH: &str = "nccl-job.sbatch";
+
+/// Each task raises its limit of locked memory as far as it may, and says so where that is not all: below it queue pairs fail to
+/// come up in the midst of a job.
+const TASK: &str = "ulimit -S -l \"$(ulimit -H -l)\"; [ \"$(ulimit -l)\" = unlimited ] || \
+                    echo \"$(hostname): memlock is $(ulimit -l) KiB: set LimitMEMLOCK=infinity for slurmd\" >&2; exec \"$@\"";
+
+pub(super) fn render(build: &Contributions, job: &Job) -> Result<Rendered, RenderError> {
+    let (name, nodes, gpus) = (job.name(), job.nodes, job.gpus);
+    let mut text = format!(
+        "#!/bin/bash\n{}#SBATCH --job-name={name}\n#SBATCH --nodes={nodes}\n#SBATCH --ntasks-per-node={gpus}\n\
+         #SBATCH --gpus-per-node={gpus}\n#SBATCH --exclusive\n\
+         # Limits are those of slurmd, not of the shell that submits: memlock is small there.\n\
+         #SBATCH --propagate=NONE\n#SBATCH --output={name}-%j.log\nset -eu\n",
+        heading(build, "# "),
+    );
+    for (name, value) in job.environment(build, Place::HOST) {
+        let _ = writeln!(text, "export {name}={}", quoted(value));
+    }
+    let image = job.image.iter().map(|image| format!("--container-image={image}"));
+    let words = ["srun", "--kill-on-bad-exit=1"].map(str::to_owned).into_iter().chain(image);
+    let task = ["bash", "-c", TASK, "task"].map(str::to_owned);
+    let words = words.chain(task).chain(job.command(1)).map(|word| match is_plain(&word) {
+        true => word,
+        false => quoted(&word),
+    });
+    text += &words.collect::<Vec<_>>().join(" ");
+    text.push('\n');
+    let mut rendered = Rendered {
+        files: vec![OutFile { path: PATH.to_owned(), mode: SCRIPT_MODE, text }],
+        ..Rendered::default()
+    };
+    of_one_host(job, &mut rendered);
+    rendered.notes.push(
+        "nccl-tests has to be built with MPI; where the cluster's default is not the MPI that it was built for: `SLURM_MPI_TYPE=pmix sbatch nccl-job.sbatch`"
+            .to_owned(),
+    );
+    if job.image.is_some() {
+        rendered
+            .notes
+            .push("--container-image is an option of the pyxis plugin of Slurm".to_owned());
+    }
+    let elsewhere = [
+        ("networks of pods", !job.networks.is_empty()),
+        ("resources of RDMA devices", !job.rdma.is_empty()),
+    ];
+    for (what, _) in elsewhere.iter().filter(|(_, asked)| *asked) {
+        let instead = "leave the option away: tasks see the RDMA devices of their host";
+        rendered.inexpressible.push(missing(what, "Slurm has no such thing", instead));
+    }
+    Ok(rendered)
+}
+
+/// Whether a shell takes the word as it is.
+fn is_plain(word: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@".contains(&byte);
+    !word.is_empty() && word.bytes().all(plain)
+}

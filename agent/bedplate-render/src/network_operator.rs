@@ -1,0 +1,157 @@
+//! Target `network-operator`: parts of the NVIDIA Network Operator's NicClusterPolicy, as a merge patch: VFs that the host has are
+//! handed to pods by its SR-IOV device plugin.
+
+use serde_json::{Value, json};
+
+use bedplate_base::value::PciId;
+use bedplate_core::desired::{SriovCount, VfDriver};
+use bedplate_core::kind::contribution::{Contributions, Registration, VfRule};
+use bedplate_core::kind::sriov::section::PfSelector;
+
+use super::agent;
+use super::common::{Elsewhere, heading};
+use super::vf_rules::{Group, Pfs, groups, names, resource_name, vfs};
+use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+
+const PATCH: &str = "nicclusterpolicy-patch.yaml";
+
+const ELSEWHERE: Elsewhere = Elsewhere {
+    why: "a NicClusterPolicy is about the driver and the plugins of NICs alone",
+    instead: "put it into the nodes' image or machine configuration: render that target beside this one",
+};
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    let (mut groups, items) = groups(build.vfs.iter(), options, |rule| cannot(rule, build));
+    groups.retain(|group| group.count > 0);
+    rendered.inexpressible.extend(items.into_iter().map(|item| Inexpressible {
+        id: item.id.replacen('/', ".resource/", 1),
+        what: format!("a resource for {}", item.what),
+        ..item
+    }));
+    if !groups.is_empty() {
+        let resources = groups.iter().zip(names(&groups));
+        let resources: Vec<Value> = resources.map(|(group, name)| resource(group, &name)).collect();
+        let config = format!("{:#}\n", json!({ "resourceList": resources }));
+        let patch = json!({ "spec": { "sriovDevicePlugin": { "config": config } } });
+        let text = format!("{}{}", heading(build, "# "), yaml::value(PATCH, &patch)?);
+        rendered.files.push(OutFile::new(PATCH, text));
+        rendered.notes.push(format!(
+            "`kubectl patch nicclusterpolicy nic-cluster-policy --type merge --patch-file {PATCH}`; its sriovDevicePlugin must name the image and version of your release already"
+        ));
+    }
+    match build.gpudirect.map(|asked| asked.way) {
+        // The operator's release decides on image and version, and the schema asks for them.
+        Some(Registration::Peermem) => rendered.inexpressible.push(Inexpressible {
+            id: "modules/gpudirect".to_owned(),
+            what: "an ib_core for nvidia_peermem".to_owned(),
+            why: "the container with DOCA-OFED belongs to a release of the operator".to_owned(),
+            instead: "set `ofedDriver` of the NicClusterPolicy to the image, repository and version of your release, unless the \
+                      hosts have MLNX_OFED or DOCA-OFED themselves (handbook §6.3)"
+                .to_owned(),
+        }),
+        Some(Registration::DmaBuf) => rendered.notes.push(
+            "DMA-BUF works with the kernel's own NIC driver: `ofedDriver` is not needed for it (handbook §6.3)".to_owned(),
+        ),
+        None => {}
+    }
+    rendered.inexpressible.extend(vfs(
+        build,
+        "run bedplate on the nodes: the plugin hands out VFs that are there, and makes none",
+    ));
+    rendered.inexpressible.extend(agent::of_machine(build));
+    ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+/// NVIDIA's vendor id for NICs.
+const MELLANOX: PciId = PciId(0x15b3);
+
+/// The plugin selects VFs, so that a PF's ids must tell those of its VFs (Linux drivers/net/ethernet/mellanox/mlx5/core/main.c).
+fn vf_device(select: &PfSelector) -> Option<PciId> {
+    let vf = match select.device?.0 {
+        pf @ (0x1011 | 0x1013 | 0x1015 | 0x1017 | 0x1019 | 0x101b) => pf + 1,
+        0x101d | 0x101f | 0x1021 | 0x1023 | 0x1025 | 0x1027 | 0xa2d6 | 0xa2dc | 0xa2df => 0x101e,
+        0xa2d2 => 0xa2d3,
+        _ => return None,
+    };
+    (select.vendor == Some(MELLANOX)).then_some(PciId(vf))
+}
+
+/// Why the plugin's selectors have no key for a rule.
+fn cannot(rule: &VfRule, build: &Contributions) -> Option<&'static str> {
+    let select = &rule.select;
+    if select.address.is_some() {
+        let by_address = PfSelector { address: select.address, ..PfSelector::default() };
+        return (*select != by_address).then_some("the plugin takes a PF's address alone");
+    }
+    // Without VFs there is nothing to hand out.
+    if rule.count == SriovCount::Number(0) {
+        return None;
+    }
+    let is_one = |name: &str| !name.contains(['*', '?', '[']);
+    if select.driver.is_some() || select.numa_node.is_some() {
+        return Some("the plugin selects neither by the PF's driver nor by NUMA node");
+    }
+    match (&select.interface, vf_device(select)) {
+        (Some(name), _) if is_one(name) => None,
+        (Some(_), _) => Some("the plugin takes names of interfaces, no patterns"),
+        (None, None) => {
+            Some("the plugin selects by ids of VFs, which do not follow from this rule")
+        }
+        (None, id) => {
+            let alike = build
+                .vfs
+                .iter()
+                .filter(|rule| rule.select.interface.is_none() && vf_device(&rule.select) == id);
+            (alike.count() > 1).then_some("VFs of another rule have the same id")
+        }
+    }
+}
+
+fn resource(group: &Group<'_>, name: &str) -> Value {
+    let mut selectors = match &group.pfs {
+        Pfs::Addresses(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            json!({ "rootDevices": addresses })
+        }
+        Pfs::Selected(PfSelector { interface: Some(name), .. }) => json!({ "pfNames": [name] }),
+        Pfs::Selected(select) => {
+            let id = |id: Option<PciId>| id.iter().map(ToString::to_string).collect::<Vec<_>>();
+            json!({ "vendors": id(select.vendor), "devices": id(vf_device(select)) })
+        }
+    };
+    match &group.rule.vf_driver {
+        VfDriver::Auto => selectors["isRdma"] = json!(true),
+        VfDriver::Named(driver) => selectors["drivers"] = json!([driver]),
+        VfDriver::None => {}
+    }
+    json!({ "resourcePrefix": "nvidia.com", "resourceName": resource_name(name), "selectors": selectors })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{build, desired};
+    use super::*;
+
+    #[test]
+    fn the_plugin_gets_the_pfs_of_each_group() {
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
+        let patch: Value = serde_saphyr::from_str(&rendered.file(PATCH).unwrap().text).unwrap();
+        let config =
+            patch.pointer("/spec/sriovDevicePlugin/config").and_then(Value::as_str).unwrap();
+        let config: Value = serde_json::from_str(config).unwrap();
+        assert_eq!(
+            config,
+            json!({ "resourceList": [{
+                "resourceName": "compute",
+                "resourcePrefix": "nvidia.com",
+                "selectors": { "isRdma": true, "rootDevices": ["0000:18:00.0"] },
+            }] })
+        );
+        assert!(
+            rendered.inexpressible.iter().any(|item| item.what == "an ib_core for nvidia_peermem")
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Target `networkd`: `.link` files, with which udev makes the VFs of a network interface and sets their attributes
+//! (systemd.link(5), since 251).
+
+use bedplate_base::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
+use bedplate_core::desired::VfDriver;
+use bedplate_core::kind::contribution::{Contributions, VfRule};
+use bedplate_core::kind::sriov;
+use bedplate_core::kind::sriov::section::PfSelector;
+
+use super::agent::{Agent, undecided_registration};
+use super::common::{Elsewhere, heading, live_only};
+use super::vf_rules::{self, Group, Pfs, groups, of_vfs, unguarded_vfs};
+use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
+
+const ELSEWHERE: Elsewhere = Elsewhere {
+    why: "`.link` files are about network interfaces alone",
+    instead: "render the target of the image's boot loader beside this one (grub, kernel-install, bootc …)",
+};
+
+const BY_AGENT: &str = "run `bedplate apply` at every boot of the host";
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    let (groups, items) = groups(build.own_vfs(), options, cannot);
+    let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(lost).collect();
+    left.extend(items);
+    for (n, group) in groups.iter().enumerate() {
+        for (part, pf) in matches(group) {
+            // The first file that matches an interface counts, as does the first rule.
+            let name = format!("{}{n:03}-{part}.link", sriov::LINK_PREFIX);
+            let path = format!("{}/{name}", sriov::LINK_DIRECTORY.trim_start_matches('/'));
+            rendered.files.push(OutFile::new(path, link(build, group, &pf)));
+        }
+    }
+    rendered.inexpressible.extend(unguarded_vfs(
+        &groups,
+        "systemd.link(5) has no condition for it: udev makes the VFs whenever the interface appears",
+        "render target udev, whose rules leave a port alone while it is up",
+    ));
+    if !groups.is_empty() {
+        rendered.notes.push(
+            "a .link file takes the place of 99-default.link for its interface: these repeat its naming policies; where the image has .link files \
+             of its own for these ports, put the two together (systemd.link(5))"
+                .to_owned(),
+        );
+    }
+    left.extend(undecided_registration(build));
+    left.extend(live_only(build, |live| &live.with_agent));
+    let agent = Agent::of(build, options, left);
+    rendered.files.extend(agent.files(build));
+    rendered.add(agent.rest);
+    ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+fn cannot(rule: &VfRule) -> Option<&'static str> {
+    let select = &rule.select;
+    if select.interface.is_some() {
+        return Some(
+            "a `.link` file is what gives an interface its name, and matches the kernel's own one alone",
+        );
+    }
+    if select.numa_node.is_some() {
+        return Some("systemd.link(5) matches no NUMA node");
+    }
+    (*select == PfSelector::default())
+        .then_some("the file would take the place of 99-default.link for every interface")
+}
+
+/// A part of the file's name, and the `[Match]` of each file.
+fn matches(group: &Group<'_>) -> Vec<(String, String)> {
+    match &group.pfs {
+        Pfs::Addresses(addresses) => {
+            let word = |address: &str| address.replace([':', '.'], "-");
+            let text = addresses.iter().map(ToString::to_string);
+            text.map(|address| (word(&address), format!("Path=pci-{address}\n"))).collect()
+        }
+        Pfs::Selected(select) => vec![(vf_rules::object_name(&group.rule.name), selected(select))],
+    }
+}
+
+/// 75-net-description.rules gives an interface the ids of its PCI function as properties.
+fn selected(select: &PfSelector) -> String {
+    let ids = [("ID_VENDOR_ID", select.vendor), ("ID_MODEL_ID", select.device)];
+    let ids: Vec<String> =
+        ids.iter().filter_map(|(name, id)| Some(format!("{name}=0x{}", (*id)?))).collect();
+    let property = (!ids.is_empty()).then(|| format!("Property={}\n", ids.join(" ")));
+    let driver = select.driver.as_ref().map(|driver| format!("Driver={driver}\n"));
+    let path = select.address.map(|address| format!("Path=pci-{address}\n"));
+    path.into_iter().chain(property).chain(driver).collect()
+}
+
+/// Says in the file what [`unguarded_vfs`] lists.
+const UNGUARDED: &str = "# udev makes the VFs also where the default route goes through this port, which may lose its traffic for a moment.\n";
+
+fn link(build: &Contributions, group: &Group<'_>, pf: &str) -> String {
+    let mut text = format!(
+        "{}{UNGUARDED}[Match]\n{pf}\n[Link]\nNamePolicy=keep kernel database onboard slot path\n\
+         AlternativeNamesPolicy=database onboard slot path\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions={}\n",
+        heading(build, "# "),
+        group.count
+    );
+    let keys = keys(&group.rule.vf.set);
+    if !keys.is_empty() {
+        for number in 0..group.count {
+            text.push_str(&format!("\n[SR-IOV]\nVirtualFunction={number}\n{keys}"));
+        }
+    }
+    text
+}
+
+/// The keys of a `[SR-IOV]` section. VLAN 0 is none, which new VFs have.
+fn keys(set: &VfAttributes) -> String {
+    let yes_no = |on: bool| if on { "yes" } else { "no" }.to_owned();
+    let vlan = set.vlan.filter(|vlan| vlan.id != 0);
+    let protocol = vlan.map(|vlan| match vlan.protocol {
+        VlanProtocol::Dot1q => "802.1Q".to_owned(),
+        VlanProtocol::Dot1ad => "802.1ad".to_owned(),
+    });
+    let state = set.link_state.map(|state| match state {
+        VfLinkState::Auto => "auto".to_owned(),
+        VfLinkState::Enable => "yes".to_owned(),
+        VfLinkState::Disable => "no".to_owned(),
+    });
+    let keys = [
+        ("VLANId", vlan.map(|vlan| vlan.id.to_string())),
+        ("QualityOfService", vlan.filter(|vlan| vlan.qos > 0).map(|vlan| vlan.qos.to_string())),
+        ("VLANProtocol", protocol),
+        ("MACSpoofCheck", set.spoof_check.map(yes_no)),
+        ("Trust", set.trust.map(yes_no)),
+        ("LinkState", state),
+    ];
+    let line = |(key, value): (&str, Option<String>)| Some(format!("{key}={}\n", value?));
+    keys.into_iter().filter_map(line).collect()
+}
+
+/// What a `.link` file has no key for.
+fn lost(rule: &VfRule) -> Vec<Inexpressible> {
+    let set = VfAttributes {
+        vlan: None,
+        spoof_check: None,
+        trust: None,
+        link_state: None,
+        ..rule.vf.set
+    };
+    let without_keys =
+        VfRule { vf: bedplate_core::desired::WantedAttributes { set, ..rule.vf }, ..rule.clone() };
+    let why = "systemd.link(5) has no key for it";
+    let attributes = vf_rules::attributes(&without_keys)
+        .map(|what| Inexpressible { what, ..of_vfs(rule, "vf", why, BY_AGENT.to_owned()) });
+    let driver = (rule.vf_driver != VfDriver::Auto)
+        .then(|| of_vfs(rule, "vf_driver", why, BY_AGENT.to_owned()));
+    attributes.into_iter().chain(driver).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{build, desired};
+    use super::*;
+    use bedplate_base::value::vf::Vlan;
+
+    #[test]
+    fn attributes_stand_in_a_section_for_each_vf() {
+        let mut desired = desired();
+        desired.sriov[0].count = 2;
+        desired.sriov[0].vf.set = VfAttributes {
+            vlan: Some(Vlan { id: 100, qos: 3, protocol: VlanProtocol::Dot1q }),
+            trust: Some(true),
+            link_state: Some(VfLinkState::Enable),
+            ..VfAttributes::default()
+        };
+        let rendered = render(&build(&desired), &Options::default()).unwrap();
+        let text =
+            &rendered.file("etc/systemd/network/10-bedplate-000-0000-18-00-0.link").unwrap().text;
+        let keys =
+            "VLANId=100\nQualityOfService=3\nVLANProtocol=802.1Q\nTrust=yes\nLinkState=yes\n";
+        let expected = format!(
+            "SR-IOVVirtualFunctions=2\n\n[SR-IOV]\nVirtualFunction=0\n{keys}\n[SR-IOV]\nVirtualFunction=1\n{keys}"
+        );
+        assert!(
+            text.contains("[Match]\nPath=pci-0000:18:00.0\n") && text.ends_with(&expected),
+            "{text}"
+        );
+        assert!(!rendered.inexpressible.iter().any(|item| item.what.contains("VFs of")));
+    }
+}

@@ -1,0 +1,79 @@
+//! What `cloud-init` and `ansible` have in common: the files of target `grub` and of an image, and what has to run after them.
+
+use bedplate_core::kind::contribution::{Contributions, Setting};
+
+use super::agent::Agent;
+use super::common::{files, uses_modprobe};
+use super::udev;
+use super::{GrubFamily, Options, OutFile, RenderError, Rendered, grub, grub_rhel};
+
+/// Where RHEL's script for the boot entries is put on the host.
+const GRUBBY: &str = "usr/local/sbin/bedplate-grubby.sh";
+
+/// One host to be set up.
+pub(super) struct Host {
+    /// Files, at their places.
+    pub files: Vec<OutFile>,
+    /// What goes into /etc/default/grub as a block.
+    pub default_grub: Option<OutFile>,
+    /// Takes over new kernel arguments, once the files are there.
+    pub boot_loader: Option<Vec<&'static str>>,
+    /// Takes over options of modules that the initramfs loads.
+    pub initramfs: Option<Vec<&'static str>>,
+    /// Whether there are modules to load.
+    pub loads_modules: bool,
+    /// Whether there are kernel parameters.
+    pub sets_sysctls: bool,
+    /// Whether bedplate's unit has something to do.
+    pub agent: bool,
+    /// What is left, and what users have to know; no files.
+    pub rest: Rendered,
+}
+
+impl Host {
+    pub fn of(build: &Contributions, options: &Options) -> Result<Self, RenderError> {
+        let boot = grub::boot(build, options)?;
+        let mut host = Host {
+            files: Vec::new(),
+            default_grub: None,
+            boot_loader: (!boot.files.is_empty()).then(|| match options.grub_family {
+                GrubFamily::Debian => vec!["update-grub"],
+                GrubFamily::Rhel => vec!["/usr/local/sbin/bedplate-grubby.sh"],
+            }),
+            initramfs: uses_modprobe(build).then(|| match options.grub_family {
+                GrubFamily::Debian => vec!["update-initramfs", "-u", "-k", "all"],
+                GrubFamily::Rhel => vec!["dracut", "-f", "--regenerate-all"],
+            }),
+            loads_modules: build.settings().any(|one| matches!(one, Setting::LoadModule(_))),
+            sets_sysctls: build.settings().any(|one| matches!(one, Setting::Sysctl { .. })),
+            agent: false,
+            rest: Rendered {
+                inexpressible: boot.inexpressible,
+                notes: grub::not_removed(build, options).into_iter().collect(),
+                ..Rendered::default()
+            },
+        };
+        for mut file in boot.files {
+            match file.path.as_str() {
+                grub_rhel::APPEND => host.default_grub = Some(file),
+                grub_rhel::SCRIPT => {
+                    file.path = GRUBBY.to_owned();
+                    host.files.push(file);
+                }
+                _ => host.files.push(file),
+            }
+        }
+        host.files.extend(files(build).chain(udev::rules(build, options)));
+        let agent = Agent::of_image(build, options);
+        host.agent = agent.profile.is_some();
+        host.files.extend(agent.profile);
+        host.rest.add(agent.rest);
+        if host.boot_loader.is_some() {
+            host.rest.notes.push(
+                "the arguments count from the next boot, which is left to you: `bedplate reboot schedule` where the agent runs".to_owned(),
+            );
+        }
+        host.rest.notes.extend(build.notes.iter().cloned());
+        Ok(host)
+    }
+}

@@ -1,0 +1,58 @@
+//! The boot that a node needs after its first one: the daemon adds ACS arguments there, since an image knows no ports.
+
+use super::Rendered;
+use bedplate_core::kind::acs;
+use bedplate_core::profile::model::{Acs, AcsPersist, Reboot};
+use bedplate_core::section::Declared;
+
+/// A note where that boot is needed and the profile forbids bedplate to reboot.
+pub(super) fn note(profile: &dyn Declared, rendered: &Rendered) -> Option<String> {
+    let takes_arguments =
+        profile.get::<Acs>().is_some_and(|acs| acs.persistence != AcsPersist::Live);
+    let is_left = rendered.deferred.iter().any(|left| left.id == acs::NAME);
+    if !takes_arguments || !is_left {
+        return None;
+    }
+    let forbidding = profile.get::<Reboot>()?.forbidding()?;
+    Some(format!(
+        "a node needs a second boot: its daemon adds the ACS argument in the first one, where the kernel takes it, and \
+         `{forbidding}` in [reboot] keeps bedplate from rebooting. Reboot the node, or set windows and `policy = \
+         \"schedule\"`; `persistence = \"live\"` in [acs] needs one boot only"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Deferred;
+    use super::*;
+    use bedplate_core::profile::{LayerText, load, shipped};
+
+    fn note_for(text: &str) -> Option<String> {
+        let text = format!("schema = 1\n{text}");
+        let layer = LayerText { path: "profile.toml", text: &text };
+        let loaded =
+            load(&[layer], shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let (id, what, why) = (acs::NAME.to_owned(), String::new(), String::new());
+        let deferred = vec![Deferred { id, what, why }];
+        note(&loaded.profile, &Rendered { deferred, ..Rendered::default() })
+    }
+
+    #[test]
+    fn note_only_where_a_second_boot_is_forbidden() {
+        let acs = "[acs]\npolicy = \"direct-p2p\"\n";
+        let window = "[reboot]\npolicy = \"schedule\"\nwindows = [\"Sat 02:00-05:00 UTC\"]\n";
+        assert!(note_for(acs).is_some_and(|note| note.contains("`policy = \"never\"`")));
+        let never = window.replace("Sat 02:00-05:00 UTC", "never");
+        let said = note_for(&format!("{acs}{never}"));
+        assert!(said.is_some_and(|note| note.contains("`windows = [\"never\"]`")));
+        for quiet in [window.to_owned(), "[reboot]\npolicy = \"mark\"\n".to_owned()] {
+            assert_eq!(note_for(&format!("{acs}{quiet}")), None, "{quiet}");
+        }
+        assert_eq!(note_for(&format!("{acs}persistence = \"live\"\n")), None);
+        let by_snapshot = Rendered::default();
+        let layer = LayerText { path: "profile.toml", text: &format!("schema = 1\n{acs}") };
+        let loaded =
+            load(&[layer], shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        assert_eq!(note(&loaded.profile, &by_snapshot), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! Target `sriov-operator`: objects of the SR-IOV network operator for Kubernetes.
+
+use serde_json::{Value, json};
+
+use bedplate_core::desired::{SriovCount, VfDriver};
+use bedplate_core::kind::contribution::{Contributions, Setting, VfRule};
+use bedplate_core::kind::sriov::section::PfSelector;
+
+use super::agent::undecided_registration;
+use super::common::{Elsewhere, heading, live_only};
+use super::vf_rules::{Group, Pfs, groups, names, of_vfs, resource_name, unguarded_vfs};
+use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+
+const API: &str = "sriovnetwork.openshift.io/v1";
+/// Where the operator's Helm chart puts it.
+const NAMESPACE: &str = "sriov-network-operator";
+/// Node Feature Discovery sets it where a NIC has SR-IOV; the operator's own documentation selects by it.
+const CAPABLE: &str = "feature.node.kubernetes.io/network-sriov.capable";
+
+const POLICIES: &str = "sriovnetworknodepolicies.yaml";
+const POOL: &str = "sriovnetworkpoolconfig.yaml";
+
+const ELSEWHERE: Elsewhere = Elsewhere {
+    why: "the operator's objects are about NICs and their VFs alone",
+    instead: "put it into the nodes' image or machine configuration: render that target beside this one",
+};
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    let (groups, items) = groups(build.vfs.iter(), options, cannot);
+    rendered.inexpressible.extend(items);
+    let mut documents = Vec::new();
+    for (n, (group, name)) in groups.iter().zip(names(&groups)).enumerate() {
+        let Some(mut policy) = policy(group, &name) else { continue };
+        // The first rule that selects a PF has it; the operator takes the smallest number.
+        if groups.len() > 1 {
+            policy["spec"]["priority"] = json!((FIRST_PRIORITY + n).min(LAST_PRIORITY));
+        }
+        documents.push(yaml::value("SriovNetworkNodePolicy", &policy)?);
+    }
+    rendered.inexpressible.extend(build.vfs.iter().filter_map(attributes));
+    if !documents.is_empty() {
+        let text = format!("{}{}", heading(build, "# "), documents.join("---\n"));
+        rendered.files.push(OutFile::new(POLICIES, text));
+        rendered.notes.push(
+            "the operator drains and may reboot each node to apply a policy; a profile for bedplate on these nodes says `managed = \"external\"` in [sriov]"
+                .to_owned(),
+        );
+        rendered.notes.push(
+            "`isRdma` is for ports with an RDMA device: without one the operator offers no VF of theirs, and it has to go".to_owned(),
+        );
+        rendered.notes.push(format!(
+            "the objects are for the namespace {NAMESPACE}; OpenShift has openshift-sriov-network-operator"
+        ));
+    }
+    if let Some(mode) = rdma_mode(build) {
+        let pool = json!({
+            "apiVersion": API,
+            "kind": "SriovNetworkPoolConfig",
+            "metadata": { "name": "bedplate", "namespace": NAMESPACE },
+            // A node of several pools is an error to the operator, and every node with VFs must be in this one.
+            "spec": { "maxUnavailable": 1, "nodeSelector": { "matchLabels": { CAPABLE: "true" } }, "rdmaMode": mode },
+        });
+        let text =
+            format!("{}{}", heading(build, "# "), yaml::value("SriovNetworkPoolConfig", &pool)?);
+        rendered.files.push(OutFile::new(POOL, text));
+    }
+    rendered.inexpressible.extend(unguarded_vfs(
+        &groups,
+        "a SriovNetworkNodePolicy has no condition for it: the operator drains the node and makes the VFs",
+        "render target udev, whose rules leave a port alone while it is up",
+    ));
+    ELSEWHERE.leave(build, options.arch, |setting| mode_of(setting).is_some(), &mut rendered)?;
+    rendered.inexpressible.extend(undecided_registration(build));
+    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+/// The operator's range is 0, the first, to 99, which is also what a policy without a number has.
+const FIRST_PRIORITY: usize = 10;
+const LAST_PRIORITY: usize = 99;
+
+/// Why `nicSelector` has no key for a rule.
+fn cannot(rule: &VfRule) -> Option<&'static str> {
+    let select = &rule.select;
+    // Policies without VFs are passed over, and another one takes the PF (its api/v1/helper.go, `Apply`).
+    if rule.count == SriovCount::Number(0) {
+        return Some("the operator passes over a policy without VFs");
+    }
+    if device_type(rule).is_none() {
+        return Some("the operator binds VFs to the kernel's own driver or to vfio-pci");
+    }
+    let is_one = |name: &str| !name.contains(['*', '?', '[']);
+    if select.driver.is_some() || select.numa_node.is_some() {
+        return Some("a nicSelector has neither drivers nor NUMA nodes");
+    }
+    if select.interface.as_deref().is_some_and(|name| !is_one(name)) {
+        return Some("a nicSelector takes names of interfaces, no patterns");
+    }
+    (*select == PfSelector::default()).then_some("a nicSelector must select something")
+}
+
+fn selector(group: &Group<'_>) -> Value {
+    let select = match &group.pfs {
+        Pfs::Addresses(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            return json!({ "rootDevices": addresses });
+        }
+        Pfs::Selected(select) => select,
+    };
+    let mut selector = json!({});
+    if let Some(address) = select.address {
+        selector["rootDevices"] = json!([address.to_string()]);
+    }
+    for (key, id) in [("vendor", select.vendor), ("deviceID", select.device)] {
+        if let Some(id) = id {
+            selector[key] = json!(id.to_string());
+        }
+    }
+    if let Some(name) = &select.interface {
+        selector["pfNames"] = json!([name]);
+    }
+    selector
+}
+
+/// `deviceType`, and whether its VFs have RDMA devices. `None`: VFs with a driver to which the operator does not bind them.
+fn device_type(rule: &VfRule) -> Option<(&'static str, bool)> {
+    match &rule.vf_driver {
+        VfDriver::Auto => Some(("netdevice", true)),
+        VfDriver::Named(driver) if driver == "vfio-pci" => Some(("vfio-pci", false)),
+        VfDriver::Named(_) | VfDriver::None => None,
+    }
+}
+
+fn policy(group: &Group<'_>, name: &str) -> Option<Value> {
+    let (device_type, rdma) = device_type(group.rule)?;
+    let mut policy = json!({
+        "apiVersion": API,
+        "kind": "SriovNetworkNodePolicy",
+        "metadata": { "name": format!("bedplate-{name}"), "namespace": NAMESPACE },
+        "spec": {
+            "nodeSelector": { CAPABLE: "true" },
+            "resourceName": resource_name(name),
+            "numVfs": group.count,
+            "nicSelector": selector(group),
+            "deviceType": device_type,
+            "isRdma": rdma,
+        },
+    });
+    if let Some(mode) = group.rule.eswitch {
+        policy["spec"]["eSwitchMode"] = json!(mode.to_string());
+    }
+    Some(policy)
+}
+
+/// Attributes are the network's, not the policy's; the eswitch mode goes with them only in words that say both.
+fn attributes(rule: &VfRule) -> Option<Inexpressible> {
+    Some(Inexpressible {
+        what: format!("VFs of rule {}: {}", rule.name, rule.vf.words()?),
+        ..of_vfs(
+            rule,
+            "vf",
+            "a policy has no fields for attributes of VFs",
+            "set `vlan`, `trust`, `spoofChk`, `linkState` and `maxTxRate` in the SriovNetwork that hands the VFs out; \
+             addresses come from the operator"
+                .to_owned(),
+        )
+    })
+}
+
+fn rdma_mode(build: &Contributions) -> Option<&'static str> {
+    build.settings().filter_map(mode_of).last()
+}
+
+/// The one kernel setting that a pool has: whether RDMA devices follow their network namespace (rdma-system(8)).
+fn mode_of(setting: &Setting) -> Option<&'static str> {
+    match setting {
+        Setting::ModuleOption { module, parameter, value }
+            if module.as_str() == "ib_core" && parameter == "netns_mode" =>
+        {
+            match value.as_str() {
+                "0" | "N" | "n" => Some("exclusive"),
+                "1" | "Y" | "y" => Some("shared"),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{build, desired, nothing, with_profile};
+    use super::*;
+
+    const MORE: &str = "[[sriov.devices]]\nname = \"compute\"\nselect = { vendor = \"15b3\", device = \"1021\" }\nvfs = 8\n\
+        [[sriov.devices]]\nname = \"Storage (NVMe)\"\nselect = { interface = \"ens1np0\" }\nvfs = 4\nvf_driver = \"vfio-pci\"\n\
+        [[sriov.devices]]\nname = \"unbound\"\nselect = { address = \"0000:5a:00.0\" }\nvfs = 8\nvf_driver = \"none\"\n\
+        [[sriov.devices]]\nname = \"per-gpu\"\nselect = { vendor = \"15b3\" }\nvfs = \"per-gpu\"\n";
+
+    /// The operator passes over a policy without VFs: a wider one behind it would take the port.
+    #[test]
+    fn a_rule_without_vfs_is_no_policy_and_takes_wider_rules_along() {
+        let rules = "[[sriov.devices]]\nname = \"front\"\nselect = { interface = \"ens9np0\" }\nvfs = 0\n\
+            [[sriov.devices]]\nname = \"all\"\nselect = { vendor = \"15b3\" }\nvfs = 8\n";
+        let rendered = render(&with_profile(rules, &nothing()), &Options::default()).unwrap();
+        assert_eq!(rendered.files, []);
+        assert!(rendered.inexpressible.iter().any(|item| item.id == "sriov/all"));
+    }
+
+    #[test]
+    fn rules_are_policies_in_their_order() {
+        let rendered = render(&with_profile(MORE, &nothing()), &Options::default()).unwrap();
+        let text = &rendered.file(POLICIES).unwrap().text;
+        let of = |key: &str| -> Vec<&str> {
+            text.lines().filter_map(|line| line.trim().strip_prefix(key)).collect()
+        };
+        assert_eq!(of("resourceName: "), ["compute", "storage__nvme"]);
+        assert_eq!(of("priority: "), ["10", "11"]);
+        assert_eq!(of("deviceID: "), ["\"1021\""]);
+        assert_eq!(of("vendor: "), ["15b3"]);
+        assert!(text.contains("    pfNames:\n    - ens1np0\n"), "{text}");
+        assert!(text.contains("deviceType: vfio-pci\n"), "{text}");
+        let ids: Vec<&str> = rendered.inexpressible.iter().map(|item| item.id.as_str()).collect();
+        assert_eq!(ids, ["sriov/unbound", "sriov/per-gpu", "sriov.default-route"]);
+    }
+
+    #[test]
+    fn pinned_pfs_with_the_same_count_share_a_policy() {
+        let mut build = build(&desired());
+        let pf = |text: &str| text.parse().unwrap();
+        build.vfs[0].pfs =
+            vec![(pf("0000:18:00.0"), 8), (pf("0000:2a:00.0"), 8), (pf("0000:3a:00.0"), 4)];
+        let options = Options { pin_addresses: true, ..Options::default() };
+        let rendered = render(&build, &options).unwrap();
+        let text = &rendered.file(POLICIES).unwrap().text;
+        assert_eq!(text.matches("kind: SriovNetworkNodePolicy").count(), 2);
+        assert!(text.contains("resourceName: compute_2\n"), "{text}");
+        assert!(
+            text.contains("    rootDevices:\n    - \"0000:18:00.0\"\n    - 0000:2a:00.0\n"),
+            "{text}"
+        );
+        assert!(rendered.file(POOL).unwrap().text.contains("rdmaMode: shared\n"));
+    }
+}

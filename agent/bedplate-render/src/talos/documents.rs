@@ -1,0 +1,34 @@
+//! The documents that Talos 1.14 takes in place of `machine.kernel`, `machine.sysctls` and `machine.sysfs`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{KernelModule, Machine};
+use crate::{RenderError, yaml};
+
+/// One document a module, then one for each map.
+pub(super) fn text(machine: Machine) -> Result<String, RenderError> {
+    let modules = machine.kernel.into_iter().flat_map(|kernel| kernel.modules);
+    let documents = modules
+        .map(|module| module_document(&module))
+        .chain(params("SysctlConfig", &machine.sysctls))
+        .chain(params("SysfsConfig", &machine.sysfs));
+    let texts: Vec<String> =
+        documents.map(|one| yaml::document("Talos document", &one)).collect::<Result<_, _>>()?;
+    Ok(texts.join("---\n"))
+}
+
+fn module_document(module: &KernelModule) -> Value {
+    let mut document =
+        json!({ "apiVersion": "v1alpha1", "kind": "KernelModuleConfig", "name": module.name });
+    if !module.parameters.is_empty() {
+        document["parameters"] = json!(module.parameters);
+    }
+    document
+}
+
+fn params(kind: &str, params: &BTreeMap<String, String>) -> Option<Value> {
+    (!params.is_empty())
+        .then(|| json!({ "apiVersion": "v1alpha1", "kind": kind, "params": params }))
+}

@@ -1,0 +1,165 @@
+//! Target `tuned`: a TuneD profile with `[bootloader]`, `[modules]` and `[sysctl]`.
+
+use bedplate_core::kind::contribution::{Contributions, Setting};
+
+use super::agent;
+use super::common::{Elsewhere, kernel_arguments, preamble};
+use super::vf_rules::vfs;
+use super::{Options, OutFile, RenderError, Rendered};
+
+const PROFILE: &str = "bedplate/tuned.conf";
+
+const MANGLED: Elsewhere = Elsewhere {
+    why: "TuneD hands it to GRUB in a variable, where special characters do not survive",
+    instead: "render target grub for the arguments",
+};
+const ABSENT: Elsewhere = Elsewhere {
+    why: "TuneD takes away only what TuneD added",
+    instead: "take it out of the boot loader's configuration, or run `bedplate apply --root` on the image",
+};
+const SETTINGS: Elsewhere = Elsewhere {
+    why: "TuneD has no plugin that does it, or cannot hold such a value",
+    instead: "render target grub beside this one and take its files below etc/",
+};
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    let (arguments, lost): (Vec<_>, Vec<_>) = kernel_arguments(build, options.arch)?
+        .into_iter()
+        .partition(|token| survives(token.as_str()));
+    rendered.inexpressible.extend(lost.iter().map(|token| MANGLED.argument(token)));
+    rendered.notes.extend(ABSENT.not_removed(build.absent_tokens()));
+    rendered.inexpressible.extend(SETTINGS.settings(build, carried));
+
+    let mut sections = String::new();
+    let line: Vec<&str> = arguments.iter().map(|token| token.as_str()).collect();
+    if !line.is_empty() {
+        sections.push_str(&format!("\n[bootloader]\ncmdline_bedplate=+{}\n", line.join(" ")));
+        rendered.notes.push(
+            "the arguments count from the next boot; hosts whose boot entries TuneD does not write (systemd-boot, images of ostree) do not get them"
+                .to_owned(),
+        );
+    }
+    sections.push_str(&section("modules", &modules(build)));
+    sections.push_str(&section("sysctl", &sysctls(build)));
+    if !sections.is_empty() {
+        let text = format!(
+            "{}\n[main]\nsummary={}\n{sections}",
+            preamble(build, "# "),
+            "What GPUDirect RDMA needs of the host"
+        );
+        rendered.files.push(OutFile::new(PROFILE, text));
+        rendered.notes.push(
+            "put the directory bedplate into /etc/tuned/profiles, or into /etc/tuned where that is not there (older TuneD), and name it beside the host's own profile: `tuned-adm profile throughput-performance bedplate`"
+                .to_owned(),
+        );
+    }
+    rendered.inexpressible.extend(vfs(build, "render target udev or networkd beside this one"));
+    rendered.inexpressible.extend(agent::of_machine(build));
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+/// What neither TuneD (variables, comments) nor GRUB (separators, quotes) takes for something else.
+fn survives(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.,=:@/+*".contains(c))
+}
+
+fn carried(setting: &Setting) -> bool {
+    match setting {
+        Setting::ModuleOption { value, .. } => survives(value),
+        // `>` and `<` in front mean at least and at most.
+        Setting::Sysctl { value, .. } => {
+            value.chars().all(|c| c == ' ' || survives(&c.to_string()))
+        }
+        Setting::LoadModule(_) | Setting::BlacklistModule(_) => false,
+    }
+}
+
+fn section(name: &str, lines: &[String]) -> String {
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("\n[{name}]\n{}\n", lines.join("\n")),
+    }
+}
+
+/// One line a module: TuneD's keys are unique.
+fn modules(build: &Contributions) -> Vec<String> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for setting in build.settings().filter(|setting| carried(setting)) {
+        if let Setting::ModuleOption { module, parameter, value } = setting {
+            let option = format!("{parameter}={value}");
+            match lines.iter_mut().find(|(name, _)| name == module.as_str()) {
+                Some((_, options)) => *options = format!("{options} {option}"),
+                None => lines.push((module.to_string(), option)),
+            }
+        }
+    }
+    lines.into_iter().map(|(module, options)| format!("{module}={options}")).collect()
+}
+
+fn sysctls(build: &Contributions) -> Vec<String> {
+    let line = |setting: &Setting| match setting {
+        Setting::Sysctl { key, value } => Some(format!("{}={value}", dotted(key))),
+        _ => None,
+    };
+    build.settings().filter(|setting| carried(setting)).filter_map(line).collect()
+}
+
+/// TuneD exchanges dots and slashes of every key, whichever comes first (tuned/plugins/plugin_sysctl.py); sysctl.d(5) goes
+/// by the first one.
+fn dotted(key: &str) -> String {
+    if key.find(['.', '/']).is_none_or(|first| key[first..].starts_with('.')) {
+        return key.to_owned();
+    }
+    let exchange = |c| match c {
+        '/' => '.',
+        '.' => '/',
+        other => other,
+    };
+    key.chars().map(exchange).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{arg, build, desired, nothing, with_profile};
+    use super::*;
+
+    #[test]
+    fn a_section_for_each_plugin() {
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
+        let text = &rendered.file(PROFILE).unwrap().text;
+        let sections = "\n[bootloader]\ncmdline_bedplate=+iommu=pt hugepages=64\n\n[modules]\nib_core=netns_mode=1\n\
+                        nvidia_peermem=peerdirect_support=1\n";
+        assert!(text.ends_with(sections), "{text}");
+        let listed =
+            |what: &str| rendered.inexpressible.iter().any(|item| item.what.starts_with(what));
+        assert!(
+            listed("kernel argument `pci=realloc,config_acs=")
+                && listed("module ib_uverbs loaded at boot")
+        );
+        assert!(listed("blacklist module nouveau"));
+        assert!(rendered.notes.iter().any(|note| note.contains("`nomodeset`")));
+    }
+
+    #[test]
+    fn keys_with_slashes_become_what_tuned_reads() {
+        let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0, \"net/ipv4/conf/eth0.100/rp_filter\" = 2 }\n";
+        let rendered = render(&with_profile(sections, &nothing()), &Options::default()).unwrap();
+        let text = &rendered.file(PROFILE).unwrap().text;
+        assert!(
+            text.ends_with(
+                "\n[sysctl]\nkernel.numa_balancing=0\nnet.ipv4.conf.eth0/100.rp_filter=2\n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_makes_no_profile() {
+        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+        let mut desired = nothing();
+        desired.cmdline.set.push(arg("a=$HOME", "cmdline"));
+        assert!(render(&build(&desired), &Options::default()).unwrap().files.is_empty());
+    }
+}

@@ -1,0 +1,203 @@
+//! Target `udev`: rules that make VFs as soon as the driver of their PF is there.
+
+use bedplate_core::desired::VfDriver;
+use bedplate_core::kind::contribution::{Contributions, VfRule};
+use bedplate_core::kind::sriov;
+use bedplate_core::kind::sriov::section::PfSelector;
+
+use super::agent::Agent;
+use super::common::{Elsewhere, heading};
+use super::vf_rules::{Group, Pfs, groups, of_vfs};
+use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
+
+const ELSEWHERE: Elsewhere = Elsewhere {
+    why: "udev rules are rendered for VFs alone",
+    instead: "render the target of the image's boot loader beside this one (grub, kernel-install, bootc …)",
+};
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    rendered.files.extend(rules(build, options));
+    let agent = Agent::of_image(build, options);
+    rendered.files.extend(agent.files(build));
+    rendered.add(agent.rest);
+    ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+/// Ends with success where no network interface of the device is up. Drivers may stop a port's traffic while they make VFs,
+/// and bedplate makes none on the port of the default route; which one that is, an image cannot know. At boot the rules come
+/// before the network; an interface that is up then carries the root file system, or the host runs already. `flags` is
+/// `IFF_UP` and more (include/uapi/linux/if.h). `$$` is `$` (udev(7)).
+const NOTHING_UP: &str = "/bin/sh -c 'for f in /sys%p/net/*/flags; do [ -e $$f ] || continue; read x <$$f; \
+                          [ $$((x & 1)) = 0 ] || exit 1; done'";
+
+/// Says in the file what [`NOTHING_UP`] does.
+const GUARD: &str = "# VFs are made only while no network interface of the port is up, as at boot: the default route may go through it.\n\
+                     # With `allow_disruption = true` in its rule of the profile they are made all the same.\n";
+
+/// Ends the rules for a PF that one of them has taken.
+const END: &str = "bedplate_sriov_end";
+
+/// The rules, if there are VFs to make.
+///
+/// A PF without its driver refuses the count, so that the event that counts is `bind`, or `add` of a device that is bound
+/// already (udevadm trigger after the initramfs). From N to M there is 0 in between, and VFs may be in use: only a PF
+/// without VFs is touched (Linux drivers/pci/iov.c).
+pub(super) fn rules(build: &Contributions, options: &Options) -> Option<OutFile> {
+    let (groups, _) = all(build, options);
+    if groups.iter().all(|group| group.count == 0) {
+        return None;
+    }
+    let mut text = heading(build, "# ");
+    if groups.iter().any(|group| group.count > 0 && !group.rule.allow_disruption) {
+        text.push_str(GUARD);
+    }
+    for (n, group) in groups.iter().enumerate() {
+        text.push('\n');
+        let is_last = n + 1 == groups.len();
+        for pf in matches(group) {
+            let pf = format!("ACTION==\"add|bind\", SUBSYSTEM==\"pci\", {pf}");
+            text.push_str(&of_group(group, &pf));
+            // The first rule that selects a PF has it.
+            if !is_last {
+                text.push_str(&format!("{pf}, GOTO=\"{END}\"\n"));
+            }
+        }
+    }
+    if groups.len() > 1 {
+        text.push_str(&format!("\nLABEL=\"{END}\"\n"));
+    }
+    let path = format!("{}/{}", sriov::UDEV_DIRECTORIES[0], sriov::UDEV_RULES);
+    Some(OutFile::new(path.trim_start_matches('/'), text))
+}
+
+fn of_group(group: &Group<'_>, pf: &str) -> String {
+    if group.count == 0 {
+        return String::new();
+    }
+    let guard = match group.rule.allow_disruption {
+        true => String::new(),
+        false => format!(", PROGRAM==\"{NOTHING_UP}\""),
+    };
+    let pf = format!("{pf}, DRIVER==\"?*\", ATTR{{sriov_numvfs}}==\"0\"{guard}");
+    let mut text = String::new();
+    if group.rule.vf_driver != VfDriver::Auto {
+        // VFs that are to get another driver, or none, must not meet the kernel's choice first.
+        text.push_str(&format!("{pf}, ATTR{{sriov_drivers_autoprobe}}=\"0\"\n"));
+    }
+    text.push_str(&format!("{pf}, ATTR{{sriov_numvfs}}=\"{}\"\n", group.count));
+    text
+}
+
+fn all<'a>(build: &'a Contributions, options: &Options) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
+    groups(build.own_vfs(), options, |rule| {
+        rule.select.interface.is_some().then_some(
+            "an interface has its name only after its device, of which the rules make the VFs",
+        )
+    })
+}
+
+/// Match keys of the PFs of a group, one text for each line.
+fn matches(group: &Group<'_>) -> Vec<String> {
+    match &group.pfs {
+        Pfs::Addresses(addresses) => {
+            addresses.iter().map(|address| format!("KERNEL==\"{address}\"")).collect()
+        }
+        Pfs::Selected(select) => vec![selected(select)],
+    }
+}
+
+/// sysfs has the ids as `0x15b3` (Linux drivers/pci/pci-sysfs.c).
+fn selected(select: &PfSelector) -> String {
+    let keys = [
+        select.address.map(|address| format!("KERNEL==\"{address}\"")),
+        select.vendor.map(|id| format!("ATTR{{vendor}}==\"0x{id}\"")),
+        select.device.map(|id| format!("ATTR{{device}}==\"0x{id}\"")),
+        select.driver.as_ref().map(|driver| format!("DRIVER==\"{driver}\"")),
+        select.numa_node.map(|node| format!("ATTR{{numa_node}}==\"{node}\"")),
+        // Whatever has VFs, and is none itself.
+        Some("ATTR{sriov_totalvfs}!=\"0\"".to_owned()).filter(|_| *select == PfSelector::default()),
+    ];
+    keys.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// VFs that the rules cannot make, and drivers by name, which they cannot bind.
+pub(super) fn leftovers(
+    build: &Contributions,
+    options: &Options,
+) -> impl Iterator<Item = Inexpressible> {
+    let (_, items) = all(build, options);
+    items.into_iter().chain(build.own_vfs().filter_map(driver_choice))
+}
+
+fn driver_choice(rule: &VfRule) -> Option<Inexpressible> {
+    let VfDriver::Named(driver) = &rule.vf_driver else { return None };
+    Some(of_vfs(
+        rule,
+        "vf_driver",
+        "udev does not know of a VF which PF it belongs to, and the driver is chosen by driver_override before it is bound \
+         (Linux Documentation/ABI/testing/sysfs-bus-pci); the VFs are left without a driver",
+        format!(
+            "run `bedplate apply` at every boot of the host, or `driverctl set-override ADDRESS {driver}` for each VF"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{build, desired, nothing};
+    use super::*;
+
+    const RULES: &str = "etc/udev/rules.d/70-bedplate-sriov.rules";
+
+    #[test]
+    fn a_pf_gets_its_vfs_once_its_driver_is_there() {
+        let mut desired = desired();
+        desired.sriov[0].vf_driver = VfDriver::Named("vfio-pci".to_owned());
+        desired.sriov[0].allow_disruption = true;
+        let rendered = render(&build(&desired), &Options::default()).unwrap();
+        let text = &rendered.file(RULES).unwrap().text;
+        let pf = "ACTION==\"add|bind\", SUBSYSTEM==\"pci\", KERNEL==\"0000:18:00.0\", DRIVER==\"?*\", ATTR{sriov_numvfs}==\"0\"";
+        let expected = format!(
+            "\n{pf}, ATTR{{sriov_drivers_autoprobe}}=\"0\"\n{pf}, ATTR{{sriov_numvfs}}=\"8\"\n"
+        );
+        assert!(text.ends_with(&expected), "{text}");
+        let what = "VFs of rule compute with driver vfio-pci";
+        assert!(rendered.inexpressible.iter().any(|item| item.what == what));
+    }
+
+    /// The program of the rule, run by a shell over a directory in place of /sys.
+    #[test]
+    fn a_port_with_an_interface_that_is_up_is_left_alone() {
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
+        let text = &rendered.file(RULES).unwrap().text;
+        let rule = text.lines().last().unwrap();
+        let (_, program) = rule.split_once(", PROGRAM==\"").unwrap();
+        let (program, set) = program.split_once("\", ").unwrap();
+        assert_eq!(set, "ATTR{sriov_numvfs}=\"8\"");
+        let script = program.strip_prefix("/bin/sh -c '").unwrap().strip_suffix('\'').unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let script = script.replace("/sys%p", &directory.path().display().to_string());
+        let script = script.replace("$$", "$");
+        let makes_vfs = || {
+            let status = std::process::Command::new("/bin/sh").args(["-euc", &script]).status();
+            status.unwrap().success()
+        };
+        assert!(makes_vfs(), "{script}");
+        for (interface, flags, makes) in
+            [("eth0", "0x1002\n", true), ("eth1", "0x1003\n", false), ("eth1", "0x1002\n", true)]
+        {
+            let net = directory.path().join("net").join(interface);
+            std::fs::create_dir_all(&net).unwrap();
+            std::fs::write(net.join("flags"), flags).unwrap();
+            assert_eq!(makes_vfs(), makes, "{interface} {flags}");
+        }
+    }
+
+    #[test]
+    fn without_vfs_there_is_no_file() {
+        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+    }
+}

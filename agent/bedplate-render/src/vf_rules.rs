@@ -1,0 +1,329 @@
+//! VF rules for targets: by selector, so that one rendering fits every node of a pool, or by address.
+
+use bedplate_base::value::PciAddress;
+use bedplate_core::desired::{SriovCount, VfDriver};
+use bedplate_core::kind::contribution::{Contributions, VfRule};
+use bedplate_core::kind::sriov;
+use bedplate_core::kind::sriov::section::PfSelector;
+
+use super::{Inexpressible, Options};
+
+/// The PFs of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Pfs<'a> {
+    /// Those that it selects.
+    Selected(&'a PfSelector),
+    /// These.
+    Addresses(Vec<PciAddress>),
+}
+
+impl Pfs<'_> {
+    /// How many they are on one host, as far as that is known.
+    pub fn len(&self) -> usize {
+        match self {
+            Pfs::Selected(_) => 0,
+            Pfs::Addresses(addresses) => addresses.len(),
+        }
+    }
+}
+
+/// PFs of one rule that get the same number of VFs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Group<'a> {
+    /// The rule.
+    pub rule: &'a VfRule,
+    /// Its PFs, or some of them.
+    pub pfs: Pfs<'a>,
+    /// VFs of each.
+    pub count: u16,
+}
+
+/// PFs by rule and count, in the order of the rules, and the rules that the target cannot express; `cannot` says why it cannot
+/// express one. Later rules that may select the same PFs are left out, too: the first rule that selects a PF has it.
+pub(super) fn groups<'a>(
+    rules: impl Iterator<Item = &'a VfRule>,
+    options: &Options,
+    cannot: impl Fn(&VfRule) -> Option<&'static str>,
+) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
+    let mut left_out: Vec<&VfRule> = Vec::new();
+    let (mut groups, mut items) = (Vec::new(), Vec::new());
+    for rule in rules {
+        let before = left_out
+            .iter()
+            .find(|before| !options.pin_addresses && may_overlap(&before.select, &rule.select));
+        let group = match before {
+            Some(before) => Err(lost(
+                rule,
+                &format!(
+                    "it may select PFs of rule {}, which comes first and cannot be expressed here",
+                    before.name
+                ),
+            )),
+            None if options.pin_addresses => of_host(rule, &cannot),
+            None => selected(rule, &cannot).map(|group| vec![group]),
+        };
+        match group {
+            Ok(of_rule) => groups.extend(of_rule),
+            Err(item) => {
+                left_out.push(rule);
+                items.push(item);
+            }
+        }
+    }
+    (groups, items)
+}
+
+/// Whether a PF may be selected by both.
+fn may_overlap(one: &PfSelector, other: &PfSelector) -> bool {
+    fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+        matches!((one, other), (Some(one), Some(other)) if one != other)
+    }
+    !(differ(&one.vendor, &other.vendor)
+        || differ(&one.device, &other.device)
+        || differ(&one.driver, &other.driver)
+        || differ(&one.address, &other.address)
+        || differ(&one.numa_node, &other.numa_node))
+}
+
+/// The PFs of the host that the profile was resolved against.
+fn of_host<'a>(
+    rule: &'a VfRule,
+    cannot: &impl Fn(&VfRule) -> Option<&'static str>,
+) -> Result<Vec<Group<'a>>, Inexpressible> {
+    let by_address = VfRule {
+        select: PfSelector {
+            address: rule.pfs.first().map(|(pf, _)| *pf),
+            ..PfSelector::default()
+        },
+        ..rule.clone()
+    };
+    if rule.pfs.is_empty() && rule.count != SriovCount::Number(0) {
+        return Err(lost(rule, "it takes no PF of the host whose addresses are to be written"));
+    }
+    match cannot(&by_address) {
+        // The other rules name their addresses: nothing has to keep them away from these.
+        Some(_) if rule.count == SriovCount::Number(0) => Ok(Vec::new()),
+        Some(why) if !rule.pfs.is_empty() => Err(lost(rule, why)),
+        _ => Ok(pinned(rule)),
+    }
+}
+
+/// The PFs of one host, by count.
+pub(super) fn pinned(rule: &VfRule) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (pf, count) in &rule.pfs {
+        let alike = groups.iter_mut().find(|group| group.count == *count);
+        match alike.map(|group| &mut group.pfs) {
+            Some(Pfs::Addresses(addresses)) => addresses.push(*pf),
+            _ => {
+                groups.push(Group { rule, pfs: Pfs::Addresses(vec![*pf]), count: *count });
+            }
+        }
+    }
+    groups
+}
+
+/// A name for each group, unique, of lower-case letters, digits and `-`.
+pub(super) fn names(groups: &[Group<'_>]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for group in groups {
+        let base = object_name(&group.rule.name);
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let mut candidates = std::iter::once(base.clone()).chain(numbered);
+        names.extend(candidates.find(|name| !names.contains(name)));
+    }
+    names
+}
+
+/// A rule's name as part of an object's (RFC 1123).
+pub(super) fn object_name(rule: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = rule.chars().map(fit).take(40).collect();
+    match name.trim_matches('-') {
+        "" => "vfs".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Name of the resource that pods ask for: the operators take letters, digits and `_`.
+pub(super) fn resource_name(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn lost(rule: &VfRule, why: &str) -> Inexpressible {
+    Inexpressible {
+        id: rule_id(rule),
+        what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
+        why: why.to_owned(),
+        instead: "run bedplate on the host, or render the PCI addresses of one node: --snapshot with --pin-addresses"
+            .to_owned(),
+    }
+}
+
+fn selected<'a>(
+    rule: &'a VfRule,
+    cannot: &impl Fn(&VfRule) -> Option<&'static str>,
+) -> Result<Group<'a>, Inexpressible> {
+    let lost = |why: &str| lost(rule, why);
+    let SriovCount::Number(count) = rule.count else {
+        return Err(lost("how many that are only the machine shows"));
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if rule.select.driver.as_ref().is_some_and(|driver| !driver.chars().all(plain)) {
+        return Err(lost("a driver's name has letters, digits, `_`, `-` and `.` alone"));
+    }
+    if let Some(why) = cannot(rule) {
+        return Err(lost(why));
+    }
+    let pfs = match rule.select {
+        PfSelector {
+            address: Some(address),
+            vendor: None,
+            device: None,
+            driver: None,
+            interface: None,
+            numa_node: None,
+        } => Pfs::Addresses(vec![address]),
+        _ => Pfs::Selected(&rule.select),
+    };
+    Ok(Group { rule, pfs, count })
+}
+
+/// For [`Inexpressible::id`].
+fn rule_id(rule: &VfRule) -> String {
+    format!("{}/{}", sriov::NAME, rule.name)
+}
+
+/// The same for a part of it: `sriov.vf/compute`.
+pub(super) fn part_id(rule: &VfRule, part: &str) -> String {
+    format!("{}.{part}/{}", sriov::NAME, rule.name)
+}
+
+/// `8 VFs on each PF of rule compute`.
+fn vfs_of(rule: &VfRule) -> String {
+    let count = match rule.count {
+        SriovCount::Number(count) => format!("{count} VFs"),
+        SriovCount::Max => "as many VFs as there can be".to_owned(),
+        SriovCount::PerGpu => "a VF for each GPU".to_owned(),
+    };
+    match rule.select.address {
+        Some(address) => format!("{count} on {address} (rule {})", rule.name),
+        None => format!("{count} on each PF of rule {}", rule.name),
+    }
+}
+
+/// VFs, for targets without words for them.
+pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
+    let item = |rule: &VfRule| {
+        Inexpressible {
+        id: rule_id(rule),
+        what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
+        why: "sriov_numvfs is a sysfs attribute and starts at 0 with every boot (Linux drivers/pci/iov.c; handbook §5.1)"
+            .to_owned(),
+        instead: instead.to_owned(),
+    }
+    };
+    let makes = |rule: &&VfRule| rule.count != SriovCount::Number(0);
+    build.own_vfs().filter(makes).map(item).collect()
+}
+
+/// Remedy for attributes of VFs where bedplate does not run.
+pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `eSwitchMode` of a SriovNetworkNodePolicy; `vlan`, \
+                                      `trust`, `spoofChk`, `linkState` and `maxTxRate` of a SriovNetwork";
+
+/// Attributes of VFs and modes of eswitches, which no file sets.
+pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
+    let item = |rule: &VfRule| {
+        attributes(rule).map(|what| Inexpressible {
+            id: part_id(rule, "vf"),
+            what,
+            why: "rtnetlink and devlink set it, and it is gone with every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
+                .to_owned(),
+            instead: instead.to_owned(),
+        })
+    };
+    build.own_vfs().filter_map(item).collect()
+}
+
+/// Attributes of a rule's VFs in words, and the mode of its eswitches; `None`: nothing is asked.
+pub(super) fn attributes(rule: &VfRule) -> Option<String> {
+    let words = rule.vf.words().map(|words| format!("VFs of rule {}: {words}", rule.name));
+    let mode = rule.eswitch.map(|mode| format!("eswitch of the PFs of rule {}: {mode}", rule.name));
+    let what: Vec<String> = words.into_iter().chain(mode).collect();
+    (!what.is_empty()).then(|| what.join("; "))
+}
+
+/// That bedplate makes no VFs on the port of the default route unless `allow_disruption` is set, for targets that do;
+/// `other` is a target or tool that does not.
+pub(super) fn unguarded_vfs(made: &[Group<'_>], why: &str, other: &str) -> Option<Inexpressible> {
+    let unguarded = made.iter().filter(|group| !group.rule.allow_disruption && group.count > 0);
+    let mut rules: Vec<&str> = unguarded.map(|group| group.rule.name.as_str()).collect();
+    rules.dedup();
+    (!rules.is_empty()).then(|| Inexpressible {
+        id: format!("{}.default-route", sriov::NAME),
+        what: format!("protection of the port of the default route (rule {})", rules.join(", ")),
+        why: format!("an image cannot know which port that is, and {why}"),
+        instead: format!(
+            "put a rule with `vfs = 0` and the `address` of that port before the others; or set `allow_disruption = true` if it may \
+             lose its traffic for a moment; or {other}"
+        ),
+    })
+}
+
+/// ` with driver vfio-pci`, or nothing when the kernel chooses.
+pub(super) fn vf_driver(driver: &VfDriver) -> String {
+    match driver {
+        VfDriver::Auto => String::new(),
+        VfDriver::None => " without a driver".to_owned(),
+        VfDriver::Named(name) => format!(" with driver {name}"),
+    }
+}
+
+/// An [`Inexpressible`] about one rule's VFs.
+pub(super) fn of_vfs(rule: &VfRule, part: &str, why: &str, instead: String) -> Inexpressible {
+    Inexpressible {
+        id: part_id(rule, part),
+        what: format!("VFs of rule {}{}", rule.name, vf_driver(&rule.vf_driver)),
+        why: why.to_owned(),
+        instead,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{nothing, with_profile};
+    use super::*;
+
+    /// Names of the rules that are expressed, and ids of those that are not.
+    fn expressed(rules: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+        let rule = |(name, select): &(&str, &str)| {
+            format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ {select} }}\nvfs = 4\n")
+        };
+        let build = with_profile(&rules.iter().map(rule).collect::<String>(), &nothing());
+        let cannot = |rule: &VfRule| rule.select.interface.as_ref().map(|_| "no interfaces");
+        let (groups, items) = groups(build.own_vfs(), &Options::default(), cannot);
+        let names = groups.iter().map(|group| group.rule.name.clone());
+        (names.collect(), items.into_iter().map(|item| item.id).collect())
+    }
+
+    /// Otherwise the later rule would make VFs on a port that the first one keeps free of them.
+    #[test]
+    fn later_rules_for_the_same_pfs_are_left_out_too() {
+        let of = |names: &[&str], ids: &[&str]| {
+            let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+            (owned(names), owned(ids))
+        };
+        let front = ("front", "interface = \"ens9np0\"");
+        let compute = ("compute", "vendor = \"15b3\", device = \"1021\"");
+        assert_eq!(expressed(&[front, compute]), of(&[], &["sriov/front", "sriov/compute"]));
+        assert_eq!(expressed(&[compute, front]), of(&["compute"], &["sriov/front"]));
+        let intel = ("front", "vendor = \"8086\", interface = \"ens9np0\"");
+        assert_eq!(expressed(&[intel, compute]), of(&["compute"], &["sriov/front"]));
+    }
+
+    #[test]
+    fn a_driver_is_a_plain_word() {
+        let wrong = ("odd", "driver = 'x\", RUN+=\"y'");
+        assert_eq!(expressed(&[wrong]), (Vec::new(), vec!["sriov/odd".to_owned()]));
+    }
+}

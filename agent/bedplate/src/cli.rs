@@ -1,0 +1,256 @@
+//! argv → command. stdout carries data, stderr carries status; the exit status says who must act.
+
+mod apply;
+mod completions;
+#[cfg(feature = "daemon")]
+mod daemon;
+mod doctor;
+mod exit;
+mod history;
+mod hold;
+mod host;
+mod inspect;
+mod lints;
+mod manual;
+mod nccl;
+mod output;
+mod plan;
+mod profile;
+mod profile_init;
+mod profile_list;
+mod render;
+mod report;
+mod revert;
+mod running;
+mod seal;
+mod snapshot;
+mod topology;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+use bedplate_base::cpu::CpuVendor;
+use bedplate_core::engine::profile_source::Choice;
+use bedplate_core::engine::{ImageRequest, Request};
+use bedplate_core::kind;
+use bedplate_core::plan::KindName;
+pub use exit::{CliError, Exit};
+
+/// Prepare bare-metal GPU hosts for GPUDirect RDMA, and prove that they are ready.
+///
+/// bedplate reads one TOML profile, compares it with the machine (kernel command line, modules, sysctl, PCIe
+/// ACS, SR-IOV VFs), shows the difference, makes it so, and can take it back.
+#[derive(Debug, Parser)]
+#[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
+#[command(
+    after_help = "Exit status: 0 done, nothing to do, or ready; 1 error; 2 plan --exit-code found changes, render --check \
+different files, revert --dry-run --exit-code something applied, seal --dry-run --exit-code something to remove, topology --import a disagreement; \
+3 waits for a reboot; \
+4 blocked or not ready, doctor found a cause, render --strict something that cannot be expressed, or a lint of level error; \
+5 cannot tell: something could not be read, and no other status holds; 6 the image build still has to run tools; 64 usage."
+)]
+pub struct Cli {
+    /// Colour: on a terminal (unless NO_COLOR is set), always, or never.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        global = true,
+        hide_possible_values = true
+    )]
+    color: output::Color,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what would change; writes nothing.
+    Plan(plan::PlanArgs),
+    /// Make the host what the profile says; the second run does nothing.
+    Apply(apply::ApplyArgs),
+    /// Put back what bedplate found before it changed anything.
+    Revert(revert::RevertArgs),
+    /// End a hold (`bedplate revert --hold`): the daemon makes the host what its profile says again.
+    #[cfg(feature = "daemon")]
+    Release(daemon::ReleaseArgs),
+    /// Remove state that identifies this host or image, before its disk is cloned.
+    Seal(seal::SealArgs),
+    /// Show what bedplate did on this host.
+    History(history::HistoryArgs),
+    /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
+    Inspect(inspect::InspectArgs),
+    /// Show how far GPUs, NICs and NVMe disks are from each other, and which should be used together.
+    Topology(topology::TopologyArgs),
+    /// Say whether this host is ready for GPUDirect RDMA, and if not, why.
+    Verify(verify::VerifyArgs),
+    /// Find the cause of a symptom on this host: a slow job, a module that does not load, a line of a log.
+    Doctor(doctor::DoctorArgs),
+    /// What to tell NCCL on this host, what it said in a job, and whether a benchmark's result is what it should be.
+    #[command(subcommand)]
+    Nccl(nccl::NcclCommand),
+    /// Write one page of a host (verdict, topology, plan, reboots, history), to attach to a ticket.
+    Report(report::ReportArgs),
+    /// Record a host in one file that every reading command can replay anywhere.
+    Snapshot(snapshot::SnapshotArgs),
+    /// Write the profile as files for an image builder or another tool.
+    Render(Box<render::RenderArgs>),
+    /// List, show, check and explain profiles.
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
+    #[cfg(feature = "daemon")]
+    #[command(flatten)]
+    Daemon(daemon::DaemonCommand),
+    /// Print a shell completion script.
+    Completions(completions::CompletionsArgs),
+    #[cfg(feature = "daemon")]
+    #[command(flatten)]
+    Unit(daemon::UnitCommand),
+    /// Write man pages into a directory.
+    #[command(hide = true)]
+    Man(completions::ManArgs),
+}
+
+/// Which host to look at. Without any: the running machine.
+#[derive(Debug, Clone, Args)]
+pub struct HostArgs {
+    /// Look at a root directory that is not running (an image, a mounted disk).
+    #[arg(long, value_name = "DIR", group = "which_host", help_heading = "Host")]
+    root: Option<PathBuf>,
+    /// Look at a recorded host (see `bedplate snapshot`). Given several times, or with a glob pattern in quotes, one after the other.
+    /// Then one that cannot be used does not keep the others from being looked at, and `--json` writes one document
+    /// after the other, each naming its `file`.
+    #[arg(long, value_name = "FILE", group = "which_host", help_heading = "Host")]
+    snapshot: Vec<String>,
+    /// Look at a built-in demo host.
+    #[arg(long, value_name = "NAME", group = "which_host", value_parser = demo_names(), help_heading = "Host")]
+    demo: Option<String>,
+}
+
+fn demo_names() -> clap::builder::PossibleValuesParser {
+    bedplate_testhosts::names()
+        .map(|(name, about)| clap::builder::PossibleValue::new(name).help(about))
+        .collect::<Vec<_>>()
+        .into()
+}
+
+/// Which profile, and what it resolves against.
+#[derive(Debug, Clone, Args)]
+pub struct ProfileArgs {
+    /// A shipped profile's name, a TOML file, or a directory of TOML files of which the best match is taken.
+    ///
+    /// Default: /etc/bedplate/profile.toml of the host, else /etc/bedplate/profiles/, else the shipped profile
+    /// that matches the hardware best. /etc/bedplate/profile.d/*.toml is laid over it in sorted order.
+    #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
+    profile: Option<String>,
+    /// CPU vendor to assume (an image root has no CPU of its own).
+    #[arg(long, value_name = "VENDOR", help_heading = "Profile")]
+    cpu: Option<CpuChoice>,
+}
+
+impl ProfileArgs {
+    /// What to plan; a dry run needs no right to read the ledger.
+    fn request(&self) -> Request<'_> {
+        let choice = self.profile.as_deref().map_or(Choice::HostOrShipped, Choice::Named);
+        let cpu = self.cpu.map(Into::into);
+        Request { cpu, ..Request::of(choice) }
+    }
+}
+
+/// Kinds of settings that an image build makes without bedplate.
+#[derive(Debug, Clone, Args)]
+pub struct WithoutArgs {
+    /// Leave one kind of settings to the image build (`cmdline` where it makes the kernel command line). Repeatable.
+    #[arg(long, value_name = "KIND", requires = "root", value_parser = kind_name, help_heading = "Host")]
+    without: Vec<KindName>,
+}
+
+impl WithoutArgs {
+    fn request(&self) -> ImageRequest<'_> {
+        ImageRequest { without: &self.without, ..ImageRequest::NONE }
+    }
+}
+
+/// The kind of this name.
+///
+/// # Errors
+/// There is none; the text lists them.
+fn kind_name(text: &str) -> Result<KindName, String> {
+    let names = || kind::KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+    kind::named(text).ok_or_else(|| format!("kinds are {}", names()))
+}
+
+/// CPU vendors that can be assumed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum CpuChoice {
+    /// GenuineIntel.
+    Intel,
+    /// AuthenticAMD.
+    Amd,
+    /// 64-bit Arm.
+    Arm,
+}
+
+impl From<CpuChoice> for CpuVendor {
+    fn from(choice: CpuChoice) -> Self {
+        match choice {
+            CpuChoice::Intel => CpuVendor::Intel,
+            CpuChoice::Amd => CpuVendor::Amd,
+            CpuChoice::Arm => CpuVendor::Arm,
+        }
+    }
+}
+
+/// Hidden commands are for units: they are not suggested for a mistyped one.
+fn without_hidden(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::Strings(near)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return error;
+    };
+    let command = Cli::command();
+    let is_hidden =
+        |name: &String| command.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    let shown: Vec<String> = near.iter().filter(|name| !is_hidden(name)).cloned().collect();
+    match shown.is_empty() {
+        true => drop(error.remove(ContextKind::SuggestedSubcommand)),
+        false => drop(error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown))),
+    }
+    error
+}
+
+/// The whole program: parse, run, report, exit status.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&without_hidden(error)),
+    };
+    cli.color.choose();
+    let result = match cli.command {
+        Command::Plan(args) => plan::run(&args),
+        Command::Apply(args) => apply::run(&args),
+        Command::Revert(args) => revert::run(&args),
+        #[cfg(feature = "daemon")]
+        Command::Release(args) => daemon::release(&args),
+        Command::Seal(args) => seal::run(&args),
+        Command::History(args) => history::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Topology(args) => topology::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Nccl(command) => nccl::run(&command),
+        Command::Report(args) => report::run(&args),
+        Command::Snapshot(args) => snapshot::run(&args),
+        Command::Render(args) => render::run(&args),
+        Command::Profile(command) => profile::run(&command),
+        Command::Completions(args) => completions::completions(&args),
+        #[cfg(feature = "daemon")]
+        Command::Daemon(command) => command.run(),
+        #[cfg(feature = "daemon")]
+        Command::Unit(command) => command.run(),
+        Command::Man(args) => completions::man(&args),
+    };
+    exit::conclude(result)
+}

@@ -1,0 +1,299 @@
+//! `bedplate apply`.
+
+use std::io::{IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::lints::LintArgs;
+use super::{CliError, Exit, ProfileArgs, WithoutArgs, host, output, plan as plan_command};
+use crate::report::{applied, text};
+use bedplate_core::apply::{self, ApplyReport, Event};
+use bedplate_core::documents as json;
+use bedplate_core::engine::{
+    self, EngineError, ImageRequest, Planned, Request, Target, profile_source,
+};
+use bedplate_core::plan::{Action, RebootNeed};
+use bedplate_facts::names::Names;
+use bedplate_host::Reader;
+use bedplate_host::lock::LockError;
+
+/// Which host to change.
+#[derive(Debug, Clone, Args)]
+pub struct TargetArgs {
+    /// Change a root directory that is not running (an image, a mounted disk) instead of this machine.
+    #[arg(long, value_name = "DIR", help_heading = "Host")]
+    root: Option<PathBuf>,
+    /// Run the image's own tools (update-grub …) inside it by chroot; without it, the report names the tools to run.
+    #[arg(long, requires = "root", help_heading = "Host")]
+    chroot_tools: bool,
+}
+
+/// `bedplate apply`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 applied, or nothing to do; 3 applied, and a reboot is pending; 4 something is blocked, or a lint of \
+    level error; 5 something could not be read; 6 an image, whose own tools still have to be run; 1 part of it failed; 64 usage."
+)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    lints: LintArgs,
+    /// A tool that an earlier apply left to be run has been run in the image: its command, or its program's name. Repeatable.
+    #[arg(long, value_name = "TOOL", requires = "root", help_heading = "Host")]
+    ran: Vec<String>,
+    #[command(flatten)]
+    without: WithoutArgs,
+    /// Only apply what acts on the running machine and needs no reboot: modules, sysctls, ACS, VFs.
+    #[arg(long, conflicts_with = "root")]
+    live_only: bool,
+    /// Do not ask for confirmation. Without a terminal, none is asked for.
+    #[arg(long, short)]
+    yes: bool,
+    /// Name every port and file, no matter how many.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Machine-readable report.
+    #[arg(long)]
+    json: bool,
+}
+
+impl TargetArgs {
+    /// What is changed.
+    ///
+    /// # Errors
+    /// The directory cannot be opened, or others could change it meanwhile.
+    pub fn target(&self) -> Result<Target, CliError> {
+        match &self.root {
+            Some(root) => Ok(Target::image(root, self.chroot_tools)?),
+            None => Ok(Target::Live),
+        }
+    }
+
+    /// Whether it is the running machine.
+    pub fn is_live(&self) -> bool {
+        self.root.is_none()
+    }
+}
+
+/// Plan, ask, lock, plan again under the lock, do it, look again.
+pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
+    let request = Request {
+        live_only: args.live_only,
+        needs_ledger: true,
+        allowed: &args.lints.allow_lint,
+        image: ImageRequest { ran: &args.ran, ..args.without.request() },
+        ..args.profile.request()
+    };
+    let target = args.target.target()?;
+    let host = host::of_target(&target);
+    let guessed =
+        args.target.is_live() && profile_source::is_guessed(request.choice, host.reader.as_ref())?;
+    if guessed && (args.yes || !can_be_asked()) {
+        return Err(CliError::request(profile_source::no_profile_named()));
+    }
+    let first = engine::prepare(host.reader.as_ref(), &request)?;
+    output::lints(&first.loaded);
+    first.may_be_applied()?;
+    // What was cut short is finished all the same, whatever is left to plan of it.
+    let body = &first.plan.body;
+    let is_adopted = body.orphans.iter().all(|orphan| orphan.content.is_none());
+    let is_settled = body.paid.is_empty() && is_adopted && !first.ledger.was_cut_short();
+    if first.plan.is_empty() && is_settled {
+        return nothing(args, host.reader.as_ref(), &first);
+    }
+    engine::may_change(&target)?;
+    if !args.json {
+        output::status(shown(args, host.reader.as_ref(), &first).trim_end());
+    }
+    let question = match guessed {
+        true => {
+            let name = &first.loaded.profile.name;
+            format!(
+                "no profile is in /etc/bedplate: {name} was picked by hardware match. Apply this plan"
+            )
+        }
+        false => "apply this plan".to_owned(),
+    };
+    if !args.yes && !agreed(&question)? {
+        return Err(CliError::request("nothing was changed"));
+    }
+    let mut as_agreed = |again: &mut Planned| {
+        // An operator may have changed the host between the question and the lock.
+        match again.plan.body != first.plan.body && !args.yes && can_be_asked() {
+            true => Err(EngineError::HostChanged),
+            false => Ok(()),
+        }
+    };
+    let mut watch = |event: Event<'_>| progress(args.json, &event);
+    let now = jiff::Timestamp::now();
+    let done = patiently(|| engine::apply(&target, &request, &mut as_agreed, &mut watch, now))?;
+    let after = done.after.inspect_err(|_| {
+        // The host was changed, whatever became of looking at it: that must not go unsaid.
+        output::status(applied::changes(&done.report, args.verbose).trim_end());
+    })?;
+    still_running(&done.still_in_effect);
+    for line in applied::left_behind(&done.report, &first.plan.body.changes, &after.plan.body.notes)
+    {
+        output::status(&line);
+    }
+    for tool in noted(&done.before, &after) {
+        output::status(&format!("{tool}: noted that it has run"));
+    }
+    finish(args, &done.report, &after)
+}
+
+/// Commands that were owed, and are not any more because they have run.
+fn noted(before: &Planned, after: &Planned) -> Vec<String> {
+    let paid = before.plan.body.paid.iter().filter(|tool| tool.after.is_none());
+    let settled = paid.filter(|tool| !after.ledger.owes(tool.kind, &tool.argv));
+    settled.map(|tool| tool.argv.join(" ")).collect()
+}
+
+/// Longest wait for another bedplate: a daemon that retries a change which runs a tool has the lock every few seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Tries again while another bedplate has the host's lock.
+///
+/// # Errors
+/// Those of `act`; of the lock once [`PATIENCE`] is over.
+pub fn patiently<T>(mut act: impl FnMut() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    let began = Instant::now();
+    let mut is_said = false;
+    loop {
+        match act() {
+            Err(EngineError::Lock(LockError::Held { by })) if began.elapsed() < PATIENCE => {
+                if !std::mem::replace(&mut is_said, true) {
+                    let by = by.map(|by| format!(" ({by})")).unwrap_or_default();
+                    output::status(&format!("… waits for another bedplate on this host{by}"));
+                }
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Says which arguments that were taken off the command line are still in effect.
+pub fn still_running(arguments: &[String]) {
+    if !arguments.is_empty() {
+        output::status(&format!(
+            "the running kernel keeps {} until it is booted again",
+            arguments.join(" ")
+        ));
+    }
+}
+
+fn shown(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> String {
+    let detail = text::Detail { verbose: args.verbose };
+    let names = Names::new(reader, &planned.facts);
+    text::with_names(&planned.plan, &planned.facts.label(), detail, Some(&names))
+}
+
+fn nothing(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> Result<Exit, CliError> {
+    let report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
+    if args.json {
+        output::data(&json::applied(&report, &planned.plan)?)?;
+    } else {
+        output::report(&shown(args, reader, planned))?;
+    }
+    Ok(exit(&report, planned))
+}
+
+fn finish(args: &ApplyArgs, report: &ApplyReport, after: &Planned) -> Result<Exit, CliError> {
+    if args.json {
+        output::data(&json::applied(report, &after.plan)?)?;
+    } else {
+        let is_owed = exit(report, after) == Exit::Owed;
+        output::report(&applied::text(report, &after.plan, is_owed, args.verbose))?;
+    }
+    for warning in &report.warnings {
+        output::warn(warning);
+    }
+    Ok(exit(report, after))
+}
+
+/// Blockers and waiting boots count after a successful apply; failures count before all.
+fn exit(report: &ApplyReport, after: &Planned) -> Exit {
+    let Planned { plan, .. } = after;
+    if !report.succeeded() {
+        Exit::Failed
+    } else if !plan.body.blockers.is_empty() {
+        Exit::Blocked
+    } else if plan.reboot != RebootNeed::None {
+        Exit::RebootPending
+    } else {
+        match plan_command::status(after) {
+            // What is still to do after everything succeeded did not hold.
+            Exit::Changes => Exit::Failed,
+            other => other,
+        }
+    }
+}
+
+fn progress(quiet: bool, event: &Event<'_>) {
+    if let Event::Action(_, action) = event
+        && !quiet
+        && may_take_long(action)
+    {
+        output::status(&format!("… {}", apply::describe(action)));
+    }
+}
+
+/// Tools and drivers take their time, seconds to minutes: what they are at is shown before it begins.
+fn may_take_long(action: &Action) -> bool {
+    match action {
+        Action::RunTool { .. }
+        | Action::WriteAttribute { .. }
+        | Action::LoadModule { .. }
+        | Action::UnloadModule { .. }
+        | Action::BindVfs { .. }
+        | Action::SetVf { .. }
+        | Action::SetEswitch { .. } => true,
+        Action::ReplaceFile { .. } | Action::SetConfigBits { .. } | Action::Verify(_) => false,
+    }
+}
+
+pub fn can_be_asked() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks on a terminal; where nobody can answer, the command itself was the answer.
+pub fn agreed(what: &str) -> Result<bool, CliError> {
+    if !can_be_asked() {
+        return Ok(true);
+    }
+    let failed = |error| CliError::while_doing("cannot ask", error);
+    let mut terminal = std::io::stderr();
+    write!(terminal, "{what}? [y/N] ").and_then(|()| terminal.flush()).map_err(failed)?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+
+    #[test]
+    fn what_waits_for_a_driver_is_shown_before_it_begins() {
+        let pf = "0000:18:00.0".parse().unwrap();
+        let (interface, driver) = ("ens1f0".to_owned(), "vfio-pci".to_owned());
+        let (none, limit_s) = (VfAttributes::default(), 5);
+        let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
+        let slow = [
+            Action::UnloadModule { module: "nvidia_peermem".into() },
+            Action::BindVfs { pf, count: 8, driver, limit_s },
+            Action::SetVf { pf, interface, vf: 0, before: none, after: none, start: true, limit_s },
+            Action::SetEswitch { pf, before, after, limit_s },
+        ];
+        assert!(slow.iter().all(may_take_long));
+        let path = "/etc/default/grub".to_owned();
+        assert!(!may_take_long(&Action::ReplaceFile { path, before: None, after: None }));
+    }
+}

@@ -1,0 +1,91 @@
+//! Commands that speak with the daemon, and the processes that its units start. Not in a program that is built without the
+//! feature `daemon`.
+
+mod boot;
+pub mod client;
+mod helper;
+mod reboot;
+mod reconcile;
+mod relay;
+mod release;
+mod run;
+mod status;
+mod withdraw;
+mod worker;
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::{CliError, Exit};
+pub use release::ReleaseArgs;
+
+/// Commands for people.
+#[derive(Debug, Subcommand)]
+pub enum DaemonCommand {
+    /// Show where this host stands, as its daemon says: ready or not, and why.
+    Status(status::StatusArgs),
+    /// Have the daemon check again and retry what it gave up on.
+    Reconcile(reconcile::ReconcileArgs),
+    /// Show which reboot is due and what is in its way; announce, cancel, hold, release.
+    #[command(subcommand)]
+    Reboot(reboot::RebootCommand),
+    /// Keep this host what its profile says; systemd starts it (bedplate.service).
+    Daemon(run::DaemonArgs),
+}
+
+impl DaemonCommand {
+    /// Runs it.
+    pub fn run(&self) -> Result<Exit, CliError> {
+        match self {
+            DaemonCommand::Status(args) => status::run(args),
+            DaemonCommand::Reconcile(args) => reconcile::run(args),
+            DaemonCommand::Reboot(command) => reboot::run(command),
+            DaemonCommand::Daemon(args) => run::run(args),
+        }
+    }
+}
+
+/// Commands for units, for the daemon itself and for the scripts of packages.
+#[derive(Debug, Subcommand)]
+pub enum UnitCommand {
+    /// Put back early in a boot what the reboot took away, in bounded time (bedplate-boot.service).
+    #[command(hide = true)]
+    Boot(boot::BootArgs),
+    /// One look at the host or one change of it, for the daemon.
+    #[command(hide = true)]
+    Worker(worker::WorkerArgs),
+    /// One of the daemon's small tasks that need rights.
+    #[command(hide = true)]
+    Helper(helper::HelperArgs),
+    /// Serve one connection of the daemon, with the rights of the unit that this runs in.
+    #[command(hide = true)]
+    Relay(relay::RelayArgs),
+    /// Remove what bedplate tells others about this host, before it is uninstalled.
+    #[command(hide = true)]
+    Withdraw(withdraw::WithdrawArgs),
+}
+
+impl UnitCommand {
+    /// Runs it.
+    pub fn run(&self) -> Result<Exit, CliError> {
+        match self {
+            UnitCommand::Boot(args) => boot::run(args),
+            UnitCommand::Worker(args) => worker::run(args),
+            UnitCommand::Helper(args) => helper::run(args),
+            UnitCommand::Relay(args) => relay::run(args),
+            UnitCommand::Withdraw(args) => withdraw::run(args),
+        }
+    }
+}
+
+/// `bedplate release`.
+pub fn release(args: &ReleaseArgs) -> Result<Exit, CliError> {
+    release::run(args)
+}
+
+/// A directory below which bedplate's own files are: whatever reads its name later must not read it from elsewhere.
+fn absolute() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
+    use clap::builder::TypedValueParser as _;
+    clap::builder::PathBufValueParser::new().try_map(std::path::absolute)
+}

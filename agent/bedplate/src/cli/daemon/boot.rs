@@ -1,0 +1,40 @@
+//! `bedplate boot`, hidden: what bedplate-boot.service runs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::{CliError, Exit};
+use bedplate_daemon::launch::Launch;
+use bedplate_daemon::{early_boot, journal};
+
+/// `bedplate boot`.
+#[derive(Debug, Args)]
+pub struct BootArgs {
+    /// Have rounds done by this program instead of this one.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    worker: Option<PathBuf>,
+    /// Look for an operator's hold below this directory.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
+    state_root: PathBuf,
+}
+
+/// Puts back what the reboot took away, within the time that the profile gives. What is missing then is in the journal and
+/// no failure: a failed unit would be waited for once more, until what hangs in it has ended.
+pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
+    journal::start();
+    let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    let worker = Launch::Children(worker);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::while_doing("cannot begin", error))?;
+    let done = runtime.block_on(early_boot::put_back(&worker, &args.state_root));
+    // Neither a child that hangs nor the thread that waits for it holds up the boot.
+    runtime.shutdown_background();
+    match done {
+        Ok(true) => Ok(Exit::Done),
+        Ok(false) => Ok(Exit::Blocked),
+        Err(error) => {
+            Err(CliError::while_doing("cannot put back what the reboot took away", error))
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The daemon's client, for commands that speak with it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use zbus::DBusError as _;
+
+use crate::cli::CliError;
+use bedplate_daemon::bus::{self, Agent1Proxy};
+use bedplate_daemon::status::Status;
+
+/// Reading is quick; a method may run update-grub.
+const READ_LIMIT: Duration = Duration::from_secs(5);
+/// A bus that is there takes a connection at once.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why the daemon did not do what it was asked, as a sentence without the bus's own names for it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// There is no bus to ask it by.
+    #[error("the system bus cannot be reached")]
+    NoBus,
+    /// It went away after the daemon was asked.
+    #[error("the system bus went away before the daemon answered")]
+    BusGone,
+    /// Nobody has its name on the bus.
+    #[error("bedplate.service does not run")]
+    NotRunning,
+    /// It has the name and stays silent.
+    #[error("bedplate.service does not answer")]
+    Silent,
+    /// The bus or polkit refuses.
+    #[error("only root, or a user whom polkit allows it, may ask that of the daemon")]
+    Refused,
+    /// What it says is not understood.
+    #[error("the daemon is of another version than this program")]
+    OtherVersion,
+    /// The daemon's own words.
+    #[error("{0}")]
+    Said(String),
+    /// The process cannot even try.
+    #[error("cannot set up a connection ({0})")]
+    SetUp(std::io::ErrorKind),
+}
+
+impl NoAnswer {
+    /// What helps, if the sentence does not say it.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            NoAnswer::NoBus => Some(
+                "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it",
+            ),
+            NoAnswer::BusGone => {
+                Some("`bedplate status` says what came of it once the bus is back")
+            }
+            NoAnswer::NotRunning => Some(
+                "start it with `systemctl start bedplate`; if it does not stay up, `journalctl -x -u bedplate` says why",
+            ),
+            NoAnswer::Silent => {
+                Some("`journalctl -u bedplate` shows what it is at; ask again in a minute")
+            }
+            NoAnswer::Refused => Some("run it with sudo"),
+            NoAnswer::OtherVersion => Some(
+                "it may have done what was asked all the same (`bedplate reboot status`); restart it with `systemctl \
+                    restart bedplate`",
+            ),
+            NoAnswer::Said(_) | NoAnswer::SetUp(_) => None,
+        }
+    }
+
+    /// An error of a command that can do nothing without the daemon; `needs` comes first, and says so.
+    pub fn kept_from(&self, needs: &str) -> CliError {
+        self.error(format!("{needs}{self}"))
+    }
+
+    fn error(&self, text: String) -> CliError {
+        match self.remedy() {
+            Some(remedy) => CliError::host(text).hinting(remedy),
+            None => CliError::host(text),
+        }
+    }
+}
+
+impl From<NoAnswer> for CliError {
+    fn from(why: NoAnswer) -> Self {
+        why.error(why.to_string())
+    }
+}
+
+fn with<T, F: Future<Output = zbus::Result<T>>>(
+    limit: Option<Duration>,
+    act: impl FnOnce(Agent1Proxy<'static>) -> F,
+) -> Result<T, NoAnswer> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| NoAnswer::SetUp(error.kind()))?;
+    runtime.block_on(async {
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, zbus::Connection::system()).await;
+        // Whatever is wrong with the address, the socket or the greeting: there is no bus to speak by.
+        let Ok(Ok(connection)) = connecting else { return Err(NoAnswer::NoBus) };
+        let work = async { act(bus::agent(&connection).await?).await };
+        let done = match limit {
+            Some(limit) => tokio::time::timeout(limit, work).await.map_err(|_| NoAnswer::Silent)?,
+            None => work.await,
+        };
+        done.map_err(|error| why(&error))
+    })
+}
+
+fn why(error: &zbus::Error) -> NoAnswer {
+    match error {
+        zbus::Error::MethodError(name, text, _) => named(name.as_str(), text.as_deref()),
+        zbus::Error::FDO(error) => named(error.name().as_str(), error.description()),
+        // The bus went away in the middle of it.
+        zbus::Error::InputOutput(_) => NoAnswer::BusGone,
+        zbus::Error::SignatureMismatch(..)
+        | zbus::Error::IncorrectType
+        | zbus::Error::InterfaceNotFound => NoAnswer::OtherVersion,
+        _ => NoAnswer::Silent,
+    }
+}
+
+/// An answer that is an error, by its name on the bus.
+fn named(name: &str, text: Option<&str>) -> NoAnswer {
+    match name.strip_prefix("org.freedesktop.DBus.Error.") {
+        Some("ServiceUnknown" | "NameHasNoOwner") => NoAnswer::NotRunning,
+        Some("AccessDenied" | "AuthFailed" | "InteractiveAuthorizationRequired") => {
+            NoAnswer::Refused
+        }
+        Some(
+            "UnknownMethod" | "UnknownObject" | "UnknownInterface" | "UnknownProperty"
+            | "InvalidArgs",
+        ) => NoAnswer::OtherVersion,
+        Some("NoReply" | "Timeout" | "TimedOut" | "Disconnected") => NoAnswer::Silent,
+        _ => text
+            .filter(|text| !text.is_empty())
+            .map_or(NoAnswer::Silent, |text| NoAnswer::Said(text.into())),
+    }
+}
+
+/// All that the daemon knows.
+///
+/// # Errors
+/// Why it cannot be had, in words.
+pub fn status() -> Result<Status, NoAnswer> {
+    let text = with(Some(READ_LIMIT), |agent| async move { agent.status_json().await })?;
+    serde_json::from_str(&text).map_err(|_| NoAnswer::OtherVersion)
+}
+
+/// Has the daemon do something, within a limit if there is one.
+///
+/// # Errors
+/// Why it did not.
+pub fn ask<T, F: Future<Output = zbus::Result<T>>>(
+    limit: Option<Duration>,
+    act: impl FnOnce(Agent1Proxy<'static>) -> F,
+) -> Result<T, NoAnswer> {
+    with(limit, act)
+}
+
+/// The same, for a command that can do nothing without it.
+///
+/// # Errors
+/// What it said, with what to do when it is not there; `undone` comes first where it was never asked.
+pub fn call<T, F: Future<Output = zbus::Result<T>>>(
+    undone: &str,
+    act: impl FnOnce(Agent1Proxy<'static>) -> F,
+) -> Result<T, CliError> {
+    with(None, act).map_err(|why| match why {
+        NoAnswer::NoBus | NoAnswer::NotRunning | NoAnswer::SetUp(_) => {
+            why.kept_from(&format!("{undone}: "))
+        }
+        // It may have begun, or has said so itself.
+        _ => why.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_the_bus_are_sentences() {
+        let bus = |name: &str| format!("org.freedesktop.DBus.Error.{name}");
+        let text = Some("The name org.bedplate.Agent1 was not provided by any .service files");
+        assert_eq!(named(&bus("ServiceUnknown"), text), NoAnswer::NotRunning);
+        assert_eq!(named(&bus("AccessDenied"), text), NoAnswer::Refused);
+        assert_eq!(named(&bus("NoReply"), None), NoAnswer::Silent);
+        assert_eq!(named(&bus("UnknownMethod"), text), NoAnswer::OtherVersion);
+        assert_eq!(
+            named(&bus("Failed"), Some("the host is held")),
+            NoAnswer::Said("the host is held".into())
+        );
+        assert_eq!(named(&bus("Failed"), None), NoAnswer::Silent);
+        for why in [
+            NoAnswer::NoBus,
+            NoAnswer::BusGone,
+            NoAnswer::NotRunning,
+            NoAnswer::Silent,
+            NoAnswer::Refused,
+            NoAnswer::OtherVersion,
+        ] {
+            let text = why.to_string();
+            assert!(!text.contains("org.freedesktop") && why.remedy().is_some(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `bedplate helper`, hidden: one of the daemon's small tasks that need rights. The task comes on stdin, as JSON; the answer
+//! goes to stdout.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::{CliError, Exit, output};
+use bedplate_daemon::helper;
+
+/// `bedplate helper`.
+#[derive(Debug, Args)]
+pub struct HelperArgs {
+    /// Below this directory is the host.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
+    state_root: PathBuf,
+}
+
+/// Does it and prints what came of it.
+pub fn run(args: &HelperArgs) -> Result<Exit, CliError> {
+    let failed = |error| CliError::while_doing("cannot read the task", error);
+    let text = std::io::read_to_string(std::io::stdin()).map_err(failed)?;
+    match helper::perform(&text, &args.state_root) {
+        Ok(answer) => output::data(&(answer + "\n")).map(|()| Exit::Done),
+        Err(why) => {
+            output::status(&why);
+            Ok(Exit::Failed)
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `bedplate reboot`: what is due, and the operator's word on it.
+
+pub(super) mod without_daemon;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use jiff::{SignedDuration, Timestamp};
+
+use super::client::{self, NoAnswer};
+use crate::cli::exit::AS_ROOT;
+use crate::cli::{CliError, Exit, output};
+use crate::report::holders;
+use crate::report::status as text;
+use bedplate_base::duration;
+use bedplate_base::utc::shown;
+use bedplate_core::documents as json;
+use bedplate_core::plan::RebootNeed;
+use bedplate_core::reboot_hold::{self, Hold, HoldError};
+use bedplate_daemon::reboot::busy;
+use bedplate_daemon::reboot::method::bmc;
+use bedplate_daemon::reboot::method::ipmi::Device;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::status::Status;
+use bedplate_host::process;
+use bedplate_host::write::{remove_own_file, replace_own_file};
+
+/// `bedplate reboot`.
+#[derive(Debug, Subcommand)]
+pub enum RebootCommand {
+    /// Show whether a reboot is needed, for what, how, when, and what is blocking it; and which one was the last.
+    Status(StatusArgs),
+    /// Reboot this host the way its profile says. Holds, busy devices, inhibitors and the fleet's lock still apply.
+    Schedule(ScheduleArgs),
+    /// Cancel a reboot that bedplate has announced.
+    Cancel(HostArgs),
+    /// Keep bedplate from rebooting this host.
+    Hold(HoldArgs),
+    /// Lift a hold.
+    Release(HostArgs),
+    /// Have the BMC cycle the power: the last step of a shutdown that the daemon announced so.
+    #[command(hide = true)]
+    PowerCycle,
+}
+
+/// `bedplate reboot status`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 no reboot is needed; 3 one is; 5 not known yet; 1 error; 64 usage."
+)]
+pub struct StatusArgs {
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// Where the host's files are.
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// Where the daemon keeps its files.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
+    state_root: PathBuf,
+}
+
+/// `bedplate reboot schedule`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 the reboot is announced, or begun; 4 something is in its way (the request stays until the next boot); \
+    1 error; 64 usage."
+)]
+pub struct ScheduleArgs {
+    /// Wait at least this long: `now` or 0, 30s, 10m, 2h (default: `delay` of the profile).
+    #[arg(long = "in", value_name = "TIME", conflicts_with = "at", value_parser = delay)]
+    after: Option<SignedDuration>,
+    /// Not before this time: 2026-03-03T03:00Z, or with an offset.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<Timestamp>,
+    /// Why: shown to everybody who is logged in.
+    #[arg(long, value_name = "TEXT", default_value = "an operator asked for it", value_parser = short)]
+    why: String,
+    /// Reboot also where the next boot entry is not known to be sound: the host may not come back. For this request only.
+    #[arg(long)]
+    force: bool,
+}
+
+/// `bedplate reboot hold`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 the hold is in force, and logind has confirmed that an announced reboot is cancelled; 1 error, which \
+    says whether the hold is in force; 64 usage."
+)]
+pub struct HoldArgs {
+    /// How long: 30m, 4h, 2d. If omitted: until it is released.
+    #[arg(long = "for", value_name = "TIME", value_parser = reboot_hold::parse_length)]
+    length: Option<SignedDuration>,
+    /// Why: shown in the status and the log.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    why: String,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// Does it.
+pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
+    match command {
+        RebootCommand::Status(args) => status(args),
+        RebootCommand::Schedule(args) => schedule(args),
+        RebootCommand::Cancel(args) => cancel(&args.state_root),
+        RebootCommand::Hold(args) => hold(args),
+        RebootCommand::Release(args) => release(&args.state_root),
+        RebootCommand::PowerCycle => power_cycle(),
+    }
+}
+
+fn status(args: &StatusArgs) -> Result<Exit, CliError> {
+    let status = match client::status() {
+        Ok(status) => status,
+        Err(why) => match without_daemon::status(&args.host.state_root)? {
+            Some(status) => {
+                let remedy = why.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                output::status(&format!(
+                    "no daemon answers ({why}): this is what bedplate has kept{remedy}"
+                ));
+                status
+            }
+            None => return Err(why.kept_from("the daemon decides about reboots, and ")),
+        },
+    };
+    if args.json {
+        output::data(&json::document(&status.reboot)?)?;
+    } else {
+        output::report(&text::reboot(&status))?;
+        // After it: reading the command line of a process that hangs in a driver may hang, too.
+        output::report(&holders(&status))?;
+    }
+    Ok(match status.reboot.need {
+        None if status.reboot.state.is_coming() => Exit::RebootPending,
+        None => Exit::CannotTell,
+        Some(RebootNeed::None) if status.reboot.state == RebootState::Converging => {
+            Exit::RebootPending
+        }
+        Some(RebootNeed::None) => Exit::Done,
+        Some(_) => Exit::RebootPending,
+    })
+}
+
+/// Who holds the devices, with command lines: for root alone, and only where a reboot may wait for them.
+fn holders(status: &Status) -> String {
+    if !status.reboot.is_needed() || !nix::unistd::geteuid().is_root() {
+        return String::new();
+    }
+    // Why it is not known is among the daemon's reasons.
+    busy::holders(Path::new("/proc"), &[])
+        .map(|in_use| holders::held(&in_use, process::describe))
+        .unwrap_or_default()
+}
+
+fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
+    let now = Timestamp::now();
+    if let Some(past) = args.at.filter(|at| *at <= now) {
+        return Err(CliError::request(format!(
+            "{} has passed: nothing was scheduled",
+            shown(past)
+        )));
+    }
+    let at = args.after.map(|after| now + after).or(args.at);
+    let usec = at.map_or(0, bedplate_daemon::logind::usec);
+    let (why, force) = (args.why.clone(), args.force);
+    let (state, said) = client::call("nothing was scheduled", move |agent| async move {
+        match force {
+            true => agent.force_reboot(&why, usec).await,
+            false => agent.schedule_reboot(&why, usec).await,
+        }
+    })?;
+    output::report(&format!("{said}\n"))?;
+    // For `--in 0` its time may have come by now.
+    let coming = ["announced", "under-way"].contains(&state.as_str());
+    Ok(if coming { Exit::Done } else { Exit::Blocked })
+}
+
+/// What a person may ask a reboot to wait for; unlike a hold it may be nothing.
+fn delay(text: &str) -> Result<SignedDuration, HoldError> {
+    match (text, duration::parse(text)) {
+        ("now" | "0", _) | (_, Some(SignedDuration::ZERO)) => Ok(SignedDuration::ZERO),
+        _ => reboot_hold::parse_length(text),
+    }
+}
+
+fn moment(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "it is not a time such as 2026-03-03T03:00:00Z".to_owned())
+}
+
+/// The next operator has nothing else to decide by.
+fn reason(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a hold needs a reason".to_owned()),
+        _ => short(text),
+    }
+}
+
+/// It is kept, logged, and shown to others.
+fn short(text: &str) -> Result<String, String> {
+    match text.chars().count() <= reboot_hold::LONGEST_REASON {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a reason has at most {} characters", reboot_hold::LONGEST_REASON)),
+    }
+}
+
+/// By the daemon, or where none runs at logind itself.
+fn cancel(root: &Path) -> Result<Exit, CliError> {
+    let said = match client::ask(None, |agent| async move { agent.cancel_reboot().await }) {
+        Err(NoAnswer::NoBus | NoAnswer::NotRunning) => without_daemon::cancel(root)?,
+        said => said?,
+    };
+    output::report(&format!("{said}\n"))?;
+    Ok(Exit::Done)
+}
+
+/// A hold has to be possible when no daemon runs, and comes before whatever a daemon does: the file first, then logind is asked
+/// and its answer read back, then the daemon decides again.
+fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
+    let now = Timestamp::now();
+    let hold = Hold::starting(now, args.length, &args.why, &crate::cli::hold::operator())
+        .map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
+    let failed = |error| {
+        CliError::while_doing(format!("cannot write {}", reboot_hold::HOLD), error).hinting(AS_ROOT)
+    };
+    let json =
+        hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
+    let root = &args.host.state_root;
+    // The directory as apply makes it: copies of other files are in there.
+    replace_own_file(&below(root), json.as_bytes(), 0o644, 0o700).map_err(failed)?;
+    let cancelled = without_daemon::settle(root, "the hold is in force for bedplate")?;
+    without_daemon::tell_daemon();
+    if let Some(at) = cancelled {
+        output::status(&format!("the reboot announced for {} is cancelled", shown(at)));
+    }
+    output::report(&format!("{}\n", hold.describe(now)))?;
+    Ok(Exit::Done)
+}
+
+/// The hold's file below `root`.
+fn below(root: &Path) -> PathBuf {
+    root.join(reboot_hold::HOLD.trim_start_matches('/'))
+}
+
+/// For the shutdown hook alone: while services run and file systems are mounted it would be as good as pulling the plug.
+fn power_cycle() -> Result<Exit, CliError> {
+    // systemd-shutdown takes the place of the first process; its name is cut to 15 bytes (prctl(2), PR_SET_NAME).
+    let first = std::fs::read_to_string("/proc/1/comm").unwrap_or_default();
+    if !first.starts_with("systemd-shutdow") && first.trim() != "shutdown" {
+        return Err(CliError::request("the machine is not shutting down: nothing is done"));
+    }
+    let failed = bmc::power_cycle(Path::new("/"), &Device::first(), bmc::ACTS_WITHIN);
+    Err(CliError::while_doing("the BMC did not cycle the power", failed))
+}
+
+/// A reboot that logind kept against the hold does not come by its release.
+fn release(root: &Path) -> Result<Exit, CliError> {
+    let file = below(root);
+    if file.exists() {
+        without_daemon::settle(root, "the hold stays")?;
+    }
+    let removed = remove_own_file(&file).map_err(|error| {
+        CliError::while_doing(format!("cannot remove {}", reboot_hold::HOLD), error)
+            .hinting(AS_ROOT)
+    })?;
+    without_daemon::tell_daemon();
+    output::report(if removed { "the hold is released\n" } else { "there is no hold\n" })?;
+    Ok(Exit::Done)
+}

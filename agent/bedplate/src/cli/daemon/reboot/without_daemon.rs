@@ -1,0 +1,108 @@
+//! Reboots for commands that do not depend on a daemon: they read the record and ask logind themselves.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::client;
+use super::NoAnswer;
+use crate::cli::exit::AS_ROOT;
+use crate::cli::{CliError, hold, output};
+use bedplate_base::utc::shown;
+use bedplate_core::reboot_hold::Hold;
+use bedplate_core::reboot_record::Record;
+use bedplate_daemon::reboot::state::RebootState;
+use bedplate_daemon::restart::{AtLogind, Offline, RestartError};
+use bedplate_daemon::status::Status;
+use bedplate_host::boot_id;
+
+/// Longest wait for a daemon that may be in the middle of a change. What was asked of logind holds without it.
+const DECISION_LIMIT: Duration = Duration::from_secs(30);
+/// Why it is not known whether a reboot is due.
+const NO_DAEMON: &str = "bedplate.service does not run; bedplate has no reboot scheduled";
+/// The command that cancels any shutdown.
+const CANCELS: &str = "`shutdown -c` cancels what systemd-logind has scheduled";
+
+fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
+}
+
+fn failed(error: &RestartError, head: &str) -> CliError {
+    let failed = CliError::host(format!("{head}{error}"));
+    match error {
+        RestartError::GoingDown => failed,
+        RestartError::Store(_) if !nix::unistd::geteuid().is_root() => failed.hinting(AS_ROOT),
+        _ => failed.hinting(CANCELS),
+    }
+}
+
+/// Has logind forget what a hold forbids; returns only once logind is known not to have it. An error begins with `state`, that
+/// of the hold.
+pub(super) fn settle(root: &Path, state: &str) -> Result<Option<Timestamp>, CliError> {
+    run(async { Offline::connect(root).await.settle().await })?
+        .map_err(|error| failed(&error, &format!("{state}: ")))
+}
+
+/// Cancels what bedplate has scheduled.
+pub(super) fn cancel(root: &Path) -> Result<String, CliError> {
+    let when = shown(Timestamp::now());
+    let by = format!("by {} with `bedplate reboot cancel`, at {when}", hold::operator());
+    run(async { Offline::connect(root).await.cancel(by).await })?
+        .map_err(|error| failed(&error, ""))
+}
+
+/// Has a daemon that runs decide again, and publish that.
+pub(super) fn tell_daemon() {
+    let decided =
+        client::ask(Some(DECISION_LIMIT), |agent| async move { agent.update_reboot().await });
+    match decided {
+        Ok(_) | Err(NoAnswer::NoBus | NoAnswer::NotRunning) => {}
+        Err(why) => output::warn(&format!("the daemon has not confirmed it: {why}")),
+    }
+}
+
+/// The reboot that is scheduled and an operator's hold, as far as record and logind tell; `None`: the record cannot be read.
+pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
+    let found = run(async { Offline::connect(root).await.find().await })?;
+    let Ok((record, found)) = found else { return Ok(None) };
+    let state = state(&record, found);
+    let mut status = Status::starting(boot_id::below(root));
+    (status.daemon, status.pid) = (false, 0);
+    status.reboot.state =
+        state.unwrap_or_else(|| RebootState::Unknown { why: NO_DAEMON.to_owned() });
+    status.reboot.attempts = record.in_a_row(&status.boot_id);
+    status.reboot.method = record.phase.arranged().map(|arranged| arranged.method);
+    let now = Timestamp::now();
+    status.reboot.hold =
+        Hold::below(root).filter(|hold| hold.is_in_force(now)).map(|hold| hold.describe(now));
+    Ok(Some(status))
+}
+
+/// State of the reboot that is scheduled; `None`: none is.
+fn state(record: &Record, found: AtLogind) -> Option<RebootState> {
+    Some(match found {
+        AtLogind::Nothing => return None,
+        AtLogind::Scheduled { at } => RebootState::Announced { at },
+        AtLogind::GoingDown => RebootState::UnderWay { at: due(record) },
+        AtLogind::Unknown { at, why } => RebootState::Unknown {
+            why: format!("a reboot was announced for {}, and {why}", shown(at)),
+        },
+    })
+}
+
+fn due(record: &Record) -> Timestamp {
+    record.phase.arranged().map_or(Timestamp::UNIX_EPOCH, |arranged| arranged.at())
+}
+
+/// State of a scheduled reboot, for `bedplate status`; `None`: none is, or that is not known.
+pub(in crate::cli) fn line(root: &Path) -> Option<RebootState> {
+    let (record, found) = run(async { Offline::connect(root).await.find().await }).ok()?.ok()?;
+    state(&record, found)
+}

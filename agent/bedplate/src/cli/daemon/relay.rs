@@ -1,0 +1,41 @@
+//! `bedplate relay`, hidden: what the daemon's units run for a connection (`systemd/bedplate-worker@.service` and its kin).
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::{CliError, Exit};
+use bedplate_daemon::launch::Unit;
+use bedplate_daemon::relay::{self, Relay};
+
+/// `bedplate relay`.
+#[derive(Debug, Args)]
+pub struct RelayArgs {
+    /// The unit that this runs in, without its instance (`%p`): only its tasks are done.
+    #[arg(long = "for", value_name = "UNIT", value_parser = unit)]
+    unit: Unit,
+    /// Have rounds done by this program instead of this one.
+    #[arg(long, value_name = "PROGRAM", default_value = "/proc/self/exe", hide = true)]
+    worker: PathBuf,
+    /// Below this directory is the host.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
+    state_root: PathBuf,
+}
+
+fn unit(name: &str) -> Result<Unit, String> {
+    let known = |unit: &Unit| name.strip_prefix("bedplate-") == Some(unit.name());
+    Unit::ALL.into_iter().find(known).ok_or_else(|| "no unit of the daemon's".to_owned())
+}
+
+/// Serves one connection.
+pub fn run(args: &RelayArgs) -> Result<Exit, CliError> {
+    let failed = |error| CliError::while_doing("cannot serve the daemon", error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    let relay =
+        Relay { unit: args.unit, worker: args.worker.clone(), root: args.state_root.clone() };
+    let done = runtime.block_on(relay::serve(&relay));
+    // What hangs must not keep this from ending.
+    runtime.shutdown_background();
+    done.map(|()| Exit::Done).map_err(failed)
+}

@@ -1,0 +1,86 @@
+//! `bedplate release`: the end of a hold on enforcement. Not by way of the daemon: it has to be possible when that does not run,
+//! and the daemon sees the file by itself.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::client;
+use crate::cli::exit::AS_ROOT;
+use crate::cli::{CliError, Exit, output, running};
+use bedplate_core::enforce_hold::{EnforceHold, HOLD};
+use bedplate_core::reboot_hold::Hold;
+use bedplate_daemon::status::{State, Status};
+use bedplate_host::dir::DirReader;
+
+/// The running machine.
+const HOST: &str = "/";
+/// `bedplate release`.
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {}
+
+/// Gives the host back to its daemon.
+pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
+    let unusable = settled_status().as_ref().and_then(unusable_profile);
+    let released = EnforceHold::release(Path::new(HOST)).map_err(|error| {
+        CliError::while_doing(format!("cannot remove {HOLD}"), error).hinting(AS_ROOT)
+    })?;
+    let reboots =
+        || Hold::load(&DirReader::live()).is_some_and(|hold| hold.is_in_force(Timestamp::now()));
+    let said = match (released, unusable) {
+        (false, _) if reboots() => {
+            "enforcement is not held; reboots are held: `bedplate reboot release`".to_owned()
+        }
+        (false, _) => "nothing is held".to_owned(),
+        (true, Some(why)) => {
+            format!(
+                "released; bedplate.service enforces nothing until there is a profile that it can use: {why}"
+            )
+        }
+        (true, None) => match running::enforcing_daemon() {
+            Some(_) => "released: bedplate.service makes this host what its profile says again",
+            None => "released; no daemon that enforces a profile runs now",
+        }
+        .to_owned(),
+    };
+    output::report(&format!("{said}\n"))?;
+    Ok(Exit::Done)
+}
+
+/// The daemon's status once it is not at work, which says nothing of the profile; at most two seconds later.
+fn settled_status() -> Option<Status> {
+    for _ in 0..10 {
+        let status = client::status().ok()?;
+        if status.state != State::Working {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    None
+}
+
+/// Why the daemon has no profile to enforce.
+fn unusable_profile(status: &Status) -> Option<String> {
+    matches!(status.state, State::Error | State::NoProfile).then(|| status.reason.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profile_that_cannot_be_used_is_not_enforced() {
+        let mut status = Status::starting("b".into());
+        status.fail("profile.toml:3:1: expected a table".into());
+        assert_eq!(
+            unusable_profile(&status).as_deref(),
+            Some("profile.toml:3:1: expected a table")
+        );
+        status.without_profile("there is no profile".into());
+        assert!(unusable_profile(&status).is_some());
+        status.state = State::Drifted;
+        assert_eq!(unusable_profile(&status), None);
+    }
+}

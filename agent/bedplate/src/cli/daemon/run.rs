@@ -1,0 +1,52 @@
+//! `bedplate daemon`: the resident part. systemd starts it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::{CliError, Exit, output};
+use bedplate_daemon::launch::Launch;
+use bedplate_daemon::remind::DAY;
+use bedplate_daemon::run::{self, Options, RunError};
+
+/// `bedplate daemon`.
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// Keep its own files (record of reboots, status, metrics) below this directory.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
+    state_root: PathBuf,
+    /// Have rounds done by this program instead of this one.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    worker: Option<PathBuf>,
+    /// Have everything that needs rights done by the units whose sockets are in this directory, instead of by children. They
+    /// have to run the same file; exit status 75: they did, and run another build by now.
+    #[arg(long, value_name = "DIR", conflicts_with = "worker", hide = true)]
+    sockets: Option<PathBuf>,
+    /// Remind of a reboot that is left to people after so many seconds, not after a day.
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    remind_every: Option<u64>,
+}
+
+/// Runs it.
+pub fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
+    // The file that is mapped, also when a package manager has put another one in its place.
+    let own = || PathBuf::from("/proc/self/exe");
+    let options = Options {
+        root: args.state_root.clone(),
+        launch: match &args.sockets {
+            Some(directory) => Launch::sockets(directory.clone()),
+            None => Launch::Children(args.worker.clone().unwrap_or_else(own)),
+        },
+        remind_every: args.remind_every.map_or(DAY, Duration::from_secs),
+    };
+    match run::run(options) {
+        Ok(()) => Ok(Exit::Done),
+        // An upgrade is no failure: the unit says that this status is success, and that the daemon is started again.
+        Err(error @ RunError::Replaced) => {
+            output::status(&error.to_string());
+            Ok(Exit::Replaced)
+        }
+        Err(error) => Err(CliError::while_doing("the daemon cannot run", error)),
+    }
+}

@@ -1,0 +1,277 @@
+//! `bedplate status`: a client of the daemon. Where there is none, it reads the host itself and says so.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::client;
+use crate::cli::{CliError, Exit, output};
+use crate::report::status as text;
+use bedplate_base::duration;
+use bedplate_base::utc::shown;
+use bedplate_core::documents as json;
+use bedplate_core::enforce_hold::{EnforceHold, HOLD};
+use bedplate_core::engine::EngineError;
+use bedplate_core::reboot_hold::Hold;
+use bedplate_daemon::devices::KnownDevices;
+use bedplate_daemon::launch::Launch;
+use bedplate_daemon::observation::Observation;
+use bedplate_daemon::observe::{self, ObserveError};
+use bedplate_daemon::status::{State, Status, Verdict};
+use bedplate_daemon::store::Store;
+use bedplate_daemon::worker;
+use bedplate_host::boot_id;
+use bedplate_host::dir::DirReader;
+
+/// Reading the profile takes milliseconds.
+const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
+/// For a profile that cannot be read.
+const READY_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// `bedplate status`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 ready; 3 a reboot is due; 4 not ready; 5 cannot tell; 1 error; 64 usage. With --wait 0, \
+    ready or not."
+)]
+pub struct StatusArgs {
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+    /// Wait until the host is ready, for at most this long (default: `ready_timeout` of the profile), and exit with 0 in any
+    /// case: for units that have to start all the same.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "", value_parser = limit)]
+    wait: Option<Limit>,
+    /// Where the daemon keeps its files.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
+    state_root: PathBuf,
+    /// The program that reads the profile for `--wait`.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    worker: Option<PathBuf>,
+}
+
+/// How long to wait; `None`: as long as the profile says.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<Duration>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    if text.is_empty() {
+        return Ok(Limit(None));
+    }
+    let parsed = duration::parse(text).and_then(|length| Duration::try_from(length).ok());
+    parsed
+        .map(|length| Limit(Some(length)))
+        .ok_or_else(|| "it is not a length of time such as `10m`".to_owned())
+}
+
+/// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready, 5 cannot tell.
+pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
+    if let Some(Limit(asked)) = args.wait {
+        return wait(asked, args.worker.as_deref());
+    }
+    let (status, live) = match client::status() {
+        Ok(status) => (status, true),
+        Err(why) => match off_the_bus(&args.state_root) {
+            Some(status) => {
+                if !args.json {
+                    output::status(&off_the_bus_words(&status));
+                }
+                (status, true)
+            }
+            None => {
+                if !args.json {
+                    output::status(&format!(
+                        "no daemon answers ({why}): this command read the host itself"
+                    ));
+                    if let Some(remedy) = why.remedy() {
+                        output::status(&format!("  {remedy}"));
+                    }
+                }
+                let mut status = look(&args.state_root)?;
+                if let Some(state) = super::reboot::without_daemon::line(&args.state_root) {
+                    status.reboot.state = state;
+                }
+                (status, false)
+            }
+        },
+    };
+    show(&status, args.json, live)
+}
+
+/// Prints it; the exit status says where the host stands.
+pub(super) fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
+    if json {
+        output::data(&json::document(status)?)?;
+    } else {
+        output::report(&text::status(status, live, jiff::Timestamp::now()))?;
+    }
+    Ok(match (status.verdict, status.state) {
+        (Verdict::Ready, _) => Exit::Done,
+        (_, State::WaitingForBoot) => Exit::RebootPending,
+        (Verdict::CannotTell, _) => Exit::CannotTell,
+        (Verdict::NotReady, _) => Exit::Blocked,
+    })
+}
+
+/// The word of a daemon that runs and is not on the bus, from its file. One of another boot, of a process that is gone, or
+/// past its time is nobody's word.
+fn off_the_bus(root: &Path) -> Option<Status> {
+    let status = bedplate_daemon::export::read(root)?;
+    let command = std::fs::read_to_string(format!("/proc/{}/cmdline", status.pid)).ok()?;
+    let is_daemon = command.split('\0').any(|word| word == "daemon");
+    let now = jiff::Timestamp::now();
+    (is_daemon
+        && status.boot_id == boot_id::below(root)
+        && status.fresh_until.is_none_or(|until| now < until))
+    .then_some(status)
+}
+
+fn off_the_bus_words(status: &Status) -> String {
+    let said = status.heartbeat.map(|at| format!(", of {}", shown(at))).unwrap_or_default();
+    format!(
+        "bedplate runs, but it is off the bus (`systemctl status dbus`): this is what it wrote to {}{said}",
+        bedplate_daemon::status::FILE
+    )
+}
+
+/// Without a daemon: the same look, here. It may find the host ready, as it is at this moment; that nobody keeps it so is
+/// told by `daemon`.
+fn look(root: &Path) -> Result<Status, CliError> {
+    let mut status = Status::starting(boot_id::below(Path::new("/")));
+    (status.daemon, status.pid) = (false, 0);
+    // Only root may look into the directory; others are told nothing of a hold.
+    let hidden = std::fs::metadata(HOLD)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
+    let now = jiff::Timestamp::now();
+    let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
+    status.reboot.hold = hold.map(|hold| hold.describe(now));
+    let observation = match observe::observe(true) {
+        Ok(observation) => observation,
+        Err(ObserveError::Engine(error @ EngineError::NoProfile)) => {
+            status.without_profile(error.to_string());
+            return Ok(status);
+        }
+        Err(ObserveError::Engine(error)) => return Err(error.into()),
+        Err(error) => return Err(CliError::while_doing("cannot look at this host", error)),
+    };
+    // Only root may read what was here before; others are told nothing of a device that is gone.
+    judged(&mut status, observation, Store::new(root).devices());
+    Ok(status)
+}
+
+/// What the daemon expects to be here is expected here, too: a device that is gone differs from nothing. Only looked at:
+/// what is kept is the daemon's.
+fn judged(status: &mut Status, mut observation: Observation, mut known: KnownDevices) {
+    known.report_missing(&mut observation);
+    status.take(&observation, Vec::new());
+    status.reboot.state = bedplate_daemon::reboot::state::RebootState::LeftToPeople;
+    status.update_verdict(None);
+}
+
+/// A boot is let go after a time, whatever the host is: said loudly, in the journal of the unit that waits.
+fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError> {
+    let begun = Instant::now();
+    let limit = asked.unwrap_or_else(|| ready_timeout(worker, SETTINGS_LIMIT));
+    let mut last = String::new();
+    loop {
+        let said = match client::status() {
+            Ok(status) if status.verdict == Verdict::Ready => {
+                output::status("this host is ready");
+                return Ok(Exit::Done);
+            }
+            Ok(status) => status.reason,
+            Err(why) => format!("no daemon answers: {why}"),
+        };
+        if said != last {
+            output::status(&format!("waiting: {said}"));
+            last = said;
+        }
+        let left = limit.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            bedplate_daemon::journal::start();
+            let text = format!(
+                "this host is not ready after {} s ({last}): going on anyway, as `status --wait` always does",
+                limit.as_secs()
+            );
+            bedplate_daemon::journal::say(bedplate_daemon::journal::READY_LATE, &text);
+            return Ok(Exit::Done);
+        }
+        // Only while a boot waits.
+        std::thread::sleep(Duration::from_millis(500).min(left));
+    }
+}
+
+/// `ready_timeout` of the profile. Read by a child, within `limit`: what a driver lets hang in sysfs must not hold the boot.
+fn ready_timeout(worker: Option<&Path>, limit: Duration) -> Duration {
+    let read = || {
+        let program = worker.unwrap_or(Path::new("/proc/self/exe"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let agent =
+            runtime.block_on(worker::settings(&Launch::Children(program.to_owned()), limit));
+        runtime.shutdown_background();
+        agent.ok()
+    };
+    read().map_or(READY_TIMEOUT, |agent| Duration::from_secs(agent.ready_timeout_s.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_daemon::observation::Device;
+
+    fn gpu() -> Device {
+        Device { address: "0000:18:00.0".into(), what: "GPU 10de:2330".into(), selected: true }
+    }
+
+    fn observed(devices: Option<Vec<Device>>) -> Observation {
+        serde_json::from_value(serde_json::json!({
+            "profile": "p",
+            "agent": { "mode": "observe", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },
+            "reboot": {
+                "policy": "never", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 0, "jitter_s": 0,
+                "inhibitor_wait_s": 0, "busy_devices": false, "idle_holders": [], "busy_command": [], "command": [], "rtc_wakes": false,
+                "rehearse": false, "fleetlock": null
+            },
+            "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [],
+            "need": "none", "next_boot": { "state": "sound" }, "hash": "", "cause": null, "watch": { "directories": [], "attributes": [] },
+            "devices": devices, "facts": {}, "checks": [], "plan_json": "",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn without_a_daemon_a_host_that_lost_a_device_is_not_ready() {
+        let mut known = KnownDevices::default();
+        known.update(&[gpu()]);
+        let mut status = Status::starting("b".into());
+        judged(&mut status, observed(Some(Vec::new())), known.clone());
+        assert_eq!((status.verdict, status.blockers.len()), (Verdict::NotReady, 1));
+        judged(&mut status, observed(Some(vec![gpu()])), known);
+        assert_eq!(status.verdict, Verdict::Ready);
+    }
+
+    #[test]
+    fn devices_that_cannot_be_read_are_neither_gone_nor_forgotten() {
+        let mut known = KnownDevices::default();
+        known.update(&[gpu()]);
+        let before = known.clone();
+        let mut unread = observed(None);
+        known.report_missing(&mut unread);
+        assert_eq!((&known, unread.blockers.len()), (&before, 0));
+        let mut status = Status::starting("b".into());
+        judged(&mut status, unread, known);
+        assert_eq!(status.verdict, Verdict::CannotTell);
+    }
+
+    #[test]
+    fn a_profile_that_hangs_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let worker = dir.path().join("worker");
+        std::fs::write(&worker, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&worker, mode).unwrap();
+        assert_eq!(ready_timeout(Some(&worker), Duration::from_millis(50)), READY_TIMEOUT);
+    }
+}

@@ -1,0 +1,38 @@
+//! `bedplate withdraw`, hidden: for `install.sh --uninstall` and for the scripts of packages, with the daemon stopped.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::{CliError, Exit, output};
+use bedplate_base::utc::shown;
+use bedplate_daemon::withdraw::{call_off, withdraw};
+
+/// `bedplate withdraw`.
+#[derive(Debug, Args)]
+pub struct WithdrawArgs {
+    /// Use this root directory instead of the running machine.
+    #[arg(long, value_name = "DIR", value_parser = crate::cli::daemon::absolute())]
+    root: Option<PathBuf>,
+    /// Where the running machine's files are.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true, conflicts_with = "root")]
+    state_root: PathBuf,
+}
+
+/// Removes what bedplate tells others about this host. On the running machine an announced reboot is called off before: what
+/// is removed says whose it is, and without that nothing of bedplate's could call it off any more.
+pub fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
+    let root = args.root.as_ref().unwrap_or(&args.state_root);
+    if args.root.is_none() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
+        let called_off = runtime.block_on(call_off(root));
+        if let Some(at) = called_off.map_err(|error| CliError::host(error.to_string()))? {
+            output::status(&format!("the reboot announced for {} is taken back", shown(at)));
+        }
+    }
+    let wrong = withdraw(root);
+    wrong.iter().for_each(|wrong| output::warn(wrong));
+    Ok(if wrong.is_empty() { Exit::Done } else { Exit::Failed })
+}

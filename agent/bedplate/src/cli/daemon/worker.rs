@@ -1,0 +1,61 @@
+//! `bedplate worker`, hidden: what the daemon has its child do. It observes the host, or applies changes first; JSON.
+
+use clap::Args;
+
+use crate::cli::{CliError, Exit, output};
+use bedplate_core::engine::EngineError;
+use bedplate_daemon::observation;
+use bedplate_daemon::observe::{self, ObserveError, Selected};
+use bedplate_daemon::public;
+
+/// `bedplate worker`.
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// Apply this change of the plan, by its id; without any: only look.
+    #[arg(long, value_name = "ID")]
+    only: Vec<String>,
+    /// Apply only if the profile is read from this file, among others.
+    #[arg(long, value_name = "FILE", requires = "only")]
+    profile_file: Vec<String>,
+    /// Only what the profile says to the daemon ([agent]), without asking anything that a driver answers.
+    #[arg(long, conflicts_with = "only")]
+    settings: bool,
+    /// Leave out the checks of `verify`.
+    #[arg(long, conflicts_with = "settings")]
+    unjudged: bool,
+}
+
+/// Does it and prints what came of it.
+pub fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
+    let said = match (args.settings, args.only.is_empty()) {
+        (true, _) => observe::settings().map_err(ObserveError::from).and_then(|said| json(&said)),
+        (false, true) => observe::observe(!args.unjudged).and_then(|seen| json(&seen)),
+        (false, false) => {
+            let selected = Selected {
+                changes: &args.only,
+                profile_files: &args.profile_file,
+                judged: !args.unjudged,
+            };
+            // The daemon reads it; if it has gone, nobody does.
+            let mut at = |what: &str| {
+                let _ = output::data(&format!("{}{}\n", observation::AT, what.replace('\n', " ")));
+            };
+            observe::apply(&selected, &mut at).and_then(|seen| json(&seen))
+        }
+    };
+    match said {
+        Ok(text) => output::data(&text).map(|()| Exit::Done),
+        Err(ObserveError::Engine(error @ EngineError::NoProfile)) => {
+            output::status(&error.to_string());
+            Ok(Exit::NoProfile)
+        }
+        Err(ObserveError::Engine(error @ EngineError::Lints { .. })) => Err(error.into()),
+        // The daemon passes it on to everybody.
+        Err(ObserveError::Engine(error)) => Err(CliError::host(public::error(&error))),
+        Err(error) => Err(CliError::while_doing("cannot report", error)),
+    }
+}
+
+fn json(said: &impl serde::Serialize) -> Result<String, ObserveError> {
+    Ok(serde_json::to_string(said)? + "\n")
+}

@@ -1,0 +1,223 @@
+//! `bedplate doctor`: the cause of a symptom, on this host.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use clap::Args;
+
+use super::host::{self, Opened};
+use super::{CliError, Exit, HostArgs, output, verify};
+use crate::report::doctor as text;
+use bedplate_base::visible::brief;
+use bedplate_core::doctor::{
+    Answer, Diagnosis, Recognised, Recogniser, SYMPTOMS, Symptom, find, matching, nearest,
+};
+use bedplate_core::documents as json;
+use bedplate_core::verify::Selection;
+
+/// Characters of what was typed that an error repeats.
+const REPEATED: usize = 80;
+
+/// `bedplate doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = format!(
+    "Symptoms:\n{}\nExit status: 0 every symptom was looked for and none was found; 4 a cause found, or a log shows a symptom; 5 none of the known causes of the \
+     one symptom is present, something could not be read, or a log shows nothing that is known; 64 the words name no symptom; 1 error.",
+    text::list().lines().map(|line| format!("  {line}\n")).collect::<String>()
+))]
+pub struct DoctorArgs {
+    /// A symptom by its id or in words, or a log: NCCL's debug output or the kernel's log, `-` for standard input.
+    ///
+    /// If none is given, every symptom is checked.
+    #[arg(value_name = "SYMPTOM|LOG", num_args = 0..)]
+    what: Vec<String>,
+    #[command(flatten)]
+    host: HostArgs,
+    /// Check against this profile as well, as `bedplate verify` does.
+    #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
+    profile: Option<String>,
+    /// Machine-readable (its JSON Schema: `bedplate doctor --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and exit.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+}
+
+/// The request.
+enum Asked {
+    Everything,
+    Symptom(&'static Symptom),
+    Log(String, Recognised),
+}
+
+/// Finds the cause on every host that was named.
+pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&json::doctor_schema())?)?;
+        return Ok(Exit::Done);
+    }
+    let asked = asked(&args.what)?;
+    let mut worst = Answer::NotFound;
+    let unusable = host::each(&args.host, |opened| {
+        worst = worst.max(one(args, opened, &asked)?);
+        Ok(())
+    })?;
+    // That one symptom has none of the known causes does not say that the host is well.
+    let is_whole = !matches!(asked, Asked::Symptom(_));
+    Ok(match (unusable.is_empty(), worst) {
+        (false, _) => Exit::Failed,
+        (true, Answer::NotFound) if !is_whole => Exit::CannotTell,
+        (true, Answer::NotFound) => Exit::Done,
+        (true, Answer::CannotTell) => Exit::CannotTell,
+        (true, Answer::Found) => Exit::Blocked,
+    })
+}
+
+fn asked(words: &[String]) -> Result<Asked, CliError> {
+    match words {
+        [] => return Ok(Asked::Everything),
+        [word] => {
+            if let Some(symptom) = find(word) {
+                return Ok(Asked::Symptom(symptom));
+            }
+            if word == "-" {
+                let log = read(std::io::stdin().lock());
+                return log
+                    .map(|log| Asked::Log("stdin".to_owned(), log))
+                    .map_err(|error| unreadable(word, error));
+            }
+            if Path::new(word).is_dir() {
+                return Err(CliError::usage(format!("{} is a directory", brief(word, REPEATED)))
+                    .hinting("name a log, or a symptom; `bedplate doctor --help` lists these"));
+            }
+            if Path::new(word).exists() || is_path(word) {
+                let log = File::open(word).and_then(read);
+                if log.as_ref().is_ok_and(|log| log.is_snapshot) {
+                    return Err(CliError::usage(format!(
+                        "{} is a recording of a host",
+                        brief(word, REPEATED)
+                    ))
+                    .hinting("`bedplate doctor --snapshot FILE` looks at it"));
+                }
+                return log
+                    .map(|log| Asked::Log(word.clone(), log))
+                    .map_err(|error| unreadable(word, error));
+            }
+        }
+        several if several.iter().all(|word| Path::new(word).is_file()) => {
+            return Err(
+                CliError::usage("one log at a time").hinting("`cat FILES | bedplate doctor -`")
+            );
+        }
+        _ => {}
+    }
+    let text = words.join(" ");
+    let said = brief(&text, REPEATED);
+    match matching(&text).as_slice() {
+        [symptom] => Ok(Asked::Symptom(symptom)),
+        [] => Err(CliError::usage(format!("`{said}` is neither a known symptom nor an existing file"))
+            .hinting(match nearest(&text).as_slice() {
+                [] => "`bedplate doctor` without an argument looks for all; `bedplate doctor --help` lists them".to_owned(),
+                near => {
+                    let ids: Vec<&str> = near.iter().map(|symptom| symptom.id).collect();
+                    let perhaps = if ids.len() == 1 { "perhaps" } else { "perhaps one of" };
+                    format!("{perhaps}: {}; `bedplate doctor --help` lists all", ids.join(", "))
+                }
+            })),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|symptom| symptom.id).collect();
+            Err(CliError::usage(format!("`{said}` may be one of several symptoms"))
+                .hinting(format!("name one: {}", ids.join(", "))))
+        }
+    }
+}
+
+/// A symptom may have a slash in it: `NET/Socket fallback`, `GB/s`.
+fn is_path(word: &str) -> bool {
+    let has_directory = Path::new(word).parent().is_some_and(|parent| parent.is_dir());
+    let starts = ["/", "./", "../"].iter().any(|start| word.starts_with(start));
+    word.contains('/')
+        && !word.contains(char::is_whitespace)
+        && matching(word).is_empty()
+        && (starts || has_directory || Path::new(word).extension().is_some())
+}
+
+fn unreadable(word: &str, error: std::io::Error) -> CliError {
+    CliError::while_doing(format!("cannot read the log {}", brief(word, REPEATED)), error)
+}
+
+/// As long as it is, in one buffer.
+fn read(mut log: impl Read) -> std::io::Result<Recognised> {
+    let mut recogniser = Recogniser::default();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match log.read(&mut buffer) {
+            Ok(0) => return Ok(recogniser.finish()),
+            Ok(length) => recogniser.feed(&buffer[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliError> {
+    let verified = verify::verified(opened, args.profile.as_deref(), &Selection::default())?;
+    verify::warn_of_profile(&verified);
+    if let Some(loaded) = &verified.loaded {
+        output::lints(loaded);
+    }
+    let report = &verified.report;
+    let found: Vec<Diagnosis> = match asked {
+        Asked::Everything => {
+            SYMPTOMS.iter().map(|symptom| symptom.diagnose(report, &verified.facts)).collect()
+        }
+        Asked::Symptom(symptom) => vec![symptom.diagnose(report, &verified.facts)],
+        Asked::Log(_, log) => {
+            let cited = log.symptoms().map(|(symptom, lines)| Diagnosis {
+                lines: lines.first.clone(),
+                line_count: lines.count,
+                ..symptom.diagnose(report, &verified.facts)
+            });
+            cited.collect()
+        }
+    };
+    let log = match asked {
+        Asked::Log(name, log) => Some((name.as_str(), log)),
+        Asked::Everything | Asked::Symptom(_) => None,
+    };
+    let label = verified.facts.label();
+    if args.json {
+        let log = log.map(|(file, log)| json::Log {
+            file,
+            lines: log.lines,
+            direct_channels: log.direct,
+        });
+        output::data(&json::doctor(opened.file.as_deref(), &found, log, &label)?)?;
+    } else {
+        output::report(&format!("{}{}", opened.heading(), shown(asked, &found, &label)))?;
+    }
+    let causes = found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound);
+    Ok(match log {
+        // What a log shows has happened, whether or not this host has a cause of it.
+        Some((_, log)) if log.symptoms().next().is_some() => Answer::Found,
+        // Without anything that is known it says nothing.
+        Some((_, log)) if log.direct == 0 => Answer::CannotTell,
+        _ => causes,
+    })
+}
+
+fn shown(asked: &Asked, found: &[Diagnosis], host: &str) -> String {
+    let heading = text::heading(host);
+    match asked {
+        Asked::Everything => heading + &text::overview(found),
+        Asked::Symptom(_) => {
+            heading + &found.iter().map(|one| text::diagnosis(one, None)).collect::<String>()
+        }
+        Asked::Log(name, log) => {
+            let each = found.iter().map(|one| format!("\n{}", text::diagnosis(one, Some(name))));
+            heading + &text::log_line(name, log) + &each.collect::<String>()
+        }
+    }
+}

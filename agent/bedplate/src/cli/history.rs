@@ -1,0 +1,37 @@
+//! `bedplate history`: what bedplate did on a host.
+
+use clap::Args;
+
+use super::{CliError, Exit, HostArgs, host, output};
+use crate::report::applied;
+use crate::report::outline::lacks_history;
+use bedplate_core::documents as json;
+
+/// `bedplate history`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 shown; 5 a snapshot, which does not hold it; 1 error; 64 usage."
+)]
+pub struct HistoryArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows what was done.
+pub fn run(args: &HistoryArgs) -> Result<Exit, CliError> {
+    let opened = host::open_one(&args.host)?;
+    let ledger = opened.ledger()?;
+    if opened.snapshot.is_some() && lacks_history(opened.reader.as_ref(), &ledger) {
+        output::status("the history is not known: a recording does not hold it");
+        return Ok(Exit::CannotTell);
+    }
+    if args.json {
+        output::data(&json::document(&ledger.history)?)?;
+    } else {
+        output::report(&applied::history(&ledger))?;
+    }
+    Ok(Exit::Done)
+}

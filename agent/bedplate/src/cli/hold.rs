@@ -1,0 +1,72 @@
+//! The hold on enforcement, as `bedplate revert --hold` sets it.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::exit::AS_ROOT;
+use super::{CliError, output, running};
+use bedplate_base::visible::brief;
+use bedplate_core::enforce_hold::{EnforceHold, HOLD};
+use bedplate_core::reboot_hold::LONGEST_NAME;
+
+/// The running machine.
+const HOST: &str = "/";
+
+/// What stands in the way of a revert of the running machine: a daemon that would undo it.
+pub fn revert_refusal() -> Option<String> {
+    if EnforceHold::load(Path::new(HOST)).is_some() {
+        return None;
+    }
+    running::enforcing_daemon().map(|who| {
+        format!(
+            "{who} and would undo this within seconds: nothing was put back\n  \
+             either `bedplate revert --hold`: the daemon leaves this host as it is until `bedplate release`\n  \
+             or `systemctl disable --now bedplate bedplate-boot` before `bedplate revert`"
+        )
+    })
+}
+
+/// A hold set for a revert; taken back unless the revert has begun.
+pub struct HoldGuard {
+    ours: bool,
+}
+
+impl HoldGuard {
+    /// Puts the hold in force, if asked for; one that is there stays.
+    pub fn set(asked: bool) -> Result<Self, CliError> {
+        let root = Path::new(HOST);
+        let ours = asked && EnforceHold::load(root).is_none();
+        if ours {
+            let hold =
+                EnforceHold::starting(Timestamp::now(), "`bedplate revert --hold`", &operator());
+            hold.keep(root).map_err(|error| {
+                CliError::while_doing(format!("cannot write {HOLD}"), error).hinting(AS_ROOT)
+            })?;
+        }
+        Ok(HoldGuard { ours })
+    }
+
+    /// The revert begins: the hold stays from here on, whatever comes of it.
+    pub fn stays(&mut self) {
+        self.ours = false;
+        if let Some(hold) = EnforceHold::load(Path::new(HOST)) {
+            output::status(&hold.describe());
+        }
+    }
+}
+
+impl Drop for HoldGuard {
+    fn drop(&mut self) {
+        if self.ours && EnforceHold::release(Path::new(HOST)).is_err() {
+            output::warn("the hold stays: `bedplate release` ends it");
+        }
+    }
+}
+
+/// Who gives the command, also behind sudo.
+pub fn operator() -> String {
+    let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+    let name = name("SUDO_USER").or_else(|| name("USER")).unwrap_or_else(|| "root".into());
+    brief(&name, LONGEST_NAME)
+}

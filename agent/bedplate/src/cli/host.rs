@@ -1,0 +1,179 @@
+//! `--root`, `--snapshot`, `--demo` or the running machine → a reader, with the facts and the ledger that belong to it.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use super::{CliError, HostArgs, exit, output};
+use crate::report::style::{HEAD, paint};
+use bedplate_core::engine::{Target, observe};
+use bedplate_core::ledger::Ledger;
+use bedplate_facts::{Depth, Facts};
+use bedplate_host::Reader;
+use bedplate_host::dir::DirReader;
+use bedplate_host::snapshot::Snapshot;
+use bedplate_testhosts as demo;
+
+/// Longest text that is taken for a snapshot; that of a machine with eight GPUs and all its modules has two or three MiB.
+const LARGEST_SNAPSHOT: u64 = 64 << 20;
+
+/// A host that is open for reading.
+pub struct Opened {
+    /// The host.
+    pub reader: Box<dyn Reader>,
+    /// Which file it came from, where several are read one after the other.
+    pub file: Option<String>,
+    /// The snapshot that it is, also where it is the only one.
+    pub snapshot: Option<String>,
+}
+
+impl Opened {
+    fn alone(reader: impl Reader + 'static) -> Self {
+        Opened { reader: Box::new(reader), file: None, snapshot: None }
+    }
+
+    /// Facts about the host.
+    pub fn facts(&self, depth: Depth) -> Facts {
+        observe(self.reader.as_ref(), depth)
+    }
+
+    /// What bedplate did here before.
+    pub fn ledger(&self) -> Result<Ledger, CliError> {
+        Ledger::load(self.reader.as_ref())
+            .map_err(|error| CliError::while_doing("cannot tell what bedplate did before", error))
+    }
+
+    /// The line that stands above a report where several hosts are reported one after the other.
+    pub fn heading(&self) -> String {
+        self.file
+            .as_ref()
+            .map(|file| format!("{}\n", paint(HEAD, &format!("== {file}"))))
+            .unwrap_or_default()
+    }
+}
+
+/// Does the same with every host that the arguments name, in order, one open at a time. Where there are several, one
+/// that cannot be used is reported and the others are done all the same. Returned are the files of those.
+pub fn each(
+    args: &HostArgs,
+    mut act: impl FnMut(&Opened) -> Result<(), CliError>,
+) -> Result<Vec<String>, CliError> {
+    let files = files(args)?;
+    if files.len() <= 1 {
+        act(&one(args, files)?)?;
+        return Ok(Vec::new());
+    }
+    let mut unusable = Vec::new();
+    for file in files {
+        let done =
+            of_file(&file).and_then(|opened| act(&Opened { file: Some(file.clone()), ..opened }));
+        match done {
+            Ok(()) => {}
+            Err(CliError::BrokenPipe) => return Err(CliError::BrokenPipe),
+            Err(error) => {
+                exit::print(&error);
+                unusable.push(file);
+            }
+        }
+    }
+    Ok(unusable)
+}
+
+fn of_file(file: &str) -> Result<Opened, CliError> {
+    Ok(Opened { snapshot: Some(file.to_owned()), ..Opened::alone(snapshot(file)?) })
+}
+
+/// The one host that a command works on.
+pub fn open_one(args: &HostArgs) -> Result<Opened, CliError> {
+    one(args, files(args)?)
+}
+
+fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
+    if let Some(dir) = &args.root {
+        return open_image(dir).map(Opened::alone);
+    }
+    if let Some(name) = &args.demo {
+        let unknown = || CliError::request(format!("no demo host is called `{name}`"));
+        return demo::snapshot(name).map(Opened::alone).ok_or_else(unknown);
+    }
+    match files.as_slice() {
+        [] => Ok(Opened::alone(DirReader::live())),
+        [file] => of_file(file),
+        several => {
+            let count = several.len();
+            Err(CliError::request(format!(
+                "this command takes one host, and --snapshot names {count} files"
+            )))
+        }
+    }
+}
+
+fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
+    // The reader's error names the directory.
+    let reader =
+        DirReader::image(dir).map_err(|error| CliError::while_doing("cannot use --root", error))?;
+    warn_of_mounts(&reader);
+    Ok(reader)
+}
+
+/// The host that is to be changed, to be looked at first.
+pub fn of_target(target: &Target) -> Opened {
+    let reader = target.reader();
+    warn_of_mounts(&reader);
+    Opened::alone(reader)
+}
+
+fn warn_of_mounts(reader: &DirReader) {
+    for mount in reader.foreign_mounts() {
+        output::warn(&format!(
+            "{mount} inside the image is a mount of the build machine: it is not read"
+        ));
+    }
+}
+
+fn snapshot(file: &str) -> Result<Snapshot, CliError> {
+    let read = |file: File| {
+        let mut text = String::new();
+        // A device or a pipe may never end.
+        file.take(LARGEST_SNAPSHOT + 1).read_to_string(&mut text).map(|_| text)
+    };
+    let text = File::open(file).and_then(read).map_err(|error| {
+        CliError::while_doing(format!("cannot read the snapshot {file}"), error)
+    })?;
+    if text.len() as u64 > LARGEST_SNAPSHOT {
+        return Err(CliError::request(format!(
+            "{file} is larger than 64 MiB: that is no snapshot"
+        )));
+    }
+    Snapshot::from_text(&text)
+        .map_err(|error| CliError::while_doing(format!("{file} is not a usable snapshot"), error))
+}
+
+/// The snapshots that the arguments name, in order.
+fn files(args: &HostArgs) -> Result<Vec<String>, CliError> {
+    let lists =
+        args.snapshot.iter().map(|pattern| expand(pattern)).collect::<Result<Vec<_>, _>>()?;
+    Ok(lists.concat())
+}
+
+/// A pattern that the shell did not expand (it was quoted) is expanded here; a plain name stays as it is.
+fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
+    // A file may be called what looks like a pattern.
+    if !pattern.contains(['*', '?', '[']) || std::path::Path::new(pattern).exists() {
+        return Ok(vec![pattern.to_owned()]);
+    }
+    let paths = glob::glob(pattern).map_err(|error| {
+        CliError::while_doing(
+            format!("--snapshot {pattern} is neither a file nor a pattern"),
+            error,
+        )
+    })?;
+    let files = paths
+        .map(|path| path.map(|path| path.display().to_string()))
+        .collect::<Result<Vec<_>, _>>();
+    let files = files
+        .map_err(|error| CliError::while_doing(format!("cannot look for {pattern}"), error))?;
+    if files.is_empty() {
+        return Err(CliError::request(format!("no file matches --snapshot {pattern}")));
+    }
+    Ok(files)
+}

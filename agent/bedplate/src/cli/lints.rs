@@ -1,0 +1,36 @@
+//! `--allow-lint`: a lint of level error that is let pass, with the reason.
+
+use clap::Args;
+
+use bedplate_core::plan::allowed::AllowedLint;
+use bedplate_core::profile;
+
+/// Lints that are let pass.
+#[derive(Debug, Clone, Args)]
+pub struct LintArgs {
+    /// Let a lint of level error pass, which would otherwise stop the command (exit status 4); the history keeps the reason. Can
+    /// be given several times. For the daemon: `allow` in [lints] of the profile.
+    #[arg(long, value_name = "ID=REASON", value_parser = allowed, help_heading = "Profile")]
+    pub allow_lint: Vec<AllowedLint>,
+}
+
+/// Why it lets nothing pass.
+#[derive(Debug, thiserror::Error)]
+enum NotAllowed {
+    #[error("a reason is missing: write ID=REASON")]
+    NoReason,
+    #[error("no lint is called `{id}`{}", near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    Unknown { id: String, near: Option<&'static str> },
+}
+
+fn allowed(text: &str) -> Result<AllowedLint, NotAllowed> {
+    let (id, reason) = text.split_once('=').unwrap_or((text, ""));
+    if !profile::lint_ids().contains(&id) {
+        let near = profile::nearest(id, profile::lint_ids());
+        return Err(NotAllowed::Unknown { id: id.to_owned(), near });
+    }
+    match reason.trim() {
+        "" => Err(NotAllowed::NoReason),
+        reason => Ok(AllowedLint { id: id.to_owned(), reason: reason.to_owned() }),
+    }
+}

@@ -1,0 +1,263 @@
+//! What the manual says beside the help: exit statuses, files, the format of profiles, which comes from the same schema as
+//! `bedplate profile explain`, and the checks of `verify`, which come from their table.
+
+use std::io::Write;
+
+use clap_mangen::Man;
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+
+use bedplate_core::profile::{self, Explained};
+use bedplate_core::verify::{CHECKS, Check, NOT_LOOKED_AT};
+
+/// Stands in the middle of a page's head.
+pub const TITLE: &str = "bedplate manual";
+/// Stands in a page's foot.
+pub const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
+
+const EXIT_STATUS: [(&str, &str); 8] = [
+    ("0", "Done, or nothing to do. Of `status`: this host is ready."),
+    ("1", "Something failed; what, and what to do, stands on standard error."),
+    (
+        "2",
+        "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back, `seal --dry-run --exit-code` \
+         something to remove; files in the directory of `render --check` differ.",
+    ),
+    ("3", "A reboot is pending."),
+    (
+        "4",
+        "Blocked, or not ready: an operator has to decide, to repair something or to correct the profile, which may have a \
+         lint of level error.",
+    ),
+    (
+        "5",
+        "Nothing else, and something could not be read (`plan --exit-code`, `apply`); `reboot status`: it is not known yet \
+         whether a reboot is due.",
+    ),
+    (
+        "6",
+        "The files of an image are written, and the image build still has to run tools (`apply`, `plan --exit-code`).",
+    ),
+    ("64", "The command line was not understood."),
+];
+
+const FILES: [(&str, &str); 10] = [
+    (
+        "/etc/bedplate/profile.toml",
+        "The profile of this host: bedplate-profile(5). `bedplate profile init` writes one.",
+    ),
+    (
+        "/etc/bedplate/profiles/",
+        "Where there is no profile.toml: profiles of a mixed fleet, of which the best match is taken.",
+    ),
+    ("/etc/bedplate/profile.d/*.toml", "Laid over the profile, in the order of their names."),
+    ("/usr/share/doc/bedplate/profile.toml", "A sample profile with comments."),
+    (
+        "/var/lib/bedplate/",
+        "What bedplate changed, and what it found before: what `history` shows and `revert` puts back. For root only.",
+    ),
+    (
+        "/var/lib/bedplate/daemon/",
+        "State of the daemon: the reboot that is arranged, attempts, known devices. For root only.",
+    ),
+    ("/run/bedplate/status.json", "What the daemon knows, for those who have no bus."),
+    (
+        "/run/bedplate/bedplate.prom",
+        "Metrics; where Debian's node exporter looks, if it is installed.",
+    ),
+    (
+        "/etc/default/grub.d/zz-bedplate.cfg",
+        "Kernel arguments, where GRUB is set up as Debian does. Other boot loaders: `bedplate plan` names the files.",
+    ),
+    (
+        "/etc/modules-load.d/bedplate.conf, /etc/modprobe.d/zz-bedplate.conf",
+        "Modules to load, their options, and those kept from being loaded.",
+    ),
+];
+
+/// `bedplate.1`: the page as the help has it, with exit statuses, files and where to read on.
+///
+/// # Errors
+/// The writer's.
+pub fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_synopsis_section(out)?;
+    page.render_description_section(out)?;
+    page.render_options_section(out)?;
+    page.render_subcommands_section(out)?;
+    let mut roff = Roff::new();
+    list(&mut roff, "EXIT STATUS", &EXIT_STATUS);
+    list(&mut roff, "FILES", &FILES);
+    list(
+        &mut roff,
+        "ENVIRONMENT",
+        &[
+            (
+                "NO_COLOR, CLICOLOR_FORCE",
+                "No colour, or colour in a pipe as well; `--color` overrides both.",
+            ),
+            ("COLUMNS", "The width that reports are wrapped at, instead of the terminal's."),
+        ],
+    );
+    roff.to_writer(out)?;
+    let more = [
+        "bedplate-profile(5)",
+        "bedplate-plan(1)",
+        "bedplate-apply(1)",
+        "bedplate-status(1)",
+        "bedplate-reboot(1)",
+        "systemd-logind.service(8)",
+        "journalctl(1)",
+    ];
+    see_also(out, &more)?;
+    page.render_version_section(out)
+}
+
+/// Where to read on.
+///
+/// # Errors
+/// The writer's.
+pub fn see_also(out: &mut dyn Write, pages: &[&str]) -> std::io::Result<()> {
+    let mut roff = Roff::new();
+    roff.control("SH", ["SEE ALSO"]);
+    let last = pages.len().saturating_sub(1);
+    let words = pages.iter().enumerate().flat_map(|(at, page)| {
+        let (name, section) = page.split_once('(').unwrap_or((page, ""));
+        let end = if at == last { "" } else { ", " };
+        [bold(name), roman(format!("({section}{end}"))]
+    });
+    roff.text(words.collect::<Vec<_>>());
+    roff.to_writer(out)
+}
+
+fn list(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
+    roff.control("SH", [title]);
+    for (term, text) in entries {
+        roff.control("TP", []);
+        roff.text([bold(*term)]);
+        roff.text(inline(text));
+    }
+}
+
+/// `code` in bold.
+fn inline(text: &str) -> Vec<Inline> {
+    let styled = |(at, part): (usize, &str)| if at % 2 == 1 { bold(part) } else { roman(part) };
+    text.split('`').enumerate().map(styled).collect()
+}
+
+/// `bedplate-profile.5`: every key of a profile.
+pub fn profile_format() -> String {
+    let mut roff = Roff::new();
+    roff.control("TH", ["bedplate-profile", "5", "", SOURCE, TITLE]);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman("bedplate-profile - what a host is to be like, for bedplate")]);
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text(inline(profile::about()));
+    roff.control("PP", []);
+    roff.text(inline(
+        "A profile is a TOML file (toml.io). `bedplate profile init` writes one for a host, `bedplate profile check` \
+         checks it, `bedplate profile show --origin` prints all values in force and where each comes from, \
+         `bedplate profile schema` is for editors. Keys that are not described here are errors.",
+    ));
+    roff.control("PP", []);
+    roff.text(inline(
+        "It decides what runs as root. So the file, its directory, and those of drop-ins must belong to root (for an image \
+         also to the user who changes it), and others must not be able to write them; else nothing \
+         is applied, and the message has the `chown` or `chmod` to run.",
+    ));
+    roff.control("SH", ["EXAMPLE"]);
+    roff.control("nf", []);
+    for line in profile::EXAMPLE.lines() {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+    let keys: Vec<Explained> =
+        profile::explained_keys().iter().filter_map(|key| profile::explained(key)).collect();
+    roff.control("SH", ["KEYS OF THE FILE"]);
+    keys.iter().filter(|key| !key.key.contains('.')).for_each(|key| entry(&mut roff, key));
+    for table in keys.iter().filter(|key| !key.key.contains('.') && !key.keys.is_empty()) {
+        let below = format!("{}.", table.key);
+        roff.control("SH", [format!("[{}]", table.key).as_str()]);
+        keys.iter().filter(|key| key.key.starts_with(&below)).for_each(|key| entry(&mut roff, key));
+    }
+    ended(&roff, &["bedplate(1)", "bedplate-profile(1)", "bedplate-plan(1)", "bedplate-reboot(1)"])
+}
+
+/// `bedplate-checks.7`: every check of `bedplate verify`.
+pub fn checks() -> String {
+    let mut roff = Roff::new();
+    roff.control("TH", ["bedplate-checks", "7", "", SOURCE, TITLE]);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman("bedplate-checks - what bedplate looks at before it calls a host ready")]);
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text(inline(
+        "`bedplate verify` says whether a host is ready for GPUDirect RDMA. These are its checks, in the order in which what \
+         they find is to be dealt with. A check of level `fail` that does not pass makes the host not ready, one of level \
+         `warn` does not; `[verify]` of the profile may change a level, with a reason. What is not known is never counted \
+         as passed. `bedplate verify --explain ID` shows one of them.",
+    ));
+    roff.control("PP", []);
+    roff.text(inline(&format!(
+        "Not looked at, and not covered by the word ready: {NOT_LOOKED_AT}."
+    )));
+    roff.control("SH", ["CHECKS"]);
+    CHECKS.iter().for_each(|check| check_entry(&mut roff, check));
+    ended(
+        &roff,
+        &["bedplate(1)", "bedplate-verify(1)", "bedplate-doctor(1)", "bedplate-profile(5)"],
+    )
+}
+
+fn check_entry(roff: &mut Roff, check: &Check) {
+    roff.control("TP", []);
+    let root = if check.needs_root { ", needs root" } else { "" };
+    let level = format!(" ({}, {}{root})", check.group.name(), check.severity.name());
+    roff.text([bold(check.id), roman(level)]);
+    roff.text(inline(&format!("Proves that {}.", check.proves)));
+    let explain = &check.explain;
+    for (name, text) in [
+        ("What", explain.what),
+        ("Why", explain.why),
+        ("How", explain.how),
+        ("Source", explain.source),
+    ] {
+        roff.control("IP", []);
+        roff.text([vec![italic(name), roman(": ")], inline(text)].concat());
+    }
+}
+
+/// The page, with where to read on.
+fn ended(page: &Roff, more: &[&str]) -> String {
+    let mut end = Vec::new();
+    // The writer is a vector: it cannot fail.
+    let _ = see_also(&mut end, more);
+    page.render() + &String::from_utf8_lossy(&end)
+}
+
+fn entry(roff: &mut Roff, key: &Explained) {
+    roff.control("TP", []);
+    let default =
+        key.default.as_ref().map(|default| format!(", default {default}")).unwrap_or_default();
+    roff.text([bold(key.key.as_str()), roman(format!(" ({}{default})", key.types))]);
+    for (number, paragraph) in key.description.split("\n\n").enumerate() {
+        if number > 0 {
+            roff.control("IP", []);
+        }
+        roff.text(inline(paragraph));
+    }
+    for value in &key.values {
+        roff.control("IP", []);
+        match value.split_once(": ") {
+            Some((word, meaning)) => {
+                roff.text([vec![italic(word), roman(": ")], inline(meaning)].concat());
+            }
+            None => {
+                roff.text([roman(value.as_str())]);
+            }
+        }
+    }
+    if !key.examples.is_empty() {
+        roff.control("IP", []);
+        roff.text([roman("Example: "), bold(key.examples.join("; "))]);
+    }
+}

@@ -1,0 +1,176 @@
+//! `bedplate nccl env`: ports of a host → what NCCL should be told.
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::{CliError, Exit, HostArgs, host, output};
+use crate::report::nccl;
+use bedplate_base::reading::Reading;
+use bedplate_core::documents as json;
+use bedplate_core::kind::cmdline::{Superchip, superchip};
+use bedplate_facts::topology::Distance;
+use bedplate_facts::{Depth, Facts};
+use bedplate_host::Reader;
+use bedplate_nccl::env::{self, Advice, Candidate};
+use bedplate_nccl::library::Library;
+use bedplate_nccl::ports;
+use bedplate_nccl::version::Version;
+
+/// `bedplate nccl env`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Put it into /etc/nccl.conf of the host (RCCL: /etc/rccl.conf), or into the job; what a job sets itself takes precedence over the file.\n\n\
+Exit status: 0 printed; 4 no RDMA port is ACTIVE; 5 ports or PCI devices could not be read; 1 error; 64 usage."
+)]
+pub struct EnvArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// What it is for. Default: the library's own file; a shell where it reads none (oneCCL).
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The library. Default: that of the maker of the host's GPUs.
+    #[arg(long, value_enum)]
+    library: Option<Choice>,
+    /// Its version: names and defaults differ. Default: the newest that is covered (NCCL 2.30, RCCL 2.30, oneCCL 2021.14).
+    #[arg(long, visible_alias = "library-version", value_name = "VERSION")]
+    nccl_version: Option<Version>,
+    /// Also what people are told to set and this host does not need, and why not.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Machine-readable (its JSON Schema: `bedplate nccl env --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and exit.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+}
+
+/// What the variables are written for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// /etc/nccl.conf, or /etc/rccl.conf.
+    Conf,
+    /// A shell.
+    Sh,
+    /// The env list of a container.
+    K8s,
+    /// A TaskProlog script of Slurm.
+    Slurm,
+}
+
+/// Libraries.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Choice {
+    /// NVIDIA's.
+    Nccl,
+    /// AMD's.
+    Rccl,
+    /// Intel's.
+    #[value(name = "oneccl")]
+    OneCcl,
+}
+
+impl From<Choice> for Library {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Nccl => Library::Nccl,
+            Choice::Rccl => Library::Rccl,
+            Choice::OneCcl => Library::OneCcl,
+        }
+    }
+}
+
+impl From<Format> for nccl::Form {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Conf => nccl::Form::Conf,
+            Format::Sh => nccl::Form::Shell,
+            Format::K8s => nccl::Form::Kubernetes,
+            Format::Slurm => nccl::Form::Slurm,
+        }
+    }
+}
+
+/// Runs it.
+pub fn run(args: &EnvArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&nccl::schema())?)?;
+        return Ok(Exit::Done);
+    }
+    if args.host.root.is_some() {
+        return Err(CliError::request("a root directory has no RDMA ports").hinting(
+            "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
+        ));
+    }
+    let opened = host::open_one(&args.host)?;
+    let facts = opened.facts(Depth::Thorough);
+    let library = args.library.map_or_else(|| Library::of_host(&facts), Library::from);
+    let version = version(library, args.nccl_version)?;
+    let format = match (args.format, library.file(version)) {
+        (Some(Format::Conf), None) => {
+            return Err(CliError::request(format!("{library} reads no file of variables"))
+                .hinting("use --format sh, k8s or slurm"));
+        }
+        (Some(format), _) => format,
+        (None, Some(_)) => Format::Conf,
+        (None, None) => Format::Sh,
+    };
+    let advice = match advise(opened.reader.as_ref(), &facts, library, version) {
+        Reading::Known(advice) => advice,
+        Reading::Absent => return Err(CliError::request("this host has no PCI")),
+        Reading::Unknown(why) => {
+            output::warn(&format!("the PCI devices cannot be read: {why}"));
+            return Ok(Exit::CannotTell);
+        }
+    };
+    match args.json {
+        true => output::json(&nccl::document(&advice))?,
+        false => output::data(&nccl::text(&advice, format.into(), args.verbose))?,
+    }
+    if !args.json {
+        advice.notes.iter().for_each(|note| output::warn(note));
+    }
+    Ok(match (advice.complete, advice.set.is_empty()) {
+        (false, _) => Exit::CannotTell,
+        (true, true) => Exit::Blocked,
+        (true, false) => Exit::Done,
+    })
+}
+
+/// The version that was asked for, or the newest that is covered.
+pub fn version(library: Library, asked: Option<Version>) -> Result<Version, CliError> {
+    let asked = asked.map(|version| library.covers(version)).transpose();
+    let asked = asked.map_err(|error| {
+        CliError::request(error.to_string())
+            .hinting("--library says which library the version is of")
+    })?;
+    Ok(asked.unwrap_or(library.versions().1))
+}
+
+/// What a library is to be told on a host; not known, or absent: its PCI devices.
+pub fn advise(
+    reader: &dyn Reader,
+    facts: &Facts,
+    library: Library,
+    version: Version,
+) -> Reading<Advice> {
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why.clone()),
+    };
+    let ports = ports::of_host(reader, tree);
+    let candidates: Vec<Candidate> =
+        ports.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
+    let reach = reach(facts, library, version);
+    Reading::Known(env::advise(&candidates, reach, library, version))
+}
+
+/// How far GPUDirect RDMA goes by default.
+pub fn reach(facts: &Facts, library: Library, version: Version) -> Distance {
+    // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
+    match superchip(facts) {
+        Superchip::No => Distance::Pxb,
+        _ if library != Library::Nccl || version < Version(2, 29) => Distance::Pxb,
+        _ => Distance::Node,
+    }
+}

@@ -1,0 +1,229 @@
+//! `bedplate nccl log`: what NCCL said.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use clap::Args;
+
+use super::unpack::{PIECE, open};
+use crate::cli::{CliError, Exit, HostArgs, host, output, verify};
+use crate::report::nccl_log::{OnNode, Shown, schema};
+use bedplate_base::visible::brief;
+use bedplate_core::doctor::{Answer, find};
+use bedplate_core::documents as json;
+use bedplate_core::verify::Selection;
+use bedplate_facts::Facts;
+use bedplate_nccl::log::meanings::Weight;
+use bedplate_nccl::log::verdict::{Finding, Verdict, judge, ranks};
+use bedplate_nccl::log::{Carrier, Log, Reader, Worker};
+use bedplate_nccl::ports;
+
+/// Pieces that are read ahead.
+const AHEAD: usize = 4;
+/// The host's name, as its processes see it.
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+
+/// `bedplate nccl log`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 all connections between nodes are direct, or there is one node only; 4 they are not, or a fault is \
+reported; 5 the log does not say, or not of every rank; 1 error; 64 usage."
+)]
+pub struct LogArgs {
+    /// Logs of one job, in their order; plain, gzip or zstd; `-`: standard input.
+    #[arg(value_name = "FILE", required_unless_present = "json_schema")]
+    files: Vec<String>,
+    #[command(flatten)]
+    host: HostArgs,
+    /// Every group of ranks, and the environment that was set.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Machine-readable (its JSON Schema: `bedplate nccl log --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and exit.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+}
+
+/// Reads the logs and says what they come to.
+pub fn run(args: &LogArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&schema())?)?;
+        return Ok(Exit::Done);
+    }
+    let mut reader = Reader::default();
+    for file in &args.files {
+        read(file, &mut reader).map_err(|error| {
+            CliError::while_doing(format!("cannot read the log {}", brief(file, 200)), error)
+        })?;
+        reader.end_file();
+    }
+    let log = reader.finish();
+    let judged = judge(&log);
+    let is_cause = |finding: &Finding| finding.is_cause && finding.weight == Weight::Fault;
+    let explained = judged.findings.iter().any(is_cause);
+    let on_nodes = match judged.verdict {
+        Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => {
+            on_nodes(args, &log, explained)?
+        }
+        Verdict::Direct | Verdict::OneNode => Vec::new(),
+    };
+    let names = |file: &String| if file == "-" { "stdin".to_owned() } else { brief(file, 200) };
+    let files: Vec<String> = args.files.iter().map(names).collect();
+    let shown = Shown { log: &log, judged: &judged, files: &files, on_nodes: &on_nodes };
+    match args.json {
+        true => output::json(&shown.document())?,
+        false => output::report(&shown.text(args.verbose))?,
+    }
+    Ok(match judged.verdict {
+        Verdict::Direct | Verdict::OneNode => Exit::Done,
+        Verdict::NotDirect | Verdict::Faults => Exit::Blocked,
+        Verdict::CannotTell => Exit::CannotTell,
+    })
+}
+
+/// One file, by what its first bytes are. It is read and unpacked beside what looks at it: each takes about as long.
+fn read(file: &str, into: &mut Reader) -> std::io::Result<()> {
+    let (full, pieces) = std::sync::mpsc::sync_channel::<Vec<u8>>(AHEAD);
+    let (empty, used) = std::sync::mpsc::channel::<Vec<u8>>();
+    std::thread::scope(|scope| {
+        let source = scope.spawn(move || -> std::io::Result<()> {
+            let mut unpacked = open(file)?;
+            loop {
+                let mut piece = used.try_recv().unwrap_or_default();
+                piece.resize(PIECE, 0);
+                match unpacked.read(&mut piece) {
+                    Ok(0) => return Ok(()),
+                    Ok(length) => piece.truncate(length),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(error),
+                }
+                if full.send(piece).is_err() {
+                    return Ok(());
+                }
+            }
+        });
+        for piece in pieces {
+            into.feed(&piece);
+            // The other end may be done already.
+            let _ = empty.send(piece);
+        }
+        source.join().unwrap_or_else(|_| Err(std::io::Error::other("reading it was cut off")))
+    })
+}
+
+/// What the nodes of the log show themselves: of snapshots that are named after them, or of this machine if it is one.
+fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, CliError> {
+    let named = args.host.snapshot.is_empty();
+    let mut found = Vec::new();
+    if named && args.host.demo.is_none() && args.host.root.is_none() {
+        let own = std::fs::read_to_string(HOSTNAME).unwrap_or_default();
+        let Some(at) = log.hosts.iter().position(|host| same(host, own.trim())) else {
+            return Ok(found);
+        };
+        host::each(&args.host, |opened| one(opened, log, at, explained, &mut found))?;
+        return Ok(found);
+    }
+    let mut met = BTreeSet::new();
+    host::each(&args.host, |opened| {
+        let stem = opened.snapshot.as_deref().map(Path::new).and_then(Path::file_stem);
+        let name = stem.map(|stem| stem.to_string_lossy().into_owned());
+        let at = name.and_then(|name| log.hosts.iter().position(|host| same(host, &name)));
+        // A demo is whatever node there is.
+        let at = at.or(args.host.demo.is_some().then_some(0).filter(|_| !log.hosts.is_empty()));
+        let Some(at) = at else {
+            let file = opened.snapshot.as_deref().unwrap_or("the host");
+            output::warn(&format!("{file} is not named after a node of the log, and was not used"));
+            return Ok(());
+        };
+        met.insert(at);
+        one(opened, log, at, explained, &mut found)
+    })?;
+    let slow = [Carrier::Sockets, Carrier::Staged].map(|carrier| carrier as usize);
+    let is_slow = |worker: &&Worker| slow.iter().any(|at| worker.carriers[*at].is_some());
+    let missing: BTreeSet<usize> = log.workers.iter().filter(is_slow).map(|one| one.host).collect();
+    for at in missing.difference(&met) {
+        output::warn(&format!(
+            "no snapshot is named after {}: what the node itself shows is not known",
+            log.hosts[*at]
+        ));
+    }
+    Ok(found)
+}
+
+/// `node-7` and `node-7.cluster.example` are the same.
+fn same(a: &str, b: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    !b.is_empty() && (a == b || short(a) == short(b))
+}
+
+/// The causes that the node shows for what its ranks do.
+fn one(
+    opened: &host::Opened,
+    log: &Log,
+    at: usize,
+    explained: bool,
+    found: &mut Vec<OnNode>,
+) -> Result<(), CliError> {
+    let verified = verify::verified(opened, None, &Selection::default())?;
+    let uses = |carrier: Carrier| {
+        log.workers
+            .iter()
+            .filter(move |one| one.host == at && one.carriers[carrier as usize].is_some())
+    };
+    for (symptom, carrier) in
+        [("socket-fallback", Carrier::Sockets), ("gdr-disabled", Carrier::Staged)]
+    {
+        let Some(symptom) = find(symptom).filter(|_| uses(carrier).next().is_some()) else {
+            continue;
+        };
+        let diagnosis = symptom.diagnose(&verified.report, &verified.facts);
+        let ranks = ranks(uses(carrier));
+        let node = log.hosts[at].clone();
+        let down = match carrier {
+            Carrier::Sockets => ports_down(opened.reader.as_ref(), &verified.facts),
+            _ => None,
+        };
+        if let Some(cause) = &down {
+            found.push(OnNode {
+                node: node.clone(),
+                ranks: ranks.clone(),
+                weight: Weight::Fault,
+                cause: cause.clone(),
+                remedy: Some("`bedplate doctor nic-down` there".to_owned()),
+            });
+        }
+        if diagnosis.answer != Answer::Found && down.is_none() && !explained {
+            found.push(OnNode {
+                node: node.clone(),
+                ranks: ranks.clone(),
+                weight: Weight::Note,
+                cause: "no known cause shows there now".to_owned(),
+                remedy: None,
+            });
+        }
+        found.extend(diagnosis.causes.into_iter().map(|asked| OnNode {
+            node: node.clone(),
+            ranks: ranks.clone(),
+            weight: Weight::Fault,
+            cause: format!("{} ({})", asked.finding, asked.check),
+            remedy: asked.remedy,
+        }));
+    }
+    Ok(())
+}
+
+/// RDMA ports that no job can use: `mlx5_3/1 is DOWN`.
+fn ports_down(reader: &dyn bedplate_host::Reader, facts: &Facts) -> Option<String> {
+    let ports = ports::of_host(reader, facts.pci.known()?);
+    let down = ports.iter().filter_map(|one| {
+        let state = one.port.state.known().filter(|_| !one.port.is_active())?;
+        // `1: DOWN`.
+        let word = state.split(": ").last().unwrap_or(state);
+        Some(format!("{} is {}", one.port.name, brief(word, 40)))
+    });
+    let down: Vec<String> = down.collect();
+    (!down.is_empty()).then(|| down.join(", "))
+}

@@ -1,0 +1,220 @@
+//! `bedplate nccl perf`: whether what a benchmark measured is what this host's links can do.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::env;
+use super::unpack::open;
+use crate::cli::{CliError, Exit, HostArgs, host, output};
+use crate::report::nccl_perf;
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_base::visible::brief;
+use bedplate_core::documents as json;
+use bedplate_core::kind::cmdline::{Superchip, superchip};
+use bedplate_facts::Depth;
+use bedplate_facts::pci::{Function, PciTree};
+use bedplate_facts::topology::{Distance, link};
+use bedplate_host::Reader;
+use bedplate_nccl::env::{Candidate, chosen};
+use bedplate_nccl::library::Library;
+use bedplate_nccl::perf::judge::{self, Links, Verdict};
+use bedplate_nccl::perf::limit::{Nic, Pcie, Port};
+use bedplate_nccl::perf::{self, Test};
+use bedplate_nccl::ports::{self, PlacedPort};
+
+/// `bedplate nccl perf`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 what this host's links explain; 4 not what it should be; 5 cannot tell; 1 error; 64 usage."
+)]
+pub struct PerfArgs {
+    /// What nccl-tests, RCCL-tests or perftest printed; plain, gzip or zstd; `-`: standard input.
+    #[arg(value_name = "FILE", required_unless_present = "json_schema")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    host: HostArgs,
+    /// The collective, where the file does not name it (RCCL-tests, older nccl-tests) and its columns do not show it: all_gather,
+    /// alltoall …
+    #[arg(long, value_name = "NAME")]
+    test: Option<Test>,
+    /// A picture: one file without scripts.
+    #[arg(long, conflicts_with = "json")]
+    svg: bool,
+    /// Draw the plot with plain characters.
+    #[arg(long, conflicts_with_all = ["json", "svg"])]
+    ascii: bool,
+    /// File to write the picture to, a new one; without, or `-`: standard output.
+    #[arg(short, long, value_name = "FILE", requires = "svg")]
+    out: Option<PathBuf>,
+    /// Machine-readable (its JSON Schema: `bedplate nccl perf --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and exit.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+}
+
+/// Reads, judges, prints.
+pub fn run(args: &PerfArgs) -> Result<Exit, CliError> {
+    let Some(file) = args.file.as_ref().filter(|_| !args.json_schema) else {
+        output::data(&json::document(&nccl_perf::schema())?)?;
+        return Ok(Exit::Done);
+    };
+    if args.host.root.is_some() {
+        return Err(CliError::request("a root directory has no RDMA ports").hinting(
+            "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
+        ));
+    }
+    let name = file.display().to_string();
+    let mut results = perf::read(&read(file)?);
+    for run in results.runs.iter_mut().filter(|run| run.device.is_none()) {
+        run.test = run.test.or(args.test);
+    }
+    let links = links(&args.host)?;
+    let report = judge::judge(results, &links);
+    if args.json {
+        output::json(&nccl_perf::document(&report, &name))?;
+    } else if args.svg {
+        let out = args.out.as_deref().unwrap_or(Path::new("-"));
+        output::to(out, &nccl_perf::svg(&report, &name))?;
+    } else {
+        let ascii = args.ascii || !speaks_unicode();
+        output::lines(&nccl_perf::text(&report, &name, output::columns(), ascii))?;
+    }
+    Ok(match report.verdict {
+        Verdict::Good => Exit::Done,
+        Verdict::Bad => Exit::Blocked,
+        Verdict::CannotTell => Exit::CannotTell,
+    })
+}
+
+/// Whether the terminal is told to show more than ASCII. Only a locale that says otherwise counts: under systemd and in containers
+/// none is set, and what looks there shows UTF-8.
+fn speaks_unicode() -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    said.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+fn read(file: &Path) -> Result<String, CliError> {
+    let most = perf::LARGEST as u64 + 1;
+    let mut bytes = Vec::new();
+    let done =
+        open(&file.to_string_lossy()).and_then(|open| open.take(most).read_to_end(&mut bytes));
+    let shown = brief(&file.display().to_string(), 200);
+    done.map_err(|error| CliError::while_doing(format!("cannot read {shown}"), error))?;
+    if bytes.len() > perf::LARGEST {
+        return Err(CliError::request(format!(
+            "{shown} is larger than {} MiB",
+            perf::LARGEST >> 20
+        ))
+        .hinting("take the lines of the benchmark out of the log"));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A port with the link that its data passes.
+struct Found {
+    placed: PlacedPort,
+    pcie: Option<Pcie>,
+}
+
+fn links(args: &HostArgs) -> Result<Links, CliError> {
+    let opened = host::open_one(args)?;
+    let facts = opened.facts(Depth::Thorough);
+    let unknown = match &facts.pci {
+        Reading::Known(tree) => {
+            let found = found(opened.reader.as_ref(), tree);
+            let library = Library::of_host(&facts);
+            let (_, newest) = library.versions();
+            let links = sorted(&found, env::reach(&facts, library, newest));
+            // Data reaches the GPU of a superchip over NVLink-C2C.
+            let by_pcie = matches!(superchip(&facts), Superchip::No);
+            let gpus = if by_pcie { gpus(tree) } else { Vec::new() };
+            return Ok(Links { gpus, ..links });
+        }
+        Reading::Absent => "this host has no PCI".to_owned(),
+        Reading::Unknown(why) => format!("the PCI devices cannot be read: {why}"),
+    };
+    Ok(Links { unknown: Some(unknown), ..Links::default() })
+}
+
+fn found(reader: &dyn Reader, tree: &PciTree) -> Vec<Found> {
+    let ports = ports::of_host(reader, tree).into_iter();
+    let linked = |placed: PlacedPort| {
+        let pcie = tree.get(placed.way).and_then(|function| pcie(tree, function));
+        Found { placed, pcie }
+    };
+    ports.map(linked).collect()
+}
+
+/// The links of GPUs; none where one is not known. An idle GPU slows its link down: what counts is what it can be.
+fn gpus(tree: &PciTree) -> Vec<Pcie> {
+    let gpus = tree.functions.values().filter(|function| function.is_gpu() && !function.vfio);
+    let link = |gpu: &Function| {
+        let above = tree.get(gpu.parent?)?;
+        Some(Pcie { speed: link::speed(gpu, above).best?, ..pcie(tree, gpu)? })
+    };
+    gpus.map(link).collect::<Option<Vec<Pcie>>>().unwrap_or_default()
+}
+
+/// The link of a function; `None`: it is not known.
+fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
+    let above = tree.get(function.parent?)?;
+    let control = function.detail.as_ref().and_then(|detail| detail.control.known());
+    let (speed, width) = (link::speed(function, above), link::width(function, above));
+    let is_degraded = speed.is_degraded() || width.is_degraded();
+    Some(Pcie {
+        address: function.address.to_string(),
+        speed: speed.now?,
+        lanes: width.now?,
+        best: speed.best.zip(width.best).filter(|_| is_degraded),
+        payload: control.map(|control| control.max_payload),
+    })
+}
+
+fn sorted(found: &[Found], reach: Distance) -> Links {
+    let unknown = found.iter().find_map(|one| match &one.placed.port.state {
+        Reading::Unknown(why) => {
+            Some(format!("the state of port {} is not known: {why}", one.placed.port.name))
+        }
+        _ => None,
+    });
+    let candidates: Vec<Candidate> = found
+        .iter()
+        .map(|one| Candidate { port: &one.placed.port, distance: one.placed.distance })
+        .collect();
+    let used: Vec<&str> =
+        chosen(&candidates, reach).iter().map(|one| one.port.name.as_str()).collect();
+    let active = || found.iter().filter(|one| one.placed.port.is_active());
+    Links {
+        chosen: grouped(active().filter(|one| used.contains(&one.placed.port.name.as_str()))),
+        all: grouped(active()),
+        gpus: Vec::new(),
+        unknown,
+    }
+}
+
+/// Ports by the link that they share.
+fn grouped<'f>(found: impl Iterator<Item = &'f Found>) -> Vec<Nic> {
+    let mut nics: BTreeMap<PciAddress, Nic> = BTreeMap::new();
+    for one in found {
+        let Found { placed: PlacedPort { port, way, .. }, pcie } = one;
+        // Functions of one device share its link.
+        let nic = nics
+            .entry(PciAddress { function: 0, ..*way })
+            .or_insert_with(|| Nic { ports: Vec::new(), pcie: pcie.clone() });
+        let rate = port.rate.known().and_then(|rate| rate.split(' ').next()?.parse().ok());
+        let ethernet = port.is_ethernet();
+        nic.ports.push(Port { name: port.name.clone(), rate, ethernet });
+    }
+    nics.into_values().collect()
+}

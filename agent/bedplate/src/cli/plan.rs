@@ -1,0 +1,132 @@
+//! `bedplate plan`: the dry run. It opens readers only.
+
+use clap::Args;
+
+use super::host::{self, Opened};
+use super::lints::LintArgs;
+use super::{CliError, Exit, HostArgs, ProfileArgs, WithoutArgs, output};
+use crate::report::{diff, text};
+use bedplate_core::documents as json;
+use bedplate_core::engine::{self, Planned, Request};
+use bedplate_core::plan::RebootNeed;
+use bedplate_facts::names::Names;
+use bedplate_host::HostKind;
+
+/// `bedplate plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    without: WithoutArgs,
+    #[command(flatten)]
+    lints: LintArgs,
+    /// Machine-readable plan (its JSON Schema: `bedplate plan --json-schema`).
+    #[arg(long, conflicts_with = "diff")]
+    json: bool,
+    /// Unified diff of files, and a line for each register, attribute and tool.
+    #[arg(long)]
+    diff: bool,
+    /// Print the JSON Schema of `--json` and exit.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+    /// Every reason with its source, and everything that is already right.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Say on stderr what reading cost: system calls and config-space dwords.
+    #[arg(long)]
+    cost: bool,
+    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending, 6 if the image build
+    /// still has to run tools, 5 if something could not be read.
+    #[arg(long)]
+    exit_code: bool,
+}
+
+/// Plans every host that was named.
+pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&json::plan_schema())?)?;
+        return Ok(Exit::Done);
+    }
+    let mut worst = Exit::Done;
+    let unusable = host::each(&args.host, |host| {
+        let planned = one(args, host)?;
+        worst = worse(worst, status(&planned));
+        Ok(())
+    })?;
+    Ok(match (unusable.is_empty(), args.exit_code) {
+        (false, _) => Exit::Failed,
+        (true, true) => worst,
+        (true, false) => Exit::Done,
+    })
+}
+
+fn one(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
+    let reader = host.reader.as_ref();
+    let request = Request {
+        allowed: &args.lints.allow_lint,
+        image: args.without.request(),
+        ..args.profile.request()
+    };
+    let planned = engine::prepare(reader, &request)?;
+    let Planned { facts, loaded, plan, .. } = &planned;
+    output::lints(loaded);
+    let label = facts.label();
+    if args.json {
+        output::data(&json::plan_from(host.file.as_deref(), plan, &label)?)?;
+    } else {
+        let text = match args.diff {
+            true => diff::plan(plan),
+            false => {
+                let names = Names::new(host.reader.as_ref(), facts);
+                let detail = text::Detail { verbose: args.verbose };
+                text::with_names(plan, &label, detail, Some(&names))
+            }
+        };
+        let text = format!("{}{text}", host.heading());
+        match args.diff {
+            true => output::lines(&text)?,
+            false => output::report(&text)?,
+        }
+    }
+    if args.cost {
+        output::cost(host.reader.cost(), facts);
+    }
+    Ok(planned)
+}
+
+/// The exit status of a plan under `--exit-code`.
+pub fn status(planned: &Planned) -> Exit {
+    let Planned { facts, plan, .. } = planned;
+    let is_left = plan.is_empty() && !plan.body.owed_elsewhere.is_empty();
+    let is_owed = facts.host == HostKind::Image && (is_left || plan.waits_for_tools());
+    if !plan.body.blockers.is_empty() {
+        Exit::Blocked
+    } else if is_owed {
+        Exit::Owed
+    } else if !plan.is_empty() {
+        Exit::Changes
+    } else if plan.reboot != RebootNeed::None {
+        Exit::RebootPending
+    } else if !plan.body.unknowns.is_empty() {
+        // What could not be read is never fine (design §5).
+        Exit::CannotTell
+    } else {
+        Exit::Done
+    }
+}
+
+fn worse(one: Exit, other: Exit) -> Exit {
+    let rank = |exit: Exit| match exit {
+        Exit::Done => 0,
+        Exit::RebootPending => 1,
+        Exit::CannotTell => 2,
+        Exit::Owed => 3,
+        Exit::Changes => 4,
+        Exit::Replaced | Exit::NoProfile | Exit::Blocked => 5,
+        Exit::Failed => 6,
+    };
+    if rank(other) > rank(one) { other } else { one }
+}

@@ -1,0 +1,192 @@
+//! `bedplate profile`: show, check, schema, explain; init and list have files of their own.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::profile_init::{self, InitArgs};
+use super::profile_list::{self, ListArgs};
+use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
+use crate::report::style::{BAD, GOOD, WARN, paint};
+use bedplate_core::documents as json;
+use bedplate_core::engine;
+use bedplate_core::engine::profile_source::{self, Chosen, Layer, SourceError};
+use bedplate_core::profile;
+use bedplate_facts::Depth;
+
+/// `bedplate profile …`.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// Write a commented profile for this host, to start from.
+    Init(InitArgs),
+    /// The shipped profiles, which of them are for this host, and why.
+    List(ListArgs),
+    /// The merged profile as TOML.
+    Show(ShowArgs),
+    /// Parse, merge, validate and lint profile files, or what is installed.
+    Check(CheckArgs),
+    /// JSON Schema (draft 2020-12) of profile files, for editors.
+    Schema,
+    /// Explain what a key means, which values it takes, and where that comes from.
+    Explain(ExplainArgs),
+}
+
+/// `profile show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    host: HostArgs,
+    /// Which file and line every value came from.
+    #[arg(long)]
+    origin: bool,
+    /// The typed profile, machine-readable.
+    #[arg(long, conflicts_with = "origin")]
+    json: bool,
+}
+
+/// `profile check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// A profile file and the layers over it, in this order. If none is given: what is installed in /etc/bedplate, with the
+    /// layers in profile.d.
+    #[arg(value_name = "FILE", conflicts_with = "which_host")]
+    files: Vec<PathBuf>,
+    /// The same as one FILE, as other commands have it.
+    #[arg(long, short, value_name = "NAME|FILE", conflicts_with_all = ["files", "which_host"])]
+    profile: Option<PathBuf>,
+    #[command(flatten)]
+    host: HostArgs,
+    /// Treat warnings as errors.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// `profile explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A dotted key such as `acs.policy`; without one, all keys are listed.
+    key: Option<String>,
+}
+
+/// Runs one of them.
+pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
+    match command {
+        ProfileCommand::Init(args) => profile_init::run(args),
+        ProfileCommand::List(args) => profile_list::run(args),
+        ProfileCommand::Show(args) => show(args),
+        ProfileCommand::Check(args) => check(args),
+        ProfileCommand::Schema => {
+            output::data(&json::document(&profile::schema())?)?;
+            Ok(Exit::Done)
+        }
+        ProfileCommand::Explain(args) => explain(args),
+    }
+}
+
+fn show(args: &ShowArgs) -> Result<Exit, CliError> {
+    let opened = host::open_one(&args.host)?;
+    let mut facts = opened.facts(Depth::Plan);
+    let reader = opened.reader.as_ref();
+    let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
+    output::lints(&loaded);
+    let text = match args.json {
+        true => json::document(&loaded.profile)?,
+        false => profile::show(&loaded, args.origin),
+    };
+    output::data(&text)?;
+    Ok(Exit::Done)
+}
+
+fn check(args: &CheckArgs) -> Result<Exit, CliError> {
+    let files: Vec<&PathBuf> = args.files.iter().chain(&args.profile).collect();
+    if files.is_empty() {
+        return check_installed(args);
+    }
+    let layers = files
+        .into_iter()
+        .map(|path| profile_source::file_or_shipped(path))
+        .collect::<Result<Vec<_>, _>>()?;
+    check_layers(&layers, args.strict)
+}
+
+/// Every profile that the host may use, each with the layers that are laid over it.
+fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
+    let host = host::open_one(&args.host)?;
+    let (profiles, layers) = profile_source::installed(host.reader.as_ref())?;
+    if profiles.is_empty() {
+        let none = format!(
+            "no profile is installed on this host, neither {} nor a file in {}",
+            profile_source::HOST_PROFILE,
+            profile_source::HOST_PROFILES
+        );
+        let hint = "write one with `bedplate profile init`, or name the file to check";
+        return Err(CliError::request(none).hinting(hint));
+    }
+    let mut worst = Exit::Done;
+    for profile in profiles {
+        let stack: Vec<Layer> = std::iter::once(profile).chain(layers.iter().cloned()).collect();
+        // One that is wrong does not keep the others from being checked.
+        worst = match check_layers(&stack, args.strict)? {
+            Exit::Done => worst,
+            failed => failed,
+        };
+    }
+    Ok(worst)
+}
+
+fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
+    let names = layers.iter().map(Layer::path).collect::<Vec<_>>().join(" + ");
+    let loaded = match profile_source::finish(layers) {
+        Err(error @ SourceError::Invalid(_)) => {
+            exit::print(&error.into());
+            output::status(&format!("{names}: {}", paint(BAD, "not good")));
+            return Ok(Exit::Failed);
+        }
+        loaded => loaded?,
+    };
+    output::lints(&loaded);
+    if loaded.lints.is_empty() {
+        output::status(&format!("{names}: {}", paint(GOOD, "good")));
+        return Ok(Exit::Done);
+    }
+    let is_error = |lint: &&profile::Diagnostic| lint.severity == profile::Severity::Error;
+    let errors = loaded.lints.iter().filter(is_error).count();
+    let wrong = engine::Judged::new(&loaded, &[]).stopping().len();
+    let warnings = loaded.lints.len() - errors;
+    let (verdict, exit) = match (wrong, warnings, strict) {
+        (0, 1.., true) => (paint(BAD, "not good (--strict)"), Exit::Failed),
+        (0, _, _) => (paint(WARN, "usable"), Exit::Done),
+        (_, _, _) => (paint(BAD, "not good"), Exit::Failed),
+    };
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let let_pass = match errors - wrong {
+        0 => String::new(),
+        n => format!(", {} let pass", count(n, "error")),
+    };
+    output::status(&format!(
+        "{names}: {verdict}: {}, {}{let_pass}",
+        count(wrong, "error"),
+        count(warnings, "warning")
+    ));
+    Ok(exit)
+}
+
+fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
+    let Some(key) = &args.key else {
+        let keys: String = profile::explained_keys().iter().map(|key| format!("{key}\n")).collect();
+        output::data(&keys)?;
+        return Ok(Exit::Done);
+    };
+    match profile::explain(key) {
+        Some(text) => output::data(&text)?,
+        None => {
+            let meant = profile::similar_key(key).map(|near| format!("did you mean `{near}`? "));
+            let hint =
+                format!("{}`bedplate profile explain` lists them all", meant.unwrap_or_default());
+            return Err(CliError::request(format!("no key is called `{key}`")).hinting(hint));
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,219 @@
+//! `bedplate profile init`: a commented profile for a host to start from. Never over one that is there, unless forced.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CliError, Exit, HostArgs, host, output};
+use bedplate_core::desired::AcsPolicy;
+use bedplate_core::engine::profile_source::{self, Choice};
+use bedplate_core::engine::{self, Request, Verified};
+use bedplate_core::plan::RebootNeed;
+use bedplate_core::profile::model::AcsPersist;
+use bedplate_core::profile::{self, Ask, Ports};
+use bedplate_core::verify::Selection;
+use bedplate_facts::pci::Function;
+use bedplate_facts::{Depth, Facts};
+use bedplate_host::write::DirWriter;
+use bedplate_host::{HostKind, Reader, Writer as _};
+
+/// The shipped profile for hosts whose guests get GPUs and NICs.
+const GUESTS: &str = "vfio";
+
+/// `profile init`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The profile extends the shipped one whose [match] fits the hardware best. Its [reboot] section \
+asks when this host may be rebooted: until `windows` is filled in there, bedplate reboots nothing by itself."
+)]
+pub struct InitArgs {
+    /// File to write; `-` = standard output. Default: /etc/bedplate/profile.toml of the host; standard output for one that
+    /// is recorded or a demo.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Overwrite an existing file.
+    #[arg(long)]
+    force: bool,
+    /// The shipped profile to extend, instead of the one that fits best.
+    #[arg(long, value_name = "NAME", value_parser = shipped_names())]
+    extends: Option<String>,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+fn shipped_names() -> clap::builder::PossibleValuesParser {
+    profile::shipped().iter().map(|shipped| shipped.name).collect::<Vec<_>>().into()
+}
+
+/// Where it goes.
+enum Target {
+    Stdout,
+    /// A path inside the host that is written.
+    File(DirWriter, String),
+}
+
+/// Makes it and writes it.
+pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
+    let host = host::open_one(&args.host)?;
+    let mut target = target(args, host.reader.kind())?;
+    if let Target::File(writer, path) = &mut target
+        && !args.force
+        && writer.file_meta(path).map_err(cannot)?.is_some()
+    {
+        // An operator's work may be in it.
+        let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
+        let there = format!("{} already exists and was left unchanged", shown(args, path));
+        return Err(CliError::request(there).hinting(hint));
+    }
+    let facts = host.facts(Depth::Plan);
+    let base = match &args.extends {
+        Some(name) => name.clone(),
+        None => best(&facts)?,
+    };
+    let asks = asks(host.reader.as_ref(), &base)?;
+    let text = profile::for_host(&facts.label(), &base, &ports(&facts), &asks);
+    let Target::File(mut writer, path) = target else {
+        output::data(&text)?;
+        return Ok(Exit::Done);
+    };
+    writer.replace_file(&path, text.as_bytes(), 0o644).map_err(cannot)?;
+    let shown = shown(args, &path);
+    let (check, plan) = match (&args.out, &args.host.root) {
+        (Some(out), _) => (format!(" {}", out.display()), format!(" --profile {}", out.display())),
+        (None, Some(root)) => (format!(" {shown}"), format!(" --root {}", root.display())),
+        (None, None) => (String::new(), String::new()),
+    };
+    output::status(&format!(
+        "wrote {shown}, which extends {base}. Fill in `windows` in its [reboot] section, then: `bedplate profile check{check}`, \
+         `bedplate plan{plan}`"
+    ));
+    if let Some(note) = reboot_note(host.reader.as_ref(), &base) {
+        output::status(&format!("note: {note}"));
+    }
+    Ok(Exit::Done)
+}
+
+/// The written file as this machine names it.
+fn shown(args: &InitArgs, path: &str) -> String {
+    match &args.host.root {
+        Some(root) if args.out.is_none() => {
+            root.join(path.trim_start_matches('/')).display().to_string()
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// Remark where the profile leads to a reboot.
+const UNTIL_FILLED_IN: &str = "kernel arguments of this profile take effect at the next boot, and `windows = [\"never\"]` keeps \
+    bedplate from rebooting: reboot by hand, or fill in `windows`";
+/// The same for an image.
+const AFTER_FIRST_BOOT: &str = "in the first boot of this image the daemon adds the ACS argument of the node, which needs a second \
+    boot, and `windows = [\"never\"]` keeps bedplate from rebooting: fill in `windows`, reboot by hand, or set `persistence = \
+    \"live\"` in [acs], which needs one boot only";
+
+/// The remark about the reboot that a profile leads to which extends `base`; `None`: it leads to none, or the host cannot be
+/// planned for.
+fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
+    let choice = Choice::Named(base);
+    let request = Request::of(choice);
+    let planned = engine::prepare(reader, &request).ok()?;
+    let acs = &planned.loaded.profile.acs;
+    match reader.kind() {
+        HostKind::Image => {
+            let takes_arguments =
+                acs.policy != AcsPolicy::Keep && acs.persistence != AcsPersist::Live;
+            takes_arguments.then_some(AFTER_FIRST_BOOT)
+        }
+        HostKind::Live | HostKind::Snapshot => {
+            (planned.plan.reboot != RebootNeed::None).then_some(UNTIL_FILLED_IN)
+        }
+    }
+}
+
+fn cannot(error: bedplate_host::WriteError) -> CliError {
+    CliError::while_doing("cannot write the profile", error)
+}
+
+fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
+    let own = || profile_source::HOST_PROFILE.to_owned();
+    match (&args.out, kind) {
+        (Some(out), _) if out.as_os_str() == "-" => Ok(Target::Stdout),
+        (Some(out), _) => {
+            let named = |path: PathBuf| path.to_str().map(str::to_owned);
+            let path = std::path::absolute(out).ok().and_then(named);
+            let path = path.ok_or_else(|| {
+                CliError::request(format!(
+                    "cannot write the profile: {} is not a path in UTF-8",
+                    out.display()
+                ))
+            })?;
+            Ok(Target::File(DirWriter::live(), path))
+        }
+        (None, HostKind::Live) => Ok(Target::File(DirWriter::live(), own())),
+        (None, HostKind::Snapshot) => Ok(Target::Stdout),
+        (None, HostKind::Image) => {
+            let root = args.host.root.as_deref().unwrap_or(std::path::Path::new("/"));
+            let writer = DirWriter::image(root, false);
+            let writer =
+                writer.map_err(|error| CliError::while_doing("cannot write the profile", error))?;
+            Ok(Target::File(writer, own()))
+        }
+    }
+}
+
+/// The name of the shipped profile that fits best.
+fn best(facts: &Facts) -> Result<String, CliError> {
+    profile_source::best_shipped(facts).map_err(|error| {
+        CliError::while_doing("cannot tell which shipped profile is for this host", error)
+            .hinting("name one with --extends")
+    })
+}
+
+/// The settings that checks ask for on a host that runs, and that the shipped profile leaves as they are.
+fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<Ask>, CliError> {
+    if reader.kind() == HostKind::Image {
+        return Ok(Vec::new());
+    }
+    let choice = Choice::Named(base);
+    let request = Request::of(choice);
+    let Verified { facts, loaded, report, .. } =
+        engine::verify(reader, &request, &Selection::default())?;
+    let fails = |id: &str| report.checks.iter().any(|judged| judged.id == id && judged.fails());
+    let profile = loaded.map(|loaded| loaded.profile);
+    // `vfio` keeps ACS on for its guests.
+    let keeps = profile
+        .is_some_and(|profile| profile.acs.policy == AcsPolicy::Keep && profile.name != GUESTS);
+    let mut asks = Vec::new();
+    if keeps && fails("acs.path") {
+        asks.push(Ask::DirectTraffic);
+    }
+    let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    let has_nouveau =
+        functions.filter(|one| one.is_gpu()).any(|gpu| gpu.driver.as_deref() == Some("nouveau"));
+    if has_nouveau && fails("modules.driver") {
+        asks.push(Ask::NoNouveau);
+    }
+    Ok(asks)
+}
+
+/// The models of NIC ports that can have virtual functions, most ports first.
+fn ports(facts: &Facts) -> Vec<Ports> {
+    let mut found: Vec<Ports> = Vec::new();
+    let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    for function in functions.filter(|function| function.is_nic() && !function.is_vf()) {
+        let Some(total) = total_vfs(function) else { continue };
+        let (vendor, device) = (function.vendor.to_string(), function.device.to_string());
+        match found.iter_mut().find(|ports| ports.vendor == vendor && ports.device == device) {
+            Some(ports) => ports.count += 1,
+            None => found.push(Ports { vendor, device, count: 1, total }),
+        }
+    }
+    found.sort_by_key(|ports| std::cmp::Reverse(ports.count));
+    found
+}
+
+/// How many virtual functions a port can have, if it can have any; `Some(None)`: not known.
+fn total_vfs(function: &Function) -> Option<Option<u16>> {
+    let total = function.sriov.known()?.total.known().copied();
+    (total != Some(0)).then_some(total)
+}

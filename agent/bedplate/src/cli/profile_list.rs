@@ -1,0 +1,73 @@
+//! `bedplate profile list`: the shipped profiles, and of each whether it is for this host and why.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+
+use super::{CliError, Exit, HostArgs, host, output};
+use crate::report::style::{FAINT, GOOD, HEAD, paint};
+use bedplate_core::documents as json;
+use bedplate_core::engine::profile_source::{self, Listed};
+use bedplate_facts::Depth;
+
+/// `profile list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One profile in JSON.
+#[derive(serde::Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// Whether every condition of its `[match]` holds on this host.
+    fits: bool,
+    /// Whether it is the one that fits best.
+    best: bool,
+    /// Conditions that hold if it fits, else those that do not.
+    why: &'a [String],
+}
+
+impl<'a> Row<'a> {
+    fn new(listed: &'a Listed) -> Self {
+        let Listed { name, description, judged, best } = listed;
+        let fits = judged.fails.is_empty();
+        let why = if fits { &judged.holds } else { &judged.fails };
+        Row { name, description, fits, best: *best, why }
+    }
+}
+
+/// Prints it.
+pub fn run(args: &ListArgs) -> Result<Exit, CliError> {
+    let facts = host::open_one(&args.host)?.facts(Depth::Plan);
+    let listed = profile_source::listed(&facts);
+    let mut rows: Vec<Row> = listed.iter().map(Row::new).collect();
+    // What is for this host first.
+    rows.sort_by_key(|row| (!row.best, !row.fits));
+    if args.json {
+        output::data(&json::document(&rows)?)?;
+        return Ok(Exit::Done);
+    }
+    output::report(&text(&facts.label(), &rows))?;
+    Ok(Exit::Done)
+}
+
+fn text(host: &str, rows: &[Row]) -> String {
+    let mut out = format!("shipped profiles, and whether they are for this host: {host}\n\n");
+    for Row { name, description, fits, best, why } in rows {
+        let why = why.join("; ");
+        let verdict = match (fits, best) {
+            (true, true) => paint(GOOD, &format!("✓ the best match: {why}")),
+            (true, false) => format!("· also fits: {why}"),
+            (false, _) => paint(FAINT, &format!("· not for this host: {why}")),
+        };
+        // The writer is a String: it cannot fail.
+        let _ = writeln!(out, "{}: {description}\n  {verdict}", paint(HEAD, name));
+    }
+    out
+}

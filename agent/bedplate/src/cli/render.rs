@@ -1,0 +1,415 @@
+//! `bedplate render`: the profile as files for an image builder or another tool.
+
+mod check;
+mod job;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::host;
+use super::lints::LintArgs;
+use super::{CliError, Exit, HostArgs, ProfileArgs, output};
+use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_core::documents as json;
+use bedplate_core::engine;
+use bedplate_core::engine::profile_source::Chosen;
+use bedplate_core::kind;
+use bedplate_core::kind::some_of;
+use bedplate_core::ledger::Ledger;
+use bedplate_core::profile::show;
+use bedplate_facts::pci::{Function, PciTree};
+use bedplate_facts::{Depth, Facts, IommuFacts};
+use bedplate_host::Writer as _;
+use bedplate_host::write::DirWriter;
+use bedplate_render::{Deferred, GrubFamily, Inexpressible, Options, RenderError, Rendered};
+
+/// `bedplate render`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What the profile resolves against: with --cpu alone, a machine of that vendor about which nothing \
+else is known; with --snapshot, --root or --demo, that host; with neither, the running machine. What a target cannot \
+express is listed on stderr, and in JSON as `not_expressible`.
+
+Exit status: 0 rendered; 1 the profile or a file cannot be read or written; 2 with --check, files differ; 4 nothing is \
+written, since the target cannot express something (--strict), or no VFs at all though it is about VFs alone; 64 usage."
+)]
+pub struct RenderArgs {
+    /// What to render for.
+    #[arg(value_name = "TARGET", value_parser = targets())]
+    target: String,
+    /// Directory to write the files into; without it they are printed.
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Remove files in DIR that an earlier rendering for this target wrote and this one no longer has.
+    #[arg(long, requires = "out")]
+    prune: bool,
+    /// Write over files in DIR that bedplate has not rendered.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
+    /// Write nothing, compare: print how the files in DIR differ from those that would be written, as a unified diff.
+    /// Exit status 2 if one differs, is missing, is not executable as it should be, or is left over: written for this
+    /// target earlier, but no longer part of it. Other files are ignored. 0 if nothing differs.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "json"])]
+    check: Option<PathBuf>,
+    /// Fail with exit status 4, and write nothing, if the target cannot express something that the profile asks for.
+    #[arg(long)]
+    strict: bool,
+    /// Let something pass that the target cannot express: its id (`sriov/compute`, `cmdline/pci`), or the part before the slash for
+    /// all of that kind, and the reason. Can be given several times.
+    #[arg(long, value_name = "ID=REASON", value_parser = accepted)]
+    accept: Vec<Accepted>,
+    /// Give VFs to the PCI addresses of the host, in place of whatever their rules select: the files then fit only machines with the same
+    /// addresses.
+    #[arg(long)]
+    pin_addresses: bool,
+    /// Print files, notes and what could not be expressed as JSON.
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+    /// Talos release the patch is for, such as 1.11.
+    #[arg(long, value_name = "VERSION", help_heading = "Target: talos")]
+    talos_version: Option<String>,
+    /// Official system extension to put into the Image Factory schematic.
+    #[arg(long, value_name = "NAME", help_heading = "Target: talos")]
+    talos_extension: Vec<String>,
+    /// Which conventions GRUB's configuration follows; with --snapshot, --root or --demo that host's own, else Debian's.
+    #[arg(long, value_name = "FAMILY", help_heading = "Targets: grub, ansible, cloud-init")]
+    family: Option<Family>,
+    /// Machine config pool.
+    #[arg(
+        long,
+        value_name = "ROLE",
+        default_value = "worker",
+        help_heading = "Target: machineconfig"
+    )]
+    role: String,
+    #[command(flatten)]
+    job: job::JobArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    lints: LintArgs,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// An item that is let pass, and the reason.
+#[derive(Debug, Clone, Serialize)]
+struct Accepted {
+    id: String,
+    reason: String,
+}
+
+impl Accepted {
+    fn takes(&self, left: &Inexpressible) -> bool {
+        let rest = left.id.strip_prefix(&self.id);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '.']))
+    }
+}
+
+fn accepted(text: &str) -> Result<Accepted, &'static str> {
+    match text.split_once('=').map(|(id, reason)| (id.trim(), reason.trim())) {
+        Some((id, reason)) if !id.is_empty() && !reason.is_empty() => {
+            Ok(Accepted { id: id.to_owned(), reason: reason.to_owned() })
+        }
+        _ => Err("write ID=REASON; --json lists the ids"),
+    }
+}
+
+/// GRUB conventions.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Family {
+    /// Debian, Ubuntu and kin: /etc/default/grub.d drop-ins.
+    Debian,
+    /// RHEL, Fedora and kin: BLS entries, grubby.
+    Rhel,
+}
+
+fn targets() -> clap::builder::PossibleValuesParser {
+    let value = |target: &bedplate_render::Target| {
+        clap::builder::PossibleValue::new(target.name).help(target.about)
+    };
+    bedplate_render::TARGETS.iter().map(value).collect::<Vec<_>>().into()
+}
+
+/// Resolves, renders, writes or prints.
+pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
+    let says_host =
+        args.host.root.is_some() || args.host.demo.is_some() || !args.host.snapshot.is_empty();
+    let opened = host::open_one(&args.host)?;
+    let mut facts = match (args.profile.cpu, says_host) {
+        (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
+        _ => opened.facts(Depth::Plan),
+    };
+    // The machine that happens to render lends its CPU vendor. That it has no IOMMU, or no GPU, says nothing of where the files go.
+    if !says_host {
+        facts.iommu = IommuFacts::unknown();
+        let has_gpus = |tree: &PciTree| tree.functions.values().any(Function::is_gpu);
+        if !facts.pci.known().is_some_and(has_gpus) {
+            facts = facts.of_the_same_cpu();
+        }
+    }
+    if args.pin_addresses && !facts.sees_devices() {
+        return Err(CliError::usage("--pin-addresses needs a host of which the devices are known")
+            .hinting("name one: --snapshot FILE or --demo NAME"));
+    }
+    let reader = opened.reader.as_ref();
+    let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
+    output::lints(&loaded);
+    engine::Judged::new(&loaded, &args.lints.allow_lint).check()?;
+    // Nothing was done before to an image that is yet to be built.
+    let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
+    let target =
+        bedplate_render::target(&args.target).map_err(|error| cannot_render(args, error))?;
+    let mut options = Options {
+        grub_family: args.grub_family(target, says_host.then_some(&facts))?,
+        ..args.options(&facts, show(&loaded, false))
+    };
+    if args.target == "nccl-job" {
+        // A root directory has no ports.
+        options.job = args.job.job((says_host && args.host.root.is_none()).then_some(reader))?;
+    }
+    let rendered = bedplate_render::render(target, &loaded.profile, &facts, &desired, &options)
+        .map_err(|error| cannot_render(args, error))?;
+    emit(args, target, &rendered, &loaded.profile.name, &options)
+}
+
+impl RenderArgs {
+    /// Why something that is missing is let pass.
+    fn reason(&self, left: &Inexpressible) -> Option<&str> {
+        let accepted = self.accept.iter().find(|accepted| accepted.takes(left));
+        accepted.map(|accepted| accepted.reason.as_str())
+    }
+
+    fn options(&self, facts: &Facts, profile_text: String) -> Options {
+        Options {
+            arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),
+            cpu: facts.cpu.vendor.known().copied(),
+            profile_text: Some(profile_text),
+            talos_version: self.talos_version.clone(),
+            talos_extensions: self.talos_extension.clone(),
+            role: self.role.clone(),
+            pin_addresses: self.pin_addresses,
+            ..Options::default()
+        }
+    }
+
+    /// Family of the files; `host`: the one that they are for, where one was named.
+    fn grub_family(
+        &self,
+        target: &bedplate_render::Target,
+        host: Option<&Facts>,
+    ) -> Result<GrubFamily, CliError> {
+        let asked = self.family.map(|family| match family {
+            Family::Debian => GrubFamily::Debian,
+            Family::Rhel => GrubFamily::Rhel,
+        });
+        let Some(host) = host.filter(|_| target.is_of_a_family()) else {
+            return Ok(asked.unwrap_or_default());
+        };
+        match (asked, GrubFamily::of(host)) {
+            (Some(asked), Some(own)) if asked != own => {
+                let name = |family| match family {
+                    GrubFamily::Debian => "debian",
+                    GrubFamily::Rhel => "rhel",
+                };
+                let what = format!("the host is of the {} family, not {}", name(own), name(asked));
+                Err(CliError::usage(what).hinting("leave --family out, or name the host that the files are for"))
+            }
+            (asked, own) => asked.or(own).ok_or_else(|| {
+                let id = host.os.id.known().map_or("unknown", String::as_str);
+                CliError::usage(format!(
+                    "no GRUB of the Debian or RHEL family was found on this host (os-release ID {id})"
+                ))
+                .hinting("--family debian: /etc/default/grub.d is read; --family rhel: boot entries are changed by grubby")
+            }),
+        }
+    }
+}
+
+fn cannot_render(args: &RenderArgs, error: RenderError) -> CliError {
+    CliError::while_doing(format!("cannot render for {}", args.target), error)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// Version of this shape, 1.
+    bedplate_render: u32,
+    target: &'a str,
+    profile: &'a str,
+    /// SHA-256 of the merged profile.
+    profile_digest: Option<String>,
+    #[serde(flatten)]
+    rendered: &'a Rendered,
+    /// Items that `--accept` lets pass.
+    accepted: &'a [Accepted],
+}
+
+fn emit(
+    args: &RenderArgs,
+    target: &bedplate_render::Target,
+    rendered: &Rendered,
+    profile: &str,
+    options: &Options,
+) -> Result<Exit, CliError> {
+    let left: Vec<&Inexpressible> =
+        rendered.inexpressible.iter().filter(|left| args.reason(left).is_none()).collect();
+    // VFs are all that such a target is for.
+    let empty = target.is_of_vfs() && rendered.files.is_empty();
+    let refused =
+        !left.is_empty() && (args.strict || empty && left.iter().any(|left| left.is_of_vfs()));
+    let mut exit = Exit::Done;
+    if args.json {
+        output::data(&json::document(&Document {
+            bedplate_render: 1,
+            target: &args.target,
+            profile,
+            profile_digest: options.profile_text.as_deref().map(bedplate_render::digest),
+            rendered,
+            accepted: &args.accept,
+        })?)?;
+    } else if refused {
+        // What is not whole must not end up in an image that was asked to be.
+    } else if let Some(dir) = &args.check {
+        let differences = check::differences(dir, &target.paths(options), rendered)?;
+        output::lines(&differences)?;
+        if !differences.is_empty() {
+            exit = Exit::Changes;
+        }
+    } else if let Some(dir) = &args.out {
+        write_all(args, dir, &target.paths(options), rendered)?;
+    } else {
+        output::data(&printed(rendered))?;
+    }
+    if rendered.files.is_empty() && !refused {
+        let why = match target.is_of_vfs()
+            && !rendered.inexpressible.iter().any(Inexpressible::is_of_vfs)
+        {
+            true => "the profile makes no VFs: ",
+            false => "",
+        };
+        output::status(&format!("{why}nothing to write for {}", args.target));
+    }
+    say(args, rendered);
+    if refused {
+        let why = match args.strict {
+            true => "everything that the profile asks for, and --strict was given",
+            false => "the VFs of any rule",
+        };
+        output::status(&format!(
+            "{}: {} cannot express {why}; nothing was written",
+            output::error_word(),
+            args.target
+        ));
+        output::status("hint: `--accept ID=REASON` lets an item pass; its id is in brackets");
+        exit = Exit::Blocked;
+    }
+    Ok(exit)
+}
+
+fn write_all(
+    args: &RenderArgs,
+    dir: &Path,
+    paths: &[String],
+    rendered: &Rendered,
+) -> Result<(), CliError> {
+    let found = check::found(dir, paths, rendered)?;
+    if let Some(first) = found.foreign.first().filter(|_| !args.overwrite) {
+        return Err(CliError::usage(format!(
+            "{} is not bedplate's, and nothing was written",
+            dir.join(first).display()
+        ))
+        .hinting("move it away, or write over it with --overwrite"));
+    }
+    for file in &rendered.files {
+        write(dir, file)?;
+        output::status(&format!("wrote {}", dir.join(&file.path).display()));
+    }
+    for path in &found.stale {
+        let shown = dir.join(path);
+        if args.prune {
+            remove(dir, path)?;
+            output::status(&format!("removed {}: this profile has no such file", shown.display()));
+        } else {
+            output::warn(&format!(
+                "{} is left of an earlier rendering: this profile has no such file; --prune removes it",
+                shown.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Prints the items that no file holds, and the notes.
+fn say(args: &RenderArgs, rendered: &Rendered) {
+    for line in deferred(&rendered.deferred) {
+        output::status(&format!("left to bedplate on the machine: {line}"));
+    }
+    for note in &rendered.notes {
+        output::status(&format!("note: {note}"));
+    }
+    for left in &rendered.inexpressible {
+        match args.reason(left) {
+            None => output::warn(&missing(&args.target, left)),
+            Some(reason) => output::status(&format!("accepted: {}: {reason}", left.what)),
+        }
+    }
+    let is_idle =
+        |accepted: &&Accepted| !rendered.inexpressible.iter().any(|left| accepted.takes(left));
+    for Accepted { id, .. } in args.accept.iter().filter(is_idle) {
+        output::status(&format!("note: nothing to accept as {id}"));
+    }
+}
+
+/// Items with the same reason together.
+fn deferred(items: &[Deferred]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for item in items {
+        match reasons.iter_mut().find(|(why, _)| *why == item.why) {
+            Some((_, whats)) => whats.push(item.what.clone()),
+            None => reasons.push((&item.why, vec![item.what.clone()])),
+        }
+    }
+    let line = |(why, whats): (&str, Vec<String>)| {
+        format!("{} ({why})", some_of(whats.into_iter(), 3, "others"))
+    };
+    reasons.into_iter().map(line).collect()
+}
+
+fn missing(target: &str, left: &Inexpressible) -> String {
+    let Inexpressible { id, what, why, instead } = left;
+    format!("{target} cannot express {what} [{id}]: {why}; instead: {instead}")
+}
+
+/// One file is printed as it is, so that it can be piped; several get a heading each.
+fn printed(rendered: &Rendered) -> String {
+    match rendered.files.as_slice() {
+        [only] => only.text.clone(),
+        files => files
+            .iter()
+            .map(|file| format!("# --- {} ---\n{}\n", file.path, file.text.trim_end()))
+            .collect(),
+    }
+}
+
+fn write(dir: &Path, file: &bedplate_render::OutFile) -> Result<(), CliError> {
+    let cannot = || format!("cannot write to {}", dir.display());
+    std::fs::create_dir_all(dir).map_err(|error| {
+        CliError::while_doing(format!("cannot create the directory {}", dir.display()), error)
+    })?;
+    // DIR may be an image root, with links that lead out of it.
+    let mut writer =
+        DirWriter::image(dir, false).map_err(|error| CliError::while_doing(cannot(), error))?;
+    writer
+        .replace_file(&format!("/{}", file.path), file.text.as_bytes(), file.mode)
+        .map_err(|error| CliError::while_doing(cannot(), error))
+}
+
+fn remove(dir: &Path, path: &str) -> Result<(), CliError> {
+    let cannot = || format!("cannot remove {} from {}", path, dir.display());
+    let mut writer =
+        DirWriter::image(dir, false).map_err(|error| CliError::while_doing(cannot(), error))?;
+    writer.remove_file(&format!("/{path}")).map_err(|error| CliError::while_doing(cannot(), error))
+}

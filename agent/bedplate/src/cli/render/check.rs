@@ -1,0 +1,173 @@
+//! `render --check`: how what lies in a directory differs from what would be written there.
+
+use std::path::Path;
+
+use super::super::CliError;
+use bedplate_base::reading::ReadError;
+use bedplate_host::Reader as _;
+use bedplate_host::dir::DirReader;
+use bedplate_render::{OutFile, Rendered};
+
+/// The differences, as a unified diff with git's words for modes: of the rendered files, and of those left over, which are
+/// bedplate's, at one of the target's `paths`, and not rendered any more. What else is in the directory is not looked at.
+pub(super) fn differences(
+    dir: &Path,
+    paths: &[String],
+    rendered: &Rendered,
+) -> Result<String, CliError> {
+    let cannot = || format!("cannot read {}", dir.display());
+    // As when writing: a link in DIR must not show what lies outside of it.
+    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
+    let directory = Directory { reader, dir };
+    directory.all(paths, rendered).map_err(|error| CliError::while_doing(cannot(), error))
+}
+
+/// Files in the output directory of a rendering.
+pub(super) struct OldFiles {
+    /// Files in the place of rendered ones that bedplate has not rendered, and that say something else.
+    pub foreign: Vec<String>,
+    /// Files that bedplate rendered there earlier for this target, and that are not rendered any more.
+    pub stale: Vec<String>,
+}
+
+/// Looks at a directory that may not be there yet.
+pub(super) fn found(
+    dir: &Path,
+    paths: &[String],
+    rendered: &Rendered,
+) -> Result<OldFiles, CliError> {
+    if !dir.is_dir() {
+        return Ok(OldFiles { foreign: Vec::new(), stale: Vec::new() });
+    }
+    let cannot = || format!("cannot read {}", dir.display());
+    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
+    let directory = Directory { reader, dir };
+    directory.found(paths, rendered).map_err(|error| CliError::while_doing(cannot(), error))
+}
+
+struct Directory<'a> {
+    reader: DirReader,
+    dir: &'a Path,
+}
+
+impl Directory<'_> {
+    fn all(&self, paths: &[String], rendered: &Rendered) -> Result<String, ReadError> {
+        let mut all = String::new();
+        for file in &rendered.files {
+            all.push_str(&self.of_file(file)?);
+        }
+        for path in self.there(paths)? {
+            if rendered.file(&path).is_none() && !bedplate_render::SHARED.contains(&path.as_str()) {
+                all.push_str(&self.left_over(&path)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn found(&self, paths: &[String], rendered: &Rendered) -> Result<OldFiles, ReadError> {
+        let mut found = OldFiles { foreign: Vec::new(), stale: Vec::new() };
+        for file in &rendered.files {
+            let is_foreign = self.content(&file.path)?.is_some_and(|bytes| {
+                let text = String::from_utf8_lossy(&bytes);
+                bytes != file.text.as_bytes() && !bedplate_render::is_ours(&file.path, &text)
+            });
+            if is_foreign && !(file.path.starts_with("schematic.") && self.is_own_schematic()) {
+                found.foreign.push(file.path.clone());
+            }
+        }
+        for path in self.there(paths)? {
+            let may_be_stale =
+                rendered.file(&path).is_none() && !bedplate_render::SHARED.contains(&path.as_str());
+            if may_be_stale && !self.left_over(&path)?.is_empty() {
+                found.stale.push(path);
+            }
+        }
+        Ok(found)
+    }
+
+    fn of_file(&self, file: &OutFile) -> Result<String, ReadError> {
+        let shown = self.shown(&file.path);
+        let Some(found) = self.content(&file.path)? else {
+            return Ok(diff("", &file.text, "/dev/null", &format!("{shown} (rendered)")));
+        };
+        let mut all = self.of_mode(file, &shown)?;
+        if found != file.text.as_bytes() {
+            let old = String::from_utf8_lossy(&found);
+            let diff = diff(&old, &file.text, &shown, &format!("{shown} (rendered)"));
+            all.push_str(&diff);
+            // Bytes that are no text may differ where their replacements do not.
+            if diff.is_empty() {
+                all.push_str(&format!("{shown} is not text, and differs\n"));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Git, and a umask, leave no more of a mode than whether the owner may execute the file.
+    fn of_mode(&self, file: &OutFile, shown: &str) -> Result<String, ReadError> {
+        let found = self.reader.is_executable(&format!("/{}", file.path))?;
+        let wanted = file.mode & 0o100 != 0;
+        let mode = |executable| if executable { "100755" } else { "100644" };
+        Ok(match found == wanted {
+            true => String::new(),
+            false => {
+                format!("{shown}\nold mode {}\nnew mode {}\n", mode(found), mode(wanted))
+            }
+        })
+    }
+
+    fn left_over(&self, path: &str) -> Result<String, ReadError> {
+        let Some(found) = self.content(path)? else { return Ok(String::new()) };
+        let text = String::from_utf8_lossy(&found);
+        Ok(match bedplate_render::is_ours(path, &text) {
+            true => diff(&text, "", &self.shown(path), "/dev/null"),
+            false => String::new(),
+        })
+    }
+
+    /// The paths, with what is there in place of a `*`.
+    fn there(&self, paths: &[String]) -> Result<Vec<String>, ReadError> {
+        let mut all = Vec::new();
+        for path in paths {
+            let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let Some((before, after)) = name.split_once('*') else {
+                all.push(path.clone());
+                continue;
+            };
+            let names = match self.reader.list(&format!("/{directory}")) {
+                Err(error) if error.is_absent() => continue,
+                names => names?,
+            };
+            let fits = |name: &&String| name.starts_with(before) && name.ends_with(after);
+            all.extend(names.iter().filter(fits).map(|name| format!("{directory}/{name}")));
+        }
+        Ok(all)
+    }
+
+    fn is_own_schematic(&self) -> bool {
+        let text = |path| {
+            let bytes = self.content(path).ok()??;
+            String::from_utf8(bytes).ok()
+        };
+        match (text("schematic.yaml"), text("schematic.id")) {
+            (Some(schematic), Some(id)) => bedplate_render::is_with_its_id(&schematic, &id),
+            _ => false,
+        }
+    }
+
+    fn content(&self, path: &str) -> Result<Option<Vec<u8>>, ReadError> {
+        match self.reader.read(&format!("/{path}")) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn shown(&self, path: &str) -> String {
+        self.dir.join(path).display().to_string()
+    }
+}
+
+fn diff(old: &str, new: &str, old_name: &str, new_name: &str) -> String {
+    similar::TextDiff::from_lines(old, new).unified_diff().header(old_name, new_name).to_string()
+}

@@ -1,0 +1,192 @@
+//! Options of `bedplate render nccl-job`.
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::CliError;
+use crate::cli::nccl::env;
+use bedplate_base::reading::Reading;
+use bedplate_core::engine::observe;
+use bedplate_facts::Depth;
+use bedplate_host::Reader;
+use bedplate_nccl::library::Library;
+use bedplate_nccl::version::Version;
+use bedplate_render::{Collective, Job, JobForm};
+
+const HEADING: &str = "Target: nccl-job";
+
+/// What the job is to be.
+#[derive(Debug, Args)]
+#[command(next_help_heading = HEADING)]
+pub struct JobArgs {
+    /// What the job is written for.
+    #[arg(long = "as", value_name = "FORM", default_value = "job")]
+    form: Form,
+    /// Which benchmark of nccl-tests.
+    #[arg(long, value_name = "NAME", default_value = "all-reduce")]
+    test: Test,
+    /// Nodes.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    nodes: u16,
+    /// GPUs of each node. Default: those of the host that was given, else 8.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    gpus: Option<u16>,
+    /// Image with nccl-tests; with Slurm by pyxis.
+    #[arg(long, value_name = "IMAGE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    image: Option<String>,
+    /// Directory of the programs, where they are not on the PATH.
+    #[arg(long, value_name = "DIR", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    tests_dir: Option<String>,
+    /// Resource of RDMA devices that each pod gets. Default: one VF of each PF to which the profile gives VFs.
+    #[arg(long, value_name = "NAME[=COUNT]", value_parser = resource)]
+    rdma_resource: Vec<(String, u16)>,
+    /// Prefix of the resources of VFs: nvidia.com is the NVIDIA Network Operator's, openshift.io the SR-IOV operator's.
+    #[arg(long, value_name = "PREFIX", default_value = "nvidia.com", value_parser = prefix)]
+    resource_prefix: String,
+    /// NetworkAttachmentDefinition of each pod (NAME or NAMESPACE/NAME); once for each VF.
+    #[arg(long, value_name = "NAME", value_parser = network)]
+    network: Vec<String>,
+    /// Run pods in the network of their host.
+    #[arg(long, conflicts_with = "network")]
+    host_network: bool,
+    /// NCCL in the image, or RCCL where the host has AMD GPUs: names and defaults differ. Default: the newest that is covered.
+    #[arg(long, value_name = "VERSION")]
+    nccl_version: Option<Version>,
+}
+
+/// What the job is written for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Form {
+    /// Kubernetes Job (1.31 or later where it has several nodes).
+    Job,
+    /// MPIJob of the Kubeflow MPI Operator.
+    #[value(name = "mpijob")]
+    MpiJob,
+    /// LeaderWorkerSet.
+    #[value(name = "leaderworkerset")]
+    LeaderWorkerSet,
+    /// Batch script of Slurm.
+    Slurm,
+}
+
+impl From<Form> for JobForm {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Job => JobForm::Job,
+            Form::MpiJob => JobForm::MpiJob,
+            Form::LeaderWorkerSet => JobForm::LeaderWorkerSet,
+            Form::Slurm => JobForm::Slurm,
+        }
+    }
+}
+
+/// Benchmarks.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[allow(missing_docs, reason = "the names say it")]
+enum Test {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    #[value(name = "alltoall")]
+    AllToAll,
+    Broadcast,
+    Reduce,
+    #[value(name = "sendrecv")]
+    SendRecv,
+}
+
+impl From<Test> for Collective {
+    fn from(test: Test) -> Self {
+        match test {
+            Test::AllReduce => Collective::AllReduce,
+            Test::AllGather => Collective::AllGather,
+            Test::ReduceScatter => Collective::ReduceScatter,
+            Test::AllToAll => Collective::AllToAll,
+            Test::Broadcast => Collective::Broadcast,
+            Test::Reduce => Collective::Reduce,
+            Test::SendRecv => Collective::SendRecv,
+        }
+    }
+}
+
+/// Parts of a Kubernetes name: an API server would refuse others only when the job is submitted.
+fn is_name(text: &str, more: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    text.chars().all(fits) && ends(text.chars().next()) && ends(text.chars().last())
+}
+
+fn prefix(text: &str) -> Result<String, String> {
+    match is_name(text, ".-") {
+        true => Ok(text.to_owned()),
+        false => Err("write a domain, such as nvidia.com".to_owned()),
+    }
+}
+
+fn network(text: &str) -> Result<String, String> {
+    match text.split('/').count() <= 2 && text.split('/').all(|part| is_name(part, ".-")) {
+        true => Ok(text.to_owned()),
+        false => Err("write NAME or NAMESPACE/NAME".to_owned()),
+    }
+}
+
+fn resource(text: &str) -> Result<(String, u16), String> {
+    let (name, count) = text.split_once('=').unwrap_or((text, "1"));
+    let parts = name.split_once('/');
+    let count = count.parse().ok().filter(|count| *count > 0);
+    match (parts, count) {
+        (Some((domain, own)), Some(count)) if is_name(domain, ".-") && is_name(own, ".-_") => {
+            Ok((name.to_owned(), count))
+        }
+        _ => Err("write DOMAIN/NAME or DOMAIN/NAME=COUNT, such as rdma/hca_shared_devices_a=1"
+            .to_owned()),
+    }
+}
+
+impl JobArgs {
+    /// The job; `host`: the one that was given, if it has ports. The machine that happens to render says nothing of nodes.
+    ///
+    /// # Errors
+    /// A version that is not covered.
+    pub fn job(&self, host: Option<&dyn Reader>) -> Result<Job, CliError> {
+        let mut job = Job {
+            form: self.form.into(),
+            test: self.test.into(),
+            nodes: self.nodes,
+            image: self.image.clone(),
+            directory: self.tests_dir.clone(),
+            rdma: self.rdma_resource.clone(),
+            prefix: self.resource_prefix.clone(),
+            networks: self.network.clone(),
+            host_network: self.host_network,
+            ..Job::default()
+        };
+        if let Some(reader) = host {
+            self.of_host(&mut job, reader)?;
+        }
+        job.gpus = self.gpus.unwrap_or(job.gpus);
+        Ok(job)
+    }
+
+    fn of_host(&self, job: &mut Job, reader: &dyn Reader) -> Result<(), CliError> {
+        let facts = observe(reader, Depth::Thorough);
+        let library = Library::of_host(&facts);
+        let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
+        let gpus = functions.filter(|function| function.is_gpu() && !function.is_vf()).count();
+        if let Some(count) = u16::try_from(gpus).ok().filter(|count| *count > 0) {
+            job.gpus = count;
+        }
+        match library {
+            Library::Nccl => {}
+            Library::Rccl => job.gpu_resource = "amd.com/gpu".to_owned(),
+            Library::OneCcl => {
+                return Err(CliError::request("nccl-tests are for GPUs of NVIDIA's and AMD's"));
+            }
+        }
+        let version = env::version(library, self.nccl_version)?;
+        if let Reading::Known(advice) = env::advise(reader, &facts, library, version) {
+            job.env = Some(advice.set);
+            job.notes = advice.notes;
+        }
+        Ok(())
+    }
+}

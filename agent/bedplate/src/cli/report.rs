@@ -1,0 +1,89 @@
+//! `bedplate report`: a host on one page, to attach to a ticket. It is made of a recording of the host, as `bedplate snapshot`
+//! makes one: nothing gets onto the page that a snapshot would not hold.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CliError, Exit, HostArgs, host, output, verify};
+use crate::report::host_page::{self, HostPage};
+use crate::report::outline::outline;
+use crate::report::topology::{Options, Shown};
+use crate::report::verify::state;
+use bedplate_core::engine::{self, Whole};
+use bedplate_core::record::{self, WithNames};
+use bedplate_facts::names::Names;
+use bedplate_facts::placement;
+use bedplate_host::{HostKind, Reader};
+
+/// `bedplate report`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 written, whatever the verdict and the profile; 1 error; 64 usage."
+)]
+pub struct ReportArgs {
+    /// File to write, a new one; `-` = standard output.
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids. Other values that bedplate does not know
+    /// to be harmless are masked all the same.
+    #[arg(long)]
+    with_identifiers: bool,
+    /// Name the host by its hostname; of a recording that was made with `bedplate snapshot --with-hostname`.
+    #[arg(long, conflicts_with = "title")]
+    with_hostname: bool,
+    /// Name the host by this text.
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// Writes the page of one host.
+pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
+    let opened = host::open_one(&args.host)?;
+    if opened.reader.kind() == HostKind::Image {
+        return Err(verify::not_running());
+    }
+    let outline = outline(opened.reader.as_ref());
+    let keep = WithNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
+    let (recorded, _) = record::record_and_say(opened.reader.as_ref(), keep);
+    // From here on nothing is read of the host itself.
+    drop(opened);
+    let Whole { facts, report, plan } = engine::whole(&recorded);
+    let reader = &recorded;
+    let names = Names::new(reader, &facts);
+    let tree = facts.pci.known();
+    let placement = tree.map(|tree| placement::observe(reader, tree)).unwrap_or_default();
+    let topology =
+        tree.map(|tree| Shown::new(&facts, tree, &placement, &names, Options::default()));
+    let name = match args.with_hostname {
+        true => Some(hostname(reader)?),
+        false => args.title.clone(),
+    };
+    let label = facts.label();
+    let page = host_page::html(&HostPage {
+        name: name.as_deref(),
+        label: &label,
+        verdict: &report,
+        topology: topology.as_ref(),
+        names: &names,
+        plan: plan.as_ref().map(Option::as_ref).map_err(|why| *why),
+        outline: &outline,
+        with_identifiers: args.with_identifiers,
+    });
+    output::to(&args.out, &page)?;
+    output::status(&state(&report));
+    if args.out.as_os_str() != "-" {
+        output::status(&format!("wrote {}", args.out.display()));
+    }
+    Ok(Exit::Done)
+}
+
+fn hostname(reader: &dyn Reader) -> Result<String, CliError> {
+    reader.attribute(record::HOSTNAME).map_err(|_| {
+        CliError::request("the hostname is not in this recording").hinting(
+            "record the host with `bedplate snapshot --with-hostname`, or give a `--title`",
+        )
+    })
+}

@@ -1,0 +1,140 @@
+//! `bedplate revert`.
+
+use clap::Args;
+
+use super::apply::{TargetArgs, agreed, patiently, still_running};
+use super::{CliError, Exit, hold, host, output};
+use crate::report::applied;
+use bedplate_core::documents as json;
+use bedplate_core::engine::{self, Reverted, Target};
+use bedplate_core::revert::{RevertPlan, Step};
+
+/// `bedplate revert`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 put back, or nothing to put back; 2 --dry-run --exit-code found something; 3 put back, and the running \
+    kernel keeps it until the next boot; 4 refused: a daemon enforces the profile, or others have changed something since (--force); 6 put \
+    back in an image, whose own tools still have to be run; 1 part of it failed; 64 usage."
+)]
+pub struct RevertArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Show what would be put back, and exit.
+    #[arg(long)]
+    dry_run: bool,
+    /// With `--dry-run`: exit with 2 if there is anything to put back.
+    #[arg(long, requires = "dry_run")]
+    exit_code: bool,
+    /// Also put back what others have changed since.
+    #[arg(long)]
+    force: bool,
+    /// Keep the daemon from undoing it: it only observes, even across reboots, until `bedplate release`. Without this, a revert is
+    /// refused while a daemon enforces the profile.
+    #[arg(long, conflicts_with = "root")]
+    hold: bool,
+    /// A tool that an earlier revert left to be run has been run in the image: its command, or its program's name. Repeatable.
+    #[arg(
+        long,
+        value_name = "TOOL",
+        requires = "root",
+        conflicts_with = "dry_run",
+        help_heading = "Host"
+    )]
+    ran: Vec<String>,
+    /// Do not ask for confirmation.
+    #[arg(long, short)]
+    yes: bool,
+    /// Name every port and file, no matter how many.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Machine-readable report.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Puts back what the ledger recorded.
+pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
+    let target = args.target.target()?;
+    // Says what of an image is not read.
+    host::of_target(&target);
+    let shown = Reverted::plan(&target, args.force)?;
+    let has_steps = !shown.steps.is_empty();
+    if args.dry_run || !(has_steps || Reverted::has_records(&target, &shown)?) {
+        note_ran(&target, args)?;
+        return only_shown(args, &Reverted::plan(&target, args.force)?);
+    }
+    // The daemon also undoes what `--root /` puts back.
+    if target.is_running_machine()
+        && !args.hold
+        && let Some(why) = hold::revert_refusal()
+    {
+        output::status(&why);
+        return Ok(Exit::Blocked);
+    }
+    engine::may_change(&target)?;
+    if !args.json {
+        // The report names the tools.
+        let steps = RevertPlan { owed: Vec::new(), ..shown };
+        output::status(applied::revert_plan(&steps, args.verbose).trim_end());
+    }
+    if has_steps && !args.yes && !agreed("put this back")? {
+        return Err(CliError::request("nothing was changed"));
+    }
+    note_ran(&target, args)?;
+    // Before the lock: a worker of the daemon that gets it next has to see the hold.
+    let mut hold = hold::HoldGuard::set(args.hold)?;
+    let mut locked = || {
+        if args.target.is_live() {
+            hold.stays();
+        }
+    };
+    let mut watch = |step: &Step| {
+        if !args.json && matches!(step, Step::Tool { .. } | Step::Attribute { .. }) {
+            output::status(&format!("… {}", step.subject()));
+        }
+    };
+    let now = jiff::Timestamp::now();
+    let done = patiently(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
+    if args.json {
+        output::data(&json::document(&done.report)?)?;
+    } else {
+        output::report(&applied::reverted(&done.report, args.verbose))?;
+    }
+    for warning in &done.report.warnings {
+        output::warn(warning);
+    }
+    still_running(&done.still_in_effect);
+    Ok(match (done.report.succeeded(), done.plan.refused.is_empty()) {
+        (false, _) => Exit::Failed,
+        (true, false) => Exit::Blocked,
+        (true, true) if !done.report.owed.is_empty() => Exit::Owed,
+        (true, true) if !done.still_in_effect.is_empty() => Exit::RebootPending,
+        (true, true) => Exit::Done,
+    })
+}
+
+/// Notes the tools of `--ran`.
+fn note_ran(target: &Target, args: &RevertArgs) -> Result<(), CliError> {
+    for line in engine::note_ran(target, &args.ran)? {
+        output::status(&line);
+    }
+    Ok(())
+}
+
+fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
+    // Asked for all the same: the daemon leaves this host as it is from here on.
+    if !args.dry_run && args.hold {
+        hold::HoldGuard::set(true)?.stays();
+    }
+    if args.json {
+        output::data(&json::document(shown)?)?;
+    } else {
+        output::report(&applied::revert_plan(shown, args.verbose))?;
+    }
+    Ok(match (shown.refused.is_empty(), shown.steps.is_empty()) {
+        (false, _) => Exit::Blocked,
+        (true, false) if args.exit_code => Exit::Changes,
+        (true, true) if !shown.owed.is_empty() && (args.exit_code || !args.dry_run) => Exit::Owed,
+        (true, _) => Exit::Done,
+    })
+}

@@ -1,0 +1,148 @@
+//! `bedplate seal`: prepares a host or an image to be cloned.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use nix::unistd::geteuid;
+use serde::Serialize;
+
+use super::apply::{agreed, patiently};
+use super::exit::AS_ROOT;
+use super::{CliError, Exit, host, output, running};
+use crate::report::seal as text;
+use bedplate_core::documents as json;
+use bedplate_core::engine::{self, Target};
+use bedplate_core::revert::Refused;
+use bedplate_core::seal::Machine;
+
+/// The running machine.
+const HOST: &str = "/";
+
+/// `bedplate seal`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The profile and every file that bedplate wrote stay, with the record that `revert` needs. /etc/machine-id, ssh host \
+    keys and cloud-init's state belong to other tools.\n\nExit status: 0 sealed, or nothing to remove; 2 --dry-run --exit-code found \
+    something to remove; 4 refused: the daemon or a system in DIR runs, a change is unfinished, tools are still to run, a reboot is \
+    scheduled, or a link leads to files of others; 1 part of it failed; 64 usage."
+)]
+pub struct SealArgs {
+    /// Seal a root directory that is not running (an image, a mounted disk) instead of this machine.
+    #[arg(long, value_name = "DIR", help_heading = "Host")]
+    root: Option<PathBuf>,
+    /// Show what would be removed, and exit.
+    #[arg(long)]
+    dry_run: bool,
+    /// With `--dry-run`: exit with 2 if there is anything to remove.
+    #[arg(long, requires = "dry_run")]
+    exit_code: bool,
+    /// Do not ask for confirmation. Without a terminal, none is asked for.
+    #[arg(long, short)]
+    yes: bool,
+    /// Name every entry.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Machine-readable table of what is removed and kept, and why.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The JSON of `--json`.
+#[derive(Serialize)]
+struct Document<'a, T: Serialize> {
+    /// Version of this shape, 1.
+    bedplate_seal: u32,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+/// Plans, asks, locks, plans again under the lock, removes.
+pub fn run(args: &SealArgs) -> Result<Exit, CliError> {
+    let target = target(args.root.as_deref())?;
+    if matches!(target, Target::Live) && !geteuid().is_root() {
+        return Err(CliError::host("only root can seal this host").hinting(AS_ROOT));
+    }
+    // Warns of mounts in an image, which are not read.
+    host::of_target(&target);
+    let mut machine = OfTarget(&target);
+    let shown = engine::plan_seal(&target, &mut machine)?;
+    let is_refused = !shown.refused.is_empty();
+    if args.dry_run || is_refused || shown.is_empty() {
+        match args.json {
+            true => output::data(&document(&shown)?)?,
+            false => output::report(&text::plan(&shown, args.verbose))?,
+        }
+        return Ok(match (is_refused, shown.is_empty()) {
+            (true, _) => Exit::Blocked,
+            (false, false) if args.exit_code => Exit::Changes,
+            (false, _) => Exit::Done,
+        });
+    }
+    engine::may_change(&target)?;
+    if !args.json {
+        output::status(text::plan(&shown, args.verbose).trim_end());
+    }
+    if !args.yes && !agreed("remove this")? {
+        return Err(CliError::request("nothing was removed"));
+    }
+    let done = patiently(|| engine::seal(&target, &mut machine))?;
+    if args.json {
+        output::data(&document(&done)?)?;
+    } else {
+        output::report(&text::sealed(&done))?;
+    }
+    Ok(match (done.plan.refused.is_empty(), done.failed.is_empty()) {
+        (false, _) => Exit::Blocked,
+        (true, false) => Exit::Failed,
+        (true, true) => Exit::Done,
+    })
+}
+
+fn document(content: &impl Serialize) -> Result<String, CliError> {
+    Ok(json::document(&Document { bedplate_seal: 1, content })?)
+}
+
+/// The host to seal. The root directory of this machine is not an image.
+fn target(root: Option<&Path>) -> Result<Target, CliError> {
+    let Some(root) = root else { return Ok(Target::Live) };
+    let image = Target::image(root, false)?;
+    if !image.is_running_machine() {
+        return Ok(image);
+    }
+    output::status(&format!(
+        "{} is the root directory of this machine: sealing the running machine",
+        root.display()
+    ));
+    Ok(Target::Live)
+}
+
+/// The machine that a target is, or is on.
+struct OfTarget<'a>(&'a Target);
+
+impl Machine for OfTarget<'_> {
+    fn in_use(&mut self) -> Option<Refused> {
+        if self.0.has_running_system() {
+            return Some(Refused {
+                subject: "a running system".into(),
+                reason: "a system runs in this directory: it has /run/systemd/system, or is the root directory of a container".into(),
+                remedy: "stop that system, or run `bedplate seal` inside it; if nothing runs there, empty DIR/run".into(),
+            });
+        }
+        if cfg!(not(feature = "daemon")) && self.0.is_running_machine() {
+            return Some(Refused {
+                subject: "this program".into(),
+                reason: "it was built without the daemon, and cannot remove what a daemon publishes about a running machine".into(),
+                remedy: "seal it with a bedplate that has `bedplate daemon`, or seal its image with `--root DIR`".into(),
+            });
+        }
+        (self.0.is_running_machine() && running::daemon_runs()).then(|| Refused {
+            subject: "bedplate.service".into(),
+            reason: "the daemon runs, and would write its state again".into(),
+            remedy: "`systemctl stop bedplate`, then seal, then shut down; it stays enabled for the clones".into(),
+        })
+    }
+
+    fn withdraw(&mut self) -> Vec<String> {
+        running::withdraw(Path::new(HOST))
+    }
+}

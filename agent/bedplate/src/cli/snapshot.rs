@@ -1,0 +1,49 @@
+//! `bedplate snapshot`: the host in one file to take along.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CliError, Exit, HostArgs, host, output};
+use bedplate_core::record::{self, WithNames};
+
+/// `bedplate snapshot`.
+#[derive(Debug, Args)]
+pub struct SnapshotArgs {
+    /// File to write, a new one; `-` = standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "host.bp")]
+    out: PathBuf,
+    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids where they are known to stand. Other values
+    /// that bedplate does not know to be harmless are masked all the same, tokens and hashes too.
+    #[arg(long)]
+    with_identifiers: bool,
+    /// Record the hostname, too.
+    #[arg(long)]
+    with_hostname: bool,
+    /// Say what was masked or left out of each file.
+    #[arg(long)]
+    show_redactions: bool,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// Records the host.
+pub fn run(args: &SnapshotArgs) -> Result<Exit, CliError> {
+    let opened = host::open_one(&args.host)?;
+    let keep = WithNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
+    let (snapshot, redactions) = record::record_and_say(opened.reader.as_ref(), keep);
+    let text = snapshot.to_text();
+    if args.show_redactions {
+        output::status(redactions.to_string().trim_end());
+    }
+    output::to(&args.out, &text)?;
+    if args.out.as_os_str() == "-" {
+        return Ok(Exit::Done);
+    }
+    let shown = args.out.display();
+    output::status(&format!(
+        "wrote {shown} ({} KiB): look at it anywhere with `bedplate inspect --snapshot {shown}`",
+        text.len().div_ceil(1024)
+    ));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,190 @@
+//! `bedplate topology`: what is near to what, and which GPU should use which NIC and disk.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::host::{self, Opened};
+use super::{CliError, Exit, HostArgs, output};
+use crate::report::topology::{self, Options, Shown};
+use bedplate_base::reading::Reading;
+use bedplate_core::documents as json;
+use bedplate_facts::names::Names;
+use bedplate_facts::{Depth, placement};
+use bedplate_nccl::topology_file::{self, Imported};
+
+/// What is not in sysfs.
+const LEFT_OUT: &str = "sysfs does not know NVLink, the GPUs' compute capability and ranks, the NICs' GUIDs in NCCL's form, and \
+    whether GPUDirect RDMA works: they are left out, and NCCL adds them when it reads the file on this host. It numbers nets \
+    itself.";
+
+/// `bedplate topology`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 shown; 2 --import found a disagreement; 5 the PCI devices cannot be read, or \
+        for --nccl-xml not all of them; 1 error; 64 usage. Of \
+        several hosts: 1 if one could not be shown, otherwise the first of 2, 5, 0 that applies."
+)]
+pub struct TopologyArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// VFs of NICs, too.
+    #[arg(long)]
+    vfs: bool,
+    /// Rows for NICs and disks as well, not for GPUs alone.
+    #[arg(long, short)]
+    all: bool,
+    /// Machine-readable, with the bridges above each device (its JSON Schema: `bedplate topology --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and exit.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+    /// The file that NCCL dumps and reads (NCCL_TOPO_FILE), as far as it can be derived from sysfs; for one host.
+    #[arg(long, conflicts_with_all = ["json", "all", "vfs"])]
+    nccl_xml: bool,
+    /// Say where FILE and sysfs disagree: an XML topology of NCCL, or the text of `nvidia-smi topo -m`. Exit with 2 if they do.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "vfs", "nccl_xml"])]
+    import: Option<PathBuf>,
+    /// A standalone picture that shows what was read when you point at something; for one host.
+    #[arg(long, conflicts_with_all = ["json", "all", "vfs", "nccl_xml", "import"])]
+    svg: bool,
+    /// A page with the picture, the matrix, and the pairs with their reasons: one file without script; for one host.
+    #[arg(long, conflicts_with_all = ["json", "all", "vfs", "nccl_xml", "import", "svg"])]
+    html: bool,
+    /// File to write the picture or page to, a new one; without, or `-`: standard output.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say on stderr what reading cost: system calls and config-space dwords.
+    #[arg(long)]
+    cost: bool,
+}
+
+/// Shows every host that was named.
+pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&topology::schema())?)?;
+        return Ok(Exit::Done);
+    }
+    if args.out.is_some() && !args.svg && !args.html {
+        return Err(CliError::request(
+            "-o is for --svg and --html; the rest goes to standard output",
+        ));
+    }
+    if args.host.root.is_some() {
+        return Err(CliError::request("a root directory has no PCI devices to compare").hinting(
+            "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
+        ));
+    }
+    let imported = args.import.as_deref().map(read).transpose()?;
+    let imported = imported.as_ref();
+    if args.nccl_xml || args.svg || args.html {
+        // Two documents after one another would be none.
+        let opened = host::open_one(&args.host)?;
+        return one(args, imported, &opened);
+    }
+    let mut worst = Exit::Done;
+    let unusable = host::each(&args.host, |opened| {
+        match one(args, imported, opened)? {
+            Exit::Done => {}
+            exit if worst != Exit::Changes => worst = exit,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(if unusable.is_empty() { worst } else { Exit::Failed })
+}
+
+/// A file that is to be compared.
+fn read(path: &Path) -> Result<(String, Imported), CliError> {
+    let shown = path.display().to_string();
+    let mut text = Vec::new();
+    let file = File::open(path).and_then(|file| {
+        // A device or a pipe may never end.
+        file.take(topology_file::LARGEST as u64 + 1).read_to_end(&mut text)
+    });
+    file.map_err(|error| CliError::while_doing(format!("cannot read {shown}"), error))?;
+    let text = String::from_utf8_lossy(&text);
+    let imported = topology_file::parse(&text);
+    let imported = imported
+        .map_err(|error| CliError::while_doing(format!("{shown} cannot be compared"), error))?;
+    Ok((shown, imported))
+}
+
+/// Shows one host.
+fn one(
+    args: &TopologyArgs,
+    imported: Option<&(String, Imported)>,
+    opened: &Opened,
+) -> Result<Exit, CliError> {
+    let reader = opened.reader.as_ref();
+    let facts = opened.facts(Depth::Thorough);
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => {
+            output::warn(&format!("{}this host has no PCI", named(opened)));
+            return Ok(Exit::Done);
+        }
+        Reading::Unknown(why) => {
+            output::warn(&format!("{}the PCI devices cannot be read: {why}", named(opened)));
+            return Ok(Exit::CannotTell);
+        }
+    };
+    let placement = placement::observe(reader, tree);
+    let names = Names::new(reader, &facts);
+    // A file may name VFs.
+    let options = Options { vfs: args.vfs || imported.is_some(), all: args.all };
+    let shown = Shown::new(&facts, tree, &placement, &names, options);
+    let exit = match imported {
+        Some(imported) => compared(&shown, imported, opened)?,
+        None => show(args, &shown, options, opened)?,
+    };
+    if args.cost {
+        output::cost(reader.cost(), &facts);
+    }
+    Ok(exit)
+}
+
+fn compared(
+    shown: &Shown,
+    (file, imported): &(String, Imported),
+    opened: &Opened,
+) -> Result<Exit, CliError> {
+    let (text, agrees) = topology::imported(shown, imported, file, output::columns());
+    output::lines(&format!("{}{text}", opened.heading()))?;
+    Ok(if agrees { Exit::Done } else { Exit::Changes })
+}
+
+fn show(
+    args: &TopologyArgs,
+    shown: &Shown,
+    options: Options,
+    opened: &Opened,
+) -> Result<Exit, CliError> {
+    let out = args.out.as_deref().unwrap_or(Path::new("-"));
+    if args.nccl_xml {
+        output::data(&topology::nccl_xml(shown))?;
+        output::status(LEFT_OUT);
+        // NCCL takes the file at its word: a job would leave out a GPU that is not in it.
+        if let Some(unread) = topology::unread(shown) {
+            output::warn(&format!("{}{unread}", named(opened)));
+            return Ok(Exit::CannotTell);
+        }
+    } else if args.svg {
+        output::to(out, &topology::svg(shown))?;
+    } else if args.html {
+        output::to(out, &topology::html(shown))?;
+    } else if args.json {
+        output::json(&topology::document(shown, options, opened.file.as_deref()))?;
+    } else {
+        let text = topology::text(shown, options, output::columns());
+        output::lines(&format!("{}{text}", opened.heading()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn named(opened: &Opened) -> String {
+    opened.file.as_ref().map(|file| format!("{file}: ")).unwrap_or_default()
+}

@@ -1,0 +1,236 @@
+//! `bedplate verify`: is this host ready for GPUDirect RDMA, and if not, why.
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+
+use super::host::{self, Opened};
+use super::{CliError, Exit, HostArgs, WithoutArgs, output};
+use crate::report::verify as text;
+use crate::report::verify::Tally;
+use bedplate_base::error_chain::chain;
+use bedplate_base::utc;
+use bedplate_core::documents as json;
+use bedplate_core::engine::profile_source::{Choice, SourceError};
+use bedplate_core::engine::{self, EngineError, Request, Verified};
+use bedplate_core::profile::nearest;
+use bedplate_core::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection};
+use bedplate_host::{HostKind, boot_id};
+
+/// The level from which the exit status is 4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Not ready.
+    Fail,
+    /// A warning.
+    Warn,
+}
+
+/// `bedplate verify`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready, or with `--fail-on warn` \
+        ready with a warning; 5 cannot tell: something could not be read; 1 error; 64 usage. An image (`--root`) is judged by its files: \
+        boot entry, files of the profile, tools of the build, units; every other check is not applicable to it. Of several hosts: 1 if one could not be \
+        judged, otherwise the first of 4, 5, 0 that applies.")
+)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// Check against this profile as well: a shipped profile's name, a TOML file, or a directory of TOML files of which the best match
+    /// is taken. Default: what is in /etc/bedplate of the host; without one the host alone is judged.
+    #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
+    profile: Option<String>,
+    /// CPU vendor to assume of an image, which has no CPU of its own.
+    #[arg(long, value_name = "VENDOR", help_heading = "Profile")]
+    cpu: Option<super::CpuChoice>,
+    #[command(flatten)]
+    without: WithoutArgs,
+    /// Only these checks: an id, a group, or a pattern such as 'pcie.link-*'. May be given more than once.
+    #[arg(long, value_name = "ID", help_heading = "Checks")]
+    check: Vec<String>,
+    /// All but these checks, named in the same way.
+    #[arg(long, value_name = "ID", help_heading = "Checks")]
+    skip: Vec<String>,
+    /// Exit with status 4 for a host that is not ready (`fail`), or for a warning, too (`warn`).
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Fail, help_heading = "Checks")]
+    fail_on: FailOn,
+    /// What a check looks at, why, how, and where the facts come from; an id, a group, a pattern, or `all`.
+    #[arg(long, value_name = "ID", exclusive = true, help_heading = "Checks")]
+    explain: Option<String>,
+    /// List the checks, one line each, and exit.
+    #[arg(long, exclusive = true, help_heading = "Checks")]
+    list: bool,
+    /// Machine-readable (its JSON Schema: `bedplate verify --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and exit.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+    /// What passed as well, and everything that was read.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Say on stderr what reading cost: system calls and config-space dwords.
+    #[arg(long)]
+    cost: bool,
+}
+
+/// Judges every host that was named.
+pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&json::verify_schema())?)?;
+        return Ok(Exit::Done);
+    }
+    if args.list {
+        output::lines(&text::list())?;
+        return Ok(Exit::Done);
+    }
+    if let Some(word) = &args.explain {
+        explain(word)?;
+        return Ok(Exit::Done);
+    }
+    let selection = Selection::new(&args.check, &args.skip).map_err(|error| unknown(&error))?;
+    let mut statuses = Vec::new();
+    let mut tally = Tally::default();
+    let unusable = host::each(&args.host, |opened| {
+        let report = one(args, opened, &selection)?;
+        statuses.push(status(args.fail_on, &report));
+        if let Some(file) = &opened.file {
+            tally.add(file, &report);
+        }
+        Ok(())
+    })?;
+    let all_good = unusable.is_empty();
+    unusable.into_iter().for_each(|file| tally.add_unusable(file));
+    if !args.json && !tally.is_empty() {
+        output::report(&text::tally(&tally))?;
+    }
+    let has = |status| statuses.contains(&status);
+    Ok(match all_good {
+        false => Exit::Failed,
+        true if has(Exit::Blocked) => Exit::Blocked,
+        true if has(Exit::CannotTell) => Exit::CannotTell,
+        true => Exit::Done,
+    })
+}
+
+/// The exit status for one host.
+fn status(fail_on: FailOn, report: &Report) -> Exit {
+    match report.answer {
+        Answer::NotReady => Exit::Blocked,
+        _ if fail_on == FailOn::Warn && report.warns() => Exit::Blocked,
+        Answer::CannotTell => Exit::CannotTell,
+        Answer::Ready => Exit::Done,
+    }
+}
+
+/// What the checks find of a host that runs, by the profile that is named or the one it has.
+pub fn verified(
+    opened: &Opened,
+    profile: Option<&str>,
+    selection: &Selection,
+) -> Result<Verified, CliError> {
+    if opened.reader.kind() == HostKind::Image {
+        return Err(not_running());
+    }
+    Ok(engine::verify(opened.reader.as_ref(), &Request::of(choice(profile)), selection)?)
+}
+
+fn choice(profile: Option<&str>) -> Choice<'_> {
+    profile.map_or(Choice::HostOnly, Choice::Named)
+}
+
+/// Why an image without a profile is not judged: nothing else of an image decides.
+fn no_profile() -> CliError {
+    CliError::request(
+        "an image is judged by its profile, and there is none in /etc/bedplate of this one",
+    )
+    .hinting("name one with --profile")
+}
+
+/// Reports what is wrong with the profile on the host, and that the host was judged without it.
+pub fn warn_of_profile(verified: &Verified) {
+    match &verified.unusable {
+        Some(EngineError::Profile(SourceError::Invalid(findings))) => {
+            output::diagnostics(&output::findings(findings));
+            output::warn("the profile on this host cannot be used: the host is judged without it");
+        }
+        Some(error) => {
+            let why = chain(error);
+            output::warn(&format!("this host is judged without its profile: {why}"));
+        }
+        None => {}
+    }
+}
+
+/// Why an image is not judged.
+pub fn not_running() -> CliError {
+    let what =
+        "an image is not running: it has no registers, no IOMMU groups and no drivers to report on";
+    let hint = "`bedplate verify --root DIR` checks what an image holds; report on the machine that runs it";
+    CliError::request(what).hinting(hint)
+}
+
+fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Report, CliError> {
+    let request = Request {
+        cpu: args.cpu.map(Into::into),
+        image: args.without.request(),
+        ..Request::of(choice(args.profile.as_deref()))
+    };
+    let verified = engine::verify(opened.reader.as_ref(), &request, selection)?;
+    warn_of_profile(&verified);
+    let has_profile = verified.loaded.is_some() || verified.unusable.is_some();
+    if opened.reader.kind() == HostKind::Image && !has_profile {
+        return Err(no_profile());
+    }
+    let Verified { facts, loaded, report, .. } = verified;
+    if let Some(loaded) = &loaded {
+        output::lints(loaded);
+    }
+    let label = facts.label();
+    if args.json {
+        let judging = json::Judging {
+            file: opened.file.as_deref(),
+            host: &label,
+            exit_status: status(args.fail_on, &report).status(),
+            moment: moment(opened),
+        };
+        output::data(&json::verify(judging, &report)?)?;
+    } else {
+        let text = text::verify(&report, &label, args.verbose);
+        output::report(&format!("{}{text}", opened.heading()))?;
+    }
+    if args.cost {
+        output::cost(opened.reader.cost(), &facts);
+    }
+    Ok(report)
+}
+
+/// When a running host is judged, and in which of its boots.
+fn moment(opened: &Opened) -> Option<json::Moment> {
+    let reader = opened.reader.as_ref();
+    (reader.kind() == HostKind::Live).then(|| json::Moment {
+        judged: utc::shown(Timestamp::now()),
+        boot: boot_id::of(reader).ok(),
+    })
+}
+
+fn explain(word: &str) -> Result<(), CliError> {
+    let words = if word == "all" { "*" } else { word };
+    let selection = Selection::new(&[words.to_owned()], &[]).map_err(|error| unknown(&error))?;
+    let texts = CHECKS.iter().filter(|check| selection.has(check)).map(text::explain);
+    output::report(&texts.collect::<Vec<_>>().join("\n"))
+}
+
+fn unknown(error: &SelectError) -> CliError {
+    let groups = CHECKS.iter().map(|check| check.group.name());
+    let ids = CHECKS.iter().map(|check| check.id).chain(groups);
+    let near = match error {
+        SelectError::Unknown { word } => nearest(word, ids),
+        SelectError::Nothing => None,
+    };
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`bedplate verify --list` shows all".to_owned(),
+    };
+    CliError::request(error.to_string()).hinting(hint)
+}

@@ -1,0 +1,429 @@
+//! What was done, for people: after apply, before and after revert, and the history.
+
+use std::fmt::Write as _;
+
+use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use super::text::{FEW, count, folded, summary};
+use bedplate_base::utc::shown_text;
+use bedplate_base::value::AcsBits;
+use bedplate_core::apply::{ApplyReport, ChangeReport, Outcome, Restored};
+use bedplate_core::ledger::Ledger;
+use bedplate_core::plan::{Action, Change, Note, Plan};
+use bedplate_core::revert::{RevertPlan, RevertReport, Step, StepOutcome};
+
+/// The report of an apply; `after` is the plan made afterwards, and `is_owed` whether only tools of the image build are left.
+pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) -> String {
+    let end = match report.succeeded() {
+        true if is_owed => owed(report, after),
+        true => format!("{}{}", left_to_do(after), summary(after)),
+        false => failed(report, after.body.pending.len()),
+    };
+    format!("{}\n{end}", changes(report, verbose))
+}
+
+/// The last line where only the image build's tools are left.
+fn owed(report: &ApplyReport, after: &Plan) -> String {
+    let mut commands: Vec<String> = Vec::new();
+    let reported = report.changes.iter().flat_map(|change| match &change.outcome {
+        Outcome::Owed { commands, .. } => commands.as_slice(),
+        _ => &[],
+    });
+    let planned = after.body.changes.iter().flat_map(|change| &change.actions);
+    let planned = planned.filter_map(|action| match action {
+        Action::RunTool { argv, .. } => Some(argv),
+        _ => None,
+    });
+    let all = reported.chain(planned).map(|argv| argv.join(" "));
+    for command in all.chain(after.body.owed_elsewhere.iter().cloned()) {
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    let still = paint(WARN, "the image build still has to run");
+    format!("done, and {still}: {}\n", commands.join("; "))
+}
+
+/// Changes that everything was done for, and that the plan made afterwards asks for again.
+fn left_to_do(after: &Plan) -> String {
+    let doable = after.body.changes.iter().filter(|change| change.deferred.is_none());
+    let line = |change: &Change| {
+        let items: Vec<&str> = change.items.iter().map(|item| item.subject.as_str()).collect();
+        let mark = paint(BAD, "✗");
+        format!("{mark} {} {}  still differs: {}\n", change.kind, change.subject, items.join(", "))
+    };
+    doable.map(line).collect()
+}
+
+/// The last line where something failed. What a change that was undone would have needed is not said: only what waits for a
+/// boot already.
+fn failed(report: &ApplyReport, waiting: usize) -> String {
+    let (mut untouched, mut undone, mut stays, mut blocked, mut done) = (0, 0, 0, 0, 0);
+    for change in &report.changes {
+        match &change.outcome {
+            Outcome::Failed { restored, .. } if *restored == Restored::default() => untouched += 1,
+            Outcome::Failed { restored, .. } if restored.left.is_empty() => undone += 1,
+            Outcome::Failed { .. } => stays += 1,
+            Outcome::Blocked { .. } => blocked += 1,
+            Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => done += 1,
+            Outcome::Deferred { .. } => {}
+        }
+    }
+    let changes = |n| count(n, "change", "changes");
+    let was = |n| if n == 1 { "was" } else { "were" };
+    let parts = [
+        (undone, paint(BAD, &format!("{} failed and {} undone", changes(undone), was(undone)))),
+        (untouched, paint(BAD, &format!("{} failed, with nothing written", changes(untouched)))),
+        (stays, paint(BAD, &format!("{} failed and could not be undone whole", changes(stays)))),
+        (blocked, paint(BAD, &format!("{blocked} not tried"))),
+        (done, format!("{done} done")),
+        (waiting, paint(WARN, &format!("{waiting} waiting for a boot"))),
+    ];
+    let said: Vec<String> =
+        parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, part)| part).collect();
+    format!("{}\n", said.join(", "))
+}
+
+/// What the plan made afterwards says of things that a change took out: a value that the running kernel keeps.
+pub fn left_behind(report: &ApplyReport, planned: &[Change], after: &[Note]) -> Vec<String> {
+    let done = |change: &&Change| {
+        report.changes.iter().any(|one| one.id == change.id && one.outcome == Outcome::Done)
+    };
+    let gone = |note: &&Note| {
+        planned.iter().filter(done).filter(|change| change.kind == note.kind).any(|change| {
+            change.items.iter().any(|item| item.after.is_none() && item.subject == note.subject)
+        })
+    };
+    let said = after.iter().filter(gone);
+    said.map(|note| format!("{}: {}", note.subject, note.text)).collect()
+}
+
+/// What became of every change.
+pub fn changes(report: &ApplyReport, verbose: bool) -> String {
+    let mut out = String::new();
+    let mut rest = report.changes.as_slice();
+    while let Some(first) = rest.first() {
+        let same =
+            rest.iter().take_while(|change| quiet(first) && alike_change(first, change)).count();
+        // A few are named one by one.
+        let count = if same > FEW && !verbose { same } else { 1 };
+        match rest.get(..count) {
+            Some(several) if count > 1 => {
+                let subjects: Vec<&str> =
+                    several.iter().map(|change| change.subject.as_str()).collect();
+                let subject = folded(&subjects, ", ");
+                one(&mut out, &ChangeReport { subject, ..first.clone() });
+            }
+            _ => one(&mut out, first),
+        }
+        rest = rest.get(count..).unwrap_or_default();
+    }
+    out
+}
+
+/// Nothing is to be said of it but that it is so.
+fn quiet(change: &ChangeReport) -> bool {
+    matches!(change.outcome, Outcome::Done | Outcome::AlreadyDone) && change.deferred.is_empty()
+}
+
+fn alike_change(one: &ChangeReport, other: &ChangeReport) -> bool {
+    one.kind == other.kind && one.outcome == other.outcome && one.deferred == other.deferred
+}
+
+fn one(out: &mut String, change: &ChangeReport) {
+    let line = |out: &mut String, mark: String, words: &str| {
+        let _ = writeln!(out, "{mark} {} {}  {words}", paint(HEAD, &change.kind), change.subject);
+    };
+    match &change.outcome {
+        Outcome::Done => line(out, paint(GOOD, "✓"), "done"),
+        Outcome::AlreadyDone => line(out, paint(GOOD, "✓"), "was so already"),
+        Outcome::Owed { commands, why } => {
+            line(out, paint(WARN, "!"), "written; the image build still has to run:");
+            if let Some(why) = why {
+                let _ = writeln!(out, "    (cannot run in this root: {why})");
+            }
+            for command in commands {
+                let _ = writeln!(out, "    {}", command.join(" "));
+            }
+        }
+        Outcome::Deferred { until } => {
+            line(out, paint(WARN, "…"), &format!("deferred until {until}"))
+        }
+        Outcome::Blocked { by } => {
+            line(out, paint(BAD, "✗"), &format!("not tried: {} failed", by.join(", ")))
+        }
+        Outcome::Failed { action, why, output, restored } => {
+            line(out, paint(BAD, "✗"), &format!("failed to {action}: {why}"));
+            for text in output.iter().flat_map(|output| output.lines()) {
+                let _ = writeln!(out, "    {} {text}", paint(FAINT, "|"));
+            }
+            for subject in &restored.back {
+                let _ = writeln!(out, "    {subject} is as it was before");
+            }
+            for left in &restored.left {
+                let _ = writeln!(
+                    out,
+                    "    {} {} stays as it is: {}",
+                    paint(BAD, "!"),
+                    left.subject,
+                    left.why
+                );
+            }
+        }
+    }
+    for action in &change.deferred {
+        let _ = writeln!(out, "    {} {action}: waits for the running machine", paint(WARN, "…"));
+    }
+}
+
+/// What a revert would do.
+pub fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
+    let mut out = String::new();
+    let steps = plan.steps.iter().map(|step| (step_subject(step), step_words(step)));
+    for (subjects, words) in alike(steps, verbose) {
+        let words = if words.is_empty() { words } else { format!(": {words}") };
+        let _ = writeln!(
+            out,
+            "{} {}{words}",
+            paint(WARN, "↶"),
+            folded(&subjects.iter().map(String::as_str).collect::<Vec<_>>(), ", ")
+        );
+    }
+    for refused in &plan.refused {
+        let _ = writeln!(out, "{} {}: {}", paint(BAD, "✗"), refused.subject, refused.reason);
+        let _ = writeln!(out, "    {} {}", paint(HEAD, "do:"), refused.remedy);
+    }
+    out += &to_run(&plan.owed);
+    for note in &plan.notes {
+        let _ = writeln!(out, "{} {note}", paint(FAINT, "·"));
+    }
+    if plan.steps.is_empty() && plan.refused.is_empty() && plan.owed.is_empty() {
+        let _ = writeln!(
+            out,
+            "{}: bedplate has no record of a change here",
+            paint(GOOD, "nothing to put back")
+        );
+    }
+    out
+}
+
+/// Tools that the image build has to run.
+fn to_run(owed: &[Vec<String>]) -> String {
+    let line = |command: &Vec<String>| {
+        format!("{} the image build still has to run: {}\n", paint(WARN, "!"), command.join(" "))
+    };
+    owed.iter().map(line).collect()
+}
+
+fn step_subject(step: &Step) -> String {
+    match step {
+        Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => {
+            path.clone()
+        }
+        Step::Register { address, register, .. } => format!("{register} of {address}"),
+        Step::Vf { .. } | Step::Eswitch { .. } => step.subject(),
+        Step::Tool { argv, .. } => format!("run {}", argv.join(" ")),
+    }
+}
+
+fn step_words(step: &Step) -> String {
+    match step {
+        Step::Attribute { before, after, .. } => format!("{before} → {after}"),
+        Step::Register { register, before, after, .. } => {
+            format!("{} → {}", bits(register, *before), bits(register, *after))
+        }
+        Step::Vf { after, .. } if after.is_empty() => {
+            "driver: none → the one the kernel finds".to_owned()
+        }
+        Step::Vf { before, after, .. } => format!("{before} → {after}"),
+        Step::Eswitch { before, after, .. } => format!("{before} → {after}"),
+        Step::File { after: Some(_), .. } => "as it was".to_owned(),
+        Step::File { after: None, .. } => "removed".to_owned(),
+        Step::Tool { .. } => String::new(),
+        Step::Directory { .. } => "removed if empty".to_owned(),
+    }
+}
+
+/// A register's bits as the plan names them.
+fn bits(register: &str, value: u16) -> String {
+    match register {
+        "ACS control" => format!("{} ({value:04x})", AcsBits(value)),
+        _ => format!("{value:04x}"),
+    }
+}
+
+/// Neighbours of which the same is said, together.
+fn alike(
+    said: impl Iterator<Item = (String, String)>,
+    verbose: bool,
+) -> Vec<(Vec<String>, String)> {
+    let mut groups: Vec<(Vec<String>, String)> = Vec::new();
+    for (subject, words) in said {
+        match groups.last_mut() {
+            Some((subjects, same)) if !verbose && *same == words && words.contains('→') => {
+                subjects.push(subject)
+            }
+            _ => groups.push((vec![subject], words)),
+        }
+    }
+    groups
+}
+
+/// The report of a revert.
+pub fn reverted(report: &RevertReport, verbose: bool) -> String {
+    let mut out = String::new();
+    let done: Vec<&str> = report
+        .steps
+        .iter()
+        .filter(|step| step.outcome == StepOutcome::Done)
+        .map(|step| step.subject.as_str())
+        .collect();
+    let many = done.len() > FEW && !verbose;
+    if many {
+        let _ = writeln!(out, "{} put back: {}", paint(GOOD, "✓"), folded(&done, ", "));
+    }
+    for step in report.steps.iter().filter(|step| !many || step.outcome != StepOutcome::Done) {
+        let _ = match &step.outcome {
+            StepOutcome::Done => writeln!(out, "{} {}", paint(GOOD, "✓"), step.subject),
+            StepOutcome::Left { why } => {
+                writeln!(out, "{} {} stays: {why}", paint(WARN, "!"), step.subject)
+            }
+            StepOutcome::Failed { why, output } => {
+                let lines = output.iter().flat_map(|output| output.lines());
+                let output: String = lines.map(|line| format!("    | {line}\n")).collect();
+                write!(out, "{} {}: {why}\n{output}", paint(BAD, "✗"), step.subject)
+            }
+        };
+    }
+    out + &to_run(&report.owed)
+}
+
+/// The ledger's history, newest last.
+pub fn history(ledger: &Ledger) -> String {
+    let mut out = String::new();
+    for entry in &ledger.history {
+        let profile =
+            entry.profile.as_ref().map(|profile| format!(" {profile}")).unwrap_or_default();
+        let _ =
+            writeln!(out, "{}  {}{profile}", paint(HEAD, &shown_text(&entry.at)), entry.command);
+        for result in &entry.results {
+            let why = result.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            let _ = writeln!(out, "    {} {}{why}", result.result, result.subject);
+        }
+    }
+    if out.is_empty() {
+        out.push_str("bedplate has not changed anything on this host\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_base::value::PciAddress;
+
+    fn register(address: &str) -> Step {
+        let address: PciAddress = address.parse().unwrap();
+        let register = "ACS control".to_owned();
+        Step::Register { address, offset: 0x106, register, mask: 0x7f, before: 0x11, after: 0x1d }
+    }
+
+    /// A reboot would not bring what was undone.
+    #[test]
+    fn a_failed_apply_says_what_became_of_its_changes() {
+        let change = |outcome| ChangeReport {
+            id: "c".into(),
+            kind: "cmdline".into(),
+            subject: "c".into(),
+            effect: bedplate_core::plan::Effect::ColdBoot,
+            outcome,
+            deferred: Vec::new(),
+        };
+        let one = Outcome::Failed {
+            action: "run update-grub".into(),
+            why: "it failed".into(),
+            output: None,
+            restored: Restored { back: vec!["/etc/x".into()], left: Vec::new() },
+        };
+        let blocked = Outcome::Blocked { by: vec!["c".into()] };
+        let changes = vec![change(one), change(blocked), change(Outcome::Done)];
+        let report = ApplyReport { changes, warnings: Vec::new() };
+        let terminal = super::super::style::terminal;
+        let said = |waiting| {
+            anstream::adapter::strip_str(&terminal(&failed(&report, waiting))).to_string()
+        };
+        assert_eq!(said(0), "1 change failed and was undone, 1 not tried, 1 done\n");
+        assert!(said(2).ends_with(", 2 waiting for a boot\n"));
+    }
+
+    #[test]
+    fn failure_that_wrote_nothing_is_not_called_undone() {
+        let outcome = Outcome::Failed {
+            action: "write /etc/x".into(),
+            why: "it has changed since".into(),
+            output: None,
+            restored: Restored::default(),
+        };
+        let change = ChangeReport {
+            id: "c".into(),
+            kind: "cmdline".into(),
+            subject: "c".into(),
+            effect: bedplate_core::plan::Effect::Now,
+            outcome,
+            deferred: Vec::new(),
+        };
+        let report = ApplyReport { changes: vec![change], warnings: Vec::new() };
+        let text = super::super::style::terminal(&failed(&report, 0));
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(text, "1 change failed, with nothing written\n");
+    }
+
+    #[test]
+    fn what_stays_of_an_item_that_went_is_said_after_the_apply() {
+        let item = |subject: &str, after: Option<&str>| bedplate_core::plan::Item {
+            subject: subject.into(),
+            before: Some("0".into()),
+            after: after.map(str::to_owned),
+            why: Vec::new(),
+        };
+        let change = Change {
+            id: "c".into(),
+            kind: "sysctl",
+            subject: "/etc/sysctl.d/zz-bedplate.conf".into(),
+            items: vec![item("kernel.a", None), item("kernel.b", Some("1"))],
+            effect: bedplate_core::plan::Effect::Now,
+            actions: Vec::new(),
+            disrupts: Vec::new(),
+            needs: Vec::new(),
+            owns: None,
+            deferred: None,
+        };
+        let note =
+            |kind, subject: &str| Note { kind, subject: subject.into(), text: "stays".into() };
+        let after =
+            [note("sysctl", "kernel.a"), note("sysctl", "kernel.b"), note("modules", "kernel.a")];
+        let said = |outcome| {
+            let changes = vec![ChangeReport::new(&change, outcome)];
+            let report = ApplyReport { changes, warnings: Vec::new() };
+            left_behind(&report, std::slice::from_ref(&change), &after)
+        };
+        assert_eq!(said(Outcome::Done), ["kernel.a: stays"]);
+        assert!(said(Outcome::Blocked { by: Vec::new() }).is_empty(), "it went nowhere");
+    }
+
+    /// As the plan says it: `SV RR CR UF (001d) → SV UF (0011)`, and the twenty ports of one node on one line.
+    #[test]
+    fn a_revert_names_bits_and_folds_ports() {
+        let steps: Vec<Step> =
+            (0..20).map(|port| register(&format!("0000:17:{port:02x}.0"))).collect();
+        let plan = RevertPlan { steps, ..RevertPlan::default() };
+        assert_eq!(
+            anstream::adapter::strip_str(&super::super::style::terminal(&revert_plan(
+                &plan, false
+            )))
+            .to_string(),
+            "↶ ACS control of 0000:17:00.0, ACS control of 0000:17:01.0, ACS control of 0000:17:02.0, … and 17 more; -v: \
+             SV UF (0011) → SV RR CR UF (001d)\n"
+        );
+        assert_eq!(revert_plan(&plan, true).lines().count(), 20);
+    }
+}

@@ -1,0 +1,188 @@
+//! What a symptom comes to on a host, for people: the cause with what was read and what to do, then what it is not, and what is
+//! not known.
+
+use std::fmt::Write as _;
+
+use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use bedplate_base::visible::one_line;
+use bedplate_core::doctor::{Answer, Asked, Diagnosis, Recognised, SYMPTOMS, Symptom};
+use bedplate_core::verify::Verdict;
+
+/// Things read that are shown before the rest is counted.
+const SEEN: usize = 3;
+
+/// The line above everything.
+pub fn heading(host: &str) -> String {
+    format!("{} {}\n", paint(HEAD, "host"), one_line(host))
+}
+
+/// One symptom in full; `log`: the name of the file whose lines are cited.
+pub fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
+    let Diagnosis { symptom, title, means, .. } = diagnosis;
+    let mut out = format!("{} ({symptom}): {means}\n", paint(HEAD, title));
+    cited(&mut out, diagnosis, log);
+    for (number, cause) in diagnosis.causes.iter().enumerate() {
+        one_cause(&mut out, cause, if number == 0 { "cause" } else { "also" });
+    }
+    let _ = match diagnosis.answer {
+        Answer::Found => Ok(()),
+        Answer::NotFound if log.is_some() => {
+            writeln!(
+                out,
+                "  {}, and this host has none of its known causes now: look on the host that the log is from; after a repair or a \
+                 reboot they may be gone",
+                paint(WARN, "the log shows it")
+            )
+        }
+        Answer::NotFound => {
+            writeln!(
+                out,
+                "  {}: none of its known causes is present; the log of the job or the kernel may show more: `dmesg | bedplate doctor -`",
+                paint(GOOD, "not found here")
+            )
+        }
+        Answer::CannotTell => {
+            writeln!(
+                out,
+                "  {}: no cause found, and not everything could be read",
+                paint(WARN, "cannot tell")
+            )
+        }
+    };
+    for asked in &diagnosis.unknown {
+        let _ = writeln!(
+            out,
+            "  {} {}: unknown: {}",
+            paint(WARN, "?"),
+            asked.check,
+            one_line(&asked.finding)
+        );
+        remedy(&mut out, asked);
+    }
+    for asked in &diagnosis.excluded {
+        let sign = if asked.verdict == Verdict::NotApplicable { "n/a:" } else { "ruled out:" };
+        let _ =
+            writeln!(out, "  {} {}: {}", paint(FAINT, sign), asked.check, one_line(&asked.finding));
+    }
+    out
+}
+
+fn cited(out: &mut String, diagnosis: &Diagnosis, log: Option<&str>) {
+    let Some(log) = log else { return };
+    for citation in &diagnosis.lines {
+        let at = format!("{}:{}:", one_line(log), citation.line);
+        let _ = writeln!(out, "  {} {}", paint(FAINT, &at), one_line(&citation.text));
+    }
+    let more = diagnosis.line_count.saturating_sub(diagnosis.lines.len() as u64);
+    if more > 0 {
+        let _ = writeln!(out, "  {}", paint(FAINT, &format!("and {more} more such lines")));
+    }
+}
+
+fn one_cause(out: &mut String, cause: &Asked, word: &str) {
+    let sign = if cause.verdict == Verdict::Fail { paint(BAD, "✗") } else { paint(WARN, "!") };
+    let _ = writeln!(out, "  {sign} {word}: {} ({})", one_line(&cause.finding), cause.check);
+    if let Some(explains) = cause.explains {
+        let _ = writeln!(out, "      {} {explains}", paint(FAINT, "why:"));
+    }
+    for seen in cause.evidence.iter().take(SEEN) {
+        let at = paint(FAINT, &format!("({})", one_line(&seen.at)));
+        let _ = writeln!(out, "      {} {} {at}", paint(FAINT, "read:"), one_line(&seen.what));
+    }
+    let more = cause.evidence.len().saturating_sub(SEEN);
+    if more > 0 {
+        let check = cause.check;
+        let _ = writeln!(
+            out,
+            "      {} {more} more: `bedplate verify -v --check {check}`",
+            paint(FAINT, "read:")
+        );
+    }
+    remedy(out, cause);
+}
+
+fn remedy(out: &mut String, asked: &Asked) {
+    if let Some(remedy) = &asked.remedy {
+        let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
+    }
+}
+
+/// Every symptom: those with a cause here by their first one, the others by a line.
+pub fn overview(all: &[Diagnosis]) -> String {
+    let mut out = format!("{}\n", paint(HEAD, "causes found on this host, by symptom"));
+    let width = SYMPTOMS.iter().map(|symptom| symptom.id.len()).max().unwrap_or_default();
+    for diagnosis in all {
+        let (sign, text) = match (diagnosis.answer, diagnosis.causes.first()) {
+            (Answer::Found, Some(cause)) => (
+                paint(if cause.verdict == Verdict::Fail { BAD } else { WARN }, "✗"),
+                format!("{} ({})", one_line(&cause.finding), cause.check),
+            ),
+            (Answer::CannotTell, _) => {
+                let checks: Vec<&str> = diagnosis.unknown.iter().map(|asked| asked.check).collect();
+                (paint(WARN, "?"), format!("cannot tell: {}", checks.join(", ")))
+            }
+            _ => (paint(GOOD, "·"), "not found here".to_owned()),
+        };
+        let id = format!("{:<width$}", diagnosis.symptom);
+        let _ = writeln!(out, "  {sign} {id}  {text}");
+    }
+    out.push_str("`bedplate doctor SYMPTOM` has evidence and remedies; a log file in its place is read for symptoms\n");
+    out
+}
+
+/// What was read of a log, in one line.
+pub fn log_line(name: &str, log: &Recognised) -> String {
+    let direct = match log.direct {
+        0 => String::new(),
+        count => format!("; {count} with GPUDirect RDMA (/GDRDMA)"),
+    };
+    let found = match (log.symptoms().count(), log.direct) {
+        (0, 0) if log.lines == 0 => "the file is empty".to_owned(),
+        (0, 0) => "none shows a symptom that bedplate knows; NCCL says more with NCCL_DEBUG=INFO"
+            .to_owned(),
+        (count, _) => format!("symptoms: {count}"),
+    };
+    let (name, lines) = (one_line(name), log.lines);
+    let s = if lines == 1 { "" } else { "s" };
+    format!("{} {name}: {lines} line{s}{direct}; {found}\n", paint(HEAD, "log"))
+}
+
+/// The symptoms, a line each.
+pub fn list() -> String {
+    let width = SYMPTOMS.iter().map(|symptom| symptom.id.len()).max().unwrap_or_default();
+    let line = |symptom: &Symptom| {
+        format!("{:<width$}  {}: {}\n", symptom.id, symptom.title, symptom.means)
+    };
+    SYMPTOMS.iter().map(line).collect()
+}
+
+/// docs/doctor.md: the table for people who read documents.
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Symptoms\n\n\
+         What `bedplate doctor` knows, from the table in `agent/bedplate-core/src/doctor/table.rs`. A cause is named only where its check\n\
+         ([checks.md](checks.md)) does not pass on the host at hand; the order is that of likelihood.\n",
+    );
+    for symptom in SYMPTOMS {
+        let Symptom { id, title, means, phrases, lines, causes } = symptom;
+        let _ = write!(out, "\n## `{id}`: {title}\n\n{}.\n\n", sentence(means));
+        let _ = writeln!(out, "- **Said as**: {}", phrases.join(", "));
+        for pattern in *lines {
+            let lacks =
+                pattern.lacks.iter().map(|text| format!(", without `{text}`")).collect::<String>();
+            let has: Vec<String> =
+                pattern.has.iter().map(|text| format!("`{}`", text.trim())).collect();
+            let _ = writeln!(out, "- **In logs**: {}{lacks}", has.join(" … "));
+        }
+        out.push_str("\n| check | why |\n|---|---|\n");
+        for cause in *causes {
+            let _ = writeln!(out, "| `{}` | {} |", cause.check, cause.explains);
+        }
+    }
+    out
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

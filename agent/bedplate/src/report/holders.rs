@@ -1,0 +1,70 @@
+//! Who holds GPUs and RDMA devices open, for root's own terminal: command lines may hold secrets. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use bedplate_base::utc::shown;
+use bedplate_base::visible::one_line;
+use bedplate_daemon::reboot::busy::InUse;
+use bedplate_host::process::Process;
+
+/// Characters of a command line that are shown.
+const COMMAND: usize = 200;
+
+/// One process a line, with its devices, its start and its command line; nothing where nobody holds a device.
+pub fn held(in_use: &InUse, describe: impl Fn(u32) -> Option<Process>) -> String {
+    let mut processes: BTreeMap<u32, (&str, Vec<&str>)> = BTreeMap::new();
+    for holder in &in_use.holders {
+        let (_, devices) = processes.entry(holder.pid).or_insert((&holder.comm, Vec::new()));
+        devices.push(&holder.device);
+    }
+    let mut out = String::new();
+    for (pid, (comm, devices)) in processes {
+        let _ = write!(out, "in use    {} by {comm} (pid {pid}", devices.join(" "));
+        // It may have ended since.
+        let Some(process) = describe(pid) else {
+            out.push_str(")\n");
+            continue;
+        };
+        let _ = write!(out, ", user {}", one_line(&process.user));
+        if let Some(started) = process.started {
+            let _ = write!(out, ", since {}", shown(started));
+        }
+        let command: String = one_line(&process.command).chars().take(COMMAND).collect();
+        let _ = writeln!(out, ")\n  command  {command}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_daemon::reboot::busy::Holder;
+
+    #[test]
+    fn one_process_has_all_its_devices_and_is_described_while_it_runs() {
+        let holder = |pid, comm: &str, device: &str| Holder {
+            pid,
+            device: device.to_owned(),
+            comm: comm.to_owned(),
+        };
+        let holders = vec![
+            holder(30, "python3", "/dev/nvidia0"),
+            holder(30, "python3", "/dev/nvidia1"),
+            holder(31, "gone", "/dev/kfd"),
+        ];
+        let describe = |pid| {
+            (pid == 30).then(|| Process {
+                user: "ada".to_owned(),
+                started: "2026-03-03T03:00:00Z".parse().ok(),
+                command: format!("python3 train.py \x1b{}", "x".repeat(COMMAND)),
+            })
+        };
+        let text = held(&InUse { holders, unreadable: 0 }, describe);
+        let first = "in use    /dev/nvidia0 /dev/nvidia1 by python3 (pid 30, user ada, since 2026-03-03 03:00:00 UTC)\n  \
+                     command  python3 train.py \\u{1b}xxx";
+        assert!(text.starts_with(first), "{text}");
+        assert!(text.ends_with("x\nin use    /dev/kfd by gone (pid 31)\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= COMMAND + 11), "{text}");
+    }
+}

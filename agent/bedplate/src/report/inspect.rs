@@ -1,0 +1,81 @@
+//! Facts → what `bedplate inspect` shows: tables, a tree, JSON. Pure: no host, no terminal, no clock.
+
+mod cmdline;
+mod gaps;
+mod summary;
+mod tables;
+mod tree;
+pub(super) mod words;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use serde::Serialize;
+
+use super::wrap;
+use bedplate_core::kind::cmdline::show::Shown;
+use bedplate_facts::Facts;
+use bedplate_facts::names::Names;
+
+/// Version of the JSON form; raised when a field changes its meaning or goes away, not when one is added.
+const VERSION: u32 = 1;
+
+/// Everything, as `inspect --json` writes it.
+#[derive(Serialize)]
+struct Document<'a> {
+    bedplate_inspect: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    #[serde(flatten)]
+    facts: &'a Facts,
+    /// `10de:2330` → `NVIDIA Corporation GH100 [H100 SXM5 80GB]`, where the host has a pci.ids file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pci_names: BTreeMap<String, String>,
+    /// The kernel command line in its states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command_line: Option<&'a Shown>,
+}
+
+/// The kernel command line in its states, argument by argument, in `width` columns.
+pub fn command_line(shown: &Shown, width: usize) -> String {
+    let cells = u16::try_from(width).unwrap_or(u16::MAX);
+    cmdline::table(shown, cells) + &wrap::wrap(&cmdline::below(shown), width)
+}
+
+/// The machine, its GPUs, NICs and the ports above them, and what could not be read, in `width` columns.
+pub fn tables(facts: &Facts, names: &Names, width: usize) -> String {
+    let cells = u16::try_from(width).unwrap_or(u16::MAX);
+    let around = |text: String| wrap::wrap(&text, width);
+    around(summary::block(facts))
+        + &tables::sections(facts, names, cells)
+        + &around(gaps::section(facts))
+}
+
+/// The PCI tree, one function a line, virtual functions folded, and what could not be read.
+pub fn tree(facts: &Facts, names: &Names) -> String {
+    tree::lines(facts, names) + &gaps::section(facts)
+}
+
+/// All facts, with a version on top, to be written as JSON. `file`: which snapshot they are from, where several are shown.
+pub fn document<'a>(
+    facts: &'a Facts,
+    names: &Names,
+    file: Option<&'a str>,
+    command_line: Option<&'a Shown>,
+) -> impl Serialize + use<'a> {
+    let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    let mut pci_names = BTreeMap::new();
+    for function in functions {
+        let ids = format!("{}:{}", function.vendor, function.device);
+        if let Entry::Vacant(place) = pci_names.entry(ids)
+            && let Some(device) = names.device(function.vendor, function.device)
+            && let Some(vendor) = names.vendor(function.vendor)
+        {
+            place.insert(format!("{vendor} {device}"));
+        }
+    }
+    Document { bedplate_inspect: VERSION, file, facts, pci_names, command_line }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! What `inspect` shows of small hosts made by hand.
+
+use std::collections::BTreeMap;
+
+use crate::report::style::terminal;
+use bedplate_base::cpu::CpuVendor;
+use bedplate_base::reading::{Cause, ReadError, Reading, Reason};
+use bedplate_base::value::{AcsBits, PciAddress, PciId};
+use bedplate_facts::Facts;
+use bedplate_facts::names::Names;
+use bedplate_facts::pci::{
+    Acs, Detail, Function, Link, PciTree, PortType, SriovPf, UnreadFunction,
+};
+use bedplate_host::HostKind;
+
+fn tables(facts: &Facts, width: usize) -> String {
+    super::tables(facts, &Names::none(facts), width)
+}
+
+fn tree(facts: &Facts) -> String {
+    super::tree(facts, &Names::none(facts))
+}
+
+fn json(facts: &Facts, file: Option<&str>) -> Result<String, serde_json::Error> {
+    bedplate_core::documents::document(&super::document(facts, &Names::none(facts), file, None))
+}
+
+fn at(text: &str) -> PciAddress {
+    text.parse().unwrap()
+}
+
+/// A function below `parent`, with a full link.
+fn function(address: &str, class: u32, ids: (u16, u16), parent: Option<&str>) -> Function {
+    let link = Link {
+        speed: Some("32.0 GT/s PCIe".into()),
+        width: Some(16),
+        max_speed: Some("32.0 GT/s PCIe".into()),
+        max_width: Some(16),
+    };
+    Function {
+        address: at(address),
+        class,
+        vendor: PciId(ids.0),
+        device: PciId(ids.1),
+        subsystem: (PciId(0), PciId(0)),
+        driver: None,
+        parent: parent.map(at),
+        root: "pci0000:16".into(),
+        numa_node: Reading::Known(0),
+        iommu_group: Reading::Known(7),
+        port: Reading::Known(PortType::Endpoint),
+        acs: Reading::Absent,
+        physfn: None,
+        sriov: Reading::Absent,
+        net: Vec::new(),
+        infiniband: Vec::new(),
+        vfio: false,
+        ats: Reading::Absent,
+        vpd: Reading::Absent,
+        detail: Some(Box::new(Detail {
+            bus_master: Reading::Known(true),
+            link,
+            bars: Vec::new(),
+            control: Reading::Absent,
+            ats: Reading::Absent,
+            sriov: Reading::Absent,
+        })),
+    }
+}
+
+fn port(address: &str, parent: Option<&str>, kind: PortType, on: u16) -> Function {
+    let acs = Acs { offset: 0x148, capable: AcsBits(0x5f), control: AcsBits(on) };
+    Function {
+        port: Reading::Known(kind),
+        acs: Reading::Known(acs),
+        driver: Some("pcieport".into()),
+        ..function(address, 0x06_0400, (0x1000, 0xc030), parent)
+    }
+}
+
+fn gpu(address: &str, parent: Option<&str>) -> Function {
+    Function {
+        driver: Some("nvidia".into()),
+        ..function(address, 0x03_0200, (0x10de, 0x2330), parent)
+    }
+}
+
+fn nic(address: &str, parent: Option<&str>, vfs: &[&str]) -> Function {
+    let pf = SriovPf {
+        total: Reading::Known(16),
+        enabled: Reading::Known(vfs.len() as u16),
+        vf_device: Reading::Known(PciId(0x101e)),
+        autoprobe: Reading::Known(true),
+        vfs: vfs.iter().map(|vf| at(vf)).collect(),
+    };
+    Function {
+        driver: Some("mlx5_core".into()),
+        sriov: Reading::Known(pf),
+        net: vec!["ens1f0np0".into()],
+        infiniband: vec!["mlx5_0".into()],
+        ..function(address, 0x02_0700, (0x15b3, 0x1021), parent)
+    }
+}
+
+fn vf(address: &str, parent: Option<&str>, pf: &str, driver: &str) -> Function {
+    Function {
+        driver: Some(driver.into()),
+        physfn: Some(at(pf)),
+        numa_node: Reading::Known(0),
+        ..function(address, 0x02_0700, (0x15b3, 0x101e), parent)
+    }
+}
+
+fn host(functions: Vec<Function>) -> Facts {
+    let functions = functions.into_iter().map(|function| (function.address, function)).collect();
+    Facts {
+        host: HostKind::Live,
+        pci: Reading::Known(PciTree { functions, ..PciTree::default() }),
+        ..Facts::of_vendor(CpuVendor::Intel)
+    }
+}
+
+/// A switch with a GPU and a NIC that has two VFs below.
+fn small() -> Facts {
+    host(vec![
+        port("0000:16:01.0", None, PortType::RootPort, 0),
+        port("0000:17:00.0", Some("0000:16:01.0"), PortType::Upstream, 0),
+        port("0000:18:00.0", Some("0000:17:00.0"), PortType::Downstream, 0x1d),
+        port("0000:18:01.0", Some("0000:17:00.0"), PortType::Downstream, 0),
+        port("0000:18:02.0", Some("0000:17:00.0"), PortType::Downstream, 0),
+        gpu("0000:19:00.0", Some("0000:18:00.0")),
+        nic("0000:1a:00.0", Some("0000:18:01.0"), &["0000:1a:00.1", "0000:1a:00.2"]),
+        vf("0000:1a:00.1", Some("0000:18:01.0"), "0000:1a:00.0", "mlx5_core"),
+        vf("0000:1a:00.2", Some("0000:18:01.0"), "0000:1a:00.0", "vfio-pci"),
+        function("0000:16:02.0", 0x01_0802, (0x144d, 0xa80a), None),
+    ])
+}
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(&terminal(text)).to_string()
+}
+
+/// The line that starts with `address` after branches and blanks.
+fn line<'a>(text: &'a str, address: &str) -> &'a str {
+    let trimmed =
+        |line: &&str| line.trim_start_matches(['│', '├', '└', '─', ' ']).starts_with(address);
+    text.lines().find(trimmed).unwrap_or_else(|| panic!("no line for {address} in\n{text}"))
+}
+
+#[test]
+fn tables_show_the_gpu_and_the_acs_of_the_port_above_it() {
+    let text = plain(&tables(&small(), 120));
+    let row = line(&text, "0000:19:00.0");
+    for part in ["NVIDIA 10de:2330 3D", "32 GT/s x16", "nvidia", "0000:18:00.0 SV RR CR UF"] {
+        assert!(row.contains(part), "{part} is not in {row}");
+    }
+    let nic = line(&text, "0000:1a:00.0");
+    assert!(nic.contains("2/16") && nic.contains("ens1f0np0") && nic.contains("mlx5_0"), "{nic}");
+    let above = line(&text, "0000:18:01.0");
+    assert!(
+        above.contains("downstream port") && above.contains("off") && above.contains("1 NIC"),
+        "{above}"
+    );
+    assert!(line(&text, "0000:17:00.0").contains("1 GPU, 1 NIC"));
+    assert!(text.contains("1 bridge without a GPU or NIC below"));
+    assert!(text.contains("10 PCI functions in all; besides those above: 1 NVMe, 2 VFs."));
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+#[test]
+fn a_gpu_that_does_not_answer_is_not_counted_with_the_others() {
+    let mut facts = small();
+    let Reading::Known(tree) = &mut facts.pci else { panic!("no tree") };
+    let mut dead = tree.functions[&at("0000:19:00.0")].clone();
+    dead.address = at("0000:19:00.1");
+    if let Some(detail) = &mut dead.detail {
+        detail.bus_master = Reading::Unknown(Reason::new(Cause::NoAnswer, "ones"));
+    }
+    tree.functions.insert(dead.address, dead);
+    let text = plain(&tables(&facts, 120));
+    assert!(text.contains("1 GPU, and 1 that does not answer"), "{text}");
+    assert!(line(&text, "0000:19:00.1").contains("no answer"), "{text}");
+}
+
+#[test]
+fn the_tree_is_drawn_by_parents_with_vfs_folded() {
+    let text = plain(&tree(&small()));
+    let drawn: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(drawn[0], "pci0000:16");
+    assert!(
+        drawn[1].starts_with("├─ 0000:16:01.0 root port  Broadcom 1000:c030  32 GT/s x16  NUMA 0")
+    );
+    assert!(drawn[2].starts_with("│  └─ 0000:17:00.0 upstream port"));
+    assert!(
+        drawn[3].starts_with("│     ├─ 0000:18:00.0 downstream port")
+            && drawn[3].contains("ACS SV RR CR UF")
+    );
+    assert!(drawn[4].starts_with("│     │  └─ 0000:19:00.0 3D"));
+    assert!(drawn[6].contains("└─ 0000:1a:00.0 InfiniBand") && drawn[6].contains("VFs 2/16"));
+    assert!(
+        drawn[7].ends_with("└─ 2 VFs 0000:1a:00.1 … 0000:1a:00.2  1 mlx5_core, 1 vfio-pci"),
+        "{}",
+        drawn[7]
+    );
+    assert!(drawn[9].starts_with("└─ 0000:16:02.0 NVMe"));
+    assert_eq!(drawn.len(), 10);
+}
+
+#[test]
+fn a_slow_link_shows_what_it_could_be() {
+    let mut slow = gpu("0000:19:00.0", None);
+    let detail = slow.detail.as_mut().unwrap();
+    detail.link.speed = Some("2.5 GT/s PCIe".into());
+    detail.link.width = Some(8);
+    let facts = host(vec![slow]);
+    assert!(plain(&tree(&facts)).contains("2.5 GT/s x8 (32 GT/s x16)"));
+    let row = plain(&tables(&facts, 120));
+    assert!(line(&row, "0000:19:00.0").contains("2.5 GT/s x8"));
+}
+
+#[test]
+fn hosts_without_pci_or_gpu_say_so() {
+    let facts = Facts { pci: Reading::Absent, ..small() };
+    assert!(tables(&facts, 120).contains("This host has no PCI"));
+    assert!(tree(&facts).contains("This host has no PCI"));
+    let unknown = plain(&tables(&Facts::of_vendor(CpuVendor::Arm), 120));
+    assert!(unknown.contains("An image has no PCI devices"));
+    assert!(unknown.contains("no machine was looked at"));
+    let text = tables(&host(vec![nic("0000:1a:00.0", None, &[])]), 120);
+    assert!(text.contains("No GPU"));
+    assert!(tree(&host(Vec::new())).contains("No PCI functions"));
+}
+
+#[test]
+fn equal_unknowns_are_one_line_that_says_what_to_do() {
+    let denied = |address: &str| {
+        let why = ReadError::Denied { path: format!("/sys/bus/pci/devices/{address}/config") };
+        Function {
+            port: Reading::unknown(&why),
+            acs: Reading::unknown(&why),
+            ..port(address, None, PortType::RootPort, 0)
+        }
+    };
+    let addresses: Vec<String> = (0..30).map(|device| format!("0000:16:{device:02x}.0")).collect();
+    let mut facts = host(addresses.iter().map(|address| denied(address)).collect());
+    let expected = "30 functions (0000:16:00.0, 0000:16:01.0, 0000:16:02.0 …): ACS, port type\n      \
+        /sys/bus/pci/devices/*/config cannot be read without more privilege";
+    let live = plain(&tables(&facts, 120));
+    assert!(live.contains(&format!("{expected}: run as root\n")), "{live}");
+    let drawn = plain(&tree(&facts));
+    assert!(drawn.contains(expected) && line(&drawn, "0000:16:03.0").contains("ACS unknown"));
+    facts.host = HostKind::Snapshot;
+    assert!(plain(&tables(&facts, 120)).contains(&format!("{expected}: record it as root\n")));
+}
+
+#[test]
+fn little_memory_is_not_none() {
+    let mut facts = small();
+    for (bytes, shown) in [
+        (280 << 20, "280 MiB"),
+        (3 << 30, "3072 MiB"),
+        (4 << 30, "4 GiB"),
+        (2015 << 30, "2015 GiB"),
+    ] {
+        facts.memory_bytes = Reading::Known(bytes);
+        assert!(plain(&tables(&facts, 120)).contains(&format!("  memory       {shown}\n")));
+    }
+}
+
+#[test]
+fn what_is_not_known_says_in_what_way() {
+    let mut facts = small();
+    let not_recorded = ReadError::NotRecorded { path: "/sys/x".into() };
+    let unread = ReadError::Denied { path: "/sys/x".into() };
+    facts.iommu.firmware = Reading::unknown(&not_recorded);
+    facts.iommu.active = Reading::unknown(&unread);
+    facts.gpu.nvidia = Reading::unknown(&not_recorded);
+    let text = plain(&tables(&facts, 120));
+    assert!(text.contains("firmware tables not recorded; active units not readable"), "{text}");
+    assert!(text.contains("GPU driver   not recorded"), "{text}");
+    facts.pci = Reading::unknown(&unread);
+    assert!(plain(&tables(&facts, 120)).contains("PCI functions: not readable."));
+    facts.pci = Reading::Absent;
+    assert!(plain(&tables(&facts, 120)).contains("This host has no PCI."));
+    facts.host = HostKind::Image;
+    assert!(plain(&tables(&facts, 120)).contains("An image has no PCI devices"));
+}
+
+#[test]
+fn unreadable_functions_may_be_gpus() {
+    let functions = [port("0000:16:01.0", None, PortType::RootPort, 0)];
+    let mut facts = host(functions.to_vec());
+    assert!(plain(&tables(&facts, 120)).contains("No GPU: no function of this host"));
+    let Reading::Known(pci) = &mut facts.pci else { unreachable!() };
+    pci.gaps.push(UnreadFunction {
+        address: at("0000:99:00.0"),
+        whole: true,
+        reason: "not understood: EIO".into(),
+    });
+    let text = plain(&tables(&facts, 120));
+    assert!(
+        text.contains("No GPU among the functions that could be read; 1 other could not."),
+        "{text}"
+    );
+}
+
+#[test]
+fn gaps_of_the_scan_are_told() {
+    let mut facts = small();
+    let Reading::Known(pci) = &mut facts.pci else { unreachable!() };
+    pci.gaps.push(UnreadFunction {
+        address: at("0000:99:00.0"),
+        whole: true,
+        reason: "not understood: EIO".into(),
+    });
+    assert!(plain(&tables(&facts, 120)).contains("  0000:99:00.0\n      not understood: EIO\n"));
+}
+
+#[test]
+fn wide_domains_and_lying_parents_are_shown_once() {
+    let facts = host(vec![
+        port("10000:e0:00.0", Some("10000:e1:00.0"), PortType::Downstream, 0),
+        port("10000:e1:00.0", Some("10000:e0:00.0"), PortType::Downstream, 0),
+        gpu("10000:e2:00.0", Some("10000:e1:00.0")),
+        gpu("10000:e3:00.0", Some("10000:ff:00.0")),
+    ]);
+    let text = plain(&tree(&facts));
+    assert!(text.contains("not connected to any root bus"));
+    for address in ["10000:e0:00.0", "10000:e1:00.0", "10000:e2:00.0", "10000:e3:00.0"] {
+        assert_eq!(text.matches(&format!("─ {address} ")).count(), 1, "{address} in\n{text}");
+    }
+    assert!(line(&plain(&tables(&facts, 120)), "10000:e3:00.0").contains("10000:ff:00.0 unknown"));
+}
+
+#[test]
+fn text_of_the_host_cannot_steer_the_terminal() {
+    let mut evil = gpu("0000:19:00.0", None);
+    evil.driver = Some("x\u{1b}[2J\nbad".into());
+    evil.root = "pci\u{7}0000:16".into();
+    let mut facts = host(vec![evil]);
+    facts.cpu.model = Reading::Known("\u{1b}]0;title\u{7}".into());
+    let shown = plain(&tables(&facts, 120)) + &plain(&tree(&facts));
+    assert!(!tables(&facts, 120).contains("\u{1b}]") && !tree(&facts).contains("\u{1b}[2J"));
+    assert!(shown.chars().all(|c| c == '\n' || !c.is_control()));
+}
+
+#[test]
+fn json_is_versioned_and_complete() {
+    let value: serde_json::Value = serde_json::from_str(&json(&small(), None).unwrap()).unwrap();
+    assert_eq!(value["bedplate_inspect"], 1);
+    let functions = &value["pci"]["value"]["functions"];
+    assert_eq!(functions.as_object().unwrap().len(), 10);
+    assert_eq!(functions["0000:18:00.0"]["acs"]["value"]["control"], "001d");
+    assert_eq!(functions["0000:1a:00.1"]["physfn"], "0000:1a:00.0");
+    assert_eq!(value["cpu"]["vendor"]["value"], "intel");
+}
+
+/// 40 domains of 255 VFs each, and a chain of bridges far deeper than any machine.
+#[test]
+fn a_huge_tree_is_drawn_in_the_same_order_of_time() {
+    let mut functions = BTreeMap::new();
+    for domain in 0..40 {
+        let pf = format!("{domain:04x}:01:00.0");
+        functions.insert(at(&pf), nic(&pf, None, &[]));
+        for number in 1..256 {
+            let address = format!("{domain:04x}:01:{:02x}.{:x}", number / 8, number % 8);
+            functions.insert(at(&address), vf(&address, None, &pf, "mlx5_core"));
+        }
+    }
+    let mut above: Option<String> = None;
+    for number in 0..5000 {
+        let address = format!("{:04x}:{:02x}:00.0", 0x100 + number / 256, number % 256);
+        functions.insert(at(&address), port(&address, above.as_deref(), PortType::Downstream, 0));
+        above = Some(address);
+    }
+    let mut facts = small();
+    facts.pci = Reading::Known(PciTree { functions, ..PciTree::default() });
+    let start = std::time::Instant::now();
+    let (text, drawn) = (tables(&facts, 120), tree(&facts));
+    let took = start.elapsed();
+    assert!(text.contains("40 NICs"));
+    assert_eq!(drawn.matches("255 VFs").count(), 40);
+    assert_eq!(drawn.matches("downstream port").count(), 5000);
+    assert!(took.as_secs() < 10, "{took:?}");
+}
+
+#[test]
+fn long_lists_are_broken_at_blanks() {
+    let words = vec!["word"; 60].join(" ");
+    let broken = super::words::wrapped(&words);
+    assert!(
+        broken.lines().count() == 3 && broken.lines().all(|line| line.len() <= 110),
+        "{broken}"
+    );
+    assert_eq!(broken.replace('\n', " "), words);
+}

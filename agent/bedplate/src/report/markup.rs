@@ -1,0 +1,127 @@
+//! SVG and HTML, element by element: what is opened is closed, and every text and value is escaped. Texts of hosts may hold
+//! anything: nothing of them becomes an element, ends an attribute, or reorders what stands beside it. Pure.
+
+use std::fmt::{Display, Write as _};
+
+use bedplate_base::visible::one_line;
+
+/// Attributes of an element.
+pub type Attributes<'a> = &'a [(&'static str, &'a dyn Display)];
+
+/// A document in the making.
+#[derive(Debug, Default)]
+pub struct Markup {
+    text: String,
+    open: Vec<&'static str>,
+}
+
+impl Markup {
+    /// A page of HTML.
+    pub fn page() -> Self {
+        Markup { text: "<!DOCTYPE html>".to_owned(), open: Vec::new() }
+    }
+
+    /// Opens an element.
+    pub fn open(&mut self, name: &'static str, attributes: Attributes) {
+        self.tag(name, attributes);
+        self.text.push('>');
+        self.open.push(name);
+    }
+
+    /// Closes the element that was opened last.
+    pub fn close(&mut self) {
+        if let Some(name) = self.open.pop() {
+            let _ = write!(self.text, "</{name}>");
+        }
+    }
+
+    /// An element without content. In HTML only those that never have one may be written so (`meta`).
+    pub fn empty(&mut self, name: &'static str, attributes: Attributes) {
+        self.tag(name, attributes);
+        self.text.push_str("/>");
+    }
+
+    /// An element with a text in it.
+    pub fn element(&mut self, name: &'static str, attributes: Attributes, text: &str) {
+        self.open(name, attributes);
+        self.text(text);
+        self.close();
+    }
+
+    /// A text, in one line.
+    pub fn text(&mut self, text: &str) {
+        escape(&one_line(text), &mut self.text);
+    }
+
+    /// A text of several lines.
+    pub fn lines<'t>(&mut self, lines: impl IntoIterator<Item = &'t str>) {
+        for (nth, line) in lines.into_iter().enumerate() {
+            if nth > 0 {
+                self.text.push('\n');
+            }
+            self.text(line);
+        }
+    }
+
+    /// Rules of ours: they are no text of a host's, and hold nothing that would have to be escaped.
+    pub fn style(&mut self, rules: &'static str) {
+        self.open("style", &[]);
+        self.text.push_str(rules);
+        self.close();
+    }
+
+    /// The document, with all that is still open closed, and a final newline.
+    pub fn finish(mut self) -> String {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        self.text + "\n"
+    }
+
+    fn tag(&mut self, name: &str, attributes: Attributes) {
+        let _ = write!(self.text, "\n<{name}");
+        for (key, value) in attributes {
+            let _ = write!(self.text, " {key}=\"");
+            escape(&one_line(&value.to_string()), &mut self.text);
+            self.text.push('"');
+        }
+    }
+}
+
+fn escape(text: &str, out: &mut String) {
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Not to be had in XML, not even escaped (XML 1.0, 2.2).
+            '\u{fffe}' | '\u{ffff}' => out.extend(character.escape_unicode()),
+            _ => out.push(character),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_text_becomes_markup_or_steers() {
+        let evil = "</text><script>alert(1)</script>\" onload='x' \u{202e}&\u{1b}[31m\u{ffff}\n";
+        let mut markup = Markup::default();
+        markup.open("svg", &[("class", &evil), ("width", &7)]);
+        markup.element("text", &[], evil);
+        markup.lines(["a", evil]);
+        markup.empty("rect", &[]);
+        let text = markup.finish();
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let shown = one_line(evil).replace('\u{ffff}', "\\u{ffff}");
+        let root = document.root_element();
+        assert_eq!(root.attribute("class"), Some(shown.as_str()));
+        assert_eq!(root.first_element_child().and_then(|text| text.text()), Some(shown.as_str()));
+        assert_eq!(root.children().filter(|child| child.is_element()).count(), 2);
+        assert!(!text.contains(|c| bedplate_base::visible::steers(c) && c != '\n'), "{text}");
+    }
+}

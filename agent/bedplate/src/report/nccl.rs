@@ -1,0 +1,158 @@
+//! What `bedplate nccl env` prints: the variables in the form of the file that they go into, with their reasons as comments.
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use bedplate_base::visible::one_line;
+use bedplate_nccl::env::Advice;
+use bedplate_nccl::library::Library;
+use bedplate_nccl::variables;
+use bedplate_nccl::version::Version;
+
+/// What the variables are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `/etc/nccl.conf`: `NAME=value`, without quotes or blanks; a `#` begins a comment in the first column only
+    /// (handbook §8.6).
+    Conf,
+    /// Lines that a shell reads.
+    Shell,
+    /// Entries of a container's `env` list.
+    Kubernetes,
+    /// Lines of a TaskProlog script: what it prints, Slurm sets in the task.
+    Slurm,
+}
+
+/// The variables, each below its reason; with `verbose` also what is left out, and why.
+pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
+    let mut out = format!("# {} {}\n", advice.library, advice.nccl_version);
+    for setting in &advice.set {
+        let (name, value) = (setting.name, one_line(&setting.value));
+        let line = match form {
+            Form::Conf => format!("{name}={value}"),
+            Form::Shell => format!("export {name}={}", quoted(&value)),
+            // A string of JSON is one of YAML.
+            Form::Kubernetes => {
+                format!("- name: {name}\n  value: {}", serde_json::Value::from(value))
+            }
+            Form::Slurm => format!("echo export {}", quoted(&format!("{name}={value}"))),
+        };
+        let _ = write!(out, "# {}\n{line}\n", one_line(&setting.why));
+    }
+    if verbose {
+        out += "#\n# Left alone";
+        if let Some(version) = &advice.known_to {
+            let _ = write!(out, " (as {} {version} is; later versions may differ)", advice.library);
+        }
+        out += ":\n";
+        for row in &advice.left_out {
+            let default =
+                row.default.map(|value| format!(" Default: {value}.")).unwrap_or_default();
+            let _ = writeln!(out, "# {}={}: {}.{default}", row.name, row.advice, row.why);
+        }
+    }
+    out
+}
+
+/// Names of devices hold nothing that a shell would read, but sysfs is not asked to promise it.
+fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+/// What `bedplate nccl env --json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "bedplate nccl env")]
+struct Document<'a> {
+    /// Version of this shape, 1.
+    bedplate_nccl_env: u32,
+    /// What NCCL is to be told.
+    #[serde(flatten)]
+    advice: &'a Advice,
+}
+
+/// The same for programs.
+pub fn document(advice: &Advice) -> impl Serialize + use<'_> {
+    Document { bedplate_nccl_env: 1, advice }
+}
+
+/// JSON Schema (draft 2020-12) of [`document`].
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Document<'static>)
+}
+
+/// `docs/nccl.md`.
+pub fn markdown() -> String {
+    let mut out = "# What NCCL should be told\n\n\
+         Very little: NCCL looks at the machine itself, and what is set against it holds for machines and versions that it was never \
+         meant for.\n\
+         `bedplate nccl env` prints what is needed on a host, each with its reason; `-v` also what people are told to set, and why it \
+         is left alone.\n\n\
+         ```console\n\
+         $ bedplate nccl env                                    # lines for /etc/nccl.conf; [nccl] in the profile keeps them there\n\
+         $ eval \"$(bedplate nccl env --format sh)\"              # in a job script, on each node\n\
+         $ bedplate nccl env --format k8s                       # for the env list of a container\n\
+         $ bedplate nccl env --format slurm                     # for a TaskProlog script\n\
+         $ bedplate nccl env --nccl-version 2.18 --snapshot node.bp -v\n\
+         $ bedplate nccl env --library rccl                     # AMD: lines for /etc/rccl.conf\n\
+         $ bedplate nccl env --library oneccl                   # Intel\n\
+         ```\n\n\
+         `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or by a Data Direct function; on Grace and its successors, from 2.29 on, the \
+         same NUMA node where no NIC is nearer), in the exact form with `=` (from 2.5 on; 2.4 knows prefixes alone, and what they take along is said). Where no \
+         port is near, it names all that are ACTIVE and says so. Before 2.21 RoCE \
+         needs `NCCL_IB_GID_INDEX`; it is printed where all these ports have their RoCE v2 entry at one index. The list is that of one \
+         host: hosts of one model have the same, others may not.\n\n\
+         Without `--library` it is that of the maker of the host's GPUs. Never run with any of them: no machine with GPUs was at hand.\n\n\
+         ## Variables\n\n"
+        .to_owned();
+    out += &intro(
+        Library::Nccl,
+        "Versions and defaults were read from the source of each release; other sources are sections of the handbook.",
+    );
+    table(&mut out, Library::Nccl);
+    out += "\n## RCCL\n\n";
+    out += &intro(
+        Library::Rccl,
+        "Its versions are those of NCCL that it follows (`RCCL 2.21.5 for ROCm 6.3`). It reads NCCL's names, `NCCL_IB_HCA` with `=` \
+         among them. Up to 2.21, of which the source was read, it has the variables and defaults above, except for those below; what \
+         later versions have by default is not known here unless the table says it. It reads /etc/rccl.conf from 2.12 (ROCm 5.3) on, \
+         /etc/nccl.conf before.",
+    );
+    table(&mut out, Library::Rccl);
+    out += "\n## oneCCL\n\n";
+    out += &intro(
+        Library::OneCcl,
+        "Its list of NICs is `CCL_MNIC_NAME`: names of devices, which stand for all that begin with them; there is no exact form, and no \
+         port. It is read with `CCL_ATL_TRANSPORT=ofi` alone. oneCCL has no variables for the GID index, the traffic class or timeouts, \
+         and reads no file.",
+    );
+    table(&mut out, Library::OneCcl);
+    out
+}
+
+fn intro(library: Library, text: &str) -> String {
+    let (oldest, newest) = library.versions();
+    format!("Versions {oldest} to {newest}. {text}\n\n")
+}
+
+fn table(out: &mut String, library: Library) {
+    *out += "| variable | versions | default | decides | passed around, and why it is left alone | source |\n\
+             |---|---|---|---|---|---|\n";
+    for row in variables::own(library) {
+        let default = |(from, value): &(Version, &str)| format!("{value} (from {from})");
+        let defaults: Vec<String> = row.defaults.iter().map(default).collect();
+        let advice = row.advice.as_ref();
+        let advice = advice.map(|advice| format!("`{}`: {}", advice.value, advice.why_not));
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} | {} | {} |",
+            row.name,
+            row.versions(),
+            defaults.join("; "),
+            row.decides,
+            advice.unwrap_or_default(),
+            row.source
+        );
+    }
+}

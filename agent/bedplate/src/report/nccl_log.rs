@@ -1,0 +1,381 @@
+//! What `bedplate nccl log` prints: the verdict with its lines, then who was there and how they were connected.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use bedplate_nccl::log::meanings::{MEANINGS, STATUSES, Weight};
+use bedplate_nccl::log::verdict::{Finding, Judged, Verdict, ranks};
+use bedplate_nccl::log::{CARRIERS, Carrier, Log, Place, Seen, Worker};
+
+/// A reason that a node of the log has itself, from what was read there.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct OnNode {
+    /// The node.
+    pub node: String,
+    /// Its ranks that it matters to.
+    pub ranks: String,
+    /// How bad it is.
+    pub weight: Weight,
+    /// What is the matter there.
+    pub cause: String,
+    /// What to do there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// A log, what it comes to, and the names of the files.
+pub struct Shown<'a> {
+    /// The log.
+    pub log: &'a Log,
+    /// What it comes to.
+    pub judged: &'a Judged,
+    /// Its files, by index.
+    pub files: &'a [String],
+    /// What nodes themselves show.
+    pub on_nodes: &'a [OnNode],
+}
+
+/// Words for people.
+const NAMES: [&str; CARRIERS] =
+    ["GPUDirect RDMA", "host memory", "sockets", "NVLink (MNNVL)", "P2P", "SHM", "other"];
+
+/// How many of them are of the network.
+const NETWORK: usize = 3;
+
+fn sign(weight: Weight) -> String {
+    match weight {
+        Weight::Fault => paint(BAD, "✗"),
+        Weight::Note => paint(WARN, "·"),
+    }
+}
+
+impl Shown<'_> {
+    fn place(&self, place: Place) -> String {
+        let file = self.files.get(place.file).map_or("log", String::as_str);
+        format!("{file}:{}", place.line)
+    }
+
+    fn seen(&self, seen: Option<Seen>) -> String {
+        match seen {
+            None => String::new(),
+            Some(Seen { count: 0 | 1, first }) => format!(" ({})", self.place(first)),
+            Some(Seen { count, first }) => format!(" ({}, {count} times)", self.place(first)),
+        }
+    }
+
+    /// The report for people; `verbose`: all of it.
+    pub fn text(&self, verbose: bool) -> String {
+        let mut out = self.head();
+        let (word, paint_as) = match self.judged.verdict {
+            Verdict::Direct => ("direct", GOOD),
+            Verdict::OneNode => ("one node", GOOD),
+            Verdict::NotDirect => ("not direct", BAD),
+            Verdict::Faults => ("faults", BAD),
+            Verdict::CannotTell => ("cannot tell", WARN),
+        };
+        let _ = writeln!(out, "{}: {}", paint(paint_as, word), self.judged.reason);
+        for finding in &self.judged.findings {
+            self.finding(&mut out, finding);
+        }
+        for one in self.on_nodes {
+            let sign = sign(one.weight);
+            let _ = writeln!(out, "  {sign} {} on {}: {}", one.ranks, one.node, one.cause);
+            if let Some(remedy) = &one.remedy {
+                let _ = writeln!(out, "      do: {remedy}");
+            }
+        }
+        self.connections(&mut out, verbose);
+        if verbose {
+            self.environment(&mut out);
+        }
+        out
+    }
+
+    fn plugins(&self) -> impl Iterator<Item = &str> {
+        let good = self.log.plugins.keys().filter(|(_, failed)| !failed);
+        good.map(|(name, _)| name.as_str())
+    }
+
+    fn head(&self) -> String {
+        let log = self.log;
+        let versions = log
+            .versions
+            .keys()
+            .map(|(version, rccl)| format!("{} {version}", if *rccl { "RCCL" } else { "NCCL" }));
+        let versions: Vec<String> = versions.take(4).collect();
+        let versions = match versions.is_empty() {
+            true => "NCCL of unknown version".to_owned(),
+            false => versions.join(", "),
+        };
+        let ranks = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
+        let of = ranks.filter(|ranks| *ranks > 0);
+        let of = of.map(|ranks| format!(" of a job of {ranks} ranks")).unwrap_or_default();
+        let nodes = log.hosts.len();
+        let (gpus, lines) = (log.workers.len(), log.lines);
+        let plural = |count: usize, one: &str| match count {
+            1 => format!("1 {one}"),
+            _ => format!("{count} {one}s"),
+        };
+        format!(
+            "{} {}, {} on {}{of}; {} of {lines} lines are NCCL's\n",
+            paint(HEAD, "log"),
+            versions,
+            plural(gpus, "GPU"),
+            plural(nodes, "node"),
+            log.said
+        )
+    }
+
+    fn finding(&self, out: &mut String, finding: &Finding) {
+        let sign = sign(finding.weight);
+        let _ = writeln!(out, "  {sign} {}{}", finding.text, self.seen(finding.seen));
+        if let Some(remedy) = &finding.remedy {
+            let _ = writeln!(out, "      do: {remedy}");
+        }
+    }
+
+    /// Ranks that are connected alike, together.
+    fn connections(&self, out: &mut String, verbose: bool) {
+        type Signature<'s> = (usize, Vec<&'s str>, Vec<Option<u64>>);
+        let mut groups: BTreeMap<Signature, Vec<&Worker>> = BTreeMap::new();
+        for worker in &self.log.workers {
+            let counts = worker.carriers.iter().map(|seen| seen.map(|seen| seen.count)).collect();
+            let nics = worker.nics.keys().filter_map(|(_, nic)| self.log.nic(worker, *nic));
+            let mut nics: Vec<&str> = nics.collect();
+            nics.sort_unstable();
+            nics.dedup();
+            groups.entry((worker.host, nics, counts)).or_default().push(worker);
+        }
+        let most = if verbose { usize::MAX } else { 24 };
+        if !groups.is_empty() {
+            let _ = writeln!(out, "\n{}", paint(HEAD, "Connections set up"));
+        }
+        for ((host, nics, counts), workers) in groups.iter().take(most) {
+            let kind = |(count, name): (&Option<u64>, &str)| Some(format!("{} {name}", (*count)?));
+            let mut kinds: Vec<String> = counts.iter().zip(NAMES).filter_map(kind).collect();
+            // Those of the network come first, and NICs are theirs.
+            let network = counts.iter().take(NETWORK).flatten().count();
+            if let Some(last) = network.checked_sub(1).and_then(|last| kinds.get_mut(last))
+                && !nics.is_empty()
+            {
+                *last += &format!(" over {}", nics.join(" "));
+            }
+            let kinds = if kinds.is_empty() { "none shown".to_owned() } else { kinds.join(", ") };
+            let who = ranks(workers.iter().copied());
+            let each = if workers.len() > 1 { ", each" } else { "" };
+            let _ = writeln!(out, "  {} {who}{each}: {kinds}", self.log.hosts[*host]);
+        }
+        if groups.len() > most {
+            let more = groups.len() - most;
+            let _ = writeln!(
+                out,
+                "  {}",
+                paint(FAINT, &format!("and {more} more groups (-v shows all)"))
+            );
+        }
+    }
+
+    fn environment(&self, out: &mut String) {
+        let found = self.plugins().map(|name| format!("network plugin {name}"));
+        let found = found.chain(self.log.gdrcopy.keys().map(|name| format!("GDRCopy {name}")));
+        let found: Vec<String> = found.collect();
+        if !found.is_empty() {
+            let _ = writeln!(out, "\n{}\n  {}", paint(HEAD, "Found"), found.join("\n  "));
+        }
+        if !self.log.environment.is_empty() {
+            let _ = writeln!(out, "\n{}", paint(HEAD, "Set in the environment"));
+        }
+        for (name, values) in &self.log.environment {
+            for (value, seen) in values {
+                let _ = writeln!(out, "  {name}={value}{}", self.seen(Some(*seen)));
+            }
+        }
+    }
+
+    /// The same for programs.
+    pub fn document(&self) -> impl Serialize + use<'_> {
+        let place = |seen: &Seen| self.place(seen.first);
+        Document {
+            bedplate_nccl_log: 1,
+            verdict: self.judged.verdict,
+            reason: &self.judged.reason,
+            lines: self.log.lines,
+            nccl_lines: self.log.said,
+            versions: self.log.versions.keys().map(|(version, _)| version.as_str()).collect(),
+            plugins: self.plugins().collect(),
+            gdrcopy: self.log.gdrcopy.keys().map(String::as_str).collect(),
+            findings: self
+                .judged
+                .findings
+                .iter()
+                .map(|finding| Found {
+                    weight: finding.weight,
+                    text: &finding.text,
+                    at: finding.seen.as_ref().map(place),
+                    count: finding.seen.map(|seen| seen.count),
+                    remedy: finding.remedy.as_deref(),
+                })
+                .collect(),
+            on_nodes: self.on_nodes,
+            ranks: self.log.workers.iter().map(|worker| self.rank(worker)).collect(),
+            environment: self
+                .log
+                .environment
+                .iter()
+                .map(|(name, values)| (name.as_str(), values.keys().map(String::as_str).collect()))
+                .collect(),
+        }
+    }
+
+    fn rank(&self, worker: &Worker) -> Rank<'_> {
+        let count =
+            |carrier: Carrier| worker.carriers[carrier as usize].map_or(0, |seen| seen.count);
+        let nics = worker.nics.keys().map(|(_, nic)| *nic);
+        let mut nics: Vec<String> = nics
+            .map(|nic| self.log.nic(worker, nic).map_or_else(|| nic.to_string(), str::to_owned))
+            .collect();
+        nics.sort();
+        nics.dedup();
+        let process = self.log.processes.get(&(worker.host, worker.pid));
+        Rank {
+            node: &self.log.hosts[worker.host],
+            pid: worker.pid,
+            device: worker.device,
+            rank: worker.rank.map(|(rank, _)| rank),
+            ranks: worker.rank.map(|(_, ranks)| ranks).filter(|ranks| *ranks > 0),
+            complete: worker.complete,
+            network: process.and_then(|one| Some(one.network.as_ref()?.0.as_str())),
+            hcas: process.map(|one| one.hcas.as_ref()).unwrap_or_default(),
+            direct: count(Carrier::Direct),
+            staged: count(Carrier::Staged),
+            sockets: count(Carrier::Sockets),
+            fabric: count(Carrier::Fabric),
+            peer: count(Carrier::Peer),
+            shared_memory: count(Carrier::SharedMemory),
+            other: count(Carrier::Other),
+            nics,
+        }
+    }
+}
+
+/// What `bedplate nccl log --json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "bedplate nccl log")]
+struct Document<'a> {
+    /// Version of this shape, 1.
+    bedplate_nccl_log: u32,
+    /// What the log proves.
+    verdict: Verdict,
+    /// Why.
+    reason: &'a str,
+    /// Lines read.
+    lines: u64,
+    /// Lines of NCCL's among them.
+    nccl_lines: u64,
+    /// Versions.
+    versions: Vec<&'a str>,
+    /// Network plugins that were loaded or have started, NCCL's own among them.
+    plugins: Vec<&'a str>,
+    /// The library and driver of GDRCopy, where it is used.
+    gdrcopy: Vec<&'a str>,
+    /// What there is to know, the worst first.
+    findings: Vec<Found<'a>>,
+    /// What nodes themselves show.
+    on_nodes: &'a [OnNode],
+    /// GPUs, in the order in which they speak first.
+    ranks: Vec<Rank<'a>>,
+    /// Variables with the values that they had.
+    environment: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Found<'a> {
+    /// How bad it is.
+    weight: Weight,
+    /// In one sentence.
+    text: &'a str,
+    /// The line that says it first, `FILE:LINE`.
+    at: Option<String>,
+    /// How often it is said.
+    count: Option<u64>,
+    /// Remedy.
+    remedy: Option<&'a str>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Rank<'a> {
+    /// Its node.
+    node: &'a str,
+    /// Its process.
+    pid: u32,
+    /// CUDA's number of its GPU.
+    device: u32,
+    /// Its rank, in the largest communicator that the log shows.
+    rank: Option<u32>,
+    /// How many ranks that has.
+    ranks: Option<u32>,
+    /// Whether its setup is said to be complete.
+    complete: bool,
+    /// The network that it uses.
+    network: Option<&'a str>,
+    /// RDMA ports that its process found.
+    hcas: &'a [String],
+    /// Connections by GPUDirect RDMA.
+    direct: u64,
+    /// Connections over an RDMA network through host memory.
+    staged: u64,
+    /// Connections by TCP.
+    sockets: u64,
+    /// Connections by NVLink where it joins GPUs of several nodes (MNNVL).
+    fabric: u64,
+    /// Connections between GPUs of a node.
+    peer: u64,
+    /// Connections through shared memory.
+    shared_memory: u64,
+    /// Other connections.
+    other: u64,
+    /// RDMA ports that it used.
+    nics: Vec<String>,
+}
+
+/// JSON Schema (draft 2020-12) of [`Shown::document`].
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Document<'static>)
+}
+
+/// The tables of `docs/nccl-log.md`.
+pub fn markdown() -> String {
+    let mut out = "# Reading NCCL's log\n\n\
+         `bedplate nccl log FILE…` reads what a job wrote with `NCCL_DEBUG=INFO`, of NCCL 2.4 to 2.30 and RCCL: many ranks in one \
+         file or one file a rank, with the prefixes of mpirun, srun and kubectl, colours and timestamps; gzip and zstd as they are, \
+         `-` for standard input. Memory does not grow with the log.\n\n\
+         ```console\n\
+         $ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH mpirun … 2>&1 | tee job.log\n\
+         $ bedplate nccl log job.log\n\
+         $ bedplate nccl log job.log.1.gz job.log --json\n\
+         $ bedplate nccl log job.log --snapshot 'nodes/*.bp'      # and why, by what the nodes show\n\
+         ```\n\n\
+         The word rests on the lines `Channel … via NET/…`, which hold in every version: with `/GDRDMA` the NIC reads and writes GPU \
+         memory itself, without it data go through host memory, `NET/Socket` is TCP. `NET/IB : Using` alone proves nothing. A good word is about the whole job: where ranks are missing (a file \
+         a rank or a node: give all of them), or lines of NCCL's are torn, it is *cannot tell*. Every \
+         finding names the line that says it first, `FILE:LINE`. A snapshot belongs to the node that its file is named after \
+         (`nodes/node-7.bp`); without any, the node's own facts are used where the log is of this machine.\n\n\
+         Exit status: 0 all connections between nodes are direct, or there is one node only; 4 they are not, or a fault is reported; \
+         5 the log does not say, or not of every rank; 1 error; 64 usage.\n\n\
+         Never run with a log of real GPUs: none was at hand. The forms of lines are those of NCCL's source.\n\n\
+         ## Warnings that are known\n\n\
+         | text | what it means | what to do |\n|---|---|---|\n"
+        .to_owned();
+    for row in MEANINGS {
+        let _ = writeln!(out, "| `{}` | {} | {} |", row.has, row.means, row.remedy);
+    }
+    out += "\n## Statuses of a completion\n\n| number | name | what it means |\n|---|---|---|\n";
+    for (number, name, means) in STATUSES {
+        let _ = writeln!(out, "| {number} | {name} | {means} |");
+    }
+    out
+}

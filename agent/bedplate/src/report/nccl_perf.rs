@@ -1,0 +1,216 @@
+//! What `bedplate nccl perf` prints: the verdict with its lines, the limit, a plot.
+
+mod picture;
+mod plot;
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use bedplate_base::visible::one_line;
+use bedplate_nccl::perf::Run;
+use bedplate_nccl::perf::judge::{
+    ENOUGH, Finding, Judged, LARGE, LARGE_OF_PERFTEST, Report, Verdict, size,
+};
+use bedplate_nccl::perf::limit::Pattern;
+
+pub use picture::svg;
+
+/// The report. `file`: what findings name; `width`: columns of the plot; `ascii`: no other characters in it.
+pub fn text(report: &Report, file: &str, width: usize, ascii: bool) -> String {
+    let mut out = String::new();
+    for judged in &report.runs {
+        out += &run(judged, file, width, ascii);
+        out.push('\n');
+    }
+    report.findings.iter().for_each(|finding| out += &line(finding, file));
+    let nics: Vec<String> =
+        report.nics.iter().map(|nic| format!("  {}\n", one_line(&nic.to_string()))).collect();
+    if report.runs.iter().any(|judged| judged.limit.is_some() && judged.run.device.is_none()) {
+        let _ = write!(
+            out,
+            "{}\n{}\n",
+            paint(HEAD, "NICs that NCCL uses on this host:"),
+            nics.concat()
+        );
+    }
+    let (style, words) = match report.verdict {
+        Verdict::Good => (GOOD, "as this host's links allow"),
+        Verdict::CannotTell => (WARN, "cannot tell"),
+        Verdict::Bad => (BAD, "not what it should be"),
+    };
+    let _ = writeln!(out, "{}: {}", one_line(file), paint(style, words));
+    out
+}
+
+fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
+    let mut out = format!("{}\n", paint(HEAD, &title(&judged.run)));
+    let what = if judged.run.device.is_some() { "" } else { " bus bandwidth" };
+    if let Some(peak) = judged.run.peak() {
+        let _ = writeln!(
+            out,
+            "best      {:.2} GB/s{what} at {} ({}:{})",
+            peak.best(),
+            size(peak.bytes),
+            one_line(file),
+            peak.line
+        );
+    }
+    if let Some(limit) = &judged.limit {
+        let nics =
+            if limit.nics == 1 { "1 NIC".to_owned() } else { format!("{} NICs", limit.nics) };
+        let ceiling = match (limit.held_by_gpus, limit.held_back.len()) {
+            (Some(1), _) => {
+                "the PCIe link of the one GPU that takes part is the ceiling".to_owned()
+            }
+            (Some(gpus), _) => {
+                format!("the PCIe links of the {gpus} GPUs that take part are the ceiling")
+            }
+            (None, 0) => "the ports' rate is the ceiling".to_owned(),
+            (None, held) if held == limit.nics => "PCIe is the ceiling, not the ports:".to_owned(),
+            (None, held) => format!("PCIe is the ceiling of {held} of them:"),
+        };
+        let pattern = match limit.pattern {
+            Pattern::Everything => "",
+            Pattern::Ring => " of rings, which pass each byte by each host once",
+            Pattern::Pairs => " where each rank sends by a NIC of its own",
+        };
+        let reached = judged.run.peak().map(|peak| 100.0 * peak.best() / limit.expected);
+        let reached = reached.filter(|share| share.is_finite());
+        let reached = reached.map(|share| format!("; best is {share:.0} %")).unwrap_or_default();
+        let _ = writeln!(out, "expected  {:.2} GB/s{what}{pattern}{reached}", limit.expected);
+        let _ = writeln!(
+            out,
+            "limit     {:.2} GB/s{what}; {nics}, {:.2} GB/s each way; {ceiling}",
+            limit.most, limit.host
+        );
+        for nic in &limit.held_back {
+            let _ = writeln!(out, "          {}", one_line(nic));
+        }
+        if let Some(with) = limit.with_switches {
+            let _ = writeln!(out, "          {with:.2} where switches reduce (SHARP)");
+        }
+    }
+    out += &plot::draw(judged, width, ascii);
+    judged.findings.iter().for_each(|finding| out += &line(finding, file));
+    out
+}
+
+/// `all_reduce_perf, 16 ranks on 2 hosts`.
+pub(super) fn title(run: &Run) -> String {
+    let mut title = run.test.map_or("a collective", |test| test.program()).to_owned();
+    let hosts = run.hosts().len();
+    if !run.ranks.is_empty() {
+        let plural = |count: usize, word: &str| {
+            format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+        };
+        let _ = write!(title, ", {} on {}", plural(run.ranks.len(), "rank"), plural(hosts, "host"));
+    }
+    if let Some(device) = &run.device {
+        let _ = write!(
+            title,
+            " on {}",
+            one_line(device.name.as_deref().unwrap_or("a device that is not named"))
+        );
+        title += if device.bidirectional { ", both directions" } else { "" };
+        title += if device.dual_port { ", both ports" } else { "" };
+        let mtu = device.mtu.map(|mtu| format!("MTU {mtu}"));
+        for word in [&device.link, &device.connection, &mtu].into_iter().flatten() {
+            let _ = write!(title, ", {}", one_line(word));
+        }
+    }
+    if let Some(version) = &run.version {
+        let _ = write!(title, " ({})", one_line(version));
+    }
+    title
+}
+
+fn line(finding: &Finding, file: &str) -> String {
+    let (style, word) = match finding.verdict {
+        Verdict::Good => (FAINT, "note"),
+        Verdict::CannotTell => (WARN, "cannot tell"),
+        Verdict::Bad => (BAD, "bad"),
+    };
+    format!(
+        "{}  {}:{}: {}\n",
+        paint(style, word),
+        one_line(file),
+        finding.line,
+        one_line(&finding.text)
+    )
+}
+
+/// What `bedplate nccl perf --json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "bedplate nccl perf")]
+struct Document<'a> {
+    /// Version of this shape, 1.
+    bedplate_nccl_perf: u32,
+    /// What was read; `-`: standard input.
+    file: &'a str,
+    /// Text.
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// The same for programs.
+pub fn document<'a>(report: &'a Report, file: &'a str) -> impl Serialize + use<'a> {
+    Document { bedplate_nccl_perf: 1, file, report }
+}
+
+/// JSON Schema (draft 2020-12) of [`document`].
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Document<'static>)
+}
+
+/// `docs/nccl-perf.md`.
+pub fn markdown() -> String {
+    format!(
+        "# Results of benchmarks\n\n\
+         `bedplate nccl perf FILE` reads what nccl-tests, RCCL-tests and perftest printed, and compares it with what the links of \
+         this host (or of `--snapshot`, `--demo`) can carry.\n\n\
+         ```console\n\
+         $ mpirun -n 16 -N 8 all_reduce_perf -b 8 -e 8G -f 2 | tee result.txt\n\
+         $ bedplate nccl perf result.txt                      # on one of the nodes\n\
+         $ bedplate nccl perf result.txt --snapshot node.bp   # elsewhere\n\
+         $ bedplate nccl perf result.txt --svg >result.svg\n\
+         ```\n\n\
+         | program | read |\n|---|---|\n\
+         | nccl-tests since 2.0, RCCL-tests | every layout of columns, in and out of place, with or without a launcher's prefix; several runs in one file |\n\
+         | ib_write_bw, ib_read_bw, ib_send_bw, ib_atomic_bw | MB/sec (2²⁰ bytes) and Gb/sec, both directions, both ports; the file of --out_json |\n\n\
+         Newer nccl-tests name the collective. Where a file does not, all_reduce, reduce_scatter and reduce are known by their columns \
+         (the operation, the root, and bus bandwidth by algorithm bandwidth); of others say it: `--test all_gather`.\n\n\
+         ## The limit\n\n\
+         The NICs are those that `bedplate nccl env` names. Each carries the rate of its ports, or what its PCIe link carries at its \
+         present speed and width less encoding and packet headers, if that is less. Data that leaves a host comes out of the r GPUs that take part: over \
+         PCIe, their links carry no more than the r fastest of this host's do, each at the best speed of both ends, for an idle GPU slows \
+         its link down. Every host of a run is taken to have this host's links.\n\n\
+         n ranks, r of them on a host; B: what its NICs carry in one direction, or its GPUs, if that is less.\n\n\
+         | collective | bus bandwidth at most |\n|---|---|\n\
+         | all_reduce, all_gather, reduce_scatter, gather, scatter, hypercube | B · (n−1)/(n−r) |\n\
+         | all_reduce where switches reduce (SHARP) | B · 2(n−1)/n |\n\
+         | alltoall, alltoallv | B · (n−1)/(r·(n−r)) |\n\
+         | broadcast, reduce, sendrecv | B |\n\n\
+         Expected is less: rings carry each byte past each host once (B); sendrecv, gather and scatter use one NIC for each rank, \
+         and hypercube sends as alltoall does.\n\n\
+         Where all ranks are on one host, NVLink or what joins its GPUs carries the data. sysfs does not know its rate: cannot tell.\n\n\
+         ## What is judged\n\n\
+         | found | verdict |\n|---|---|\n\
+         | wrong elements, values out of bounds | not what it should be |\n\
+         | above the limit | not what it should be: it was not measured over these links |\n\
+         | in and out of place apart at {} and more | not what it should be |\n\
+         | the largest size far below smaller ones | not what it should be |\n\
+         | a NIC held back by a PCIe link that both ends could run faster | not what it should be |\n\
+         | below {:.0} % of what is expected, of {} and more | not what it should be; level as sockets are, where it is so |\n\
+         | no size of {} and more (perftest: {}) | cannot tell: this is latency |\n\
+         | a line that is cut off | cannot tell |\n\n\
+         The thresholds are ours. Never run on GPUs: no machine with GPUs was at hand.\n",
+        size(LARGE),
+        ENOUGH * 100.0,
+        size(LARGE),
+        size(LARGE),
+        size(LARGE_OF_PERFTEST),
+    )
+}

@@ -1,0 +1,242 @@
+//! The daemon's status for people: `bedplate status`, and `bedplate reboot status`, each on one screen. Pure.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
+use crate::report::text::when;
+use bedplate_base::utc::shown;
+use bedplate_core::kind::cmdline::NEXT_KERNEL;
+use bedplate_core::plan::{Blocker, Pending, RebootNeed, Unknown};
+use bedplate_core::profile::model::{AgentMode, RebootPolicy};
+use bedplate_daemon::backoff::{CLEARS, Contested, Failed};
+use bedplate_daemon::checks::{Checked, counted};
+use bedplate_daemon::reboot::decide::entry_veto;
+use bedplate_daemon::reboot::state::{CALLED_OFF, Reason, RebootState};
+use bedplate_daemon::status::{RebootStatus, State, Status, Verdict};
+
+/// How a hold on reboots ends.
+const RELEASES: &str = "`bedplate reboot release` ends it";
+
+/// Where the host stands at `now`. `live`: a daemon says so.
+pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
+    let mut out = String::new();
+    let (style, word) = match status.verdict {
+        Verdict::Ready => (GOOD, "ready"),
+        Verdict::NotReady => (BAD, "not ready"),
+        Verdict::CannotTell => (WARN, "cannot tell"),
+    };
+    let _ = writeln!(out, "{}: {}", paint(style, word), status.reason);
+    let mode = match (live, status.mode) {
+        (false, _) => "not running",
+        (true, Some(_)) if status.held.is_some() => "held: only observes",
+        (true, _) if status.state == State::NoProfile => "enforces nothing: no profile",
+        (true, Some(AgentMode::Enforce)) => "enforces the profile",
+        (true, Some(AgentMode::Observe)) => "only observes",
+        (true, None) => "has not observed this host yet",
+    };
+    let _ = writeln!(
+        out,
+        "  profile  {}",
+        if status.profile.is_empty() { "-" } else { &status.profile }
+    );
+    let _ = writeln!(out, "  daemon   {mode}");
+    if let Some(hold) = &status.reboot.hold {
+        let _ = writeln!(out, "  reboots  {hold}; {RELEASES}");
+    }
+    if let Some(held) = &status.held {
+        let _ = writeln!(out, "  held     {}", held.describe());
+    }
+    let _ = writeln!(out, "  state    {}", status.state.name());
+    if let Some(work) = &status.work {
+        let seconds = now.duration_since(work.since).as_secs().max(0);
+        let _ = writeln!(out, "  at work  {} ({seconds} s)", work.what);
+    }
+    if let Some(at) = status.last_converged {
+        let _ = writeln!(out, "  right    {} (last time)", shown(at));
+    }
+    if !status.facts.is_empty() {
+        let facts: Vec<String> =
+            status.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let _ = writeln!(out, "  host     {}", facts.join(", "));
+    }
+    if let Some(checks) = &status.checks {
+        let _ = writeln!(out, "  checks   {} (`bedplate verify` shows all)", counted(checks));
+    }
+    lists(status, &mut out);
+    checks(status, &mut out);
+    let coming = status.reboot.state.is_coming();
+    if coming || live && (status.reboot.is_needed() || status.state == State::Stuck) {
+        let hint = match live {
+            true => "`bedplate reboot status`",
+            false => "`bedplate reboot cancel` cancels it",
+        };
+        let _ = writeln!(out, "\nreboot: {} ({hint})", status.reboot.state);
+    }
+    out
+}
+
+/// The checks that keep the host from being ready. What only warns is counted above.
+fn checks(status: &Status, out: &mut String) {
+    let mut list = |title: &str, such: fn(&Checked) -> bool| {
+        let mut those = status.checks.iter().flatten().filter(|one| such(one)).peekable();
+        if those.peek().is_some() {
+            let _ = writeln!(out, "\n{}", paint(HEAD, title));
+        }
+        for one in those {
+            let _ = writeln!(out, "  {}: {}", one.id, one.text);
+            if let Some(remedy) = &one.remedy {
+                let _ = writeln!(out, "      do: {remedy}");
+            }
+        }
+    };
+    list("checks that fail", Checked::fails);
+    list("checks that cannot tell", Checked::hides);
+}
+
+/// What differs, waits, is in the way, could not be read, failed, and is left to others.
+fn lists(status: &Status, out: &mut String) {
+    let mut list = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let _ = writeln!(out, "\n{}", paint(HEAD, title));
+            lines.iter().for_each(|line| _ = writeln!(out, "  {line}"));
+        }
+    };
+    let differs = |change: &bedplate_daemon::observation::Difference| {
+        format!("{} {}  [{}]", change.kind, change.subject, when(change.effect))
+    };
+    list("not as the profile says", status.changes.iter().map(differs).collect());
+    let waits = |pending: &Pending| {
+        format!("{} {}  [{}]", pending.kind, pending.subject, when(pending.effect))
+    };
+    list("waits for a boot", status.pending.iter().map(waits).collect());
+    let blocker = |one: &Blocker| {
+        format!("{} {}: {}\n      do: {}", one.kind, one.subject, one.reason, one.remedy)
+    };
+    list("needs an operator", status.blockers.iter().map(blocker).collect());
+    let unknown = |one: &Unknown| format!("{} {}: {}", one.kind, one.subject, one.reason);
+    list("could not be read", status.unknowns.iter().map(unknown).collect());
+    let failed = |one: &Failed| {
+        let times = if one.times == 1 { String::new() } else { format!(" {} times", one.times) };
+        format!(
+            "{}: {}\n      failed{times}; tried again by itself, at once by `bedplate reconcile`",
+            one.subject, one.why
+        )
+    };
+    list("tried and failed", status.failed.iter().map(failed).collect());
+    let contested = |one: &Contested| {
+        format!(
+            "{}: changed back {} times; last seen {}\n      {CLEARS}",
+            one.id, one.times, one.found
+        )
+    };
+    list("something else keeps changing", status.contested.iter().map(contested).collect());
+}
+
+/// The reboot: whether, why, how, when, what is in the way, and how to do it now.
+pub fn reboot(status: &Status) -> String {
+    let mut out = String::new();
+    let reboot = &status.reboot;
+    let need = match reboot.need {
+        None if reboot.state.is_coming() => "scheduled",
+        None => "cannot tell yet",
+        Some(RebootNeed::None) if reboot.state == RebootState::Converging => {
+            "not needed yet: changes that need a boot are still to be written"
+        }
+        Some(RebootNeed::None) => "not needed",
+        Some(RebootNeed::Reboot) => "needed: the kernel has to start again",
+        Some(RebootNeed::Cold) => {
+            "needed: cold, which is through firmware; an ordinary reboot does that (never kexec or soft-reboot)"
+        }
+    };
+    let _ = writeln!(out, "reboot    {need}");
+    for pending in &status.pending {
+        let running = pending.running.as_deref().unwrap_or("absent");
+        let next = pending.next.as_deref().unwrap_or("absent");
+        let _ = writeln!(
+            out,
+            "  for     {} {}: {running} → {next}  [{}]",
+            pending.kind,
+            pending.subject,
+            when(pending.effect)
+        );
+    }
+    if let Some(kernel) = status.facts.get(NEXT_KERNEL) {
+        let _ = writeln!(out, "  starts  Linux {kernel}, not the running kernel");
+    }
+    let policy = match reboot.policy {
+        Some(RebootPolicy::Never) => "never: an operator reboots this host",
+        Some(RebootPolicy::Mark) => "mark: /run/reboot-required is there for others",
+        Some(RebootPolicy::Schedule) => "schedule: bedplate reboots",
+        None => "not known yet",
+    };
+    let _ = writeln!(out, "policy    {policy}");
+    if let Some(hold) = &reboot.hold {
+        let _ = writeln!(out, "hold      {hold}; {RELEASES}");
+    }
+    if let Some(held) = &status.held {
+        let _ = writeln!(out, "held      {}", held.describe());
+    }
+    where_it_stands(reboot, &mut out);
+    if let Some(veto) = reboot.next_boot.as_ref().and_then(entry_veto) {
+        let _ = writeln!(out, "next boot {}", veto.text);
+    }
+    how(reboot, &mut out);
+    let hint = match (&reboot.state, reboot.need) {
+        (RebootState::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
+        (_, None | Some(RebootNeed::None)) => return out,
+        (RebootState::UnderWay { .. }, _) => return out,
+        (RebootState::Stuck { .. }, _) => "fix the cause, then: bedplate reboot schedule",
+        _ => "do it now: bedplate reboot schedule",
+    };
+    let _ = writeln!(out, "{hint}");
+    out
+}
+
+/// Its state, and what is in the way.
+fn where_it_stands(reboot: &RebootStatus, out: &mut String) {
+    let state = match &reboot.state {
+        state @ RebootState::Stuck { .. } => paint(BAD, &state.to_string()),
+        RebootState::Waiting { until: Some(until), .. } => {
+            format!("waits until {}", shown(*until))
+        }
+        RebootState::Waiting { why, .. } if why.len() > 1 => "waits".to_owned(),
+        RebootState::CalledOff { .. } => CALLED_OFF.to_owned(),
+        state => state.to_string(),
+    };
+    let _ = writeln!(out, "now       {state}");
+    let in_the_way: &[Reason] = match &reboot.state {
+        RebootState::Waiting { why, until, .. } if why.len() > 1 || until.is_some() => why,
+        RebootState::CalledOff { why } => why,
+        _ => &[],
+    };
+    in_the_way.iter().for_each(|why| _ = writeln!(out, "  in the way  {why}"));
+    if let Some(by) = &reboot.called_off {
+        let _ = writeln!(out, "  called off  {by}; `bedplate reboot schedule` asks for it again");
+    }
+}
+
+/// The method, the fleet's lock, and what came of earlier attempts.
+fn how(reboot: &RebootStatus, out: &mut String) {
+    if let Some(method) = reboot.method {
+        let _ = writeln!(out, "method    {method}");
+    }
+    reboot.methods.iter().for_each(|said| _ = writeln!(out, "  {said}"));
+    match (&reboot.lock, &reboot.lock_said) {
+        (Some(lock), said) => {
+            let word = if lock.certain { "held by this host" } else { "may be held by this host" };
+            let _ =
+                writeln!(out, "lock      {word} since {} ({})", shown(lock.since), lock.server.url);
+            said.iter().for_each(|said| _ = writeln!(out, "  {said}"));
+        }
+        (None, Some(said)) => _ = writeln!(out, "lock      {said}"),
+        (None, None) => {}
+    }
+    if reboot.attempts > 0 {
+        let _ = writeln!(out, "attempts  {} since this host was last right", reboot.attempts);
+    }
+    if let Some(came) = &reboot.came {
+        let _ = writeln!(out, "last boot {}", came.summary);
+    }
+}

@@ -1,0 +1,284 @@
+//! The plan as people read it: grouped by kind, before → after, when it counts, why, what it disturbs.
+
+mod group;
+
+pub use group::{FEW, folded};
+
+use std::fmt::Write as _;
+
+use super::names;
+use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
+use bedplate_base::visible::one_line;
+use bedplate_core::apply::plan_line;
+use bedplate_core::plan::allowed::PROFILE;
+use bedplate_core::plan::{Change, Effect, Item, NextBoot, Plan, RebootNeed, Subject, Why};
+use bedplate_facts::names::Names;
+
+/// How much to say.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Detail {
+    /// Reasons with their sources, and what is already right.
+    pub verbose: bool,
+}
+
+/// Remarks of one kind shown before the rest is counted.
+const NOTES_SHOWN: usize = 3;
+
+/// The whole plan. `host` names the host in the first line.
+pub fn plan(plan: &Plan, host: &str, detail: Detail) -> String {
+    with_names(plan, host, detail, None)
+}
+
+/// The same with the names of PCI devices beside their addresses.
+pub fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<&Names>) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{} {}  {} {}",
+        paint(HEAD, "profile"),
+        one_line(&plan.profile),
+        paint(HEAD, "host"),
+        one_line(host)
+    );
+    let kinds = kinds_of(plan);
+    for kind in kinds {
+        section(&mut out, plan, kind, detail, names);
+    }
+    out.push('\n');
+    out.push_str(&summary(plan));
+    out
+}
+
+/// Kinds that have something to say, in the order in which they first appear in table order.
+fn kinds_of(plan: &Plan) -> Vec<&'static str> {
+    let mut kinds = vec![PROFILE, "host"];
+    kinds.extend(bedplate_core::kind::KINDS.iter().map(|kind| kind.name));
+    kinds.retain(|kind| speaks(plan, kind));
+    kinds
+}
+
+fn speaks(plan: &Plan, kind: &str) -> bool {
+    let body = &plan.body;
+    body.changes.iter().any(|c| c.kind == kind)
+        || body.blockers.iter().any(|b| b.kind == kind)
+        || body.unknowns.iter().any(|u| u.kind == kind)
+        || body.notes.iter().any(|n| n.kind == kind)
+        || body.pending.iter().any(|p| p.kind == kind)
+        || body.settled.iter().any(|s| s.kind == kind)
+}
+
+fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail, names: Option<&Names>) {
+    let body = &plan.body;
+    let _ = writeln!(out, "\n{}", paint(HEAD, kind));
+    let changes: Vec<&Change> = body.changes.iter().filter(|change| change.kind == kind).collect();
+    if detail.verbose {
+        changes.iter().for_each(|change| one_change(out, change, detail, names));
+    } else {
+        group::alike(&changes).iter().for_each(|group| match group.as_slice() {
+            [only] => one_change(out, only, detail, names),
+            several => group::show(out, several, names),
+        });
+    }
+    for pending in body.pending.iter().filter(|p| p.kind == kind) {
+        let _ = writeln!(
+            out,
+            "  {} {}: running {}, next boot {} {}",
+            paint(WARN, "…"),
+            pending.subject,
+            shown(pending.running.as_deref()),
+            shown(pending.next.as_deref()),
+            paint(FAINT, &format!("({})", when(pending.effect)))
+        );
+    }
+    for blocker in body.blockers.iter().filter(|b| b.kind == kind) {
+        let name = beside(names, &blocker.subject, ", ");
+        let _ =
+            writeln!(out, "  {} {}{name}: {}", paint(BAD, "✗"), blocker.subject, blocker.reason);
+        let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), blocker.remedy);
+    }
+    for unknown in body.unknowns.iter().filter(|u| u.kind == kind) {
+        let name = beside(names, &unknown.subject, ", ");
+        let (subject, reason) = (&unknown.subject, &unknown.reason);
+        let _ = writeln!(out, "  {} {subject}{name}: unknown: {reason}", paint(WARN, "?"));
+    }
+    let notes: Vec<_> = body.notes.iter().filter(|n| n.kind == kind).collect();
+    let shown =
+        if detail.verbose || notes.len() <= NOTES_SHOWN + 1 { notes.len() } else { NOTES_SHOWN };
+    for note in &notes[..shown] {
+        let _ = writeln!(out, "  {} {}: {}", paint(FAINT, "·"), note.subject, note.text);
+    }
+    if shown < notes.len() {
+        let _ = writeln!(
+            out,
+            "  {} {} more remarks; -v shows each",
+            paint(FAINT, "·"),
+            notes.len() - shown
+        );
+    }
+    let settled: Vec<_> = body.settled.iter().filter(|s| s.kind == kind).collect();
+    if detail.verbose {
+        for one in &settled {
+            let _ = writeln!(out, "  {} {}: {}", paint(GOOD, "✓"), one.subject, one.state);
+        }
+    } else if !settled.is_empty() {
+        let _ = writeln!(out, "  {} {} already right", paint(GOOD, "✓"), settled.len());
+    }
+}
+
+/// The name of the PCI device that a subject is about.
+fn beside(names: Option<&Names>, subject: &Subject, between: &str) -> String {
+    let name = |names| names::with_ids(names, names::subject(names, subject)?);
+    names.and_then(name).map(|name| format!("{between}{name}")).unwrap_or_default()
+}
+
+fn one_change(out: &mut String, change: &Change, detail: Detail, names: Option<&Names>) {
+    let _ = writeln!(
+        out,
+        "  {}{}  {}",
+        change.subject,
+        beside(names, &change.subject, "  "),
+        paint(FAINT, &format!("[{}]", when(change.effect)))
+    );
+    for item in &change.items {
+        one_item(out, item, detail);
+    }
+    // Registers and attributes are the items themselves.
+    for text in change.actions.iter().filter_map(|action| plan_line(action, &change.subject.text)) {
+        let _ = writeln!(out, "      {} {}", paint(FAINT, "then:"), text);
+    }
+    for line in &change.disrupts {
+        let _ = writeln!(out, "      {} {}", paint(WARN, "disrupts:"), line);
+    }
+    if let Some(deferred) = &change.deferred {
+        let _ = writeln!(out, "      {} until {}", paint(WARN, "deferred"), deferred.until);
+    }
+}
+
+/// `+ iommu=pt`, `~ ACS control: … → …`. Long lists are folded unless the detail is asked for.
+fn item_line(item: &Item, detail: Detail) -> String {
+    let fold = |text: &str| if detail.verbose { text.to_owned() } else { folded_value(text) };
+    match (&item.before, &item.after) {
+        (None, Some(after)) => paint(GOOD, &format!("+ {}", fold(&joined(&item.subject, after)))),
+        (Some(before), None) => paint(GONE, &format!("- {}", fold(&joined(&item.subject, before)))),
+        (Some(before), Some(after)) => format!(
+            "{} {}: {} → {}",
+            paint(WARN, "~"),
+            fold(&item.subject),
+            paint(GONE, &fold(before)),
+            paint(GOOD, &fold(after))
+        ),
+        (None, None) => format!("{} {}", paint(WARN, "~"), fold(&item.subject)),
+    }
+}
+
+/// `pci=disable_acs_redir=A;B;C;… and 17 more; -v`.
+fn folded_value(text: &str) -> String {
+    /// Entries of a value shown before the rest is counted, and the most that are shown without counting.
+    const ENTRIES: usize = 3;
+    const FEW: usize = 6;
+    let entries: Vec<&str> = text.split(';').collect();
+    if entries.len() <= FEW {
+        return text.to_owned();
+    }
+    format!("{};… and {} more; -v", entries[..ENTRIES].join(";"), entries.len() - ENTRIES)
+}
+
+fn one_item(out: &mut String, item: &Item, detail: Detail) {
+    let _ = writeln!(out, "    {}", item_line(item, detail));
+    if detail.verbose {
+        for why in &item.why {
+            let _ = writeln!(out, "        {}", paint(FAINT, &reason(why, true)));
+        }
+    } else if let Some(why) = item.why.first() {
+        let _ = writeln!(out, "        {}", paint(FAINT, &reason(why, false)));
+    }
+}
+
+/// `iommu=pt` reads better than `iommu=pt: iommu=pt`.
+fn joined(subject: &str, value: &str) -> String {
+    if value == subject || value.is_empty() {
+        subject.to_owned()
+    } else {
+        format!("{subject}: {value}")
+    }
+}
+
+fn reason(why: &Why, with_source: bool) -> String {
+    match &why.source {
+        Some(source) if with_source => format!("{} ({source})", why.reason),
+        Some(_) | None => why.reason.clone(),
+    }
+}
+
+/// When a change counts, for people: the same words in every report.
+pub fn when(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Now => "now",
+        Effect::EveryBoot => "now, lost at reboot",
+        Effect::NextBoot => "next boot",
+        Effect::ColdBoot => "next cold boot",
+    }
+}
+
+fn shown(value: Option<&str>) -> &str {
+    value.unwrap_or("absent")
+}
+
+pub(super) fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// No reboot is asked for: nothing needs one, or the machine may not come back from it.
+fn no_reboot(plan: &Plan) -> String {
+    let is_reported = plan.body.unknowns.iter().any(|unknown| {
+        ["boot entry", "next boot's command line"].contains(&unknown.subject.text.as_str())
+    });
+    match &plan.next_boot {
+        NextBoot::Unsound { .. } => paint(BAD, "do not reboot: the default boot entry is broken"),
+        NextBoot::Unknown { .. } if is_reported => {
+            paint(WARN, "do not reboot: the default boot entry is not known")
+        }
+        _ => "no reboot needed".to_owned(),
+    }
+}
+
+/// The last line: counts, blockers, the reboot.
+pub fn summary(plan: &Plan) -> String {
+    let body = &plan.body;
+    let deferred = body.changes.iter().filter(|change| change.deferred.is_some()).count();
+    let doable = body.changes.len() - deferred;
+    let mut parts = Vec::new();
+    if doable > 0 {
+        parts.push(paint(HEAD, &count(doable, "change", "changes")));
+    } else if body.blockers.is_empty() {
+        // What could not be read is never fine (design §5).
+        parts.push(match body.unknowns.is_empty() {
+            true => paint(GOOD, "nothing to do"),
+            false => paint(WARN, "nothing to do in what could be read"),
+        });
+    } else {
+        parts.push("nothing that can be done".into());
+    }
+    if deferred > 0 {
+        parts.push(paint(WARN, &format!("{deferred} deferred")));
+    }
+    if !body.pending.is_empty() {
+        parts.push(paint(WARN, &format!("{} waiting for a boot", body.pending.len())));
+    }
+    if !body.blockers.is_empty() {
+        parts.push(paint(BAD, &count(body.blockers.len(), "blocker", "blockers")));
+    }
+    if !body.unknowns.is_empty() {
+        parts.push(paint(WARN, &format!("{} unknown", body.unknowns.len())));
+    }
+    let reboot = match plan.reboot {
+        RebootNeed::None => no_reboot(plan),
+        RebootNeed::Reboot => paint(WARN, "a reboot is needed"),
+        RebootNeed::Cold => paint(
+            WARN,
+            "a cold reboot is needed: through firmware, which an ordinary reboot does (never kexec or soft-reboot)",
+        ),
+    };
+    parts.push(reboot);
+    format!("{}\n", parts.join(", "))
+}

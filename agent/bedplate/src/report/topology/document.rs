@@ -1,0 +1,236 @@
+//! `bedplate topology --json`: a versioned shape. A field is only ever added; a change of meaning is a new version.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Options, Shown, words};
+use crate::report::names;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::pairing::{Candidates, Choice};
+use bedplate_facts::topology::{Distance, Role};
+
+/// What `bedplate topology --json` prints: GPUs, NICs and NVMe disks of a host, where they are, how far apart, and which go
+/// together.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "bedplate topology")]
+struct Document<'a> {
+    /// Version of this shape, 1.
+    bedplate_topology: u32,
+    /// Which snapshot the host was read from; only there where several are shown one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    /// The host: machine, operating system, kernel.
+    host: String,
+    /// NUMA nodes.
+    numa_nodes: Vec<Node<'a>>,
+    /// GPUs, in PCI order.
+    gpus: Vec<Entry<'a>>,
+    /// NICs in PCI order, each followed by its Data Direct functions and, with `--vfs`, its VFs.
+    nics: Vec<Entry<'a>>,
+    /// NVMe disks, in PCI order.
+    nvmes: Vec<Entry<'a>>,
+    /// What each GPU should use, in PCI order.
+    pairing: Vec<Pair>,
+    /// NICs among which was chosen and that no GPU should use.
+    spare_nics: Vec<PciAddress>,
+    /// Among which NICs was chosen: `rdma`, those with an RDMA device; `all`, because none has one.
+    candidates: &'static str,
+    /// PCI functions that could not be read, not even for what they are.
+    unread: Vec<PciAddress>,
+}
+
+/// A NUMA node.
+#[derive(Serialize, JsonSchema)]
+struct Node<'a> {
+    /// Its number.
+    node: i32,
+    /// Its CPUs, as the kernel lists them; `null`: not known.
+    cpus: Option<&'a str>,
+    /// Its socket (`physical_package_id`); `null`: not known.
+    socket: Option<u32>,
+}
+
+/// A GPU, NIC, Data Direct function, VF or disk.
+#[derive(Serialize, JsonSchema)]
+struct Entry<'a> {
+    /// Its number among its kind: `GPU0`, `NIC0`, `NIC0v3` (a VF without an RDMA device), `DMA0`, `NVMe0`. In PCI order; NICs as
+    /// `nvidia-smi topo -m` has them, those with an RDMA device first, by its name.
+    id: &'a str,
+    /// What people call it: RDMA device, interface, controller.
+    name: Option<&'a str>,
+    /// What it is.
+    sort: Sort,
+    /// PCI address.
+    address: PciAddress,
+    /// PCI ids: vendor:device.
+    ids: String,
+    /// PCI ids of the subsystem.
+    subsystem_ids: String,
+    /// Its name in the host's pci.ids file.
+    product: Option<String>,
+    /// Driver bound to it.
+    driver: Option<&'a str>,
+    /// NUMA node; `null`: the firmware names none, or it could not be read.
+    numa_node: Option<i32>,
+    /// CPUs of that node.
+    cpus: Option<&'a str>,
+    /// Root bus as sysfs names it.
+    root: &'a str,
+    /// The root port above.
+    root_port: Option<PciAddress>,
+    /// The nearest switch above, by its upstream port.
+    switch: Option<PciAddress>,
+    /// All bridges above, nearest first.
+    path: &'a [PciAddress],
+    /// IOMMU group.
+    iommu_group: Option<u32>,
+    /// Of a Data Direct function the NICs that it belongs to; of a VF its PF.
+    of: &'a [PciAddress],
+    /// Network interfaces.
+    net: &'a [String],
+    /// RDMA devices.
+    rdma: &'a [String],
+    /// Controllers of a disk.
+    nvme: &'a [String],
+    /// Best speed of its link, as sysfs words it.
+    max_link_speed: Option<&'a str>,
+    /// Lanes that its link has at best.
+    max_link_width: Option<u8>,
+    /// All other devices by their distance from this one; only of GPUs, unless `--all`.
+    distances: BTreeMap<Distance, Vec<PciAddress>>,
+}
+
+/// What a GPU should use.
+#[derive(Serialize, JsonSchema)]
+struct Pair {
+    /// The GPU.
+    gpu: PciAddress,
+    /// NICs: its own first.
+    nics: Vec<Chosen>,
+    /// NVMe disks: its own first.
+    nvmes: Vec<Chosen>,
+}
+
+/// A NIC or disk that a GPU should use.
+#[derive(Serialize, JsonSchema)]
+struct Chosen {
+    /// The NIC or disk.
+    address: PciAddress,
+    /// The Data Direct function by which the GPU reaches it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<PciAddress>,
+    /// How far it is.
+    distance: Distance,
+    /// The other GPUs that use it as well.
+    shared_with: Vec<PciAddress>,
+    /// Why, in words.
+    why: String,
+}
+
+/// What `bedplate topology --json` writes.
+pub fn document<'s>(
+    shown: &'s Shown,
+    options: Options,
+    file: Option<&'s str>,
+) -> impl Serialize + use<'s> {
+    let with: BTreeSet<PciAddress> = shown.rows(options).iter().map(|row| row.address()).collect();
+    let list = |devices| entries_of(shown, devices, &with);
+    let gpus = shown.paired_gpus();
+    let pairing = gpus.map(|(gpu, pairing)| Pair {
+        gpu: pairing.gpu,
+        nics: chosen(shown, gpu, &pairing.nics, words::NIC),
+        nvmes: chosen(shown, gpu, &pairing.nvmes, words::DISK),
+    });
+    let cpus = shown.placement.node_cpus.iter();
+    let unread = shown.topology.tree().unread();
+    Document {
+        bedplate_topology: 1,
+        file,
+        host: shown.facts.label(),
+        numa_nodes: cpus
+            .map(|(node, cpus)| Node {
+                node: *node,
+                cpus: cpus.known().map(String::as_str),
+                socket: shown.placement.sockets.get(node).copied(),
+            })
+            .collect(),
+        gpus: list(&shown.devices.gpus),
+        nics: list(&shown.devices.nics),
+        nvmes: list(&shown.devices.nvmes),
+        pairing: pairing.collect(),
+        spare_nics: shown.pairings.spare_nics.clone(),
+        candidates: match shown.pairings.candidates {
+            Candidates::Rdma => "rdma",
+            Candidates::All => "all",
+        },
+        unread: unread.iter().map(|gap| gap.address).collect(),
+    }
+}
+
+/// JSON Schema (draft 2020-12) of [`document()`].
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Document<'static>)
+}
+
+fn entries_of<'s>(
+    shown: &'s Shown,
+    devices: &'s [Device],
+    with: &BTreeSet<PciAddress>,
+) -> Vec<Entry<'s>> {
+    let own = |device: &Device| with.contains(&device.address());
+    devices.iter().map(|device| entry(shown, device, own(device))).collect()
+}
+
+fn entry<'s>(shown: &'s Shown, device: &'s Device, distances: bool) -> Entry<'s> {
+    let function = device.function;
+    let path = device.spot.path.as_slice();
+    let role = |wanted| path.iter().copied().find(|at| shown.topology.role(*at) == wanted);
+    let link = function.detail.as_ref().map(|detail| &detail.link);
+    Entry {
+        id: &device.id,
+        name: device.name.as_deref(),
+        sort: device.sort,
+        address: function.address,
+        ids: format!("{}:{}", function.vendor, function.device),
+        subsystem_ids: format!("{}:{}", function.subsystem.0, function.subsystem.1),
+        product: names::name(shown.names, function),
+        driver: function.driver.as_deref(),
+        numa_node: device.spot.node,
+        cpus: shown.cpus(device),
+        root: device.spot.root,
+        root_port: path.last().copied().filter(|at| shown.topology.role(*at) == Role::RootPort),
+        switch: role(Role::Upstream),
+        path,
+        iommu_group: function.iommu_group.known().copied(),
+        of: &device.of,
+        net: &function.net,
+        rdma: &function.infiniband,
+        nvme: shown.placement.disks.get(&function.address).map_or(&[], Vec::as_slice),
+        max_link_speed: link.and_then(|link| link.max_speed.as_deref()),
+        max_link_width: link.and_then(|link| link.max_width),
+        distances: if distances { by_distance(shown, device) } else { BTreeMap::new() },
+    }
+}
+
+fn by_distance(shown: &Shown, device: &Device) -> BTreeMap<Distance, Vec<PciAddress>> {
+    let mut found: BTreeMap<Distance, Vec<PciAddress>> = BTreeMap::new();
+    for other in shown.devices.all().filter(|other| other.address() != device.address()) {
+        let distance = shown.topology.between(&device.spot, &other.spot);
+        found.entry(distance).or_default().push(other.address());
+    }
+    found
+}
+
+fn chosen(shown: &Shown, gpu: &Device, choices: &[Choice], what: words::What) -> Vec<Chosen> {
+    let one = |(nth, choice): (usize, &Choice)| Chosen {
+        address: choice.peer,
+        via: choice.via,
+        distance: choice.distance,
+        shared_with: choice.shared_with(gpu.address()),
+        why: words::reason(shown, gpu, choice, what, nth > 0),
+    };
+    choices.iter().enumerate().map(one).collect()
+}

@@ -1,0 +1,82 @@
+//! Where an imported topology and sysfs disagree, in words.
+
+use super::Shown;
+use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
+use crate::report::wrap;
+use bedplate_base::visible::brief;
+use bedplate_core::kind::some_of;
+use bedplate_nccl::library::Library;
+use bedplate_nccl::topology_file::Imported;
+use bedplate_nccl::topology_file::compare::{Compared, Finding, Here, compare};
+
+/// Disagreements that are named; the rest is counted.
+const NAMED: usize = 40;
+/// GPUs and nets that are named.
+const FEW: usize = 4;
+/// Characters of the file's words that are shown.
+const LONGEST: usize = 120;
+
+/// Compares with the host, and says what came of it in `width` columns; `false`: they disagree.
+pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) -> (String, bool) {
+    let here = Here {
+        topology: &shown.topology,
+        devices: &shown.devices,
+        placement: shown.placement,
+        library: Library::of_host(shown.facts),
+    };
+    let Compared { findings, agreeing, unknown, added, unnamed } = compare(imported, here);
+    let what = match imported {
+        Imported::Nccl(_) => "a topology of NCCL",
+        Imported::Smi(_) => "a matrix of nvidia-smi topo -m",
+    };
+    let mut out = format!("{}\n", paint(HEAD, &format!("{}: {what}", brief(file, LONGEST))));
+    for Finding { about, file, here } in findings.iter().take(NAMED) {
+        let said = [about, file, here].map(|text| brief(text, LONGEST));
+        let [about, file, here] = said;
+        out += &format!("  {} {about}: in the file {file}; here {here}\n", paint(BAD, "✗"));
+    }
+    if findings.len() > NAMED {
+        out += &format!("  … and {} more\n", findings.len() - NAMED);
+    }
+    let agrees = findings.is_empty();
+    out += &match agrees {
+        true if unnamed > 0 => {
+            format!("  {} what it says of the other devices agrees with sysfs\n", paint(GOOD, "✓"))
+        }
+        true => format!("  {} {}\n", paint(GOOD, "✓"), "it agrees with sysfs"),
+        false => String::new(),
+    };
+    out += &match unnamed {
+        0 => String::new(),
+        _ => format!("  {} {}\n", paint(WARN, "!"), nameless(unnamed)),
+    };
+    if !added.is_empty() {
+        let named = some_of(added.into_iter(), FEW, "GPUs and nets");
+        let text = format!("not in the file, and added by the library as sysfs has them: {named}");
+        out += &format!("  {} {text}\n", paint(WARN, "!"));
+    }
+    let beside = match (unknown, imported) {
+        (0, _) => String::new(),
+        (_, Imported::Nccl(_)) => format!(
+            "; {unknown} cannot be compared with sysfs (bridges that it does not show, or nodes)"
+        ),
+        _ => format!("; {unknown} cannot be compared with sysfs (NVLink, or not known here)"),
+    };
+    out += &format!("  {agreeing} of its statements agree, {} disagree{beside}\n", findings.len());
+    if let (Imported::Smi(_), false) = (imported, agrees) {
+        out += "  GPUs are compared in PCI order: under another order of nvidia-smi's, many disagree.\n";
+    }
+    (wrap::wrap(&out, width), agrees)
+}
+
+/// What is said once of NICs that the file does not name.
+fn nameless(count: usize) -> String {
+    let (nics, them) = match count {
+        1 => ("1 NIC is".to_owned(), "it"),
+        _ => (format!("{count} NICs are"), "them"),
+    };
+    format!(
+        "{nics} not compared: the file has no legend that names {them}. `nvidia-smi topo -m` prints one below the matrix: \
+         \"NIC0: mlx5_0\" …"
+    )
+}

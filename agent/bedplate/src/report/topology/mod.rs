@@ -1,0 +1,271 @@
+//! What is near to what → the matrix, the recommended pairs and JSON of `bedplate topology`. Pure.
+
+mod document;
+mod import;
+mod matrix;
+mod page;
+pub(in crate::report) mod picture;
+mod words;
+
+use super::names;
+use super::style::{FAINT, HEAD, WARN, paint};
+use super::wrap;
+use bedplate_base::visible::one_line;
+use bedplate_core::kind::some_of;
+use bedplate_facts::Facts;
+use bedplate_facts::names::Names;
+use bedplate_facts::pci::{Function, PciTree};
+use bedplate_facts::placement::Placement;
+use bedplate_facts::topology::Topology;
+use bedplate_facts::topology::devices::{Device, Devices, Sort};
+use bedplate_facts::topology::pairing::{Candidates, Choice, Pairing, Pairings, pair};
+use bedplate_nccl::nets::taken_for_one;
+use bedplate_nccl::topology_xml::{self, Detail};
+
+pub use document::{document, schema};
+pub use import::imported;
+pub use page::html;
+pub(super) use page::sections;
+pub use picture::svg;
+
+/// A host as `bedplate topology` shows it.
+pub struct Shown<'a> {
+    facts: &'a Facts,
+    names: &'a Names<'a>,
+    placement: &'a Placement,
+    topology: Topology<'a>,
+    devices: Devices<'a>,
+    pairings: Pairings,
+}
+
+/// What is shown besides.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// VFs of NICs.
+    pub vfs: bool,
+    /// Rows for NICs and disks, too.
+    pub all: bool,
+}
+
+impl<'a> Shown<'a> {
+    /// Works it out.
+    pub fn new(
+        facts: &'a Facts,
+        tree: &'a PciTree,
+        placement: &'a Placement,
+        names: &'a Names<'a>,
+        options: Options,
+    ) -> Self {
+        let topology = Topology::new(tree);
+        let devices = Devices::find(&topology, placement, options.vfs);
+        let pairings = pair(&topology, &devices);
+        Shown { facts, names, placement, topology, devices, pairings }
+    }
+
+    /// The devices that have rows of their own.
+    fn rows(&self, options: Options) -> Vec<&Device<'a>> {
+        match options.all || self.devices.gpus.is_empty() {
+            true => self.devices.all().collect(),
+            false => self.devices.gpus.iter().collect(),
+        }
+    }
+
+    /// GPUs with what each is paired with: those that do not answer are paired with nothing.
+    fn paired_gpus(&self) -> impl Iterator<Item = (&Device<'a>, &Pairing)> {
+        let pairings = self.pairings.gpus.iter();
+        pairings.filter_map(|pairing| Some((self.devices.at(pairing.gpu)?, pairing)))
+    }
+
+    fn cpus(&self, device: &Device) -> Option<&str> {
+        let node = device.spot.node?;
+        self.placement.node_cpus.get(&node)?.known().map(String::as_str)
+    }
+}
+
+/// The file of NCCL, as NCCL dumps it.
+pub fn nccl_xml(shown: &Shown) -> String {
+    let Shown { facts, placement, topology, devices, .. } = shown;
+    topology_xml::xml(topology_xml::Machine { facts, topology, devices, placement }, Detail::Dump)
+}
+
+/// Matrix, pairs, key and legend, in `width` columns.
+pub fn text(shown: &Shown, options: Options, width: usize) -> String {
+    let mut out = format!("{}\n", paint(HEAD, &one_line(&shown.facts.label())));
+    let rows = shown.rows(options);
+    if rows.is_empty() {
+        return out + &paint(WARN, NOTHING) + "\n";
+    }
+    let heads = matrix::heads(shown);
+    if let Some(dead) = dead(shown) {
+        out += &format!("{}\n", paint(WARN, &dead));
+    }
+    out += &matrix::text(shown, &rows, &heads, width);
+    out += &pairs(shown, width);
+    let key = shown.devices.all().map(|device| words::key(shown, device, &heads));
+    out += &format!("\n{}\n{}", paint(HEAD, "Key"), columns(&key.collect::<Vec<_>>(), width));
+    let numbered = shown.devices.nics.iter().any(|nic| heads(nic) == nic.id);
+    out + &legend(shown, &rows, numbered, width)
+}
+
+/// Devices that answer no read of their config space; `None`: there are none.
+fn dead(shown: &Shown) -> Option<String> {
+    let dead = shown.devices.all().filter(|device| device.function.is_dead());
+    let dead: Vec<String> =
+        dead.map(|device| format!("{} {}", device.called(), device.address())).collect();
+    let named = || some_of(dead.clone().into_iter(), 8, "devices");
+    (!dead.is_empty()).then(|| format!("not answering, and paired with nothing: {}", named()))
+}
+
+/// The text for a host without devices.
+const NOTHING: &str = "No GPU, NIC or NVMe disk among the PCI functions.";
+
+/// Recommendations for each GPU.
+const LISTS: [(&str, words::What); 2] = [
+    ("Recommended NIC for each GPU", words::NIC),
+    ("Recommended disk for each GPU (GPUDirect Storage)", words::DISK),
+];
+
+/// The recommended pairs.
+fn pairs(shown: &Shown, width: usize) -> String {
+    if shown.pairings.gpus.is_empty() {
+        return format!("\n{}\n", paint(WARN, "No GPU: nothing to pair."));
+    }
+    let mut out = String::new();
+    for (title, what) in LISTS {
+        out += &format!("\n{}\n", paint(HEAD, title));
+        let rows = paired(shown, what);
+        if rows.is_empty() {
+            out += &format!("  none: no {} on this host\n", what.0);
+            continue;
+        }
+        out += &columns(&rows, width);
+        if what == words::NIC {
+            let lines = remarks(shown).into_iter().map(|remark| format!("  {remark}\n"));
+            out += &wrap::wrap(&lines.collect::<String>(), width);
+        }
+    }
+    out
+}
+
+/// A row for each device that a GPU should use: GPU (once), device, distance, why.
+fn paired(shown: &Shown, what: words::What) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (gpu, pairing) in shown.paired_gpus() {
+        let choices = if what == words::NIC { &pairing.nics } else { &pairing.nvmes };
+        for (nth, choice) in choices.iter().enumerate() {
+            let first = if nth == 0 { gpu.id.clone() } else { String::new() };
+            rows.push(row(shown, (gpu, first), choice, what, nth > 0));
+        }
+    }
+    rows
+}
+
+/// Remarks on the NICs that were considered.
+fn remarks(shown: &Shown) -> Vec<String> {
+    let Pairings { candidates, counts, spare_nics, .. } = &shown.pairings;
+    let mut remarks = Vec::new();
+    if *candidates == Candidates::All && counts.0 > 0 {
+        remarks.push("No NIC has an RDMA device here: all of them were considered.".to_owned());
+    }
+    if !spare_nics.is_empty() {
+        let spare = spare_nics.iter().filter_map(|nic| shown.devices.at(*nic));
+        let spare: Vec<&str> = spare.map(Device::called).collect();
+        remarks.push(format!("NICs that no GPU is paired with: {}.", one_line(&spare.join(", "))));
+    }
+    for nics in taken_for_one(&shown.devices.nics) {
+        let names: Vec<&str> = nics.iter().map(|nic| nic.called()).collect();
+        remarks.push(format!(
+            "NCCL takes {} for ports of one NIC, as they are on one bus without a bridge; NCCL_IB_MERGE_VFS=0 keeps them apart.",
+            one_line(&names.join(", "))
+        ));
+    }
+    remarks
+}
+
+fn row(
+    shown: &Shown,
+    (gpu, first): (&Device, String),
+    choice: &Choice,
+    what: words::What,
+    further: bool,
+) -> Vec<String> {
+    let peer = shown.devices.at(choice.peer).map_or(String::new(), |peer| one_line(peer.called()));
+    let why = words::reason(shown, gpu, choice, what, further);
+    vec![first, peer, choice.distance.letters().to_owned(), why]
+}
+
+/// Rows below one another, each column as wide as its longest cell; the last one is broken where the line is too long.
+fn columns(rows: &[Vec<String>], width: usize) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widest = |at: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count.saturating_sub(1)).map(widest).collect();
+    let hang = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>() + 2;
+    let mut out = String::new();
+    for row in rows {
+        let mut line = "  ".to_owned();
+        for (cell, width) in row.iter().zip(&widths).filter(|(_, width)| **width > 0) {
+            line += &format!("{cell:<width$}  ");
+        }
+        let last = row.get(widths.len()).map_or("", String::as_str);
+        let room = width.saturating_sub(hang).max(30);
+        let parts = textwrap::wrap(last, textwrap::Options::new(room).break_words(false));
+        line += parts.first().map_or("", |part| part);
+        out += &format!("{}\n", line.trim_end());
+        for part in parts.iter().skip(1) {
+            out += &format!("{:hang$}{part}\n", "");
+        }
+    }
+    out
+}
+
+/// The notes at the end.
+fn legend(shown: &Shown, rows: &[&Device], numbered: bool, width: usize) -> String {
+    let mut notes = notes(shown, rows);
+    notes.extend(numbered.then(|| words::NIC_NUMBERS.to_owned()));
+    let lines: Vec<String> = notes.iter().map(|line| paint(FAINT, line)).collect();
+    format!("\n{}\n", wrap::wrap(&lines.join("\n"), width))
+}
+
+/// What the letters mean, as far as they occur, and what the numbers are.
+fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
+    let mut lines = words::legend(matrix::occurring(shown, rows));
+    let gpus = &shown.devices.gpus;
+    let nvidia = gpus.iter().any(|gpu| gpu.function.vendor.0 == 0x10de);
+    if nvidia {
+        lines.push(words::NUMBERS_NVIDIA.to_owned());
+    } else if !gpus.is_empty() {
+        lines.push(words::NUMBERS.to_owned());
+    }
+    if nvidia && gpus.len() > 1 {
+        lines.push(words::NVLINK.to_owned());
+    }
+    if shown.devices.nics.iter().any(|nic| nic.sort == Sort::DataDirect) {
+        lines.push(words::DATA_DIRECT.to_owned());
+    }
+    lines.extend(unread(shown));
+    lines
+}
+
+/// Functions that could not be read; `None`: all were.
+pub fn unread(shown: &Shown) -> Option<String> {
+    let unread = shown.topology.tree().unread();
+    let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
+    let rest = match unread.len() {
+        0 => return None,
+        1 => "it may be a GPU or a NIC, and is missing here",
+        _ => "each may be a GPU or a NIC, and they are missing here",
+    };
+    Some(format!("{named} could not be read: {rest}."))
+}
+
+/// The product's name, with its numbers where the host has no file of names.
+fn product(shown: &Shown, function: &Function) -> String {
+    let ids = || format!("{}:{}", function.vendor, function.device);
+    names::with_ids(shown.names, function).unwrap_or_else(ids)
+}

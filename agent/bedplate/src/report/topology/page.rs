@@ -1,0 +1,92 @@
+//! `bedplate topology --html`: the picture, the matrix, the pairs with their reasons, and what was read of every box, where a
+//! click on it leads. Pure.
+
+use super::words::{self, Heads};
+use super::{Options, Shown, matrix, notes, picture, remarks};
+use crate::report::markup::Markup;
+use crate::report::page;
+use bedplate_facts::topology::Distance;
+use bedplate_facts::topology::devices::Device;
+
+/// The page.
+pub fn html(shown: &Shown) -> String {
+    let title = format!("PCIe topology of {}", shown.facts.label());
+    let mut page = page::open(&title);
+    page.element("h1", &[], &title);
+    sections(shown, &mut page);
+    page.finish()
+}
+
+/// Its sections, below a heading of their own.
+pub(in crate::report) fn sections(shown: &Shown, page: &mut Markup) {
+    let read = picture::draw_with_links(shown, page);
+    let rows = shown.rows(Options::default());
+    if rows.is_empty() {
+        page.element("p", &[("class", &"wrong")], super::NOTHING);
+        return;
+    }
+    if let Some(dead) = super::dead(shown) {
+        page.element("p", &[("class", &"wrong")], &dead);
+    }
+    let heads = matrix::heads(shown);
+    page.element("h2", &[], "What is near to what");
+    table(shown, &rows, &heads, page);
+    page.open("pre", &[("class", &"dim screen")]);
+    page.lines(notes(shown, &rows).iter().map(String::as_str));
+    page.close();
+    pairs(shown, page);
+    page.open("section", &[("class", &"screen")]);
+    page.element("h2", &[], "What was read");
+    page.open("div", &[("class", &"cards")]);
+    for (id, lines) in read {
+        page.open("pre", &[("id", &id)]);
+        page.lines(lines.iter().map(String::as_str));
+        page.close();
+    }
+    page.close();
+    page.close();
+}
+
+fn table(shown: &Shown, rows: &[&Device], heads: &Heads, page: &mut Markup) {
+    let columns = matrix::columns(shown, rows, heads);
+    let mut head = vec![""];
+    head.extend(columns.iter().map(|column| column.head.as_str()));
+    let near = [words::cell(Distance::Pix), words::cell(Distance::Pxb)];
+    let far = [words::cell(Distance::Sys), "X"];
+    let body = rows.iter().enumerate().map(|(nth, row)| {
+        let cells = columns.iter().filter_map(|column| column.cells.get(nth));
+        let cells = cells.map(|cell| match cell.as_ref() {
+            cell if near.contains(&cell) => ("near", cell.to_owned()),
+            cell if far.contains(&cell) => ("far", cell.to_owned()),
+            cell => ("", cell.to_owned()),
+        });
+        [("", heads(row))].into_iter().chain(cells).collect()
+    });
+    page.open("div", &[("class", &"wide")]);
+    page::table(page, &head, body);
+    page.close();
+}
+
+fn pairs(shown: &Shown, page: &mut Markup) {
+    page.open("div", &[("class", &"side")]);
+    for (title, what) in super::LISTS {
+        let rows = super::paired(shown, what);
+        page.open("section", &[]);
+        page.element("h2", &[], title);
+        match rows.is_empty() {
+            true => page.element("p", &[], &format!("None: no {} on this host.", what.0)),
+            false => {
+                let rows =
+                    rows.into_iter().map(|row| row.into_iter().map(|cell| ("", cell)).collect());
+                page::table(page, &["GPU", what.0, "distance", "why"], rows);
+            }
+        }
+        if what == words::NIC {
+            remarks(shown)
+                .iter()
+                .for_each(|remark| page.element("p", &[("class", &"dim")], remark));
+        }
+        page.close();
+    }
+    page.close();
+}

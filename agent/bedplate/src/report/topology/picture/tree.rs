@@ -1,0 +1,169 @@
+//! What is drawn, as a tree: NUMA nodes, host bridges, root ports, switches, devices. Of switches the upstream port stands for
+//! all; VFs, empty ports and functions that carry no GPU traffic are left out.
+
+use std::collections::BTreeMap;
+
+use super::super::Shown;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::pci::Function;
+use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::spot::{Spot, numa_node};
+use bedplate_facts::topology::{Distance, Role};
+
+/// Devices that are drawn; a machine with more has no picture that one could read.
+const MOST: usize = 512;
+/// Levels of switches that are drawn; only a made-up tree has more.
+const DEEPEST: usize = 6;
+
+/// A NUMA node.
+pub(super) struct Panel<'s, 'a> {
+    /// Its number; `None`: the firmware names none for what is in it.
+    pub node: Option<i32>,
+    /// Of traffic that leaves its host bridges the nearest.
+    pub class: Distance,
+    /// By the names of their root buses.
+    pub hosts: Vec<Host<'s, 'a>>,
+}
+
+/// A host bridge.
+pub(super) struct Host<'s, 'a> {
+    /// Its root bus.
+    pub root: &'a str,
+    /// Of traffic that leaves it the nearest.
+    pub class: Distance,
+    /// What hangs from it.
+    pub below: Vec<Branch<'s, 'a>>,
+}
+
+/// A box: a port, a switch, a device.
+pub(super) struct Branch<'s, 'a> {
+    /// The function; of a switch its upstream port.
+    pub function: &'a Function,
+    /// What it is.
+    pub what: What<'s, 'a>,
+    /// Of traffic over the line to it the nearest.
+    pub class: Distance,
+    /// What hangs from it.
+    pub below: Vec<Branch<'s, 'a>>,
+}
+
+/// What a box is.
+#[derive(Clone, Copy)]
+pub(super) enum What<'s, 'a> {
+    RootPort,
+    Switch,
+    Device(&'s Device<'a>),
+    NvSwitch,
+}
+
+/// The tree, and how many devices are left out of it.
+pub(super) fn tree<'s, 'a>(shown: &'s Shown<'a>) -> (Vec<Panel<'s, 'a>>, usize) {
+    let mut leaves = leaves(shown);
+    let left_out = leaves.len().saturating_sub(MOST);
+    leaves.truncate(MOST);
+    leaves.sort_by_key(|(function, ..)| function.address);
+    // Nodes without a number last.
+    let mut nodes: BTreeMap<(bool, Option<i32>), Hosts> = BTreeMap::new();
+    for (function, what, spot) in &leaves {
+        let hosts = nodes.entry((spot.node.is_none(), spot.node)).or_default();
+        let below = hosts.entry(spot.root).or_default();
+        insert(shown, below, (function, *what), spot);
+    }
+    let alone = nodes.len() == 1;
+    let panels = nodes.into_iter().map(|((_, node), hosts)| panel(node, hosts, alone));
+    (panels.collect(), left_out)
+}
+
+/// What hangs from each host bridge, by its root bus.
+type Hosts<'s, 'a> = BTreeMap<&'a str, Vec<Branch<'s, 'a>>>;
+/// A device, what it is, and where.
+type Leaf<'s, 'a> = (&'a Function, What<'s, 'a>, Spot<'a>);
+
+/// Devices, the most important first.
+fn leaves<'s, 'a>(shown: &'s Shown<'a>) -> Vec<Leaf<'s, 'a>> {
+    let devices = shown.devices.all().filter(|device| device.sort != Sort::Vf);
+    let devices = devices.map(|d| (d.function, What::Device(d), d.spot.clone()));
+    let switches = shown.topology.tree().functions.values().filter(|f| f.is_nvswitch());
+    let switches =
+        switches.filter_map(|f| Some((f, What::NvSwitch, shown.topology.spot(f.address)?)));
+    devices.chain(switches).collect()
+}
+
+fn insert<'s, 'a>(
+    shown: &'s Shown<'a>,
+    mut below: &mut Vec<Branch<'s, 'a>>,
+    (function, what): (&'a Function, What<'s, 'a>),
+    spot: &Spot<'a>,
+) {
+    let stop = |at: &PciAddress| {
+        let what = match shown.topology.role(*at) {
+            Role::RootPort => What::RootPort,
+            Role::Upstream => What::Switch,
+            Role::Downstream | Role::Other => return None,
+        };
+        Some((shown.topology.tree().get(*at)?, what))
+    };
+    for (port, what) in spot.path.iter().rev().filter_map(stop).take(DEEPEST) {
+        let known = below.iter().position(|branch| branch.function.address == port.address);
+        let at = known.unwrap_or_else(|| {
+            below.push(Branch::new(port, what));
+            below.len() - 1
+        });
+        below = &mut below[at].below;
+    }
+    below.push(Branch::new(function, what));
+}
+
+impl<'s, 'a> Branch<'s, 'a> {
+    fn new(function: &'a Function, what: What<'s, 'a>) -> Self {
+        Branch { function, what, class: Distance::Unknown, below: Vec::new() }
+    }
+
+    fn is_leaf(&self) -> bool {
+        matches!(self.what, What::Device(_) | What::NvSwitch)
+    }
+
+    /// How many boxes stand one behind the other before the devices.
+    pub(super) fn depth(&self) -> usize {
+        match self.is_leaf() {
+            true => 0,
+            false => 1 + self.below.iter().map(Branch::depth).max().unwrap_or(0),
+        }
+    }
+}
+
+fn panel<'s, 'a>(node: Option<i32>, hosts: Hosts<'s, 'a>, alone: bool) -> Panel<'s, 'a> {
+    let class = match (hosts.len(), node, alone) {
+        (2.., Some(_), _) => Distance::Node,
+        (_, None, _) => Distance::Unknown,
+        (_, Some(_), false) => Distance::Sys,
+        (_, Some(_), true) => Distance::Phb,
+    };
+    let hosts = hosts.into_iter().map(|(root, mut below)| {
+        let class = if below.len() > 1 { Distance::Phb } else { class };
+        below.iter_mut().for_each(|branch| classify(branch, class));
+        Host { root, class, below }
+    });
+    Panel { node, class, hosts: hosts.collect() }
+}
+
+/// Which traffic is the nearest that takes the line to a box, where that above it carries `class`.
+fn classify(branch: &mut Branch, class: Distance) {
+    branch.class = class;
+    let is_switch = matches!(branch.what, What::Switch);
+    let leaves = branch.below.iter().filter(|below| below.is_leaf()).count();
+    let all = branch.below.len();
+    for below in &mut branch.below {
+        let class = match below.is_leaf() && leaves > 1 {
+            _ if !is_switch || all < 2 => class,
+            true => Distance::Pix,
+            false => Distance::Pxb,
+        };
+        classify(below, class);
+    }
+}
+
+/// The NUMA node of a box, for its text.
+pub(super) fn node(function: &Function) -> String {
+    numa_node(function).map_or_else(|| "not named".to_owned(), |node| node.to_string())
+}

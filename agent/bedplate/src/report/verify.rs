@@ -1,0 +1,317 @@
+//! Whether a host is ready, for people: groups with the worst first, what passed counted, the answer and the next step last.
+
+use std::fmt::Write as _;
+
+use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use super::text::folded;
+use bedplate_base::visible::one_line;
+use bedplate_core::verify::{
+    Answer, CHECKS, Check, Explain, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
+};
+
+/// Things read that are shown before the rest is counted.
+const SEEN: usize = 3;
+
+/// The whole report; `verbose`: what passed and everything that was read, too.
+pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
+    let mut out = format!("{} {}\n", paint(HEAD, "host"), one_line(host));
+    let mut groups: Vec<(Verdict, Group, Vec<&Judged>)> = Vec::new();
+    for judged in &report.checks {
+        match groups.iter_mut().find(|(_, group, _)| *group == judged.group) {
+            Some((_, _, members)) => members.push(judged),
+            None => groups.push((Verdict::NotApplicable, judged.group, vec![judged])),
+        }
+    }
+    for (worst, _, members) in &mut groups {
+        members.sort_by_key(|judged| rank(judged));
+        *worst = members.first().map_or(Verdict::NotApplicable, |judged| shown(judged));
+    }
+    // Stable: groups of one rank stay in the order in which they are to be dealt with.
+    groups.sort_by_key(|(_, _, members)| members.first().map(|judged| rank(judged)));
+    for (_, group, members) in &groups {
+        one_group(&mut out, *group, members, verbose);
+    }
+    out.push('\n');
+    conclusion(&mut out, report);
+    out
+}
+
+/// What is ignored is shown among what passed.
+fn shown(judged: &Judged) -> Verdict {
+    if judged.is_ignored() { Verdict::NotApplicable } else { judged.verdict }
+}
+
+pub(super) fn rank(judged: &Judged) -> u8 {
+    match (shown(judged), judged.hides()) {
+        (Verdict::Fail, _) => 0,
+        (Verdict::Unknown, true) => 1,
+        (Verdict::Warn, _) => 2,
+        (Verdict::Unknown, false) => 3,
+        (Verdict::Pass, _) => 4,
+        (Verdict::NotApplicable, _) => 5,
+    }
+}
+
+fn one_group(out: &mut String, group: Group, members: &[&Judged], verbose: bool) {
+    let count = |wanted: Verdict| members.iter().filter(|one| shown(one) == wanted).count();
+    let ignored = members.iter().filter(|judged| judged.is_ignored()).count();
+    let counts = [
+        (count(Verdict::Fail), "failed"),
+        (count(Verdict::Unknown), "unknown"),
+        (count(Verdict::Warn), "warned"),
+        (count(Verdict::Pass), "passed"),
+        (count(Verdict::NotApplicable) - ignored, "not applicable"),
+        (ignored, "ignored by the profile"),
+    ];
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let _ = writeln!(out, "\n{}  {}", paint(HEAD, group.name()), paint(FAINT, &counts.join(", ")));
+    let speaks = |judged: &&&Judged| {
+        let is_fine = |verdict| matches!(verdict, Verdict::Pass | Verdict::NotApplicable);
+        // What a profile ignores is said all the same, with its reason.
+        verbose || !is_fine(judged.verdict)
+    };
+    for judged in members.iter().filter(speaks) {
+        one(out, judged, verbose);
+    }
+}
+
+fn one(out: &mut String, judged: &Judged, verbose: bool) {
+    let (sign, word) = match shown(judged) {
+        Verdict::Pass => (paint(GOOD, "✓"), ""),
+        Verdict::Fail => (paint(BAD, "✗"), ""),
+        Verdict::Warn => (paint(WARN, "!"), ""),
+        Verdict::Unknown => (paint(WARN, "?"), "unknown: "),
+        Verdict::NotApplicable => (paint(FAINT, "·"), ""),
+    };
+    let finding = one_line(&judged.finding);
+    let _ = writeln!(out, "  {sign} {}: {word}{finding}", judged.id);
+    if let Some(reason) = &judged.severity_reason {
+        let level = judged.severity.name();
+        let _ = writeln!(
+            out,
+            "      {} `{level}` in the profile: {}",
+            paint(FAINT, "counts as"),
+            one_line(reason)
+        );
+    }
+    let seen = if verbose { judged.evidence.len() } else { judged.evidence.len().min(SEEN) };
+    for seen in &judged.evidence[..seen] {
+        let at = paint(FAINT, &format!("({})", one_line(&seen.at)));
+        let _ = writeln!(out, "      {} {} {at}", paint(FAINT, "read:"), one_line(&seen.what));
+    }
+    if seen < judged.evidence.len() {
+        let more = judged.evidence.len() - seen;
+        let _ = writeln!(out, "      {} {more} more; -v shows each", paint(FAINT, "read:"));
+    }
+    if let (Some(remedy), true) = (&judged.remedy, shown(judged) != Verdict::NotApplicable) {
+        let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
+    }
+}
+
+/// The answer for people: `ready, with 2 warnings`; `not ready: …, and 1 more check fails: acs.path`.
+pub fn state(report: &Report) -> String {
+    let because = report.because.as_deref().map(one_line).unwrap_or_default();
+    match report.answer {
+        Answer::Ready => format!("ready{}", besides(report)),
+        Answer::NotReady => format!("not ready: {because}{}", others(report, "fails", "fail")),
+        Answer::CannotTell => {
+            format!("cannot tell: {because}{}", others(report, "is unknown", "are unknown"))
+        }
+    }
+}
+
+/// The other checks that decide, by their ids.
+fn others(report: &Report, one: &str, many: &str) -> String {
+    match report.decided_by.get(1..).unwrap_or_default() {
+        [] => String::new(),
+        [other] => format!("; 1 more check {one}: {other}"),
+        others => format!("; {} more checks {many}: {}", others.len(), folded(others, ", ")),
+    }
+}
+
+/// `, with 2 warnings and 1 unknown`: what a host that is ready is not told in that word.
+fn besides(report: &Report) -> String {
+    let count =
+        |test: &dyn Fn(&Judged) -> bool| report.checks.iter().filter(|one| test(one)).count();
+    let is = |verdict| move |judged: &Judged| shown(judged) == verdict;
+    let ignored = |judged: &Judged| {
+        judged.is_ignored() && !matches!(judged.verdict, Verdict::Pass | Verdict::NotApplicable)
+    };
+    let counts = [
+        (count(&is(Verdict::Warn)), "warning", "warnings"),
+        (count(&is(Verdict::Unknown)), "unknown", "unknown"),
+        (count(&ignored), "finding that the profile ignores", "findings that the profile ignores"),
+    ];
+    let said: Vec<String> = counts
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+        .collect();
+    match said.is_empty() {
+        true => String::new(),
+        false => format!(", with {}", said.join(", ")),
+    }
+}
+
+fn conclusion(out: &mut String, report: &Report) {
+    let (asked, all) = (report.checks.len(), CHECKS.len());
+    let _ = match report.answer {
+        Answer::Ready if report.partial => {
+            let none = match asked {
+                1 => "the check asked for does not fail".to_owned(),
+                count => format!("none of the {count} checks asked for fails"),
+            };
+            writeln!(out, "{}{}; there are {all} in all", paint(GOOD, &none), besides(report))
+        }
+        Answer::Ready if report.image => {
+            let right = paint(GOOD, "the image is what its profile says");
+            writeln!(out, "{right}{}; verify the machine that runs it", besides(report))
+        }
+        Answer::Ready => {
+            let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));
+            writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), besides(report))
+        }
+        Answer::NotReady | Answer::CannotTell => {
+            let (style, word) = match report.answer {
+                Answer::NotReady => (BAD, "not ready"),
+                _ => (WARN, "cannot tell"),
+            };
+            let subset = match report.partial {
+                true => format!(", by the {asked} of {all} checks that were asked for"),
+                false => String::new(),
+            };
+            let state = state(report);
+            let why = state.strip_prefix(word).unwrap_or(&state);
+            writeln!(out, "{}{subset}{why}", paint(style, word))
+        }
+    };
+    if let Some(next) = &report.next {
+        let _ = writeln!(out, "{} {}", paint(HEAD, "next:"), one_line(next));
+    }
+}
+
+/// Several hosts, by their answers.
+#[derive(Debug, Default)]
+pub struct Tally {
+    ready: usize,
+    warned: Vec<String>,
+    unknown: Vec<String>,
+    not_ready: Vec<String>,
+    unusable: Vec<String>,
+}
+
+impl Tally {
+    /// Counts one, by its file.
+    pub fn add(&mut self, file: &str, report: &Report) {
+        match report.answer {
+            Answer::Ready if !report.warns() => self.ready += 1,
+            Answer::Ready => self.warned.push(file.to_owned()),
+            Answer::CannotTell => self.unknown.push(file.to_owned()),
+            Answer::NotReady => self.not_ready.push(file.to_owned()),
+        }
+    }
+
+    /// Counts one that could not be judged.
+    pub fn add_unusable(&mut self, file: String) {
+        self.unusable.push(file);
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.all() == 0
+    }
+
+    fn all(&self) -> usize {
+        self.ready
+            + self.warned.len()
+            + self.unknown.len()
+            + self.not_ready.len()
+            + self.unusable.len()
+    }
+}
+
+/// The last lines after several hosts: how many are ready, and which are not.
+pub fn tally(tally: &Tally) -> String {
+    let rows = [
+        (BAD, "not ready", &tally.not_ready),
+        (BAD, "could not be judged", &tally.unusable),
+        (WARN, "cannot tell", &tally.unknown),
+        (WARN, "ready with warnings", &tally.warned),
+    ];
+    let counts = rows.iter().filter(|(.., files)| !files.is_empty());
+    let counts: Vec<String> =
+        counts.map(|(_, what, files)| format!("{} {what}", files.len())).collect();
+    let counts = [vec![format!("{} ready", tally.ready)], counts].concat();
+    let mut out =
+        format!("\n{} {}\n", paint(HEAD, &format!("{}:", counted(tally.all()))), counts.join(", "));
+    for (style, what, files) in rows.iter().filter(|(.., files)| !files.is_empty()) {
+        let files: Vec<String> = files.iter().map(|file| one_line(file).to_string()).collect();
+        let _ = writeln!(out, "  {}: {}", paint(*style, what), files.join(", "));
+    }
+    out
+}
+
+fn counted(hosts: usize) -> String {
+    format!("{hosts} host{}", if hosts == 1 { "" } else { "s" })
+}
+
+/// `--explain`.
+pub fn explain(check: &Check) -> String {
+    let root = if check.needs_root { "yes" } else { "no" };
+    let rows = [
+        ("proves", check.proves),
+        ("what", check.explain.what),
+        ("why", check.explain.why),
+        ("how", check.explain.how),
+        ("source", check.explain.source),
+        ("level", check.severity.name()),
+        ("needs root", root),
+    ];
+    let mut out = format!("{}\n", paint(HEAD, check.id));
+    for (name, text) in rows {
+        let _ = writeln!(out, "  {} {text}", paint(FAINT, &format!("{name:<10}")));
+    }
+    out
+}
+
+/// `--list`: one line a check.
+pub fn list() -> String {
+    let width = CHECKS.iter().map(|check| check.id.len()).max().unwrap_or_default();
+    let mut out = String::new();
+    for check in CHECKS {
+        let level = check.severity.name();
+        let _ = writeln!(out, "{:<width$}  {level}  {}", check.id, check.proves);
+    }
+    out
+}
+
+/// docs/checks.md: the table for people who read documents.
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Checks\n\n\
+         What `bedplate verify` looks at, in the order in which what it finds is to be dealt with. Written from the table in\n\
+         `agent/bedplate-core/src/verify/table.rs`; `bedplate verify --explain ID` shows the same. What does not pass makes a host *not ready*\n\
+         where the level is `fail`, and never where it is `warn`; `[verify]` of the profile may change a level, with a reason.\n\
+         What is not known is never counted as passed.\n",
+    );
+    let _ = write!(out, "\nNot looked at, and not covered by the word *ready*: {NOT_LOOKED_AT}.\n");
+    out.push_str("\nWhich of them answers a step of a how-to says [howtos.md](howtos.md).\n");
+    for check in CHECKS {
+        let Explain { what, why, source, how } = check.explain;
+        let root = if check.needs_root { "; needs root" } else { "" };
+        let _ = write!(
+            out,
+            "\n## `{}`\n\nProves that {}. Group `{}`, level `{}`{root}.\n\n- **What**: {what}\n- **Why**: {why}\n\
+             - **How**: {how}\n- **Source**: {source}\n",
+            check.id,
+            check.proves,
+            check.group.name(),
+            check.severity.name(),
+        );
+    }
+    out
+}
