@@ -12,7 +12,7 @@ use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_cmdline::boot::{grub_cfg, grub_default, grub_quote, kernel_cmdline, uki};
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults};
 use bedplate_core::kind;
-use bedplate_core::kind::cmdline::diagnosis::{Seen, cause};
+use bedplate_core::kind::cmdline::diagnosis::{BootObservation, cause};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::profile::{LayerText, load, shipped};
 use bedplate_core::reboot_hold::Hold;
@@ -75,7 +75,7 @@ pub fn named(name: &str) -> Option<Parser> {
 
 /// As files are read: bytes that are no UTF-8 stand for themselves.
 fn text(bytes: &[u8]) -> String {
-    bedplate_base::raw_text::decode(bytes)
+    bedplate_base::lossless_text::decode(bytes)
 }
 
 fn bls(bytes: &[u8]) {
@@ -227,7 +227,8 @@ fn fleetlock(bytes: &[u8]) {
 fn kernel_log(bytes: &[u8]) {
     let line = CommandLine::parse("iommu=pt pci=realloc");
     let text = String::from_utf8_lossy(bytes);
-    let seen = Seen { running: Some(&line), log: Some(&text), ..Seen::default() };
+    let seen =
+        BootObservation { running: Some(&line), log: Some(&text), ..BootObservation::default() };
     cause(&seen, &edit(), &[]).describe();
     for line in text.lines() {
         let kept = bedplate_facts::kernel_log::kept(line).unwrap_or_default();

@@ -10,7 +10,7 @@ use bedplate::report::{diff, style, text};
 use bedplate_core::documents as json;
 use bedplate_core::engine::{self, Planned};
 use bedplate_core::kind;
-use bedplate_core::ledger::{Author, FileState, Ledger, OwedTool, RegisterKey, UndoTool, VfKey};
+use bedplate_core::ledger::{Author, FileState, Ledger, PendingTool, RegisterKey, UndoTool, VfKey};
 use bedplate_core::plan::{Action, Blocker, Plan, WayBack};
 use bedplate_core::profile::{LayerText, Loaded, load, render_all, shipped};
 use bedplate_facts::Facts;
@@ -115,7 +115,7 @@ fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> R
     }
     // The daemon masks what may be a secret. Nothing in a remedy is, or nobody could follow it.
     for Blocker { remedy, .. } in &plan.body.blockers {
-        let masked = bedplate_base::mask::text(remedy);
+        let masked = bedplate_base::mask::mask_message(remedy);
         if masked != *remedy {
             return Err(format!("masking destroys a remedy: {remedy}\n{masked}"));
         }
@@ -149,7 +149,7 @@ fn ledger_of(plan: &Plan) -> Ledger {
                     let (kind, argv, purpose) = (kind.into(), argv.clone(), purpose.clone());
                     ledger.begin_undo(UndoTool { kind, argv, purpose, limit_s: *limit_s });
                 }
-                ledger.owe(OwedTool { begun: true, ..OwedTool::new(kind, &argv, &purpose) });
+                ledger.owe(PendingTool { begun: true, ..PendingTool::new(kind, &argv, &purpose) });
             }
             Action::WriteAttribute { path, before, after, limit_s } => {
                 ledger.begin_attribute(path, kind, "boot", (before, after), *limit_s);

@@ -410,7 +410,7 @@ impl Host {
 
     fn report(&self) -> Report {
         let choice = Choice::HostOnly;
-        let request = Request::of(choice);
+        let request = Request::dry_run(choice);
         engine::verify(&self.snapshot, &request, &Selection::default()).expect("a report").report
     }
 }

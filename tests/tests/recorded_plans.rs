@@ -8,7 +8,7 @@ use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::profile::{LayerText, Loaded, load, shipped};
 use bedplate_core::record::record;
-use bedplate_daemon::public::{self, Words};
+use bedplate_daemon::public::{self, OperatorWords};
 use bedplate_facts::Depth;
 use bedplate_host::Reader;
 use bedplate_host::snapshot::{Node, Snapshot};
@@ -42,7 +42,7 @@ fn profile(host: &dyn Reader) -> Option<Loaded> {
 }
 
 /// The plan of a host by its own profile.
-fn plan(host: &dyn Reader, words: &Words) -> Option<String> {
+fn plan(host: &dyn Reader, words: &OperatorWords) -> Option<String> {
     let loaded = profile(host)?;
     let mut facts = observe(host, Depth::Plan);
     engine::assume_cpu(&mut facts, &loaded.profile);
@@ -73,7 +73,7 @@ fn recording_keeps_the_plan() {
         host.insert(PROFILE, Node::File(text.into_bytes()));
         let recording = Snapshot::from_text(&record(&host).to_text()).unwrap();
         let texts = [&host, &recording].map(|host| host.text(PROFILE).unwrap_or_default());
-        let words = Words::of(texts.iter().map(String::as_str));
+        let words = OperatorWords::gather_from(texts.iter().map(String::as_str));
         let Some(expected) = plan(&host, &words) else { continue };
         let actual = plan(&recording, &words).unwrap_or_default();
         different.extend(difference(&expected, &actual, &directory));

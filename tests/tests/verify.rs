@@ -23,7 +23,7 @@ fn cases() -> Vec<(String, PathBuf)> {
 
 fn verified(host: &dyn Reader) -> Result<Verified, String> {
     let choice = Choice::HostOnly;
-    let request = Request::of(choice);
+    let request = Request::dry_run(choice);
     engine::verify(host, &request, &Selection::default()).map_err(|error| error.to_string())
 }
 

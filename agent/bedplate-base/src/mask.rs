@@ -96,7 +96,7 @@ pub fn sounds_secret(name: &str) -> bool {
 }
 
 /// A sentence with every `name=value` in it masked whose value is not known to be harmless.
-pub fn text(text: &str) -> String {
+pub fn mask_message(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('=') {

@@ -297,7 +297,7 @@ mod tests {
         ),
     ];
 
-    fn said(wanted: &str, log: &str) -> Option<String> {
+    fn complaint_of(wanted: &str, log: &str) -> Option<String> {
         let nothing: [&str; 0] = [];
         complaint(log, &Edit::new(Arch::X86_64, &[wanted], &nothing).unwrap())
     }
@@ -308,10 +308,10 @@ mod tests {
         for ((wanted, line), row) in SAID.iter().zip(ROWS) {
             assert!(line.contains(row.text), "{line} is no example of {}", row.text);
             let log = format!("Kernel command line: ro {wanted} unknown invalid\n{line}\nlater\n");
-            assert_eq!(said(wanted, &log).as_deref(), Some(*line), "{wanted}");
-            assert_eq!(said("mitigations=off", &log), None, "{line} is about {wanted}");
+            assert_eq!(complaint_of(wanted, &log).as_deref(), Some(*line), "{wanted}");
+            assert_eq!(complaint_of("mitigations=off", &log), None, "{line} is about {wanted}");
             let bare = parts(line).unwrap().to_string();
-            assert!(said(wanted, &bare).is_some(), "{bare} says less than {line}");
+            assert!(complaint_of(wanted, &bare).is_some(), "{bare} says less than {line}");
             assert_eq!(parts(&bare).unwrap().to_string(), bare);
         }
     }
@@ -339,9 +339,9 @@ mod tests {
             ("intel_iommu=on", "DMAR: IOMMU enabled"),
             ("hugepages=8", "HugeTLB: registered 1.00 GiB page size, pre-allocated 8 pages"),
         ] {
-            assert_eq!(said(wanted, line), None, "{line}");
+            assert_eq!(complaint_of(wanted, line), None, "{line}");
         }
         let bare = "Unknown kernel command line parameters \"splash nosmtx\", will be passed to user space.";
-        assert_eq!(said("nosmtx", bare).as_deref(), Some(bare), "a bare name");
+        assert_eq!(complaint_of("nosmtx", bare).as_deref(), Some(bare), "a bare name");
     }
 }

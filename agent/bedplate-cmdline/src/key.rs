@@ -230,7 +230,7 @@ pub(super) fn option_key(list: &OptionList, option: &str) -> (Key, Meaning) {
 /// The key of an argument of a sequence, with the joined parameters that the profile gives.
 pub(super) fn sequence_key(sequence: &Sequence, joined: &[String], token: &Token) -> Key {
     if let Some(units) = sequence.units {
-        let units = units.of(&token.value().unwrap_or_default());
+        let units = units.units(&token.value().unwrap_or_default());
         return Key::Units { param: token.folded_name(), units };
     }
     let core = sequence.params.iter().map(|param| (*param).to_owned());
@@ -297,5 +297,5 @@ fn unit_of(token: &Token) -> Option<String> {
     let Shape::Sequence(sequence) = shape_of(&token.folded_name(), Arch::X86_64) else {
         return None;
     };
-    sequence.units?.of(&token.value().unwrap_or_default()).into_iter().next()
+    sequence.units?.units(&token.value().unwrap_or_default()).into_iter().next()
 }

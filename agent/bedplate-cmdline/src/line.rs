@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bedplate_base::raw_text;
+use bedplate_base::lossless_text;
 
 use super::lex::{LATIN1_NO_BREAK_SPACE, Token, fold_name, is_blank, token_end};
 
@@ -161,8 +161,8 @@ impl CommandLine {
         }
         for token in self.tokens() {
             // Its name: the value may be anybody's secret, and what is said here is shown to more people than the file.
-            let name = || raw_text::shown(&token.name());
-            if raw_text::has_raw(token.as_str()) {
+            let name = || lossless_text::printable(&token.name());
+            if lossless_text::has_raw(token.as_str()) {
                 return Err(LineError::NotText { token: name() });
             }
             if token.has_open_quote() {

@@ -30,21 +30,21 @@ pub(super) enum Units {
 
 impl Units {
     /// The unit that a value belongs to, and after it those that it excludes.
-    pub fn of(self, value: &str) -> Vec<String> {
+    pub fn units(self, value: &str) -> Vec<String> {
         match self {
             Units::Output => output(value),
             Units::CrashKernel => crash_kernel(value),
             Units::Query => query(value),
             Units::Interface => interface(value),
             // `kernel/printk/printk.c` `console_setup`.
-            Units::Device => one(value.split(',').next().unwrap_or_default()),
-            Units::Itself => one(value),
+            Units::Device => single(value.split(',').next().unwrap_or_default()),
+            Units::Itself => single(value),
             Units::Tsc => tsc(value),
             Units::Mce => mce(value),
             Units::Acpi => acpi(value),
-            Units::Word => one(value.split('=').next().unwrap_or_default()),
+            Units::Word => single(value.split('=').next().unwrap_or_default()),
             Units::Mapped => {
-                one(value.split('@').next().unwrap_or_default().trim_matches(['[', ']']))
+                single(value.split('@').next().unwrap_or_default().trim_matches(['[', ']']))
             }
         }
     }
@@ -52,7 +52,7 @@ impl Units {
 
 /// `drivers/video/cmdline.c` `video_setup`: a value without `:` is for every output that has none of its own.
 fn output(value: &str) -> Vec<String> {
-    one(value.split_once(':').map_or("", |(output, _)| output))
+    single(value.split_once(':').map_or("", |(output, _)| output))
 }
 
 /// `kernel/crash_reserve.c` `parse_crashkernel`: with a plain value, `,high` and `,low` are not read.
@@ -60,8 +60,8 @@ fn crash_kernel(value: &str) -> Vec<String> {
     let suffix = value.rsplit_once(',').map_or("", |(_, suffix)| suffix);
     match suffix {
         "high" | "low" => vec![suffix.to_owned(), String::new()],
-        "cma" => one(suffix),
-        _ => one(""),
+        "cma" => single(suffix),
+        _ => single(""),
     }
 }
 
@@ -69,9 +69,9 @@ fn crash_kernel(value: &str) -> Vec<String> {
 fn query(value: &str) -> Vec<String> {
     let words: Vec<&str> = value.split_whitespace().collect();
     match words.as_slice() {
-        _ if value.contains([';', '\n']) => one(value),
+        _ if value.contains([';', '\n']) => single(value),
         [matched @ .., flags] if flags.starts_with(['+', '-', '=']) => vec![matched.join(" ")],
-        _ => one(value),
+        _ => single(value),
     }
 }
 
@@ -100,15 +100,15 @@ fn interface(value: &str) -> Vec<String> {
     };
     match fields.as_slice() {
         // `INTERFACE:METHOD…`.
-        [interface, method, ..] if methods(method) => one(interface),
-        [_, _, _, _, _, interface, ..] => one(interface),
-        _ => one(""),
+        [interface, method, ..] if methods(method) => single(interface),
+        [_, _, _, _, _, interface, ..] => single(interface),
+        _ => single(""),
     }
 }
 
 /// `arch/x86/kernel/tsc.c` `tsc_setup`: one word each, of which `watchdog` and `nowatchdog` exclude each other.
 fn tsc(value: &str) -> Vec<String> {
-    one(match value {
+    single(match value {
         "nowatchdog" => "watchdog",
         "unstable" => "reliable",
         other => other,
@@ -118,7 +118,7 @@ fn tsc(value: &str) -> Vec<String> {
 /// `arch/x86/kernel/cpu/mce/core.c` `mcheck_enable`: one word each. The bare name asks for what `off` refuses, and a number
 /// is the tolerance level or the monarch's timeout.
 fn mce(value: &str) -> Vec<String> {
-    one(match value {
+    single(match value {
         "" | "off" => "off",
         "bootlog" | "nobootlog" => "bootlog",
         number if number.starts_with(|c: char| c.is_ascii_digit()) => "number",
@@ -128,12 +128,12 @@ fn mce(value: &str) -> Vec<String> {
 
 /// `arch/x86/kernel/acpi/boot.c` `parse_acpi`, `arch/arm64/kernel/acpi.c`: one word each.
 fn acpi(value: &str) -> Vec<String> {
-    one(match value {
+    single(match value {
         "off" | "on" | "force" => "off",
         other => other,
     })
 }
 
-fn one(unit: &str) -> Vec<String> {
+fn single(unit: &str) -> Vec<String> {
     vec![unit.to_owned()]
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::{Entry, EntryResult, FileRecord, Ledger};
 use crate::plan::{Action, Change, Check, Effect, PaidTool, Plan};
 use bedplate_base::error_chain::chain;
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 use bedplate_host::{Reader, Writer};
 
 pub use error::StepError;

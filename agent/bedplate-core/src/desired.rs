@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Blocker, Note, Settled, Unknown, Why};
+use crate::plan::{Blocker, Note, Rationale, Unknown, UpToDate};
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use bedplate_base::value::{AcsBits, ModuleName, PciAddress};
 
@@ -14,7 +14,7 @@ pub struct WantedArg {
     /// The token as the kernel is to see it (no loader quoting).
     pub token: String,
     /// Why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
     /// What asks for it: `iommu`, `cmdline`, `acs`.
     pub from: &'static str,
 }
@@ -25,7 +25,7 @@ pub struct UnwantedArg {
     /// Key or token.
     pub token: String,
     /// Why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// Desired kernel command line: only what the profile owns.
@@ -38,7 +38,7 @@ pub struct DesiredCmdline {
     /// Keys (`pci=config_acs`) about which nothing is known now: if bedplate put them there, they stay.
     pub keep: Vec<String>,
     /// What is right without an argument, and why.
-    pub settled: Vec<Settled>,
+    pub settled: Vec<UpToDate>,
 }
 
 /// When a listed module is loaded.
@@ -59,7 +59,7 @@ pub struct WantedModule {
     /// At boot, or at boot and now.
     pub load: ModuleLoad,
     /// Why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// `options MODULE key=value` wanted in modprobe.d.
@@ -72,7 +72,7 @@ pub struct WantedOption {
     /// Value as modprobe.d takes it (quotes included if it has spaces).
     pub value: String,
     /// Why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// Desired modules.
@@ -83,9 +83,9 @@ pub struct DesiredModules {
     /// Sorted by module, parameter.
     pub options: Vec<WantedOption>,
     /// `blacklist NAME`.
-    pub blacklist: Vec<(ModuleName, Vec<Why>)>,
+    pub blacklist: Vec<(ModuleName, Vec<Rationale>)>,
     /// Not loaded, and unloaded now (only because the profile says so).
-    pub unload: Vec<(ModuleName, Vec<Why>)>,
+    pub unload: Vec<(ModuleName, Vec<Rationale>)>,
 }
 
 /// What to do about ACS.
@@ -110,7 +110,7 @@ pub struct WantedAcs {
     /// Their value.
     pub value: AcsBits,
     /// Which GPU–NIC pairs run through it.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
     /// Functions for guests that are, or may be, below, and PFs whose VFs are to go to guests: nothing that takes their
     /// isolation away is done (handbook §3.3).
     pub vfio_below: Vec<PciAddress>,
@@ -212,7 +212,7 @@ pub struct WantedAttributes {
 
 impl WantedAttributes {
     /// `MAC address derived, VLAN 100`; `None` = nothing is wanted.
-    pub fn words(&self) -> Option<String> {
+    pub fn description(&self) -> Option<String> {
         let derived = [(self.mac, "MAC address derived"), (self.guid, "GUIDs derived")];
         let set = (!self.set.is_empty()).then(|| self.set.to_string());
         let texts: Vec<String> = derived
@@ -245,7 +245,7 @@ pub struct WantedVfs {
     /// Name of the profile entry.
     pub rule: String,
     /// Why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// Desired state of all kinds; by default nothing is wanted.

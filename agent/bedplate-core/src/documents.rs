@@ -11,7 +11,7 @@ use crate::apply::ApplyReport;
 use crate::doctor::Diagnosis;
 use crate::plan::Plan;
 use crate::verify::Report;
-use bedplate_base::visible;
+use bedplate_base::terminal;
 
 /// Version of the plan's JSON shape.
 pub const PLAN_VERSION: u32 = 1;
@@ -292,7 +292,7 @@ impl Formatter for Visible {
         let plain = fragment.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'));
         match plain {
             true => out.write_all(fragment.as_bytes()),
-            false => out.write_all(visible::json(fragment).as_bytes()),
+            false => out.write_all(terminal::json(fragment).as_bytes()),
         }
     }
 }
@@ -309,7 +309,7 @@ mod tests {
             "deep": [{"a": 1, "b": [true, null, 1.5]}, "x\ty\n\"\\"],
             "\u{9b}key": "\u{202e}tp é 日本 \u{7f}",
         });
-        let expected = visible::json(&serde_json::to_string_pretty(&value).unwrap()) + "\n";
+        let expected = terminal::json(&serde_json::to_string_pretty(&value).unwrap()) + "\n";
         let written = document(&value).unwrap();
         assert_eq!(written, expected);
         assert!(written.contains("\\u009bkey") && written.contains("\\u202etp é 日本 \\u007f"));

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::reboot_hold::{LONGEST_NAME, LONGEST_REASON};
-use bedplate_base::utc::shown;
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
+use bedplate_base::utc::format_utc;
 use bedplate_host::file;
 use bedplate_host::write::{remove_own_file, replace_own_file};
 
@@ -91,7 +91,8 @@ impl EnforceHold {
 
     /// One line for people: since when, by whom, why, and how it ends.
     pub fn describe(&self) -> String {
-        let since = self.since.map(|since| format!(" since {}", shown(since))).unwrap_or_default();
+        let since =
+            self.since.map(|since| format!(" since {}", format_utc(since))).unwrap_or_default();
         let why = if self.why.trim().is_empty() {
             "no reason given".into()
         } else {

@@ -40,7 +40,7 @@ pub struct Ledger {
     /// Format version, [`VERSION`].
     pub version: u32,
     /// Tools that still have to run because a file they read was changed and they had not succeeded yet.
-    pub owed: Vec<OwedTool>,
+    pub owed: Vec<PendingTool>,
     /// What is bedplate's own, by kind (kernel tokens).
     pub owned: BTreeMap<String, Vec<String>>,
     /// What undoes tools that keep their state where no file shows it; to be run last first.
@@ -98,7 +98,7 @@ impl Default for Ledger {
 /// A tool run that was promised before its input was written and has not succeeded since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OwedTool {
+pub struct PendingTool {
     /// The kind whose change promised it.
     pub kind: String,
     /// Program and arguments.
@@ -118,10 +118,10 @@ const fn yes() -> bool {
     true
 }
 
-impl OwedTool {
+impl PendingTool {
     /// One that has not been started, of whose outputs nothing is known.
     pub fn new(kind: &str, argv: &[String], purpose: &str) -> Self {
-        OwedTool {
+        PendingTool {
             kind: kind.to_owned(),
             argv: argv.to_vec(),
             purpose: purpose.to_owned(),
@@ -138,7 +138,7 @@ pub struct Sha(String);
 
 impl Sha {
     /// Of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn digest(bytes: &[u8]) -> Self {
         Sha::from(<[u8; 32]>::from(Sha256::digest(bytes)))
     }
 
@@ -364,7 +364,7 @@ impl Ledger {
     pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
         let trusted = reader.trusted_directory(DIRECTORY);
         match trusted.and_then(|()| reader.read_trusted(LEDGER)) {
-            Ok(bytes) => Self::parse(&bytes, &reader.shown(LEDGER)),
+            Ok(bytes) => Self::parse(&bytes, &reader.display_path(LEDGER)),
             Err(error) if error.is_absent() => Ok(Ledger::default()),
             Err(error) => Err(LedgerError::Unreadable(error)),
         }

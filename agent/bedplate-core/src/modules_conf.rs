@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::desired::{DesiredModules, WantedModule};
-use crate::plan::Why;
+use crate::plan::Rationale;
 
 /// What is loaded at boot, one name a line (modules-load.d(5); handbook §9).
 pub const MODULES_LOAD_PATH: &str = "/etc/modules-load.d/bedplate.conf";
@@ -55,9 +55,9 @@ pub fn header(mark: &str, profile: &str) -> String {
 }
 
 /// One comment line for each reason, with its source in brackets, but not where the profile says so.
-pub fn reasons(mark: &str, why: &[Why]) -> String {
+pub fn reasons(mark: &str, why: &[Rationale]) -> String {
     let mut text = String::new();
-    for Why { reason, source, is_place } in why {
+    for Rationale { reason, source, is_place } in why {
         let _ = write!(text, "{mark} {}", one_line(reason));
         match source.as_ref().filter(|_| !is_place) {
             Some(source) => _ = writeln!(text, " [{}]", one_line(source)),
@@ -160,22 +160,25 @@ mod tests {
         };
         DesiredModules {
             load: vec![
-                load("ib-uverbs", vec![Why::new("verbs for user space", "handbook §5.3")]),
-                load("nvidia_peermem", vec![Why::because("no DMA-BUF here")]),
+                load("ib-uverbs", vec![Rationale::new("verbs for user space", "handbook §5.3")]),
+                load("nvidia_peermem", vec![Rationale::because("no DMA-BUF here")]),
             ],
             options: vec![
                 option(
                     "NVreg_EnableStreamMemOPs",
                     "1",
-                    vec![Why::because("ends in a backslash \\")],
+                    vec![Rationale::because("ends in a backslash \\")],
                 ),
                 option(
                     "NVreg_RegistryDwords",
                     "\"A=1; B=2\"",
-                    vec![Why::new("two\nlines", "p.toml:7")],
+                    vec![Rationale::new("two\nlines", "p.toml:7")],
                 ),
             ],
-            blacklist: vec![("nouveau".parse().unwrap(), vec![Why::because("takes the GPU")])],
+            blacklist: vec![(
+                "nouveau".parse().unwrap(),
+                vec![Rationale::because("takes the GPU")],
+            )],
             unload: Vec::new(),
         }
     }

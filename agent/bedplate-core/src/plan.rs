@@ -18,7 +18,7 @@ pub use content::FileContent;
 pub use ledger_news::{Orphan, PaidTool};
 pub use next_boot::{EntryBefore, NextBoot};
 pub use subject::{Device, DeviceRole, Subject};
-pub use waiting::{Pending, PendingInvisible};
+pub use waiting::{Pending, PendingUntilBoot};
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
 pub type KindName = &'static str;
@@ -43,7 +43,8 @@ pub enum Effect {
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-pub struct Why {
+#[schemars(rename = "Why")]
+pub struct Rationale {
     /// One sentence.
     pub reason: String,
     /// Where the fact stands: a kernel file, a vendor page, or the profile file and line.
@@ -55,20 +56,20 @@ pub struct Why {
     pub is_place: bool,
 }
 
-impl Why {
+impl Rationale {
     /// A reason with its source.
     pub fn new(reason: impl Into<String>, source: impl Into<String>) -> Self {
-        Why { reason: reason.into(), source: Some(source.into()), is_place: false }
+        Rationale { reason: reason.into(), source: Some(source.into()), is_place: false }
     }
 
     /// A reason with the line of the profile that gives it.
     pub fn at(reason: impl Into<String>, place: impl Into<String>) -> Self {
-        Why { is_place: true, ..Why::new(reason, place) }
+        Rationale { is_place: true, ..Rationale::new(reason, place) }
     }
 
     /// A reason whose source is the sentence itself (an observation).
     pub fn because(reason: impl Into<String>) -> Self {
-        Why { reason: reason.into(), source: None, is_place: false }
+        Rationale { reason: reason.into(), source: None, is_place: false }
     }
 }
 
@@ -248,7 +249,7 @@ pub struct Item {
     /// Desired, for people; `None` = absent.
     pub after: Option<String>,
     /// Why the profile wants it.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// One unit of work: it is done whole or taken back whole. Its items say what differs and why;
@@ -327,7 +328,8 @@ pub struct Unknown {
 
 /// Something already as the profile wants it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Settled {
+#[schemars(rename = "Settled")]
+pub struct UpToDate {
     /// The kind it belongs to.
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
@@ -384,7 +386,7 @@ pub struct KindPlan {
     /// Subject that could not be read.
     pub unknowns: Vec<Unknown>,
     /// What is already right.
-    pub settled: Vec<Settled>,
+    pub settled: Vec<UpToDate>,
     /// Remarks.
     pub notes: Vec<Note>,
     /// Files already written whose effect waits for a boot (configured and next boot right, running not).
@@ -394,7 +396,7 @@ pub struct KindPlan {
     pub allowed: Vec<allowed::AllowedLint>,
     /// What the changes bring only with the next boot and nothing on the running host shows until then.
     #[serde(skip)]
-    pub unseen: Vec<PendingInvisible>,
+    pub unseen: Vec<PendingUntilBoot>,
     /// Tools that the ledger has as owed and that need not run any more.
     #[serde(skip)]
     pub paid: Vec<PaidTool>,

@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use bedplate_base::duration;
-use bedplate_base::utc::shown;
-use bedplate_base::visible::{brief, one_line};
+use bedplate_base::terminal::{brief, one_line};
+use bedplate_base::utc::format_utc;
 use bedplate_host::{Reader, file};
 
 /// Where the hold is kept, inside the host. Beside the ledger: it must outlive a reboot.
@@ -73,7 +73,7 @@ pub enum HoldError {
     #[error("`{0}` is longer than 90 days; a hold without an end says so better")]
     TooLong(String),
     /// The clock is so far off that the end has no date.
-    #[error("a hold of this length from {at} has no end that could be written as a date", at = shown(*.0))]
+    #[error("a hold of this length from {at} has no end that could be written as a date", at = format_utc(*.0))]
     NoEnd(Timestamp),
 }
 
@@ -166,11 +166,11 @@ impl Hold {
             Some(until) if now < until => {
                 format!(
                     "held until {} ({} left)",
-                    shown(until),
+                    format_utc(until),
                     duration::rough(until.duration_since(now))
                 )
             }
-            Some(until) => format!("was held until {}", shown(until)),
+            Some(until) => format!("was held until {}", format_utc(until)),
         };
         let reason = |why: &str| {
             if why.trim().is_empty() {

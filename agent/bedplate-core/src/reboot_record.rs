@@ -44,7 +44,7 @@ pub struct Record {
     pub lock: Option<Held>,
     /// The operator's request, until it is fulfilled or taken back.
     #[serde(default)]
-    pub asked: Option<Asked>,
+    pub asked: Option<RebootRequest>,
     /// The boot in which something was last known to wait for a boot.
     #[serde(default)]
     pub waiting: Option<String>,
@@ -88,7 +88,7 @@ pub struct Held {
 /// A reboot that an operator asked for: it needs no policy and no window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct RebootRequest {
     /// Who and why, in words.
     pub why: String,
     /// The boot in which it was asked: another boot fulfils it.
@@ -221,7 +221,7 @@ impl Record {
     }
 
     /// The operator's request of this boot.
-    pub fn request(&self, boot_id: &str) -> Option<&Asked> {
+    pub fn request(&self, boot_id: &str) -> Option<&RebootRequest> {
         self.asked.as_ref().filter(|asked| asked.boot_id == boot_id)
     }
 }
@@ -231,10 +231,10 @@ mod tests {
     use super::*;
     use crate::profile::model::RebootMethod;
 
-    fn request(boot: &str) -> Asked {
+    fn request(boot: &str) -> RebootRequest {
         let at = Timestamp::UNIX_EPOCH;
         let (why, boot_id) = ("w".into(), boot.into());
-        Asked { why, boot_id, since: at, at, force: false, waited: false }
+        RebootRequest { why, boot_id, since: at, at, force: false, waited: false }
     }
 
     fn attempt(plan: &str, boot: &str) -> Attempt {

@@ -18,7 +18,7 @@ use crate::apply::{find_file, saved_content};
 use crate::kind::orphans::orphans;
 use crate::kind::{self, acs, cmdline, sriov};
 use crate::ledger::{
-    AttributeRecord, FileRecord, FileState, Ledger, OwedTool, RegisterKey, RegisterRecord, VfKey,
+    AttributeRecord, FileRecord, FileState, Ledger, PendingTool, RegisterKey, RegisterRecord, VfKey,
 };
 use crate::plan::FileContent;
 use bedplate_base::error_chain::chain;
@@ -159,7 +159,7 @@ pub struct Refused {
 pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bool) -> RevertPlan {
     let mut plan = RevertPlan::default();
     let boot = match reader.kind() {
-        HostKind::Live => boot_id::of(reader).ok(),
+        HostKind::Live => boot_id::read(reader).ok(),
         HostKind::Image | HostKind::Snapshot => None,
     };
     let cell = OnceCell::new();
@@ -186,7 +186,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
             false => plan.owed.push(tool.argv.clone()),
         }
     }
-    let source = Source::of(reader, ledger, facts);
+    let source = Source::find(reader, ledger, facts);
     let tools = plan_files(&mut plan, (reader, writer), (ledger, source), force);
     if writer.runs_tools() {
         plan.steps.extend(tools.into_iter().map(|(tool, makes)| Step::Tool {
@@ -207,7 +207,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
 /// Tools that an image owes: what they were to make is older than its configuration, whatever is put back now.
 fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Reader, &dyn Writer)) {
     for tool in ledger.owed.iter().filter(|_| reader.kind() == HostKind::Image) {
-        let OwedTool { argv, purpose, .. } = tool.clone();
+        let PendingTool { argv, purpose, .. } = tool.clone();
         let is_planned = plan
             .steps
             .iter()

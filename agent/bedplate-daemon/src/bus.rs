@@ -12,12 +12,12 @@ use zbus::object_server::SignalEmitter;
 use zbus::{fdo, interface};
 
 use super::logind;
-use super::on_demand::Asking;
-use super::restart::RestartError;
+use super::on_demand::ObserveRequester;
 use super::status::{State, Status};
 use super::store::StoreError;
+use crate::reboot::controller::RestartError;
 use crate::reboot::state::RebootState;
-use bedplate_base::visible;
+use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::reboot_hold::LONGEST_REASON;
 
@@ -42,7 +42,7 @@ const LONGEST_DELAY: SignedDuration = SignedDuration::from_hours(366 * 24);
 
 /// A request of a caller who may make it.
 #[derive(Debug)]
-pub struct Asked {
+pub struct BusRequest {
     /// The connection that has asked.
     pub caller: UniqueName<'static>,
     /// When.
@@ -139,7 +139,7 @@ impl Shown {
 
     fn update_json(&mut self) {
         let text = serde_json::to_string_pretty(&self.status).unwrap_or_default();
-        self.status_json = visible::json(&text);
+        self.status_json = terminal::json(&text);
     }
 }
 
@@ -151,8 +151,8 @@ pub type Shared = Arc<Mutex<Shown>>;
 pub struct Agent {
     shown: Shared,
     /// Only what the caller may ask for is in this queue: readers have none.
-    to: mpsc::Sender<Asked>,
-    looks: Asking,
+    to: mpsc::Sender<BusRequest>,
+    looks: ObserveRequester,
     authority: Arc<Authority>,
 }
 
@@ -160,8 +160,8 @@ impl Agent {
     /// An object that shows `shown` and passes requests on.
     pub fn new(
         shown: Shared,
-        to: mpsc::Sender<Asked>,
-        looks: Asking,
+        to: mpsc::Sender<BusRequest>,
+        looks: ObserveRequester,
         authority: Authority,
     ) -> Self {
         Agent { shown, to, looks, authority: Arc::new(authority) }
@@ -179,7 +179,7 @@ impl Agent {
     ) -> fdo::Result<T> {
         let (reply, answered) = oneshot::channel();
         let gone = |_| fdo::Error::Failed("the daemon is stopping".into());
-        let asked = Asked { caller, at: Instant::now(), request: request(reply) };
+        let asked = BusRequest { caller, at: Instant::now(), request: request(reply) };
         self.to.send(asked).await.map_err(|_| gone(()))?;
         let answer = answered.await.map_err(|_| gone(()))?;
         answer.map_err(|error| fdo::Error::Failed(error.to_string()))

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::Verdict;
 use bedplate_base::mask;
-use bedplate_base::visible;
+use bedplate_base::terminal;
 use bedplate_core::verify::{CHECKS, Group, Judged, Report, Severity, Verdict as Outcome};
 
 /// Every outcome, in the order of metrics.
@@ -35,7 +35,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    fn of(judged: &Judged) -> Self {
+    fn new(judged: &Judged) -> Self {
         let checked = Checked {
             id: judged.id.to_owned(),
             outcome: judged.verdict,
@@ -49,8 +49,8 @@ impl Checked {
                 // Remedies are bedplate's own words, `LimitMEMLOCK=infinity`, but for those that repeat an argument.
                 let quotes = matches!(judged.group, Group::CommandLine | Group::Profile);
                 let remedy = judged.remedy.as_deref();
-                let remedy = remedy.map(if quotes { shown } else { brief });
-                Checked { text: shown(&judged.finding), remedy, ..checked }
+                let remedy = remedy.map(if quotes { mask_line } else { brief });
+                Checked { text: mask_line(&judged.finding), remedy, ..checked }
             }
         }
     }
@@ -85,16 +85,16 @@ impl Checked {
 /// What everybody may see of a report, in the order in which it is to be dealt with. What the profile ignores counts for
 /// nothing and is left out; `bedplate verify` shows it.
 pub fn public(report: &Report) -> Vec<Checked> {
-    report.checks.iter().filter(|judged| !judged.is_ignored()).map(Checked::of).collect()
+    report.checks.iter().filter(|judged| !judged.is_ignored()).map(Checked::new).collect()
 }
 
 /// One line that holds no value which may be a secret, and is not longer than it has to be.
-fn shown(text: &str) -> String {
-    brief(&mask::text(text))
+fn mask_line(text: &str) -> String {
+    brief(&mask::mask_message(text))
 }
 
 fn brief(text: &str) -> String {
-    visible::brief(text, LONGEST)
+    terminal::brief(text, LONGEST)
 }
 
 /// The verdict on a host that is as its profile says, and why, where it is not ready. `None`: it was not judged.
@@ -203,16 +203,16 @@ mod tests {
             severity: Severity::Fail,
             severity_reason: Some("hunter2".into()),
         };
-        let remedy = |group| Checked::of(&of(group)).remedy.unwrap();
+        let remedy = |group| Checked::new(&of(group)).remedy.unwrap();
         assert_eq!(remedy(Group::Limits), "set `LimitMEMLOCK=infinity`");
         assert_eq!(remedy(Group::CommandLine), "set `LimitMEMLOCK=…`");
-        let all = format!("{:?}", Checked::of(&of(Group::Limits)));
+        let all = format!("{:?}", Checked::new(&of(Group::Limits)));
         assert!(!all.contains("hunter2"), "{all}");
     }
 
     #[test]
     fn texts_hold_no_secret_steer_no_terminal_and_end() {
-        let text = shown(&format!("token=hunter2 \u{1b}[2J\n{}", "x".repeat(4 * LONGEST)));
+        let text = mask_line(&format!("token=hunter2 \u{1b}[2J\n{}", "x".repeat(4 * LONGEST)));
         assert!(!text.contains("hunter2") && !text.contains(['\u{1b}', '\n']), "{text}");
         assert_eq!(text.chars().count(), LONGEST + 1);
     }

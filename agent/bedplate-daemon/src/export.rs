@@ -8,7 +8,7 @@ use super::checks::{Checked, OUTCOMES};
 use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::usage;
-use bedplate_base::visible;
+use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;
 use bedplate_host::file;
 use bedplate_host::published::{self, COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
@@ -180,7 +180,7 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
         put(&format!("{FEATURES}/{FEATURE_FILE}"), features(status), String::new);
     }
     // Serialising a struct of plain data does not fail.
-    let json = visible::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";
+    let json = terminal::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";
     put(super::status::FILE, json, String::new);
     wrong
 }

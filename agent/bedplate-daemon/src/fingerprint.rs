@@ -8,7 +8,7 @@ use bedplate_core::kind::Watch;
 /// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
 /// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon
 /// itself must not hang.
-pub fn of(root: &Path, watch: Option<&Watch>) -> u64 {
+pub fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for file in ["sys/kernel/uevent_seqnum", "proc/modules"] {
         // Use counts of modules change all the time: names are enough.
@@ -60,7 +60,7 @@ mod tests {
             ],
             ..Watch::default()
         };
-        let mut last = of(root.path(), Some(&watch));
+        let mut last = fingerprint(root.path(), Some(&watch));
         for (path, text, counts) in [
             ("sys/kernel/uevent_seqnum", "7\n", true),
             ("sys/kernel/uevent_seqnum", "8\n", true),
@@ -78,7 +78,7 @@ mod tests {
             ("etc/hosts", "one", false),
         ] {
             write(path, text);
-            let now = of(root.path(), Some(&watch));
+            let now = fingerprint(root.path(), Some(&watch));
             assert_eq!(now != last, counts, "{path}: {text}");
             last = now;
         }
@@ -86,6 +86,6 @@ mod tests {
             root.path().join(bedplate_core::enforce_hold::HOLD.trim_start_matches('/')),
         )
         .unwrap();
-        assert_ne!(of(root.path(), Some(&watch)), last, "a hold that ends");
+        assert_ne!(fingerprint(root.path(), Some(&watch)), last, "a hold that ends");
     }
 }

@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::observation::Difference;
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_core::plan::Item;
 
 /// A kind of message, for ever: programs and the catalog know it by its id (journald: MESSAGE_ID).
@@ -236,7 +236,10 @@ mod tests {
         });
         let shown = String::from_utf8(written.lock().unwrap().clone()).unwrap();
         assert_eq!(shown.lines().count(), 3, "{shown}");
-        assert!(!shown.contains(|c| bedplate_base::visible::steers(c) && c != '\n'), "{shown:?}");
+        assert!(
+            !shown.contains(|c| bedplate_base::terminal::is_control(c) && c != '\n'),
+            "{shown:?}"
+        );
     }
 
     struct Sink(Arc<Mutex<Vec<u8>>>);

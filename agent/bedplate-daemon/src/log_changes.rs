@@ -106,7 +106,7 @@ impl Logged {
                 continue;
             }
             if counts(checked) {
-                say(journal::CHECK, &words(checked));
+                say(journal::CHECK, &format_check(checked));
             } else if before.is_some_and(counts) && !checked.speaks() {
                 say(journal::CHECK_PASSED, &format!("check {} passes again", checked.id));
             }
@@ -123,7 +123,7 @@ impl Logged {
     }
 }
 
-fn words(checked: &Checked) -> String {
+fn format_check(checked: &Checked) -> String {
     let Checked { id, text, .. } = checked;
     let word = match checked.outcome {
         Outcome::Fail => "fails",

@@ -115,7 +115,7 @@ pub struct Device {
 
 impl Difference {
     /// Of a plan's change.
-    pub fn of(change: &Change) -> Self {
+    pub fn from_change(change: &Change) -> Self {
         Difference {
             id: change.id.clone(),
             kind: change.kind.to_owned(),
@@ -144,7 +144,7 @@ pub fn hash(plan: &Plan) -> String {
         })
         .collect();
     lines.sort();
-    bedplate_core::ledger::Sha::of(lines.concat().as_bytes()).as_str()[..16].to_owned()
+    bedplate_core::ledger::Sha::digest(lines.concat().as_bytes()).as_str()[..16].to_owned()
 }
 
 impl Observation {

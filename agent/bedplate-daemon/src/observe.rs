@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::checks;
 use super::observation::{self, Device, Difference, Done, Observation};
-use super::public::{self, Words};
+use super::public::{self, OperatorWords};
 use bedplate_base::mask;
 use bedplate_base::value::PciAddress;
 use bedplate_core::apply::{self, Event};
@@ -28,7 +28,7 @@ use bedplate_host::dir::DirReader;
 use bedplate_host::{Reader, link, package_lock};
 
 /// Only what the operator has put on the host: nothing is enforced on a guess.
-const REQUEST: Request<'static> = Request::of(Choice::HostOnly);
+const REQUEST: Request<'static> = Request::dry_run(Choice::HostOnly);
 
 /// What the daemon names.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,8 @@ pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     // At once what the checks need, too: a host is converged at most looks.
     let depth = if judged { Depth::Thorough } else { Depth::Plan };
     let planned = engine::prepare_at(&reader, &REQUEST, depth)?;
-    let mut seen = seen(&reader, &planned, &words(&reader, &planned), Vec::new(), Vec::new())?;
+    let mut seen =
+        seen(&reader, &planned, &operator_words(&reader, &planned), Vec::new(), Vec::new())?;
     if judged {
         judge(&reader, &planned, &mut seen);
     }
@@ -78,7 +79,7 @@ pub fn apply(
         let observes = only_observes(&planned.loaded.profile.agent);
         let takes = |change: &Change| {
             !held && !replaced && !observes && {
-                selected.changes.contains(&mask::text(&change.id))
+                selected.changes.contains(&mask::mask_message(&change.id))
             }
         };
         planned.plan.body.changes.retain(takes);
@@ -93,13 +94,13 @@ pub fn apply(
     let Applied { before, report, after, .. } =
         engine::apply(&Target::Live, &REQUEST, &mut select, &mut watch, now)?;
     let (reader, mut after) = (DirReader::live(), after?);
-    let words = words(&reader, &after);
+    let words = operator_words(&reader, &after);
     let shown = public::plan(&before.plan, &words);
     let ended = shown.body.changes.iter().zip(&report.changes).map(|(change, report)| Done {
-        change: Difference::of(change),
+        change: Difference::from_change(change),
         failure: public::failure(&report.outcome),
     });
-    let warnings = report.warnings.iter().map(|text| mask::text(text)).collect();
+    let warnings = report.warnings.iter().map(|text| mask::mask_message(text)).collect();
     let mut seen = seen(&reader, &after, &words, ended.collect(), warnings)?;
     if selected.judged && seen.is_right() {
         // The plan needed less.
@@ -148,7 +149,7 @@ pub enum ObserveError {
 /// What is being done, before it is done: a tool or a driver takes its time.
 fn doing(event: &Event<'_>) -> Option<String> {
     match event {
-        Event::Action(_, Action::RunTool { argv, .. }) => Some(mask::text(&argv.join(" "))),
+        Event::Action(_, Action::RunTool { argv, .. }) => Some(mask::mask_message(&argv.join(" "))),
         Event::Action(_, Action::Verify(_)) => None,
         Event::Action(_, action) => Some(apply::describe(action)),
         _ => None,
@@ -156,17 +157,17 @@ fn doing(event: &Event<'_>) -> Option<String> {
 }
 
 /// What of the profile is the operator's own words.
-fn words(reader: &dyn Reader, planned: &Planned) -> Words {
+fn operator_words(reader: &dyn Reader, planned: &Planned) -> OperatorWords {
     let files = &planned.profile_files;
     let texts: Vec<String> = files.iter().filter_map(|file| reader.text(file).ok()).collect();
-    Words::of(texts.iter().map(String::as_str))
+    OperatorWords::gather_from(texts.iter().map(String::as_str))
 }
 
 /// What was found, as everybody may see it.
 fn seen(
     reader: &dyn Reader,
     planned: &Planned,
-    words: &Words,
+    words: &OperatorWords,
     done: Vec<Done>,
     warnings: Vec<String>,
 ) -> Result<Observation, serde_json::Error> {
@@ -182,7 +183,7 @@ fn seen(
         stopped: !planned.stopping.is_empty(),
         done,
         warnings,
-        changes: shown.body.changes.iter().filter(takes).map(Difference::of).collect(),
+        changes: shown.body.changes.iter().filter(takes).map(Difference::from_change).collect(),
         blockers: shown.body.blockers.clone(),
         unknowns: shown.body.unknowns.clone(),
         pending: shown.body.pending.clone(),

@@ -17,13 +17,13 @@ const MOST: usize = 16;
 
 /// The callers' side.
 #[derive(Clone)]
-pub struct Asking {
+pub struct ObserveRequester {
     wanted: mpsc::Sender<()>,
     looked: watch::Sender<()>,
 }
 
 /// The loop's side.
-pub struct Asked {
+pub struct ObserveRequests {
     to_wanted: mpsc::Sender<()>,
     wanted: mpsc::Receiver<()>,
     looked: watch::Sender<()>,
@@ -32,7 +32,7 @@ pub struct Asked {
     under_way: Option<u64>,
 }
 
-impl Asking {
+impl ObserveRequester {
     /// Returns once the host was looked at, or what is known has to do.
     pub async fn look(&self) {
         if self.looked.receiver_count() >= MOST {
@@ -46,17 +46,23 @@ impl Asking {
     }
 }
 
-impl Default for Asked {
+impl Default for ObserveRequests {
     fn default() -> Self {
         let (to_wanted, wanted) = mpsc::channel(1);
-        Asked { to_wanted, wanted, looked: watch::Sender::default(), last: None, under_way: None }
+        ObserveRequests {
+            to_wanted,
+            wanted,
+            looked: watch::Sender::default(),
+            last: None,
+            under_way: None,
+        }
     }
 }
 
-impl Asked {
+impl ObserveRequests {
     /// For those who ask.
-    pub fn asking(&self) -> Asking {
-        Asking { wanted: self.to_wanted.clone(), looked: self.looked.clone() }
+    pub fn asking(&self) -> ObserveRequester {
+        ObserveRequester { wanted: self.to_wanted.clone(), looked: self.looked.clone() }
     }
 
     /// Waits until a look is wanted: once, however many want it.
@@ -96,7 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_ask_and_one_look_is_made() {
-        let mut asked = Asked::default();
+        let mut asked = ObserveRequests::default();
         let asking = std::sync::Arc::new(asked.asking());
         let ask = |_| {
             let asking = asking.clone();

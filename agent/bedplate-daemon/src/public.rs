@@ -13,7 +13,7 @@ use bedplate_core::engine::EngineError;
 use bedplate_core::engine::profile_source::SourceError;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::plan::allowed::PROFILE;
-use bedplate_core::plan::{Action, Change, FileContent, Item, Plan, WayBack, Why};
+use bedplate_core::plan::{Action, Change, FileContent, Item, Plan, Rationale, WayBack};
 use bedplate_core::profile::{self, Diagnostic};
 
 /// What stands for a reason that the operator wrote.
@@ -23,12 +23,12 @@ const MORE: &str = "`bedplate profile check`, as root, shows the lines";
 
 /// The operator's own words in the texts of a profile: reasons, sources, descriptions.
 #[derive(Debug, Default)]
-pub struct Words(BTreeSet<String>);
+pub struct OperatorWords(BTreeSet<String>);
 
-impl Words {
+impl OperatorWords {
     /// Those in these texts.
-    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut words = Words::default();
+    pub fn gather_from<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut words = OperatorWords::default();
         for table in texts.into_iter().filter_map(|text| text.parse::<Table>().ok()) {
             words.gather(&Value::Table(table), "");
         }
@@ -50,18 +50,18 @@ impl Words {
         }
     }
 
-    fn why(&self, why: &Why) -> Why {
+    fn why(&self, why: &Rationale) -> Rationale {
         let reason = match self.0.contains(&why.reason) {
             true => ASKED.to_owned(),
-            false => mask::text(&why.reason),
+            false => mask::mask_message(&why.reason),
         };
         let source = why.source.clone().filter(|source| !self.0.contains(source));
-        Why { reason, source, is_place: why.is_place }
+        Rationale { reason, source, is_place: why.is_place }
     }
 }
 
 /// A plan as everybody may see it.
-pub fn plan(plan: &Plan, words: &Words) -> Plan {
+pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     let mut plan = plan.clone();
     let body = &mut plan.body;
     body.changes.iter_mut().for_each(|one| change(one, words));
@@ -125,10 +125,10 @@ fn without_file_names(text: &str) -> String {
 }
 
 fn masked<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
-    texts.into_iter().for_each(|text| *text = mask::text(text));
+    texts.into_iter().for_each(|text| *text = mask::mask_message(text));
 }
 
-fn change(change: &mut Change, words: &Words) {
+fn change(change: &mut Change, words: &OperatorWords) {
     masked([&mut change.subject.text, &mut change.id]);
     for item in &mut change.items {
         item.why = item.why.iter().map(|why| words.why(why)).collect();
@@ -150,9 +150,9 @@ fn values(kind: &str, item: &mut Item) {
     let alone =
         matches!(kind, "sysctl" | "nccl" | "cufile") || item.subject.starts_with("options ");
     for value in [&mut item.before, &mut item.after].into_iter().flatten() {
-        *value = if alone { alone_standing(value) } else { mask::text(value) };
+        *value = if alone { alone_standing(value) } else { mask::mask_message(value) };
     }
-    item.subject = mask::text(&item.subject);
+    item.subject = mask::mask_message(&item.subject);
 }
 
 fn alone_standing(value: &str) -> String {
@@ -199,13 +199,15 @@ pub fn failure(outcome: &Outcome) -> Option<String> {
         printed = last_lines(&mask::printed::masked(&output))
             + "; `bedplate history`, as root, shows all that it printed";
     }
-    outcome.failure().map(|why| mask::text(&why) + &printed)
+    outcome.failure().map(|why| mask::mask_message(&why) + &printed)
 }
 
 /// Why what waits is not in effect.
 pub fn cause(cause: Cause) -> Cause {
     match cause {
-        Cause::Rejected { said } => Cause::Rejected { said: said.map(|line| mask::text(&line)) },
+        Cause::Rejected { said } => {
+            Cause::Rejected { said: said.map(|line| mask::mask_message(&line)) }
+        }
         cause => cause,
     }
 }
@@ -217,9 +219,9 @@ pub fn error(error: &EngineError) -> String {
         // What cannot be parsed is quoted by the parser.
         EngineError::Ledger(_) => {
             let ours = |word: &str| word.starts_with("chown ") || word.starts_with("chmod ");
-            mask::quotations(&mask::text(&chain(error)), &ours)
+            mask::quotations(&mask::mask_message(&chain(error)), &ours)
         }
-        error => mask::text(&chain(error)),
+        error => mask::mask_message(&chain(error)),
     }
 }
 
@@ -230,7 +232,7 @@ fn invalid(findings: &[Diagnostic]) -> String {
         1 => String::new(),
         all => format!(" and {} more findings", all - 1),
     };
-    let message = mask::text(&mask::quotations(&first.message, &profile::is_schema_word));
+    let message = mask::mask_message(&mask::quotations(&first.message, &profile::is_schema_word));
     let (line, column) = first.line_column();
     format!("{}:{line}:{column}: {message}{more}; {MORE}", first.file())
 }
@@ -258,8 +260,9 @@ mod tests {
 
     #[test]
     fn of_the_operators_words_none_is_shown() {
-        let words = Words::of(["[x]\nwhy = \"hunter2\"\nallow = { a = \"hunter3\" }"]);
-        let why = |reason: &str| words.why(&Why::new(reason, "handbook §1")).reason;
+        let words =
+            OperatorWords::gather_from(["[x]\nwhy = \"hunter2\"\nallow = { a = \"hunter3\" }"]);
+        let why = |reason: &str| words.why(&Rationale::new(reason, "handbook §1")).reason;
         assert_eq!((why("hunter2").as_str(), why("hunter3").as_str()), (ASKED, ASKED));
         assert_eq!(why("a fact"), "a fact");
     }

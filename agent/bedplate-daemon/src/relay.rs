@@ -13,7 +13,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::build::Program;
 use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, Unit, WORKER};
-use super::{helper, hung, worker};
+use super::{helper, stuck_workers, worker};
 
 /// Longest request: a profile's reboot commands, and the ids of a plan's changes.
 const LONGEST: u64 = 4 << 20;
@@ -98,7 +98,7 @@ impl Relay {
             return Ok(Err(Ended { program: Some(own), ..end(REPLACED, said) }));
         }
         if request.arguments.first().is_some_and(|word| word == WORKER)
-            && let Some(why) = hung::hung(&self.root)
+            && let Some(why) = stuck_workers::hung(&self.root)
         {
             // sysexits.h: EX_UNAVAILABLE.
             return refused(69, why);

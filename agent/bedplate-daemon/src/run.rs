@@ -1,13 +1,13 @@
 //! The loop: waits for something to happen, has the host observed, and tells what came of it. Idle, it sleeps.
 
-mod answer;
+mod background;
 mod clock;
-mod end;
-mod judge;
 mod link;
-mod on_request;
-mod pass;
 mod publish;
+mod readiness;
+mod reconcile;
+mod requests;
+mod shutdown;
 mod unusable;
 
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use zbus::Connection;
 
 use super::backoff::Backoff;
-use super::bus::{self, Asked, Lost, Shared, Shown};
+use super::bus::{self, BusRequest, Lost, Shared, Shown};
 use super::debounce::Debounce;
 use super::devices::KnownDevices;
 use super::events::{self, Files, Trigger};
@@ -38,13 +38,13 @@ use super::observation::Observation;
 use super::ready_target::ReadyTarget;
 use super::release_memory;
 use super::remind::Reminder;
-use super::restart::Restart;
 use super::status::{State, Status, Work};
 use super::watchdog::{self, Busy, notify};
+use crate::reboot::controller::RebootController;
+use background::OnRequest;
 use bedplate_core::kind::Watch;
 use bedplate_host::boot_id;
-use end::Told;
-use on_request::OnRequest;
+use shutdown::StopSignal;
 
 const NO_BUS: &str = "no system bus: `bedplate status` has only files, and there are no reboots";
 
@@ -115,12 +115,12 @@ struct Daemon {
     unheard: bool,
     to_triggers: Sender<Trigger>,
     triggers: Receiver<Trigger>,
-    to_asked: Sender<Asked>,
-    asked: Receiver<Asked>,
+    to_asked: Sender<BusRequest>,
+    asked: Receiver<BusRequest>,
     looks: OnRequest,
     files: Option<Files>,
     links: Option<Links>,
-    restart: Restart,
+    restart: RebootController,
     backoff: Backoff,
     status: Status,
     observation: Option<Observation>,
@@ -169,7 +169,7 @@ impl Daemon {
         let (to_lost, lost) = mpsc::channel(4);
         let (files, links) = listen(&to_triggers);
         let helpers = Helpers::new(options.launch.clone(), &options.root);
-        let restart = Restart::new(&options.root, boot_id, helpers.clone());
+        let restart = RebootController::new(&options.root, boot_id, helpers.clone());
         let now = Instant::now();
         let mut daemon = Daemon {
             reminder: Reminder::new(options.remind_every),
@@ -243,16 +243,16 @@ impl Daemon {
     }
 
     async fn serve(mut self) -> Result<(), RunError> {
-        let mut told = Told::new()?;
+        let mut told = StopSignal::new()?;
         let mut hangup = signal(SignalKind::hangup()).map_err(RunError::SetUp)?;
         tokio::spawn(watchdog::watch(self.busy.clone()));
         tokio::spawn(release_memory::after_bursts(self.message.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
         let steps = self.restart.steps();
-        let mut happened = Happened::Begun;
+        let mut happened = LoopEvent::Begun;
         loop {
             self.busy.begin();
-            if end::cut_if_told(&mut told, &steps, self.see_to(happened)).await {
+            if shutdown::cut_if_told(&mut told, &steps, self.see_to(happened)).await {
                 break;
             }
             self.busy.end();
@@ -267,33 +267,33 @@ impl Daemon {
                 // People first: events may never end.
                 biased;
                 () = told.received() => break,
-                () = received(&mut hangup) => Happened::Reload,
-                Some(asked) = self.asked.recv() => Happened::Asked(asked),
-                seen = self.looks.next() => Happened::OnRequest(seen),
-                Some(lost) = self.lost.recv() => Happened::Lost(lost),
-                Some(trigger) = self.triggers.recv() => Happened::Trigger(trigger),
-                () = tokio::time::sleep_until(wake.into()) => Happened::Due,
+                () = received(&mut hangup) => LoopEvent::Reload,
+                Some(asked) = self.asked.recv() => LoopEvent::Asked(asked),
+                seen = self.looks.next() => LoopEvent::OnRequest(seen),
+                Some(lost) = self.lost.recv() => LoopEvent::Lost(lost),
+                Some(trigger) = self.triggers.recv() => LoopEvent::Trigger(trigger),
+                () = tokio::time::sleep_until(wake.into()) => LoopEvent::Due,
             };
         }
         self.end(&told).await
     }
 
-    async fn see_to(&mut self, happened: Happened) {
+    async fn see_to(&mut self, happened: LoopEvent) {
         match happened {
-            Happened::Begun => return self.look().await,
-            Happened::Reload => self.reload().await,
-            Happened::Asked(asked) => self.answer(asked).await,
-            Happened::OnRequest(happened) => self.on_request(happened).await,
-            Happened::Lost(Lost::Bus) => self.disconnected().await,
-            Happened::Lost(Lost::LogindSignals) => self.listen_again().await,
-            Happened::Trigger(trigger) => self.heard(trigger).await,
-            Happened::Due => self.due().await,
+            LoopEvent::Begun => return self.observe().await,
+            LoopEvent::Reload => self.reload().await,
+            LoopEvent::Asked(asked) => self.answer(asked).await,
+            LoopEvent::OnRequest(happened) => self.on_request(happened).await,
+            LoopEvent::Lost(Lost::Bus) => self.disconnected().await,
+            LoopEvent::Lost(Lost::LogindSignals) => self.listen_again().await,
+            LoopEvent::Trigger(trigger) => self.on_trigger(trigger).await,
+            LoopEvent::Due => self.due().await,
         }
         self.remind();
     }
 
     /// Something has happened. From here until it was looked at, nothing that was said of the host counts.
-    async fn heard(&mut self, trigger: Trigger) {
+    async fn on_trigger(&mut self, trigger: Trigger) {
         self.gather(trigger);
         if self.work.is_none() && self.debounce.is_of_the_host() {
             self.working_on("observing what has changed").await;
@@ -325,7 +325,7 @@ impl Daemon {
             self.backoff.forget();
         }
         match batch.other {
-            true => self.look().await,
+            true => self.observe().await,
             false => self.decide().await,
         }
     }
@@ -339,7 +339,7 @@ impl Daemon {
         }
         self.backoff.forget();
         self.working_on("observing the host").await;
-        self.look().await;
+        self.observe().await;
         notify(&[NotifyState::Ready]);
     }
 
@@ -373,11 +373,11 @@ async fn received(signal: &mut Signal) {
     }
 }
 
-enum Happened {
+enum LoopEvent {
     Begun,
     Reload,
-    Asked(Asked),
-    OnRequest(on_request::Happened),
+    Asked(BusRequest),
+    OnRequest(background::ObserveEvent),
     Lost(Lost),
     Trigger(Trigger),
     Due,

@@ -69,10 +69,10 @@ impl fmt::Display for Problem {
             Problem::Syntax => write!(f, "this is no JSON"),
             Problem::NoObject => write!(f, "it holds no JSON object"),
             Problem::Type { key: Some(key), expected } => {
-                write!(f, "`{key}` must be {}", expected.words())
+                write!(f, "`{key}` must be {}", expected.description())
             }
             Problem::Type { key: None, expected } => {
-                write!(f, "{} is expected here", expected.words())
+                write!(f, "{} is expected here", expected.description())
             }
             Problem::Twice { key: Some(key) } => write!(f, "`{key}` is there twice"),
             Problem::Twice { key: None } => write!(f, "one name is there twice"),
@@ -111,7 +111,7 @@ impl Type {
     }
 
     /// In words.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Type::Switch => "`true` or `false`",
             Type::Number => "a whole number",

@@ -58,7 +58,7 @@ pub fn read(
     let ports = ports.iter().filter(|port| port.is_ethernet() && port.is_active());
     let found = ports.filter_map(|port| {
         let function = tree.get(port.function)?;
-        let interface = uplink::of(reader, &function.net)?;
+        let interface = uplink::uplink(reader, &function.net)?;
         let control = Reading::from_result(reader.flow_control(function.address, interface));
         let control = match control {
             Reading::Known(Some(control)) => Reading::Known(control),

@@ -209,7 +209,7 @@ fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl 
             Reading::Unknown(why) => Reading::Unknown(why),
         },
         move_notify: built("CONFIG_DMABUF_MOVE_NOTIFY"),
-        always_notifies: kernel.and_then(KernelVersion::of) >= Some(WITHOUT_THE_OPTION),
+        always_notifies: kernel.and_then(KernelVersion::from_release) >= Some(WITHOUT_THE_OPTION),
         is_forced: is_forced(reader),
         peer_client: peer_client(reader),
         p2pdma: built("CONFIG_PCI_P2PDMA"),

@@ -92,7 +92,7 @@ impl RdmaPort {
 
 impl GidKind {
     /// `None`: an empty entry, or no GID.
-    fn of(text: &str) -> Option<Self> {
+    fn from_gid(text: &str) -> Option<Self> {
         let address: Ipv6Addr = text.parse().ok()?;
         Some(match address {
             _ if address.is_unspecified() => return None,
@@ -169,7 +169,7 @@ fn roce_gid(reader: &dyn Reader, directory: &str) -> Result<Option<RoceGid>, Rea
     let mut best: Option<RoceGid> = None;
     for index in indices {
         let gid = reader.attribute(&format!("{directory}/gids/{index}"))?;
-        let Some(kind) = GidKind::of(&gid) else { continue };
+        let Some(kind) = GidKind::from_gid(&gid) else { continue };
         if best.is_some_and(|best| best.kind <= kind) {
             continue;
         }
@@ -193,7 +193,7 @@ fn interface(
     directory: &str,
 ) -> Result<Option<Interface>, ReadError> {
     let of_gid = reader.attribute(&format!("{directory}/gid_attrs/ndevs/0")).ok();
-    let own = || uplink::of(reader, &function.net).map(str::to_owned);
+    let own = || uplink::uplink(reader, &function.net).map(str::to_owned);
     let Some(own) = of_gid.filter(|name| !name.is_empty()).or_else(own) else { return Ok(None) };
     let name = match reader.link(&format!("{NET}/{own}/master")) {
         Ok(master) => link::last_part(&master).unwrap_or(&own).to_owned(),
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn gids_are_told_apart_by_what_they_are_made_of() {
-        let kind = GidKind::of;
+        let kind = GidKind::from_gid;
         assert_eq!(kind("0000:0000:0000:0000:0000:0000:0000:0000"), None);
         assert_eq!(kind("0000:0000:0000:0000:0000:ffff:0a00:1301"), Some(GidKind::Ipv4));
         assert_eq!(kind("fe80:0000:0000:0000:9e63:c0ff:fe00:0013"), Some(GidKind::LinkLocal));

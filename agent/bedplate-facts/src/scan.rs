@@ -43,7 +43,7 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
     };
     let mut places: Vec<(PciAddress, Place)> = links
         .iter()
-        .filter_map(|(name, text)| Some((name.parse().ok()?, Place::of(text)?)))
+        .filter_map(|(name, text)| Some((name.parse().ok()?, Place::from_link(text)?)))
         .collect();
     if places.len() != links.len() || links.is_empty() {
         scan.add_unlinked(&mut places);

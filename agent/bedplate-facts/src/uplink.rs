@@ -6,7 +6,7 @@ use bedplate_host::Reader;
 
 /// The one of a PF's interfaces that is its own. In switchdev mode it has one more for every VF, whose port names are `pf0vf3`
 /// or `pf0sf8` (Documentation/networking/switchdev.rst).
-pub fn of<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> {
+pub fn uplink<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> {
     let represents = |name: &String| {
         let port = reader.attribute(&format!("/sys/class/net/{name}/phys_port_name"));
         port.is_ok_and(|port| port.contains("vf") || port.contains("sf"))
@@ -23,7 +23,7 @@ pub fn now(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadEr
         Err(error) if error.is_absent() => Vec::new(),
         other => other?,
     };
-    Ok(of(reader, &interfaces).map(str::to_owned))
+    Ok(uplink(reader, &interfaces).map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -37,9 +37,13 @@ mod tests {
         let port = |name: &str| format!("/sys/class/net/{name}/phys_port_name");
         let files = Files::new(&[(&port("eth1"), "pf0vf1\n"), (&port("eth0"), "p0\n")]);
         let all = ["eth1", "eth0"].map(str::to_owned);
-        assert_eq!(of(&files, &all), Some("eth0"));
-        assert_eq!(of(&files, &all[..1]), None);
-        assert_eq!(of(&files, &all[1..]), Some("eth0"));
-        assert_eq!(of(&files, &["eth9".to_owned()]), Some("eth9"), "older drivers name no port");
+        assert_eq!(uplink(&files, &all), Some("eth0"));
+        assert_eq!(uplink(&files, &all[..1]), None);
+        assert_eq!(uplink(&files, &all[1..]), Some("eth0"));
+        assert_eq!(
+            uplink(&files, &["eth9".to_owned()]),
+            Some("eth9"),
+            "older drivers name no port"
+        );
     }
 }

@@ -79,7 +79,7 @@ fn addresses(reader: &dyn Reader, function: &Function) -> Vec<NicAddress> {
         read(AddressKind::NodeGuid, format!("/sys/class/infiniband/{device}/node_guid"))
     };
     let mut all: Vec<NicAddress> = function.infiniband.iter().map(guid).collect();
-    let own = uplink::of(reader, &function.net).filter(|_| function.class >> 8 == ETHERNET);
+    let own = uplink::uplink(reader, &function.net).filter(|_| function.class >> 8 == ETHERNET);
     // Every port of a bond shows the bond's address.
     let bonded =
         |interface: &&str| reader.exists(&format!("/sys/class/net/{interface}/master")) == Ok(true);

@@ -11,7 +11,7 @@ pub const PATH: &str = "/proc/sys/kernel/random/boot_id";
 ///
 /// # Errors
 /// Why it cannot be read.
-pub fn of(reader: &dyn Reader) -> Result<String, ReadError> {
+pub fn read(reader: &dyn Reader) -> Result<String, ReadError> {
     reader.attribute(PATH)
 }
 

@@ -130,7 +130,7 @@ impl DirReader {
     }
 
     fn trusts(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
-        let shown = self.shown(path);
+        let shown = self.display_path(path);
         let why = trust::distrust(stat, &shown);
         why.map_or(Ok(()), |why| Err(ReadError::Untrusted { path: shown, why }))
     }
@@ -198,10 +198,10 @@ impl Reader for DirReader {
         }
     }
 
-    fn shown(&self, path: &str) -> String {
+    fn display_path(&self, path: &str) -> String {
         match &self.root {
             Root::Live => path.to_owned(),
-            Root::Image { root, .. } => root.shown(path),
+            Root::Image { root, .. } => root.display_path(path),
         }
     }
 

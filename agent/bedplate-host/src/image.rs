@@ -94,7 +94,7 @@ impl ImageRoot {
     }
 
     /// What a path of the image is called on this machine, for messages.
-    pub fn shown(&self, path: &str) -> String {
+    pub fn display_path(&self, path: &str) -> String {
         format!("{}{path}", self.directory.display().to_string().trim_end_matches('/'))
     }
 

@@ -9,7 +9,6 @@ pub mod file;
 mod grub_mkconfig;
 mod image;
 pub mod kmsg;
-mod limited;
 pub mod link;
 pub mod lock;
 pub mod module;
@@ -18,8 +17,9 @@ pub mod old_copy;
 pub mod package_lock;
 pub mod process;
 pub mod published;
-pub mod recorded;
 pub mod snapshot;
+pub mod snapshot_paths;
+mod timeout;
 pub mod tool;
 pub mod trust;
 pub mod write;
@@ -84,7 +84,7 @@ pub trait Reader {
     fn kind(&self) -> HostKind;
 
     /// How a path of the host is named to people: an image's with its root in front, so that nobody takes it for their own.
-    fn shown(&self, path: &str) -> String {
+    fn display_path(&self, path: &str) -> String {
         path.to_owned()
     }
 
@@ -140,12 +140,20 @@ pub trait Reader {
     /// What the kernel says of a PF's VFs by one of its network interfaces, and that interface's own permanent address.
     fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
         let _ = pf;
-        recorded::answer(self, &recorded::vfs_at(interface), recorded::vfs_named(interface))
+        snapshot_paths::answer(
+            self,
+            &snapshot_paths::vfs_at(interface),
+            snapshot_paths::vfs_named(interface),
+        )
     }
 
     /// The mode of a PF's eswitch; `None` = its driver has none. The kernel tells root only.
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
-        recorded::answer(self, &recorded::eswitch_at(pf), recorded::eswitch_named(pf))
+        snapshot_paths::answer(
+            self,
+            &snapshot_paths::eswitch_at(pf),
+            snapshot_paths::eswitch_named(pf),
+        )
     }
 
     /// What the driver of a function's network interface says of its flow control; `None` = it has no DCB.
@@ -155,19 +163,26 @@ pub trait Reader {
         interface: &str,
     ) -> Result<Option<FlowControl>, ReadError> {
         let _ = function;
-        let named = recorded::flow_control_named(interface);
-        recorded::answer(self, &recorded::flow_control_at(interface), named)
+        let named = snapshot_paths::flow_control_named(interface);
+        snapshot_paths::answer(self, &snapshot_paths::flow_control_at(interface), named)
     }
 
     /// Interfaces that default routes of the main table go through, every next hop of every family.
     fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
-        recorded::answer(self, recorded::ROUTES, recorded::ROUTES_NAMED.to_owned())
+        snapshot_paths::answer(
+            self,
+            snapshot_paths::ROUTES,
+            snapshot_paths::ROUTES_NAMED.to_owned(),
+        )
     }
 
     /// Of the lines of the kernel's log what `keep` leaves. Not there where no kernel runs, or its log is not shown.
     fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
-        let mut log: KernelLog =
-            recorded::answer(self, recorded::KERNEL_LOG, recorded::KERNEL_LOG_NAMED.to_owned())?;
+        let mut log: KernelLog = snapshot_paths::answer(
+            self,
+            snapshot_paths::KERNEL_LOG,
+            snapshot_paths::KERNEL_LOG_NAMED.to_owned(),
+        )?;
         log.keep(keep);
         Ok(log)
     }

@@ -10,7 +10,7 @@ use nix::unistd::geteuid;
 
 use super::write::DirWriter;
 use super::{STATE_DIRECTORY, WriteError, Writer as _, process, trust};
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 
 /// The lock's file in [`STATE_DIRECTORY`].
 pub const LOCK: &str = "/var/lib/bedplate/lock";
@@ -132,7 +132,7 @@ impl DirWriter {
         if stat.st_mode & 0o777 != 0o600 && stat.st_uid == geteuid().as_raw() {
             fchmod(&file, private).map_err(failed)?;
         }
-        match trust::distrust(&fstat(&file).map_err(failed)?, &self.shown(LOCK)) {
+        match trust::distrust(&fstat(&file).map_err(failed)?, &self.display_path(LOCK)) {
             Some(why) => Err(refused(why)),
             None => Ok(file),
         }

@@ -17,8 +17,8 @@ use netlink_packet_core::{
 use netlink_sys::{Socket, SocketAddr};
 use nix::errno::Errno;
 
-use super::limited::{Unfinished, within};
-use super::{HostKind, ReadError, Reader, recorded};
+use super::timeout::{Unfinished, run_with_timeout};
+use super::{HostKind, ReadError, Reader, snapshot_paths};
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};
@@ -68,7 +68,7 @@ pub(super) fn ask_for_vfs(
     pf: PciAddress,
     interface: &str,
 ) -> Result<VfTable, ReadError> {
-    let path = recorded::vfs_named(interface);
+    let path = snapshot_paths::vfs_named(interface);
     if reader.kind() != HostKind::Live {
         return Err(ReadError::NotFound { path });
     }
@@ -111,7 +111,7 @@ pub(super) fn ask_for_eswitch(
     reader: &dyn Reader,
     pf: PciAddress,
 ) -> Result<Option<EswitchMode>, ReadError> {
-    let path = recorded::eswitch_named(pf);
+    let path = snapshot_paths::eswitch_named(pf);
     if reader.kind() != HostKind::Live {
         return Err(ReadError::NotFound { path });
     }
@@ -128,7 +128,7 @@ pub(super) fn ask_for_flow_control(
     function: PciAddress,
     interface: &str,
 ) -> Result<Option<FlowControl>, ReadError> {
-    let path = recorded::flow_control_named(interface);
+    let path = snapshot_paths::flow_control_named(interface);
     if reader.kind() != HostKind::Live {
         return Err(ReadError::NotFound { path });
     }
@@ -151,7 +151,7 @@ fn renamed(path: String) -> ReadError {
 
 /// [`Reader::default_routes`] of a host that is a directory.
 pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
-    let path = recorded::ROUTES_NAMED.to_owned();
+    let path = snapshot_paths::ROUTES_NAMED.to_owned();
     if reader.kind() != HostKind::Live {
         return Err(ReadError::NotRecorded { path });
     }
@@ -248,7 +248,7 @@ fn ask(protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
 /// else waits for.
 fn ask_within(limit_s: u32, protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
     let limit = Duration::from_secs(limit_s.into());
-    within("netlink", limit, move || exchange(protocol, &request))?
+    run_with_timeout("netlink", limit, move || exchange(protocol, &request))?
 }
 
 fn exchange(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
@@ -282,7 +282,7 @@ fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
                 0 => Ok(true),
                 error => Err(Refusal {
                     errno: Errno::from_raw(error.wrapping_neg()),
-                    words: words(body, flags),
+                    words: extended_ack_message(body, flags),
                 }),
             };
         }
@@ -293,7 +293,7 @@ fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
 }
 
 /// What the driver says beside the number (Documentation/userspace-api/netlink/intro.rst, "Extended ACK").
-fn words(body: &[u8], flags: u16) -> Option<String> {
+fn extended_ack_message(body: &[u8], flags: u16) -> Option<String> {
     if flags & NLM_F_ACK_TLVS == 0 {
         return None;
     }

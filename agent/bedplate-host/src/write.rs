@@ -4,14 +4,14 @@
 //! `words`'s.
 
 mod attribute;
+mod error_text;
 mod fat;
-mod followed;
 mod meta;
 mod nic;
-mod own;
-mod place;
 mod replace;
-mod words;
+mod resolve;
+mod state_file;
+mod trusted_directory;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -25,10 +25,10 @@ use super::image::{ImageError, ImageRoot};
 use super::{Expected, FileMeta, NicError, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
-pub use own::{
+use error_text::Fault;
+pub use state_file::{
     remove_own_directory, remove_own_file, replace_own_file, replace_public_file, temporary,
 };
-use words::Fault;
 
 /// Asked before every system call that changes something: (what, path inside the host). An error stops the writer
 /// there, as `kill -9` would: nothing is cleaned up unless the gate lets the cleaning pass too.
@@ -104,10 +104,10 @@ impl DirWriter {
     }
 
     /// What messages call a path of the host on this machine.
-    pub(super) fn shown(&self, path: &str) -> String {
+    pub(super) fn display_path(&self, path: &str) -> String {
         match &self.root {
             Root::Live => path.to_owned(),
-            Root::Image { root, .. } => root.shown(path),
+            Root::Image { root, .. } => root.display_path(path),
         }
     }
 
@@ -143,8 +143,8 @@ impl Writer for DirWriter {
 
     fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError> {
         let look = || match self.locate(path)? {
-            place::Located::Found(place) => place.meta(),
-            place::Located::NoDirectory(_) => Ok(None),
+            resolve::Located::Found(place) => place.meta(),
+            resolve::Located::NoDirectory(_) => Ok(None),
         };
         look().map_err(|fault| fault.about("replace", path))
     }

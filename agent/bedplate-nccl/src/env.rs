@@ -95,7 +95,7 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
                 .push(format!("the state of port {} is not known: {why}", candidate.port.name));
         }
     }
-    if let Some(chosen) = Chosen::of(ports, reach, library, &mut advice.notes) {
+    if let Some(chosen) = Chosen::choose(ports, reach, library, &mut advice.notes) {
         match library {
             Library::OneCcl => advice.set.push(oneccl::nics(&chosen, ports, &mut advice.notes)),
             Library::Nccl | Library::Rccl => {
@@ -136,7 +136,7 @@ struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    fn of(
+    fn choose(
         ports: &'a [Candidate<'a>],
         reach: Distance,
         library: Library,

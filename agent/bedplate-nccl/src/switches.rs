@@ -17,7 +17,7 @@ pub enum Off {
 
 impl Off {
     /// As a finding names it.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Off::Rdma => "RDMA",
             Off::GpuDirect => "GPUDirect RDMA",

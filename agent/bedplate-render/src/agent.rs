@@ -1,6 +1,6 @@
 //! The profile and the units of bedplate, for images whose files cannot hold every setting.
 
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 use bedplate_core::kind::modules;
 use bedplate_facts::units::{OWN, OWN_DROP_IN};
 
@@ -37,7 +37,7 @@ pub(super) struct Agent {
 
 impl Agent {
     /// Leaves `left` to it.
-    pub fn of(build: &Contributions, options: &Options, left: Vec<Inexpressible>) -> Self {
+    pub fn with_rest(build: &ImageConfig, options: &Options, left: Vec<Inexpressible>) -> Self {
         let Some(text) = options.profile_text.as_ref().filter(|_| !left.is_empty()) else {
             let rest = Rendered { inexpressible: left, ..Rendered::default() };
             return Agent { profile: None, rest };
@@ -54,8 +54,8 @@ impl Agent {
     }
 
     /// For the image of a host whose VFs are made by [`udev`]'s rules.
-    pub fn of_image(build: &Contributions, options: &Options) -> Self {
-        Agent::of(
+    pub fn of_image(build: &ImageConfig, options: &Options) -> Self {
+        Agent::with_rest(
             build,
             options,
             udev::leftovers(build, options).chain(of_machine(build)).collect(),
@@ -63,7 +63,7 @@ impl Agent {
     }
 
     /// The profile, and what starts the units where no tool enables them.
-    pub fn files(&self, build: &Contributions) -> Vec<OutFile> {
+    pub fn files(&self, build: &ImageConfig) -> Vec<OutFile> {
         let wants = self.profile.as_ref().map(|_| {
             let text = format!("{}[Unit]\nWants={}\n", heading(build, "# "), OWN.join(" "));
             // In place of the links of `systemctl enable`; units that are not there do no harm.
@@ -74,7 +74,7 @@ impl Agent {
 }
 
 /// Settings of all kinds that only the machine takes or decides, without VFs.
-pub(super) fn of_machine(build: &Contributions) -> impl Iterator<Item = Inexpressible> {
+pub(super) fn of_machine(build: &ImageConfig) -> impl Iterator<Item = Inexpressible> {
     vf_rules::vf_attributes(build, "run `bedplate apply` at every boot of the host")
         .into_iter()
         .chain(undecided_registration(build))
@@ -82,7 +82,7 @@ pub(super) fn of_machine(build: &Contributions) -> impl Iterator<Item = Inexpres
 }
 
 /// Which way GPU memory is registered, where the machine decides.
-pub(super) fn undecided_registration(build: &Contributions) -> Option<Inexpressible> {
+pub(super) fn undecided_registration(build: &ImageConfig) -> Option<Inexpressible> {
     let open = build.gpudirect.is_some_and(|asked| !asked.is_decided);
     open.then(|| Inexpressible {
         id: format!("{}/gpudirect", modules::NAME),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use bedplate_core::kind::contribution::{Contributions, Setting};
+use bedplate_core::kind::image_config::{ImageConfig, Setting};
 use bedplate_core::modules_conf::MODPROBE_PATH;
 use bedplate_facts::units::OWN;
 
@@ -40,8 +40,8 @@ struct Step {
     is_live: bool,
 }
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
-    let host = Host::of(build, options)?;
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+    let host = Host::from_build(build, options)?;
     let mut rendered = host.rest.clone();
     if host.files.is_empty() && host.default_grub.is_none() {
         return Ok(rendered);
@@ -68,7 +68,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
 }
 
 /// First what the next boot needs.
-fn steps(build: &Contributions, host: &Host, options: &Options) -> Result<Vec<Step>, RenderError> {
+fn steps(build: &ImageConfig, host: &Host, options: &Options) -> Result<Vec<Step>, RenderError> {
     let mut steps = Vec::new();
     if let Some(argv) = &host.boot_loader {
         steps.push(Step {
@@ -133,7 +133,7 @@ fn steps(build: &Contributions, host: &Host, options: &Options) -> Result<Vec<St
     Ok(steps)
 }
 
-fn script(build: &Contributions, steps: &[Step]) -> String {
+fn script(build: &ImageConfig, steps: &[Step]) -> String {
     let mut text = format!(
         "#!/bin/sh\n{}# Ends with status 0 if the step is done.\ncase $1 in\n",
         heading(build, "# ")

@@ -5,11 +5,11 @@ use serde::Serialize;
 use bedplate_base::cpu::Arch;
 use bedplate_cmdline::Token;
 use bedplate_core::kind::cmdline::BOOTC_KARGS;
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::agent::{self, Agent};
 use super::common::{
-    Elsewhere, files, grub_words, heading, kernel_arguments, preamble, uses_modprobe,
+    Unsupported, files, grub_words, heading, kernel_arguments, preamble, uses_modprobe,
 };
 use super::{Options, OutFile, RenderError, Rendered, udev};
 
@@ -18,7 +18,7 @@ const CONTAINERFILE: &str = "Containerfile.bedplate";
 /// Parameters that x86 alone reads: elsewhere the kernel would hand them to init.
 const X86_ONLY: [&str; 3] = ["iommu", "intel_iommu", "amd_iommu"];
 
-const ABSENT: Elsewhere = Elsewhere {
+const ABSENT: Unsupported = Unsupported {
     why: "kargs.d files only add",
     instead: "take it out of the kargs.d file of the base image that sets it; on a host `rpm-ostree kargs --delete`",
 };
@@ -32,7 +32,7 @@ struct Kargs {
     match_architectures: Vec<&'static str>,
 }
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let tokens = kernel_arguments(build, options.arch)?;
     let mut rendered = Rendered::default();
     if !tokens.is_empty() {
@@ -104,7 +104,7 @@ fn architectures(tokens: &[Token], arch: Arch) -> Vec<&'static str> {
 /// How parameters begin that are set for Arm's IOMMU, for which x86 has others.
 const ARM: [&str; 2] = ["iommu.", "arm_smmu"];
 
-fn containerfile(build: &Contributions, files: &[OutFile], agent: bool) -> String {
+fn containerfile(build: &ImageConfig, files: &[OutFile], agent: bool) -> String {
     let mut text = heading(build, "# ");
     for top in ["usr", "etc"] {
         if files.iter().any(|file| file.path.starts_with(&format!("{top}/"))) {

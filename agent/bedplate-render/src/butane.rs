@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::common::preamble;
 use super::ignition::Machine;
@@ -11,8 +11,8 @@ use super::{Options, OutFile, RenderError, Rendered, yaml};
 /// Butane's `fcos` 1.5.0 makes Ignition 3.4.0; kernel arguments are in it since 1.4.0.
 const VERSION: &str = "1.5.0";
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
-    let machine = Machine::of(build, options)?;
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+    let machine = Machine::from_build(build, options)?;
     if machine.is_empty() {
         return Ok(machine.rendered(Vec::new()));
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::agent;
 use super::common::preamble;
@@ -11,8 +11,8 @@ use super::{Options, OutFile, RenderError, Rendered, yaml};
 
 const USER_DATA: &str = "bedplate.cloud-config.yaml";
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
-    let host = Host::of(build, options)?;
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+    let host = Host::from_build(build, options)?;
     let mut rendered = host.rest.clone();
     let mut entries: Vec<Value> = host.files.iter().map(|file| entry(file, false)).collect();
     entries.extend(

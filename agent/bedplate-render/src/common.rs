@@ -5,7 +5,7 @@ use bedplate_base::cpu::Arch;
 use bedplate_cmdline::boot::grub_quote::grub_token;
 use bedplate_cmdline::{Edit, Token};
 use bedplate_core::desired::Desired;
-use bedplate_core::kind::contribution::{ConfigFile, Contributions, LiveOnly, Setting};
+use bedplate_core::kind::image_config::{ConfigFile, ImageConfig, LiveOnly, Setting};
 use bedplate_core::kind::{cmdline, modules, sriov, sysctl};
 use bedplate_core::modules_conf;
 
@@ -16,10 +16,7 @@ use super::{Inexpressible, OutFile, RenderError, Rendered};
 ///
 /// # Errors
 /// [`RenderError::Cmdline`], [`RenderError::Line`], [`RenderError::BadArgument`].
-pub(super) fn kernel_arguments(
-    build: &Contributions,
-    arch: Arch,
-) -> Result<Vec<Token>, RenderError> {
+pub(super) fn kernel_arguments(build: &ImageConfig, arch: Arch) -> Result<Vec<Token>, RenderError> {
     let set: Vec<&str> = build.arguments.iter().map(|wanted| wanted.token.as_str()).collect();
     let absent: Vec<&str> = build.absent_tokens().collect();
     let line = Edit::new(arch, &set, &absent)?.rendered()?;
@@ -39,32 +36,32 @@ pub(super) fn grub_words(tokens: &[Token]) -> Result<Vec<String>, RenderError> {
 }
 
 /// The heading: profile, digest, version. Each line behind `mark`.
-pub(super) fn heading(build: &Contributions, mark: &str) -> String {
+pub(super) fn heading(build: &ImageConfig, mark: &str) -> String {
     let stamp = build.stamp.as_ref().map(|stamp| format!("{mark}{stamp}\n"));
     format!("{mark}{}{}", modules_conf::heading(&build.profile), stamp.unwrap_or_default())
 }
 
 /// The heading and the reasons of all kernel arguments, each line behind `mark` and naming its argument.
-pub(super) fn preamble(build: &Contributions, mark: &str) -> String {
+pub(super) fn preamble(build: &ImageConfig, mark: &str) -> String {
     let line = |token: &str, why| modules_conf::reasons(&format!("{mark}{token}:"), why);
     let reasons = build.arguments.iter().map(|wanted| line(&wanted.token, &wanted.why));
     std::iter::once(heading(build, mark)).chain(reasons).collect()
 }
 
 /// The configuration files, at the paths they have in an image.
-pub(super) fn files(build: &Contributions) -> impl Iterator<Item = OutFile> {
+pub(super) fn files(build: &ImageConfig) -> impl Iterator<Item = OutFile> {
     build.files.iter().map(|file| OutFile::new(file.path.trim_start_matches('/'), &*file.text))
 }
 
 /// What a target has no place for.
-pub(super) struct Elsewhere {
+pub(super) struct Unsupported {
     /// Why.
     pub why: &'static str,
     /// Where it goes instead.
     pub instead: &'static str,
 }
 
-impl Elsewhere {
+impl Unsupported {
     fn item(&self, id: String, what: String) -> Inexpressible {
         Inexpressible { id, what, why: self.why.to_owned(), instead: self.instead.to_owned() }
     }
@@ -80,7 +77,7 @@ impl Elsewhere {
     /// Those of [`kernel_arguments`].
     pub fn leave(
         &self,
-        build: &Contributions,
+        build: &ImageConfig,
         arch: Arch,
         carried: impl Fn(&Setting) -> bool,
         rendered: &mut Rendered,
@@ -108,11 +105,12 @@ impl Elsewhere {
     /// Settings that `carried` does not know, and files that can only be had as such.
     pub fn settings(
         &self,
-        build: &Contributions,
+        build: &ImageConfig,
         carried: impl Fn(&Setting) -> bool,
     ) -> Vec<Inexpressible> {
         let settings = build.settings().filter(|setting| !carried(setting));
-        let settings = settings.map(|setting| self.item(setting_id(setting), words(setting)));
+        let settings =
+            settings.map(|setting| self.item(setting_id(setting), describe_setting(setting)));
         let whole = build.files.iter().filter(|file| file.settings.is_empty());
         let whole = whole.map(|file| self.item(file_id(file), file.path.to_owned()));
         settings.chain(whole).collect()
@@ -143,7 +141,7 @@ pub(super) fn file_id(file: &ConfigFile) -> String {
 }
 
 /// A setting in the words of a report.
-fn words(setting: &Setting) -> String {
+fn describe_setting(setting: &Setting) -> String {
     match setting {
         Setting::LoadModule(module) => format!("module {module} loaded at boot"),
         Setting::ModuleOption { module, parameter, value } => {
@@ -155,10 +153,10 @@ fn words(setting: &Setting) -> String {
 }
 
 /// Arguments to take away by a tool that takes whole arguments only, and a remark on those that are a part of one.
-pub(super) fn removals(build: &Contributions) -> (Vec<String>, Option<String>) {
+pub(super) fn removals(build: &ImageConfig) -> (Vec<String>, Option<String>) {
     let (parts, whole): (Vec<&str>, Vec<&str>) =
         build.absent_tokens().partition(|token| token.starts_with("pci="));
-    let elsewhere = Elsewhere {
+    let elsewhere = Unsupported {
         why: "whole arguments only are removed, not a part of `pci=`",
         instead: "take it out by hand, or run `bedplate apply --root` on the image",
     };
@@ -172,7 +170,7 @@ pub(super) fn in_shell_single_quotes(text: &str) -> String {
 
 /// What only a running host can take, for a target of which `instead` says what its hosts can do.
 pub(super) fn live_only(
-    build: &Contributions,
+    build: &ImageConfig,
     instead: fn(&LiveOnly) -> &String,
 ) -> impl Iterator<Item = Inexpressible> {
     build.live_only.iter().map(move |live| Inexpressible {
@@ -184,7 +182,7 @@ pub(super) fn live_only(
 }
 
 /// Whether modprobe.d has a part in it: options and blacklists.
-pub(super) fn uses_modprobe(build: &Contributions) -> bool {
+pub(super) fn uses_modprobe(build: &ImageConfig) -> bool {
     let in_modprobe = |setting: &Setting| {
         matches!(setting, Setting::ModuleOption { .. } | Setting::BlacklistModule(_))
     };
@@ -192,7 +190,7 @@ pub(super) fn uses_modprobe(build: &Contributions) -> bool {
 }
 
 /// Whether there are NVIDIA modules, which may live in a container or an extension instead of the host.
-pub(super) fn names_nvidia_modules(build: &Contributions) -> bool {
+pub(super) fn names_nvidia_modules(build: &ImageConfig) -> bool {
     build.settings().any(|setting| match setting {
         Setting::LoadModule(module) | Setting::ModuleOption { module, .. } => {
             module.as_str().starts_with("nvidia")
@@ -241,15 +239,15 @@ pub(super) mod tests {
         WantedAcs, WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,
     };
     use bedplate_core::kind;
-    use bedplate_core::kind::contribution::VfRule;
+    use bedplate_core::kind::image_config::VfRule;
     use bedplate_core::kind::sriov::section::PfSelector;
-    use bedplate_core::plan::Why;
+    use bedplate_core::plan::Rationale;
     use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, SriovCount};
     use bedplate_facts::Facts;
     use bedplate_testhosts::fixture::Machine;
 
-    fn why() -> Vec<Why> {
-        vec![Why::new("a reason", "handbook §1")]
+    fn why() -> Vec<Rationale> {
+        vec![Rationale::new("a reason", "handbook §1")]
     }
 
     pub fn arg(token: &str, from: &'static str) -> WantedArg {
@@ -326,12 +324,12 @@ pub(super) mod tests {
     }
 
     /// What the kinds make of it, under the profile name `hgx`.
-    pub fn build(desired: &Desired) -> Contributions {
+    pub fn build(desired: &Desired) -> ImageConfig {
         with_profile("", desired)
     }
 
     /// The same with more in the profile; a rule for each PF of `desired`, by its address.
-    pub fn with_profile(sections: &str, desired: &Desired) -> Contributions {
+    pub fn with_profile(sections: &str, desired: &Desired) -> ImageConfig {
         let profile = of_text(&format!("schema = 1\nname = \"hgx\"\n{sections}"));
         let mut build = kind::contributions(&profile, &machine(), desired).unwrap();
         build.vfs.extend(desired.sriov.iter().map(|wanted| VfRule {

@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use bedplate_core::kind::contribution::{Contributions, Registration, Setting};
+use bedplate_core::kind::image_config::{ImageConfig, Registration, Setting};
 
-use super::common::{Elsewhere, heading, live_only};
+use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{vf_attributes, vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 
@@ -22,12 +22,12 @@ const WITH_PARAMETERS: [(&str, &str); 4] = [
     ("nvidia_uvm", "nvidia-uvm.conf"),
 ];
 
-const ELSEWHERE: Elsewhere = Elsewhere {
+const ELSEWHERE: Unsupported = Unsupported {
     why: "the GPU Operator sets up the NVIDIA driver alone",
     instead: "put it into the nodes' image or machine configuration: render that target beside this one",
 };
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let parameters = parameters(build);
     let driver = driver(build, !parameters.is_empty());
@@ -71,7 +71,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
 }
 
 /// What no operator for GPUs has to do with.
-pub(super) fn others(build: &Contributions) -> Vec<Inexpressible> {
+pub(super) fn others(build: &ImageConfig) -> Vec<Inexpressible> {
     let by = "render target sriov-operator beside this one, or run bedplate on the nodes";
     let live = live_only(build, |live| &live.with_agent);
     vfs(build, by).into_iter().chain(vf_attributes(build, by)).chain(live).collect()
@@ -79,7 +79,7 @@ pub(super) fn others(build: &Contributions) -> Vec<Inexpressible> {
 
 fn push(
     rendered: &mut Rendered,
-    build: &Contributions,
+    build: &ImageConfig,
     path: &'static str,
     content: &Value,
 ) -> Result<(), RenderError> {
@@ -89,7 +89,7 @@ fn push(
 }
 
 /// What ClusterPolicy has below `spec.driver`, and NVIDIADriver below `spec`.
-fn driver(build: &Contributions, parameters: bool) -> Map<String, Value> {
+fn driver(build: &ImageConfig, parameters: bool) -> Map<String, Value> {
     let mut driver = Map::new();
     match build.gpudirect.map(|asked| asked.way) {
         Some(Registration::DmaBuf) => {
@@ -108,20 +108,20 @@ fn driver(build: &Contributions, parameters: bool) -> Map<String, Value> {
 }
 
 /// Modules that the operator brings in containers of their own.
-fn extras(build: &Contributions) -> Map<String, Value> {
+fn extras(build: &ImageConfig) -> Map<String, Value> {
     let on = [("nvidia_fs", "gds"), ("gdrdrv", "gdrcopy")]
         .into_iter()
         .filter(|(module, _)| loads(build, module));
     on.map(|(_, key)| (key.to_owned(), json!({ "enabled": true }))).collect()
 }
 
-fn loads(build: &Contributions, name: &str) -> bool {
+fn loads(build: &ImageConfig, name: &str) -> bool {
     let is = |setting: &Setting| matches!(setting, Setting::LoadModule(module) if module.as_str() == name);
     build.settings().any(is)
 }
 
 /// The container reads a parameter a line, and hands each to modprobe as it is.
-fn parameters(build: &Contributions) -> Map<String, Value> {
+fn parameters(build: &ImageConfig) -> Map<String, Value> {
     let mut files = Map::new();
     for (module, key) in WITH_PARAMETERS {
         let line = |setting: &Setting| match setting {

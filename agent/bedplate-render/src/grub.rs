@@ -2,11 +2,12 @@
 
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_default::{CMDLINE_DEFAULT, write_drop_in};
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::agent::{self, Agent};
 use super::common::{
-    Elsewhere, files, grub_words, in_shell_single_quotes, kernel_arguments, preamble, uses_modprobe,
+    Unsupported, files, grub_words, in_shell_single_quotes, kernel_arguments, preamble,
+    uses_modprobe,
 };
 use super::vf_rules::vfs;
 use super::{GrubFamily, Options, OutFile, RenderError, Rendered, grub_rhel};
@@ -17,7 +18,7 @@ const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
 /// The menu that `update-grub` makes.
 const MENU: &str = "/boot/grub/grub.cfg";
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = boot(build, options)?;
     rendered.notes.extend(not_removed(build, options));
     rendered.files.extend(files(build));
@@ -26,7 +27,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
     );
     let agent =
-        Agent::of(build, options, vfs.into_iter().chain(agent::of_machine(build)).collect());
+        Agent::with_rest(build, options, vfs.into_iter().chain(agent::of_machine(build)).collect());
     rendered.files.extend(agent.files(build));
     rendered.add(agent.rest);
     rendered.notes.extend(build.notes.iter().cloned());
@@ -40,7 +41,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
 }
 
 /// The kernel arguments alone.
-pub(super) fn boot(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn boot(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let tokens = kernel_arguments(build, options.arch)?;
     match options.grub_family {
         GrubFamily::Debian => debian(build, &tokens),
@@ -53,7 +54,7 @@ pub(super) fn boot(build: &Contributions, options: &Options) -> Result<Rendered,
 ///
 /// # Errors
 /// As [`boot`].
-pub(super) fn entry_test(build: &Contributions, options: &Options) -> Result<String, RenderError> {
+pub(super) fn entry_test(build: &ImageConfig, options: &Options) -> Result<String, RenderError> {
     let tokens = kernel_arguments(build, options.arch)?;
     match options.grub_family {
         GrubFamily::Debian => {
@@ -75,7 +76,7 @@ fn rebuild_note(command: &str) -> String {
     )
 }
 
-fn debian(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
+fn debian(build: &ImageConfig, tokens: &[Token]) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     if !tokens.is_empty() {
         // `_DEFAULT`: recovery entries stay clean.
@@ -89,7 +90,7 @@ fn debian(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderErr
 }
 
 /// That some arguments which must not be there are not taken out.
-pub(super) fn not_removed(build: &Contributions, options: &Options) -> Option<String> {
+pub(super) fn not_removed(build: &ImageConfig, options: &Options) -> Option<String> {
     match options.grub_family {
         // A drop-in adds to what was read before it; taking something out would mean running code at every `update-grub`.
         GrubFamily::Debian => DROP_IN_ADDS.not_removed(build.absent_tokens()),
@@ -97,7 +98,7 @@ pub(super) fn not_removed(build: &Contributions, options: &Options) -> Option<St
     }
 }
 
-const DROP_IN_ADDS: Elsewhere = Elsewhere {
+const DROP_IN_ADDS: Unsupported = Unsupported {
     why: "a drop-in in grub.d only adds to GRUB_CMDLINE_LINUX_DEFAULT",
     instead: "take it out of /etc/default/grub and of the files before zz-bedplate.cfg, or run `bedplate apply --root` on the image",
 };

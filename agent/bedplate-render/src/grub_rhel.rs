@@ -2,17 +2,17 @@
 //! (handbook §10.3). So there is a script for the image build, and a line for /etc/default/grub.
 
 use super::common::{
-    Elsewhere, argument_id, grub_words, heading, in_shell_single_quotes, preamble,
+    Unsupported, argument_id, grub_words, heading, in_shell_single_quotes, preamble,
 };
 use super::{Inexpressible, OutFile, RenderError, Rendered, SCRIPT_MODE};
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_default::{CMDLINE, write_drop_in};
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 pub(super) const SCRIPT: &str = "bedplate-grubby.sh";
 pub(super) const APPEND: &str = "default-grub.append";
 
-pub(super) fn render(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let (carried, lost): (Vec<Token>, Vec<Token>) = tokens.iter().cloned().partition(is_carried);
     rendered.inexpressible.extend(lost.iter().filter_map(lost_argument));
@@ -50,7 +50,7 @@ fn is_carried(token: &Token) -> bool {
 ///
 /// # Errors
 /// [`RenderError::Grub`].
-pub(super) fn entry_test(build: &Contributions, tokens: &[Token]) -> Result<String, RenderError> {
+pub(super) fn entry_test(build: &ImageConfig, tokens: &[Token]) -> Result<String, RenderError> {
     let carried: Vec<Token> = tokens.iter().filter(|token| is_carried(token)).cloned().collect();
     let (removed, _) = removable(build);
     let wanted = grub_words(&carried)?;
@@ -109,7 +109,7 @@ fn lost_argument(token: &Token) -> Option<Inexpressible> {
 }
 
 /// What grubby can remove: a name with any value, or a whole argument; and what it cannot.
-fn removable(build: &Contributions) -> (Vec<String>, Vec<&str>) {
+fn removable(build: &ImageConfig) -> (Vec<String>, Vec<&str>) {
     let (removed, kept): (Vec<&str>, Vec<&str>) = build
         .absent_tokens()
         .partition(|token| grubby_mangles(token).is_none() && !token.starts_with("pci="));
@@ -117,8 +117,8 @@ fn removable(build: &Contributions) -> (Vec<String>, Vec<&str>) {
 }
 
 /// That some arguments are not taken out.
-pub(super) fn not_removed(build: &Contributions) -> Option<String> {
-    let elsewhere = Elsewhere {
+pub(super) fn not_removed(build: &ImageConfig) -> Option<String> {
+    let elsewhere = Unsupported {
         why: "grubby removes whole arguments only, not a part of `pci=`, and cuts them at blanks",
         instead: "run `bedplate apply --root` on the image, or take it out of the boot entries by hand",
     };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 use bedplate_facts::units::OWN;
 
 use super::agent::Agent;
@@ -31,7 +31,7 @@ struct Contents {
 
 impl File {
     /// A rendered file, at its place in the host.
-    pub fn of(file: &OutFile) -> Self {
+    pub fn from_file(file: &OutFile) -> Self {
         File {
             path: format!("/{}", file.path),
             mode: file.mode,
@@ -56,7 +56,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub fn of(build: &Contributions, options: &Options) -> Result<Self, RenderError> {
+    pub fn from_build(build: &ImageConfig, options: &Options) -> Result<Self, RenderError> {
         let tokens = kernel_arguments(build, options.arch)?;
         let (should_not_exist, parts) = removals(build);
         let agent = Agent::of_image(build, options);
@@ -106,8 +106,8 @@ impl Machine {
     }
 }
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
-    let machine = Machine::of(build, options)?;
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+    let machine = Machine::from_build(build, options)?;
     if machine.is_empty() {
         return Ok(machine.rendered(Vec::new()));
     }
@@ -119,7 +119,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
             arguments.insert(key.to_owned(), json!(list));
         }
     }
-    let files: Vec<File> = machine.files.iter().map(File::of).collect();
+    let files: Vec<File> = machine.files.iter().map(File::from_file).collect();
     let mut config = json!({ "ignition": { "version": VERSION } });
     if !arguments.is_empty() {
         config["kernelArguments"] = Value::Object(arguments);

@@ -5,10 +5,10 @@ use bedplate_base::cpu::CpuVendor;
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_quote::grub_token;
 use bedplate_core::kind::cmdline;
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::agent::{self, Agent};
-use super::common::{Elsewhere, heading, kernel_arguments, preamble};
+use super::common::{Unsupported, heading, kernel_arguments, preamble};
 use super::vf_rules::vfs;
 use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE};
 
@@ -18,12 +18,12 @@ const END: &str = "BEDPLATE_PROFILE";
 /// Drop-in that mkosi (15 and later) reads after mkosi.conf.
 const MKOSI_CONF: &str = "mkosi.conf.d/50-bedplate.conf";
 
-const NOT_WRITTEN: Elsewhere = Elsewhere {
+const NOT_WRITTEN: Unsupported = Unsupported {
     why: "mkosi takes `#` for the start of a comment, and joins words with one blank",
     instead: "choose a value without these",
 };
 
-const ABSENT: Elsewhere = Elsewhere {
+const ABSENT: Unsupported = Unsupported {
     why: "KernelCommandLine= only adds",
     instead: "take it out of KernelCommandLine= of mkosi.conf, or of etc/kernel/cmdline and usr/lib/kernel/cmdline",
 };
@@ -43,7 +43,7 @@ struct Build<'a> {
 }
 
 /// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
-pub(super) fn mkosi(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn mkosi(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let without = format!(" --without {}", cmdline::NAME);
     let script = Build {
         script: "mkosi.postinst",
@@ -88,14 +88,14 @@ fn is_carried(token: &Token) -> bool {
     !text.contains('#') && !text.contains("  ") && !text.contains(|c: char| c.is_control())
 }
 
-fn conf(build: &Contributions, tokens: &[Token]) -> String {
+fn conf(build: &ImageConfig, tokens: &[Token]) -> String {
     // `%` begins a specifier. On a line of its own an argument that mkosi cuts short takes no other with it.
     let words: Vec<String> = tokens.iter().map(|token| token.as_str().replace('%', "%%")).collect();
     format!("{}[Content]\nKernelCommandLine={}\n", preamble(build, "# "), words.join("\n    "))
 }
 
 /// Packer's shell provisioner runs scripts in the machine of which it makes an image.
-pub(super) fn packer(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn packer(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let script = Build {
         script: "bedplate-provision.sh",
         root: "/",
@@ -129,7 +129,7 @@ esac
 "#;
 
 impl Build<'_> {
-    fn render(&self, build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    fn render(&self, build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
         let profile = options.profile_text.as_deref().ok_or(RenderError::NoProfileText)?;
         let cpu = match options.cpu {
             Some(CpuVendor::Intel) => " --cpu intel",
@@ -138,7 +138,8 @@ impl Build<'_> {
             Some(CpuVendor::Other) | None => "",
         };
         let left = vfs(build, "run bedplate on the host").into_iter();
-        let agent = Agent::of(build, options, left.chain(agent::of_machine(build)).collect());
+        let agent =
+            Agent::with_rest(build, options, left.chain(agent::of_machine(build)).collect());
         let mut rendered = agent.rest;
         let text = self.text(build, profile, cpu, agent.profile.is_some());
         let path = self.script.to_owned();
@@ -150,7 +151,7 @@ impl Build<'_> {
         Ok(rendered)
     }
 
-    fn text(&self, build: &Contributions, profile: &str, cpu: &str, has_agent: bool) -> String {
+    fn text(&self, build: &ImageConfig, profile: &str, cpu: &str, has_agent: bool) -> String {
         let Build { root, options, comment, on_exit, .. } = self;
         let enable = match has_agent {
             true => format!(

@@ -2,22 +2,22 @@
 //! and all, so that it cannot be written without looking at what is there (kernel-install(8); handbook §10.3).
 
 use bedplate_cmdline::Token;
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::agent::Agent;
 use super::common::{
-    Elsewhere, files, in_shell_single_quotes, kernel_arguments, preamble, removals, uses_modprobe,
+    Unsupported, files, in_shell_single_quotes, kernel_arguments, preamble, removals, uses_modprobe,
 };
 use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE, udev};
 
 const SCRIPT: &str = "bedplate-kernel-cmdline.sh";
 
-const BLANKS: Elsewhere = Elsewhere {
+const BLANKS: Unsupported = Unsupported {
     why: "kernel-install cuts the line at blanks, quoted or not",
     instead: "put module parameters into [modules.options]",
 };
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let (lost, tokens): (Vec<Token>, Vec<Token>) = kernel_arguments(build, options.arch)?
         .into_iter()
         .partition(|token| token.as_str().contains(' '));
@@ -55,7 +55,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     Ok(rendered)
 }
 
-fn script(build: &Contributions, tokens: &[Token], removed: &[String]) -> String {
+fn script(build: &ImageConfig, tokens: &[Token], removed: &[String]) -> String {
     let mut patterns: Vec<String> = Vec::new();
     for token in tokens {
         // `pci=` of others stays, for its suboptions add up; of everything else the profile owns the name.

@@ -42,7 +42,7 @@ use bedplate_cmdline::boot::grub_quote::GrubQuoteError;
 use bedplate_cmdline::{ApplyError, EditError};
 use bedplate_core::desired::Desired;
 use bedplate_core::kind;
-use bedplate_core::kind::contribution::{Contributions, Unwritable};
+use bedplate_core::kind::image_config::{ImageConfig, Unwritable};
 use bedplate_core::kind::sriov;
 use bedplate_core::modules_conf;
 use bedplate_core::section::Declared;
@@ -67,7 +67,7 @@ pub enum GrubFamily {
 
 impl GrubFamily {
     /// That of a host or image. `None`: of neither, not known, or something else than GRUB keeps its kernel arguments.
-    pub fn of(facts: &Facts) -> Option<Self> {
+    pub fn from_facts(facts: &Facts) -> Option<Self> {
         match &facts.boot {
             BootLoader::GrubDebian => Some(GrubFamily::Debian),
             BootLoader::GrubRhel | BootLoader::GrubBls => Some(GrubFamily::Rhel),
@@ -309,7 +309,7 @@ pub fn render(
 
 fn written(
     target: &Target,
-    mut build: Contributions,
+    mut build: ImageConfig,
     options: &Options,
 ) -> Result<Rendered, RenderError> {
     build.stamp = options.profile_text.as_deref().map(stamp);

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use bedplate_core::kind::contribution::{Contributions, Setting};
+use bedplate_core::kind::image_config::{ImageConfig, Setting};
 
 use super::agent::{Agent, undecided_registration};
 use super::common::{
-    Elsewhere, files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble,
+    Unsupported, files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble,
 };
 use super::ignition::File;
 use super::vf_rules::{BY_OPERATOR, vf_attributes, vfs};
@@ -58,16 +58,19 @@ struct Storage {
     files: Vec<File>,
 }
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let role = checked_role(&options.role)?;
     let tokens = kernel_arguments(build, options.arch)?;
     let vfs = vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator");
     let left = vfs.into_iter().chain(undecided_registration(build));
     let left = left.chain(vf_attributes(build, BY_OPERATOR));
-    let agent =
-        Agent::of(build, options, left.chain(live_only(build, |live| &live.with_agent)).collect());
+    let agent = Agent::with_rest(
+        build,
+        options,
+        left.chain(live_only(build, |live| &live.with_agent)).collect(),
+    );
     let files = files(build).chain(agent.files(build));
-    let files: Vec<File> = files.map(|out| File::of(&out)).collect();
+    let files: Vec<File> = files.map(|out| File::from_file(&out)).collect();
     let mut rendered = Rendered {
         notes: notes(build, !tokens.is_empty(), !files.is_empty()),
         ..Rendered::default()
@@ -111,12 +114,12 @@ fn checked_role(role: &str) -> Result<&str, RenderError> {
     good.then_some(role).ok_or_else(|| RenderError::BadRole { role: role.to_owned() })
 }
 
-const NOT_REMOVED: Elsewhere = Elsewhere {
+const NOT_REMOVED: Unsupported = Unsupported {
     why: "the operator takes away only what a MachineConfig brought",
     instead: "take it out of the MachineConfig that sets it; if the installer set it, delete it on the node with `rpm-ostree kargs`",
 };
 
-fn notes(build: &Contributions, arguments: bool, files: bool) -> Vec<String> {
+fn notes(build: &ImageConfig, arguments: bool, files: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if arguments || files {
         notes.push(

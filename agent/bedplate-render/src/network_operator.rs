@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 
 use bedplate_base::value::PciId;
 use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::kind::contribution::{Contributions, Registration, VfRule};
+use bedplate_core::kind::image_config::{ImageConfig, Registration, VfRule};
 use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent;
-use super::common::{Elsewhere, heading};
+use super::common::{Unsupported, heading};
 use super::vf_rules::{Group, Pfs, groups, names, resource_name, vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 
 const PATCH: &str = "nicclusterpolicy-patch.yaml";
 
-const ELSEWHERE: Elsewhere = Elsewhere {
+const ELSEWHERE: Unsupported = Unsupported {
     why: "a NicClusterPolicy is about the driver and the plugins of NICs alone",
     instead: "put it into the nodes' image or machine configuration: render that target beside this one",
 };
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let (mut groups, items) = groups(build.vfs.iter(), options, |rule| cannot(rule, build));
     groups.retain(|group| group.count > 0);
@@ -80,7 +80,7 @@ fn vf_device(select: &PfSelector) -> Option<PciId> {
 }
 
 /// Why the plugin's selectors have no key for a rule.
-fn cannot(rule: &VfRule, build: &Contributions) -> Option<&'static str> {
+fn cannot(rule: &VfRule, build: &ImageConfig) -> Option<&'static str> {
     let select = &rule.select;
     if select.address.is_some() {
         let by_address = PfSelector { address: select.address, ..PfSelector::default() };

@@ -3,23 +3,23 @@
 
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
 use bedplate_core::desired::VfDriver;
-use bedplate_core::kind::contribution::{Contributions, VfRule};
+use bedplate_core::kind::image_config::{ImageConfig, VfRule};
 use bedplate_core::kind::sriov;
 use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent::{Agent, undecided_registration};
-use super::common::{Elsewhere, heading, live_only};
+use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{self, Group, Pfs, groups, of_vfs, unguarded_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
 
-const ELSEWHERE: Elsewhere = Elsewhere {
+const ELSEWHERE: Unsupported = Unsupported {
     why: "`.link` files are about network interfaces alone",
     instead: "render the target of the image's boot loader beside this one (grub, kernel-install, bootc …)",
 };
 
 const BY_AGENT: &str = "run `bedplate apply` at every boot of the host";
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let (groups, items) = groups(build.own_vfs(), options, cannot);
     let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(lost).collect();
@@ -46,7 +46,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     }
     left.extend(undecided_registration(build));
     left.extend(live_only(build, |live| &live.with_agent));
-    let agent = Agent::of(build, options, left);
+    let agent = Agent::with_rest(build, options, left);
     rendered.files.extend(agent.files(build));
     rendered.add(agent.rest);
     ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
@@ -94,7 +94,7 @@ fn selected(select: &PfSelector) -> String {
 /// Says in the file what [`unguarded_vfs`] lists.
 const UNGUARDED: &str = "# udev makes the VFs also where the default route goes through this port, which may lose its traffic for a moment.\n";
 
-fn link(build: &Contributions, group: &Group<'_>, pf: &str) -> String {
+fn link(build: &ImageConfig, group: &Group<'_>, pf: &str) -> String {
     let mut text = format!(
         "{}{UNGUARDED}[Match]\n{pf}\n[Link]\nNamePolicy=keep kernel database onboard slot path\n\
          AlternativeNamesPolicy=database onboard slot path\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions={}\n",

@@ -1,6 +1,6 @@
 //! What `cloud-init` and `ansible` have in common: the files of target `grub` and of an image, and what has to run after them.
 
-use bedplate_core::kind::contribution::{Contributions, Setting};
+use bedplate_core::kind::image_config::{ImageConfig, Setting};
 
 use super::agent::Agent;
 use super::common::{files, uses_modprobe};
@@ -31,7 +31,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub fn of(build: &Contributions, options: &Options) -> Result<Self, RenderError> {
+    pub fn from_build(build: &ImageConfig, options: &Options) -> Result<Self, RenderError> {
         let boot = grub::boot(build, options)?;
         let mut host = Host {
             files: Vec::new(),

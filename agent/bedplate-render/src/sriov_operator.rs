@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::kind::contribution::{Contributions, Setting, VfRule};
+use bedplate_core::kind::image_config::{ImageConfig, Setting, VfRule};
 use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent::undecided_registration;
-use super::common::{Elsewhere, heading, live_only};
+use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{Group, Pfs, groups, names, of_vfs, resource_name, unguarded_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 
@@ -20,12 +20,12 @@ const CAPABLE: &str = "feature.node.kubernetes.io/network-sriov.capable";
 const POLICIES: &str = "sriovnetworknodepolicies.yaml";
 const POOL: &str = "sriovnetworkpoolconfig.yaml";
 
-const ELSEWHERE: Elsewhere = Elsewhere {
+const ELSEWHERE: Unsupported = Unsupported {
     why: "the operator's objects are about NICs and their VFs alone",
     instead: "put it into the nodes' image or machine configuration: render that target beside this one",
 };
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let (groups, items) = groups(build.vfs.iter(), options, cannot);
     rendered.inexpressible.extend(items);
@@ -157,7 +157,7 @@ fn policy(group: &Group<'_>, name: &str) -> Option<Value> {
 /// Attributes are the network's, not the policy's; the eswitch mode goes with them only in words that say both.
 fn attributes(rule: &VfRule) -> Option<Inexpressible> {
     Some(Inexpressible {
-        what: format!("VFs of rule {}: {}", rule.name, rule.vf.words()?),
+        what: format!("VFs of rule {}: {}", rule.name, rule.vf.description()?),
         ..of_vfs(
             rule,
             "vf",
@@ -169,7 +169,7 @@ fn attributes(rule: &VfRule) -> Option<Inexpressible> {
     })
 }
 
-fn rdma_mode(build: &Contributions) -> Option<&'static str> {
+fn rdma_mode(build: &ImageConfig) -> Option<&'static str> {
     build.settings().filter_map(mode_of).last()
 }
 

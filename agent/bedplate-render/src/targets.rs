@@ -1,6 +1,6 @@
 //! The table of targets.
 
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::{
     Options, RenderError, Rendered, ansible, bootc, butane, cloud_init, gpu_operator, grub,
@@ -17,7 +17,7 @@ pub struct Target {
     /// Every path that this target ever writes. `*` is any name, `{role}` the role.
     paths: &'static [&'static str],
     /// Writes the files. What cannot be said in them must be in [`Rendered::inexpressible`].
-    pub render: fn(&Contributions, &Options) -> Result<Rendered, RenderError>,
+    pub render: fn(&ImageConfig, &Options) -> Result<Rendered, RenderError>,
 }
 
 impl Target {

@@ -1,28 +1,28 @@
 //! Target `tuned`: a TuneD profile with `[bootloader]`, `[modules]` and `[sysctl]`.
 
-use bedplate_core::kind::contribution::{Contributions, Setting};
+use bedplate_core::kind::image_config::{ImageConfig, Setting};
 
 use super::agent;
-use super::common::{Elsewhere, kernel_arguments, preamble};
+use super::common::{Unsupported, kernel_arguments, preamble};
 use super::vf_rules::vfs;
 use super::{Options, OutFile, RenderError, Rendered};
 
 const PROFILE: &str = "bedplate/tuned.conf";
 
-const MANGLED: Elsewhere = Elsewhere {
+const MANGLED: Unsupported = Unsupported {
     why: "TuneD hands it to GRUB in a variable, where special characters do not survive",
     instead: "render target grub for the arguments",
 };
-const ABSENT: Elsewhere = Elsewhere {
+const ABSENT: Unsupported = Unsupported {
     why: "TuneD takes away only what TuneD added",
     instead: "take it out of the boot loader's configuration, or run `bedplate apply --root` on the image",
 };
-const SETTINGS: Elsewhere = Elsewhere {
+const SETTINGS: Unsupported = Unsupported {
     why: "TuneD has no plugin that does it, or cannot hold such a value",
     instead: "render target grub beside this one and take its files below etc/",
 };
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let (arguments, lost): (Vec<_>, Vec<_>) = kernel_arguments(build, options.arch)?
         .into_iter()
@@ -84,7 +84,7 @@ fn section(name: &str, lines: &[String]) -> String {
 }
 
 /// One line a module: TuneD's keys are unique.
-fn modules(build: &Contributions) -> Vec<String> {
+fn modules(build: &ImageConfig) -> Vec<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
     for setting in build.settings().filter(|setting| carried(setting)) {
         if let Setting::ModuleOption { module, parameter, value } = setting {
@@ -98,7 +98,7 @@ fn modules(build: &Contributions) -> Vec<String> {
     lines.into_iter().map(|(module, options)| format!("{module}={options}")).collect()
 }
 
-fn sysctls(build: &Contributions) -> Vec<String> {
+fn sysctls(build: &ImageConfig) -> Vec<String> {
     let line = |setting: &Setting| match setting {
         Setting::Sysctl { key, value } => Some(format!("{}={value}", dotted(key))),
         _ => None,

@@ -1,21 +1,21 @@
 //! Target `udev`: rules that make VFs as soon as the driver of their PF is there.
 
 use bedplate_core::desired::VfDriver;
-use bedplate_core::kind::contribution::{Contributions, VfRule};
+use bedplate_core::kind::image_config::{ImageConfig, VfRule};
 use bedplate_core::kind::sriov;
 use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent::Agent;
-use super::common::{Elsewhere, heading};
+use super::common::{Unsupported, heading};
 use super::vf_rules::{Group, Pfs, groups, of_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
 
-const ELSEWHERE: Elsewhere = Elsewhere {
+const ELSEWHERE: Unsupported = Unsupported {
     why: "udev rules are rendered for VFs alone",
     instead: "render the target of the image's boot loader beside this one (grub, kernel-install, bootc …)",
 };
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     rendered.files.extend(rules(build, options));
     let agent = Agent::of_image(build, options);
@@ -45,7 +45,7 @@ const END: &str = "bedplate_sriov_end";
 /// A PF without its driver refuses the count, so that the event that counts is `bind`, or `add` of a device that is bound
 /// already (udevadm trigger after the initramfs). From N to M there is 0 in between, and VFs may be in use: only a PF
 /// without VFs is touched (Linux drivers/pci/iov.c).
-pub(super) fn rules(build: &Contributions, options: &Options) -> Option<OutFile> {
+pub(super) fn rules(build: &ImageConfig, options: &Options) -> Option<OutFile> {
     let (groups, _) = all(build, options);
     if groups.iter().all(|group| group.count == 0) {
         return None;
@@ -91,7 +91,7 @@ fn of_group(group: &Group<'_>, pf: &str) -> String {
     text
 }
 
-fn all<'a>(build: &'a Contributions, options: &Options) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
+fn all<'a>(build: &'a ImageConfig, options: &Options) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
     groups(build.own_vfs(), options, |rule| {
         rule.select.interface.is_some().then_some(
             "an interface has its name only after its device, of which the rules make the VFs",
@@ -125,7 +125,7 @@ fn selected(select: &PfSelector) -> String {
 
 /// VFs that the rules cannot make, and drivers by name, which they cannot bind.
 pub(super) fn leftovers(
-    build: &Contributions,
+    build: &ImageConfig,
     options: &Options,
 ) -> impl Iterator<Item = Inexpressible> {
     let (_, items) = all(build, options);

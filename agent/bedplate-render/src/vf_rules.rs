@@ -2,7 +2,7 @@
 
 use bedplate_base::value::PciAddress;
 use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::kind::contribution::{Contributions, VfRule};
+use bedplate_core::kind::image_config::{ImageConfig, VfRule};
 use bedplate_core::kind::sriov;
 use bedplate_core::kind::sriov::section::PfSelector;
 
@@ -213,7 +213,7 @@ fn vfs_of(rule: &VfRule) -> String {
 }
 
 /// VFs, for targets without words for them.
-pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
+pub(super) fn vfs(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
     let item = |rule: &VfRule| {
         Inexpressible {
         id: rule_id(rule),
@@ -232,7 +232,7 @@ pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `e
                                       `trust`, `spoofChk`, `linkState` and `maxTxRate` of a SriovNetwork";
 
 /// Attributes of VFs and modes of eswitches, which no file sets.
-pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
+pub(super) fn vf_attributes(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
     let item = |rule: &VfRule| {
         attributes(rule).map(|what| Inexpressible {
             id: part_id(rule, "vf"),
@@ -247,7 +247,7 @@ pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpre
 
 /// Attributes of a rule's VFs in words, and the mode of its eswitches; `None`: nothing is asked.
 pub(super) fn attributes(rule: &VfRule) -> Option<String> {
-    let words = rule.vf.words().map(|words| format!("VFs of rule {}: {words}", rule.name));
+    let words = rule.vf.description().map(|words| format!("VFs of rule {}: {words}", rule.name));
     let mode = rule.eswitch.map(|mode| format!("eswitch of the PFs of rule {}: {mode}", rule.name));
     let what: Vec<String> = words.into_iter().chain(mode).collect();
     (!what.is_empty()).then(|| what.join("; "))

@@ -7,8 +7,8 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, Guid, Mac, VfAttributes, VfLinkState, VfTable, Vlan};
 use bedplate_facts::flow_control::{NCCL_CONF, RCCL_CONF};
-use bedplate_host::recorded::{eswitch_at, flow_control_at, vfs_at};
 use bedplate_host::snapshot::{Node, Snapshot};
+use bedplate_host::snapshot_paths::{eswitch_at, flow_control_at, vfs_at};
 
 /// The address of the interface of a function.
 fn mac(at: PciAddress) -> Mac {

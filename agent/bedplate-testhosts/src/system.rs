@@ -7,7 +7,7 @@ use super::spec::{HostSpec, IommuState, Loader, Machine, ModuleState, Nvidia};
 use bedplate_base::cpu::CpuVendor;
 use bedplate_host::kmsg::Line;
 use bedplate_host::snapshot::{Node, Snapshot};
-use bedplate_host::{KernelLog, recorded};
+use bedplate_host::{KernelLog, snapshot_paths};
 
 /// Version of the NVIDIA driver on machines that have one.
 const NVIDIA_VERSION: &str = "570.133.20";
@@ -196,7 +196,7 @@ fn kernel_log(spec: &HostSpec, snapshot: &mut Snapshot) {
         (true, _) | (_, Err(_)) => Node::Denied,
         (false, Ok(bytes)) => Node::File(bytes),
     };
-    snapshot.insert(recorded::KERNEL_LOG, node);
+    snapshot.insert(snapshot_paths::KERNEL_LOG, node);
 }
 
 fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {

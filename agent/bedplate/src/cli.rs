@@ -157,7 +157,7 @@ impl ProfileArgs {
     fn request(&self) -> Request<'_> {
         let choice = self.profile.as_deref().map_or(Choice::HostOrShipped, Choice::Named);
         let cpu = self.cpu.map(Into::into);
-        Request { cpu, ..Request::of(choice) }
+        Request { cpu, ..Request::dry_run(choice) }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfLinkState, VfTable, Vlan};
-use bedplate_host::recorded::{eswitch_at, vfs_at};
+use bedplate_host::snapshot_paths::{eswitch_at, vfs_at};
 
 use super::devices::{Habits, driver_link, uevent};
 

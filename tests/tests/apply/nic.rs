@@ -5,7 +5,7 @@ use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfTable, Vlan};
 use bedplate_core::apply::{Left, Outcome};
 use bedplate_core::plan::{Action, Change};
 use bedplate_core::revert::Step;
-use bedplate_host::recorded::{eswitch_at, vfs_at};
+use bedplate_host::snapshot_paths::{eswitch_at, vfs_at};
 use bedplate_host::{Reader as _, Writer as _};
 use bedplate_tests::fake::nic::{as_made, table};
 use bedplate_tests::fake::tree::times;

@@ -38,7 +38,7 @@ impl Image {
     }
 
     fn state(&self, ledger: &Value) {
-        let blob = format!("image{}", Sha::of(BLOB).blob());
+        let blob = format!("image{}", Sha::digest(BLOB).blob());
         self.session.file(&blob, BLOB);
         self.session.file("image/var/lib/bedplate/ledger.json", ledger.to_string());
         for (path, mode) in
@@ -87,11 +87,11 @@ fn ledger(field: &str, value: Value) -> Value {
 
 /// A record of one file that was found with this mode, owner and attributes, and is to become that again.
 fn file(path: &str, meta: Value) -> Value {
-    let mut state = json!({ "state": "file", "sha256": Sha::of(BLOB).as_str(), "meta": { "mode": 0o644, "uid": 0, "gid": 0 } });
+    let mut state = json!({ "state": "file", "sha256": Sha::digest(BLOB).as_str(), "meta": { "mode": 0o644, "uid": 0, "gid": 0 } });
     for (name, value) in meta.as_object().expect("an object") {
         state["meta"][name] = value.clone();
     }
-    let ours = Sha::of(b"before\n");
+    let ours = Sha::digest(b"before\n");
     let unfinished =
         json!({ "change": "modules/etc/modules-load.d/bedplate.conf", "before": state });
     let record = json!({ "kind": "modules", "original": state, "ours": [ours.as_str()], "unfinished": unfinished });
@@ -215,7 +215,7 @@ fn state_that_others_may_write_is_refused() {
         image.refuses(&shown(path));
         image.state(&honest());
     }
-    let blob = format!("/blobs/{}", Sha::of(BLOB));
+    let blob = format!("/blobs/{}", Sha::digest(BLOB));
     for (path, mode) in [("/blobs", 0o777), (blob.as_str(), 0o666)] {
         set_mode(&state.join(&path[1..]), mode);
         let output = image.run("revert");

@@ -78,7 +78,7 @@ pub fn owed(session: &Session) -> Vec<String> {
 /// Changes of modules that the first boot of a machine with this image would make.
 fn at_first_boot(session: &Session) -> Vec<String> {
     let machine = Machine::open(&session.path("img"));
-    let request = Request { needs_ledger: true, ..Request::of(Choice::HostOnly) };
+    let request = Request { needs_ledger: true, ..Request::dry_run(Choice::HostOnly) };
     let planned = prepare(&machine.reader(), &request).expect("a plan");
     let changes = planned.plan.body.changes.into_iter().filter(|change| change.kind == "modules");
     changes.map(|change| change.id).collect()

@@ -184,7 +184,7 @@ fn the_plan_for_the_snapshot_is_the_plan_for_the_host() {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         let words =
             ["hunter54", "hunter55"].map(|word| format!("why = \"{word}\"")).join("\n[x]\n");
-        let words = bedplate_daemon::public::Words::of([words.as_str()]);
+        let words = bedplate_daemon::public::OperatorWords::gather_from([words.as_str()]);
         bedplate_daemon::public::plan(&plan, &words)
     };
     let (host, recording) = (plan(&["--root", &root]), plan(&["--snapshot", "x.bp"]));

@@ -1,6 +1,6 @@
 //! After a boot: which reboot it was, said once, and only as far as it is known.
 
-use bedplate_core::reboot_record::last_boot::{By, LastBoot};
+use bedplate_core::reboot_record::last_boot::{LastBoot, RebootOrigin};
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::{State, Status};
 use jiff::{SignedDuration, Timestamp};
@@ -68,7 +68,7 @@ fn the_reboot_that_was_announced_is_named_once() {
     let first = came(&rig);
     assert_eq!(
         (first.by, first.announced_for, first.boot_id.as_str()),
-        (By::Ordinary, Some(due), "boot-2")
+        (RebootOrigin::Ordinary, Some(due), "boot-2")
     );
     assert!(rig.logged("the last reboot: an ordinary reboot, announced by bedplate for 20"));
     // The announcement is forgotten once the host is right; what came of it is not.
@@ -98,7 +98,7 @@ fn a_reboot_before_its_time_is_not_bedplates() {
     began(&rig, Timestamp::now());
     rig.look(&right(&rig));
     rig.reboot("boot-2");
-    assert_eq!(came(&rig).by, By::Others);
+    assert_eq!(came(&rig).by, RebootOrigin::Others);
     assert!(
         rig.logged("the last reboot: not by bedplate: it had announced an ordinary reboot for 20")
     );
@@ -108,7 +108,7 @@ fn a_reboot_before_its_time_is_not_bedplates() {
 fn a_reset_by_the_firmware_is_named() {
     let Some(mut rig) = Rig::new() else { return };
     let came = after(&mut rig, "firmware");
-    assert_eq!(came.by, By::Firmware);
+    assert_eq!(came.by, RebootOrigin::Firmware);
     assert!(rig.logged("the last reboot: a reset by the firmware, announced by bedplate for 20"));
 }
 
@@ -117,7 +117,7 @@ fn a_reset_by_the_firmware_is_named() {
 fn what_the_bmc_has_done_is_not_guessed() {
     let Some(mut rig) = Rig::new() else { return };
     let came = after(&mut rig, "bmc");
-    assert_eq!(came.by, By::Unknown);
+    assert_eq!(came.by, RebootOrigin::Unknown);
     assert!(came.summary.contains("it is not known whether the BMC did it: "), "{}", came.summary);
     assert!(came.summary.contains("dev/ipmi0 cannot be opened"), "{}", came.summary);
     assert!(rig.logged("the last reboot: bedplate had announced a power cycle by the BMC for 20"));
@@ -134,7 +134,7 @@ fn a_boot_that_people_gave_is_news_when_something_waited_for_it() {
     rig.look(&right(&rig));
     rig.reboot("boot-2");
     let came = came(&rig);
-    assert_eq!((came.by, came.asked_for), (By::Others, None));
+    assert_eq!((came.by, came.asked_for), (RebootOrigin::Others, None));
     assert!(
         rig.logged("the last reboot: not by bedplate: a change waited for a boot, but bedplate had announced none")
     );

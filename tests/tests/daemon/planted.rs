@@ -31,7 +31,7 @@ fn node<'a>(rig: &'a Rig, mode: &str) -> Option<Node<'a>> {
 /// A state of a file whose content is saved.
 fn saved(rig: &Rig, content: Option<&str>) -> Value {
     let Some(content) = content else { return json!({ "state": "absent" }) };
-    let sha = Sha::of(content.as_bytes());
+    let sha = Sha::digest(content.as_bytes());
     rig.write(&format!("var/lib/bedplate/blobs/{sha}"), content);
     let meta = json!({ "mode": 0o644, "uid": 0, "gid": 0, "xattrs": {} });
     json!({ "state": "file", "sha256": sha, "meta": meta })
@@ -200,7 +200,7 @@ proptest! {
         let mut files = serde_json::Map::new();
         for (path, original, cut, made_by) in &records {
             let now = rig.path(PATHS[*path].trim_start_matches('/'));
-            let now = std::fs::read(now).ok().map(|bytes| Sha::of(&bytes));
+            let now = std::fs::read(now).ok().map(|bytes| Sha::digest(&bytes));
             let mut record = json!({ "kind": "modules", "original": saved(&rig, CONTENTS[*original]), "ours": [now] });
             if let Some((before, change)) = cut {
                 record["unfinished"] = json!({ "change": CHANGES[*change], "before": saved(&rig, CONTENTS[*before]), "wrote": [now] });

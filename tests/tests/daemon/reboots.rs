@@ -385,7 +385,7 @@ fn a_wall_message_is_one_harmless_line() {
         rig.asked_of_logind().into_iter().filter(|call| call.starts_with("wall true")).collect();
     assert!(!walls.is_empty());
     for wall in walls {
-        assert!(!wall.contains(bedplate_base::visible::steers), "{wall:?}");
+        assert!(!wall.contains(bedplate_base::terminal::is_control), "{wall:?}");
         assert!(wall.contains("\\u{1b}[2J") && wall.contains("root: all is well"), "{wall}");
     }
 }

@@ -6,7 +6,7 @@ use bedplate_core::desired::{
     Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg, WantedAttributes,
     WantedModule, WantedOption, WantedVfs,
 };
-use bedplate_core::plan::Why;
+use bedplate_core::plan::Rationale;
 use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
 use bedplate_core::profile::{LayerText, load};
 use bedplate_facts::Facts;
@@ -57,8 +57,8 @@ fn profile(sections: &str) -> Profile {
     load(&[LayerText { path: "test.toml", text: &text }], &[]).unwrap().profile
 }
 
-fn why() -> Vec<Why> {
-    vec![Why::new("it is asked for: 100% # \"really\"", "handbook §10.1")]
+fn why() -> Vec<Rationale> {
+    vec![Rationale::new("it is asked for: 100% # \"really\"", "handbook §10.1")]
 }
 
 fn arguments(set: &[&str], absent: &[&str]) -> Desired {

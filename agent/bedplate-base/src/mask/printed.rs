@@ -1,7 +1,7 @@
 //! What a tool printed: it may quote the files that it read. Words of the tools' and the kernel's own messages stay, and
 //! the places of what they read and write; everything else is masked. Pure.
 
-use super::{MASKED, is_flag, is_kernel_image, is_plain, quotations, text};
+use super::{MASKED, is_flag, is_kernel_image, is_plain, mask_message, quotations};
 
 /// Where paths begin that name no more than a part of the system.
 const SYSTEM_PATHS: [&str; 16] = [
@@ -65,7 +65,7 @@ pub fn masked(printed: &str) -> String {
 }
 
 fn line(line: &str) -> String {
-    let clean = quotations(&text(line), &is_shown);
+    let clean = quotations(&mask_message(line), &is_shown);
     let mut shown: Vec<String> = Vec::new();
     for word in clean.split_whitespace() {
         let core = word.trim_matches(|c: char| !c.is_alphanumeric() && !"/_=…".contains(c));

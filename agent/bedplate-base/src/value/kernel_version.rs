@@ -20,7 +20,7 @@ impl KernelVersion {
     }
 
     /// The version that a release (`uname -r`) begins with; `None`: it begins with none.
-    pub fn of(release: &str) -> Option<Self> {
+    pub fn from_release(release: &str) -> Option<Self> {
         let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
         let mut numbers = release[..end].split('.').map(|part| part.parse().ok());
         let (major, minor) = (numbers.next()??, numbers.next()??);
@@ -52,11 +52,11 @@ mod tests {
         ];
         for (release, (major, minor, patch)) in table {
             let version = KernelVersion { major, minor, patch };
-            assert_eq!(KernelVersion::of(release), Some(version), "{release}");
+            assert_eq!(KernelVersion::from_release(release), Some(version), "{release}");
         }
         for release in ["", "6", "6.", "linux", "vmlinuz-6.1"] {
-            assert_eq!(KernelVersion::of(release), None, "{release}");
+            assert_eq!(KernelVersion::from_release(release), None, "{release}");
         }
-        assert!(KernelVersion::of("6.8.0-45-generic") < Some(KernelVersion::new(6, 11)));
+        assert!(KernelVersion::from_release("6.8.0-45-generic") < Some(KernelVersion::new(6, 11)));
     }
 }

@@ -9,7 +9,7 @@
 use similar::{Algorithm, DiffTag};
 
 use super::NotUnderstood;
-use super::grub_script::{Part, Word, words};
+use super::grub_script::{Part, Word, split_words};
 use crate::{ApplyError, CommandLine, Edit, Token};
 
 /// Why a kernel argument cannot be handed to the kernel by GRUB.
@@ -59,7 +59,7 @@ pub struct GrubWord {
 pub fn split(text: &str) -> Result<Vec<GrubWord>, NotUnderstood> {
     let mut end = 0;
     let mut all = Vec::new();
-    for word in words(text)? {
+    for word in split_words(text)? {
         let gap = text[end..word.start].to_owned();
         let raw = text[word.start..word.end].to_owned();
         let (argument, variables) = literal(&word);

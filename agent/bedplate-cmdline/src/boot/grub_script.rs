@@ -117,7 +117,7 @@ fn parse_for(text: &str, place: Option<usize>) -> Result<Vec<Command>, NotUnders
 ///
 /// # Errors
 /// [`NotUnderstood`] where it is not just words.
-pub(super) fn words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
+pub(super) fn split_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     let all = tokens(text)?;
     let word = |(at, token)| match token {
         Token::Word(word) => Ok(word),

@@ -2,14 +2,14 @@
 
 use super::bls::BlsEntry;
 use super::grub_script;
-use bedplate_base::raw_text;
+use bedplate_base::lossless_text;
 
 /// Whether the content can be followed to its end; `None` = the file is not there. An entry file that is not there was
 /// removed with its kernel; a menu that is not there is lost.
 pub fn is_whole(path: &str, content: Option<&[u8]>) -> bool {
     let is_entry = path.ends_with(".conf");
     let Some(content) = content else { return is_entry };
-    let text = raw_text::decode(content);
+    let text = lossless_text::decode(content);
     match is_entry {
         true => is_whole_entry(path, &text),
         false => is_whole_menu(&text),

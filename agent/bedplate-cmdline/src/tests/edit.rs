@@ -392,7 +392,7 @@ fn dangerous_lines_are_left_alone() {
 #[test]
 fn bytes_that_are_no_text_are_not_written() {
     let edit = Edit::new(Arch::X86_64, &["iommu=pt"], &[] as &[&str]).expect("fine");
-    let line = bedplate_base::raw_text::decode(b"ro x=\xfc");
+    let line = bedplate_base::lossless_text::decode(b"ro x=\xfc");
     let refused = edit.apply(&CommandLine::parse(&line)).expect_err("not editable");
     assert!(
         matches!(&refused, ApplyError::Line(LineError::NotText { token }) if token == "x"),

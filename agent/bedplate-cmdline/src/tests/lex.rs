@@ -7,7 +7,7 @@ fn parts(line: &str) -> Vec<(String, Option<String>)> {
     line.tokens().map(|t| (t.name().into_owned(), t.value().map(|v| v.into_owned()))).collect()
 }
 
-fn one(token: &str) -> (String, Option<String>) {
+fn single(token: &str) -> (String, Option<String>) {
     let all = parts(token);
     assert_eq!(all.len(), 1, "{token:?} is one argument");
     all.into_iter().next().expect("one")
@@ -33,21 +33,21 @@ fn cuts_at_blanks_outside_quotes() {
 
 #[test]
 fn strips_quotes_only_where_the_kernel_does() {
-    assert_eq!(one(r#"a="b""#), pair("a", "b"));
-    assert_eq!(one(r#""a=b""#), pair("a", "b"));
-    assert_eq!(one(r#""quiet""#), ("quiet".to_owned(), None));
-    assert_eq!(one(r#"pci=config_acs="x;y""#), pair("pci", r#"config_acs="x;y""#));
-    assert_eq!(one(r#"a='b'"#), pair("a", "'b'"));
-    assert_eq!(one(r#"a=\"b\""#), pair("a", r#"\"b\""#));
-    assert_eq!(one(r#"a=""#), pair("a", ""));
-    assert_eq!(one(r#""a="b"""#), pair("a", r#"b""#));
-    assert_eq!(one("\""), (String::new(), None));
+    assert_eq!(single(r#"a="b""#), pair("a", "b"));
+    assert_eq!(single(r#""a=b""#), pair("a", "b"));
+    assert_eq!(single(r#""quiet""#), ("quiet".to_owned(), None));
+    assert_eq!(single(r#"pci=config_acs="x;y""#), pair("pci", r#"config_acs="x;y""#));
+    assert_eq!(single(r#"a='b'"#), pair("a", "'b'"));
+    assert_eq!(single(r#"a=\"b\""#), pair("a", r#"\"b\""#));
+    assert_eq!(single(r#"a=""#), pair("a", ""));
+    assert_eq!(single(r#""a="b"""#), pair("a", r#"b""#));
+    assert_eq!(single("\""), (String::new(), None));
 }
 
 #[test]
 fn an_equals_sign_in_front_separates_nothing() {
-    assert_eq!(one("=a=b"), pair("=a", "b"));
-    assert_eq!(one("=a"), ("=a".to_owned(), None));
+    assert_eq!(single("=a=b"), pair("=a", "b"));
+    assert_eq!(single("=a"), ("=a".to_owned(), None));
 }
 
 #[test]

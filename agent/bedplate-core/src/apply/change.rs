@@ -6,8 +6,8 @@ use super::error::StepError;
 use super::image_tool::hindrance;
 use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
 use crate::kind::modules;
-use crate::ledger::{Ledger, OwedTool, WaitRecord};
-use crate::plan::{Action, Change, PendingInvisible};
+use crate::ledger::{Ledger, PendingTool, WaitRecord};
+use crate::plan::{Action, Change, PendingUntilBoot};
 use bedplate_base::error_chain::chain;
 use bedplate_host::HostKind;
 
@@ -27,7 +27,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(change: &'a Change, store: &mut Store) -> Self {
+    fn split(change: &'a Change, store: &mut Store) -> Self {
         let live = store.reader.kind() == HostKind::Live;
         let (now, owed, later) = (Vec::new(), Vec::new(), Vec::new());
         let mut parts = Parts { now, owed, hindrance: None, later };
@@ -71,9 +71,9 @@ pub(super) fn run(
     checker: Checker,
     watch: &mut dyn FnMut(Event<'_>),
     change: &Change,
-    unseen: &[PendingInvisible],
+    unseen: &[PendingUntilBoot],
 ) -> ChangeReport {
-    let parts = Parts::of(change, store);
+    let parts = Parts::split(change, store);
     let outcome = carry_out(store, checker, watch, change, &parts, unseen);
     let mut report = ChangeReport::new(change, outcome);
     report.deferred = parts.later.iter().map(|action| describe(action)).collect();
@@ -86,7 +86,7 @@ fn carry_out(
     watch: &mut dyn FnMut(Event<'_>),
     change: &Change,
     parts: &Parts,
-    unseen: &[PendingInvisible],
+    unseen: &[PendingUntilBoot],
 ) -> Outcome {
     let task = Task { change, checker };
     if is_done(store, task, parts) {
@@ -139,7 +139,7 @@ fn begin(
     store: &mut Store,
     task: Task,
     parts: &Parts,
-    unseen: &[PendingInvisible],
+    unseen: &[PendingUntilBoot],
 ) -> Result<(), (String, StepError)> {
     let change = task.change;
     let mut ledger = store.ledger.clone();
@@ -158,7 +158,7 @@ fn begin(
     let writes = parts.now.iter().any(|action| matches!(action, Action::ReplaceFile { .. }));
     if writes || !parts.owed.is_empty() {
         for (argv, purpose) in parts.tools() {
-            ledger.owe(OwedTool::new(change.kind, argv, purpose));
+            ledger.owe(PendingTool::new(change.kind, argv, purpose));
         }
     }
     if writes && !parts.owed.is_empty() && change.kind == modules::NAME {
@@ -184,7 +184,7 @@ fn settled(
     store: &mut Store,
     change: &Change,
     parts: &Parts,
-    unseen: &[PendingInvisible],
+    unseen: &[PendingUntilBoot],
     outcome: Outcome,
 ) -> Outcome {
     let mut ledger = store.ledger.clone();
@@ -230,7 +230,7 @@ fn begin_waits(
     store: &Store,
     ledger: &mut Ledger,
     change: &Change,
-    unseen: &[PendingInvisible],
+    unseen: &[PendingUntilBoot],
 ) -> Result<(), StepError> {
     if unseen.is_empty() || store.reader.kind() != HostKind::Live {
         return Ok(());
@@ -253,7 +253,7 @@ fn settle_waits(
     store: &Store,
     ledger: &mut Ledger,
     change: &Change,
-    unseen: &[PendingInvisible],
+    unseen: &[PendingUntilBoot],
 ) -> Result<(), StepError> {
     if store.reader.kind() != HostKind::Live {
         return Ok(());
@@ -265,7 +265,7 @@ fn settle_waits(
     begin_waits(store, ledger, change, unseen)
 }
 
-fn is_of(record: &WaitRecord, change: &Change, unseen: &[PendingInvisible]) -> bool {
+fn is_of(record: &WaitRecord, change: &Change, unseen: &[PendingUntilBoot]) -> bool {
     record.kind == change.kind && unseen.iter().any(|unseen| unseen.subject == record.subject)
 }
 

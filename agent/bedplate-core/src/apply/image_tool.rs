@@ -1,7 +1,7 @@
 //! Tools of an image that cannot work there.
 
 use super::Store;
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 use bedplate_host::{HostKind, ToolEnd, ToolOutput};
 
 /// Tools that make GRUB's menu, each with the program that it asks first for the device of `/`.

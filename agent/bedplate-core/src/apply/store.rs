@@ -92,7 +92,7 @@ impl<'a> Store<'a> {
 
     /// Which boot of the kernel this is.
     pub fn boot_id(&self) -> Result<String, StepError> {
-        boot_id::of(self.reader).map_err(StepError::BootId)
+        boot_id::read(self.reader).map_err(StepError::BootId)
     }
 
     /// Save a content, so that the ledger can name it.
@@ -184,7 +184,7 @@ pub fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, ContentE
             ReadError::Untrusted { .. } => ContentError::Untrusted(error),
             error => ContentError::Lost(error),
         })?;
-    match Sha::of(&bytes) == *sha {
+    match Sha::digest(&bytes) == *sha {
         true => Ok(bytes),
         false => Err(ContentError::Damaged { path: sha.blob() }),
     }
@@ -208,7 +208,7 @@ pub fn find_file(
     };
     let meta = writer.file_meta(path)?;
     let state = match (&bytes, meta) {
-        (Some(bytes), Some(meta)) => FileState::File { sha256: Sha::of(bytes), meta },
+        (Some(bytes), Some(meta)) => FileState::File { sha256: Sha::digest(bytes), meta },
         (None, None) => FileState::Absent,
         _ => return Err(StepError::CameOrWent { path: path.to_owned() }),
     };

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Pattern, SYMPTOMS, Symptom};
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 
 /// Bytes of a line that are looked at: NCCL's lines are shorter (src/debug.cc, 1024).
 const LINE: usize = 4096;

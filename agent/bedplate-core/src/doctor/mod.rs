@@ -1,12 +1,12 @@
 //! From a symptom to its cause on this host: a table of symptoms ([`SYMPTOMS`]), each with the checks of `verify` that can
 //! explain it. A cause is named only where its check found it here; what could not be read is said apart. Pure.
 
+mod conditions;
 mod log;
 mod matching;
 mod table;
 #[cfg(test)]
 mod tests;
-mod when;
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub use log::{Citation, Recognised, Recogniser};
 pub use matching::{find, matching, nearest};
 pub use table::SYMPTOMS;
 
-use crate::verify::{Judged, Report, Seen, Verdict};
+use crate::verify::{Evidence, Judged, Report, Verdict};
 use bedplate_facts::Facts;
 
 /// Something that people complain of.
@@ -54,13 +54,13 @@ pub struct Cause {
     /// How what it finds leads to the symptom, in one sentence without its full stop.
     pub explains: &'static str,
     /// Whether what the check found on this host leads to the symptom.
-    pub when: When,
+    pub when: Condition,
     /// Another check that has to have found something; alone this one explains nothing.
     pub beside: Option<&'static str>,
 }
 
 /// Whether what a check found leads to a symptom.
-pub type When = fn(&Facts, &Judged) -> bool;
+pub type Condition = fn(&Facts, &Judged) -> bool;
 
 /// Whether the cause was found, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -76,7 +76,8 @@ pub enum Answer {
 
 /// A check that was asked, and what it came to.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Asked {
+#[schemars(rename = "Asked")]
+pub struct CheckAnswer {
     /// Its id.
     pub check: &'static str,
     /// Verdict.
@@ -87,7 +88,7 @@ pub struct Asked {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explains: Option<&'static str>,
     /// Evidence.
-    pub evidence: Vec<Seen>,
+    pub evidence: Vec<Evidence>,
     /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
@@ -105,11 +106,11 @@ pub struct Diagnosis {
     /// Whether its cause was found.
     pub answer: Answer,
     /// Causes that are present, the likeliest first.
-    pub causes: Vec<Asked>,
+    pub causes: Vec<CheckAnswer>,
     /// Causes that are not: their checks pass, are about nothing here, or found something else.
-    pub excluded: Vec<Asked>,
+    pub excluded: Vec<CheckAnswer>,
     /// Those of which it is not known.
-    pub unknown: Vec<Asked>,
+    pub unknown: Vec<CheckAnswer>,
     /// Lines of the log that show it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Citation>,
@@ -145,12 +146,12 @@ impl Symptom {
             let Some(judged) = report.checks.iter().find(|judged| judged.id == cause.check) else {
                 continue;
             };
-            let asked = Asked::new(judged);
+            let asked = CheckAnswer::new(judged);
             match judged.verdict {
                 Verdict::Fail | Verdict::Warn
                     if (cause.when)(facts, judged) && cause.beside.is_none_or(has_found) =>
                 {
-                    diagnosis.causes.push(Asked { explains: Some(cause.explains), ..asked });
+                    diagnosis.causes.push(CheckAnswer { explains: Some(cause.explains), ..asked });
                 }
                 Verdict::Unknown => diagnosis.unknown.push(asked),
                 _ => diagnosis.excluded.push(asked),
@@ -174,9 +175,9 @@ impl Symptom {
     }
 }
 
-impl Asked {
+impl CheckAnswer {
     fn new(judged: &Judged) -> Self {
-        Asked {
+        CheckAnswer {
             check: judged.id,
             verdict: judged.verdict,
             finding: judged.finding.clone(),

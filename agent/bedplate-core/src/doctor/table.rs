@@ -3,23 +3,23 @@
 mod failing;
 mod impaired;
 
-use super::{Cause, Pattern, Symptom, when};
+use super::{Cause, Pattern, Symptom, conditions};
 
 const fn has(has: &'static [&'static str]) -> Pattern {
     Pattern { has, lacks: &[] }
 }
 
 const fn because(check: &'static str, explains: &'static str) -> Cause {
-    Cause { check, explains, when: when::always, beside: None }
+    Cause { check, explains, when: conditions::always, beside: None }
 }
 
 /// Only where `other` has found something, too.
 const fn beside(other: &'static str, check: &'static str, explains: &'static str) -> Cause {
-    Cause { check, explains, when: when::always, beside: Some(other) }
+    Cause { check, explains, when: conditions::always, beside: Some(other) }
 }
 
 /// Only where `when` says so.
-const fn where_so(when: super::When, check: &'static str, explains: &'static str) -> Cause {
+const fn where_so(when: super::Condition, check: &'static str, explains: &'static str) -> Cause {
     Cause { check, explains, when, beside: None }
 }
 

@@ -15,7 +15,7 @@ fn recognised(log: &[u8]) -> Recognised {
     recogniser.finish()
 }
 
-fn shown(log: &str) -> Vec<(&'static str, u64)> {
+fn symptoms_of(log: &str) -> Vec<(&'static str, u64)> {
     recognised(log.as_bytes())
         .symptoms()
         .map(|(symptom, lines)| (symptom.id, lines.count))
@@ -89,23 +89,23 @@ fn lines_of_nccl_and_of_the_kernel_are_recognised() {
         n1:7:9 [0] NCCL INFO NET/IB : No device found.\n\
         n1:7:9 [0] NCCL INFO Using network Socket\n\
         n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
-    assert_eq!(shown(nccl), [("socket-fallback", 3)]);
+    assert_eq!(symptoms_of(nccl), [("socket-fallback", 3)]);
     let staged = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\nChannel 01/0 : 0[0] -> 8[0] via NET/IB/0/GDRDMA";
-    assert_eq!(shown(staged), [("gdr-disabled", 1)]);
+    assert_eq!(symptoms_of(staged), [("gdr-disabled", 1)]);
     assert_eq!(recognised(staged.as_bytes()).direct, 1);
     let broken = "n1:7:9 [0] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument\n\
         n1:7:9 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB : Got completion from peer 10.2.0.5<33092> with error 12\n\
         n1:7:9 [0] misc/ibvwrap.cc:153 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n";
-    assert_eq!(shown(broken), [("rdma-connect", 2), ("registration", 1)]);
+    assert_eq!(symptoms_of(broken), [("rdma-connect", 2), ("registration", 1)]);
     let kernel = "[ 9.1] NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.\n\
         [ 9.2] pcieport 0000:17:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal)\n\
         [ 9.3] mlx5_core 0000:19:00.0 mlx5_0: Port: 1 Link DOWN\n\
         [ 9.4] pcieport 0000:17:01.0: AER: Corrected error received: 0000:18:00.0\n";
-    assert_eq!(shown(kernel), [("gpu-lost", 1), ("nic-down", 1), ("pcie-errors", 2)]);
+    assert_eq!(symptoms_of(kernel), [("gpu-lost", 1), ("nic-down", 1), ("pcie-errors", 2)]);
     let shared = "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 9)\n";
-    assert_eq!(shown(shared), [("registration", 1)]);
+    assert_eq!(symptoms_of(shared), [("registration", 1)]);
     // How-tos quote these; NCCL never printed them (handbook §8.8).
-    assert_eq!(shown("Could not enable GPU Direct RDMA\nUsing GPUDirect RDMA\n"), []);
+    assert_eq!(symptoms_of("Could not enable GPU Direct RDMA\nUsing GPUDirect RDMA\n"), []);
 }
 
 #[test]
@@ -121,7 +121,11 @@ fn a_hostile_log_is_read_in_little_memory_and_steers_nothing() {
     let (symptom, lines) = found.symptoms().next().unwrap();
     assert_eq!((symptom.id, lines.count, lines.first.len()), ("socket-fallback", 1001, 3));
     assert_eq!(lines.first[0].line, 2);
-    assert!(!lines.first[0].text.contains(bedplate_base::visible::steers), "{:?}", lines.first[0]);
+    assert!(
+        !lines.first[0].text.contains(bedplate_base::terminal::is_control),
+        "{:?}",
+        lines.first[0]
+    );
     assert_eq!(recognised(b"").lines, 0);
     assert_eq!(recognised(b"\n\nx").lines, 3);
 }

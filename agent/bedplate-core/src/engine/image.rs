@@ -3,7 +3,7 @@
 use super::profile_source::Choice;
 use super::{EngineError, Planned, Request, choose};
 use crate::desired::WantedAttributes;
-use crate::kind::contribution::VfRule;
+use crate::kind::image_config::VfRule;
 use crate::kind::{self, modules, sriov};
 use crate::ledger::Sha;
 use crate::modules_conf::head;
@@ -40,7 +40,7 @@ pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState
 /// Whether the image has the profile that it is judged by.
 fn has_profile(reader: &dyn Reader, planned: &Planned) -> Reading<bool> {
     let mut facts = planned.facts.clone();
-    let request = Request::of(Choice::HostOnly);
+    let request = Request::dry_run(Choice::HostOnly);
     match choose(reader, &mut facts, &request) {
         Ok(chosen) => Reading::Known(show(&chosen.loaded, false) == show(&planned.loaded, false)),
         Err(EngineError::NoProfile) => Reading::Known(false),
@@ -102,7 +102,7 @@ fn leaves_to_machine(reader: &dyn Reader, planned: &Planned) -> Result<bool, Str
 
 /// Whether files that were rendered from this very profile make VFs without bedplate: udev's rules, or `.link` files.
 fn has_vf_rules(reader: &dyn Reader, planned: &Planned) -> bool {
-    let digest = Sha::of(show(&planned.loaded, false).as_bytes()).to_string();
+    let digest = Sha::digest(show(&planned.loaded, false).as_bytes()).to_string();
     let is_of_profile = |path: &str| {
         let text = reader.text(path).unwrap_or_default();
         head(&text).any(|line| line.contains(&digest))

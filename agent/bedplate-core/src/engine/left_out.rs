@@ -1,7 +1,7 @@
 //! Kinds that an image build sees to itself: a plan leaves them alone. Tools that are owed stay owed, whatever is left out.
 
 use crate::kind;
-use crate::ledger::{Ledger, OwedTool};
+use crate::ledger::{Ledger, PendingTool};
 use crate::plan::{Action, KindName, KindPlan, Note};
 use bedplate_host::HostKind;
 
@@ -29,14 +29,14 @@ pub fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
     if host != HostKind::Image {
         return;
     }
-    let has_run = |tool: &OwedTool| {
+    let has_run = |tool: &PendingTool| {
         body.paid.iter().any(|paid| {
             let after = paid.after.as_ref();
             let is_planned = |id: &String| body.changes.iter().any(|change| change.id == *id);
             paid.kind == tool.kind && paid.argv == tool.argv && after.is_none_or(is_planned)
         })
     };
-    let runs = |tool: &OwedTool| {
+    let runs = |tool: &PendingTool| {
         let doable = body.changes.iter().filter(|change| change.deferred.is_none());
         let mut tools =
             doable.flat_map(|change| &change.actions).filter_map(|action| match action {

@@ -5,11 +5,11 @@
 mod change;
 mod coverage;
 mod image;
+mod ineffective;
 mod left_out;
 mod lints;
 mod prepare;
 pub mod profile_source;
-mod suspect;
 mod verify;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, note_ran, plan_seal, revert, seal};
@@ -17,7 +17,7 @@ pub use lints::Judged;
 pub use prepare::{
     EngineError, ImageRequest, Planned, Request, choose, prepare, prepare_at, prepare_loaded,
 };
-pub use verify::{Verified, Whole, verify, verify_planned, whole};
+pub use verify::{HostReport, Verified, verify, verify_planned, whole};
 
 use std::borrow::Cow;
 

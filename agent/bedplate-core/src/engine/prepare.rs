@@ -8,7 +8,7 @@ use super::profile_source::{self, Choice, Chosen, OwnerCheck, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
 use crate::kind;
-use crate::ledger::{self, Ledger, LedgerError, OwedTool};
+use crate::ledger::{self, Ledger, LedgerError, PendingTool};
 use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
 use crate::profile::Loaded;
@@ -52,7 +52,7 @@ impl ImageRequest<'_> {
 
 impl<'a> Request<'a> {
     /// A dry run by this profile, on the host as it is.
-    pub const fn of(choice: Choice<'a>) -> Self {
+    pub const fn dry_run(choice: Choice<'a>) -> Self {
         Request {
             choice,
             cpu: None,
@@ -191,7 +191,7 @@ pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, En
     let mut facts = observe(reader, Depth::Plan);
     assume_cpu(&mut facts, &loaded.profile);
     let chosen = Chosen { loaded, files: Vec::new() };
-    let request = Request { needs_ledger: true, ..Request::of(Choice::HostOnly) };
+    let request = Request { needs_ledger: true, ..Request::dry_run(Choice::HostOnly) };
     planned(reader, facts, chosen, &request)
 }
 
@@ -216,7 +216,7 @@ pub(super) fn planned(
     // Of rendered files in an image it is not known whether the tools that read them have run since.
     for orphan in orphans.iter().filter(|_| facts.host == HostKind::Image) {
         if let Some(tool) = &orphan.reader {
-            as_paid.to_mut().owe(OwedTool::new(orphan.kind, &tool.argv, &tool.purpose));
+            as_paid.to_mut().owe(PendingTool::new(orphan.kind, &tool.argv, &tool.purpose));
         }
     }
     let (paid, not_owed) = ran(&as_paid, request.image.ran)?;
@@ -303,7 +303,7 @@ fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
 pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
     let ledger = Ledger::load(reader)?;
     match kind::foreign(&ledger) {
-        Some(what) => Err(LedgerError::Foreign { path: reader.shown(ledger::LEDGER), what }),
+        Some(what) => Err(LedgerError::Foreign { path: reader.display_path(ledger::LEDGER), what }),
         None => Ok(ledger),
     }
 }
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn more_facts_make_no_other_plan() {
         let choice = Choice::HostOrShipped;
-        let request = Request::of(choice);
+        let request = Request::dry_run(choice);
         for (name, _) in demo::names() {
             let host = demo::snapshot(name).unwrap();
             let plan = |depth| prepare_at(&host, &request, depth).unwrap().plan;

@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 
 use super::image;
+use super::ineffective::suspects;
 use super::prepare::planned;
 use super::profile_source::{Choice, SourceError};
-use super::suspect::suspects;
 use super::{EngineError, Planned, Request, choose, observe};
 use crate::desired::AcsPolicy;
 use crate::kind::acs;
 use crate::kind::cmdline::show;
 use crate::plan::Plan;
 use crate::profile::Loaded;
-use crate::verify::{Evidence, ImageState, InEffect, NoPlan, Observed, Report, Selection, judge};
+use crate::verify::{CheckInput, ImageState, InEffect, NoPlan, Observed, Report, Selection, judge};
 use bedplate_base::reading::{ReadError, Reading};
 use bedplate_facts::kernel_log;
 use bedplate_facts::{Depth, Facts};
@@ -34,7 +34,7 @@ pub struct Verified {
 
 /// All that is to be said of a host.
 #[derive(Debug)]
-pub struct Whole {
+pub struct HostReport {
     /// Facts about the host.
     pub facts: Facts,
     /// What every check found.
@@ -66,15 +66,15 @@ pub fn verify(
 }
 
 /// Judges a host by every check and plans by the profile on it, whatever state that is in.
-pub fn whole(reader: &dyn Reader) -> Whole {
+pub fn whole(reader: &dyn Reader) -> HostReport {
     let choice = Choice::HostOnly;
-    let request = Request::of(choice);
+    let request = Request::dry_run(choice);
     let mut facts = observe(reader, Depth::Thorough);
     let planned = own_plan(reader, &mut facts, &request).map_err(|error| no_plan(&error));
     let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
     let asked = planned.as_ref().map(Option::as_ref).map_err(|why| *why);
     let report = report(reader, &facts, asked, log, &Selection::default());
-    Whole { facts, report, plan: planned.map(|planned| planned.map(|planned| planned.plan)) }
+    HostReport { facts, report, plan: planned.map(|planned| planned.map(|planned| planned.plan)) }
 }
 
 /// The plan; `None`: only the profile on the host was asked for, and there is none.
@@ -114,7 +114,7 @@ fn report(
     selection: &Selection,
 ) -> Report {
     let planned = asked.unwrap_or_default();
-    let line = show::look(reader, facts);
+    let line = show::read(reader, facts);
     let suspects = suspects(&line, facts);
     let observed = Observed::read(reader, facts, line, suspects, log);
     let section = planned.map(|planned| &planned.loaded.profile.acs);
@@ -122,7 +122,7 @@ fn report(
     let acs = acs::resolve(&wanted.unwrap_or_else(acs::for_direct_traffic), facts);
     let image = planned.and_then(|planned| image::state(reader, planned));
     let in_effect = asked.map(|planned| planned.map(|planned| in_effect(planned, image.as_ref())));
-    let evidence = Evidence::new(facts, &observed, &acs, in_effect);
+    let evidence = CheckInput::new(facts, &observed, &acs, in_effect);
     let said = planned.map(|planned| &planned.loaded.profile.verify.severity);
     judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()))
 }

@@ -2,18 +2,18 @@
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
 mod collapsed;
-mod earlier_argument;
 mod fabric;
 mod guard;
-mod guests_to_come;
 mod image;
 mod isolation;
-mod left_behind;
-mod locked;
+mod kernel_parse_bug;
+mod lockdown;
 mod missing_device;
 mod persist;
-mod readings;
+mod planned_guests;
+mod previous_argument;
 mod refusal;
+mod register_reads;
 mod resolve;
 mod resolved;
 pub mod section;
@@ -28,8 +28,8 @@ use std::collections::BTreeSet;
 
 use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
 use crate::plan::{
-    Action, Change, Deferred, Device, DeviceRole, Effect, Item, KindPlan, Note, Settled, Subject,
-    Why,
+    Action, Change, Deferred, Device, DeviceRole, Effect, Item, KindPlan, Note, Rationale, Subject,
+    UpToDate,
 };
 use crate::section::Declared;
 use bedplate_base::reading::Reading;
@@ -40,7 +40,7 @@ use bedplate_facts::pci::Acs;
 use bedplate_facts::topology::{Role, Topology};
 use bedplate_host::HostKind;
 
-use super::{Context, Kind, Owns, Watch, cmdline, no_labels, some_of};
+use super::{Context, Kind, Watch, WriteScope, cmdline, no_labels, some_of};
 
 pub use guard::guests_exposed;
 pub use isolation::isolation_gone;
@@ -65,7 +65,7 @@ pub const KIND: Kind = Kind {
     contribute: image::contribute,
     watch,
     recorded: &[],
-    owns: Owns { registers: true, ..Owns::NONE },
+    owns: WriteScope { registers: true, ..WriteScope::NONE },
     labels: no_labels,
 };
 
@@ -96,7 +96,7 @@ fn plan(context: &Context) -> KindPlan {
     for wanted in &context.desired.acs.ports {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
-            let wanted = &left_behind::cleared_too(wanted, acs, &arguments, context.facts);
+            let wanted = &kernel_parse_bug::cleared_too(wanted, acs, &arguments, context.facts);
             let (running, next) = (&arguments, &next);
             let port = Port { context, topology: &topology, wanted, acs, running, next };
             port.plan(&mut section);
@@ -121,7 +121,7 @@ fn at_first_boot(context: &Context) -> Change {
             subject: "ACS control".to_owned(),
             before: None,
             after: Some(after.to_owned()),
-            why: vec![Why::because(
+            why: vec![Rationale::because(
                 "an image has no PCI devices: the ports are found on the machine",
             )],
         }],
@@ -151,11 +151,11 @@ struct BootArguments {
 fn arguments_at_boot(context: &Context) -> BootArguments {
     // Not being able to read it takes a remark away, nothing else; the command line has its own kind.
     let Ok(text) = context.reader.text("/proc/cmdline") else { return BootArguments::default() };
-    BootArguments::of(text.trim_end())
+    BootArguments::parse(text.trim_end())
 }
 
 impl BootArguments {
-    fn of(line: &str) -> Self {
+    fn parse(line: &str) -> Self {
         Self::of_line(&CommandLine::parse(line))
     }
 
@@ -184,7 +184,7 @@ fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArg
             let line = cmdline::next_boot(context.reader, context.facts);
             line.known().map(BootArguments::of_line).unwrap_or_default()
         }
-        Some(arg) => BootArguments::of(&arg.token),
+        Some(arg) => BootArguments::parse(&arg.token),
         None if desired.cmdline.keep.iter().any(|kept| KEPT.contains(&kept.as_str())) => {
             running.clone()
         }
@@ -213,10 +213,10 @@ impl Port<'_> {
             return;
         }
         if right {
-            section.settled.push(Settled {
+            section.settled.push(UpToDate {
                 kind: NAME,
                 subject: self.subject().to_string(),
-                state: shown(control),
+                state: format_bits(control),
             });
             return;
         }
@@ -243,7 +243,7 @@ impl Port<'_> {
         Some(self.note(format!(
             "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
              (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or something has written the register since",
-            shown(self.acs.control),
+            format_bits(self.acs.control),
             said.1.config_acs_flags(said.0)
         )))
     }
@@ -287,8 +287,8 @@ impl Port<'_> {
             subject: self.subject(),
             items: vec![Item {
                 subject: "ACS control".to_owned(),
-                before: Some(shown(before)),
-                after: Some(shown(self.after())),
+                before: Some(format_bits(before)),
+                after: Some(format_bits(self.after())),
                 why: self.wanted.why.clone(),
             }],
             effect: if self.lasts() { Effect::Now } else { Effect::EveryBoot },
@@ -361,6 +361,6 @@ impl Port<'_> {
 }
 
 /// `SV RR CR UF (001d)`.
-fn shown(bits: AcsBits) -> String {
+fn format_bits(bits: AcsBits) -> String {
     format!("{bits} ({:04x})", bits.0)
 }

@@ -3,29 +3,29 @@
 
 pub mod acs;
 pub mod cmdline;
-pub mod contribution;
 pub mod cufile;
 mod drop_in;
+pub mod image_config;
 pub mod modules;
 pub mod nccl;
 pub mod orphans;
 mod owed;
-mod owned;
 mod restored;
 pub mod sriov;
 pub mod sysctl;
+mod write_scope;
 
 use crate::desired::Desired;
 use crate::ledger::Ledger;
-use crate::plan::{KindName, KindPlan, Why};
+use crate::plan::{KindName, KindPlan, Rationale};
 use crate::section::Declared;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
-use contribution::{Contributions, Unwritable};
+use image_config::{ImageConfig, Unwritable};
 pub use owed::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
-pub use owned::{Owns, foreign, is_own_word, kind_of_tool};
 pub use restored::refused;
 use serde::{Deserialize, Serialize};
+pub use write_scope::{WriteScope, foreign, is_own_word, kind_of_tool};
 
 /// What a kind gets to look at.
 pub struct Context<'a> {
@@ -56,14 +56,13 @@ pub struct Kind {
     /// Observe and compare.
     pub plan: fn(&Context) -> KindPlan,
     /// What it has to say in an image that is built elsewhere. Pure.
-    pub contribute:
-        fn(&dyn Declared, &Facts, &Desired, &mut Contributions) -> Result<(), Unwritable>,
+    pub contribute: fn(&dyn Declared, &Facts, &Desired, &mut ImageConfig) -> Result<(), Unwritable>,
     /// Where a change of what it manages shows.
     pub watch: fn(&dyn Declared, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
     pub recorded: &'static [(&'static str, RecordMode)],
     /// What its changes write and run: nothing else is done at a ledger's word.
-    pub owns: Owns,
+    pub owns: WriteScope,
     /// What schedulers may select nodes by: name and value.
     pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
 }
@@ -139,8 +138,8 @@ pub fn contributions(
     profile: &dyn Declared,
     facts: &Facts,
     desired: &Desired,
-) -> Result<Contributions, Unwritable> {
-    let mut all = Contributions { profile: profile.name().to_owned(), ..Contributions::default() };
+) -> Result<ImageConfig, Unwritable> {
+    let mut all = ImageConfig { profile: profile.name().to_owned(), ..ImageConfig::default() };
     for kind in KINDS {
         (kind.contribute)(profile, facts, desired, &mut all)?;
     }
@@ -148,8 +147,8 @@ pub fn contributions(
 }
 
 /// Why a line of bedplate's goes.
-pub fn dropped() -> Why {
-    Why::because("bedplate put it there and the profile no longer asks for it")
+pub fn dropped() -> Rationale {
+    Rationale::because("bedplate put it there and the profile no longer asks for it")
 }
 
 /// The first few of a list, and how many more there are: `a, b and 3 more functions`.

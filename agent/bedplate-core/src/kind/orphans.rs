@@ -61,7 +61,7 @@ pub fn orphans(reader: &dyn Reader, ledger: &Ledger) -> Vec<Orphan> {
         is_own.then(|| Orphan {
             kind: row.kind,
             path: row.path.to_owned(),
-            content: Some(Sha::of(&bytes)),
+            content: Some(Sha::digest(&bytes)),
             reader: tool(reader, row),
         })
     });

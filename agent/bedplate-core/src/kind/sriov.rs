@@ -3,20 +3,20 @@
 
 mod attributes;
 mod change;
-mod differs;
-mod disturbs;
+mod disruption;
 mod drivers;
 mod paths;
+mod permissions;
 mod resolve;
-mod rights;
 pub mod section;
-mod starts;
 #[cfg(test)]
 mod tests;
+mod unstarted_vfs;
 mod usage;
+mod vf_diff;
 
 use crate::desired::{Desired, VfDriver, WantedVfs};
-use crate::plan::{Blocker, Device, DeviceRole, KindPlan, Note, Settled, Subject, Unknown};
+use crate::plan::{Blocker, Device, DeviceRole, KindPlan, Note, Subject, Unknown, UpToDate};
 use crate::section::Declared;
 use bedplate_base::reading::{ReadError, Reading};
 use bedplate_base::value::PciAddress;
@@ -25,15 +25,15 @@ use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader};
 
-use super::contribution::{Contributions, Unwritable, VfRule};
+use super::image_config::{ImageConfig, Unwritable, VfRule};
 use super::{Context, Kind, some_of};
 
 use attributes::Stop;
 use change::vfs;
-use differs::Differs;
 pub use paths::{LINK_DIRECTORY, LINK_PREFIX, UDEV_DIRECTORIES, UDEV_RULES};
 pub use resolve::{Resolved, resolve};
 use section::{Sriov, SriovManaged};
+use vf_diff::Differs;
 
 /// Name of this kind.
 pub const NAME: &str = "sriov";
@@ -93,7 +93,7 @@ fn contribute(
     profile: &dyn Declared,
     _: &Facts,
     desired: &Desired,
-    out: &mut Contributions,
+    out: &mut ImageConfig,
 ) -> Result<(), Unwritable> {
     let Some(section) = profile.get::<Sriov>() else { return Ok(()) };
     out.vfs_are_external = section.managed == SriovManaged::External;
@@ -120,7 +120,7 @@ fn contribute(
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
     let Some(tree) = context.facts.pci.known() else { return section };
-    section.changes.extend(starts::left_behind(context, tree));
+    section.changes.extend(unstarted_vfs::left_behind(context, tree));
     if context.desired.sriov.is_empty() || left_to_operator(context, &mut section) {
         return section;
     }
@@ -250,7 +250,7 @@ impl Pf<'_> {
         if need == Need::Nothing && differing.is_empty() && self.switch.is_none() {
             let attributes = self.attributes_settled();
             let state = format!("{} with {}{attributes}", vfs(present), self.driver_wanted());
-            section.settled.push(Settled {
+            section.settled.push(UpToDate {
                 kind: NAME,
                 subject: self.subject().to_string(),
                 state,

@@ -12,7 +12,7 @@ mod tests;
 
 pub(super) use key::Key;
 
-use super::contribution::{ConfigFile, Contributions, Setting, Unwritable};
+use super::image_config::{ConfigFile, ImageConfig, Setting, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::plan::KindPlan;
@@ -59,7 +59,7 @@ fn contribute(
     profile: &dyn Declared,
     _: &Facts,
     _: &Desired,
-    out: &mut Contributions,
+    out: &mut ImageConfig,
 ) -> Result<(), Unwritable> {
     let wanted = profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
     if let Some(text) = conf::text(wanted, profile.name()) {

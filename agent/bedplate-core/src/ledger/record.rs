@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    AttributeRecord, FileRecord, FileState, Generator, Ledger, OwedTool, RegisterRecord, Sha,
+    AttributeRecord, FileRecord, FileState, Generator, Ledger, PendingTool, RegisterRecord, Sha,
     UndoTool, Unfinished,
 };
 use crate::plan::Orphan;
@@ -286,7 +286,7 @@ impl Ledger {
     }
 
     /// A tool has to run, come what may.
-    pub fn owe(&mut self, tool: OwedTool) {
+    pub fn owe(&mut self, tool: PendingTool) {
         if !self.owes(&tool.kind, &tool.argv) {
             self.owed.push(tool);
         }

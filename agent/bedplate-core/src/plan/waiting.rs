@@ -7,7 +7,7 @@ use super::{Effect, KindName};
 /// One item of a change that counts from the next boot on, and of which the running host shows nothing until then: a
 /// blacklist of a loaded module, an option that sysfs does not show. The ledger remembers it for the boot it was done in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingInvisible {
+pub struct PendingUntilBoot {
     /// The change's id.
     pub change: String,
     /// The module whose next load brings it, folded.

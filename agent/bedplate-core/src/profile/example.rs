@@ -30,7 +30,7 @@ pub struct Ports {
 /// NIC ports for which rules are proposed. Nothing but `extends` differs in what it asks for: rules stay comments.
 pub fn for_host(host: &str, extends: &str, ports: &[Ports], asks: &[Ask]) -> String {
     // The host's own words must not leave the comment.
-    let host = bedplate_base::visible::one_line(host);
+    let host = bedplate_base::terminal::one_line(host);
     let rules: Vec<String> =
         ports.iter().enumerate().map(|(number, ports)| rule(number, ports)).collect();
     let rules = if rules.is_empty() { RULE.to_owned() } else { rules.join("#\n") };

@@ -165,7 +165,7 @@ fn types(schema: &Value) -> String {
 fn type_names(schema: &Value) -> Vec<&'static str> {
     let known =
         [("integer", "integer"), ("boolean", "boolean"), ("array", "list"), ("object", "table")];
-    let string = if schema::words(schema).is_empty() { "string" } else { "word" };
+    let string = if schema::string_choices(schema).is_empty() { "string" } else { "word" };
     let others = known.into_iter().filter(|(json, _)| schema::takes(schema, json));
     let mut names: Vec<&str> = others.map(|(_, name)| name).collect();
     if names.is_empty() || schema::takes(schema, "string") {

@@ -51,7 +51,7 @@ fn gather(value: &Value, into: &mut BTreeSet<String>) {
         if let Some(Value::Object(properties)) = object.get("properties") {
             into.extend(properties.keys().cloned());
         }
-        into.extend(words(value).into_iter().map(str::to_owned));
+        into.extend(string_choices(value).into_iter().map(str::to_owned));
         object.values().for_each(|value| gather(value, into));
     }
     if let Value::Array(values) = value {
@@ -157,7 +157,7 @@ pub(super) fn listed(schema: &Value) -> Vec<(&Value, &str)> {
 }
 
 /// Those of them that are words.
-pub(super) fn words(schema: &Value) -> Vec<&str> {
+pub(super) fn string_choices(schema: &Value) -> Vec<&str> {
     listed(schema).into_iter().filter_map(|(value, _)| value.as_str()).collect()
 }
 

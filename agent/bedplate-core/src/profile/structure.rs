@@ -142,7 +142,7 @@ impl Checker<'_> {
         choices: &[&Value],
         key: &str,
     ) {
-        let known: Vec<&str> = schema::words(schema);
+        let known: Vec<&str> = schema::string_choices(schema);
         if known.is_empty() || known.contains(&text) {
             return;
         }

@@ -8,7 +8,7 @@ use crate::profile::model::RebootMethod;
 /// Which reboot it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum By {
+pub enum RebootOrigin {
     /// bedplate's, an ordinary one, as announced.
     Ordinary,
     /// bedplate's, a reset by the firmware, as announced.
@@ -34,7 +34,7 @@ pub struct LastBoot {
     /// The boot that follows the reboot.
     pub boot_id: String,
     /// Which reboot it was.
-    pub by: By,
+    pub by: RebootOrigin,
     /// The method that was asked for; `None`: bedplate had announced no reboot.
     pub asked_for: Option<RebootMethod>,
     /// The time that was announced.

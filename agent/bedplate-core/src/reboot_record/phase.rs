@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Asked;
+use super::RebootRequest;
 use super::preparation::{Next, Prepared};
 use crate::profile::model::RebootMethod;
 
@@ -37,7 +37,7 @@ impl Shutdown {
 
     /// The kind for a method that is armed; `None`: a rehearsal, for which nothing is armed. The operator's command runs when
     /// its time has come; until then logind announces it.
-    pub fn of(prepared: Option<&Prepared>) -> Self {
+    pub fn for_preparation(prepared: Option<&Prepared>) -> Self {
         match prepared.map(|prepared| prepared.next) {
             Some(Next::LogindReboot) => Shutdown::Reboot,
             Some(Next::LogindPoweroff) => Shutdown::Poweroff,
@@ -146,7 +146,7 @@ pub enum Phase {
         /// The reboot.
         arranged: Arranged,
         /// The operator's request for it.
-        asked: Option<Asked>,
+        asked: Option<RebootRequest>,
     },
     /// The machine goes down.
     GoingDown {

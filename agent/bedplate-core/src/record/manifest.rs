@@ -167,7 +167,7 @@ fn of_function(recorder: &Recorder, function: &Function) {
     }
     if function.sriov.known().is_some() {
         let _ = recorder.eswitch(function.address);
-        if let Some(interface) = uplink::of(recorder, &function.net) {
+        if let Some(interface) = uplink::uplink(recorder, &function.net) {
             let _ = recorder.vfs(function.address, interface);
         }
     }

@@ -11,8 +11,8 @@ use bedplate_base::reading::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};
-use bedplate_host::recorded::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
 use bedplate_host::snapshot::{Config, Node, Snapshot};
+use bedplate_host::snapshot_paths::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
 use bedplate_host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, Reader, link};
 
 pub use redact::Redactions;
@@ -215,8 +215,8 @@ impl Reader for Recorder<'_> {
         self.inner.kind()
     }
 
-    fn shown(&self, path: &str) -> String {
-        self.inner.shown(path)
+    fn display_path(&self, path: &str) -> String {
+        self.inner.display_path(path)
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {

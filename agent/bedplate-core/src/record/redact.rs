@@ -8,11 +8,11 @@ mod files;
 mod imex;
 mod kernel_log;
 mod ledger;
+mod masker;
 mod nccl;
 mod profile;
 mod script;
 mod uki;
-mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use bedplate_facts::vpd;
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_host::{HostKind, Reader as _};
 
-use words::Words;
+use masker::Masker;
 
 /// What was kept out of a snapshot, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl fmt::Display for Redactions {
 /// The snapshot with what it may carry, and what was kept out of it. `with_identifiers`: hardware addresses, serial numbers and
 /// machine ids stay.
 pub fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot, Redactions) {
-    let mut words = Words::new(with_identifiers);
+    let mut words = Masker::new(with_identifiers);
     let mut serials = Serials::default();
     let mut redactions = Redactions::default();
     let running = snapshot.kind() != HostKind::Image;
@@ -95,7 +95,7 @@ pub fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot, Redac
     let mut clean = Snapshot::new(running);
     for ((given, node), path) in snapshot.nodes().zip(&paths) {
         (words.masked, words.identified) = (0, 0);
-        let file = |bytes: &Vec<u8>, words: &mut Words, serials: &mut Serials| match given
+        let file = |bytes: &Vec<u8>, words: &mut Masker, serials: &mut Serials| match given
             .ends_with("/vpd")
         {
             true if with_identifiers => Some(bytes.clone()),
@@ -127,7 +127,7 @@ pub fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot, Redac
 }
 
 impl Redactions {
-    fn note(&mut self, path: &str, given: &[u8], kept: Option<&[u8]>, words: &Words) {
+    fn note(&mut self, path: &str, given: &[u8], kept: Option<&[u8]>, words: &Masker) {
         if kept == Some(given) {
             return;
         }
@@ -255,7 +255,7 @@ mod tests {
             "PCI: Unknown option `reallok'",
             "NVRM: Xid (PCI:0000:18:00.0): 119",
         ]);
-        let path = bedplate_host::recorded::KERNEL_LOG;
+        let path = bedplate_host::snapshot_paths::KERNEL_LOG;
         assert_eq!(kept(path, &given), clean);
         assert_eq!(kept(path, &clean), clean, "masked once is masked for good");
         assert_eq!(kept(path, "hunter2"), "Some(Present)");

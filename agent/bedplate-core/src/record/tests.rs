@@ -47,7 +47,7 @@ fn recording_a_recording_changes_nothing() {
 
 #[test]
 fn addresses_of_vfs_stay_with_identifiers_alone() {
-    let at = bedplate_host::recorded::vfs_at("eth0");
+    let at = bedplate_host::snapshot_paths::vfs_at("eth0");
     let table = r#"{"mac":"02:00:5e:10:00:01","vfs":{"0":{"mac":"02:00:5e:aa:bb:cc"}}}"#;
     let table: VfTable = serde_json::from_str(table).unwrap();
     let mut host = Snapshot::new(true);

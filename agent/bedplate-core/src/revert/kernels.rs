@@ -27,7 +27,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub fn of<'f>(reader: &dyn Reader, ledger: &Ledger, facts: impl Fn() -> &'f Facts) -> Self {
+    pub fn find<'f>(reader: &dyn Reader, ledger: &Ledger, facts: impl Fn() -> &'f Facts) -> Self {
         let record = ledger.files.get(KERNEL_CMDLINE);
         let goes = record.is_some_and(|record| record.original == FileState::Absent);
         if !goes || reader.exists(VENDOR_CMDLINE) == Ok(true) {

@@ -11,7 +11,8 @@ use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
 use crate::apply::{StepError, Store};
 use crate::kind::{cmdline, kind_of_tool, modules};
 use crate::ledger::{
-    self, Entry, EntryResult, FileState, Generator, Ledger, OwedTool, RegisterKey, Sha, Unfinished,
+    self, Entry, EntryResult, FileState, Generator, Ledger, PendingTool, RegisterKey, Sha,
+    Unfinished,
 };
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::KindName;
@@ -173,7 +174,7 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
 }
 
 /// The tools of an image that the plan runs, or leaves to its build. One that undoes another tool has a record of its own.
-fn owed(store: &Store, plan: &RevertPlan) -> Vec<OwedTool> {
+fn owed(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
     if store.reader.kind() != HostKind::Image {
         return Vec::new();
     }
@@ -189,7 +190,7 @@ fn owed(store: &Store, plan: &RevertPlan) -> Vec<OwedTool> {
             _ => BTreeMap::new(),
         };
         let purpose = "make it again from the files that were put back";
-        Some(OwedTool { outputs, ..OwedTool::new(kind, argv, purpose) })
+        Some(PendingTool { outputs, ..PendingTool::new(kind, argv, purpose) })
     });
     owed.collect()
 }
@@ -217,7 +218,7 @@ fn attempt(store: &mut Store, step: &Step, begun: &Result<FileStates, String>) -
         (Step::File { .. }, Err(why)) => {
             StepOutcome::failed(format!("the ledger cannot be written: {why}"))
         }
-        _ => match one(store, step) {
+        _ => match run_step(store, step) {
             Ok(None) => StepOutcome::Done,
             Ok(Some(why)) => StepOutcome::Left { why },
             Err(error) => StepOutcome::Failed {
@@ -230,7 +231,7 @@ fn attempt(store: &mut Store, step: &Step, begun: &Result<FileStates, String>) -
 }
 
 /// `Some` = it stays as it is, and why.
-fn one(store: &mut Store, step: &Step) -> Result<Option<String>, StepError> {
+fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError> {
     match step {
         Step::Attribute { path, before, after, limit_s } => {
             if store.reader.exists(path) == Ok(false) {

@@ -60,7 +60,7 @@ fn interrupted(ledger: &Ledger, is_image: bool) -> Option<Refused> {
 
 /// VFs without their driver in this boot.
 fn starting(ledger: &Ledger, reader: &dyn Reader) -> Option<Refused> {
-    let boot = boot_id::of(reader).ok()?;
+    let boot = boot_id::read(reader).ok()?;
     let vfs = ledger.starts.iter().filter(|(_, record)| record.boot == boot);
     let vfs: Vec<String> = vfs.map(|(name, _)| name.clone()).collect();
     (!vfs.is_empty()).then(|| Refused {

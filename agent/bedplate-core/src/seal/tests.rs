@@ -18,9 +18,9 @@ const LEDGER_TEXT: &str = r#"{"version":1,"owed":[],"owned":{"cmdline":["iommu=p
 /// A host with every part.
 fn host() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    let saved = Sha::of(b"original\n");
+    let saved = Sha::digest(b"original\n");
     let blob = format!("var/lib/bedplate/blobs/{saved}");
-    let surplus = format!("var/lib/bedplate/blobs/{}", Sha::of(b"surplus\n"));
+    let surplus = format!("var/lib/bedplate/blobs/{}", Sha::digest(b"surplus\n"));
     let ledger = LEDGER_TEXT.replace("SHA", saved.as_str());
     let files = [
         (blob.as_str(), "original\n"),
@@ -104,7 +104,7 @@ fn daemon() -> Refused {
 
 /// Content of the ledger after a seal.
 fn reduced() -> Ledger {
-    let text = LEDGER_TEXT.replace("SHA", Sha::of(b"original\n").as_str());
+    let text = LEDGER_TEXT.replace("SHA", Sha::digest(b"original\n").as_str());
     let mut ledger = Ledger::parse(text.as_bytes(), "ledger.json").unwrap();
     ledger.attributes.clear();
     ledger.waiting.clear();
@@ -120,7 +120,7 @@ fn sealed_image_has_what_clones_need_and_nothing_of_the_host() {
     assert_eq!(report.failed, [""; 0]);
     let left = files(root.path());
     let names: Vec<&str> = left.keys().map(String::as_str).collect();
-    let blob = format!("var/lib/bedplate/blobs/{}", Sha::of(b"original\n"));
+    let blob = format!("var/lib/bedplate/blobs/{}", Sha::digest(b"original\n"));
     assert_eq!(
         names,
         [
@@ -153,7 +153,7 @@ fn interrupted_seal_loses_nothing_that_clones_need() {
         let report = sealed(root.path(), &mut writer);
         let (_, ledger) = planned(root.path());
         assert_eq!((&ledger.files, &ledger.owned), (&reduced().files, &reduced().owned), "{step}");
-        let blob = Sha::of(b"original\n").blob();
+        let blob = Sha::digest(b"original\n").blob();
         assert!(root.path().join(blob.trim_start_matches('/')).exists(), "{step}");
         if report.failed.is_empty() {
             assert!(step > 10, "{step}");

@@ -8,7 +8,7 @@ use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Message, Rende
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{Place, SourceFile, Sources};
-use bedplate_base::visible::{steers, visible};
+use bedplate_base::terminal::{is_control, visible};
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -33,27 +33,27 @@ pub struct Diagnostic {
     pub label: String,
     /// What to do, and where the facts come from; a line each.
     pub help: Vec<String>,
-    at: Spot,
-    context: Vec<(Spot, String)>,
+    at: SourceSpan,
+    context: Vec<(SourceSpan, String)>,
 }
 
 /// A stretch of one text, with the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Spot {
+struct SourceSpan {
     /// Number of the file in merge order.
     index: usize,
     file: Arc<SourceFile>,
     span: Range<usize>,
 }
 
-impl Spot {
+impl SourceSpan {
     fn new(sources: &Sources, place: Place) -> Self {
         let file = sources.file(place.file);
         let end = place.end.min(file.text().len());
         // Only the first line is underlined: a table's span may run over the whole section.
         let start = place.start.min(end);
         let line = file.text()[start..end].lines().next().unwrap_or_default();
-        Spot { index: place.file, span: start..start + line.len(), file }
+        SourceSpan { index: place.file, span: start..start + line.len(), file }
     }
 }
 
@@ -70,7 +70,7 @@ impl Diagnostic {
             message: message.into(),
             label: String::new(),
             help: Vec::new(),
-            at: Spot::new(sources, place),
+            at: SourceSpan::new(sources, place),
             context: Vec::new(),
         }
     }
@@ -96,7 +96,7 @@ impl Diagnostic {
         place: Place,
         label: impl Into<String>,
     ) -> Self {
-        self.context.push((Spot::new(sources, place), label.into()));
+        self.context.push((SourceSpan::new(sources, place), label.into()));
         self
     }
 
@@ -136,8 +136,9 @@ impl Diagnostic {
         let group = group.elements(messages);
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         // The renderer shows the controls that it knows of in the quoted text (C0, DEL); the rest is left to us.
-        let quoted =
-            |c: char| if steers(c) && !matches!(c, '\n' | '\t' | '\x1b') { '\u{fffd}' } else { c };
+        let quoted = |c: char| {
+            if is_control(c) && !matches!(c, '\n' | '\t' | '\x1b') { '\u{fffd}' } else { c }
+        };
         renderer.render(&[group]).chars().map(quoted).collect()
     }
 
@@ -151,11 +152,11 @@ impl Diagnostic {
     }
 }
 
-fn snippet_of(spot: &Spot) -> Snippet<'_, Annotation<'_>> {
+fn snippet_of(spot: &SourceSpan) -> Snippet<'_, Annotation<'_>> {
     Snippet::source(spot.file.text()).path(visible(spot.file.path()))
 }
 
-fn mark<'a>(kind: AnnotationKind, spot: &Spot, label: &'a str) -> Annotation<'a> {
+fn mark<'a>(kind: AnnotationKind, spot: &SourceSpan, label: &'a str) -> Annotation<'a> {
     let annotation = kind.span(spot.span.clone());
     if label.is_empty() { annotation } else { annotation.label(visible(label)) }
 }

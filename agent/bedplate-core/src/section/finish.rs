@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Leaf;
-use crate::plan::Why;
+use crate::plan::Rationale;
 use crate::section::Sources;
 
 /// Where a value of the merged profile was said.
@@ -57,17 +57,17 @@ impl<'a> Finisher<'a> {
     }
 
     /// The reason for a value: the profile's, or that it asks for it, with the line.
-    pub fn why<T>(&self, leaf: &Leaf<T>) -> Vec<Why> {
+    pub fn why<T>(&self, leaf: &Leaf<T>) -> Vec<Rationale> {
         let line = self.sources.file_line(leaf.place);
         let reason = leaf.why.clone().unwrap_or_else(|| ASKED.to_owned());
         vec![match &leaf.source {
-            Some(source) => Why::new(reason, source.clone()),
-            None => Why::at(reason, line),
+            Some(source) => Rationale::new(reason, source.clone()),
+            None => Rationale::at(reason, line),
         }]
     }
 
     /// The same; a default has no reason.
-    pub fn whys<T>(&self, leaf: &Option<Leaf<T>>) -> Vec<Why> {
+    pub fn whys<T>(&self, leaf: &Option<Leaf<T>>) -> Vec<Rationale> {
         leaf.as_ref().map(|leaf| self.why(leaf)).unwrap_or_default()
     }
 }

@@ -163,7 +163,7 @@ macro_rules! section {
             $($($( $(#[$of_after])* pub $after: $after_type, )*)?)?
             $(
                 #[doc = concat!("Where and why the profile gives `", stringify!($reasoned), "`.")]
-                pub why: Vec<$crate::plan::Why>,
+                pub why: Vec<$crate::plan::Rationale>,
             )?
         }
 

@@ -63,7 +63,7 @@ impl<'a> Printer<'a> {
         leaf: &Option<Leaf<R::Value>>,
     ) {
         if let Some(value) = value {
-            self.scalar(key, &R::shown(value));
+            self.scalar(key, &R::to_toml(value));
             self.reason(leaf);
         }
     }

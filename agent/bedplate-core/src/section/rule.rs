@@ -18,11 +18,11 @@ pub trait Rule {
     fn read(checker: &mut Checker<'_>, key: &str, at: At<Self::File>) -> Option<Leaf<Self::Value>>;
 
     /// The value as `profile show` writes it.
-    fn shown(value: &Self::Value) -> impl Serialize;
+    fn to_toml(value: &Self::Value) -> impl Serialize;
 
     /// The value as an operator would write it in a file: the schema's default.
     fn in_file(value: &Self::Value) -> impl Serialize {
-        Self::shown(value)
+        Self::to_toml(value)
     }
 }
 
@@ -49,7 +49,7 @@ impl<T: Serialize> Rule for Plain<T> {
         Some(checker.bare(at))
     }
 
-    fn shown(value: &T) -> impl Serialize {
+    fn to_toml(value: &T) -> impl Serialize {
         value
     }
 }
@@ -72,7 +72,7 @@ impl Rule for Pattern {
         Some(Leaf::bare(at.value, place))
     }
 
-    fn shown(value: &String) -> impl Serialize {
+    fn to_toml(value: &String) -> impl Serialize {
         value
     }
 }
@@ -98,7 +98,7 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
         let of = |seconds: u32| SignedDuration::from_secs(seconds.into());
         if duration < of(LEAST) || duration > of(MOST) {
             let message = format!("`{}` is too short or too long for `{key}`", text.value);
-            let label = format!("expected {} to {}", words(LEAST), words(MOST));
+            let label = format!("expected {} to {}", format_bound(LEAST), format_bound(MOST));
             checker.error(place, "bad-interval", message, label, None);
             return None;
         }
@@ -106,7 +106,7 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
         Some(Leaf::bare(seconds, place))
     }
 
-    fn shown(seconds: &u32) -> impl Serialize {
+    fn to_toml(seconds: &u32) -> impl Serialize {
         format!("{seconds}s")
     }
 
@@ -118,7 +118,7 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
 }
 
 /// A bound as a sentence has it.
-fn words(seconds: u32) -> String {
+fn format_bound(seconds: u32) -> String {
     let units = [(DAY, "day"), (3600, "hour"), (60, "minute"), (1, "second")];
     match largest_unit(seconds, &units) {
         None => "nothing".to_owned(),

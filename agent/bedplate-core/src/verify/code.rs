@@ -101,7 +101,7 @@ impl fmt::Display for Device {
 }
 
 /// The words of a code, and what follows from it.
-trait Words {
+trait CodeText {
     /// Words without the subject, which goes in the place of `{}`, or before them and a colon. Empty: the subject says it all.
     /// Subjects with the same words are listed together.
     fn says(&self) -> Cow<'static, str>;
@@ -147,7 +147,7 @@ macro_rules! areas {
         })*
 
         impl Code {
-            fn words(&self) -> &dyn Words {
+            fn text(&self) -> &dyn CodeText {
                 match self {
                     $(Code::$area(code) => code,)*
                 }
@@ -200,21 +200,21 @@ areas! {
 impl Code {
     /// Recovery action.
     pub fn recovery(&self) -> Recovery {
-        self.words().recovery()
+        self.text().recovery()
     }
 }
 
 /// A finding in words, subjects with the same words together: `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
-pub fn words(codes: &[Code]) -> String {
-    let mut found: Vec<(Cow<'static, str>, &dyn Words, Vec<String>)> = Vec::new();
-    for code in codes.iter().map(Code::words) {
+pub fn format_codes(codes: &[Code]) -> String {
+    let mut found: Vec<(Cow<'static, str>, &dyn CodeText, Vec<String>)> = Vec::new();
+    for code in codes.iter().map(Code::text) {
         let (says, subject) = (code.says(), code.subject());
         match found.iter_mut().find(|(same, ..)| *same == says) {
             Some((.., subjects)) => subjects.push(subject),
             None => found.push((says, code, vec![subject])),
         }
     }
-    let one = |(says, code, subjects): (Cow<'static, str>, &dyn Words, Vec<String>)| {
+    let one = |(says, code, subjects): (Cow<'static, str>, &dyn CodeText, Vec<String>)| {
         let subjects: Vec<String> =
             subjects.into_iter().filter(|subject| !subject.is_empty()).collect();
         let subjects = some_of(subjects.into_iter(), code.few(), code.noun());
@@ -230,7 +230,7 @@ pub fn words(codes: &[Code]) -> String {
 
 /// The remedy of a finding: that of its first code.
 pub fn remedy(codes: &[Code]) -> Option<String> {
-    let remedy = codes.first()?.words().remedy();
+    let remedy = codes.first()?.text().remedy();
     (!remedy.is_empty()).then(|| remedy.into_owned())
 }
 

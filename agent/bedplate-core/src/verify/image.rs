@@ -4,7 +4,7 @@
 use bedplate_base::reading::Reading;
 use bedplate_host::HostKind;
 
-use super::{Check, Evidence, Outcome, Severity, Verdict};
+use super::{Check, CheckInput, Outcome, Severity, Verdict};
 
 /// Ids of the checks.
 const CHECKS: [&str; 4] =
@@ -28,16 +28,16 @@ pub struct ImageState {
 }
 
 /// The outcome of a check that cannot be made of an image; `None`: it can, or the host is none.
-pub(super) fn not_applicable(check: &Check, evidence: &Evidence<'_>) -> Option<Outcome> {
-    let is_image = evidence.facts.host == HostKind::Image;
+pub(super) fn not_applicable(check: &Check, input: &CheckInput<'_>) -> Option<Outcome> {
+    let is_image = input.facts.host == HostKind::Image;
     (is_image && !CHECKS.contains(&check.id)).then(|| {
         Outcome::not_applicable("not applicable to an image: judged on the machine that runs it")
     })
 }
 
 /// The level of a check. An image with a fault is wrong, also where a host with it would run until its next boot.
-pub(super) fn severity(check: &Check, evidence: &Evidence<'_>, verdict: Verdict) -> Severity {
-    match (evidence.facts.host, verdict) {
+pub(super) fn severity(check: &Check, input: &CheckInput<'_>, verdict: Verdict) -> Severity {
+    match (input.facts.host, verdict) {
         (HostKind::Image, Verdict::Fail | Verdict::Unknown) => Severity::Fail,
         _ => check.severity,
     }

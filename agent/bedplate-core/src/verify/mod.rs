@@ -4,8 +4,8 @@
 
 mod checks;
 mod code;
-mod evidence;
 mod image;
+mod input;
 mod outcome;
 mod rails;
 mod select;
@@ -23,9 +23,9 @@ pub use code::{
     ModuleKind, ModulesCode, NcclCode, PcieCode, PfcTally, ProfileCode, RdmaCode, RoceCode,
     SriovCode, StorageCode, Tally, TopologyCode,
 };
-pub use evidence::{Evidence, InEffect, NoPlan, Observed, Suspect};
 pub use image::ImageState;
-pub use outcome::{Outcome, Seen};
+pub use input::{CheckInput, InEffect, IneffectiveArgument, NoPlan, Observed};
+pub use outcome::{Evidence, Outcome};
 pub use select::{SelectError, Selection};
 pub use summary::{Answer, Judged, Override, Report, judge};
 pub use table::CHECKS;
@@ -172,7 +172,7 @@ pub struct Check {
     /// For people.
     pub explain: Explain,
     /// The judgement. Pure.
-    pub judge: fn(&Evidence<'_>) -> Judgement,
+    pub judge: fn(&CheckInput<'_>) -> Judgement,
 }
 
 /// One of the checks by its id.

@@ -8,7 +8,8 @@ use super::{Severity, Verdict};
 
 /// One thing that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Seen {
+#[schemars(rename = "Seen")]
+pub struct Evidence {
     /// What was read, as a few words: `port 0000:17:00.0: RR CR on`.
     pub what: String,
     /// Where: a file, or a register.
@@ -23,7 +24,7 @@ pub struct Outcome {
     /// Finding, in one sentence without its full stop.
     pub finding: String,
     /// Evidence.
-    pub evidence: Vec<Seen>,
+    pub evidence: Vec<Evidence>,
     /// The same for programs.
     pub codes: Vec<Code>,
     /// Remedy: a command, a line of the profile.
@@ -63,7 +64,7 @@ impl Outcome {
     /// An outcome in the words of these codes, with the remedy of the first; there is one at least.
     pub fn found(verdict: Verdict, codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
         let codes: Vec<Code> = codes.into_iter().map(Into::into).collect();
-        let (finding, remedy) = (code::words(&codes), code::remedy(&codes));
+        let (finding, remedy) = (code::format_codes(&codes), code::remedy(&codes));
         Outcome { codes, remedy, ..Outcome::new(verdict, finding) }
     }
 
@@ -94,13 +95,13 @@ impl Outcome {
     /// With one more thing that was read.
     #[must_use]
     pub fn seen(mut self, what: impl Into<String>, at: impl Into<String>) -> Self {
-        self.evidence.push(Seen { what: what.into(), at: at.into() });
+        self.evidence.push(Evidence { what: what.into(), at: at.into() });
         self
     }
 
     /// With several.
     #[must_use]
-    pub fn all_seen(mut self, seen: impl IntoIterator<Item = Seen>) -> Self {
+    pub fn all_seen(mut self, seen: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(seen);
         self
     }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use bedplate_testhosts::fixture::{Machine, at, hgx};
 
-    fn of(machine: &Machine) -> Vec<String> {
+    fn rails_of(machine: &Machine) -> Vec<String> {
         let topology = Topology::new(&machine.tree);
         let all = || machine.tree.functions.values();
         let gpus: Vec<&Function> = all().filter(|f| f.is_gpu()).collect();
@@ -80,19 +80,19 @@ mod tests {
     #[test]
     fn nics_below_the_gpus_switches_are_rails_and_no_others() {
         let mut machine = hgx();
-        let rails = of(&machine);
+        let rails = rails_of(&machine);
         assert_eq!(rails.len(), 8);
         // A front end of the same model on a root port of its own, and a storage NIC in a switch.
         machine.root_port("0000:e0:01.0", 1);
         machine.nic("0000:e1:00.0", Some("0000:e0:01.0"));
         machine.nic("0000:1d:00.0", Some("0000:18:04.0")).device = PciId(0x101d);
-        assert_eq!(of(&machine), rails);
+        assert_eq!(rails_of(&machine), rails);
     }
 
     #[test]
     fn a_gpus_only_near_nic_is_a_rail_whatever_its_model() {
         let mut machine = hgx();
-        let rails = of(&machine);
+        let rails = rails_of(&machine);
         let other = machine.tree.get(at(&rails[0])).unwrap().parent;
         let siblings: Vec<String> = rails
             .iter()
@@ -103,7 +103,7 @@ mod tests {
             .cloned()
             .collect();
         siblings.iter().for_each(|nic| machine.get(nic).device = PciId(0x101d));
-        assert_eq!(of(&machine), rails);
+        assert_eq!(rails_of(&machine), rails);
     }
 
     #[test]
@@ -120,6 +120,6 @@ mod tests {
         }
         machine.root_port("0000:50:00.0", 0);
         machine.nic("0000:51:00.0", Some("0000:50:00.0")).device = PciId(0xa2dc);
-        assert_eq!(of(&machine), ["0000:31:00.0", "0000:41:00.0"]);
+        assert_eq!(rails_of(&machine), ["0000:31:00.0", "0000:41:00.0"]);
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::outcome::Seen;
+use super::outcome::Evidence;
 use crate::kind::cmdline;
 use crate::plan::Change;
 
-use super::{CHECKS, Check, Code, Evidence, Group, Outcome, Selection, Severity, Verdict, image};
+use super::{CHECKS, Check, CheckInput, Code, Group, Outcome, Selection, Severity, Verdict, image};
 use bedplate_base::recovery::Recovery;
 use bedplate_host::HostKind;
 
@@ -36,7 +36,7 @@ pub struct Judged {
     /// Finding, in one sentence.
     pub finding: String,
     /// Evidence.
-    pub evidence: Vec<Seen>,
+    pub evidence: Vec<Evidence>,
     /// Findings for programs.
     pub codes: Vec<Code>,
     /// Remedy.
@@ -147,21 +147,21 @@ impl Report {
 
 /// Judges by every check that is asked for.
 pub fn judge(
-    evidence: &Evidence<'_>,
+    input: &CheckInput<'_>,
     selection: &Selection,
     overrides: &BTreeMap<String, Override>,
 ) -> Report {
     let wanted = CHECKS.iter().filter(|check| selection.has(check));
     let outcome = |check: &'static Check| {
         let (Ok(outcome) | Err(outcome)) =
-            image::not_applicable(check, evidence).map_or_else(|| (check.judge)(evidence), Ok);
-        let outcome = with_due_remedy(outcome, check.group, evidence);
-        let level = image::severity(check, evidence, outcome.verdict);
+            image::not_applicable(check, input).map_or_else(|| (check.judge)(input), Ok);
+        let outcome = with_due_remedy(outcome, check.group, input);
+        let level = image::severity(check, input, outcome.verdict);
         Judged::new(check, level, outcome, overrides.get(check.id))
     };
     let mut report = conclude(wanted.map(outcome).collect(), selection.is_partial());
-    report.image = evidence.facts.host == HostKind::Image;
-    if let (Ok(None), Some(next)) = (&evidence.profile, &mut report.next)
+    report.image = input.facts.host == HostKind::Image;
+    if let (Ok(None), Some(next)) = (&input.profile, &mut report.next)
         && next.contains(OF_PROFILE)
     {
         next.push_str(
@@ -175,8 +175,8 @@ pub fn judge(
 const OF_PROFILE: &str = "] of the profile";
 
 /// Replaces a remedy that asks for a setting which the profile has already: what is missing is its effect.
-fn with_due_remedy(outcome: Outcome, group: Group, evidence: &Evidence<'_>) -> Outcome {
-    let Ok(Some(in_effect)) = &evidence.profile else { return outcome };
+fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Outcome {
+    let Ok(Some(in_effect)) = &input.profile else { return outcome };
     if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains(OF_PROFILE)) {
         return outcome;
     }

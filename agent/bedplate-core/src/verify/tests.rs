@@ -13,7 +13,7 @@ fn report(host: &str, check: &[&str]) -> Report {
     let check: Vec<String> = check.iter().map(|id| (*id).to_owned()).collect();
     let selection = Selection::new(&check, &[]).unwrap();
     let choice = Choice::HostOnly;
-    let request = Request::of(choice);
+    let request = Request::dry_run(choice);
     verify(&host, &request, &selection).unwrap().report
 }
 

@@ -9,8 +9,8 @@ use zbus::fdo::{self, RequestNameFlags};
 use zbus::proxy::CacheProperties;
 
 use super::{Agent, Agent1Proxy, NAME, OPERATORS, PATH};
-use crate::gate::socket::Gated;
 use crate::logind;
+use crate::rate_limit::socket::Gated;
 
 /// What logind or polkit may take to answer: polkit asks people, who take their time.
 const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use bedplate_base::utc::shown;
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
+use bedplate_base::utc::format_utc;
 use bedplate_host::process::Who;
 
 pub use command::{Busy, busy_command};
@@ -99,7 +99,7 @@ impl InUse {
                 all => format!("; other processes with open devices: {}", all - 1),
             };
             let who = who(holder.pid).map(|who| {
-                let since = who.started.map(|at| format!(", since {}", shown(at)));
+                let since = who.started.map(|at| format!(", since {}", format_utc(at)));
                 format!(", user {}{}", one_line(&who.user), since.unwrap_or_default())
             });
             let (comm, pid, who) = (&holder.comm, holder.pid, who.unwrap_or_default());

@@ -3,12 +3,12 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::state::{Reason, RebootState, UNFINISHED, WaitsFor};
-use bedplate_base::utc::shown;
+use super::state::{RebootState, UNFINISHED, Veto, WaitsFor};
+use bedplate_base::utc::format_utc;
 use bedplate_core::plan::{NextBoot, RebootNeed};
 use bedplate_core::profile::Window;
 use bedplate_core::profile::model::{Reboot, RebootMethod, RebootPolicy};
-use bedplate_core::reboot_record::{Asked, MOST_IN_A_ROW, Record};
+use bedplate_core::reboot_record::{MOST_IN_A_ROW, RebootRequest, Record};
 
 /// Everything that counts, at one moment.
 #[derive(Debug, Clone)]
@@ -32,9 +32,9 @@ pub struct Situation<'a> {
     /// What was asked for before; `Err`: it cannot be read.
     pub record: Result<&'a Record, &'a str>,
     /// What forbids a reboot now: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
-    pub vetoes: &'a [Reason],
+    pub vetoes: &'a [Veto],
     /// An operator's hold on enforcement, where nobody asks for a reboot.
-    pub held: Option<&'a Reason>,
+    pub held: Option<&'a Veto>,
     /// Soundness of the entry that boots next.
     pub entry: &'a NextBoot,
     /// The method by which this host would be restarted; `None`: none works.
@@ -126,7 +126,7 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
     let until = match &window {
         Ok(_) => None,
         Err((reason, until)) => {
-            why.push(Reason::new(WaitsFor::Window, reason.clone()));
+            why.push(Veto::new(WaitsFor::Window, reason.clone()));
             *until
         }
     };
@@ -135,7 +135,7 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
     }
     if !why.is_empty() {
         if ours {
-            let why = why.iter().map(Reason::to_string).collect();
+            let why = why.iter().map(Veto::to_string).collect();
             return RebootState::CallingOff { why };
         }
         let bound = SignedDuration::from_secs(i64::from(situation.settings.inhibitor_wait_s));
@@ -159,24 +159,30 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
 }
 
 /// Everything that forbids a reboot now but a closed window.
-fn obstacles(situation: &Situation<'_>, record: &Record, asked: Option<&Asked>) -> Vec<Reason> {
+fn obstacles(
+    situation: &Situation<'_>,
+    record: &Record,
+    asked: Option<&RebootRequest>,
+) -> Vec<Veto> {
     let mut why = situation.vetoes.to_vec();
     why.extend(situation.held.cloned());
     let rehearsed = record.rehearsed(situation.boot_id, situation.plan);
     if situation.settings.rehearse && situation.scheduled == Scheduled::Nothing && rehearsed {
         // Before a slot is asked for that nothing would come of.
-        why.push(Reason::new(WaitsFor::Rehearsal, REHEARSED));
+        why.push(Veto::new(WaitsFor::Rehearsal, REHEARSED));
     }
     if situation.method.is_none() {
-        why.push(Reason::new(WaitsFor::Method, NO_METHOD));
+        why.push(Veto::new(WaitsFor::Method, NO_METHOD));
     }
     if let Scheduled::Foreign { kind, at } = &situation.scheduled {
-        let text =
-            format!("a shutdown that is not bedplate's is scheduled: {kind} at {}", shown(*at));
-        why.push(Reason::new(WaitsFor::OtherShutdown, text));
+        let text = format!(
+            "a shutdown that is not bedplate's is scheduled: {kind} at {}",
+            format_utc(*at)
+        );
+        why.push(Veto::new(WaitsFor::OtherShutdown, text));
     }
     let inhibitor =
-        |who: &String| Reason::new(WaitsFor::Inhibitor, format!("a block inhibitor: {who}"));
+        |who: &String| Veto::new(WaitsFor::Inhibitor, format!("a block inhibitor: {who}"));
     why.extend(situation.inhibitors.iter().map(inhibitor));
     if !asked.is_some_and(|asked| asked.force) {
         why.extend(entry_veto(situation.entry));
@@ -185,14 +191,14 @@ fn obstacles(situation: &Situation<'_>, record: &Record, asked: Option<&Asked>) 
 }
 
 /// The veto of a boot entry that is not known to be sound.
-pub fn entry_veto(entry: &NextBoot) -> Option<Reason> {
+pub fn entry_veto(entry: &NextBoot) -> Option<Veto> {
     let head = match entry {
         NextBoot::Sound => return None,
         NextBoot::Unknown { .. } => "the next boot entry is not known to be sound",
         NextBoot::Unsound { .. } => "the next boot entry would not boot",
     };
     let text = format!("{head}: {}", entry.reasons().join("; "));
-    Some(Reason::new(WaitsFor::BootEntry, text))
+    Some(Veto::new(WaitsFor::BootEntry, text))
 }
 
 /// Why there is no reboot that nobody has asked for, and the state of it; `None`: there may be one.
@@ -274,7 +280,7 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
 /// After the delay and this host's share of the jitter, as far as the open window has room for it.
 fn time(
     situation: &Situation<'_>,
-    asked: Option<&Asked>,
+    asked: Option<&RebootRequest>,
     closes: Option<Timestamp>,
 ) -> Result<Timestamp, String> {
     let settings = situation.settings;
@@ -300,7 +306,7 @@ fn time(
 
 /// A number that is this boot's own: boot ids are random (random(4)), so that no other randomness is needed.
 fn spread(boot_id: &str) -> i64 {
-    let hash = bedplate_core::ledger::Sha::of(boot_id.as_bytes());
+    let hash = bedplate_core::ledger::Sha::digest(boot_id.as_bytes());
     i64::from_str_radix(hash.as_str().get(..15).unwrap_or_default(), 16).unwrap_or_default()
 }
 

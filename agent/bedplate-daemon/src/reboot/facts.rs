@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::state::Reason;
+use super::state::Veto;
 use bedplate_core::plan::{NextBoot, RebootNeed};
 use bedplate_core::profile::model::{Reboot, RebootMethod};
 
@@ -14,17 +14,17 @@ pub struct FastFacts {
     /// This boot.
     pub boot_id: String,
     /// Kind and time of what logind has scheduled; `Err`: logind cannot be asked.
-    pub schedule: Result<Option<(String, u64)>, Reason>,
+    pub schedule: Result<Option<(String, u64)>, Veto>,
     /// Whether logind or PID 1 is on its way down. Read after `schedule`: logind forgets a schedule when another shutdown begins.
     pub goes_down: bool,
     /// When this userspace started, by PID 1; `None`: not known. A soft-reboot starts another one in the same boot.
     pub userspace: Option<u64>,
     /// Vetoes that a small file tells: an operator's hold, a kernel loaded for kexec.
-    pub vetoes: Vec<Reason>,
+    pub vetoes: Vec<Veto>,
     /// When the reboot was last seen at logind.
     pub last_ours: Option<Timestamp>,
     /// Why the last effect failed; nothing more is tried until facts without it come.
-    pub failed: Option<Reason>,
+    pub failed: Option<Veto>,
 }
 
 /// The profile's settings, the observation, and facts that take their time.
@@ -47,9 +47,9 @@ pub struct SlowFacts<'a> {
     /// `[reboot]`.
     pub settings: &'a Reboot,
     /// An operator's hold on enforcement, where nobody asks for a reboot.
-    pub held: Option<Reason>,
+    pub held: Option<Veto>,
     /// Vetoes beside those of [`FastFacts`]: busy devices, a busy command, a record that a boot forgets.
-    pub vetoes: Vec<Reason>,
+    pub vetoes: Vec<Veto>,
     /// Block inhibitors, by who and why.
     pub inhibitors: Vec<String>,
     /// For how long inhibitors have been there.

@@ -17,7 +17,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Proxy};
 
 use bedplate_base::mask;
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 
 pub use answer::{LockError, Released, understood};
 pub use tls::TlsFault;

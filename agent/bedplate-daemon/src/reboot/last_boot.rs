@@ -2,12 +2,12 @@
 //! what is known after the boot goes in (the announcement, when the kernel started, what the BMC says), one answer comes
 //! out. Where that does not tell, the answer is "not known": a power cycle is never claimed without the BMC's word.
 
-use bedplate_core::reboot_record::last_boot::{By, LastBoot};
+use bedplate_core::reboot_record::last_boot::{LastBoot, RebootOrigin};
 use jiff::{SignedDuration, Timestamp};
 
 use super::method::ipmi::RestartCause;
 use super::method::row;
-use bedplate_base::utc::shown;
+use bedplate_base::utc::format_utc;
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::attempt::Attempt;
 
@@ -45,7 +45,7 @@ pub fn classify(
     let (by, summary) = match announced {
         Some(announced) => of_announced(announced, began, bmc),
         None if waited => (
-            By::Others,
+            RebootOrigin::Others,
             format!(
                 "not by bedplate: a change waited for a boot, but bedplate had announced none; {LOOK}"
             ),
@@ -61,30 +61,34 @@ pub fn classify(
     })
 }
 
-fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) -> (By, String) {
+fn of_announced(
+    announced: &Attempt,
+    began: Option<Timestamp>,
+    bmc: &BmcAnswer,
+) -> (RebootOrigin, String) {
     let what = row(announced.method).subject;
     let Some((due, began)) = announced.due.zip(began) else {
         return (
-            By::Unknown,
+            RebootOrigin::Unknown,
             format!("bedplate had announced {what}; the start of this boot is not known"),
         );
     };
     let late = began.duration_since(due);
-    let time = shown(due);
+    let time = format_utc(due);
     if late < -EARLY {
         return (
-            By::Others,
+            RebootOrigin::Others,
             format!(
                 "not by bedplate: it had announced {what} for {time}, but this boot began earlier, at {}: an operator, another \
                  program, a crash or a power failure; {LOOK}",
-                shown(began)
+                format_utc(began)
             ),
         );
     }
     if late > LATE {
         let hours = late.as_hours();
         return (
-            By::Unknown,
+            RebootOrigin::Unknown,
             format!(
                 "bedplate had announced {what} for {time}; this boot began {hours} h later and may have \
                  another cause; {LOOK}"
@@ -93,26 +97,26 @@ fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) 
     }
     let as_announced = format!("{what}, announced by bedplate for {time}");
     match announced.method {
-        RebootMethod::Ordinary => (By::Ordinary, as_announced),
-        RebootMethod::Firmware => (By::Firmware, as_announced),
-        RebootMethod::Rtc => (By::Rtc, as_announced),
-        RebootMethod::Command => (By::Command, as_announced),
+        RebootMethod::Ordinary => (RebootOrigin::Ordinary, as_announced),
+        RebootMethod::Firmware => (RebootOrigin::Firmware, as_announced),
+        RebootMethod::Rtc => (RebootOrigin::Rtc, as_announced),
+        RebootMethod::Command => (RebootOrigin::Command, as_announced),
         RebootMethod::Bmc => of_bmc(&as_announced, &time, bmc),
     }
 }
 
 /// Whether the BMC did it is for the BMC to say: the hook at the end of the shutdown has nowhere to leave a word.
-fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (By, String) {
+fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, String) {
     let unknown = |why: &str| {
         let text = format!("bedplate had announced a power cycle by the BMC for {time}");
-        (By::Unknown, format!("{text}; it is not known whether the BMC did it: {why}"))
+        (RebootOrigin::Unknown, format!("{text}; it is not known whether the BMC did it: {why}"))
     };
     match bmc {
         Ok(RestartCause::ChassisControl) => {
-            (By::Bmc, format!("{as_announced}; confirmed by the BMC"))
+            (RebootOrigin::Bmc, format!("{as_announced}; confirmed by the BMC"))
         }
         Ok(RestartCause::SoftReset) => (
-            By::OrdinaryWithoutBmc,
+            RebootOrigin::OrdinaryWithoutBmc,
             format!(
                 "an ordinary reboot: bedplate had announced a power cycle by the BMC for {time}, but the BMC did not do it \
                  (restart cause: {}); the console at the end of the shutdown shows why",
@@ -123,7 +127,7 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (By, String) {
             unknown(&format!("restart cause: {cause}"))
         }
         Ok(cause) => (
-            By::Others,
+            RebootOrigin::Others,
             format!(
                 "not by bedplate: it had announced a power cycle by the BMC for {time}, but the BMC names another restart \
                  cause: {cause}; {LOOK}"

@@ -4,6 +4,7 @@
 //! the way. If anything fails on the way to a decision, nothing is rebooted (design §8.4).
 
 pub mod busy;
+pub mod controller;
 pub mod decide;
 pub mod docs;
 pub mod facts;

@@ -7,7 +7,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use bedplate_base::utc::shown;
+use bedplate_base::utc::format_utc;
 
 /// Where the reboot stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,14 +32,14 @@ pub enum RebootState {
     /// Announced in this boot and called off; announced again only when an operator asks.
     CalledOff {
         /// What else is in the way.
-        why: Vec<Reason>,
+        why: Vec<Veto>,
     },
     /// Changes that the boot is for are still to be written.
     Converging,
     /// Something is in the way.
     Waiting {
         /// What; never empty.
-        why: Vec<Reason>,
+        why: Vec<Veto>,
         /// When the next window opens, if it is that.
         until: Option<Timestamp>,
         /// Whether it is worth an alarm: an inhibitor has been there for longer than allowed.
@@ -71,7 +71,7 @@ pub enum RebootState {
 
 /// One thing that is in the way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reason {
+pub struct Veto {
     /// What kind of thing.
     pub waits_for: WaitsFor,
     /// In words.
@@ -175,21 +175,21 @@ impl WaitsFor {
     }
 }
 
-impl Reason {
+impl Veto {
     /// In words, what it is.
     pub fn new(waits_for: WaitsFor, text: impl Into<String>) -> Self {
-        Reason { waits_for, text: text.into() }
+        Veto { waits_for, text: text.into() }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for Veto {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
 /// Reasons in one line.
-pub fn joined(why: &[Reason]) -> String {
+pub fn joined(why: &[Veto]) -> String {
     why.iter().map(|reason| reason.text.as_str()).collect::<Vec<_>>().join("; ")
 }
 
@@ -266,7 +266,7 @@ pub fn may_follow(now: &str, next: &str) -> bool {
 impl RebootState {
     /// Waits for one thing.
     pub fn waiting(waits_for: WaitsFor, text: impl Into<String>) -> Self {
-        let why = vec![Reason::new(waits_for, text)];
+        let why = vec![Veto::new(waits_for, text)];
         RebootState::Waiting { why, until: None, overdue: false }
     }
 
@@ -322,14 +322,14 @@ impl fmt::Display for RebootState {
             RebootState::CalledOff { why } => write!(f, "{CALLED_OFF}; also {}", joined(why)),
             RebootState::Converging => write!(f, "waits: {UNFINISHED}"),
             RebootState::Waiting { why, until: Some(until), .. } => {
-                write!(f, "waits until {}: {}", shown(*until), joined(why))
+                write!(f, "waits until {}: {}", format_utc(*until), joined(why))
             }
             RebootState::Waiting { why, until: None, .. } => write!(f, "waits: {}", joined(why)),
             RebootState::TakingLock => f.write_str("asks the lock server for a slot"),
             RebootState::Announcing { at } | RebootState::Announced { at } => {
-                write!(f, "announced for {}", shown(*at))
+                write!(f, "announced for {}", format_utc(*at))
             }
-            RebootState::UnderWay { at } => write!(f, "going down since {}", shown(*at)),
+            RebootState::UnderWay { at } => write!(f, "going down since {}", format_utc(*at)),
             RebootState::CallingOff { why } => write!(f, "taken back: {}", why.join("; ")),
         }
     }

@@ -10,11 +10,11 @@ mod reconcile;
 use jiff::Timestamp;
 
 use super::facts::{FastFacts, SlowFacts};
-use super::state::{Reason, RebootState, joined};
+use super::state::{RebootState, Veto, joined};
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown};
 use bedplate_core::reboot_record::preparation::{Prepared, Undo};
-use bedplate_core::reboot_record::{Asked, Record};
+use bedplate_core::reboot_record::{RebootRequest, Record};
 
 pub use command::{LATEST, SEEN_BEFORE};
 pub use look::FINAL;
@@ -31,17 +31,17 @@ pub enum Event<'a> {
     /// The record cannot be read: only the memory of this process tells what is arranged.
     RecordLost(&'a FastFacts, &'a str),
     /// An operator asks for a reboot.
-    Requested(Asked),
+    Requested(RebootRequest),
     /// An operator cancels: who and when, for display.
     Cancelled(&'a FastFacts, String),
     /// Result of [`Effect::FindWayBack`].
-    WayBack(Result<Prepared, Reason>),
+    WayBack(Result<Prepared, Veto>),
     /// Result of [`Effect::Arm`].
-    Armed(Result<Prepared, Reason>),
+    Armed(Result<Prepared, Veto>),
     /// Result of [`Effect::Schedule`]: logind confirms it.
-    Set(Result<(), Reason>),
+    Set(Result<(), Veto>),
     /// Result of [`Effect::Cancel`].
-    Cleared(Result<Cleared, Reason>),
+    Cleared(Result<Cleared, Veto>),
     /// Result of [`Effect::Disarm`]: the steps that are left.
     Disarmed(Vec<Undo>),
     /// Result of [`Effect::RunCommand`].
@@ -207,7 +207,7 @@ impl Step {
         match ending {
             Ending::CalledOff { .. } | Ending::DidNotCome => self.record.asked = None,
             Ending::TakenBack { .. } => {
-                let own = |asked: &&mut Asked| arranged.request == Some(asked.since);
+                let own = |asked: &&mut RebootRequest| arranged.request == Some(asked.since);
                 if let Some(asked) = self.record.asked.as_mut().filter(own) {
                     asked.waited = true;
                 }
@@ -224,7 +224,7 @@ fn over(boot_id: String, ending: Ending) -> Phase {
     }
 }
 
-fn taken_back(why: &[Reason]) -> Ending {
+fn taken_back(why: &[Veto]) -> Ending {
     Ending::TakenBack { why: joined(why) }
 }
 
@@ -249,7 +249,7 @@ pub fn step(record: &Record, event: Event<'_>) -> Step {
 }
 
 /// An earlier cancellation does not count against an operator who asks now; a command that was run does.
-fn requested(mut step: Step, asked: Asked) -> Step {
+fn requested(mut step: Step, asked: RebootRequest) -> Step {
     step.record.asked = Some(asked);
     let own = || Ending::TakenBack { why: "an operator asked again".into() };
     match &mut step.record.phase {
@@ -304,7 +304,7 @@ fn has(schedule: Option<&(String, u64)>, arranged: &Arranged) -> bool {
 
 /// Kind for the armed method, for the phases that follow.
 fn kind(prepared: &Prepared) -> Shutdown {
-    Shutdown::of(Some(prepared))
+    Shutdown::for_preparation(Some(prepared))
 }
 
 #[cfg(test)]

@@ -40,25 +40,25 @@ impl Daemon {
         if self.retry.is_some_and(|at| at <= now) {
             self.retry = None;
             self.working_on("observing the host").await;
-            return self.look().await;
+            return self.observe().await;
         }
         if self.recheck <= now {
             self.recheck = now + self.interval();
             // A look reads config space; without any sign of a change there is no need.
-            if fingerprint::of(
+            if fingerprint::fingerprint(
                 &self.options.root,
                 self.observation.as_ref().map(|observation| &observation.watch),
             ) != self.seen
             {
                 self.working_on("observing the host").await;
-                return self.look().await;
+                return self.observe().await;
             }
             self.beat();
             self.publish().await;
             // What checks look at gives no sign of most of its changes: counters of errors, the kernel's log, ports of
             // InfiniBand. Nothing is known to have happened: what was said counts until such a look finds something else.
             if self.status.checks.is_some() {
-                self.look_beside();
+                self.observe_in_background();
             }
         }
         self.judge_if_due(now);

@@ -24,7 +24,7 @@ use rows::{Part, ROWS, Row};
 /// What a message means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sign {
+pub enum MessageKind {
     /// VT-d or AMD-Vi was brought up.
     IommuUp,
     /// `intel_iommu=on` was read. Says nothing of whether there is an IOMMU.
@@ -69,17 +69,17 @@ pub enum Sign {
     Bound,
 }
 
-impl Sign {
+impl MessageKind {
     /// The recovery action, as far as the message tells.
     pub fn recovery(self) -> Recovery {
         match self {
-            Sign::OffTheBus => Recovery::PowerCycle,
-            Sign::NotTaken
-            | Sign::ApiMismatch
-            | Sign::Fatal
-            | Sign::Contained
-            | Sign::SwitchFatal => Recovery::Reboot,
-            Sign::Xid | Sign::LinkDown => Recovery::Drain,
+            MessageKind::OffTheBus => Recovery::PowerCycle,
+            MessageKind::NotTaken
+            | MessageKind::ApiMismatch
+            | MessageKind::Fatal
+            | MessageKind::Contained
+            | MessageKind::SwitchFatal => Recovery::Reboot,
+            MessageKind::Xid | MessageKind::LinkDown => Recovery::Drain,
             _ => Recovery::None,
         }
     }
@@ -98,9 +98,9 @@ const ACTIONS: [(Recovery, &str); 6] = [
 
 /// The content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct KernelMessage {
     /// Meaning.
-    pub sign: Sign,
+    pub sign: MessageKind,
     /// The function that it is about.
     pub function: Option<PciAddress>,
     /// The module that it is about, as /sys/module spells it.
@@ -116,28 +116,28 @@ pub struct Said {
 }
 
 /// Meaning of a line; `None`: nothing here.
-pub fn said(line: &str) -> Option<Said> {
-    ROWS.iter().find_map(|row| row.said(line))
+pub fn classify(line: &str) -> Option<KernelMessage> {
+    ROWS.iter().find_map(|row| row.match_line(line))
 }
 
 /// Modules that a log complains of.
 pub fn modules(log: &KernelLog) -> BTreeSet<String> {
-    log.lines.iter().filter_map(|line| said(&line.text)?.module).collect()
+    log.lines.iter().filter_map(|line| classify(&line.text)?.module).collect()
 }
 
 /// Of a line what is kept: of one that means something here, and of a complaint about the command line.
 pub fn kept(line: &str) -> Option<String> {
     let complaint = complaint::parts(line).map(|parts| parts.to_string());
-    complaint.or_else(|| said(line).map(|said| said.text))
+    complaint.or_else(|| classify(line).map(|message| message.text))
 }
 
 impl Row {
-    fn said(&self, line: &str) -> Option<Said> {
+    fn match_line(&self, line: &str) -> Option<KernelMessage> {
         let (before, rest) = line.split_once(self.text)?;
         if self.before != Part::Name && !is_prefix(before) {
             return None;
         }
-        let mut said = Said {
+        let mut message = KernelMessage {
             sign: self.sign,
             function: None,
             module: None,
@@ -149,14 +149,14 @@ impl Row {
         match self.before {
             Part::Function => {
                 let at = addresses(before).last()?;
-                said.function = Some(at);
-                said.text.insert_str(0, &format!("{at}: "));
+                message.function = Some(at);
+                message.text.insert_str(0, &format!("{at}: "));
             }
             Part::Name => {
                 let name = before.strip_prefix("Module ").unwrap_or(before);
                 let name = Some(name).filter(|name| is_name(name))?;
-                said.module = Some(name.replace('-', "_"));
-                said.text.insert_str(0, name);
+                message.module = Some(name.replace('-', "_"));
+                message.text.insert_str(0, name);
             }
             _ => {}
         }
@@ -166,17 +166,18 @@ impl Row {
             Part::End => {}
             Part::Function => {
                 let at = addresses(rest).next()?;
-                said.function = Some(at);
-                said.text.push_str(&at.to_string());
+                message.function = Some(at);
+                message.text.push_str(&at.to_string());
             }
             Part::Name => {
                 let name = word(rest, |c| c.is_ascii_alphanumeric() || "_-.".contains(c))?;
-                said.text.push_str(name);
+                message.text.push_str(name);
             }
             Part::Number => {
                 let number = word(rest, |c| c.is_ascii_digit() || c == '.')?;
-                said.version = (self.sign == Sign::ApiMismatch).then(|| number.to_owned());
-                said.text.push_str(number);
+                message.version =
+                    (self.sign == MessageKind::ApiMismatch).then(|| number.to_owned());
+                message.text.push_str(number);
             }
             Part::Reset => {
                 let number = word(rest, |c| c.is_ascii_digit())?;
@@ -184,26 +185,26 @@ impl Row {
                     .trim_end()
                     .strip_prefix(") succeeded!")
                     .filter(|rest| rest.is_empty())?;
-                said.text.push_str(&format!("{number}) succeeded!"));
+                message.text.push_str(&format!("{number}) succeeded!"));
             }
-            Part::Xid => said.xid(rest)?,
-            Part::SXid => said.sxid(rest)?,
-            Part::Error => said.text.push_str(rest.find("ERROR").map(|_| "ERROR")?),
+            Part::Xid => message.xid(rest)?,
+            Part::SXid => message.sxid(rest)?,
+            Part::Error => message.text.push_str(rest.find("ERROR").map(|_| "ERROR")?),
         }
-        Some(said)
+        Some(message)
     }
 }
 
-impl Said {
+impl KernelMessage {
     /// `0000:18:00): 79, pid=…`.
     fn xid(&mut self, rest: &str) -> Option<()> {
         let (at, rest) = rest.split_once("): ")?;
         let at = addresses(at).next()?;
         let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
         self.sign = match number {
-            xid::OFF_THE_BUS => Sign::OffTheBus,
+            xid::OFF_THE_BUS => MessageKind::OffTheBus,
             number if xid::is_of_a_program(number) => return None,
-            _ => Sign::Xid,
+            _ => MessageKind::Xid,
         };
         self.function = Some(at);
         self.number = Some(number);
@@ -220,7 +221,7 @@ impl Said {
             })?;
             self.action = Some(*action);
             if *action == Recovery::None {
-                self.sign = Sign::Recovered;
+                self.sign = MessageKind::Recovered;
             }
             self.text.push_str(&format!(", GPU recovery action changed to ({words})"));
         }
@@ -233,7 +234,7 @@ impl Said {
         let at = addresses(at).next()?;
         let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
         let is_fatal = rest.contains(", Fatal");
-        self.sign = if is_fatal { Sign::SwitchFatal } else { Sign::Switch };
+        self.sign = if is_fatal { MessageKind::SwitchFatal } else { MessageKind::Switch };
         self.function = Some(at);
         self.number = Some(number);
         let severity = if is_fatal { "Fatal" } else { "Non-fatal" };
@@ -245,7 +246,7 @@ impl Said {
     pub fn recovery(&self) -> Recovery {
         match (self.sign, self.action, self.number.and_then(xid::find)) {
             (_, Some(action), _) => action,
-            (Sign::Xid | Sign::OffTheBus, None, Some(xid)) => xid.recovery,
+            (MessageKind::Xid | MessageKind::OffTheBus, None, Some(xid)) => xid.recovery,
             (sign, ..) => sign.recovery(),
         }
     }

@@ -1,6 +1,6 @@
 //! The messages: a row each, below the file that prints it.
 
-use super::Sign;
+use super::MessageKind;
 
 /// A part of a line that is kept beside the text of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum Part {
 
 pub(super) struct Row {
     /// Meaning.
-    pub sign: Sign,
+    pub sign: MessageKind,
     /// Kept of the text before.
     pub before: Part,
     /// Its own text, at the start of a line or behind what the kernel puts before it.
@@ -35,86 +35,86 @@ pub(super) struct Row {
     pub after: Part,
 }
 
-const fn row(sign: Sign, before: Part, text: &'static str, after: Part) -> Row {
+const fn row(sign: MessageKind, before: Part, text: &'static str, after: Part) -> Row {
     Row { sign, before, text, after }
 }
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
     // drivers/iommu/intel/iommu.c intel_iommu_init
-    row(Sign::IommuUp, Part::Nothing, "DMAR: Intel(R) Virtualization Technology for Directed I/O", Part::Nothing),
+    row(MessageKind::IommuUp, Part::Nothing, "DMAR: Intel(R) Virtualization Technology for Directed I/O", Part::Nothing),
     // drivers/iommu/amd/init.c
-    row(Sign::IommuUp, Part::Nothing, "AMD-Vi: Interrupt remapping enabled", Part::Nothing),
-    row(Sign::IommuUp, Part::Nothing, "AMD-Vi: Extended features ", Part::Nothing),
+    row(MessageKind::IommuUp, Part::Nothing, "AMD-Vi: Interrupt remapping enabled", Part::Nothing),
+    row(MessageKind::IommuUp, Part::Nothing, "AMD-Vi: Extended features ", Part::Nothing),
     // drivers/iommu/intel/iommu.c intel_iommu_setup
-    row(Sign::IommuAsked, Part::Nothing, "DMAR: IOMMU enabled", Part::Nothing),
+    row(MessageKind::IommuAsked, Part::Nothing, "DMAR: IOMMU enabled", Part::Nothing),
     // drivers/iommu/intel/dmar.c warn_invalid_dmar
-    row(Sign::IommuFirmware, Part::Nothing, "Your BIOS is broken; DMAR reported at address", Part::Nothing),
+    row(MessageKind::IommuFirmware, Part::Nothing, "Your BIOS is broken; DMAR reported at address", Part::Nothing),
     // drivers/iommu/intel/iommu.c init_dmars
-    row(Sign::IommuCopied, Part::Nothing, "Translation already enabled - trying to copy translation structures", Part::Nothing),
+    row(MessageKind::IommuCopied, Part::Nothing, "Translation already enabled - trying to copy translation structures", Part::Nothing),
     // drivers/iommu/intel/dmar.c dmar_fault_do_one
-    row(Sign::DmaFault, Part::Nothing, "DMAR: [DMA Write NO_PASID] Request device [", Part::Function),
-    row(Sign::DmaFault, Part::Nothing, "DMAR: [DMA Read NO_PASID] Request device [", Part::Function),
-    row(Sign::DmaFault, Part::Nothing, "DMAR: [DMA Write] Request device [", Part::Function),
-    row(Sign::DmaFault, Part::Nothing, "DMAR: [DMA Read] Request device [", Part::Function),
+    row(MessageKind::DmaFault, Part::Nothing, "DMAR: [DMA Write NO_PASID] Request device [", Part::Function),
+    row(MessageKind::DmaFault, Part::Nothing, "DMAR: [DMA Read NO_PASID] Request device [", Part::Function),
+    row(MessageKind::DmaFault, Part::Nothing, "DMAR: [DMA Write] Request device [", Part::Function),
+    row(MessageKind::DmaFault, Part::Nothing, "DMAR: [DMA Read] Request device [", Part::Function),
     // drivers/iommu/amd/iommu.c amd_iommu_report_page_fault
-    row(Sign::DmaFault, Part::Nothing, "AMD-Vi: Event logged [IO_PAGE_FAULT device=", Part::Function),
-    row(Sign::DmaFault, Part::Function, "AMD-Vi: Event logged [IO_PAGE_FAULT", Part::Nothing),
+    row(MessageKind::DmaFault, Part::Nothing, "AMD-Vi: Event logged [IO_PAGE_FAULT device=", Part::Function),
+    row(MessageKind::DmaFault, Part::Function, "AMD-Vi: Event logged [IO_PAGE_FAULT", Part::Nothing),
     // drivers/iommu/arm/arm-smmu-v3/arm-smmu-v3.c, 6.14 on
-    row(Sign::DmaFault, Part::Nothing, "event: F_TRANSLATION client: ", Part::Function),
+    row(MessageKind::DmaFault, Part::Nothing, "event: F_TRANSLATION client: ", Part::Function),
     // kernel/module/version.c check_version
-    row(Sign::WrongBuild, Part::Name, ": disagrees about version of symbol ", Part::Name),
+    row(MessageKind::WrongBuild, Part::Name, ": disagrees about version of symbol ", Part::Name),
     // kernel/module/main.c resolve_symbol_wait, simplify_symbols
-    row(Sign::WrongBuild, Part::Name, ": Unknown symbol ", Part::Name),
+    row(MessageKind::WrongBuild, Part::Name, ": Unknown symbol ", Part::Name),
     // kernel/module/main.c check_modinfo
-    row(Sign::WrongBuild, Part::Name, ": version magic '", Part::Nothing),
+    row(MessageKind::WrongBuild, Part::Name, ": version magic '", Part::Nothing),
     // kernel/module/main.c early_mod_check
-    row(Sign::KeptOut, Part::Name, " is blacklisted", Part::Nothing),
+    row(MessageKind::KeptOut, Part::Name, " is blacklisted", Part::Nothing),
     // kernel/module/signing.c module_sig_check
-    row(Sign::KeptOut, Part::Nothing, "Loading of unsigned module is rejected", Part::Nothing),
-    row(Sign::KeptOut, Part::Nothing, "Loading of module with unavailable key is rejected", Part::Nothing),
+    row(MessageKind::KeptOut, Part::Nothing, "Loading of unsigned module is rejected", Part::Nothing),
+    row(MessageKind::KeptOut, Part::Nothing, "Loading of module with unavailable key is rejected", Part::Nothing),
     // kernel/module/main.c unknown_module_param_cb
-    row(Sign::WrongParameter, Part::Name, ": unknown parameter '", Part::Name),
+    row(MessageKind::WrongParameter, Part::Name, ": unknown parameter '", Part::Name),
     // NVIDIA open-gpu-kernel-modules, src/nvidia/arch/nvalloc/unix/src/osapi.c rm_perform_version_check
-    row(Sign::ApiMismatch, Part::Nothing, "NVRM: API mismatch: the client has the version ", Part::Number),
-    row(Sign::ApiMismatch, Part::Nothing, "NVRM: API mismatch: the client has version ", Part::Number),
+    row(MessageKind::ApiMismatch, Part::Nothing, "NVRM: API mismatch: the client has the version ", Part::Number),
+    row(MessageKind::ApiMismatch, Part::Nothing, "NVRM: API mismatch: the client has version ", Part::Number),
     // the same, kernel-open/nvidia/nv.c
-    row(Sign::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine was not called for ", Part::Number),
-    row(Sign::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine failed for ", Part::Number),
+    row(MessageKind::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine was not called for ", Part::Number),
+    row(MessageKind::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine failed for ", Part::Number),
     // the same, kernel-open/nvidia/nv-pci.c and src/nvidia/arch/nvalloc/unix/src/osinit.c: not supported by this release or by
     // these kernel modules, or lost
-    row(Sign::NotTaken, Part::Nothing, "NVRM: The NVIDIA GPU ", Part::Function),
-    row(Sign::NotTaken, Part::Function, "RmInitAdapter failed!", Part::Nothing),
+    row(MessageKind::NotTaken, Part::Nothing, "NVRM: The NVIDIA GPU ", Part::Function),
+    row(MessageKind::NotTaken, Part::Function, "RmInitAdapter failed!", Part::Nothing),
     // the same, kernel-open/nvidia-peermem/nvidia-peermem.c peer_err
-    row(Sign::Peermem, Part::Nothing, "nvidia-peermem ", Part::Error),
+    row(MessageKind::Peermem, Part::Nothing, "nvidia-peermem ", Part::Error),
     // the same, src/nvidia/arch/nvalloc/unix/src/os.c; NVIDIA's "Xid Errors" lists the numbers
-    row(Sign::Xid, Part::Nothing, "NVRM: Xid (PCI:", Part::Xid),
-    row(Sign::OffTheBus, Part::Function, "GPU has fallen off the bus", Part::Nothing),
+    row(MessageKind::Xid, Part::Nothing, "NVRM: Xid (PCI:", Part::Xid),
+    row(MessageKind::OffTheBus, Part::Function, "GPU has fallen off the bus", Part::Nothing),
     // the same, src/common/nvswitch/kernel/inc/error_nvswitch.h NVSWITCH_PRINT_SXID
-    row(Sign::Switch, Part::Nothing, "SXid (PCI:", Part::SXid),
+    row(MessageKind::Switch, Part::Nothing, "SXid (PCI:", Part::SXid),
     // the same, kernel-open/nvidia/nv.c nvidia_init_module
-    row(Sign::Bound, Part::Nothing, "NVRM: loading NVIDIA UNIX", Part::Nothing),
+    row(MessageKind::Bound, Part::Nothing, "NVRM: loading NVIDIA UNIX", Part::Nothing),
     // drivers/pci/setup-res.c pci_enable_resources: a driver takes the device, at its first bind and after a reset
-    row(Sign::Bound, Part::Function, "enabling device (", Part::Nothing),
+    row(MessageKind::Bound, Part::Function, "enabling device (", Part::Nothing),
     // drivers/gpu/drm/amd/amdgpu/amdgpu_device.c amdgpu_device_gpu_recover
-    row(Sign::Recovered, Part::Function, "GPU reset succeeded", Part::Nothing),
+    row(MessageKind::Recovered, Part::Function, "GPU reset succeeded", Part::Nothing),
     // the same, later: `GPU reset(2) succeeded!`
-    row(Sign::Recovered, Part::Function, "GPU reset(", Part::Reset),
+    row(MessageKind::Recovered, Part::Function, "GPU reset(", Part::Reset),
     // drivers/net/ethernet/mellanox/mlx5/core/health.c mlx5_health_try_recover
-    row(Sign::Recovered, Part::Function, "health recovery succeeded", Part::Nothing),
+    row(MessageKind::Recovered, Part::Function, "health recovery succeeded", Part::Nothing),
     // the same up to 5.15, as it is spelt there
-    row(Sign::Recovered, Part::Function, "health revovery succeded", Part::Nothing),
+    row(MessageKind::Recovered, Part::Function, "health revovery succeded", Part::Nothing),
     // drivers/pci/hotplug/pciehp_ctrl.c: the link was down for the length of a recovery
-    row(Sign::Recovered, Part::Function, "Link Down/Up ignored", Part::Nothing),
+    row(MessageKind::Recovered, Part::Function, "Link Down/Up ignored", Part::Nothing),
     // drivers/pci/pcie/err.c pcie_do_recovery; up to 5.5 with a capital
-    row(Sign::Recovered, Part::Function, "Device recovery successful", Part::Nothing),
-    row(Sign::Recovered, Part::Function, "device recovery successful", Part::Nothing),
+    row(MessageKind::Recovered, Part::Function, "Device recovery successful", Part::Nothing),
+    row(MessageKind::Recovered, Part::Function, "device recovery successful", Part::Nothing),
     // drivers/pci/pcie/aer.c aer_print_error
-    row(Sign::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrectable (Fatal)", Part::Nothing),
-    row(Sign::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrected (Fatal)", Part::Nothing),
-    row(Sign::Uncorrected, Part::Function, "PCIe Bus Error: severity=Uncorrect", Part::Nothing),
+    row(MessageKind::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrectable (Fatal)", Part::Nothing),
+    row(MessageKind::Fatal, Part::Function, "PCIe Bus Error: severity=Uncorrected (Fatal)", Part::Nothing),
+    row(MessageKind::Uncorrected, Part::Function, "PCIe Bus Error: severity=Uncorrect", Part::Nothing),
     // drivers/pci/pcie/dpc.c dpc_process_error
-    row(Sign::Contained, Part::Function, "DPC: containment event", Part::Nothing),
+    row(MessageKind::Contained, Part::Function, "DPC: containment event", Part::Nothing),
     // drivers/pci/hotplug/pciehp_ctrl.c
-    row(Sign::LinkDown, Part::Function, "Link Down", Part::End),
+    row(MessageKind::LinkDown, Part::Function, "Link Down", Part::End),
 ];

@@ -148,21 +148,22 @@ const SAID: &[(&str, &str)] = &[
 fn every_row_is_understood_and_what_is_kept_says_the_same() {
     assert_eq!(SAID.len(), ROWS.len());
     for ((line, rest), row) in SAID.iter().zip(ROWS) {
-        let found = said(line).unwrap_or_else(|| panic!("{line}"));
+        let found = classify(line).unwrap_or_else(|| panic!("{line}"));
         assert_eq!(found.sign, row.sign, "{line}");
         assert_eq!(found.text, if rest.is_empty() { *line } else { *rest });
-        assert_eq!(said(&found.text).as_ref(), Some(&found), "{line}");
+        assert_eq!(classify(&found.text).as_ref(), Some(&found), "{line}");
     }
 }
 
 #[test]
 fn a_gpu_that_is_gone_is_told_from_a_program_that_failed() {
-    let gone = said("NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.").unwrap();
+    let gone =
+        classify("NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.").unwrap();
     assert_eq!(
         (gone.sign, gone.text.as_str()),
-        (Sign::OffTheBus, "NVRM: Xid (PCI:0000:18:00.0): 79")
+        (MessageKind::OffTheBus, "NVRM: Xid (PCI:0000:18:00.0): 79")
     );
-    assert_eq!(said("NVRM: Xid (PCI:0000:18:00): 31, pid=1, name=python, MMU Fault"), None);
+    assert_eq!(classify("NVRM: Xid (PCI:0000:18:00): 31, pid=1, name=python, MMU Fault"), None);
 }
 
 #[test]
@@ -192,11 +193,11 @@ fn the_name_of_a_program_is_no_message() {
     // A name has fifteen characters at most, of any kind (Linux TASK_COMM_LEN).
     for name in [") succeeded!", "Link Down", " is blacklisted", "SXid (PCI:", ": Unknown symbo"] {
         let program = format!("NVRM: Xid (PCI:0000:18:00): 31, pid=7, name={name}, MMU Fault");
-        assert_eq!(said(&program), None, "{program}");
+        assert_eq!(classify(&program), None, "{program}");
         let gpus = format!("NVRM: Xid (PCI:0000:18:00): 48, pid=7, name={name}, DBE");
-        assert_eq!(said(&gpus).map(|said| said.sign), Some(Sign::Xid), "{gpus}");
+        assert_eq!(classify(&gpus).map(|said| said.sign), Some(MessageKind::Xid), "{gpus}");
         let amd = format!("amdgpu 0000:18:00.0: amdgpu:  in process {name} pid 7 thread x pid 8");
-        assert_eq!(said(&amd), None, "{amd}");
+        assert_eq!(classify(&amd), None, "{amd}");
     }
     // A file has any name, and every user may let a program crash in it, or mount over it.
     for (_, row) in SAID.iter().zip(ROWS) {
@@ -205,16 +206,17 @@ fn the_name_of_a_program_is_no_message() {
             format!("python3[7]: segfault at 0 ip 0000 sp 0000 error 4 in {name}[0,7f00+1000]"),
             format!("overlayfs: failed to resolve '/{name}': -2"),
         ] {
-            assert_eq!(said(&line), None, "{line}");
+            assert_eq!(classify(&line), None, "{line}");
         }
     }
-    let mild = said("NVRM: Xid (PCI:0000:18:00): 145, pid=0, RLW Nonfatal XC0 i0 Link 04").unwrap();
+    let mild =
+        classify("NVRM: Xid (PCI:0000:18:00): 145, pid=0, RLW Nonfatal XC0 i0 Link 04").unwrap();
     assert_eq!(mild.recovery(), Recovery::None);
-    assert_eq!(said(&mild.text).as_ref(), Some(&mild), "a recording says the same");
+    assert_eq!(classify(&mild.text).as_ref(), Some(&mild), "a recording says the same");
     let asks = "NVRM: Xid (PCI:0000:18:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)";
-    let asks = said(asks).unwrap();
-    assert_eq!((asks.recovery(), said(&asks.text).as_ref()), (Recovery::Reboot, Some(&asks)));
+    let asks = classify(asks).unwrap();
+    assert_eq!((asks.recovery(), classify(&asks.text).as_ref()), (Recovery::Reboot, Some(&asks)));
     let fatal =
         "NVRM: Xid (PCI:0000:18:00): 149, pid=7, name= Nonfatal , NETIR Fatal XC0 i0 Link 04";
-    assert_eq!(said(fatal).map(|said| said.recovery()), Some(Recovery::ResetGpu));
+    assert_eq!(classify(fatal).map(|said| said.recovery()), Some(Recovery::ResetGpu));
 }

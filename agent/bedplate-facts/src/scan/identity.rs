@@ -11,7 +11,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn of(link: &str) -> Option<Self> {
+    pub(super) fn from_link(link: &str) -> Option<Self> {
         let mut root = None;
         let mut path = Vec::new();
         for part in link.split('/').filter(|part| !part.is_empty()) {
@@ -31,7 +31,7 @@ impl Place {
     pub(super) fn of_child(link: &str) -> Option<(PciAddress, Option<Self>)> {
         let parts: Vec<&str> = link.split('/').collect();
         let last = parts.iter().rposition(|part| part.parse::<PciAddress>().is_ok())?;
-        Some((parts[last].parse().ok()?, Place::of(&parts[..=last].join("/"))))
+        Some((parts[last].parse().ok()?, Place::from_link(&parts[..=last].join("/"))))
     }
 }
 

@@ -5,18 +5,19 @@ use super::*;
 #[test]
 fn places_come_from_the_link_text() {
     let place =
-        Place::of("../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0").unwrap();
+        Place::from_link("../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0")
+            .unwrap();
     let above = ["0000:16:01.0", "0000:17:00.0"].map(|address| address.parse().unwrap());
     assert_eq!(place, Place { root: "pci0000:16".into(), above: above.to_vec() });
-    let top = Place::of("../../../devices/pci0000:16/0000:16:01.0").unwrap();
+    let top = Place::from_link("../../../devices/pci0000:16/0000:16:01.0").unwrap();
     assert_eq!(top, Place { root: "pci0000:16".into(), above: Vec::new() });
-    let slash = Place::of("../../../devices/pci0000:16/0000:16:01.0/").unwrap();
+    let slash = Place::from_link("../../../devices/pci0000:16/0000:16:01.0/").unwrap();
     assert_eq!(slash, top);
 }
 
 #[test]
 fn a_host_bridge_inside_a_device_is_a_root_of_its_own() {
-    let place = Place::of(
+    let place = Place::from_link(
         "../../../devices/pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0",
     )
     .unwrap();
@@ -29,7 +30,7 @@ fn other_links_have_no_place() {
     for text in
         ["", "../../../devices/platform/x", "../../../devices/pci0000:16", "pci0000:16/what"]
     {
-        assert_eq!(Place::of(text), None, "{text}");
+        assert_eq!(Place::from_link(text), None, "{text}");
     }
 }
 

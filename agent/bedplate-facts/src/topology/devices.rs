@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Topology;
-use super::spot::Spot;
+use super::pci_path::PciPath;
 use crate::pci::Function;
 use crate::placement::Placement;
 use bedplate_base::value::PciAddress;
@@ -41,7 +41,7 @@ pub struct Device<'a> {
     /// The NICs that a Data Direct function belongs to, the PF of a VF.
     pub of: Vec<PciAddress>,
     /// Where it is.
-    pub spot: Spot<'a>,
+    pub spot: PciPath<'a>,
 }
 
 /// All of a host, each list in PCI order.

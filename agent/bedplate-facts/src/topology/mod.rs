@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::Serialize;
 
-use self::spot::Spot;
+use self::pci_path::PciPath;
 
 use crate::pci::{Function, PciTree, PortType};
 use crate::vpd::Vpd;
@@ -17,7 +17,7 @@ pub mod cpulist;
 pub mod devices;
 pub mod link;
 pub mod pairing;
-pub mod spot;
+pub mod pci_path;
 
 /// What a bridge is to the tree around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -269,7 +269,7 @@ impl<'a> Topology<'a> {
         nics: &[PciAddress],
     ) -> BTreeMap<PciAddress, u16> {
         let mut counts: BTreeMap<PciAddress, u16> = nics.iter().map(|nic| (*nic, 0)).collect();
-        let spots: BTreeMap<PciAddress, Spot> =
+        let spots: BTreeMap<PciAddress, PciPath> =
             counts.keys().filter_map(|nic| Some((*nic, self.spot(*nic)?))).collect();
         for gpu in gpus {
             let own = self.spot(*gpu);

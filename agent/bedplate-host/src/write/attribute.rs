@@ -6,9 +6,9 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::uio::pwrite;
 
-use super::words::{Fault, at, plain};
+use super::error_text::{Fault, at, plain};
 use super::{DirWriter, Root};
-use crate::limited::{Unfinished, within};
+use crate::timeout::{Unfinished, run_with_timeout};
 
 impl DirWriter {
     /// One write(2), in a thread: creating VFs blocks uninterruptibly under the device lock (handbook §5.1).
@@ -18,7 +18,7 @@ impl DirWriter {
         let fd =
             self.open_inside(path, OFlag::O_WRONLY | OFlag::O_NOCTTY).map_err(
                 |errno| match errno {
-                    Errno::ENOENT => Fault::said("this kernel or device has no such attribute"),
+                    Errno::ENOENT => Fault::refusal("this kernel or device has no such attribute"),
                     errno => at("open it")(errno),
                 },
             )?;
@@ -26,16 +26,16 @@ impl DirWriter {
         let text = format!("{value}\n");
         let expected = text.len();
         let write = move || nix::unistd::write(&fd, text.as_bytes());
-        match within("attribute", Duration::from_secs(limit_s.into()), write) {
+        match run_with_timeout("attribute", Duration::from_secs(limit_s.into()), write) {
             Ok(Ok(written)) if written == expected => Ok(()),
             Ok(Ok(written)) => {
-                Err(Fault::said(format!("the kernel took {written} of {expected} bytes")))
+                Err(Fault::refusal(format!("the kernel took {written} of {expected} bytes")))
             }
-            Ok(Err(errno)) => Err(Fault::said(attribute_words(path, errno))),
+            Ok(Err(errno)) => Err(Fault::refusal(attribute_words(path, errno))),
             Err(Unfinished::NotStarted(error)) => {
-                Err(Fault::said(format!("start a thread: {error}")))
+                Err(Fault::refusal(format!("start a thread: {error}")))
             }
-            Err(Unfinished::TimedOut) => Err(Fault::said(format!(
+            Err(Unfinished::TimedOut) => Err(Fault::refusal(format!(
                 "the kernel was still at it after {limit_s} s, and may yet finish: look at the kernel log, \
                  and run again when the value is still"
             ))),
@@ -49,10 +49,10 @@ impl DirWriter {
         let fd = self.open_inside(path, OFlag::O_WRONLY).map_err(at("open it"))?;
         match pwrite(&fd, &value.to_le_bytes(), offset.into()) {
             Ok(2) => Ok(()),
-            Ok(written) => Err(Fault::said(format!(
+            Ok(written) => Err(Fault::refusal(format!(
                 "the kernel took {written} of 2 bytes at offset {offset:#x}"
             ))),
-            Err(Errno::EPERM) => Err(Fault::said(
+            Err(Errno::EPERM) => Err(Fault::refusal(
                 "the kernel does not permit it: kernel lockdown (Secure Boot, see /sys/kernel/security/lockdown) \
                  forbids config-space writes to everybody; use the kernel command line (pci=) instead",
             )),
@@ -64,7 +64,7 @@ impl DirWriter {
         match self.root {
             Root::Live => Ok(()),
             Root::Image { .. } => {
-                Err(Fault::said("an image has no running kernel: do it on the booted machine"))
+                Err(Fault::refusal("an image has no running kernel: do it on the booted machine"))
             }
         }
     }

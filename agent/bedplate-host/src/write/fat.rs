@@ -26,9 +26,9 @@ use rustix::fs::Advice;
 
 use super::super::{Expected, old_copy};
 use super::DirWriter;
-use super::place::{Located, Place};
+use super::error_text::{Fault, at};
 use super::replace::{Keep, write_all};
-use super::words::{Fault, at};
+use super::resolve::{Located, Place};
 
 /// Whether what is in this directory is on FAT.
 fn is_fat(directory: &OwnedFd) -> bool {
@@ -72,7 +72,7 @@ impl DirWriter {
         }
         let Some(old) = place.file()?.map(File::from) else { return Ok(None) };
         let bytes =
-            read(&old).map_err(|error| Fault::said(format!("read the old file: {error}")))?;
+            read(&old).map_err(|error| Fault::refusal(format!("read the old file: {error}")))?;
         self.pass("keep the old file", path)?;
         let name = old_name(place);
         // One of a run that was cut short, and the file that it was made from is whole.
@@ -106,7 +106,7 @@ impl DirWriter {
             read(&file)
         });
         if !matches!(there, Some(Ok(there)) if there == bytes) {
-            return Err(Fault::said(format!(
+            return Err(Fault::refusal(format!(
                 "it reads back otherwise than it was written; what was there before is beside it, in {}",
                 old_name(place)
             )));
@@ -135,7 +135,7 @@ impl DirWriter {
         }
         let Some(copy) = copy(&place)? else { return Ok(false) };
         let bytes = read(&copy).map_err(|error| {
-            Fault::said(format!("read the old copy, {}: {error}", old_name(&place)))
+            Fault::refusal(format!("read the old copy, {}: {error}", old_name(&place)))
         })?;
         self.pass("restore the old copy", path)?;
         self.replace(path, &bytes, Keep::Found { new_mode: 0o644 }, Expected::Anything)?;
@@ -179,7 +179,7 @@ fn is_torn(place: &Place) -> Result<bool, Fault> {
 }
 
 fn cloned(error: std::io::Error) -> Fault {
-    Fault::said(format!("look at its directory: {error}"))
+    Fault::refusal(format!("look at its directory: {error}"))
 }
 
 fn old_name(place: &Place) -> String {

@@ -9,7 +9,7 @@ use nix::sys::statfs::{MSDOS_SUPER_MAGIC, fstatfs};
 use nix::unistd::{Gid, Uid, fchown};
 use rustix::fs::XattrFlags;
 
-use super::words::{Fault, at, from_rustix};
+use super::error_text::{Fault, at, from_rustix};
 use crate::FileMeta;
 
 /// Longest list of names and longest value (include/uapi/linux/limits.h, XATTR_LIST_MAX, XATTR_SIZE_MAX).
@@ -48,14 +48,17 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
     give_mode(file, meta.mode & MODE)?;
     for (name, value) in meta.xattrs.iter().filter(|(name, _)| is_kept(name)) {
         let value = unhex(value)
-            .ok_or_else(|| Fault::said(format!("attribute {name} is recorded wrongly")))?;
+            .ok_or_else(|| Fault::refusal(format!("attribute {name} is recorded wrongly")))?;
         if had.get(name) == Some(&value) {
             continue;
         }
         rustix::fs::fsetxattr(file, name, &value, XattrFlags::empty())
             .map_err(from_rustix)
             .map_err(|errno| {
-                Fault::said(format!("keep its attribute {name}: {}", super::words::plain(errno)))
+                Fault::refusal(format!(
+                    "keep its attribute {name}: {}",
+                    super::error_text::plain(errno)
+                ))
             })?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use nix::errno::Errno;
 
 use super::DirWriter;
-use super::words::{Fault, plain};
+use super::error_text::{Fault, plain};
 use crate::dir::DirReader;
 use crate::netlink::{self, Refusal, devlink, link};
 use crate::{NicCause, NicError, WriteError};
@@ -26,7 +26,7 @@ impl DirWriter {
         for one in link::together(attributes) {
             // Each time: the interface may be renamed or replaced in between.
             let index = netlink::index_below(&reader, pf, interface).map_err(|error| {
-                other(Fault::said(error.to_string()).about("set", &named(&one)))
+                other(Fault::refusal(error.to_string()).about("set", &named(&one)))
             })?;
             link::set_vf(index, vf, &one, limit_s)
                 .map_err(|refusal| refused(&refusal, limit_s, &named(&one)))?;
@@ -85,7 +85,7 @@ fn meaning(refusal: &Refusal, limit_s: u32) -> Fault {
         ),
         errno => format!("{}: the kernel log says more", plain(errno)),
     };
-    Fault::said(match &refusal.words {
+    Fault::refusal(match &refusal.words {
         Some(words) => format!("{meaning}: {words}"),
         None => meaning,
     })

@@ -9,9 +9,9 @@ use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use super::error_text::{Fault, at, from_rustix};
 use super::fat::unlink_in_order;
-use super::place::{Located, Place};
-use super::words::{Fault, at, from_rustix};
+use super::resolve::{Located, Place};
 use super::{DirWriter, meta};
 use crate::{Expected, FileMeta};
 
@@ -135,7 +135,7 @@ impl DirWriter {
         let Located::Found(place) = self.locate(path)? else { return Ok(()) };
         if place.linked {
             // Neither the link nor what it leads to can be taken for what was meant.
-            return Err(Fault::said(
+            return Err(Fault::refusal(
                 "it is a symbolic link, and not bedplate's: remove it by hand",
             ));
         }
@@ -200,7 +200,9 @@ fn temp_name() -> Result<String, Fault> {
         .map_err(from_rustix)
         .map_err(at("get random bytes"))?;
     if got < random.len() {
-        return Err(Fault::said("the kernel gave too few random bytes for a file name: run again"));
+        return Err(Fault::refusal(
+            "the kernel gave too few random bytes for a file name: run again",
+        ));
     }
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("{TEMP_START}{digits}{TEMP_END}"))

@@ -22,7 +22,7 @@ const DOWN: &str = "1: DOWN";
 const NEAR: Option<Distance> = Some(Distance::Pix);
 const FAR: Option<Distance> = Some(Distance::Sys);
 
-fn of(ports: &[(&RdmaPort, Option<Distance>)], version: &str) -> Advice {
+fn advice_for(ports: &[(&RdmaPort, Option<Distance>)], version: &str) -> Advice {
     let candidates: Vec<Candidate> =
         ports.iter().map(|(port, distance)| Candidate { port, distance: *distance }).collect();
     advise(&candidates, Distance::Pxb, Library::Nccl, version.parse().unwrap())
@@ -37,7 +37,7 @@ fn active_ports_near_gpus_are_listed_exactly_and_in_the_order_of_numbers() {
     let ten = port("mlx5_10/1", ACTIVE, None);
     let two = port("mlx5_2/2", ACTIVE, None);
     let (far, down) = (port("mlx5_0/1", ACTIVE, None), port("mlx5_3/1", DOWN, None));
-    let advice = of(&[(&ten, NEAR), (&two, NEAR), (&far, FAR), (&down, NEAR)], "2.30");
+    let advice = advice_for(&[(&ten, NEAR), (&two, NEAR), (&far, FAR), (&down, NEAR)], "2.30");
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_2:2,mlx5_10:1"));
     assert_eq!(advice.set.len(), 1);
     assert_eq!(advice.set[0].why, "the 2 ACTIVE RDMA ports near GPUs; 1 further away left out");
@@ -48,7 +48,7 @@ fn active_ports_near_gpus_are_listed_exactly_and_in_the_order_of_numbers() {
 fn without_a_near_port_all_that_are_active_are_taken_and_it_is_said() {
     let far = port("mlx5_0/1", ACTIVE, None);
     for distance in [FAR, None, Some(Distance::Unknown)] {
-        let advice = of(&[(&far, distance)], "2.30");
+        let advice = advice_for(&[(&far, distance)], "2.30");
         assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_0:1"));
         assert!(advice.notes[0].contains("no ACTIVE port is near a GPU"));
     }
@@ -57,7 +57,7 @@ fn without_a_near_port_all_that_are_active_are_taken_and_it_is_said() {
 #[test]
 fn without_an_active_port_nothing_is_set() {
     let down = port("mlx5_0/1", DOWN, None);
-    let advice = of(&[(&down, NEAR)], "2.30");
+    let advice = advice_for(&[(&down, NEAR)], "2.30");
     assert!(advice.set.is_empty() && advice.complete);
     assert!(advice.notes[0].contains("sockets"));
 }
@@ -67,7 +67,7 @@ fn a_port_that_could_not_be_read_makes_the_list_incomplete() {
     let mut unread = port("mlx5_0/1", ACTIVE, None);
     unread.state = Reading::unknown("permission denied".to_owned());
     let other = port("mlx5_1/1", ACTIVE, None);
-    let advice = of(&[(&unread, NEAR), (&other, NEAR)], "2.30");
+    let advice = advice_for(&[(&unread, NEAR), (&other, NEAR)], "2.30");
     assert!(!advice.complete);
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_1:1"));
 }
@@ -77,14 +77,14 @@ fn old_versions_need_a_gid_index_and_get_it_only_where_all_ports_agree() {
     let (three, also) = (port("mlx5_0/1", ACTIVE, Some(3)), port("mlx5_1/1", ACTIVE, Some(3)));
     let other = port("mlx5_2/1", ACTIVE, Some(5));
     let index = |ports: &[_], version| {
-        let advice = of(ports, version);
+        let advice = advice_for(ports, version);
         (value(&advice, "NCCL_IB_GID_INDEX").map(str::to_owned), advice.notes.len())
     };
     assert_eq!(index(&[(&three, NEAR), (&also, NEAR)], "2.20"), (Some("3".to_owned()), 0));
     assert_eq!(index(&[(&three, NEAR), (&also, NEAR)], "2.21"), (None, 0));
     assert_eq!(index(&[(&three, NEAR), (&other, NEAR)], "2.20"), (None, 1));
     let left = |version| {
-        let advice = of(&[(&three, NEAR), (&other, NEAR)], version);
+        let advice = advice_for(&[(&three, NEAR), (&other, NEAR)], version);
         let row = advice.left_out.iter().find(|row| row.name == GID_INDEX).unwrap();
         row.why.contains("since 2.21")
     };
@@ -99,7 +99,7 @@ fn old_versions_need_a_gid_index_and_get_it_only_where_all_ports_agree() {
 #[test]
 fn what_is_set_is_not_left_out_and_names_of_other_versions_are_told_apart() {
     let roce = port("mlx5_0/1", ACTIVE, Some(3));
-    let advice = of(&[(&roce, NEAR)], "2.10");
+    let advice = advice_for(&[(&roce, NEAR)], "2.10");
     let left = |name: &str| advice.left_out.iter().find(|row| row.name == name);
     assert!(left("NCCL_IB_GID_INDEX").is_none());
     let dmabuf = left("NCCL_DMABUF_ENABLE").unwrap();
@@ -111,25 +111,28 @@ fn what_is_set_is_not_left_out_and_names_of_other_versions_are_told_apart() {
 #[test]
 fn mixed_link_layers_and_lists_too_long_for_a_file_are_said() {
     let (roce, ib) = (port("mlx5_0/1", ACTIVE, Some(3)), port("mlx5_1/1", ACTIVE, None));
-    assert!(of(&[(&roce, NEAR), (&ib, NEAR)], "2.30").notes[0].contains("mixes"));
+    assert!(advice_for(&[(&roce, NEAR), (&ib, NEAR)], "2.30").notes[0].contains("mixes"));
     let many: Vec<RdmaPort> =
         (0..200).map(|n| port(&format!("mlx5_{n}/1"), ACTIVE, None)).collect();
     let many: Vec<_> = many.iter().map(|port| (port, NEAR)).collect();
-    assert!(of(&many, "2.30").notes[0].contains("1023"));
+    assert!(advice_for(&many, "2.30").notes[0].contains("1023"));
 }
 
 /// `=` would be part of a name there, and no device has it.
 #[test]
 fn the_oldest_version_gets_names_that_it_understands() {
     let (one, ten) = (port("mlx5_1/1", ACTIVE, None), port("mlx5_10/1", ACTIVE, None));
-    let advice = of(&[(&one, NEAR), (&ten, FAR)], "2.4");
+    let advice = advice_for(&[(&one, NEAR), (&ten, FAR)], "2.4");
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("mlx5_1:1"));
     assert_eq!(
         advice.notes,
         ["NCCL 2.4 knows prefixes alone, and takes mlx5_10 along: 2.5 and later have exact names"]
     );
-    assert_eq!(value(&of(&[(&one, NEAR), (&ten, FAR)], "2.5"), "NCCL_IB_HCA"), Some("=mlx5_1:1"));
-    assert!(of(&[(&one, NEAR), (&ten, NEAR)], "2.4").notes.is_empty());
+    assert_eq!(
+        value(&advice_for(&[(&one, NEAR), (&ten, FAR)], "2.5"), "NCCL_IB_HCA"),
+        Some("=mlx5_1:1")
+    );
+    assert!(advice_for(&[(&one, NEAR), (&ten, NEAR)], "2.4").notes.is_empty());
 }
 
 #[test]

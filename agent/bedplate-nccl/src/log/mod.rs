@@ -13,7 +13,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 use line::{Channel, Line};
 use meanings::Weight;
 
@@ -45,18 +45,18 @@ pub struct Place {
 
 /// How often something is said, and where first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct Tally {
     /// How often.
     pub count: u64,
     /// Where first.
     pub first: Place,
 }
 
-impl Seen {
-    fn count(seen: &mut Option<Seen>, place: Place) {
+impl Tally {
+    fn count(seen: &mut Option<Tally>, place: Place) {
         match seen {
             Some(seen) => seen.count += 1,
-            None => *seen = Some(Seen { count: 1, first: place }),
+            None => *seen = Some(Tally { count: 1, first: place }),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Carrier {
         Carrier::Other,
     ];
 
-    fn of(channel: &Channel) -> Self {
+    fn from_channel(channel: &Channel) -> Self {
         match (channel.transport, channel.how) {
             (b"NET" | b"COLLNET", _) if channel.direct => Carrier::Direct,
             (b"NET", b"Socket") => Carrier::Sockets,
@@ -123,7 +123,7 @@ pub struct Worker {
     /// Whether its setup is said to be complete.
     pub complete: bool,
     /// The connections that it has set up, by [`Carrier`].
-    pub carriers: [Option<Seen>; CARRIERS],
+    pub carriers: [Option<Tally>; CARRIERS],
     /// NICs by number, those that were used without GPUDirect RDMA first.
     pub nics: BTreeMap<(bool, u32), u64>,
 }
@@ -149,7 +149,7 @@ pub struct Warning {
     /// The node that said it first.
     pub host: usize,
     /// How often, and where first.
-    pub seen: Seen,
+    pub seen: Tally,
 }
 
 /// Why there is no GPUDirect RDMA, in NCCL's own words.
@@ -171,7 +171,7 @@ pub struct Log {
     /// Lines of NCCL's.
     pub said: u64,
     /// Versions, with whether they are RCCL's.
-    pub versions: BTreeMap<(String, bool), Seen>,
+    pub versions: BTreeMap<(String, bool), Tally>,
     /// The nodes, in the order in which they come.
     pub hosts: Vec<String>,
     /// GPUs, in the order in which they come.
@@ -179,21 +179,21 @@ pub struct Log {
     /// Processes, by node and number.
     pub processes: BTreeMap<(usize, u32), Process>,
     /// Variables with their values.
-    pub environment: BTreeMap<String, BTreeMap<String, Seen>>,
+    pub environment: BTreeMap<String, BTreeMap<String, Tally>>,
     /// Warnings.
     pub warnings: Vec<Warning>,
     /// Network plugins, and whether one is said to have failed.
-    pub plugins: BTreeMap<(String, bool), Seen>,
+    pub plugins: BTreeMap<(String, bool), Tally>,
     /// The library and driver of GDRCopy.
-    pub gdrcopy: BTreeMap<String, Seen>,
+    pub gdrcopy: BTreeMap<String, Tally>,
     /// Why there is no GPUDirect RDMA, by node.
-    pub causes: BTreeMap<(Cause, usize), Seen>,
+    pub causes: BTreeMap<(Cause, usize), Tally>,
     /// Nodes that say that DMA-BUF is there.
-    pub dma_buf: BTreeMap<usize, Seen>,
+    pub dma_buf: BTreeMap<usize, Tally>,
     /// Whether more was said than is kept, of what decides nothing.
     pub cut: bool,
     /// Messages that could not be taken apart, or are of more processes than are told apart: what they say is not known.
-    pub lost: Option<Seen>,
+    pub lost: Option<Tally>,
     lists: BTreeSet<Arc<[String]>>,
     known: HashMap<(usize, u32, u32), usize>,
     host_index: HashMap<Vec<u8>, usize>,
@@ -211,17 +211,17 @@ impl Log {
                 self.said += 1;
                 self.version(version, rccl, place);
             } else if line::is_torn(line) {
-                Seen::count(&mut self.lost, place);
+                Tally::count(&mut self.lost, place);
             }
             return None;
         };
         self.said += 1;
         if rest.is_some() {
             // Where the first one ends cannot be told for certain.
-            Seen::count(&mut self.lost, place);
+            Tally::count(&mut self.lost, place);
         }
         match self.worker(&said) {
-            None => Seen::count(&mut self.lost, place),
+            None => Tally::count(&mut self.lost, place),
             Some(worker) if said.warning => self.warning(&said, worker, place),
             Some(worker) => {
                 let may_be_channel = matches!(said.text.first(), Some(b'C' | b'R'));
@@ -282,8 +282,8 @@ impl Log {
 
     fn channel(&mut self, worker: usize, channel: &Channel, place: Place) {
         let worker = &mut self.workers[worker];
-        let carrier = Carrier::of(channel);
-        Seen::count(&mut worker.carriers[carrier as usize], place);
+        let carrier = Carrier::from_channel(channel);
+        Tally::count(&mut worker.carriers[carrier as usize], place);
         // What an Init line says counts more: there may be communicators of several sizes.
         worker.rank.get_or_insert((channel.own, 0));
         if let Some(nic) = channel.nic {
@@ -296,12 +296,12 @@ impl Log {
     }
 
     fn version(&mut self, version: &[u8], rccl: bool, place: Place) {
-        let version = shown(version);
+        let version = printable(version);
         count(&mut self.versions, (version, rccl), place, &mut self.cut);
     }
 
     fn warning(&mut self, said: &Line, worker: usize, place: Place) {
-        let text = shown(said.text);
+        let text = printable(said.text);
         // The same but for its numbers is the same.
         let alike: String =
             text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).take(80).collect();
@@ -328,7 +328,7 @@ impl Log {
             is_fault,
             more: Vec::new(),
             host,
-            seen: Seen { count: 1, first: place },
+            seen: Tally { count: 1, first: place },
         });
     }
 
@@ -348,18 +348,18 @@ fn slot(said: &Line) -> usize {
     (mixed ^ mixed >> 15) as usize % SLOTS
 }
 
-fn count<K: Ord>(map: &mut BTreeMap<K, Seen>, key: K, place: Place, cut: &mut bool) {
+fn count<K: Ord>(map: &mut BTreeMap<K, Tally>, key: K, place: Place, cut: &mut bool) {
     if let Some(seen) = map.get_mut(&key) {
         seen.count += 1;
     } else if map.len() < MOST_KINDS {
-        map.insert(key, Seen { count: 1, first: place });
+        map.insert(key, Tally { count: 1, first: place });
     } else {
         *cut = true;
     }
 }
 
 /// A text of the log without what steers a terminal.
-fn shown(text: &[u8]) -> String {
+fn printable(text: &[u8]) -> String {
     brief(String::from_utf8_lossy(text).trim(), CHARACTERS)
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::line::{self, Line};
-use super::{Cause, Log, MOST_KINDS, MOST_NICS, Place, Seen, count, shown};
-use bedplate_base::visible::brief;
+use super::{Cause, Log, MOST_KINDS, MOST_NICS, Place, Tally, count, printable};
+use bedplate_base::terminal::brief;
 
 /// Lists of NICs that are told apart.
 const MOST_LISTS: usize = 1 << 10;
@@ -34,7 +34,7 @@ impl Log {
                 self.processes.entry(process).or_default().hcas = hcas;
             }
         } else if let Some(network) = network(text) {
-            self.processes.entry(process).or_default().network = Some((shown(network), place));
+            self.processes.entry(process).or_default().network = Some((printable(network), place));
         } else if text.starts_with(b"NET/IB : No device found") {
             self.cause(Cause::NoDevice, host, place);
         } else if memchr::memmem::find(text, b"GPU Direct RDMA Disabled for ").is_some() {
@@ -47,7 +47,7 @@ impl Log {
             self.cause(if of_hca { Cause::NoModule } else { Cause::TooFar }, host, place);
         } else if text.starts_with(b"DMA-BUF is available") {
             let entry = self.dma_buf.entry(host);
-            entry.or_insert(Seen { count: 0, first: place }).count += 1;
+            entry.or_insert(Tally { count: 0, first: place }).count += 1;
         } else if let Some(at) = memchr::memmem::find(text, b" set by environment to ") {
             let name = &text[..at];
             let value = &text[at + b" set by environment to ".len()..];
@@ -58,9 +58,9 @@ impl Log {
         } else if let Some((version, rccl)) = line::version(text) {
             self.version(version, rccl, place);
         } else if let Some((plugin, failed)) = plugin(text) {
-            count(&mut self.plugins, (shown(plugin), failed), place, &mut self.cut);
+            count(&mut self.plugins, (printable(plugin), failed), place, &mut self.cut);
         } else if let Some(versions) = text.strip_prefix(b"GDRCOPY enabled ") {
-            count(&mut self.gdrcopy, shown(versions), place, &mut self.cut);
+            count(&mut self.gdrcopy, printable(versions), place, &mut self.cut);
         }
     }
 
@@ -80,7 +80,7 @@ impl Log {
 
     fn cause(&mut self, cause: Cause, host: usize, place: Place) {
         let entry = self.causes.entry((cause, host));
-        entry.or_insert(Seen { count: 0, first: place }).count += 1;
+        entry.or_insert(Tally { count: 0, first: place }).count += 1;
     }
 
     fn variable(&mut self, name: &[u8], value: &[u8], place: Place) {
@@ -88,13 +88,13 @@ impl Log {
         if name.is_empty() || name.len() > 64 || !name.iter().all(plain) {
             return;
         }
-        let name = shown(name);
+        let name = printable(name);
         if !self.environment.contains_key(&name) && self.environment.len() >= 4 * MOST_KINDS {
             self.cut = true;
             return;
         }
         let values = self.environment.entry(name).or_default();
-        count(values, shown(value), place, &mut self.cut);
+        count(values, printable(value), place, &mut self.cut);
     }
 }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::meanings::{Weight, meaning, status};
-use super::{Carrier, Cause, Log, Place, Seen, Worker};
+use super::{Carrier, Cause, Log, Place, Tally, Worker};
 
 /// What the log proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub struct Finding {
     /// In one sentence.
     pub text: String,
     /// The line that says it first, and how often it is said.
-    pub seen: Option<Seen>,
+    pub seen: Option<Tally>,
     /// Remedy.
     pub remedy: Option<String>,
 }
@@ -230,7 +230,7 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
                 weight: Weight::Fault,
                 is_cause: false,
                 text,
-                seen: Some(Seen { count, first }),
+                seen: Some(Tally { count, first }),
                 remedy: None,
             });
         }
@@ -311,7 +311,7 @@ fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
             weight: Weight::Note,
             is_cause: false,
             text: format!("{}: the log shows setup starting but not finishing", ranks(those())),
-            seen: Some(Seen { count: 1, first }),
+            seen: Some(Tally { count: 1, first }),
             remedy: Some(
                 "if the job hangs: look for the first error of the other nodes".to_owned(),
             ),
@@ -327,7 +327,7 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
             weight: Weight::Note,
             is_cause: false,
             text: format!("several versions speak in it: {}", names.join(", ")),
-            seen: seen.map(|first| Seen { count: 1, first }),
+            seen: seen.map(|first| Tally { count: 1, first }),
             remedy: Some("one job is to run one version on all its nodes".to_owned()),
         });
     }
@@ -345,7 +345,7 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
         for (value, seen) in values {
             let Some(off) = switches_off(name, value) else { continue };
             let is_cause = instead(off).is_some_and(|instead| total(log, instead) > 0);
-            let what = off.words();
+            let what = off.description();
             let weight = if is_cause { Weight::Fault } else { Weight::Note };
             let text = format!("{name}={value} switches off {what}");
             let remedy =
@@ -359,13 +359,13 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
                 weight: Weight::Note,
                 is_cause: false,
                 text: format!("{name} is not the same for all ranks: {}", all.join(", ")),
-                seen: first.map(|first| Seen { count: 1, first }),
+                seen: first.map(|first| Tally { count: 1, first }),
                 remedy: None,
             });
         }
     }
 }
 
-fn note(text: &str, seen: Option<Seen>) -> Finding {
+fn note(text: &str, seen: Option<Tally>) -> Finding {
     Finding { weight: Weight::Note, is_cause: false, text: text.to_owned(), seen, remedy: None }
 }

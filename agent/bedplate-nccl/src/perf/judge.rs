@@ -96,7 +96,7 @@ pub fn judge(results: Results, links: &Links) -> Report {
                 Some(why) if run.device.is_none() || nics.is_empty() => Err(why.clone()),
                 _ => limit::limit(&run, nics, &links.gpus),
             };
-            one(run, limit)
+            judge_run(run, limit)
         })
         .collect();
     let cannot = |line: &usize, text: &str| Finding {
@@ -120,7 +120,7 @@ pub fn judge(results: Results, links: &Links) -> Report {
     Report { runs, nics: links.chosen.clone(), findings, verdict }
 }
 
-fn one(run: Run, limit: Result<Limit, String>) -> Judged {
+fn judge_run(run: Run, limit: Result<Limit, String>) -> Judged {
     let mut findings = wrong(&run);
     findings.extend(apart(&run));
     match &limit {

@@ -107,7 +107,7 @@ impl Reduction {
     }
 
     /// `words` stand between type and time: `sum -1`, and in older versions `sum` alone, or nothing where nothing is reduced.
-    fn of(words: &[(usize, &str)], first: Option<&[(usize, &str)]>) -> Option<Self> {
+    fn parse(words: &[(usize, &str)], first: Option<&[(usize, &str)]>) -> Option<Self> {
         words.iter().find(|(_, word)| word.parse::<i64>().is_err() && *word != "none")?;
         let root = words.iter().find_map(|(_, word)| word.parse::<i64>().ok());
         let value = |at: usize| first?.get(at).and_then(|(_, word)| number(word));
@@ -163,7 +163,7 @@ pub(super) fn row(line: &str, number: usize, columns: &Columns) -> Option<Row> {
     };
     let (words, values) = rest.split_at_checked(words).unwrap_or_default();
     let measured = values.chunks(columns.group).find(|group| group[0].1 != "N/A");
-    let reduction = Reduction::of(words, measured);
+    let reduction = Reduction::parse(words, measured);
     Some(Row::Point(Point { line: number, bytes, out, within }, reduction))
 }
 

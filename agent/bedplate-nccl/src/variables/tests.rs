@@ -32,7 +32,7 @@ fn every_variable_of_the_handbook_has_a_row() {
     }
 }
 
-fn of(library: Library, name: &str, version: Version) -> Option<&'static str> {
+fn default_of(library: Library, name: &str, version: Version) -> Option<&'static str> {
     let rows = library.variables();
     library.default_of(rows.iter().find(|row| row.name == name).unwrap(), version)
 }
@@ -40,7 +40,7 @@ fn of(library: Library, name: &str, version: Version) -> Option<&'static str> {
 /// The version before a change, and the one that brought it.
 #[test]
 fn defaults_are_those_of_the_version() {
-    let of = |name: &str, version| of(Library::Nccl, name, version);
+    let of = |name: &str, version| default_of(Library::Nccl, name, version);
     assert_eq!(of("NCCL_IB_TIMEOUT", Version(2, 13)), Some("14"));
     assert_eq!(of("NCCL_IB_TIMEOUT", Version(2, 22)), Some("18"));
     assert_eq!(of("NCCL_IB_TIMEOUT", Version(2, 23)), Some("20"));
@@ -79,7 +79,7 @@ fn defaults_are_those_of_the_version() {
 
 #[test]
 fn rccl_has_the_names_of_nccl_and_defaults_of_its_own_as_far_as_they_are_known() {
-    let of = |name: &str, minor| of(Library::Rccl, name, Version(2, minor));
+    let of = |name: &str, minor| default_of(Library::Rccl, name, Version(2, minor));
     assert_eq!(of("NCCL_DMABUF_ENABLE", 21), Some("0"));
     assert_eq!(of("NCCL_DMABUF_ENABLE", 27), Some("0"));
     assert_eq!(of("NCCL_DMABUF_ENABLE", 30), Some("1, after peer memory"));

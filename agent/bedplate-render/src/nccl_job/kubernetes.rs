@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use bedplate_core::desired::VfDriver;
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::super::common::heading;
 use super::super::vf_rules::{Group, names, pinned, resource_name, vf_driver};
@@ -16,7 +16,7 @@ const PATH: &str = "nccl-job.yaml";
 const PODS: &str = include_str!("pods.sh");
 
 pub(super) fn render(
-    build: &Contributions,
+    build: &ImageConfig,
     job: &Job,
     form: JobForm,
 ) -> Result<Rendered, RenderError> {
@@ -83,7 +83,7 @@ pub(super) fn render(
 }
 
 /// What each pod gets of RDMA devices: what was asked for, or one VF of every PF that the profile gives any for RDMA.
-fn rdma(build: &Contributions, job: &Job, rendered: &mut Rendered) -> Vec<(String, usize)> {
+fn rdma(build: &ImageConfig, job: &Job, rendered: &mut Rendered) -> Vec<(String, usize)> {
     let asked: Vec<(String, usize)> =
         job.rdma.iter().map(|(name, count)| (name.clone(), usize::from(*count))).collect();
     if !asked.is_empty() {
@@ -211,7 +211,7 @@ impl Pod<'_> {
         if self.job.nodes == 1 {
             let command = self.job.command(self.job.gpus);
             spec["template"] = self.worker(Some(command), false, Some("Never"));
-            return vec![of("batch/v1", "Job", &name, &spec)];
+            return vec![manifest("batch/v1", "Job", &name, &spec)];
         }
         let hosts: Vec<String> =
             (0..self.job.nodes).map(|index| format!("{name}-{index}.{name}")).collect();
@@ -230,7 +230,7 @@ impl Pod<'_> {
             "publishNotReadyAddresses": true,
             "selector": self.labels("worker"),
         });
-        vec![of("v1", "Service", &name, &service), of("batch/v1", "Job", &name, &spec)]
+        vec![manifest("v1", "Service", &name, &service), manifest("batch/v1", "Job", &name, &spec)]
     }
 
     fn mpi_job(&self) -> Value {
@@ -262,7 +262,7 @@ impl Pod<'_> {
                 },
             },
         });
-        of("kubeflow.org/v2beta1", "MPIJob", &self.job.name(), &spec)
+        manifest("kubeflow.org/v2beta1", "MPIJob", &self.job.name(), &spec)
     }
 
     fn leader_worker_set(&self) -> Value {
@@ -277,10 +277,10 @@ impl Pod<'_> {
             "replicas": 1,
             "leaderWorkerTemplate": { "size": self.job.nodes, "restartPolicy": "None", "workerTemplate": pod },
         });
-        of("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", &name, &spec)
+        manifest("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", &name, &spec)
     }
 }
 
-fn of(version: &str, kind: &str, name: &str, spec: &Value) -> Value {
+fn manifest(version: &str, kind: &str, name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec })
 }

@@ -6,7 +6,7 @@ mod slurm;
 
 use serde::Serialize;
 
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 use bedplate_nccl::env::Setting;
 
 use super::{Inexpressible, Options, RenderError, Rendered};
@@ -138,11 +138,7 @@ impl Job {
 
     /// What is to be in the environment, in order. The log says which devices and transports were used: without it nobody can
     /// tell why a result is what it is (handbook §8.8). What the profile sets besides goes before what the host asks for.
-    fn environment<'a>(
-        &'a self,
-        build: &'a Contributions,
-        place: Place,
-    ) -> Vec<(&'a str, &'a str)> {
+    fn environment<'a>(&'a self, build: &'a ImageConfig, place: Place) -> Vec<(&'a str, &'a str)> {
         let profile = build.nccl.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let profile: Vec<(&str, &str)> =
             profile.filter(|(name, _)| !is_of_log(name) && place.has(name)).collect();
@@ -184,7 +180,7 @@ impl Place {
     }
 
     /// Says which variables of the profile do not count there.
-    fn leave_out(self, build: &Contributions, rendered: &mut Rendered) {
+    fn leave_out(self, build: &ImageConfig, rendered: &mut Rendered) {
         let names = build.nccl.iter().map(|(name, _)| name.as_str());
         let left: Vec<&str> = names.filter(|name| !self.has(name)).collect();
         if !left.is_empty() {
@@ -196,7 +192,7 @@ impl Place {
     }
 }
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let job = &options.job;
     let mut rendered = match job.form {
         JobForm::Slurm => slurm::render(build, job)?,

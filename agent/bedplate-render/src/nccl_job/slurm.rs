@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use bedplate_core::kind::contribution::Contributions;
+use bedplate_core::kind::image_config::ImageConfig;
 
 use super::super::common::{heading, in_shell_single_quotes as quoted};
 use super::super::{OutFile, RenderError, Rendered, SCRIPT_MODE};
@@ -16,7 +16,7 @@ const PATH: &str = "nccl-job.sbatch";
 const TASK: &str = "ulimit -S -l \"$(ulimit -H -l)\"; [ \"$(ulimit -l)\" = unlimited ] || \
                     echo \"$(hostname): memlock is $(ulimit -l) KiB: set LimitMEMLOCK=infinity for slurmd\" >&2; exec \"$@\"";
 
-pub(super) fn render(build: &Contributions, job: &Job) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<Rendered, RenderError> {
     let (name, nodes, gpus) = (job.name(), job.nodes, job.gpus);
     let mut text = format!(
         "#!/bin/bash\n{}#SBATCH --job-name={name}\n#SBATCH --nodes={nodes}\n#SBATCH --ntasks-per-node={gpus}\n\

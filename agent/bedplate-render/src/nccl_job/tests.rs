@@ -20,7 +20,7 @@ fn job(form: JobForm) -> Job {
     }
 }
 
-fn of(desired: &Desired, job: Job) -> Rendered {
+fn rendered(desired: &Desired, job: Job) -> Rendered {
     render(&build(desired), &Options { job, ..Options::default() }).unwrap()
 }
 
@@ -41,7 +41,7 @@ fn container(object: &Value) -> &Value {
 #[test]
 fn pods_get_gpus_vfs_shared_memory_and_the_capability() {
     for form in &FORMS[..3] {
-        let rendered = of(&desired(), job(*form));
+        let rendered = rendered(&desired(), job(*form));
         let documents = documents(&rendered);
         let container = container(documents.last().unwrap());
         for of in ["limits", "requests"] {
@@ -64,7 +64,7 @@ fn resources_that_are_named_take_the_place_of_the_profiles_and_ports_are_the_hos
     for form in FORMS {
         let mut job = job(form);
         job.rdma = vec![("rdma/hca_shared_devices_a".to_owned(), 2)];
-        let rendered = of(&desired(), job);
+        let rendered = rendered(&desired(), job);
         let text = &rendered.files[0].text;
         assert!(!text.contains("compute"), "{text}");
         assert!(text.contains("=mlx5_0:1"), "{form:?}");
@@ -77,7 +77,7 @@ fn resources_that_are_named_take_the_place_of_the_profiles_and_ports_are_the_hos
 #[test]
 fn without_vfs_for_rdma_it_is_said_that_pods_get_no_rdma_device() {
     let lacks = |desired: &Desired| {
-        let left = of(desired, job(JobForm::Job)).inexpressible;
+        let left = rendered(desired, job(JobForm::Job)).inexpressible;
         left.iter().map(|item| item.what.clone()).collect::<Vec<_>>()
     };
     assert_eq!(lacks(&nothing()), ["RDMA devices in the pods"]);
@@ -98,7 +98,7 @@ fn what_makes_no_sense_is_refused() {
     }
     assert!(refused(Job { host_network: true, ..job(JobForm::MpiJob) }).contains("port 22"));
     assert!(refused(Job { host_network: true, ..job(JobForm::Job) }).contains("--rdma-resource"));
-    of(&desired(), Job { image: None, ..job(JobForm::Slurm) });
+    rendered(&desired(), Job { image: None, ..job(JobForm::Slurm) });
 }
 
 /// Values that mean something to a shell, to YAML or to Slurm stay values.
@@ -111,7 +111,7 @@ fn values_are_quoted_for_who_reads_them() {
         job.image = Some(evil.to_owned());
         job.directory = Some(evil.to_owned());
         job.env.as_mut().unwrap()[0].value = evil.to_owned();
-        let rendered = of(&nothing(), job);
+        let rendered = rendered(&nothing(), job);
         if form == JobForm::Slurm {
             let text = &rendered.files[0].text;
             let quoted = evil.replace('\'', r"'\''");

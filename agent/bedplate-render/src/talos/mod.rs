@@ -11,7 +11,7 @@ use serde::Serialize;
 use bedplate_base::value::{ModuleName, PciAddress};
 use bedplate_cmdline::Token;
 use bedplate_core::desired::VfDriver;
-use bedplate_core::kind::contribution::{ConfigFile, Contributions, Setting, VfRule};
+use bedplate_core::kind::image_config::{ConfigFile, ImageConfig, Setting, VfRule};
 use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent::undecided_registration;
@@ -67,7 +67,7 @@ struct KernelModule {
     parameters: Vec<String>,
 }
 
-pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let version = Version::find(options.talos_version.as_deref())?;
     let mut rendered = Rendered::default();
     let arguments = arguments(build, options, &mut rendered)?;
@@ -131,7 +131,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
 
 /// The arguments in Talos's words: `-name` or `-name=value` takes away, and comes first.
 fn arguments(
-    build: &Contributions,
+    build: &ImageConfig,
     options: &Options,
     out: &mut Rendered,
 ) -> Result<Vec<String>, RenderError> {
@@ -190,7 +190,7 @@ fn install(arguments: &[String], version: Version, notes: &mut Vec<String>) -> O
     })
 }
 
-fn kernel(build: &Contributions) -> Option<Kernel> {
+fn kernel(build: &ImageConfig) -> Option<Kernel> {
     let parameters = |of: &ModuleName| {
         let of_it = build.settings().filter_map(move |setting| match setting {
             Setting::ModuleOption { module, parameter, value } if module == of => {
@@ -206,7 +206,7 @@ fn kernel(build: &Contributions) -> Option<Kernel> {
     (!modules.is_empty()).then_some(Kernel { modules })
 }
 
-fn loaded(build: &Contributions) -> impl Iterator<Item = &ModuleName> {
+fn loaded(build: &ImageConfig) -> impl Iterator<Item = &ModuleName> {
     build.settings().filter_map(|setting| match setting {
         Setting::LoadModule(module) => Some(module),
         _ => None,
@@ -247,7 +247,7 @@ fn vf_driver_choice(rule: &VfRule) -> Option<Inexpressible> {
 }
 
 /// Talos has no modprobe.d: parameters go with the modules it loads itself.
-fn modprobe_only(setting: &Setting, build: &Contributions) -> Option<Inexpressible> {
+fn modprobe_only(setting: &Setting, build: &ImageConfig) -> Option<Inexpressible> {
     match setting {
         Setting::ModuleOption { module, parameter, value }
             if !loaded(build).any(|name| name == module) =>

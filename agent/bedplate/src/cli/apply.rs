@@ -108,7 +108,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     }
     engine::may_change(&target)?;
     if !args.json {
-        output::status(shown(args, host.reader.as_ref(), &first).trim_end());
+        output::status(format_plan(args, host.reader.as_ref(), &first).trim_end());
     }
     let question = match guessed {
         true => {
@@ -188,7 +188,7 @@ pub fn still_running(arguments: &[String]) {
     }
 }
 
-fn shown(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> String {
+fn format_plan(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> String {
     let detail = text::Detail { verbose: args.verbose };
     let names = Names::new(reader, &planned.facts);
     text::with_names(&planned.plan, &planned.facts.label(), detail, Some(&names))
@@ -199,7 +199,7 @@ fn nothing(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> Result<E
     if args.json {
         output::data(&json::applied(&report, &planned.plan)?)?;
     } else {
-        output::report(&shown(args, reader, planned))?;
+        output::report(&format_plan(args, reader, planned))?;
     }
     Ok(exit(&report, planned))
 }

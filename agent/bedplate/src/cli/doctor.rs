@@ -9,7 +9,7 @@ use clap::Args;
 use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, output, verify};
 use crate::report::doctor as text;
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 use bedplate_core::doctor::{
     Answer, Diagnosis, Recognised, Recogniser, SYMPTOMS, Symptom, find, matching, nearest,
 };
@@ -46,7 +46,7 @@ pub struct DoctorArgs {
 }
 
 /// The request.
-enum Asked {
+enum Question {
     Everything,
     Symptom(&'static Symptom),
     Log(String, Recognised),
@@ -61,11 +61,11 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     let asked = asked(&args.what)?;
     let mut worst = Answer::NotFound;
     let unusable = host::each(&args.host, |opened| {
-        worst = worst.max(one(args, opened, &asked)?);
+        worst = worst.max(ask_host(args, opened, &asked)?);
         Ok(())
     })?;
     // That one symptom has none of the known causes does not say that the host is well.
-    let is_whole = !matches!(asked, Asked::Symptom(_));
+    let is_whole = !matches!(asked, Question::Symptom(_));
     Ok(match (unusable.is_empty(), worst) {
         (false, _) => Exit::Failed,
         (true, Answer::NotFound) if !is_whole => Exit::CannotTell,
@@ -75,17 +75,17 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn asked(words: &[String]) -> Result<Asked, CliError> {
+fn asked(words: &[String]) -> Result<Question, CliError> {
     match words {
-        [] => return Ok(Asked::Everything),
+        [] => return Ok(Question::Everything),
         [word] => {
             if let Some(symptom) = find(word) {
-                return Ok(Asked::Symptom(symptom));
+                return Ok(Question::Symptom(symptom));
             }
             if word == "-" {
                 let log = read(std::io::stdin().lock());
                 return log
-                    .map(|log| Asked::Log("stdin".to_owned(), log))
+                    .map(|log| Question::Log("stdin".to_owned(), log))
                     .map_err(|error| unreadable(word, error));
             }
             if Path::new(word).is_dir() {
@@ -102,7 +102,7 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
                     .hinting("`bedplate doctor --snapshot FILE` looks at it"));
                 }
                 return log
-                    .map(|log| Asked::Log(word.clone(), log))
+                    .map(|log| Question::Log(word.clone(), log))
                     .map_err(|error| unreadable(word, error));
             }
         }
@@ -116,7 +116,7 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
     let text = words.join(" ");
     let said = brief(&text, REPEATED);
     match matching(&text).as_slice() {
-        [symptom] => Ok(Asked::Symptom(symptom)),
+        [symptom] => Ok(Question::Symptom(symptom)),
         [] => Err(CliError::usage(format!("`{said}` is neither a known symptom nor an existing file"))
             .hinting(match nearest(&text).as_slice() {
                 [] => "`bedplate doctor` without an argument looks for all; `bedplate doctor --help` lists them".to_owned(),
@@ -162,7 +162,7 @@ fn read(mut log: impl Read) -> std::io::Result<Recognised> {
     }
 }
 
-fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliError> {
+fn ask_host(args: &DoctorArgs, opened: &Opened, asked: &Question) -> Result<Answer, CliError> {
     let verified = verify::verified(opened, args.profile.as_deref(), &Selection::default())?;
     verify::warn_of_profile(&verified);
     if let Some(loaded) = &verified.loaded {
@@ -170,11 +170,11 @@ fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliE
     }
     let report = &verified.report;
     let found: Vec<Diagnosis> = match asked {
-        Asked::Everything => {
+        Question::Everything => {
             SYMPTOMS.iter().map(|symptom| symptom.diagnose(report, &verified.facts)).collect()
         }
-        Asked::Symptom(symptom) => vec![symptom.diagnose(report, &verified.facts)],
-        Asked::Log(_, log) => {
+        Question::Symptom(symptom) => vec![symptom.diagnose(report, &verified.facts)],
+        Question::Log(_, log) => {
             let cited = log.symptoms().map(|(symptom, lines)| Diagnosis {
                 lines: lines.first.clone(),
                 line_count: lines.count,
@@ -184,8 +184,8 @@ fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliE
         }
     };
     let log = match asked {
-        Asked::Log(name, log) => Some((name.as_str(), log)),
-        Asked::Everything | Asked::Symptom(_) => None,
+        Question::Log(name, log) => Some((name.as_str(), log)),
+        Question::Everything | Question::Symptom(_) => None,
     };
     let label = verified.facts.label();
     if args.json {
@@ -196,7 +196,7 @@ fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliE
         });
         output::data(&json::doctor(opened.file.as_deref(), &found, log, &label)?)?;
     } else {
-        output::report(&format!("{}{}", opened.heading(), shown(asked, &found, &label)))?;
+        output::report(&format!("{}{}", opened.heading(), format_answer(asked, &found, &label)))?;
     }
     let causes = found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound);
     Ok(match log {
@@ -208,14 +208,14 @@ fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliE
     })
 }
 
-fn shown(asked: &Asked, found: &[Diagnosis], host: &str) -> String {
+fn format_answer(asked: &Question, found: &[Diagnosis], host: &str) -> String {
     let heading = text::heading(host);
     match asked {
-        Asked::Everything => heading + &text::overview(found),
-        Asked::Symptom(_) => {
+        Question::Everything => heading + &text::overview(found),
+        Question::Symptom(_) => {
             heading + &found.iter().map(|one| text::diagnosis(one, None)).collect::<String>()
         }
-        Asked::Log(name, log) => {
+        Question::Log(name, log) => {
             let each = found.iter().map(|one| format!("\n{}", text::diagnosis(one, Some(name))));
             heading + &text::log_line(name, log) + &each.collect::<String>()
         }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::exit::AS_ROOT;
 use super::{CliError, output, running};
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::reboot_hold::LONGEST_NAME;
 

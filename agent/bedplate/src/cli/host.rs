@@ -59,7 +59,7 @@ pub fn each(
 ) -> Result<Vec<String>, CliError> {
     let files = files(args)?;
     if files.len() <= 1 {
-        act(&one(args, files)?)?;
+        act(&open_single(args, files)?)?;
         return Ok(Vec::new());
     }
     let mut unusable = Vec::new();
@@ -84,10 +84,10 @@ fn of_file(file: &str) -> Result<Opened, CliError> {
 
 /// The one host that a command works on.
 pub fn open_one(args: &HostArgs) -> Result<Opened, CliError> {
-    one(args, files(args)?)
+    open_single(args, files(args)?)
 }
 
-fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
+fn open_single(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
     if let Some(dir) = &args.root {
         return open_image(dir).map(Opened::alone);
     }

@@ -34,7 +34,7 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
         let depth = if args.all || args.tree { Depth::Everything } else { Depth::Thorough };
         let facts = opened.facts(depth);
         let names = Names::new(opened.reader.as_ref(), &facts);
-        let line = show::look(opened.reader.as_ref(), &facts);
+        let line = show::read(opened.reader.as_ref(), &facts);
         if args.json {
             let file = opened.file.as_deref();
             output::json(&inspect::document(&facts, &names, file, Some(&line)))?;

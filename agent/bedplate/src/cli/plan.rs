@@ -52,7 +52,7 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     }
     let mut worst = Exit::Done;
     let unusable = host::each(&args.host, |host| {
-        let planned = one(args, host)?;
+        let planned = plan_host(args, host)?;
         worst = worse(worst, status(&planned));
         Ok(())
     })?;
@@ -63,7 +63,7 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn one(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
+fn plan_host(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
     let reader = host.reader.as_ref();
     let request = Request {
         allowed: &args.lints.allow_lint,

@@ -62,7 +62,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
     {
         // An operator's work may be in it.
         let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
-        let there = format!("{} already exists and was left unchanged", shown(args, path));
+        let there = format!("{} already exists and was left unchanged", display_path(args, path));
         return Err(CliError::request(there).hinting(hint));
     }
     let facts = host.facts(Depth::Plan);
@@ -77,7 +77,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     };
     writer.replace_file(&path, text.as_bytes(), 0o644).map_err(cannot)?;
-    let shown = shown(args, &path);
+    let shown = display_path(args, &path);
     let (check, plan) = match (&args.out, &args.host.root) {
         (Some(out), _) => (format!(" {}", out.display()), format!(" --profile {}", out.display())),
         (None, Some(root)) => (format!(" {shown}"), format!(" --root {}", root.display())),
@@ -94,7 +94,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
 }
 
 /// The written file as this machine names it.
-fn shown(args: &InitArgs, path: &str) -> String {
+fn display_path(args: &InitArgs, path: &str) -> String {
     match &args.host.root {
         Some(root) if args.out.is_none() => {
             root.join(path.trim_start_matches('/')).display().to_string()
@@ -115,7 +115,7 @@ const AFTER_FIRST_BOOT: &str = "in the first boot of this image the daemon adds 
 /// planned for.
 fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
     let choice = Choice::Named(base);
-    let request = Request::of(choice);
+    let request = Request::dry_run(choice);
     let planned = engine::prepare(reader, &request).ok()?;
     let acs = &planned.loaded.profile.acs;
     match reader.kind() {
@@ -175,7 +175,7 @@ fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<Ask>, CliError> {
         return Ok(Vec::new());
     }
     let choice = Choice::Named(base);
-    let request = Request::of(choice);
+    let request = Request::dry_run(choice);
     let Verified { facts, loaded, report, .. } =
         engine::verify(reader, &request, &Selection::default())?;
     let fails = |id: &str| report.checks.iter().any(|judged| judged.id == id && judged.fails());

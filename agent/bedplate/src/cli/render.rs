@@ -208,7 +208,7 @@ impl RenderArgs {
         let Some(host) = host.filter(|_| target.is_of_a_family()) else {
             return Ok(asked.unwrap_or_default());
         };
-        match (asked, GrubFamily::of(host)) {
+        match (asked, GrubFamily::from_facts(host)) {
             (Some(asked), Some(own)) if asked != own => {
                 let name = |family| match family {
                     GrubFamily::Debian => "debian",

@@ -10,7 +10,7 @@ use crate::report::host_page::{self, HostPage};
 use crate::report::outline::outline;
 use crate::report::topology::{Options, Shown};
 use crate::report::verify::state;
-use bedplate_core::engine::{self, Whole};
+use bedplate_core::engine::{self, HostReport};
 use bedplate_core::record::{self, WithNames};
 use bedplate_facts::names::Names;
 use bedplate_facts::placement;
@@ -50,7 +50,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
     let (recorded, _) = record::record_and_say(opened.reader.as_ref(), keep);
     // From here on nothing is read of the host itself.
     drop(opened);
-    let Whole { facts, report, plan } = engine::whole(&recorded);
+    let HostReport { facts, report, plan } = engine::whole(&recorded);
     let reader = &recorded;
     let names = Names::new(reader, &facts);
     let tree = facts.pci.known();

@@ -49,7 +49,7 @@ pub fn daemon_runs() -> bool {
 /// could: `bedplate seal` refuses the running machine before.
 pub fn withdraw(root: &Path) -> Vec<String> {
     #[cfg(feature = "daemon")]
-    let wrong = bedplate_daemon::withdraw::withdraw(root);
+    let wrong = bedplate_daemon::uninstall::withdraw(root);
     #[cfg(not(feature = "daemon"))]
     let wrong = vec![format!("{}: built without the daemon", root.display())];
     wrong

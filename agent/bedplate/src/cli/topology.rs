@@ -83,11 +83,11 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
     if args.nccl_xml || args.svg || args.html {
         // Two documents after one another would be none.
         let opened = host::open_one(&args.host)?;
-        return one(args, imported, &opened);
+        return show_host(args, imported, &opened);
     }
     let mut worst = Exit::Done;
     let unusable = host::each(&args.host, |opened| {
-        match one(args, imported, opened)? {
+        match show_host(args, imported, opened)? {
             Exit::Done => {}
             exit if worst != Exit::Changes => worst = exit,
             _ => {}
@@ -114,7 +114,7 @@ fn read(path: &Path) -> Result<(String, Imported), CliError> {
 }
 
 /// Shows one host.
-fn one(
+fn show_host(
     args: &TopologyArgs,
     imported: Option<&(String, Imported)>,
     opened: &Opened,

@@ -92,7 +92,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     let mut statuses = Vec::new();
     let mut tally = Tally::default();
     let unusable = host::each(&args.host, |opened| {
-        let report = one(args, opened, &selection)?;
+        let report = verify_host(args, opened, &selection)?;
         statuses.push(status(args.fail_on, &report));
         if let Some(file) = &opened.file {
             tally.add(file, &report);
@@ -132,7 +132,7 @@ pub fn verified(
     if opened.reader.kind() == HostKind::Image {
         return Err(not_running());
     }
-    Ok(engine::verify(opened.reader.as_ref(), &Request::of(choice(profile)), selection)?)
+    Ok(engine::verify(opened.reader.as_ref(), &Request::dry_run(choice(profile)), selection)?)
 }
 
 fn choice(profile: Option<&str>) -> Choice<'_> {
@@ -170,11 +170,15 @@ pub fn not_running() -> CliError {
     CliError::request(what).hinting(hint)
 }
 
-fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Report, CliError> {
+fn verify_host(
+    args: &VerifyArgs,
+    opened: &Opened,
+    selection: &Selection,
+) -> Result<Report, CliError> {
     let request = Request {
         cpu: args.cpu.map(Into::into),
         image: args.without.request(),
-        ..Request::of(choice(args.profile.as_deref()))
+        ..Request::dry_run(choice(args.profile.as_deref()))
     };
     let verified = engine::verify(opened.reader.as_ref(), &request, selection)?;
     warn_of_profile(&verified);
@@ -209,8 +213,8 @@ fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Repo
 fn moment(opened: &Opened) -> Option<json::Moment> {
     let reader = opened.reader.as_ref();
     (reader.kind() == HostKind::Live).then(|| json::Moment {
-        judged: utc::shown(Timestamp::now()),
-        boot: boot_id::of(reader).ok(),
+        judged: utc::format_utc(Timestamp::now()),
+        boot: boot_id::read(reader).ok(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::{FEW, count, folded, summary};
-use bedplate_base::utc::shown_text;
+use bedplate_base::utc::format_utc_text;
 use bedplate_base::value::AcsBits;
 use bedplate_core::apply::{ApplyReport, ChangeReport, Outcome, Restored};
 use bedplate_core::ledger::Ledger;
@@ -111,9 +111,9 @@ pub fn changes(report: &ApplyReport, verbose: bool) -> String {
                 let subjects: Vec<&str> =
                     several.iter().map(|change| change.subject.as_str()).collect();
                 let subject = folded(&subjects, ", ");
-                one(&mut out, &ChangeReport { subject, ..first.clone() });
+                format_change(&mut out, &ChangeReport { subject, ..first.clone() });
             }
-            _ => one(&mut out, first),
+            _ => format_change(&mut out, first),
         }
         rest = rest.get(count..).unwrap_or_default();
     }
@@ -129,7 +129,7 @@ fn alike_change(one: &ChangeReport, other: &ChangeReport) -> bool {
     one.kind == other.kind && one.outcome == other.outcome && one.deferred == other.deferred
 }
 
-fn one(out: &mut String, change: &ChangeReport) {
+fn format_change(out: &mut String, change: &ChangeReport) {
     let line = |out: &mut String, mark: String, words: &str| {
         let _ = writeln!(out, "{mark} {} {}  {words}", paint(HEAD, &change.kind), change.subject);
     };
@@ -303,8 +303,12 @@ pub fn history(ledger: &Ledger) -> String {
     for entry in &ledger.history {
         let profile =
             entry.profile.as_ref().map(|profile| format!(" {profile}")).unwrap_or_default();
-        let _ =
-            writeln!(out, "{}  {}{profile}", paint(HEAD, &shown_text(&entry.at)), entry.command);
+        let _ = writeln!(
+            out,
+            "{}  {}{profile}",
+            paint(HEAD, &format_utc_text(&entry.at)),
+            entry.command
+        );
         for result in &entry.results {
             let why = result.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             let _ = writeln!(out, "    {} {}{why}", result.result, result.subject);

@@ -16,13 +16,13 @@ pub fn plan(plan: &Plan) -> String {
         let deferred = change.deferred.as_ref().map_or("", |_| " (deferred)");
         let _ = writeln!(out, "{}", paint(HEAD, &format!("# {}{deferred}", change.id)));
         for action in &change.actions {
-            one(&mut out, action);
+            format_action(&mut out, action);
         }
     }
     out
 }
 
-fn one(out: &mut String, action: &Action) {
+fn format_action(out: &mut String, action: &Action) {
     for line in diff(action).lines() {
         let _ = match line.as_bytes().first() {
             Some(b'+') => writeln!(out, "{}", paint(GOOD, line)),

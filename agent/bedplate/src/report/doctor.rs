@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use bedplate_base::visible::one_line;
-use bedplate_core::doctor::{Answer, Asked, Diagnosis, Recognised, SYMPTOMS, Symptom};
+use bedplate_base::terminal::one_line;
+use bedplate_core::doctor::{Answer, CheckAnswer, Diagnosis, Recognised, SYMPTOMS, Symptom};
 use bedplate_core::verify::Verdict;
 
 /// Things read that are shown before the rest is counted.
@@ -79,7 +79,7 @@ fn cited(out: &mut String, diagnosis: &Diagnosis, log: Option<&str>) {
     }
 }
 
-fn one_cause(out: &mut String, cause: &Asked, word: &str) {
+fn one_cause(out: &mut String, cause: &CheckAnswer, word: &str) {
     let sign = if cause.verdict == Verdict::Fail { paint(BAD, "✗") } else { paint(WARN, "!") };
     let _ = writeln!(out, "  {sign} {word}: {} ({})", one_line(&cause.finding), cause.check);
     if let Some(explains) = cause.explains {
@@ -101,7 +101,7 @@ fn one_cause(out: &mut String, cause: &Asked, word: &str) {
     remedy(out, cause);
 }
 
-fn remedy(out: &mut String, asked: &Asked) {
+fn remedy(out: &mut String, asked: &CheckAnswer) {
     if let Some(remedy) = &asked.remedy {
         let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use bedplate_base::utc::shown;
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
+use bedplate_base::utc::format_utc;
 use bedplate_daemon::reboot::busy::InUse;
 use bedplate_host::process::Process;
 
@@ -28,7 +28,7 @@ pub fn held(in_use: &InUse, describe: impl Fn(u32) -> Option<Process>) -> String
         };
         let _ = write!(out, ", user {}", one_line(&process.user));
         if let Some(started) = process.started {
-            let _ = write!(out, ", since {}", shown(started));
+            let _ = write!(out, ", since {}", format_utc(started));
         }
         let command: String = one_line(&process.command).chars().take(COMMAND).collect();
         let _ = writeln!(out, ")\n  command  {command}");

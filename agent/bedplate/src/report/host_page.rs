@@ -7,7 +7,7 @@ use super::verify::{rank, state};
 use super::{diff, page, style, text};
 use crate::report::outline::{Outline, Reboots, Run};
 use bedplate_base::reading::Reading;
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_core::plan::{Plan, RebootNeed};
 use bedplate_core::verify::{Answer, Judged, NOT_LOOKED_AT, NoPlan, Report, Verdict};
 use bedplate_facts::names::Names;
@@ -123,7 +123,7 @@ fn plan(host: &HostPage, page: &mut Markup) {
         }
         Err(why) => {
             let class = if why == NoPlan::Unusable { "wrong" } else { "doubt" };
-            let text = format!("There is no plan: {}; {}.", why.words(), why.command());
+            let text = format!("There is no plan: {}; {}.", why.description(), why.command());
             return page.element("p", &[("class", &class)], &text);
         }
     };

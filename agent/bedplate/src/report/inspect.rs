@@ -1,11 +1,11 @@
 //! Facts → what `bedplate inspect` shows: tables, a tree, JSON. Pure: no host, no terminal, no clock.
 
 mod cmdline;
+pub(super) mod format;
 mod gaps;
 mod summary;
 mod tables;
 mod tree;
-pub(super) mod words;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -3,7 +3,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 
 /// Attributes of an element.
 pub type Attributes<'a> = &'a [(&'static str, &'a dyn Display)];
@@ -122,6 +122,6 @@ mod tests {
         assert_eq!(root.attribute("class"), Some(shown.as_str()));
         assert_eq!(root.first_element_child().and_then(|text| text.text()), Some(shown.as_str()));
         assert_eq!(root.children().filter(|child| child.is_element()).count(), 2);
-        assert!(!text.contains(|c| bedplate_base::visible::steers(c) && c != '\n'), "{text}");
+        assert!(!text.contains(|c| bedplate_base::terminal::is_control(c) && c != '\n'), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! PCI devices by name beside their numbers: `NVIDIA H100 SXM5 80GB (10de:2330)`. Pure.
 
+use bedplate_base::terminal::one_line;
 use bedplate_base::value::PciId;
-use bedplate_base::visible::one_line;
 use bedplate_core::plan::Subject;
 use bedplate_facts::names::Names;
 use bedplate_facts::pci::Function;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_nccl::env::Advice;
 use bedplate_nccl::library::Library;
 use bedplate_nccl::variables;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use bedplate_nccl::log::meanings::{MEANINGS, STATUSES, Weight};
 use bedplate_nccl::log::verdict::{Finding, Judged, Verdict, ranks};
-use bedplate_nccl::log::{CARRIERS, Carrier, Log, Place, Seen, Worker};
+use bedplate_nccl::log::{CARRIERS, Carrier, Log, Place, Tally, Worker};
 
 /// A reason that a node of the log has itself, from what was read there.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -59,11 +59,11 @@ impl Shown<'_> {
         format!("{file}:{}", place.line)
     }
 
-    fn seen(&self, seen: Option<Seen>) -> String {
+    fn seen(&self, seen: Option<Tally>) -> String {
         match seen {
             None => String::new(),
-            Some(Seen { count: 0 | 1, first }) => format!(" ({})", self.place(first)),
-            Some(Seen { count, first }) => format!(" ({}, {count} times)", self.place(first)),
+            Some(Tally { count: 0 | 1, first }) => format!(" ({})", self.place(first)),
+            Some(Tally { count, first }) => format!(" ({}, {count} times)", self.place(first)),
         }
     }
 
@@ -198,7 +198,7 @@ impl Shown<'_> {
 
     /// The same for programs.
     pub fn document(&self) -> impl Serialize + use<'_> {
-        let place = |seen: &Seen| self.place(seen.first);
+        let place = |seen: &Tally| self.place(seen.first);
         Document {
             bedplate_nccl_log: 1,
             verdict: self.judged.verdict,

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_nccl::perf::Run;
 use bedplate_nccl::perf::judge::{
     ENOUGH, Finding, Judged, LARGE, LARGE_OF_PERFTEST, Report, Verdict, size,

@@ -5,7 +5,7 @@ use bedplate_base::mask::{self, MASKED, identity};
 use bedplate_base::reading::Reading;
 use bedplate_core::kind::KINDS;
 use bedplate_core::ledger::{Entry, LEDGER, Ledger};
-use bedplate_core::reboot_record::last_boot::By;
+use bedplate_core::reboot_record::last_boot::RebootOrigin;
 use bedplate_core::reboot_record::{RECORD, Record};
 use bedplate_host::{HostKind, Reader};
 
@@ -91,7 +91,7 @@ fn run(entry: &Entry) -> Run {
         at: entry
             .at
             .parse::<jiff::Timestamp>()
-            .map_or(MASKED.to_owned(), bedplate_base::utc::shown),
+            .map_or(MASKED.to_owned(), bedplate_base::utc::format_utc),
         command: listed(&entry.command, &COMMANDS),
         profile: entry.profile.as_deref().map(name),
         results: results.collect(),
@@ -125,27 +125,27 @@ fn subject(text: &str) -> String {
 fn of_record(record: &Record) -> Reboots {
     let attempts = record.attempts.iter().map(|attempt| {
         let rehearsal = if attempt.rehearsal { ", a rehearsal" } else { "" };
-        (bedplate_base::utc::shown(attempt.at), format!("{}{rehearsal}", attempt.method))
+        (bedplate_base::utc::format_utc(attempt.at), format!("{}{rehearsal}", attempt.method))
     });
     Reboots {
         attempts: attempts.collect(),
-        asked: record.asked.as_ref().map(|asked| bedplate_base::utc::shown(asked.at)),
-        lock: record.lock.as_ref().map(|held| bedplate_base::utc::shown(held.since)),
+        asked: record.asked.as_ref().map(|asked| bedplate_base::utc::format_utc(asked.at)),
+        lock: record.lock.as_ref().map(|held| bedplate_base::utc::format_utc(held.since)),
         came: record.came.as_ref().map(|came| by(came.by).to_owned()),
     }
 }
 
 /// Which reboot it was; the sentence in the record may hold other words.
-fn by(by: By) -> &'static str {
+fn by(by: RebootOrigin) -> &'static str {
     match by {
-        By::Ordinary => "the one bedplate announced",
-        By::Firmware => "the one bedplate announced, a reset by the firmware",
-        By::Bmc => "the one bedplate announced, a power cycle by the BMC",
-        By::Rtc => "the one bedplate announced, a power-off with a wake-up alarm",
-        By::Command => "the one bedplate announced, by the operator's command",
-        By::OrdinaryWithoutBmc => "an ordinary one, as the BMC did not cycle the power",
-        By::Others => "not one of bedplate's",
-        By::Unknown => "not known",
+        RebootOrigin::Ordinary => "the one bedplate announced",
+        RebootOrigin::Firmware => "the one bedplate announced, a reset by the firmware",
+        RebootOrigin::Bmc => "the one bedplate announced, a power cycle by the BMC",
+        RebootOrigin::Rtc => "the one bedplate announced, a power-off with a wake-up alarm",
+        RebootOrigin::Command => "the one bedplate announced, by the operator's command",
+        RebootOrigin::OrdinaryWithoutBmc => "an ordinary one, as the BMC did not cycle the power",
+        RebootOrigin::Others => "not one of bedplate's",
+        RebootOrigin::Unknown => "not known",
     }
 }
 

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::text::when;
-use bedplate_base::utc::shown;
+use bedplate_base::utc::format_utc;
 use bedplate_core::kind::cmdline::NEXT_KERNEL;
 use bedplate_core::plan::{Blocker, Pending, RebootNeed, Unknown};
 use bedplate_core::profile::model::{AgentMode, RebootPolicy};
 use bedplate_daemon::backoff::{CLEARS, Contested, Failed};
 use bedplate_daemon::checks::{Checked, counted};
 use bedplate_daemon::reboot::decide::entry_veto;
-use bedplate_daemon::reboot::state::{CALLED_OFF, Reason, RebootState};
+use bedplate_daemon::reboot::state::{CALLED_OFF, RebootState, Veto};
 use bedplate_daemon::status::{RebootStatus, State, Status, Verdict};
 
 /// How a hold on reboots ends.
@@ -54,7 +54,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         let _ = writeln!(out, "  at work  {} ({seconds} s)", work.what);
     }
     if let Some(at) = status.last_converged {
-        let _ = writeln!(out, "  right    {} (last time)", shown(at));
+        let _ = writeln!(out, "  right    {} (last time)", format_utc(at));
     }
     if !status.facts.is_empty() {
         let facts: Vec<String> =
@@ -199,14 +199,14 @@ fn where_it_stands(reboot: &RebootStatus, out: &mut String) {
     let state = match &reboot.state {
         state @ RebootState::Stuck { .. } => paint(BAD, &state.to_string()),
         RebootState::Waiting { until: Some(until), .. } => {
-            format!("waits until {}", shown(*until))
+            format!("waits until {}", format_utc(*until))
         }
         RebootState::Waiting { why, .. } if why.len() > 1 => "waits".to_owned(),
         RebootState::CalledOff { .. } => CALLED_OFF.to_owned(),
         state => state.to_string(),
     };
     let _ = writeln!(out, "now       {state}");
-    let in_the_way: &[Reason] = match &reboot.state {
+    let in_the_way: &[Veto] = match &reboot.state {
         RebootState::Waiting { why, until, .. } if why.len() > 1 || until.is_some() => why,
         RebootState::CalledOff { why } => why,
         _ => &[],
@@ -226,8 +226,12 @@ fn how(reboot: &RebootStatus, out: &mut String) {
     match (&reboot.lock, &reboot.lock_said) {
         (Some(lock), said) => {
             let word = if lock.certain { "held by this host" } else { "may be held by this host" };
-            let _ =
-                writeln!(out, "lock      {word} since {} ({})", shown(lock.since), lock.server.url);
+            let _ = writeln!(
+                out,
+                "lock      {word} since {} ({})",
+                format_utc(lock.since),
+                lock.server.url
+            );
             said.iter().for_each(|said| _ = writeln!(out, "  {said}"));
         }
         (None, Some(said)) => _ = writeln!(out, "lock      {said}"),

@@ -5,7 +5,7 @@
 
 use anstyle::{AnsiColor, Color};
 
-use bedplate_base::visible;
+use bedplate_base::terminal;
 
 /// How something is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn terminal(report: &str) -> String {
             out.push_str(&style.ansi.render().to_string());
             painted = true;
         } else {
-            visible::push(&mut out, character);
+            terminal::push(&mut out, character);
         }
     }
     if painted {
@@ -96,7 +96,7 @@ mod tests {
             for sequence in ours.iter().rev() {
                 rest = rest.replace(sequence.as_str(), "");
             }
-            prop_assert!(!rest.chars().any(|c| visible::steers(c) && c != '\n' && c != '\t'), "{rest:?}");
+            prop_assert!(!rest.chars().any(|c| terminal::is_control(c) && c != '\n' && c != '\t'), "{rest:?}");
             if !text.contains(|c| ('\u{fdd0}'..='\u{fdd6}').contains(&c)) {
                 prop_assert!(!shown.contains('\x1b'));
             }

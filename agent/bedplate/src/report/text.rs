@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 
 use super::names;
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_core::apply::plan_line;
 use bedplate_core::plan::allowed::PROFILE;
-use bedplate_core::plan::{Change, Effect, Item, NextBoot, Plan, RebootNeed, Subject, Why};
+use bedplate_core::plan::{Change, Effect, Item, NextBoot, Plan, Rationale, RebootNeed, Subject};
 use bedplate_facts::names::Names;
 
 /// How much to say.
@@ -85,8 +85,8 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail, names: Opt
             "  {} {}: running {}, next boot {} {}",
             paint(WARN, "…"),
             pending.subject,
-            shown(pending.running.as_deref()),
-            shown(pending.next.as_deref()),
+            value_or_absent(pending.running.as_deref()),
+            value_or_absent(pending.next.as_deref()),
             paint(FAINT, &format!("({})", when(pending.effect)))
         );
     }
@@ -203,7 +203,7 @@ fn joined(subject: &str, value: &str) -> String {
     }
 }
 
-fn reason(why: &Why, with_source: bool) -> String {
+fn reason(why: &Rationale, with_source: bool) -> String {
     match &why.source {
         Some(source) if with_source => format!("{} ({source})", why.reason),
         Some(_) | None => why.reason.clone(),
@@ -220,7 +220,7 @@ pub fn when(effect: Effect) -> &'static str {
     }
 }
 
-fn shown(value: Option<&str>) -> &str {
+fn value_or_absent(value: Option<&str>) -> &str {
     value.unwrap_or("absent")
 }
 

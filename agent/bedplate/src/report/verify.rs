@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::folded;
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_core::verify::{
     Answer, CHECKS, Check, Explain, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
 };
@@ -24,7 +24,7 @@ pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
     }
     for (worst, _, members) in &mut groups {
         members.sort_by_key(|judged| rank(judged));
-        *worst = members.first().map_or(Verdict::NotApplicable, |judged| shown(judged));
+        *worst = members.first().map_or(Verdict::NotApplicable, |judged| displayed_verdict(judged));
     }
     // Stable: groups of one rank stay in the order in which they are to be dealt with.
     groups.sort_by_key(|(_, _, members)| members.first().map(|judged| rank(judged)));
@@ -37,12 +37,12 @@ pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
 }
 
 /// What is ignored is shown among what passed.
-fn shown(judged: &Judged) -> Verdict {
+fn displayed_verdict(judged: &Judged) -> Verdict {
     if judged.is_ignored() { Verdict::NotApplicable } else { judged.verdict }
 }
 
 pub(super) fn rank(judged: &Judged) -> u8 {
-    match (shown(judged), judged.hides()) {
+    match (displayed_verdict(judged), judged.hides()) {
         (Verdict::Fail, _) => 0,
         (Verdict::Unknown, true) => 1,
         (Verdict::Warn, _) => 2,
@@ -53,7 +53,8 @@ pub(super) fn rank(judged: &Judged) -> u8 {
 }
 
 fn one_group(out: &mut String, group: Group, members: &[&Judged], verbose: bool) {
-    let count = |wanted: Verdict| members.iter().filter(|one| shown(one) == wanted).count();
+    let count =
+        |wanted: Verdict| members.iter().filter(|one| displayed_verdict(one) == wanted).count();
     let ignored = members.iter().filter(|judged| judged.is_ignored()).count();
     let counts = [
         (count(Verdict::Fail), "failed"),
@@ -75,12 +76,12 @@ fn one_group(out: &mut String, group: Group, members: &[&Judged], verbose: bool)
         verbose || !is_fine(judged.verdict)
     };
     for judged in members.iter().filter(speaks) {
-        one(out, judged, verbose);
+        format_check(out, judged, verbose);
     }
 }
 
-fn one(out: &mut String, judged: &Judged, verbose: bool) {
-    let (sign, word) = match shown(judged) {
+fn format_check(out: &mut String, judged: &Judged, verbose: bool) {
+    let (sign, word) = match displayed_verdict(judged) {
         Verdict::Pass => (paint(GOOD, "✓"), ""),
         Verdict::Fail => (paint(BAD, "✗"), ""),
         Verdict::Warn => (paint(WARN, "!"), ""),
@@ -107,7 +108,9 @@ fn one(out: &mut String, judged: &Judged, verbose: bool) {
         let more = judged.evidence.len() - seen;
         let _ = writeln!(out, "      {} {more} more; -v shows each", paint(FAINT, "read:"));
     }
-    if let (Some(remedy), true) = (&judged.remedy, shown(judged) != Verdict::NotApplicable) {
+    if let (Some(remedy), true) =
+        (&judged.remedy, displayed_verdict(judged) != Verdict::NotApplicable)
+    {
         let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
     }
 }
@@ -137,7 +140,7 @@ fn others(report: &Report, one: &str, many: &str) -> String {
 fn besides(report: &Report) -> String {
     let count =
         |test: &dyn Fn(&Judged) -> bool| report.checks.iter().filter(|one| test(one)).count();
-    let is = |verdict| move |judged: &Judged| shown(judged) == verdict;
+    let is = |verdict| move |judged: &Judged| displayed_verdict(judged) == verdict;
     let ignored = |judged: &Judged| {
         judged.is_ignored() && !matches!(judged.verdict, Verdict::Pass | Verdict::NotApplicable)
     };

@@ -18,11 +18,11 @@ const SIGNS: [char; 10] = ['·', '+', '-', '~', '✗', '✓', '?', '…', '!', '
 
 /// Every line of `text` in at most `width` columns, as far as its words allow.
 pub fn wrap(text: &str, width: usize) -> String {
-    let lines: Vec<String> = text.split('\n').map(|line| one(line, width)).collect();
+    let lines: Vec<String> = text.split('\n').map(|line| wrap_line(line, width)).collect();
     lines.join("\n")
 }
 
-fn one(line: &str, width: usize) -> String {
+fn wrap_line(line: &str, width: usize) -> String {
     if display_width(line) <= width {
         return line.to_owned();
     }
@@ -32,13 +32,13 @@ fn one(line: &str, width: usize) -> String {
         .subsequent_indent(&hang)
         .break_words(false)
         .word_splitter(WordSplitter::NoHyphenation)
-        .word_separator(WordSeparator::Custom(words))
+        .word_separator(WordSeparator::Custom(split_words))
         .wrap_algorithm(WrapAlgorithm::FirstFit);
     textwrap::wrap(line, options).join("\n")
 }
 
 /// Words by blanks, and long lists by their separators as well.
-fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+fn split_words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
     Box::new(WordSeparator::AsciiSpace.find_words(line).flat_map(|word| {
         if display_width(word.word) <= LIST || !word.word.contains([';', ',']) {
             return vec![word];

@@ -1,6 +1,6 @@
 //! Words of a POSIX shell: quotes, escapes and expansions, taken apart without carrying anything out.
 
-use bedplate_base::raw_text::is_raw;
+use bedplate_base::lossless_text::is_raw;
 
 use super::{
     DEEPEST, Event, NEVER_CLOSED, NOT_UTF8, Piece, Quote, Scanned, Scanner, Word, is_name,

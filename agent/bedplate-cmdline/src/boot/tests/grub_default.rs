@@ -208,11 +208,11 @@ fn what_the_files_do_not_say_themselves() {
     assert!(why("A=${GRUB_DEVICE_UUID:-x}").2.contains("grub-mkconfig"));
     assert_eq!(value("GRUB_DEVICE=/dev/x\nA=$GRUB_DEVICE", "A").as_deref(), Some("/dev/x"));
     assert!(parse("A=b\nB\0=c\n").value("A", None).expect_err("a NUL").why.contains("NUL"));
-    assert!(why(&bedplate_base::raw_text::decode(b"A=\xfc")).2.contains("UTF-8"));
-    let comment = bedplate_base::raw_text::decode(b"# \xfc\nA=b # \xe9\n");
+    assert!(why(&bedplate_base::lossless_text::decode(b"A=\xfc")).2.contains("UTF-8"));
+    let comment = bedplate_base::lossless_text::decode(b"# \xfc\nA=b # \xe9\n");
     assert_eq!(value(&comment, "A").as_deref(), Some("b"));
     let edited = parse(&comment).edited("A", "c", None).expect("plain");
-    assert_eq!(bedplate_base::raw_text::encode(&edited), b"# \xfc\nA=c # \xe9\n");
+    assert_eq!(bedplate_base::lossless_text::encode(&edited), b"# \xfc\nA=c # \xe9\n");
 }
 
 #[test]

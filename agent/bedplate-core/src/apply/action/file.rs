@@ -71,7 +71,7 @@ impl Operation for ReplaceFile<'_> {
             expect(as_planned, self.path, "something else")?;
         }
         store.save_content(&found)?;
-        let to_be = self.after.map(|after| Sha::of(&after.bytes));
+        let to_be = self.after.map(|after| Sha::digest(&after.bytes));
         let author = Author { kind: task.change.kind, change: &task.change.id };
         let readers = generators(task.change);
         ledger.begin_file(self.path, author, &found.state, to_be, &readers);

@@ -34,7 +34,7 @@ impl Listing {
             paths.into_iter().partition(|path| path.ends_with(IMAGE));
         let start = |path: String| {
             let start = store.reader.read_start(&path, uki::PREFIX_BYTES).ok();
-            (path, start.map(|bytes| Sha::of(&bytes)))
+            (path, start.map(|bytes| Sha::digest(&bytes)))
         };
         Ok(Listing { files, images: images.into_iter().map(start).collect() })
     }

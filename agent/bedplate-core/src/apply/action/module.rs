@@ -39,7 +39,7 @@ impl Operation for LoadModule<'_> {
         if self.is_done(store, task) {
             return Ok(());
         }
-        undo.push(Box::new(Stays { module: self.module.to_owned(), was: "not loaded" }));
+        undo.push(Box::new(ModuleUndo { module: self.module.to_owned(), was: "not loaded" }));
         tool::run(store, &["modprobe", "--", self.module].map(str::to_owned), LIMIT_S)?;
         verify::verify(store, task, &self.live())
     }
@@ -82,7 +82,7 @@ impl Operation for UnloadModule<'_> {
         if !self.is_loaded(store)? {
             return Ok(());
         }
-        undo.push(Box::new(Stays { module: self.module.to_owned(), was: "loaded" }));
+        undo.push(Box::new(ModuleUndo { module: self.module.to_owned(), was: "loaded" }));
         tool::run(store, &["modprobe", "-r", "--", self.module].map(str::to_owned), LIMIT_S)?;
         match self.is_loaded(store)? {
             false => Ok(()),
@@ -92,12 +92,12 @@ impl Operation for UnloadModule<'_> {
 }
 
 /// A module that was loaded or unloaded.
-struct Stays {
+struct ModuleUndo {
     module: String,
     was: &'static str,
 }
 
-impl Undo for Stays {
+impl Undo for ModuleUndo {
     fn subject(&self) -> String {
         format!("module {}", self.module)
     }

@@ -47,7 +47,7 @@ impl Operation for RunTool<'_> {
         };
         let mut files = change.actions.iter().filter_map(|action| match action {
             Action::ReplaceFile { path, after, .. } => {
-                Some(settled(path, after.as_ref().map(|after| Sha::of(&after.bytes))))
+                Some(settled(path, after.as_ref().map(|after| Sha::digest(&after.bytes))))
             }
             _ => None,
         });

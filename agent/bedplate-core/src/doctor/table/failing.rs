@@ -1,6 +1,6 @@
 //! Symptoms of what does not work at all.
 
-use super::super::{Pattern, Symptom, when};
+use super::super::{Pattern, Symptom, conditions};
 use super::{because, has, where_so};
 
 /// A GPU is missing, or reports errors.
@@ -46,29 +46,29 @@ pub(super) const GPU_LOST: Symptom = Symptom {
     ],
     causes: &[
         where_so(
-            when::of_dead_gpu,
+            conditions::of_dead_gpu,
             "pcie.answer",
             "a GPU, or the port above it, that answers no read is gone for every program",
         ),
-        where_so(when::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
+        where_so(conditions::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
         where_so(
-            when::of_missing_gpu,
+            conditions::of_missing_gpu,
             "topology.devices",
             "a GPU that Linux does not list is gone for every program",
         ),
         because("modules.driver", "a GPU without its maker's driver is missing for CUDA"),
         where_so(
-            when::of_gpu_driver,
+            conditions::of_gpu_driver,
             "modules.log",
             "a GPU that its driver could not start is missing for CUDA",
         ),
         where_so(
-            when::of_gpus_link,
+            conditions::of_gpus_link,
             "pcie.link-width",
             "lanes that failed come before a link that fails",
         ),
         where_so(
-            when::of_gpus_link,
+            conditions::of_gpus_link,
             "pcie.aer",
             "a link that loses transactions ends in a GPU that does not answer",
         ),
@@ -102,25 +102,29 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
     ],
     causes: &[
         where_so(
-            when::on_old_grace,
+            conditions::on_old_grace,
             "iommu.mode",
             "on Arm CPUs of NVIDIA before Linux 6.11 the driver cannot bind a process to a GPU whose DMA passes through, \
                  once ACS is on",
         ),
         because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
         where_so(
-            when::of_gpu_driver,
+            conditions::of_gpu_driver,
             "modules.log",
             "the driver's modules were refused, or are not those of the libraries",
         ),
-        where_so(when::of_lost_gpu, "pcie.log", "a GPU that does not answer cannot be opened"),
         where_so(
-            when::of_gpu_nodes,
+            conditions::of_lost_gpu,
+            "pcie.log",
+            "a GPU that does not answer cannot be opened",
+        ),
+        where_so(
+            conditions::of_gpu_nodes,
             "limits.device-nodes",
             "a container that starts before the GPU's device nodes are there has none",
         ),
         where_so(
-            when::without_gpu,
+            conditions::without_gpu,
             "topology.devices",
             "what Linux does not list no driver can open",
         ),
@@ -175,23 +179,23 @@ pub(super) const CUDA_START: Symptom = Symptom {
             "the loaded kernel module refuses programs with a library of another version (error 803)",
         ),
         where_so(
-            when::of_dead_gpu,
+            conditions::of_dead_gpu,
             "pcie.answer",
             "the driver waits for a GPU that does not answer",
         ),
         where_so(
-            when::of_gpu,
+            conditions::of_gpu,
             "pcie.log",
             "the kernel log names the GPU or NVSwitch and the error",
         ),
         where_so(
-            when::of_gpu_driver,
+            conditions::of_gpu_driver,
             "modules.log",
             "the driver could not start a GPU, or is not of the libraries' version",
         ),
         because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
         where_so(
-            when::of_gpu_nodes,
+            conditions::of_gpu_nodes,
             "limits.device-nodes",
             "a container that starts before the GPU's device nodes are there has none",
         ),
@@ -225,18 +229,22 @@ pub(super) const HANGS: Symptom = Symptom {
     ],
     causes: &[
         where_so(
-            when::of_dead_gpu,
+            conditions::of_dead_gpu,
             "pcie.answer",
             "ranks of a GPU that does not answer never finish",
         ),
-        where_so(when::of_dead_nic, "pcie.answer", "a NIC that does not answer moves nothing"),
         where_so(
-            when::of_gpu,
+            conditions::of_dead_nic,
+            "pcie.answer",
+            "a NIC that does not answer moves nothing",
+        ),
+        where_so(
+            conditions::of_gpu,
             "pcie.log",
             "a GPU that reported such an error stops its rank, and all wait",
         ),
         where_so(
-            when::of_links,
+            conditions::of_links,
             "pcie.log",
             "a link that was cut off keeps its device from answering",
         ),
@@ -244,7 +252,11 @@ pub(super) const HANGS: Symptom = Symptom {
         because("rdma.port-state", "a rail that is down takes the connections over it along"),
         because("rdma.link-layer", "a port on the wrong network reaches none of its peers"),
         because("rdma.gid", "a RoCE port without the right GID reaches none of its peers"),
-        where_so(when::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
+        where_so(
+            conditions::at_all,
+            "rdma.netdev",
+            "a RoCE port goes down with its network interface",
+        ),
         because("pcie.mps", "packets that are too large for the receiver are lost"),
         because("iommu.log", "DMA that was refused is data that never arrives"),
         because(
@@ -282,28 +294,32 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
     causes: &[
         because("rdma.port-state", "NCCL and every other RDMA program use active ports only"),
         where_so(
-            when::of_dead_nic,
+            conditions::of_dead_nic,
             "pcie.answer",
             "a NIC, or the port above it, that answers no read has no port",
         ),
         where_so(
-            when::of_missing_nic,
+            conditions::of_missing_nic,
             "topology.devices",
             "a NIC that Linux does not list has no port",
         ),
         where_so(
-            when::of_rdma_driver,
+            conditions::of_rdma_driver,
             "modules.log",
             "without its RDMA driver a NIC shows no RDMA port",
         ),
         where_so(
-            when::of_lost_link,
+            conditions::of_lost_link,
             "pcie.log",
             "a NIC whose slot lost its link is gone with its ports",
         ),
-        where_so(when::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
         where_so(
-            when::of_zero_address,
+            conditions::at_all,
+            "rdma.netdev",
+            "a RoCE port goes down with its network interface",
+        ),
+        where_so(
+            conditions::of_zero_address,
             "sriov.identity",
             "the subnet manager does not let in an InfiniBand VF without a GUID",
         ),
@@ -358,31 +374,35 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
     causes: &[
         because("rdma.nccl-conf", "the file for all jobs leaves them without RDMA"),
         where_so(
-            when::of_no_port,
+            conditions::of_no_port,
             "rdma.port-state",
             "NCCL takes ports that are active, and sockets where there is none",
         ),
         where_so(
-            when::without_nic,
+            conditions::without_nic,
             "topology.devices",
             "without an RDMA NIC there is nothing but sockets",
         ),
         where_so(
-            when::of_rdma_driver,
+            conditions::of_rdma_driver,
             "modules.log",
             "without the NIC's RDMA driver NCCL finds no RDMA device",
         ),
         where_so(
-            when::at_all,
+            conditions::at_all,
             "limits.device-nodes",
             "a program that cannot open /dev/infiniband/uverbs* sees no RDMA device",
         ),
         where_so(
-            when::at_all,
+            conditions::at_all,
             "sriov.drivers",
             "a pod whose VF has no RDMA device is left with the VF's network interface",
         ),
-        where_so(when::of_dead_nic, "pcie.answer", "a NIC that does not answer carries nothing"),
+        where_so(
+            conditions::of_dead_nic,
+            "pcie.answer",
+            "a NIC that does not answer carries nothing",
+        ),
     ],
 };
 
@@ -417,7 +437,7 @@ pub(super) const CONNECT: Symptom = Symptom {
             "RoCE v2 sends from a GID: without one, or by a link-local one, peers are not reached",
         ),
         where_so(
-            when::at_all,
+            conditions::at_all,
             "rdma.netdev",
             "an interface that is down has no addresses for RoCE",
         ),
@@ -431,7 +451,7 @@ pub(super) const CONNECT: Symptom = Symptom {
         ),
         because("rdma.port-state", "a connection over a port that goes down breaks"),
         where_so(
-            when::of_lost_link,
+            conditions::of_lost_link,
             "pcie.log",
             "a NIC whose slot lost its link is gone under its connections",
         ),
@@ -533,7 +553,7 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
             "without its Data Direct function a NIC reaches GPU memory by the CPU's links",
         ),
         where_so(
-            when::with_data_direct,
+            conditions::with_data_direct,
             "acs.shape",
             "a Data Direct function is used only where the ports above it have the bits of its shape",
         ),
@@ -558,7 +578,11 @@ pub(super) const PEERMEM: Symptom = Symptom {
         has(&["could not insert", "peermem"]),
     ],
     causes: &[
-        where_so(when::of_peermem, "modules.log", "the kernel said why it refused the module"),
+        where_so(
+            conditions::of_peermem,
+            "modules.log",
+            "the kernel said why it refused the module",
+        ),
         because("modules.gpudirect", "what the module needs is missing, or nothing loads it"),
         because("modules.leftovers", "nv_peer_mem registers first, and its successor cannot"),
         because("modules.driver", "nvidia_peermem needs the nvidia module"),
@@ -594,9 +618,13 @@ pub(super) const VFS_MISSING: Symptom = Symptom {
             "the firmware has given VFs no addresses, and Linux makes none without",
         ),
         because("firmware.ari", "without ARI a function has room for seven VFs at most"),
-        where_so(when::of_vfs, "profile.in-effect", "what the profile asks for is not made yet"),
         where_so(
-            when::of_pci_argument,
+            conditions::of_vfs,
+            "profile.in-effect",
+            "what the profile asks for is not made yet",
+        ),
+        where_so(
+            conditions::of_pci_argument,
             "cmdline.rejected",
             "the argument that makes room for VFs was not taken",
         ),

@@ -1,6 +1,6 @@
 //! Symptoms of what works, and not as it should.
 
-use super::super::{Symptom, when};
+use super::super::{Symptom, conditions};
 use super::{because, beside, has, where_so};
 
 /// IOMMU groups too large.
@@ -118,7 +118,7 @@ pub(super) const PCIE_ERRORS: Symptom = Symptom {
         has(&["AER: Multiple Correct", " received"]),
     ],
     causes: &[
-        where_so(when::of_links, "pcie.log", "the kernel log names port and kind"),
+        where_so(conditions::of_links, "pcie.log", "the kernel log names port and kind"),
         because("pcie.aer", "the counters name the function that sees them"),
         because("pcie.link-width", "a link that lost lanes is a link with a bad contact"),
         because("pcie.link-speed", "a link that was slowed down is one that failed at full speed"),
@@ -166,7 +166,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "a port that redirects sends peer-to-peer traffic up to the CPU and back",
         ),
         where_so(
-            when::elsewhere,
+            conditions::elsewhere,
             "iommu.mode",
             "translated DMA of peers goes through the root complex",
         ),
@@ -201,7 +201,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
         ),
         because("acs.shape", "a path with other bits than its shape wants is not the direct one"),
         where_so(
-            when::of_missing_ats,
+            conditions::of_missing_ats,
             "acs.ats",
             "in a switch for guests what a NIC without ATS sends goes through the root complex",
         ),
@@ -216,7 +216,11 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
         ),
         because("pcie.mps", "smaller payloads mean more headers"),
         because("pcie.aer", "what is lost is sent again"),
-        where_so(when::of_links, "pcie.log", "a link that failed and came back trains slower"),
+        where_so(
+            conditions::of_links,
+            "pcie.log",
+            "a link that failed and came back trains slower",
+        ),
         because("pcie.relaxed-ordering", "strictly ordered writes wait for each other"),
         because("pcie.mrrs", "small read requests keep the pipe empty"),
         because(

@@ -30,7 +30,7 @@ const fn version(major: u32, minor: u32, patch: u32) -> KernelVersion {
 
 /// Whether a kernel switches ACS on after it has formed the IOMMU groups.
 fn enables_acs_late(release: &str) -> bool {
-    let version = KernelVersion::of(release);
+    let version = KernelVersion::from_release(release);
     version.is_some_and(|version| LATE.iter().any(|(from, to)| (*from..*to).contains(&version)))
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kind::some_of;
-use crate::plan::Why;
+use crate::plan::Rationale;
 use bedplate_base::reading::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::pci::{Function, PciTree};
@@ -25,7 +25,7 @@ pub struct Target {
     /// The bits.
     pub bits: Bits,
     /// The reasons.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// Ports that the policy is about.
@@ -303,13 +303,13 @@ impl Fabric<'_> {
             .collect();
         for root in roots {
             let source = if row.shape == Shape::Switch { GROUPING } else { RDMA_TOPO };
-            let why = || vec![Why::new(row.root_because, source)];
+            let why = || vec![Rationale::new(row.root_because, source)];
             targets.entry(root).or_insert_with(|| Target { bits: row.root, why: why() });
         }
         targets
     }
 
-    fn why(&self, row: &Row, port: PciAddress, pairs: &[&Pair]) -> Vec<Why> {
+    fn why(&self, row: &Row, port: PciAddress, pairs: &[&Pair]) -> Vec<Rationale> {
         let named = some_of(pairs.iter().map(|pair| self.named(pair)), 2, "pairs");
         let (text, source) = match (self.topology.role(port), row.shape) {
             (Role::Upstream, _) => (
@@ -324,7 +324,7 @@ impl Fabric<'_> {
             ),
             _ => (format!("on the way between {named}: {}", row.because), RDMA_TOPO),
         };
-        vec![Why::new(text, source)]
+        vec![Rationale::new(text, source)]
     }
 
     /// `GPU a and NIC b`.

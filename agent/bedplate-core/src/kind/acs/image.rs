@@ -3,7 +3,7 @@
 use super::NAME;
 use super::section::Acs;
 use crate::desired::{AcsPolicy, Desired, WantedAcs};
-use crate::kind::contribution::{Contributions, LiveOnly, Unwritable};
+use crate::kind::image_config::{ImageConfig, LiveOnly, Unwritable};
 use crate::section::Declared;
 use bedplate_facts::Facts;
 
@@ -12,7 +12,7 @@ pub(super) fn contribute(
     profile: &dyn Declared,
     facts: &Facts,
     desired: &Desired,
-    out: &mut Contributions,
+    out: &mut ImageConfig,
 ) -> Result<(), Unwritable> {
     let acs = &desired.acs;
     let asked = profile.get::<Acs>().is_some_and(|section| section.policy != AcsPolicy::Keep);
@@ -78,8 +78,8 @@ mod tests {
     use bedplate_base::cpu::CpuVendor;
     use bedplate_base::value::AcsBits;
 
-    fn contributed(desired: &Desired) -> Contributions {
-        let mut out = Contributions::default();
+    fn contributed(desired: &Desired) -> ImageConfig {
+        let mut out = ImageConfig::default();
         contribute(&of_text("schema = 1"), &Facts::of_vendor(CpuVendor::Intel), desired, &mut out)
             .unwrap();
         out

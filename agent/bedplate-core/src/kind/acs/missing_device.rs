@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::desired::{AcsPolicy, DesiredAcs, WantedArg};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
-use crate::plan::{Note, Why};
+use crate::plan::{Note, Rationale};
 use bedplate_base::reading::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
 
-use super::earlier_argument::owned;
 use super::guard::guests_below;
+use super::previous_argument::owned;
 use super::section::{self, AcsPersist, Guests};
 use super::shape::{SHAPES, Shape};
 use super::token::{TOKEN_LIMIT, may_open};
@@ -26,8 +26,8 @@ struct Entries {
 }
 
 impl Entries {
-    fn of(token: &str) -> Option<Self> {
-        let said = BootArguments::of(token);
+    fn from_token(token: &str) -> Option<Self> {
+        let said = BootArguments::parse(token);
         let (key, list) = match (&said.config_acs, &said.disable_redir) {
             (Some(list), _) => ("config_acs", list),
             (None, Some(list)) => ("disable_acs_redir", list),
@@ -57,10 +57,10 @@ pub(super) fn carried_over(
     to_come: &[PciAddress],
     ledger: &Ledger,
 ) -> (Reading<WantedArg>, Option<Note>) {
-    let mut earlier = owned(ledger).into_iter().filter_map(Entries::of);
+    let mut earlier = owned(ledger).into_iter().filter_map(Entries::from_token);
     let (Some(tree), Some(earlier)) = (tree, earlier.next()) else { return (arg, None) };
     let new = match &arg {
-        Reading::Known(new) => Entries::of(&new.token),
+        Reading::Known(new) => Entries::from_token(&new.token),
         // Without any port that is wanted, what became of all of them counts.
         Reading::Absent if acs.ports.is_empty() => {
             Some(Entries { key: earlier.key, by_port: BTreeMap::new() })
@@ -90,7 +90,7 @@ pub(super) fn carried_over(
     let subject = format!("port {}", some_of(named.iter().map(PciAddress::to_string), 4, "ports"));
     let why = match arg {
         Reading::Known(arg) => arg.why,
-        _ => vec![Why::because("the devices that it is for are missing and may come back")],
+        _ => vec![Rationale::because("the devices that it is for are missing and may come back")],
     };
     let note = Note { kind: NAME, subject, text: text.to_owned() };
     (Reading::Known(WantedArg { token, why, from: NAME }), Some(note))

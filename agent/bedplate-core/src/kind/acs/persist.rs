@@ -2,7 +2,7 @@
 
 use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs, WantedArg};
 use crate::kind::some_of;
-use crate::plan::{Blocker, Unknown, Why};
+use crate::plan::{Blocker, Rationale, Unknown};
 use bedplate_base::reading::Reading;
 use bedplate_facts::Os;
 
@@ -26,7 +26,7 @@ pub enum RedirectOnly {
 
 impl RedirectOnly {
     /// Of these targets. Policy `clear` wants more bits off than the argument switches off.
-    pub fn of<'a>(policy: AcsPolicy, targets: impl Iterator<Item = &'a Target>) -> Self {
+    pub fn from_targets<'a>(policy: AcsPolicy, targets: impl Iterator<Item = &'a Target>) -> Self {
         let (only, more): (Vec<_>, Vec<_>) = targets.partition(|t| t.bits.value.is_empty());
         match (only.is_empty(), more.is_empty()) {
             _ if policy != AcsPolicy::DirectP2p => RedirectOnly::None,
@@ -143,8 +143,8 @@ fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resol
     }
 }
 
-fn argument_why(profile: &section::Acs) -> Vec<Why> {
-    let lasting = Why::new(
+fn argument_why(profile: &section::Acs) -> Vec<Rationale> {
+    let lasting = Rationale::new(
         "a register written live is lost at reset, error recovery and reboot; the kernel re-applies its own arguments",
         "Linux drivers/pci/pci.c; handbook §3.4",
     );

@@ -6,7 +6,7 @@ use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs};
 use crate::kind::cmdline::{iommu_after, iommu_now};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
-use crate::plan::{Device, DeviceRole, Why};
+use crate::plan::{Device, DeviceRole, Rationale};
 use crate::section::Declared;
 use bedplate_base::reading::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
@@ -17,14 +17,14 @@ use bedplate_host::HostKind;
 
 use super::KEPT;
 use super::collapsed;
-use super::earlier_argument::{above_guests, covers_more, has_argument};
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
-use super::guests_to_come::guests_to_come;
 use super::isolation::{self, Intent};
 use super::missing_device::carried_over;
 use super::persist::{RedirectOnly, persist};
-use super::readings::{Readable, readings, report_others};
+use super::planned_guests::guests_to_come;
+use super::previous_argument::{above_guests, covers_more, has_argument};
+use super::register_reads::{Readable, readings, report_others};
 use super::resolved::{Ats, Resolved};
 use super::section::{self, AcsPersist};
 use super::shape::Bits;
@@ -42,7 +42,7 @@ pub(super) fn resolve_into(
     let to_come = guests_to_come(profile, facts);
     desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
     let Some(section) = profile.get::<section::Acs>() else { return };
-    let beside = Beside {
+    let beside = PlanContext {
         iommu: Iommu { now: iommu_now(facts), next: iommu_after(facts, &desired.cmdline) },
         to_come: &to_come,
     };
@@ -87,10 +87,10 @@ pub(super) fn resolve_into(
 /// Which bits of which ports the profile wants, and how they are to last, where nothing else changes.
 pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
     let now = iommu_now(facts);
-    resolve_beside(profile, facts, Beside { iommu: Iommu { now, next: now }, to_come: &[] })
+    resolve_beside(profile, facts, PlanContext { iommu: Iommu { now, next: now }, to_come: &[] })
 }
 
-fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: Beside<'_>) -> Resolved {
+fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: PlanContext<'_>) -> Resolved {
     let mut resolved = Resolved {
         acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
@@ -124,7 +124,7 @@ struct Iommu {
 
 /// What the rest of the plan brings about.
 #[derive(Clone, Copy)]
-struct Beside<'a> {
+struct PlanContext<'a> {
     iommu: Iommu,
     /// PFs whose VFs are to go to guests.
     to_come: &'a [PciAddress],
@@ -133,7 +133,7 @@ struct Beside<'a> {
 fn on_tree(
     profile: &section::Acs,
     facts: &Facts,
-    beside: Beside<'_>,
+    beside: PlanContext<'_>,
     tree: &PciTree,
     resolved: &mut Resolved,
 ) {
@@ -205,12 +205,13 @@ fn changes_shape(next: bool) -> &'static str {
 fn lasting(
     profile: &section::Acs,
     facts: &Facts,
-    (beside, guests): (Beside<'_>, &BTreeMap<PciAddress, Vec<PciAddress>>),
+    (beside, guests): (PlanContext<'_>, &BTreeMap<PciAddress, Vec<PciAddress>>),
     tree: &PciTree,
     (today, later): (&Readable, &Readable),
     resolved: &mut Resolved,
 ) {
-    let redirect_only = RedirectOnly::of(profile.policy, later.iter().map(|(.., target)| target));
+    let redirect_only =
+        RedirectOnly::from_targets(profile.policy, later.iter().map(|(.., target)| target));
     let ports = |persistence| wanted_ports(profile, persistence, later, guests);
     let live = ports(AcsPersistence::Live);
     if profile.persistence == AcsPersist::Auto
@@ -287,7 +288,7 @@ fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut Resolved)
 
 fn all_ports(tree: &PciTree) -> Targets {
     let bridges = tree.functions.values().filter(|function| function.is_bridge());
-    let why = || vec![Why::because("the policy is to clear ACS on every port")];
+    let why = || vec![Rationale::because("the policy is to clear ACS on every port")];
     bridges.map(|f| (f.address, Target { bits: Bits::ALL_OFF, why: why() })).collect()
 }
 

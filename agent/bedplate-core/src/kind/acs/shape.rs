@@ -22,7 +22,7 @@ impl Bits {
     pub const ALL_OFF: Bits = Bits { mask: AcsBits::ALL, value: AcsBits(0) };
 
     /// As `pci=config_acs=` has them, DT first and SV last: `1`, `0`, or anything else for a bit that is left alone.
-    pub const fn of(flags: &str) -> Bits {
+    pub const fn from_flags(flags: &str) -> Bits {
         let flags = flags.as_bytes();
         let (mut mask, mut value, mut at) = (0, 0, 0);
         while at < flags.len() {
@@ -124,9 +124,9 @@ pub const SHAPES: [Row; 4] = [
     Row {
         shape: Shape::DataDirect,
         is: |fabric| fabric.data_direct,
-        nic: Bits::of("xx110x1"),
-        gpu: Bits::of("xx101x1"),
-        root: Bits::of("xx111x0"),
+        nic: Bits::from_flags("xx110x1"),
+        gpu: Bits::from_flags("xx101x1"),
+        root: Bits::from_flags("xx111x0"),
         upstream: Bits::NONE,
         groups: Groups::Together,
         ats: None,
@@ -137,9 +137,9 @@ pub const SHAPES: [Row; 4] = [
     Row {
         shape: Shape::SwitchForGuests,
         is: |fabric| fabric.for_guests,
-        nic: Bits::of("1x111x1"),
-        gpu: Bits::of("xx111x1"),
-        root: Bits::of("xx111x1"),
+        nic: Bits::from_flags("1x111x1"),
+        gpu: Bits::from_flags("xx111x1"),
+        root: Bits::from_flags("xx111x1"),
         upstream: Bits::NONE,
         groups: Groups::Apart,
         ats: Some(true),
@@ -150,10 +150,10 @@ pub const SHAPES: [Row; 4] = [
     Row {
         shape: Shape::Switch,
         is: |_| true,
-        nic: Bits::of("xx000x0"),
-        gpu: Bits::of("xx000x0"),
-        root: Bits::of("xx000x0"),
-        upstream: Bits::of("xxx00xx"),
+        nic: Bits::from_flags("xx000x0"),
+        gpu: Bits::from_flags("xx000x0"),
+        root: Bits::from_flags("xx000x0"),
+        upstream: Bits::from_flags("xxx00xx"),
         groups: Groups::Together,
         ats: Some(false),
         because: "with redirect on, their traffic leaves the switch for the root complex",
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn flags_are_read_as_the_kernel_reads_them() {
         for flags in ["xx000x0", "1x111x1", "xx101x1", "xxx00xx", "0000000", "xxxxxxx"] {
-            let bits = Bits::of(flags);
+            let bits = Bits::from_flags(flags);
             assert_eq!(bits.value.config_acs_flags(bits.mask), flags);
         }
-        assert_eq!(Bits::of("xx110x1"), Bits { mask: AcsBits(0x1d), value: AcsBits(0x19) });
+        assert_eq!(Bits::from_flags("xx110x1"), Bits { mask: AcsBits(0x1d), value: AcsBits(0x19) });
     }
 }

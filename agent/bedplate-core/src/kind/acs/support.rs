@@ -105,11 +105,11 @@ fn upstream_level(signature: &str, release: &str) -> Option<KernelVersion> {
     // `6.14.0-37` and `-generic`: the package's number goes on behind the first, with its build.
     let (base, flavour) = release.rsplit_once('-')?;
     let same = package.strip_prefix(base)?.starts_with('.') && package.ends_with(flavour);
-    KernelVersion::of(level).filter(|_| same)
+    KernelVersion::from_release(level).filter(|_| same)
 }
 
 fn backported(release: &str) -> Option<&'static str> {
-    let version = KernelVersion::of(release)?;
+    let version = KernelVersion::from_release(release)?;
     BACKPORTED
         .iter()
         .find(|(base, flavour)| {
@@ -125,7 +125,7 @@ fn backported(release: &str) -> Option<&'static str> {
 /// backports that the version does not tell: inside the window they count as having the bug, outside as upstream.
 /// That errs towards live writes, which need no parameter.
 pub fn kernel_acs_support(release: &str) -> Support {
-    let Some(version) = KernelVersion::of(release) else {
+    let Some(version) = KernelVersion::from_release(release) else {
         return Support::Unsure(format!("{release:?} is not a kernel release that can be placed"));
     };
     if let Some(flavour) = backported(release) {

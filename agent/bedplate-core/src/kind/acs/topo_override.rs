@@ -4,7 +4,7 @@
 use crate::desired::{AcsPersistence, AcsPolicy, Desired, WantedOption};
 use crate::kind::modules::topo_check::{PARAMETER, can_override};
 use crate::kind::some_of;
-use crate::plan::{Blocker, Unknown, Why};
+use crate::plan::{Blocker, Rationale, Unknown};
 use bedplate_base::reading::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::PciTree;
@@ -44,7 +44,7 @@ pub fn resolve(facts: &Facts, desired: &mut Desired) {
     match &facts.gpu.nvidia {
         _ if is_set => {}
         Reading::Known(driver) if can_override(driver) => {
-            let why = Why::new(
+            let why = Rationale::new(
                 "what is written live changes no IOMMU group, and without it the driver maps GPU memory for a Data Direct function \
                  only within one group",
                 "open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3",

@@ -1,9 +1,9 @@
 //! The change of the kernel command line: whether it can be made now, and what it consists of.
 
+use super::desired_edit::needed;
 use super::generated::LostMenu;
 use super::owed::Owed;
 use super::tuned::Tuned;
-use super::wanted_edit::needed;
 use super::{
     Backend, Context, NAME, Observed, Obstacle, Steps, arch, block, entry_before, length,
     only_in_entry, owned, soundness, states,

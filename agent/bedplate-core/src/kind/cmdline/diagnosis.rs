@@ -7,7 +7,7 @@ use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, complaint};
 
 /// What is known after the boot. `None`: it could not be read.
 #[derive(Debug, Clone, Default)]
-pub struct Seen<'a> {
+pub struct BootObservation<'a> {
     /// What the configuration gives new entries.
     pub configured: Option<&'a CommandLine>,
     /// What the default entry carries now.
@@ -75,7 +75,7 @@ impl Cause {
 
 /// The cause, by the first state that lacks what is asked for. `defaults`: those of the kernels that may boot; what all of
 /// them do by themselves need not be on a line.
-pub fn cause(seen: &Seen<'_>, edit: &Edit, defaults: &[KernelDefaults]) -> Cause {
+pub fn cause(seen: &BootObservation<'_>, edit: &Edit, defaults: &[KernelDefaults]) -> Cause {
     let none = [KernelDefaults::default()];
     let defaults = if defaults.is_empty() { &none } else { defaults };
     let satisfied = |line: &CommandLine, defaults| {
@@ -115,20 +115,23 @@ mod tests {
         let nothing: [&str; 0] = [];
         let edit = Edit::new(Arch::X86_64, &["iommu=pt"], &nothing).unwrap();
         let (with, without) = (line("ro iommu=pt"), line("ro"));
-        let seen = |configured, next, running| Seen {
+        let seen = |configured, next, running| BootObservation {
             configured: Some(configured),
             next: Some(next),
             running: Some(running),
-            ..Seen::default()
+            ..BootObservation::default()
         };
         assert_eq!(cause(&seen(&without, &with, &without), &edit, &[]), Cause::Overridden);
         assert_eq!(cause(&seen(&with, &without, &without), &edit, &[]), Cause::NotRegenerated);
         assert_eq!(cause(&seen(&with, &with, &without), &edit, &[]), Cause::OtherEntry);
         let kernels = Some(("6.1.0-2", "6.1.0-1"));
         let other = Cause::OtherKernel { running: "6.1.0-1".into() };
-        assert_eq!(cause(&Seen { kernels, ..seen(&with, &with, &without) }, &edit, &[]), other);
+        assert_eq!(
+            cause(&BootObservation { kernels, ..seen(&with, &with, &without) }, &edit, &[]),
+            other
+        );
         assert_eq!(cause(&seen(&with, &with, &with), &edit, &[]), Cause::Rejected { said: None });
-        assert_eq!(cause(&Seen::default(), &edit, &[]), Cause::Unknown);
+        assert_eq!(cause(&BootObservation::default(), &edit, &[]), Cause::Unknown);
         // What the kernel does by itself is on no line, and no cause.
         let edit = Edit::new(Arch::X86_64, &["iommu=pt", "intel_iommu=on"], &nothing).unwrap();
         let on = [KernelDefaults::parse("CONFIG_INTEL_IOMMU_DEFAULT_ON=y\n")];
@@ -143,7 +146,11 @@ mod tests {
         let booted = line("ro pci=config_acs=0@1");
         let log = "Kernel command line: ro pci=config_acs=0@1 unknown\n\
                    PCI: Can't parse ACS command line parameter pci=config_acs\n";
-        let seen = Seen { running: Some(&booted), log: Some(log), ..Seen::default() };
+        let seen = BootObservation {
+            running: Some(&booted),
+            log: Some(log),
+            ..BootObservation::default()
+        };
         let said = Some("PCI: Can't parse ACS command line parameter pci=config_acs".to_owned());
         assert_eq!(cause(&seen, &edit, &[]), Cause::Rejected { said });
     }

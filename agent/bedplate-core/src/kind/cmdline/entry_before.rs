@@ -4,7 +4,7 @@
 use super::boot_entry::{self, BootEntry};
 use super::only_in_entry::{self, OF_THE_ENTRY, has};
 use super::root_device::{self, SameRoot};
-use super::{Context, Observed, Steps, arch, soundness, wanted_edit};
+use super::{Context, Observed, Steps, arch, desired_edit, soundness};
 use crate::plan::{Action, Check, EntryBefore};
 use bedplate_base::reading::Reading;
 use bedplate_cmdline::{CommandLine, Token};
@@ -30,7 +30,7 @@ fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
     let entry = boot_entry::with_line(context.reader, context.facts, line.clone());
     let Reading::Known(entry) = entry else { return None };
     let wanted = &context.desired.cmdline;
-    let edit = wanted_edit::edit(wanted, arch(context.facts), context).ok()?;
+    let edit = desired_edit::edit(wanted, arch(context.facts), context).ok()?;
     let target = edit.apply(&entry.line).ok()?;
     // Only grub-mkconfig is known to leave out what was taken from the configuration.
     let keeps_all = !matches!(

@@ -1,7 +1,7 @@
 //! Whether the kernel of a boot entry file is still installed. An entry without its kernel must not come back.
 
 use super::mounts::unmounted;
-use bedplate_base::raw_text;
+use bedplate_base::lossless_text;
 use bedplate_base::reading::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_host::Reader;
@@ -27,7 +27,7 @@ pub fn entry_kernel(reader: &dyn Reader, path: &str, content: &[u8]) -> Reading<
     if reader.exists(&format!("{point}{ENTRIES}")) != Ok(true) {
         return Reading::unknown(format!("{point}{ENTRIES} is not there"));
     }
-    let entry = BlsEntry::parse(name, &raw_text::decode(content));
+    let entry = BlsEntry::parse(name, &lossless_text::decode(content));
     let image = entry.linux().or(entry.efi()).filter(|image| !image.contains('$'));
     let Some(image) = image.and_then(|image| image.rsplit_once('/')) else {
         return Reading::unknown(format!("{path} does not tell its kernel image"));

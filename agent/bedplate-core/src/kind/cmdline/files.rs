@@ -6,7 +6,7 @@ use std::error::Error;
 use super::{Context, Obstacle};
 use crate::plan::{Action, Check, FileContent};
 use bedplate_base::error_chain::chain;
-use bedplate_base::raw_text;
+use bedplate_base::lossless_text;
 use bedplate_base::reading::{ReadError, Reading};
 use bedplate_cmdline::boot::{NotUnderstood, grub_quote};
 use bedplate_cmdline::{CommandLine, Token};
@@ -17,7 +17,7 @@ use bedplate_host::Reader;
 /// # Errors
 /// As [`Reader::read`].
 pub fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
-    reader.read(path).map(|bytes| raw_text::decode(&bytes))
+    reader.read(path).map(|bytes| lossless_text::decode(&bytes))
 }
 
 /// Whether a file holds nothing: a power cut may leave zeros in place of the content.
@@ -27,10 +27,10 @@ pub fn is_blank(text: &str) -> bool {
 
 /// A line whose arguments are all text.
 pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
-    match raw_text::has_raw(line) {
+    match lossless_text::has_raw(line) {
         true => Reading::unknown(format!(
             "{path}: the arguments hold bytes that are not UTF-8 (`{}`)",
-            raw_text::shown(line.trim())
+            lossless_text::printable(line.trim())
         )),
         false => Reading::Known(CommandLine::parse(line)),
     }
@@ -38,7 +38,7 @@ pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
 
 /// A replacement, or nothing where nothing differs.
 pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
-    let content = |text: &str| FileContent::new(raw_text::encode(text));
+    let content = |text: &str| FileContent::new(lossless_text::encode(text));
     (before != after).then(|| Action::ReplaceFile {
         path: path.to_owned(),
         before: before.map(content),

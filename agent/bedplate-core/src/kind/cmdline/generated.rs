@@ -4,7 +4,7 @@
 use super::files::{is_blank, raw};
 use super::mounts::unmounted;
 use super::{Context, Observed, Obstacle, Steps, grub};
-use crate::plan::{Action, Item, Why};
+use crate::plan::{Action, Item, Rationale};
 use bedplate_base::reading::{Cause, Reading, Reason};
 use bedplate_facts::BootLoader;
 use bedplate_facts::boot::started_by_grub;
@@ -72,7 +72,7 @@ fn of_lost(context: &Context, lost: LostMenu) -> Generated {
             remedy: format!("mount {point}"),
         }),
         Reading::Unknown(why) => Generated::Blocked(Obstacle {
-            reason: format!("{path} is {}, and {why}", lost.shown()),
+            reason: format!("{path} is {}, and {why}", lost.state()),
             remedy: "check that every file system of /etc/fstab is mounted".into(),
         }),
     }
@@ -139,7 +139,7 @@ pub fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> {
 }
 
 impl LostMenu {
-    fn shown(&self) -> &'static str {
+    fn state(&self) -> &'static str {
         if self.is_empty { "empty" } else { "absent" }
     }
 
@@ -147,9 +147,9 @@ impl LostMenu {
     pub fn item(&self) -> Item {
         Item {
             subject: self.path.clone(),
-            before: self.is_empty.then(|| self.shown().to_owned()),
+            before: self.is_empty.then(|| self.state().to_owned()),
             after: Some("generated from the configuration".into()),
-            why: vec![Why::new(
+            why: vec![Rationale::new(
                 "without a menu GRUB stops at its prompt, and the machine does not come back from a reboot",
                 "grub-core/normal/main.c",
             )],

@@ -3,7 +3,7 @@
 
 use super::section::iommu::{Iommu, IommuMode};
 use crate::desired::DesiredCmdline;
-use crate::plan::{Blocker, Settled, Why};
+use crate::plan::{Blocker, Rationale, UpToDate};
 use crate::section::Declared;
 use bedplate_base::cpu::Arch;
 use bedplate_base::reading::{Reading, Reason};
@@ -53,7 +53,7 @@ pub fn superchip(facts: &Facts) -> Superchip {
         Reading::Absent => Cpu::NotKnown("no PCI functions can be seen".to_owned()),
         Reading::Unknown(why) => return Superchip::NotKnown(why.clone()),
     };
-    match (cpu, facts.os.kernel.known().and_then(|release| KernelVersion::of(release))) {
+    match (cpu, facts.os.kernel.known().and_then(|release| KernelVersion::from_release(release))) {
         (Cpu::Other, _) => Superchip::No,
         (Cpu::NotKnown(why), _) => Superchip::NotKnown(why.into()),
         (Cpu::Nvidia, None) => Superchip::NotKnown("which kernel runs is not known".into()),
@@ -71,7 +71,7 @@ pub fn mode(
     iommu: &Iommu,
     facts: &Facts,
     cmdline: &mut DesiredCmdline,
-) -> Result<(IommuMode, Option<Why>), Blocker> {
+) -> Result<(IommuMode, Option<Rationale>), Blocker> {
     let asked = iommu.mode;
     let doubt = match cpu(profile, facts) {
         Cpu::Other if asked == IommuMode::Auto => return Ok((IommuMode::Passthrough, None)),
@@ -83,10 +83,12 @@ pub fn mode(
     // Arguments count from the next boot on: so does the kernel.
     let release = os.next_kernel.known().or(os.kernel.known()).or(os.installed_kernels.last());
     let old = release.filter(|release| {
-        KernelVersion::of(release).is_some_and(|version| version < EITHER_MODE_WORKS)
+        KernelVersion::from_release(release).is_some_and(|version| version < EITHER_MODE_WORKS)
     });
     match (asked, release, old) {
-        (IommuMode::Auto, Some(release), None) if KernelVersion::of(release).is_some() => {
+        (IommuMode::Auto, Some(release), None)
+            if KernelVersion::from_release(release).is_some() =>
+        {
             cmdline.keep.push("iommu.passthrough".to_owned());
             cmdline.settled.push(stays(doubt.as_deref()));
             Ok((IommuMode::Keep, None))
@@ -149,15 +151,15 @@ fn by_functions(tree: &PciTree) -> Cpu {
 }
 
 /// What `auto` comes to where either mode works.
-fn stays(doubt: Option<&str>) -> Settled {
+fn stays(doubt: Option<&str>) -> UpToDate {
     let state = match doubt {
         None => "stays as it is: on NVIDIA's Arm CPUs passthrough and translated both work from Linux 6.11 on".to_owned(),
         Some(doubt) => format!("stays as it is: whether the CPU is NVIDIA's is not known ({doubt})"),
     };
-    Settled { kind: "cmdline", subject: "IOMMU mode".to_owned(), state }
+    UpToDate { kind: "cmdline", subject: "IOMMU mode".to_owned(), state }
 }
 
-fn because(old: Option<&String>, doubt: Option<&str>) -> Why {
+fn because(old: Option<&String>, doubt: Option<&str>) -> Rationale {
     let which = match old {
         Some(release) => format!("Linux {release} is older than 6.11"),
         None => "which kernel boots is not known".to_owned(),
@@ -169,7 +171,7 @@ fn because(old: Option<&String>, doubt: Option<&str>) -> Why {
             format!(" on NVIDIA's Arm CPUs; whether this is one is not known ({doubt})")
         }
     };
-    Why::new(format!("{which}: {fact}{place}"), SOURCE)
+    Rationale::new(format!("{which}: {fact}{place}"), SOURCE)
 }
 
 fn blocker(release: &str) -> Blocker {

@@ -3,7 +3,7 @@
 use super::section::iommu::{Iommu, IommuMode};
 use super::{NAME, grace, no_iommu};
 use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
-use crate::plan::{Blocker, Unknown, Why};
+use crate::plan::{Blocker, Rationale, Unknown};
 use crate::section::Declared;
 use bedplate_base::cpu::{Arch, CpuVendor};
 use bedplate_base::reading::Reading;
@@ -59,7 +59,7 @@ fn add(
     }
     contradictions(mode, vendor, &mut desired.cmdline);
     desired.cmdline.set.extend(arguments(mode, vendor)?.iter().map(|(token, reason, source)| {
-        let mut why = vec![Why::new(*reason, *source)];
+        let mut why = vec![Rationale::new(*reason, *source)];
         why.extend(because.clone());
         why.extend(iommu.why.iter().cloned());
         WantedArg { token: (*token).into(), why, from: "iommu" }
@@ -151,7 +151,7 @@ fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdli
     let mut never = |token: &str, reason: &str, source: &str| {
         cmdline
             .absent
-            .push(UnwantedArg { token: token.into(), why: vec![Why::new(reason, source)] });
+            .push(UnwantedArg { token: token.into(), why: vec![Rationale::new(reason, source)] });
     };
     match vendor {
         CpuVendor::Intel => {

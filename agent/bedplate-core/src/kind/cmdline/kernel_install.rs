@@ -6,7 +6,7 @@ mod made;
 
 use super::bls::entry_files;
 use super::files::{self, raw, readable, replace, verify};
-use super::{Context, Observed, Obstacle, Steps, chosen, only_in_entry};
+use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
 use bedplate_base::reading::{Reading, Reason};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
@@ -67,7 +67,7 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
 /// The same, with the mount point of the partition that its paths are on.
 pub fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
     placed_by(reader, |mount, entries| {
-        chosen::patterns(reader, mount).map(|patterns| {
+        default_entry::patterns(reader, mount).map(|patterns| {
             let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
             systemd_default(entries, &patterns).cloned()
         })
@@ -127,7 +127,7 @@ pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
         names.retain(|name| name.ends_with(".efi"));
         names.sort_by(|a, b| version::uapi_order(a, b));
         let Some(newest) = names.last() else { continue };
-        let patterns = match chosen::patterns(reader, mount) {
+        let patterns = match default_entry::patterns(reader, mount) {
             Reading::Known(patterns) => patterns,
             Reading::Absent => Vec::new(),
             Reading::Unknown(why) => return Reading::Unknown(why),

@@ -6,7 +6,8 @@ mod bls;
 mod boot_entry;
 mod change;
 mod check_line;
-mod chosen;
+mod default_entry;
+mod desired_edit;
 pub mod diagnosis;
 pub mod effective;
 mod entry_before;
@@ -21,6 +22,7 @@ mod hugepages;
 mod iommu;
 mod iommu_after;
 mod iommu_off;
+mod kernel_context;
 mod kernel_install;
 mod length;
 mod loader_path;
@@ -29,7 +31,7 @@ mod mounts;
 mod next_drivers;
 mod next_kernel;
 mod no_iommu;
-mod once;
+mod one_shot;
 mod only_in_entry;
 mod ostree;
 mod other_arch;
@@ -44,11 +46,9 @@ mod root_device;
 mod sdbootutil;
 pub mod section;
 pub mod show;
-mod situation;
 mod soundness;
 mod states;
 mod tuned;
-mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
 pub use entry_before::check as check_entry;
@@ -64,7 +64,7 @@ pub use kernel_install::{
 };
 pub use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
 pub use next_kernel::{next_kernel, other_kernel};
-pub use once::lasting_kernel;
+pub use one_shot::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
 pub use paths::NEXT_KERNEL;
 pub use repair::unknown as unknown_entry_remedy;
@@ -81,10 +81,10 @@ use bedplate_base::reading::{self, Reading};
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
-use diagnosis::{Cause, Seen};
+use desired_edit::edit;
+use diagnosis::{BootObservation, Cause};
 use owed::Owed;
 use tuned::Tuned;
-use wanted_edit::edit;
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
@@ -174,7 +174,7 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
 
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
-    situation::report(context, &mut section);
+    kernel_context::report(context, &mut section);
     // What is said to cost something else, or to do nothing, is not done beside saying it.
     let refused = !section.blockers.is_empty();
     let wanted = &context.desired.cmdline;
@@ -342,7 +342,7 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
     let os = &context.facts.os;
     let kernels =
         os.next_kernel.known().map(String::as_str).zip(os.kernel.known().map(String::as_str));
-    let seen = Seen {
+    let seen = BootObservation {
         configured: observed.configured.known(),
         next: observed.next.known(),
         running: running.as_ref(),

@@ -6,7 +6,7 @@ use super::section::iommu::IommuMode;
 use crate::desired::{DesiredCmdline, VfDriver};
 use crate::kind::modules::section::Modules;
 use crate::kind::sriov::section::Sriov;
-use crate::plan::{Blocker, Settled};
+use crate::plan::{Blocker, UpToDate};
 use crate::section::Declared;
 use bedplate_base::cpu::CpuVendor;
 use bedplate_base::reading::Reading;
@@ -56,7 +56,7 @@ pub fn is_settled(
         _ => return Ok(false),
     };
     leave(cmdline);
-    cmdline.settled.push(Settled { kind: KIND, subject: "IOMMU".to_owned(), state });
+    cmdline.settled.push(UpToDate { kind: KIND, subject: "IOMMU".to_owned(), state });
     Ok(true)
 }
 

@@ -4,13 +4,13 @@
 use super::states::Comparison;
 use super::{Context, NAME, Steps};
 use crate::kind::owed_change;
-use crate::ledger::{OwedTool, Sha};
-use crate::plan::{Action, Item, KindPlan, PaidTool, Why};
+use crate::ledger::{PendingTool, Sha};
+use crate::plan::{Action, Item, KindPlan, PaidTool, Rationale};
 use bedplate_host::HostKind;
 
 /// Tools that the ledger has as owed for this kind.
 pub struct Owed<'a> {
-    tools: Vec<&'a OwedTool>,
+    tools: Vec<&'a PendingTool>,
     /// Whether the default boot entry proves that they have run, by whomever.
     has_run: bool,
 }
@@ -18,7 +18,7 @@ pub struct Owed<'a> {
 impl<'a> Owed<'a> {
     /// Reads them from the ledger.
     pub fn read(context: &'a Context, comparison: &Comparison) -> Self {
-        let tools: Vec<&OwedTool> =
+        let tools: Vec<&PendingTool> =
             context.ledger.owed.iter().filter(|tool| tool.kind == NAME).collect();
         // A tool of bedplate's own that was cut short may have left the first entry right and the rest half done. Files that
         // wait for a tool name it as their reader; others were begun by the tool itself.
@@ -27,7 +27,7 @@ impl<'a> Owed<'a> {
             record.kind == NAME && record.unfinished.is_some() && is_begun
         });
         // The arguments that are asked for now do not tell whether those of before a revert are gone.
-        let is_made = |tool: &&OwedTool| tool.outputs.is_empty() || is_made_again(context, tool);
+        let is_made = |tool: &&PendingTool| tool.outputs.is_empty() || is_made_again(context, tool);
         let has_run = !was_cut_short && comparison.is_regenerated() && tools.iter().all(is_made);
         Owed { tools, has_run }
     }
@@ -43,7 +43,7 @@ impl<'a> Owed<'a> {
             let runs = |action: &Action| matches!(action, Action::RunTool { argv: one, .. } if one == argv);
             steps.actions.iter().any(runs)
         };
-        let paid = |tool: &&OwedTool| {
+        let paid = |tool: &&PendingTool| {
             let after = match change {
                 _ if self.has_run => None,
                 Some((id, steps)) if !is_run(&tool.argv, steps) => Some(id.to_owned()),
@@ -63,12 +63,12 @@ impl<'a> Owed<'a> {
     }
 }
 
-fn item(tool: &OwedTool) -> Item {
+fn item(tool: &PendingTool) -> Item {
     Item {
         subject: tool.argv.join(" "),
         before: Some("has not succeeded since the configuration was changed".into()),
         after: Some("has run".into()),
-        why: vec![Why::because("an earlier run left it to be run, or was cut short in it")],
+        why: vec![Rationale::because("an earlier run left it to be run, or was cut short in it")],
     }
 }
 
@@ -88,7 +88,7 @@ pub fn plan_alone(context: &Context, section: &mut KindPlan) {
 }
 
 /// Whether a boot entry has another content than when the tool became owed.
-fn is_made_again(context: &Context, tool: &OwedTool) -> bool {
+fn is_made_again(context: &Context, tool: &PendingTool) -> bool {
     let differs = |(path, before): (&String, &Sha)| {
         context.reader.digest(path).is_ok_and(|now| Sha::from(now) != *before)
     };

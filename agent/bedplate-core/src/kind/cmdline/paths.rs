@@ -2,7 +2,7 @@
 
 use super::groups::{NO_GROUP, groups};
 use super::grub;
-use crate::kind::{Owns, RecordMode, Watch};
+use crate::kind::{RecordMode, Watch, WriteScope};
 use crate::section::Declared;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
@@ -76,7 +76,7 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
 ];
 
 /// Written here: the sources of the line, and what boot loaders' tools make of them.
-pub const OWNS: Owns = Owns {
+pub const OWNS: WriteScope = WriteScope {
     files: &[
         "/etc/default/grub",
         "/etc/default/grub.d/*.cfg",
@@ -101,7 +101,7 @@ pub const OWNS: Owns = Owns {
         &["rpm-ostree", "kargs", "--*"],
         &["sdbootutil", "update-all-entries"],
     ],
-    ..Owns::NONE
+    ..WriteScope::NONE
 };
 
 /// The label of the kernel that the next boot starts, where another one runs.

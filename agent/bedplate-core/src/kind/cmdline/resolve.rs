@@ -4,7 +4,7 @@ use super::iommu;
 use super::section::iommu::Iommu;
 use super::section::{Cmdline, CmdlineArg};
 use crate::desired::{Desired, UnwantedArg, WantedArg};
-use crate::kind::contribution::{Contributions, Unwritable};
+use crate::kind::image_config::{ImageConfig, Unwritable};
 use crate::ledger::Ledger;
 use crate::section::Declared;
 use bedplate_facts::Facts;
@@ -33,7 +33,7 @@ pub fn contribute(
     _: &dyn Declared,
     _: &Facts,
     desired: &Desired,
-    out: &mut Contributions,
+    out: &mut ImageConfig,
 ) -> Result<(), Unwritable> {
     out.arguments.extend(desired.cmdline.set.iter().cloned());
     out.absent.extend(desired.cmdline.absent.iter().cloned());

@@ -3,9 +3,9 @@
 
 use super::files::{self, raw, readable, replace, verify};
 use super::kernel_install::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, touched};
-use super::{Context, Observed, Obstacle, Steps, chosen, only_in_entry};
+use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
-use bedplate_base::raw_text;
+use bedplate_base::lossless_text;
 use bedplate_base::reading::{ReadError, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
 use bedplate_cmdline::boot::grubenv::Grubenv;
@@ -148,7 +148,7 @@ pub fn placed_entry(reader: &dyn Reader, facts: &Facts) -> Reading<(&'static str
 
 /// Ids of entries that `grub2-bls` tries, in this order: what an EFI variable says, else its environment block.
 fn chosen_by_grub(reader: &dyn Reader) -> Reading<Vec<String>> {
-    match chosen::variables(reader) {
+    match default_entry::variables(reader) {
         Reading::Known(chosen) if chosen.is_empty() => {}
         chosen => return chosen,
     }
@@ -160,7 +160,7 @@ fn chosen_by_grub(reader: &dyn Reader) -> Reading<Vec<String>> {
         return match Reading::from_result(reader.read(&path)) {
             Reading::Absent => continue,
             Reading::Unknown(why) => Reading::Unknown(why),
-            Reading::Known(bytes) => match Grubenv::parse(&raw_text::decode(&bytes)) {
+            Reading::Known(bytes) => match Grubenv::parse(&lossless_text::decode(&bytes)) {
                 Ok(block) => {
                     Reading::Known(block.get("default").map(str::to_owned).into_iter().collect())
                 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Why;
+use crate::plan::Rationale;
 use crate::section::{
     At, Checker, Diagnostic, Entry, Finisher, Keyed, Leaf, ListEntry, Overlay, Place, Printer,
     Reason, Sources, key_of, section,
@@ -54,7 +54,7 @@ pub struct CmdlineArg {
     /// The token as the kernel is to see it; for `absent` a key or a whole token.
     pub arg: String,
     /// Where and why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// A kernel argument.

@@ -46,7 +46,7 @@ pub struct Argument {
 }
 
 /// Reads all states.
-pub fn look(reader: &dyn Reader, facts: &Facts) -> Shown {
+pub fn read(reader: &dyn Reader, facts: &Facts) -> Shown {
     let observed = match backend(&facts.boot) {
         Ok(backend) => (backend.observe)(reader, facts),
         Err(obstacle) => Observed {
@@ -221,14 +221,14 @@ mod tests {
     use bedplate_facts::{Depth, observe};
     use bedplate_testhosts::HostSpec;
 
-    fn shown(spec: &str) -> Shown {
+    fn arguments_of(spec: &str) -> Shown {
         let host = HostSpec::from_toml(spec).unwrap().build();
-        look(&host, &observe(&host, Depth::Plan))
+        read(&host, &observe(&host, Depth::Plan))
     }
 
     #[test]
     fn every_argument_has_its_states_owner_and_reader() {
-        let shown = shown(
+        let shown = arguments_of(
             "machine = 'plain'\ncmdline = 'pci=noaer,realloc isolcpus=1 isolcpus=2 nvidia.NVreg_X=1 splash'\n\
              running-cmdline = 'nosmt -- single'\n[modules]\nnvidia = 'live'\n[files]\n\
              '/var/lib/bedplate/ledger.json' = '{\"version\":1,\"owed\":[],\"owned\":{\"cmdline\":[\"pci=realloc\"]}}'",
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_configuration_that_cannot_be_followed_is_not_shown_as_one() {
-        let shown = shown(
+        let shown = arguments_of(
             "machine = 'plain'\n[files]\n'/etc/default/grub.d/60-x.cfg' = 'GRUB_CMDLINE_LINUX=$(x)'",
         );
         assert!(matches!(&shown.configured, Reading::Unknown(why) if why.contains("60-x.cfg:1")));

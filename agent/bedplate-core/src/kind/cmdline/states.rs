@@ -7,7 +7,7 @@ use super::tuned::Tuned;
 use super::{NAME, Observed};
 use crate::desired::DesiredCmdline;
 use crate::kind::{Context, dropped};
-use crate::plan::{Effect, Item, KindPlan, Note, Pending, Settled, Unknown, Why};
+use crate::plan::{Effect, Item, KindPlan, Note, Pending, Rationale, Unknown, UpToDate};
 use bedplate_base::reading::Reading;
 use bedplate_cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status, worst};
 use bedplate_facts::Facts;
@@ -210,8 +210,8 @@ impl Comparison {
 }
 
 /// The configuration is right and the default boot entry is not: which way around.
-fn stale(status: &Status) -> Why {
-    Why::because(match status {
+fn stale(status: &Status) -> Rationale {
+    Rationale::because(match status {
         Status::Lingering { .. } => {
             "the default boot entry has it, the configuration has not: it was not regenerated"
         }
@@ -222,14 +222,15 @@ fn stale(status: &Status) -> Why {
 fn items_of(
     state: &Reading<Vec<Finding>>,
     wanted: &DesiredCmdline,
-    extra: Option<&dyn Fn(&Status) -> Why>,
+    extra: Option<&dyn Fn(&Status) -> Rationale>,
 ) -> Vec<Item> {
     let findings = state.known().map(Vec::as_slice).unwrap_or_default();
     let different = findings.iter().filter(|finding| !finding.status.is_satisfied());
     different
         .map(|finding| {
             let subject = finding.entries.join(" ");
-            let mut why: Vec<Why> = extra.map(|extra| extra(&finding.status)).into_iter().collect();
+            let mut why: Vec<Rationale> =
+                extra.map(|extra| extra(&finding.status)).into_iter().collect();
             for reason in finding
                 .entries
                 .iter()
@@ -241,7 +242,7 @@ fn items_of(
                 }
             }
             if let Status::Reordered { rule, source, .. } = &finding.status {
-                why.insert(0, Why::new(format!("only the order changes: {rule}"), *source));
+                why.insert(0, Rationale::new(format!("only the order changes: {rule}"), *source));
             }
             let (before, after) = match &finding.status {
                 Status::Other { found } | Status::Reordered { found, .. } => {
@@ -255,7 +256,7 @@ fn items_of(
         .collect()
 }
 
-fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Why> {
+fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Rationale> {
     let set_why =
         wanted.set.iter().filter(|arg| set && arg.token == entry).flat_map(|arg| arg.why.iter());
     let absent_why = wanted
@@ -263,7 +264,7 @@ fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Why> {
         .iter()
         .filter(|arg| !set && arg.token == entry)
         .flat_map(|arg| arg.why.iter());
-    let mut why: Vec<Why> = set_why.chain(absent_why).cloned().collect();
+    let mut why: Vec<Rationale> = set_why.chain(absent_why).cloned().collect();
     if why.is_empty() && !set {
         why.push(dropped());
     }
@@ -310,11 +311,11 @@ pub fn report(context: &Context, edit: &Edit, comparison: &Comparison, section: 
     }
     let count = edit.wanted().len() + edit.unwanted().len();
     for index in 0..count {
-        one(context, comparison, index, section);
+        plan_argument(context, comparison, index, section);
     }
 }
 
-fn one(context: &Context, comparison: &Comparison, index: usize, section: &mut KindPlan) {
+fn plan_argument(context: &Context, comparison: &Comparison, index: usize, section: &mut KindPlan) {
     let at = |state: &'_ Reading<Vec<Finding>>| {
         state.known().and_then(|findings| findings.get(index)).cloned()
     };
@@ -340,7 +341,7 @@ fn one(context: &Context, comparison: &Comparison, index: usize, section: &mut K
         (_, _, Some(false)) => {}
         // Nothing is claimed to be gone from a configuration that cannot be followed.
         _ if shown.key.is_none() && comparison.in_part() => {}
-        (configured, next, running) => section.settled.push(Settled {
+        (configured, next, running) => section.settled.push(UpToDate {
             kind: NAME,
             state: places(context, configured, next, running) + &manner(&shown.status),
             subject,

@@ -9,7 +9,9 @@ use super::owned::{self, Own};
 use super::section::{Key, Setting};
 use super::{NAME, splice};
 use crate::kind::{Context, drop_in, dropped};
-use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Settled, Why};
+use crate::plan::{
+    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Rationale, UpToDate,
+};
 use bedplate_base::reading::ReadError;
 use bedplate_facts::cufile::{self, PATH};
 
@@ -125,7 +127,7 @@ impl<'a> Work<'a> {
                 Some(ours) => self.own.push(ours.clone()),
                 None => self.forget(earlier.next(), "it has that value from others since"),
             }
-            self.out.settled.push(Settled {
+            self.out.settled.push(UpToDate {
                 kind: NAME,
                 subject: key,
                 state: format!("{}, in {PATH}", setting.value),
@@ -142,7 +144,7 @@ impl<'a> Work<'a> {
         self.own.push(Own { key: key.clone(), ours: setting.value.clone(), before, text, made });
         self.items.push(Item {
             subject: key,
-            before: now.map(|now| shown(&now.value, &now.source)),
+            before: now.map(|now| format_value(&now.value, &now.source)),
             after: Some(setting.value.to_string()),
             why: setting.why.clone(),
         });
@@ -184,8 +186,12 @@ impl<'a> Work<'a> {
         }
         self.items.push(Item {
             subject: name,
-            before: Some(shown(&now.value, &now.source)),
-            after: ours.before.as_ref().zip(source).map(|(value, source)| shown(value, &source)),
+            before: Some(format_value(&now.value, &now.source)),
+            after: ours
+                .before
+                .as_ref()
+                .zip(source)
+                .map(|(value, source)| format_value(value, &source)),
             why: vec![dropped()],
         });
         Ok(())
@@ -203,13 +209,13 @@ impl<'a> Work<'a> {
             subject: format!("record of {}", entry.key),
             before: Some(entry.ours.to_string()),
             after: None,
-            why: vec![Why::because(why)],
+            why: vec![Rationale::because(why)],
         }));
     }
 }
 
 /// A value on one line; numbers as they are written.
-fn shown(value: &Value, source: &str) -> String {
+fn format_value(value: &Value, source: &str) -> String {
     match value {
         Value::Number(_) => source.to_owned(),
         other => other.to_string(),

@@ -7,8 +7,8 @@ mod owned;
 pub mod section;
 mod splice;
 
-use super::contribution::{ConfigFile, Contributions, Unwritable};
-use super::{Context, Kind, Owns, RecordMode, Watch, no_labels, nothing_to_resolve};
+use super::image_config::{ConfigFile, ImageConfig, Unwritable};
+use super::{Context, Kind, RecordMode, Watch, WriteScope, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::plan::KindPlan;
 use crate::section::Declared;
@@ -26,7 +26,7 @@ pub const KIND: Kind = Kind {
     contribute,
     watch,
     recorded: &[(PATH, RecordMode::Whole)],
-    owns: Owns { files: &[PATH], ..Owns::NONE },
+    owns: WriteScope { files: &[PATH], ..WriteScope::NONE },
     labels: no_labels,
 };
 
@@ -54,7 +54,7 @@ fn contribute(
     profile: &dyn Declared,
     _: &Facts,
     _: &Desired,
-    out: &mut Contributions,
+    out: &mut ImageConfig,
 ) -> Result<(), Unwritable> {
     let wanted = settings(profile);
     if wanted.is_empty() {

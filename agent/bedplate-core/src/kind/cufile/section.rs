@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::plan::Why;
+use crate::plan::Rationale;
 use crate::section::{
     At, Checker, Diagnostic, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, Sources, key_of,
     quoted, section,
@@ -135,7 +135,7 @@ pub struct Setting {
     /// Its value.
     pub value: Value,
     /// Where and why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// Values by key.
@@ -172,7 +172,7 @@ fn read_keys(
         let value = Value::from(value);
         if let Some(expected) = expected_type(&name.value).filter(|wanted| !wanted.fits(&value)) {
             let message = format!("`{key}` cannot be {value}");
-            let label = format!("expected {}", expected.words());
+            let label = format!("expected {}", expected.description());
             let help = (expected == Type::Table)
                 .then(|| "only single values can be set: write it into the file itself".to_owned());
             checker.error(place, "bad-cufile", message, label, help);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::NAME;
 use super::conf::{self, Modprobe};
-use super::{initramfs, waits};
+use super::{initramfs, pending};
 use crate::desired::{DesiredModules, WantedOption};
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, dropped};
@@ -13,7 +13,7 @@ use crate::ledger::Sha;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::plan::{
     Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, Pending,
-    Settled, Why,
+    Rationale, UpToDate,
 };
 use bedplate_host::{HostKind, Reader};
 
@@ -28,7 +28,7 @@ struct Lists<'f> {
 }
 
 impl<'f> Lists<'f> {
-    fn of(files: &'f [ConfFile]) -> Self {
+    fn read(files: &'f [ConfFile]) -> Self {
         let mut lists =
             Lists { place: MODULES_LOAD_PATH, ours: BTreeSet::new(), elsewhere: BTreeMap::new() };
         for file in files {
@@ -52,13 +52,13 @@ pub fn load_list(context: &Context, section: &mut KindPlan) {
         Ok(files) => files,
         Err(error) => return drop_in::unknown(NAME, section, MODULES_LOAD_PATH, &error),
     };
-    let Lists { place, ours, elsewhere } = Lists::of(&files);
+    let Lists { place, ours, elsewhere } = Lists::read(&files);
     let mut wanted =
         DesiredModules { load: context.desired.modules.load.clone(), ..DesiredModules::default() };
     wanted.load.retain(|module| match elsewhere.get(module.name.as_str()) {
         Some(path) => {
             let subject = format!("{} at boot", module.name);
-            section.settled.push(Settled {
+            section.settled.push(UpToDate {
                 kind: NAME,
                 subject,
                 state: format!("listed in {path}"),
@@ -74,7 +74,7 @@ pub fn load_list(context: &Context, section: &mut KindPlan) {
         return;
     }
     if names == ours {
-        let settled = names.into_iter().map(|name| Settled {
+        let settled = names.into_iter().map(|name| UpToDate {
             kind: NAME,
             subject: format!("{name} at boot"),
             state: format!("listed in {place}"),
@@ -132,25 +132,32 @@ pub fn modprobe(context: &Context, section: &mut KindPlan) {
         settled(&ours, own.map_or(MODPROBE_PATH, |file| &file.path), section);
         initramfs::owed_rebuild(context, section);
         pending_options(context, section);
-        waits::pending(context, &[], section);
+        pending::pending(context, &[], section);
         return;
     }
     let items = items(wanted, &ours, &target);
-    let content = text.as_ref().map(|text| Sha::of(text.as_bytes()));
-    let waiting = waits::of(context, &ours, &target, content.as_ref());
-    waits::pending(context, &items, section);
+    let content = text.as_ref().map(|text| Sha::digest(text.as_bytes()));
+    let waiting = pending::waiting(context, &ours, &target, content.as_ref());
+    pending::pending(context, &items, section);
     let effect =
-        if waiting.iter().any(waits::Wait::is_due) { Effect::NextBoot } else { Effect::Now };
+        if waiting.iter().any(pending::Wait::is_due) { Effect::NextBoot } else { Effect::Now };
     let Some(mut change) = replace(context.reader, MODPROBE_PATH, text, items, effect, section)
     else {
         return;
     };
-    section.unseen.extend(waiting.into_iter().filter_map(|wait| wait.unseen(&change.id)));
+    section
+        .unseen
+        .extend(waiting.into_iter().filter_map(|wait| wait.pending_until_boot(&change.id)));
     initramfs::rebuild(context, &mut change, section);
     section.changes.push(change);
 }
 
-pub(super) fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Why]) -> Item {
+pub(super) fn item(
+    subject: &str,
+    before: Option<&str>,
+    after: Option<&str>,
+    why: &[Rationale],
+) -> Item {
     Item {
         subject: subject.to_owned(),
         before: before.map(str::to_owned),
@@ -161,7 +168,7 @@ pub(super) fn item(subject: &str, before: Option<&str>, after: Option<&str>, why
 
 fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Item> {
     let mut items = Vec::new();
-    let why_of = |module: &str, parameter: &str| -> Vec<Why> {
+    let why_of = |module: &str, parameter: &str| -> Vec<Rationale> {
         let is = |option: &&WantedOption| {
             option.module.as_str() == module && option.parameter.replace('-', "_") == parameter
         };
@@ -260,11 +267,15 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
 fn settled(ours: &Modprobe, path: &str, section: &mut KindPlan) {
     for ((module, parameter), value) in &ours.options {
         let subject = format!("options {module} {parameter}");
-        section.settled.push(Settled { kind: NAME, subject, state: format!("{value}, in {path}") });
+        section.settled.push(UpToDate {
+            kind: NAME,
+            subject,
+            state: format!("{value}, in {path}"),
+        });
     }
     for module in &ours.blacklist {
         let subject = format!("blacklist {module}");
-        section.settled.push(Settled { kind: NAME, subject, state: format!("in {path}") });
+        section.settled.push(UpToDate { kind: NAME, subject, state: format!("in {path}") });
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::NAME;
 use super::section::GpuDirect;
 use crate::desired::{Desired, ModuleLoad, WantedModule};
-use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::plan::{Blocker, Note, Rationale, Unknown};
 use bedplate_base::reading::Reading;
 use bedplate_base::value::{KernelVersion, ModuleName};
 use bedplate_facts::Facts;
@@ -160,7 +160,7 @@ pub fn dmabuf_obstacle(
             return Err("the running kernel is not known".into());
         }
     };
-    let version = KernelVersion::of(kernel)
+    let version = KernelVersion::from_release(kernel)
         .ok_or_else(|| format!("the version of kernel {kernel} is not known"))?;
     Ok(obstacle(driver, kernel, version))
 }
@@ -178,7 +178,7 @@ fn obstacle(driver: &NvidiaDriver, kernel: &str, version: KernelVersion) -> Opti
 }
 
 fn peermem(reason: &str) -> WantedModule {
-    let why = Why::new(
+    let why = Rationale::new(
         format!("{reason}: NCCL then registers GPU memory through nvidia_peermem"),
         "nvidia open-gpu-kernel-modules kernel-open/nvidia-peermem; handbook §6.3",
     );

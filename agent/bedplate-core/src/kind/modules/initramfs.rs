@@ -5,7 +5,7 @@ use super::files::item;
 use super::rebuilt::is_rebuilt;
 use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;
-use crate::plan::{Action, Change, KindPlan, Note, PaidTool, Settled, WayBack, Why};
+use crate::plan::{Action, Change, KindPlan, Note, PaidTool, Rationale, UpToDate, WayBack};
 use bedplate_host::{HostKind, Reader};
 
 /// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
@@ -52,10 +52,10 @@ pub fn owed_rebuild(context: &Context, section: &mut KindPlan) {
             section.paid.push(PaidTool { kind: NAME, argv, after });
             let (subject, state) =
                 ("initramfs".to_owned(), format!("made since {MODPROBE_PATH} changed"));
-            section.settled.push(Settled { kind: NAME, subject, state });
+            section.settled.push(UpToDate { kind: NAME, subject, state });
             continue;
         }
-        let why = Why::because(match context.reader.kind() {
+        let why = Rationale::because(match context.reader.kind() {
             HostKind::Image => {
                 "modprobe.d was changed, and not every kernel has an initramfs that was made since: \
                  `bedplate apply --chroot-tools` runs it, `--ran` says that it has run"

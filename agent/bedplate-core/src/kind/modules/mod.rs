@@ -7,13 +7,13 @@ mod gpudirect;
 mod initramfs;
 mod installed;
 mod paths;
+mod pending;
 mod rccl;
 mod rebuilt;
 mod resolve;
 mod running;
 pub mod section;
 pub mod topo_check;
-mod waits;
 
 use super::{Context, Kind, no_labels};
 use crate::plan::KindPlan;

@@ -1,6 +1,6 @@
 //! Where modules are configured and show: what a snapshot records, what the daemon watches.
 
-use crate::kind::{Owns, RecordMode, Watch};
+use crate::kind::{RecordMode, Watch, WriteScope};
 use crate::section::Declared;
 use bedplate_facts::Facts;
 
@@ -34,10 +34,10 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
 ];
 
 /// Written here.
-pub const OWNS: Owns = Owns {
+pub const OWNS: WriteScope = WriteScope {
     files: &["/etc/modules-load.d/bedplate.conf", "/etc/modprobe.d/zz-bedplate.conf"],
     tools: &[&["update-initramfs", "-u", "-k", "all"], &["dracut", "--force", "--regenerate-all"]],
-    ..Owns::NONE
+    ..WriteScope::NONE
 };
 
 /// The two directories that modprobe and systemd-modules-load read on this host.

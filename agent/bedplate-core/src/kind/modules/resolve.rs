@@ -3,8 +3,8 @@
 use super::section::{GpuDirect, Module, Modules};
 use super::{NAME, gpudirect, rccl};
 use crate::desired::{Desired, WantedModule, WantedOption};
-use crate::kind::contribution::{
-    ConfigFile, Contributions, GpuDirectWay, LiveOnly, Registration, Setting, Unwritable,
+use crate::kind::image_config::{
+    ConfigFile, GpuDirectWay, ImageConfig, LiveOnly, Registration, Setting, Unwritable,
 };
 use crate::ledger::Ledger;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
@@ -42,7 +42,7 @@ fn wanted(module: &Module) -> WantedModule {
     WantedModule { name: module.name.clone(), load: module.load, why: module.why.clone() }
 }
 
-fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Why>) {
+fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Rationale>) {
     (module.name.clone(), module.why.clone())
 }
 
@@ -51,7 +51,7 @@ pub fn contribute(
     profile: &dyn Declared,
     facts: &Facts,
     desired: &Desired,
-    out: &mut Contributions,
+    out: &mut ImageConfig,
 ) -> Result<(), Unwritable> {
     let modules = &desired.modules;
     out.gpudirect = registration(profile, facts, desired);

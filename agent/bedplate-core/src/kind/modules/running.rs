@@ -6,7 +6,7 @@ use crate::desired::ModuleLoad;
 use crate::desired::WantedModule;
 use crate::kind::Context;
 use crate::plan::{
-    Action, Blocker, Change, Check, Effect, Item, KindPlan, Note, Settled, Unknown, Why,
+    Action, Blocker, Change, Check, Effect, Item, KindPlan, Note, Rationale, Unknown, UpToDate,
 };
 use bedplate_base::reading::Reading;
 use bedplate_base::value::ModuleName;
@@ -51,7 +51,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     };
     match live {
         Reading::Known(true) => {
-            section.settled.push(Settled { kind: NAME, subject, state: "loaded".into() });
+            section.settled.push(UpToDate { kind: NAME, subject, state: "loaded".into() });
             return;
         }
         Reading::Known(false) | Reading::Absent => {}
@@ -66,7 +66,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     }
     match installed(context.reader, context.facts, &module.name) {
         Installed::BuiltIn => {
-            section.settled.push(Settled {
+            section.settled.push(UpToDate {
                 kind: NAME,
                 subject,
                 state: "built into the kernel".into(),
@@ -144,12 +144,12 @@ pub fn unload(context: &Context, section: &mut KindPlan) {
     }
 }
 
-fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut KindPlan) {
+fn unload_one(context: &Context, module: &ModuleName, why: &[Rationale], section: &mut KindPlan) {
     let subject = format!("module {module}");
     match is_live(context.reader, module) {
         Reading::Known(true) => {}
         Reading::Known(false) | Reading::Absent => {
-            section.settled.push(Settled { kind: NAME, subject, state: "not loaded".into() });
+            section.settled.push(UpToDate { kind: NAME, subject, state: "not loaded".into() });
             return;
         }
         Reading::Unknown(reason) => {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::ModuleLoad;
-use crate::plan::Why;
+use crate::plan::Rationale;
 use crate::section::{At, Entry, Scalar, ScalarEntry, section};
 use bedplate_base::value::ModuleName;
 
@@ -101,7 +101,7 @@ pub struct Module {
     /// When; the section's default when not given.
     pub load: ModuleLoad,
     /// Where and why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// One parameter of `[modules.options.MODULE]`.
@@ -114,7 +114,7 @@ pub struct ModuleOption {
     /// Value as text.
     pub value: String,
     /// Where and why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// A module name.

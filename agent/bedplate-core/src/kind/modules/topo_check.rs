@@ -53,7 +53,9 @@ pub enum Access {
 
 /// The answer of a driver for a value of the parameter; `has_c2c`: GPUs that share a C2C link with an Arm CPU.
 pub fn access(driver: &NvidiaDriver, has_c2c: bool, way: Way, value: u32) -> Access {
-    let Some(version) = KernelVersion::of(&driver.version) else { return Access::Allowed };
+    let Some(version) = KernelVersion::from_release(&driver.version) else {
+        return Access::Allowed;
+    };
     match (has_c2c, way) {
         (_, _) if version < FIRST => Access::Allowed,
         (false, Way::OverPcie) => Access::Denied,
@@ -72,13 +74,14 @@ pub fn access(driver: &NvidiaDriver, has_c2c: bool, way: Way, value: u32) -> Acc
 
 /// Whether the parameter can let a Data Direct function and a GPU in different IOMMU groups reach each other.
 pub fn can_override(driver: &NvidiaDriver) -> bool {
-    KernelVersion::of(&driver.version).is_some_and(|v| (FIRST..NOT_OVER_PCIE).contains(&v))
+    KernelVersion::from_release(&driver.version)
+        .is_some_and(|v| (FIRST..NOT_OVER_PCIE).contains(&v))
 }
 
 /// Reads it.
 pub fn observe(reader: &dyn Reader) -> TopoCheck {
     let running = match Reading::from_result(reader.text(PARAMS)) {
-        Reading::Known(text) => shown(&text),
+        Reading::Known(text) => parse_parameter(&text),
         Reading::Absent => Reading::Absent,
         Reading::Unknown(why) => Reading::Unknown(why),
     };
@@ -86,7 +89,7 @@ pub fn observe(reader: &dyn Reader) -> TopoCheck {
     TopoCheck { running, next }
 }
 
-fn shown(text: &str) -> Reading<u32> {
+fn parse_parameter(text: &str) -> Reading<u32> {
     let value = text.lines().find_map(|line| line.strip_prefix(SHOWN)?.strip_prefix(':'));
     match value.map(|value| value.trim().parse()) {
         None => Reading::Absent,
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_driver_shows_the_parameter_without_its_prefix() {
-        assert_eq!(shown("A: 1\nGrdmaPciTopoCheckOverride: 2\n"), Reading::Known(2));
-        assert_eq!(shown("GrdmaPciTopoCheckOverrideX: 2\n"), Reading::Absent);
+        assert_eq!(parse_parameter("A: 1\nGrdmaPciTopoCheckOverride: 2\n"), Reading::Known(2));
+        assert_eq!(parse_parameter("GrdmaPciTopoCheckOverrideX: 2\n"), Reading::Absent);
     }
 }

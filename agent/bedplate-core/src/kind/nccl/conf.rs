@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::modules_conf::{header, reasons};
-use crate::plan::Why;
+use crate::plan::Rationale;
 
 pub use bedplate_facts::flow_control::{NCCL_CONF as NCCL, RCCL_CONF as RCCL};
 pub use bedplate_nccl::env::LONGEST_VALUE;
@@ -23,7 +23,7 @@ pub struct Variable {
     /// Its value, as NCCL reads it: without quotes.
     pub value: String,
     /// Where and why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// A file, split at bedplate's block.
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn variable(name: &str, value: &str) -> Variable {
-        let why = vec![Why::because("the profile asks for it")];
+        let why = vec![Rationale::because("the profile asks for it")];
         Variable { name: name.into(), value: value.into(), why }
     }
 

@@ -3,7 +3,7 @@
 use super::NAME;
 use super::conf::{self, Conf, Unclear, Variable};
 use crate::kind::{Context, drop_in, dropped};
-use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Settled};
+use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, UpToDate};
 use bedplate_base::reading::ReadError;
 
 /// Compares the file.
@@ -46,7 +46,7 @@ pub fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPl
         |(name, value): &(&str, &str)| target.iter().any(|(n, v)| n == name && v != value);
     later(&conf, path, &target, out);
     if ours == target && !conf.before().iter().any(outdone) {
-        out.settled.extend(ours.iter().map(|(name, value)| Settled {
+        out.settled.extend(ours.iter().map(|(name, value)| UpToDate {
             kind: NAME,
             subject: (*name).to_owned(),
             state: format!("{value}, in {path}"),

@@ -9,7 +9,7 @@ mod wanted;
 
 pub use conf::is_only_ours;
 
-use super::contribution::{ConfigFile, Contributions, LiveOnly, Unwritable};
+use super::image_config::{ConfigFile, ImageConfig, LiveOnly, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::plan::{Blocker, KindPlan};
@@ -67,7 +67,7 @@ fn contribute(
     profile: &dyn Declared,
     _: &Facts,
     _: &Desired,
-    out: &mut Contributions,
+    out: &mut ImageConfig,
 ) -> Result<(), Unwritable> {
     let Some(section) = profile.get::<Nccl>() else { return Ok(()) };
     let variables = wanted::of_profile(section);

@@ -3,7 +3,7 @@
 use super::conf::{NCCL, RCCL};
 use super::section::{HcaList, Nccl};
 use super::topology;
-use crate::kind::{Owns, RecordMode, Watch};
+use crate::kind::{RecordMode, Watch, WriteScope};
 use crate::section::Declared;
 use bedplate_base::reading::Reading;
 use bedplate_facts::Facts;
@@ -14,7 +14,8 @@ pub const RECORDED: &[(&str, RecordMode)] =
     &[(NCCL, RecordMode::Whole), (RCCL, RecordMode::Whole), (topology::PATH, RecordMode::Whole)];
 
 /// Written here.
-pub const OWNS: Owns = Owns { files: &[NCCL, RCCL, topology::PATH], ..Owns::NONE };
+pub const OWNS: WriteScope =
+    WriteScope { files: &[NCCL, RCCL, topology::PATH], ..WriteScope::NONE };
 
 /// The files' directory, and whether the ports that are listed have a link.
 pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {

@@ -48,7 +48,7 @@ impl Rule for ConfValue {
         }
     }
 
-    fn shown(value: &String) -> impl Serialize {
+    fn to_toml(value: &String) -> impl Serialize {
         value
     }
 }

@@ -6,7 +6,8 @@ use super::conf::Variable;
 use crate::kind::{Context, drop_in, dropped, some_of};
 use crate::modules_conf::{heading, is_heading};
 use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Settled, Unknown, Why,
+    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Rationale, Unknown,
+    UpToDate,
 };
 use bedplate_base::reading::{ReadError, Reading};
 use bedplate_facts::topology::Topology;
@@ -23,7 +24,7 @@ pub const VARIABLE: &str = "NCCL_TOPO_FILE";
 
 /// It, with its value.
 pub fn variable() -> Variable {
-    let why = vec![Why::new("the profile asks for a topology file", "nccl.topology_file")];
+    let why = vec![Rationale::new("the profile asks for a topology file", "nccl.topology_file")];
     Variable { name: VARIABLE.to_owned(), value: PATH.to_owned(), why }
 }
 
@@ -59,10 +60,10 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
     let Some(body) = body(context, out) else { return is_ours };
     if text.is_some_and(|text| without_heading(text) == body) {
         let state = "as this machine is".to_owned();
-        out.settled.push(Settled { kind: NAME, subject: PATH.to_owned(), state });
+        out.settled.push(UpToDate { kind: NAME, subject: PATH.to_owned(), state });
         return true;
     }
-    let why = Why::new("NCCL takes the machine's topology from it", "nccl.topology_file");
+    let why = Rationale::new("NCCL takes the machine's topology from it", "nccl.topology_file");
     let (from, to) = match before {
         Some(_) => (Some("of another state of this machine"), "as this machine is"),
         None => (None, "where the GPUs, NICs and switches of this machine are"),
@@ -133,7 +134,7 @@ fn refuse(out: &mut KindPlan, reason: String, remedy: &str) {
     out.blockers.push(Blocker { kind: NAME, subject: subject.into(), reason, remedy });
 }
 
-fn item(before: Option<&str>, after: Option<&str>, why: Why) -> Item {
+fn item(before: Option<&str>, after: Option<&str>, why: Rationale) -> Item {
     let text = |text: &str| text.to_owned();
     Item {
         subject: "topology".to_owned(),

@@ -5,7 +5,7 @@ use super::conf::{self, Conf, LONGEST_VALUE, Variable};
 use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
 use crate::kind::Context;
 use crate::kind::cmdline::{Superchip, superchip};
-use crate::plan::{Blocker, KindPlan, Note, Unknown, Why};
+use crate::plan::{Blocker, KindPlan, Note, Rationale, Unknown};
 use bedplate_base::reading::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
@@ -20,7 +20,7 @@ pub fn of_profile(section: &Nccl) -> Vec<Variable> {
     let interface = section.socket_interface.iter().map(|value| Variable {
         name: SOCKET_INTERFACE.to_owned(),
         value: value.clone(),
-        why: vec![Why::new("the profile names the interface", "nccl.socket_interface")],
+        why: vec![Rationale::new("the profile names the interface", "nccl.socket_interface")],
     });
     let mut variables: Vec<Variable> = interface.chain(section.set.iter().cloned()).collect();
     variables.sort_by(|a, b| a.name.cmp(&b.name));
@@ -149,6 +149,7 @@ fn listed(context: &Context) -> Option<String> {
 }
 
 fn variable(value: String) -> Variable {
-    let why = vec![Why::new("the RDMA ports near GPUs: `bedplate topology`", "handbook §8.5")];
+    let why =
+        vec![Rationale::new("the RDMA ports near GPUs: `bedplate topology`", "handbook §8.5")];
     Variable { name: HCA.to_owned(), value, why }
 }

@@ -1,12 +1,12 @@
 //! Attributes of VFs, and the mode of their PF's eswitch: what is wanted of each VF on this machine, held against what
 //! the kernel says of it. What cannot be read back is refused, not tried.
 
-use super::differs::{Differs, ranges};
-use super::starts::starting;
+use super::unstarted_vfs::starting;
+use super::vf_diff::{Differs, ranges};
 use super::{NAME, Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
 use crate::kind::some_of;
-use crate::plan::{Action, Blocker, Item, Unknown, Why};
+use crate::plan::{Action, Blocker, Item, Rationale, Unknown};
 use bedplate_base::reading::ReadError;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes, VfTable};
 use bedplate_facts::uplink;
@@ -106,7 +106,7 @@ impl Pf<'_> {
     }
 
     fn interface(&self) -> Option<&str> {
-        uplink::of(self.context.reader, &self.function.net)
+        uplink::uplink(self.context.reader, &self.function.net)
     }
 
     fn table(&self) -> Result<VfTable, Stop> {
@@ -218,8 +218,8 @@ impl Pf<'_> {
 
     /// What differs, for people: the eswitch, then each attribute with the VFs that it differs on.
     pub(super) fn attribute_items(&self, differing: &[Differs]) -> Vec<Item> {
-        let asked = Why::because(format!("rule {} asks for it", self.wanted.rule));
-        let why: Vec<Why> =
+        let asked = Rationale::because(format!("rule {} asks for it", self.wanted.rule));
+        let why: Vec<Rationale> =
             std::iter::once(asked).chain(self.wanted.why.iter().skip(1).cloned()).collect();
         let item = |subject: String, before: Option<String>, after: String| Item {
             subject,
@@ -233,9 +233,9 @@ impl Pf<'_> {
         let mut items: Vec<Item> = switch.into_iter().collect();
         for name in names_of(differing) {
             for (before, after, numbers) in alike(differing, name) {
-                let before = before.map(|before| self.shown(before, "another one"));
-                let after =
-                    self.shown(after, "derived from the PF's (snapshots carry no addresses)");
+                let before = before.map(|before| self.display_value(before, "another one"));
+                let after = self
+                    .display_value(after, "derived from the PF's (snapshots carry no addresses)");
                 items.push(item(format!("{name} of {}", ranges(&numbers)), before, after));
             }
         }
@@ -244,7 +244,7 @@ impl Pf<'_> {
     }
 
     /// A value for people. Snapshots carry no addresses of cards, so that an address in them is not the host's.
-    fn shown(&self, value: String, address: &str) -> String {
+    fn display_value(&self, value: String, address: &str) -> String {
         let hidden = self.context.facts.host == HostKind::Snapshot && value.contains(':');
         if hidden { address.to_owned() } else { value }
     }
@@ -288,7 +288,7 @@ impl Pf<'_> {
 
     /// `; MAC address derived, VLAN 100`, behind what is right besides.
     pub(super) fn attributes_settled(&self) -> String {
-        let wanted = self.wanted_attributes().words().filter(|_| self.wanted.count > 0);
+        let wanted = self.wanted_attributes().description().filter(|_| self.wanted.count > 0);
         let mode = self.wanted.eswitch.map(|mode| format!("eswitch {mode}"));
         let texts: Vec<String> = wanted.into_iter().chain(mode).collect();
         if texts.is_empty() { String::new() } else { format!("; {}", texts.join(", ")) }

@@ -1,7 +1,7 @@
 //! What is done about the VFs of one PF: the actions of its change, and its line for people.
 
-use super::disturbs::{Routed, cut_off};
-use super::starts::probing_again;
+use super::disruption::{Routed, cut_off};
+use super::unstarted_vfs::probing_again;
 use super::{Differs, NAME, Need, Pf};
 use crate::desired::VfDriver;
 use crate::kind::some_of;

@@ -3,7 +3,7 @@
 use super::resolve;
 use super::section::Sriov;
 use crate::desired::WantedAttributes;
-use crate::kind::{Owns, RecordMode, Watch};
+use crate::kind::{RecordMode, Watch, WriteScope};
 use crate::section::Declared;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
@@ -34,14 +34,14 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
 ];
 
 /// Written here: VF counts, whether VFs get a driver and which, and by netlink what NICs keep of them.
-pub const OWNS: Owns = Owns {
+pub const OWNS: WriteScope = WriteScope {
     attributes: &[
         "/sys/bus/pci/devices/*/sriov_numvfs",
         "/sys/bus/pci/devices/*/sriov_drivers_autoprobe",
         "/sys/bus/pci/devices/*/driver_override",
     ],
     nics: true,
-    ..Owns::NONE
+    ..WriteScope::NONE
 };
 
 /// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some; interfaces of VFs, which block

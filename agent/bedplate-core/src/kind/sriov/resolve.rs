@@ -7,7 +7,7 @@ use glob::Pattern;
 use crate::desired::{Desired, SriovCount, WantedVfs};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
-use crate::plan::{Blocker, Device, DeviceRole, Note, Subject, Unknown, Why};
+use crate::plan::{Blocker, Device, DeviceRole, Note, Rationale, Subject, Unknown};
 use crate::section::Declared;
 use bedplate_base::reading::Reading;
 use bedplate_base::value::PciId;
@@ -222,7 +222,7 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
                 eswitch: rule.eswitch,
                 allow_disruption: rule.allow_disruption,
                 rule: rule.name.clone(),
-                why: std::iter::once(Why::because(reason))
+                why: std::iter::once(Rationale::because(reason))
                     .chain(rule.why.iter().cloned())
                     .collect(),
             });

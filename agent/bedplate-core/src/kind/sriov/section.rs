@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::{SriovCount, VfDriver, WantedAttributes};
-use crate::plan::Why;
+use crate::plan::Rationale;
 use crate::section::{
     At, Checker, Finisher, Keyed, Leaf, Pattern, Place, Printer, Reason, Rule, key_of, section,
     toml_text,
@@ -81,7 +81,7 @@ pub struct SriovRule {
     /// Whether VFs may be made where the default route goes through the PF.
     pub allow_disruption: bool,
     /// Where and why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// One `[[sriov.devices]]`.
@@ -351,7 +351,7 @@ fn show_rule(rule: &SriovRule, out: &mut Printer<'_>) {
         VfDriver::Named(driver) => driver,
     };
     out.line(&format!("vf_driver = {}", toml_text(driver)), None);
-    if let Some(line) = attributes::shown(&rule.vf) {
+    if let Some(line) = attributes::to_toml(&rule.vf) {
         out.line(&line, None);
     }
     if let Some(mode) = rule.eswitch {

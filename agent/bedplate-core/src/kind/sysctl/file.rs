@@ -9,7 +9,7 @@ use super::running;
 use super::section::Setting;
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, dropped};
-use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, Settled};
+use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, UpToDate};
 use bedplate_base::reading::ReadError;
 use bedplate_host::HostKind;
 
@@ -74,7 +74,7 @@ fn brought(context: &Context) -> Option<(&'static str, BTreeMap<Key, String>)> {
 }
 
 fn settled(ours: &BTreeMap<Key, String>, path: &str, section: &mut KindPlan) {
-    section.settled.extend(ours.iter().map(|(key, value)| Settled {
+    section.settled.extend(ours.iter().map(|(key, value)| UpToDate {
         kind: NAME,
         subject: format!("{key} at boot"),
         state: format!("{value}, in {path}"),

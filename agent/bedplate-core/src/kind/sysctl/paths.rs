@@ -1,7 +1,7 @@
 //! Where kernel parameters are configured and show: what a snapshot records, what the daemon watches.
 
 use super::section::Sysctl;
-use crate::kind::{Owns, RecordMode, Watch};
+use crate::kind::{RecordMode, Watch, WriteScope};
 use crate::section::Declared;
 use bedplate_facts::Facts;
 
@@ -41,10 +41,10 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
 ];
 
 /// Written here.
-pub const OWNS: Owns = Owns {
+pub const OWNS: WriteScope = WriteScope {
     files: &["/etc/sysctl.d/zz-bedplate.conf"],
     attributes: &["/proc/sys/**"],
-    ..Owns::NONE
+    ..WriteScope::NONE
 };
 
 /// The directory of the file, and the running values: programs write to both.

@@ -7,7 +7,7 @@ use super::conf::PATH;
 use super::key::{Key, folded};
 use super::section::Setting;
 use crate::kind::Context;
-use crate::plan::{Action, Blocker, Change, Effect, Item, KindPlan, Note, Settled, Unknown};
+use crate::plan::{Action, Blocker, Change, Effect, Item, KindPlan, Note, Unknown, UpToDate};
 use bedplate_host::boot_id;
 
 /// Seconds a write may take. Most take none; vm.nr_hugepages looks for its pages while the write lasts.
@@ -20,7 +20,7 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
         match context.reader.attribute(&setting.key.path()) {
             Ok(now) if folded(&now) == setting.value => {
                 let state = format!("{}, running", setting.value);
-                section.settled.push(Settled { kind: NAME, subject, state });
+                section.settled.push(UpToDate { kind: NAME, subject, state });
             }
             Ok(now) => section.changes.push(change(setting, now)),
             Err(error) if error.is_absent() => section.blockers.push(Blocker {
@@ -65,7 +65,7 @@ pub fn left_behind(
     let in_file = file.keys().map(|key| (key.clone(), String::new()));
     let written = context.ledger.attributes.iter().filter_map(|(path, record)| {
         let stays = record.kind == NAME
-            && boot_id::of(context.reader).is_ok_and(|boot| boot == record.boot)
+            && boot_id::read(context.reader).is_ok_and(|boot| boot == record.boot)
             && context.reader.attribute(path).is_ok_and(|now| record.ours.contains(&now));
         let before = format!(" (it was {} before bedplate set it)", folded(&record.original));
         stays.then(|| Some((Key::of_path(path)?, before)))?

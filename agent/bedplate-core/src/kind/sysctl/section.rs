@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::key::{Key, folded};
-use crate::plan::Why;
+use crate::plan::Rationale;
 use crate::section::{
     At, Checker, Entry, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, ScalarEntry, key_of,
     quoted, section,
@@ -41,7 +41,7 @@ pub struct Setting {
     /// Its value, with single blanks.
     pub value: String,
     /// Where and why.
-    pub why: Vec<Why>,
+    pub why: Vec<Rationale>,
 }
 
 /// Values by key.

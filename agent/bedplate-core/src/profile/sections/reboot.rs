@@ -188,7 +188,7 @@ impl Rule for Methods {
         Some(Leaf::bare(list.value.into_iter().map(|method| method.value).collect(), place))
     }
 
-    fn shown(value: &Self::Value) -> impl Serialize {
+    fn to_toml(value: &Self::Value) -> impl Serialize {
         value
     }
 }
@@ -206,7 +206,7 @@ impl Rule for Windows {
         Some(Leaf::bare(good, place))
     }
 
-    fn shown(value: &Self::Value) -> impl Serialize {
+    fn to_toml(value: &Self::Value) -> impl Serialize {
         value
     }
 }
@@ -251,7 +251,7 @@ impl Rule for Names {
         Some(Leaf::bare(names, place))
     }
 
-    fn shown(value: &Self::Value) -> impl Serialize {
+    fn to_toml(value: &Self::Value) -> impl Serialize {
         value
     }
 }
@@ -277,7 +277,7 @@ impl Rule for Program {
         Some(Leaf::bare(words, place))
     }
 
-    fn shown(value: &Self::Value) -> impl Serialize {
+    fn to_toml(value: &Self::Value) -> impl Serialize {
         value
     }
 }
@@ -306,7 +306,7 @@ impl Rule for Url {
         Some(checker.bare(text))
     }
 
-    fn shown(value: &String) -> impl Serialize {
+    fn to_toml(value: &String) -> impl Serialize {
         value
     }
 }
@@ -329,7 +329,7 @@ impl Rule for Group {
         Some(checker.bare(text))
     }
 
-    fn shown(value: &String) -> impl Serialize {
+    fn to_toml(value: &String) -> impl Serialize {
         value
     }
 }

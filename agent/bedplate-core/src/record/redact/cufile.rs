@@ -1,13 +1,13 @@
 //! The configuration of GPUDirect Storage's library: names of settings that are checked, numbers and switches stay; mount points,
 //! addresses and whatever else stands in it are masked. Lines and types stay what they are. Pure.
 
-use super::words::Words;
+use super::masker::Masker;
 use bedplate_facts::cufile::{known_name, quoted, without_comments};
 
 /// Characters of a number that stays; no setting needs as many.
 const LONGEST_NUMBER: usize = 40;
 
-pub(super) fn kept(text: &str, words: &mut Words) -> String {
+pub(super) fn kept(text: &str, words: &mut Masker) -> String {
     let plain = without_comments(text);
     let mut clean = String::with_capacity(plain.len());
     let mut rest = plain.as_str();

@@ -1,20 +1,20 @@
 //! What of each file a snapshot keeps: a list of paths, each with the reader that takes out what bedplate uses. A file that is not
 //! on it is recorded as being there, and nothing more. Pure.
 
-use super::words::{Style, Words};
+use super::masker::{Masker, Style};
 use super::{kernel_log, ledger, profile};
 use crate::kind::cmdline;
 use crate::record;
+use bedplate_base::lossless_text;
 use bedplate_base::mask;
-use bedplate_base::raw_text;
 use bedplate_facts::{flow_control, imex, limits, nvidia_modules};
-use bedplate_host::recorded;
+use bedplate_host::snapshot_paths;
 
 /// Longest value of a kernel attribute.
 const LONGEST: usize = 4096;
 
 /// What of a file may be in a snapshot; `None`: nothing.
-pub(super) fn kept(path: &str, bytes: &[u8], words: &mut Words) -> Option<Vec<u8>> {
+pub(super) fn kept(path: &str, bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
     if path.starts_with("/sys/firmware/efi/efivars/") {
         return loader_variable(bytes, words);
     }
@@ -27,18 +27,18 @@ pub(super) fn kept(path: &str, bytes: &[u8], words: &mut Words) -> Option<Vec<u8
     if path == cmdline::BOOT_PARAMS {
         return Some(cmdline::recorded_boot_params(bytes));
     }
-    let text = raw_text::decode(bytes);
+    let text = lossless_text::decode(bytes);
     let kept = of_text(path, &text, words)?;
     let kept = if path.ends_with("/grubenv") { resized(&kept, text.len()) } else { kept };
-    Some(raw_text::encode(&kept))
+    Some(lossless_text::encode(&kept))
 }
 
-fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
+fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     // Recorded without addresses, so that derived ones can still be told from others.
-    if path.starts_with(recorded::ANSWERS) {
+    if path.starts_with(snapshot_paths::ANSWERS) {
         return match path {
-            recorded::ROUTES => Some(words.identities(text)),
-            recorded::KERNEL_LOG => kernel_log::kept(text, words),
+            snapshot_paths::ROUTES => Some(words.identities(text)),
+            snapshot_paths::KERNEL_LOG => kernel_log::kept(text, words),
             _ => Some(text.to_owned()),
         };
     }
@@ -89,7 +89,7 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
 }
 
 /// Files that there may be several of, by name and directory.
-fn by_place(path: &str, text: &str, words: &mut Words) -> Option<String> {
+fn by_place(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     let name = path.rsplit('/').next().unwrap_or_default();
     let within = |directory: &str| path.split('/').rev().nth(1) == Some(directory);
     Some(match path {
@@ -183,7 +183,7 @@ pub(super) fn lines(text: &str, mut keep: impl FnMut(&str) -> Option<String>) ->
 }
 
 /// Of `name<mark>value` lines the named ones.
-fn fields(text: &str, mark: char, names: &[&str], words: &mut Words) -> String {
+fn fields(text: &str, mark: char, names: &[&str], words: &mut Masker) -> String {
     lines(text, |line| {
         let (name, _) = line.split_once(mark)?;
         names.contains(&name.trim()).then(|| words.identities(line))
@@ -191,7 +191,7 @@ fn fields(text: &str, mark: char, names: &[&str], words: &mut Words) -> String {
 }
 
 /// A value of the kernel's own. Parameters of modules are what people gave them.
-fn attribute(path: &str, text: &str, words: &mut Words) -> Option<String> {
+fn attribute(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     let value = text.trim_end_matches(['\n', '\0', ' ']);
     let end = &text[value.len()..];
     if value.len() > LONGEST || value.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
@@ -227,7 +227,7 @@ fn loaded_module(line: &str) -> Option<String> {
 }
 
 /// Of a routing table the default routes, without their gateways: which networks a host is in is nobody's business.
-fn routes(text: &str, destination: usize, gateway: usize, words: &mut Words) -> String {
+fn routes(text: &str, destination: usize, gateway: usize, words: &mut Masker) -> String {
     let clean = lines(text, |line| {
         let mut parts: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         if parts.first().is_none_or(|word| word != "Iface") {
@@ -274,7 +274,7 @@ fn locked_memory(line: &str) -> Option<String> {
 }
 
 /// An entry of a GID table, by what it is made of: a link-local address, one of IPv4 or IPv6, or nothing.
-fn gid(text: &str, words: &mut Words) -> String {
+fn gid(text: &str, words: &mut Masker) -> String {
     const LINK_LOCAL: &str = "fe80:0000:0000:0000:";
     const IPV4: &str = "0000:0000:0000:0000:0000:ffff:";
     let start = [LINK_LOCAL, IPV4].into_iter().find(|start| text.starts_with(start));
@@ -287,7 +287,7 @@ fn gid(text: &str, words: &mut Words) -> String {
 }
 
 /// The settings of a kernel's build that are read, and the command line in it.
-fn kernel_setting(line: &str, words: &mut Words) -> Option<String> {
+fn kernel_setting(line: &str, words: &mut Masker) -> Option<String> {
     const READ: [&str; 12] = [
         "CONFIG_ARM64_4K_PAGES",
         "CONFIG_ARM64_16K_PAGES",
@@ -315,7 +315,7 @@ fn plain_path(line: &str) -> bool {
     line.bytes().all(|c| c.is_ascii_alphanumeric() || b"/_.-+".contains(&c))
 }
 
-fn listed_module(line: &str, words: &mut Words) -> String {
+fn listed_module(line: &str, words: &mut Masker) -> String {
     let name = line.trim();
     if name.starts_with(['#', ';']) {
         return "#".to_owned();
@@ -328,7 +328,7 @@ fn listed_module(line: &str, words: &mut Words) -> String {
 }
 
 /// A line of modprobe.d: the name of the module, values of its options; commands keep nothing.
-fn module_option(line: &str, words: &mut Words) -> String {
+fn module_option(line: &str, words: &mut Masker) -> String {
     if line.trim_start().starts_with(['#', ';']) {
         return "#".to_owned();
     }
@@ -356,7 +356,7 @@ fn module_option(line: &str, words: &mut Words) -> String {
 }
 
 /// A line of sysctl.d: keys have dots, slashes and patterns in them.
-fn sysctl(line: &str, words: &mut Words) -> String {
+fn sysctl(line: &str, words: &mut Masker) -> String {
     if line.trim_start().starts_with(['#', ';']) {
         return "#".to_owned();
     }
@@ -379,7 +379,7 @@ fn link_setting(line: &str) -> Option<String> {
 }
 
 /// An environment block: its first line makes it one, and its padding.
-fn environment(text: &str, words: &mut Words) -> String {
+fn environment(text: &str, words: &mut Masker) -> String {
     lines(text, |line| match line {
         "# GRUB Environment Block" => Some(line.to_owned()),
         _ if line.starts_with("##") || line.is_empty() => Some(line.to_owned()),
@@ -400,7 +400,7 @@ fn resized(text: &str, length: usize) -> String {
 }
 
 /// What the boot loader says of itself and of its entries: four bytes of attributes, UTF-16.
-fn loader_variable(bytes: &[u8], words: &mut Words) -> Option<Vec<u8>> {
+fn loader_variable(bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
     let (attributes, content) = bytes.split_at_checked(4)?;
     let (units, odd) = content.as_chunks::<2>();
     let text =

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::files::lines;
-use super::words::Words;
+use super::masker::Masker;
 use bedplate_facts::imex;
 
 /// The part of one of these files that a snapshot keeps.
-pub(super) fn kept(path: &str, text: &str, words: &mut Words) -> String {
+pub(super) fn kept(path: &str, text: &str, words: &mut Masker) -> String {
     match path {
         imex::CONFIG => lines(text, |line| {
             let path = line.trim().strip_prefix(imex::NODES_KEY)?.trim();
@@ -30,7 +30,7 @@ pub(super) fn kept(path: &str, text: &str, words: &mut Words) -> String {
     }
 }
 
-fn own(addresses: Vec<IpAddr>, words: &mut Words) -> impl Iterator<Item = IpAddr> {
+fn own(addresses: Vec<IpAddr>, words: &mut Masker) -> impl Iterator<Item = IpAddr> {
     let addresses = addresses.into_iter().filter(|address| !address.is_loopback());
     addresses.map(|address| words.address(address))
 }

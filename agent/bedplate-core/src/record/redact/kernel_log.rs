@@ -1,13 +1,13 @@
 //! What stays of the kernel's log.
 
-use super::words::{Style, Words};
+use super::masker::{Masker, Style};
 use bedplate_base::mask;
 use bedplate_cmdline::complaint::{self, Complaint};
 use bedplate_facts::kernel_log;
 use bedplate_host::KernelLog;
 
 /// Of the kernel's log the lines that mean something, in the kernel's own words; arguments as on the command line.
-pub(super) fn kept(text: &str, words: &mut Words) -> Option<String> {
+pub(super) fn kept(text: &str, words: &mut Masker) -> Option<String> {
     let mut log: KernelLog = serde_json::from_str(text).ok()?;
     log.keep(kernel_log::kept);
     for line in &mut log.lines {
@@ -18,7 +18,7 @@ pub(super) fn kept(text: &str, words: &mut Words) -> Option<String> {
     serde_json::to_string(&log).ok()
 }
 
-fn masked(said: &Complaint<'_>, words: &mut Words) -> String {
+fn masked(said: &Complaint<'_>, words: &mut Masker) -> String {
     match said.parameter {
         Some(parameter) => words.value(parameter, said.arguments, Style::Line),
         None if mask::is_name(said.arguments) && said.is_name => said.arguments.to_owned(),

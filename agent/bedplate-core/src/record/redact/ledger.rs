@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::words::{Style, Words};
+use super::masker::{Masker, Style};
 use crate::kind::is_own_word;
 use bedplate_base::value::PciAddress;
 
@@ -11,7 +11,7 @@ use bedplate_base::value::PciAddress;
 const STATES: [&str; 2] = ["absent", "file"];
 
 /// The ledger's text without possible secrets; `None`: it cannot be parsed.
-pub fn redacted(text: &str, words: &mut Words) -> Option<String> {
+pub fn redacted(text: &str, words: &mut Masker) -> Option<String> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     if let Some(history) = value.get_mut("history") {
         *history = Value::Array(Vec::new());
@@ -52,7 +52,7 @@ const PURPOSE: [&str; 28] = [
     "would",
 ];
 
-fn purpose(text: &str, words: &mut Words) -> String {
+fn purpose(text: &str, words: &mut Masker) -> String {
     let is_known = |word: &str| PURPOSE.contains(&word.trim_end_matches(':')) || is_own_word(word);
     let mut shown = |word: &str| match is_known(word) {
         true => word.to_owned(),
@@ -61,7 +61,7 @@ fn purpose(text: &str, words: &mut Words) -> String {
     text.split(' ').map(&mut shown).collect::<Vec<_>>().join(" ")
 }
 
-fn mask(value: &mut Value, key: &str, words: &mut Words) {
+fn mask(value: &mut Value, key: &str, words: &mut Masker) {
     match value {
         Value::String(text) if is_shown(text) => {}
         Value::String(text) if ["began", "next", "original", "value", "ours"].contains(&key) => {
@@ -122,7 +122,7 @@ mod tests {
         })
         .to_string();
         let _: Ledger = serde_json::from_str(&text).unwrap();
-        let clean = redacted(&text, &mut Words::new(false)).unwrap();
+        let clean = redacted(&text, &mut Masker::new(false)).unwrap();
         assert!(!clean.contains(SECRET), "{clean}");
         let _: Ledger = serde_json::from_str(&clean).unwrap();
     }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn own_words_stay() {
         let text = r#"{"version":1,"owed":[{"kind":"cmdline","argv":["grub2-mkconfig","-o","/boot/grub2/grub.cfg"],"purpose":"x y"}],"owned":{},"directories":["/etc/default/grub.d"]}"#;
-        let clean = redacted(text, &mut Words::new(false)).unwrap();
+        let clean = redacted(text, &mut Masker::new(false)).unwrap();
         let ledger: Ledger = serde_json::from_str(&clean).unwrap();
         assert_eq!(crate::kind::foreign(&ledger), None, "{clean}");
         assert_eq!(ledger.owed[0].argv[0], "grub2-mkconfig");

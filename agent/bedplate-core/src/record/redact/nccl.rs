@@ -1,12 +1,12 @@
 //! What NCCL is told: the names of variables stay, numbers, switches and the names of devices, and of a topology file what
 //! bedplate writes. Pure.
 
-use super::words::{Style, Words};
+use super::masker::{Masker, Style};
 use crate::kind::nccl::topology;
 use crate::modules_conf::heading;
 
 /// The marks of bedplate's block stay, and the devices that a variable names: the recorded tree names them, too.
-pub(super) fn line(line: &str, words: &mut Words) -> String {
+pub(super) fn line(line: &str, words: &mut Masker) -> String {
     if line.starts_with('#') {
         let mark =
             ["# BEGIN bedplate", "# END bedplate"].into_iter().find(|mark| line.starts_with(mark));
@@ -24,7 +24,7 @@ pub(super) fn line(line: &str, words: &mut Words) -> String {
 const LEVELS: [&str; 6] = ["LOC", "PIX", "PXB", "PHB", "NODE", "SYS"];
 
 /// The value of a variable of NCCL's.
-pub(super) fn value(name: &str, value: &str, words: &mut Words) -> String {
+pub(super) fn value(name: &str, value: &str, words: &mut Masker) -> String {
     let device = |c: u8| c.is_ascii_alphanumeric() || b"_=:,^.-".contains(&c);
     // Words of NCCL's own, by which the host is judged.
     if matches!((name, value), ("NCCL_NET_GDR_LEVEL" | "NCCL_P2P_LEVEL", _) if LEVELS.contains(&value))

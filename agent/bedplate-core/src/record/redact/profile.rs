@@ -6,13 +6,13 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::masker::{Masker, Style};
 use super::nccl;
-use super::words::{Style, Words};
 use crate::profile;
 use bedplate_base::mask;
 
 /// The text of a profile without what is not needed to plan by it. One that is no TOML says nothing, and is none either.
-pub(super) fn kept(text: &str, words: &mut Words) -> String {
+pub(super) fn kept(text: &str, words: &mut Masker) -> String {
     let Ok(table) = DeTable::parse(text) else { return words.mask(text) + "\n" };
     let mut found = Vec::new();
     let mut strings = Vec::new();
@@ -50,22 +50,22 @@ type Found = Vec<(Range<usize>, String)>;
 fn gather(
     table: &Spanned<DeTable<'_>>,
     keys: &mut Vec<String>,
-    words: &mut Words,
+    words: &mut Masker,
     found: &mut Found,
     strings: &mut Vec<Range<usize>>,
 ) {
     for (key, value) in table.get_ref() {
         strings.push(key.span());
         keys.push(key.get_ref().to_string());
-        one(value, keys, words, found, strings);
+        redact_value(value, keys, words, found, strings);
         keys.pop();
     }
 }
 
-fn one(
+fn redact_value(
     value: &Spanned<DeValue<'_>>,
     keys: &mut Vec<String>,
-    words: &mut Words,
+    words: &mut Masker,
     found: &mut Found,
     strings: &mut Vec<Range<usize>>,
 ) {
@@ -78,13 +78,13 @@ fn one(
             }
         }
         DeValue::Array(values) => {
-            values.iter().for_each(|value| one(value, keys, words, found, strings))
+            values.iter().for_each(|value| redact_value(value, keys, words, found, strings))
         }
         DeValue::Table(table) => {
             for (key, value) in table {
                 strings.push(key.span());
                 keys.push(key.get_ref().to_string());
-                one(value, keys, words, found, strings);
+                redact_value(value, keys, words, found, strings);
                 keys.pop();
             }
         }
@@ -93,7 +93,7 @@ fn one(
 }
 
 /// A string by the keys that lead to it.
-fn string(keys: &[String], text: &str, words: &mut Words) -> String {
+fn string(keys: &[String], text: &str, words: &mut Masker) -> String {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let last = keys.last().copied().unwrap_or_default();
     match keys.as_slice() {
@@ -126,7 +126,7 @@ fn listed(text: &str) -> bool {
 }
 
 /// `15m`, `Sat,Sun`, `02:00-05:00`, `Europe/Amsterdam`.
-fn timed(word: &str, words: &mut Words) -> String {
+fn timed(word: &str, words: &mut Masker) -> String {
     const DAYS: [&str; 8] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", "daily"];
     let own = word.trim_end();
     let clock = own.bytes().all(|c| c.is_ascii_digit() || b":-.".contains(&c)) && own.len() <= 11;

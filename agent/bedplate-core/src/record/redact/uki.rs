@@ -1,13 +1,13 @@
 //! Of a unified kernel image what is read: its headers, the kernel's release, the command line. Everything else becomes zeros.
 //! Pure.
 
-use super::words::{Style, Words};
+use super::masker::{Masker, Style};
 
 /// Headers and section table of any image.
 const HEADERS: usize = 4096;
 
 /// The image with nothing else in it; `None`: it is none, or there is no room for the command line.
-pub(super) fn kept(bytes: &[u8], words: &mut Words) -> Option<Vec<u8>> {
+pub(super) fn kept(bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
     let number = |at: usize| {
         let four = bytes.get(at..at.checked_add(4)?)?;
         usize::try_from(u32::from_le_bytes(four.try_into().ok()?)).ok()

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::evidence::{remedy, unread};
-use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::input::{remedy, unread};
+use super::super::{
+    AcsCode, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
+};
 use super::counted;
 use crate::desired::WantedAcs;
 use crate::kind::acs::isolation_gone;
@@ -74,12 +76,12 @@ pub const ISOLATION: Check = Check {
 type Port<'a> = (&'a WantedAcs, &'a Acs, bool);
 
 /// Ports that the shapes speak of; the last tells root ports.
-fn ports<'a>(evidence: &'a Evidence<'_>, topology: &'a Topology<'_>) -> Vec<Port<'a>> {
+fn ports<'a>(input: &'a CheckInput<'_>, topology: &'a Topology<'_>) -> Vec<Port<'a>> {
     let found = |wanted: &'a WantedAcs| {
         let acs = topology.tree().get(wanted.port)?.acs.known()?;
         Some((wanted, acs, topology.role(wanted.port) == Role::RootPort))
     };
-    evidence.acs.acs.ports.iter().filter_map(found).collect()
+    input.acs.acs.ports.iter().filter_map(found).collect()
 }
 
 /// Bits that redirect what is to pass directly.
@@ -91,9 +93,9 @@ fn redirects((wanted, acs, is_root): &Port<'_>) -> AcsBits {
     }
 }
 
-fn seen((wanted, acs, _): &Port<'_>, what: String) -> Seen {
+fn seen((wanted, acs, _): &Port<'_>, what: String) -> Evidence {
     let at = format!("config space, {:#05x}", acs.control_offset());
-    Seen { what: format!("port {}: {what}", wanted.port), at }
+    Evidence { what: format!("port {}: {what}", wanted.port), at }
 }
 
 /// Pairs that this is about: not with what guests have, and not disks.
@@ -132,10 +134,10 @@ fn addresses(ports: &[&Port<'_>]) -> Vec<PciAddress> {
     ports.iter().map(|(wanted, ..)| wanted.port).collect()
 }
 
-fn path(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
+fn path(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
     let pairs = pairs(topology.tree(), topology);
-    let ports = ports(evidence, topology);
+    let ports = ports(input, topology);
     let redirecting: Vec<&Port<'_>> =
         ports.iter().filter(|port| !redirects(port).is_empty()).collect();
     let (for_guests, open): (Vec<_>, Vec<_>) =
@@ -144,17 +146,17 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         let ports: BTreeSet<PciAddress> = ports.iter().map(|(wanted, ..)| wanted.port).collect();
         ports.contains(&pair.switch) || pair.legs.iter().any(|leg| ports.contains(leg))
     };
-    let shown = |ports: &[&Port<'_>]| -> Vec<Seen> {
+    let shown = |ports: &[&Port<'_>]| -> Vec<Evidence> {
         ports.iter().map(|port| seen(port, format!("{} on", redirects(port)))).collect()
     };
     let detoured = pairs.iter().filter(|pair| on_path(pair, &open)).count();
     let known = judged(&pairs, topology.tree());
     let so_far = format!("{known} of {} pairs are known", pairs.len());
     if detoured > 0 {
-        let partly = evidence.gap_above().filter(|_| known == pairs.len());
+        let partly = input.gap_above().filter(|_| known == pairs.len());
         let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
         let partly = partly.or_else(|| (known < pairs.len()).then(|| so_far.clone()));
-        let partly = partly.map(|what| Seen { what, at: "/sys/bus/pci/devices".to_owned() });
+        let partly = partly.map(|what| Evidence { what, at: "/sys/bus/pci/devices".to_owned() });
         return Ok(Outcome::fail([AcsCode::Redirected {
             detoured,
             pairs: pairs.len(),
@@ -163,10 +165,10 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         .all_seen(partly)
         .all_seen(shown(&open)));
     }
-    if let Some(first) = evidence.acs.unknowns.first() {
+    if let Some(first) = input.acs.unknowns.first() {
         return Ok(unknown(first, topology.tree()).seen(so_far, "ACS control registers"));
     }
-    if let Some(gap) = evidence.gap_above() {
+    if let Some(gap) = input.gap_above() {
         return Ok(gap.seen(so_far, "ACS control registers"));
     }
     if pairs.is_empty() {
@@ -208,9 +210,9 @@ const SUPERCHIP_PORTS: [u16; 5] = [0x22b1, 0x22b2, 0x22b8, 0x2f95, 0x2f96];
 const LINUX_SETS: AcsBits = AcsBits(0x1d);
 
 /// GPUs and NICs at root ports of NVIDIA's Arm CPUs, with bits off that Linux sets: their traffic is to go by the IOMMU.
-fn not_as_linux_sets(evidence: &Evidence<'_>, topology: &Topology<'_>) -> Option<Outcome> {
+fn not_as_linux_sets(input: &CheckInput<'_>, topology: &Topology<'_>) -> Option<Outcome> {
     let tree = topology.tree();
-    let ends = [&evidence.gpus[..], &evidence.rdma_nics].concat();
+    let ends = [&input.gpus[..], &input.rdma_nics].concat();
     let roots: BTreeSet<PciAddress> =
         ends.iter().filter_map(|end| tree.path_up(end.address).last().copied()).collect();
     let off = |at: PciAddress| {
@@ -226,16 +228,16 @@ fn not_as_linux_sets(evidence: &Evidence<'_>, topology: &Topology<'_>) -> Option
     }
     let ports = off.iter().map(|(at, ..)| *at).collect();
     Some(Outcome::warn([AcsCode::LinuxBitsOff { ports }]).all_seen(off.iter().map(
-        |(at, acs, off)| Seen {
+        |(at, acs, off)| Evidence {
             what: format!("port {at}: {off} off"),
             at: format!("config space, {:#05x}", acs.control_offset()),
         },
     )))
 }
 
-fn shape(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
-    let ports = ports(evidence, topology);
+fn shape(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
+    let ports = ports(input, topology);
     let off = |port: &Port<'_>| {
         let (wanted, acs, _) = port;
         let mask = wanted.mask.and(acs.capable);
@@ -265,18 +267,18 @@ fn shape(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::warn([AcsCode::AcsBitsDiffer { ports: addresses(&wrong) }])
             .all_seen(wrong.iter().map(words)));
     }
-    Ok(match (evidence.acs.unknowns.first(), ports.len()) {
+    Ok(match (input.acs.unknowns.first(), ports.len()) {
         (Some(first), _) => unknown(first, topology.tree()),
-        (None, 0) => not_as_linux_sets(evidence, topology).unwrap_or_else(|| {
+        (None, 0) => not_as_linux_sets(input, topology).unwrap_or_else(|| {
             Outcome::not_applicable("no fabric of this host wants other bits than Linux sets")
         }),
         (None, count) => Outcome::pass(format!("{count} ports are as their fabrics want them")),
     })
 }
 
-fn isolation(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
-    let guests = &evidence.guests;
+fn isolation(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
+    let guests = &input.guests;
     if guests.is_empty() {
         return Ok(Outcome::not_applicable("no function that a guest has (VFIO)"));
     }

@@ -1,7 +1,9 @@
 //! ATS of NICs: whether they translate where the shape of their fabric wants it, and only there.
 
-use super::super::evidence::remedy;
-use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::input::remedy;
+use super::super::{
+    AcsCode, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
+};
 use super::counted;
 use crate::kind::acs::Ats;
 use bedplate_base::reading::Reading;
@@ -26,11 +28,11 @@ pub const ATS: Check = Check {
     judge: ats,
 };
 
-fn ats(evidence: &Evidence<'_>) -> Judgement {
-    let tree = evidence.topology()?.tree();
-    let found = &evidence.acs.ats;
-    let seen = |nics: &[PciAddress], what: &str| -> Vec<Seen> {
-        let seen = |nic: &PciAddress| Seen {
+fn ats(input: &CheckInput<'_>) -> Judgement {
+    let tree = input.topology()?.tree();
+    let found = &input.acs.ats;
+    let seen = |nics: &[PciAddress], what: &str| -> Vec<Evidence> {
+        let seen = |nic: &PciAddress| Evidence {
             what: format!("NIC {nic}: {what}"),
             at: "config space, ATS capability".to_owned(),
         };
@@ -54,7 +56,7 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
             None => outcome,
         });
     }
-    if let Some(first) = evidence.acs.unknowns.first() {
+    if let Some(first) = input.acs.unknowns.first() {
         return Ok(super::acs::unknown(first, tree));
     }
     let is_off = |nic: &&PciAddress| {

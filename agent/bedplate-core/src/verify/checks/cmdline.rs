@@ -1,9 +1,9 @@
 //! The kernel command line: whether its states agree, and what on it does nothing or harm.
 
 use super::super::code::named_arguments;
-use super::super::evidence::{remedy, unread};
+use super::super::input::{remedy, unread};
 use super::super::{
-    Check, CommandLineCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+    Check, CheckInput, CommandLineCode, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::kernel_log;
 use crate::kind::cmdline::show::Argument;
@@ -111,8 +111,8 @@ fn is_the_loaders(argument: &Argument) -> bool {
     ["BOOT_IMAGE=", "initrd="].iter().any(|name| argument.argument.starts_with(name))
 }
 
-fn states(evidence: &Evidence<'_>) -> Judgement {
-    let line = &evidence.observed.command_line;
+fn states(input: &CheckInput<'_>) -> Judgement {
+    let line = &input.observed.command_line;
     match &line.running {
         Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
         Reading::Absent => {
@@ -122,7 +122,7 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
     }
     match &line.next_boot {
         Reading::Unknown(why) => {
-            return Ok(unread_entry(evidence, "what the next boot's command line is", why));
+            return Ok(unread_entry(input, "what the next boot's command line is", why));
         }
         Reading::Absent => {
             return Ok(Outcome::unknown("no boot entry is known").seen("not there", NEXT));
@@ -143,8 +143,8 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
         (&goes, "gone after the next boot"),
     ];
     let parts = parts.iter().filter(|(list, _)| !list.is_empty());
-    let parts: Vec<Seen> = parts
-        .map(|(list, what)| Seen {
+    let parts: Vec<Evidence> = parts
+        .map(|(list, what)| Evidence {
             what: format!("{what}: {}", named_arguments(list)),
             at: format!("{RUNNING}, {NEXT}"),
         })
@@ -164,29 +164,31 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
         not_in_entry: stuck,
         added: comes,
         removed: goes,
-        entry_is_sound: evidence.observed.boot_entry.as_ref().is_some_and(is_sound),
+        entry_is_sound: input.observed.boot_entry.as_ref().is_some_and(is_sound),
     }])
     .all_seen(parts))
 }
 
 /// What is not known of the default boot entry, with the command that shows or makes it where more rights do not help.
-fn unread_entry(evidence: &Evidence<'_>, what: &str, why: &Reason) -> Outcome {
+fn unread_entry(input: &CheckInput<'_>, what: &str, why: &Reason) -> Outcome {
     let outcome = unread(what, why);
     match remedy(why.cause) {
         Some(_) => outcome,
-        None => outcome.hint(unknown_entry_remedy(evidence.facts)),
+        None => outcome.hint(unknown_entry_remedy(input.facts)),
     }
 }
 
-fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
-    let Some(found) = &evidence.observed.boot_entry else {
+fn boot_entry(input: &CheckInput<'_>) -> Judgement {
+    let Some(found) = &input.observed.boot_entry else {
         return Ok(Outcome::not_applicable(
             "the image has no boot entry of its own: whoever makes its disk makes the entry",
         ));
     };
     if let Some(first) = found.faults.first() {
-        let seen =
-            found.faults.iter().map(|fault| Seen { what: fault.reason.clone(), at: NEXT.into() });
+        let seen = found
+            .faults
+            .iter()
+            .map(|fault| Evidence { what: fault.reason.clone(), at: NEXT.into() });
         return Ok(Outcome::fail([CommandLineCode::BootEntryUnsound {
             faults: found.faults.len(),
             reason: first.reason.clone(),
@@ -195,8 +197,8 @@ fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
         .all_seen(seen));
     }
     Ok(match found.unknown.first() {
-        Some(why) => unread_entry(evidence, "whether the default boot entry boots", why),
-        None => Outcome::pass(match evidence.facts.host {
+        Some(why) => unread_entry(input, "whether the default boot entry boots", why),
+        None => Outcome::pass(match input.facts.host {
             HostKind::Image => "its files are there",
             _ => "its files are there, and its root is the running one",
         })
@@ -204,10 +206,10 @@ fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-fn harmful(evidence: &Evidence<'_>) -> Judgement {
-    let observed = &evidence.observed;
+fn harmful(input: &CheckInput<'_>) -> Judgement {
+    let observed = &input.observed;
     if !observed.suspect.is_empty() {
-        let seen = observed.suspect.iter().map(|one| Seen {
+        let seen = observed.suspect.iter().map(|one| Evidence {
             what: format!("{} ({})", one.message, one.lint),
             at: format!("{RUNNING}, {NEXT}"),
         });
@@ -228,7 +230,7 @@ fn harmful(evidence: &Evidence<'_>) -> Judgement {
             Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
                 .seen("no lint finds anything", NEXT)
         }
-        (Reading::Absent, _) if evidence.facts.host == HostKind::Image => {
+        (Reading::Absent, _) if input.facts.host == HostKind::Image => {
             Outcome::not_applicable("the image has no boot entry of its own")
         }
         (Reading::Absent, _) => {
@@ -237,9 +239,9 @@ fn harmful(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-fn rejected(evidence: &Evidence<'_>) -> Judgement {
-    let log = kernel_log::log(evidence)?;
-    let running = match &evidence.observed.command_line.running {
+fn rejected(input: &CheckInput<'_>) -> Judgement {
+    let log = kernel_log::log(input)?;
+    let running = match &input.observed.command_line.running {
         Reading::Known(line) => CommandLine::parse(line),
         Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
         Reading::Absent => {

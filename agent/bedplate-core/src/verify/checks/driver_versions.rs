@@ -1,8 +1,8 @@
 //! Whether the parts of NVIDIA's driver are of one version.
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Seen, Severity, Verdict,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Severity, Verdict,
 };
 use super::addresses;
 use bedplate_base::reading::Reading;
@@ -34,15 +34,15 @@ pub const DRIVER_VERSIONS: Check = Check {
     judge,
 };
 
-fn judge(evidence: &Evidence<'_>) -> Judgement {
-    let gpus = evidence.some_gpus()?;
-    let module = match &evidence.facts.gpu.nvidia {
+fn judge(input: &CheckInput<'_>) -> Judgement {
+    let gpus = input.some_gpus()?;
+    let module = match &input.facts.gpu.nvidia {
         Reading::Known(driver) => &driver.version,
         Reading::Absent => return Ok(Outcome::not_applicable("no NVIDIA driver is loaded")),
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why).minor()),
     };
-    let outcome = of_library(module, &evidence.observed.cuda_library);
-    let Reading::Known(firmware) = &evidence.observed.gsp_firmware else { return Ok(outcome) };
+    let outcome = of_library(module, &input.observed.cuda_library);
+    let Reading::Known(firmware) = &input.observed.gsp_firmware else { return Ok(outcome) };
     if outcome.verdict == Verdict::Fail {
         return Ok(outcome);
     }
@@ -56,7 +56,7 @@ fn judge(evidence: &Evidence<'_>) -> Judgement {
         file: (*file).to_owned(),
         driver: module.clone(),
     };
-    let seen = |at: &String| Seen { what: format!("no {file}"), at: at.clone() };
+    let seen = |at: &String| Evidence { what: format!("no {file}"), at: at.clone() };
     Ok(Outcome::warn([code])
         .all_seen(firmware.directories.iter().map(seen))
         .seen(format!("{module}, open kernel modules"), MODULE))

@@ -1,8 +1,8 @@
 //! Whether the programs run that set up NVLink beyond one GPU's own links.
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, DeviceKind, Evidence, Explain, FabricCause, FabricCode, Group, Judgement, Outcome,
+    Check, CheckInput, DeviceKind, Explain, FabricCause, FabricCode, Group, Judgement, Outcome,
     Severity,
 };
 use super::counted;
@@ -31,10 +31,10 @@ pub const MANAGER: Check = Check {
     judge: manager,
 };
 
-fn manager(evidence: &Evidence<'_>) -> Judgement {
-    let gpus = evidence.some_gpus()?;
+fn manager(input: &CheckInput<'_>) -> Judgement {
+    let gpus = input.some_gpus()?;
     let has_nvidia = gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia"));
-    let fabric = &evidence.observed.fabric;
+    let fabric = &input.observed.fabric;
     let (Some(board), true) = (fabric.board, has_nvidia) else {
         return Ok(Outcome::not_applicable("no NVSwitch that the host itself sets up"));
     };
@@ -87,9 +87,9 @@ pub const IMEX: Check = Check {
     judge: imex,
 };
 
-fn imex(evidence: &Evidence<'_>) -> Judgement {
-    evidence.some_gpus()?;
-    let Some(imex) = &evidence.observed.imex else {
+fn imex(input: &CheckInput<'_>) -> Judgement {
+    input.some_gpus()?;
+    let Some(imex) = &input.observed.imex else {
         return Ok(Outcome::not_applicable("no IMEX on this host"));
     };
     if let Reading::Known(false) | Reading::Absent = imex.runs {

@@ -1,8 +1,8 @@
 //! Settings of the firmware, as far as Linux can see them (handbook §11).
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Seen, Severity,
+    Check, CheckInput, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Severity,
 };
 use super::{addresses, counted, size};
 use bedplate_base::reading::Reading;
@@ -34,10 +34,10 @@ pub const IOMMU: Check = Check {
     judge: iommu,
 };
 
-fn iommu(evidence: &Evidence<'_>) -> Judgement {
-    evidence.topology()?;
-    let guests = &evidence.guests;
-    Ok(match &evidence.facts.iommu.firmware {
+fn iommu(input: &CheckInput<'_>) -> Judgement {
+    input.topology()?;
+    let guests = &input.guests;
+    Ok(match &input.facts.iommu.firmware {
         Reading::Known(table) => {
             Outcome::pass(format!("the firmware offers one ({table})")).seen(table, TABLES)
         }
@@ -47,7 +47,7 @@ fn iommu(evidence: &Evidence<'_>) -> Judgement {
         )
         .seen("no DMAR, IVRS or IORT", TABLES),
         Reading::Absent => {
-            let arch = evidence.facts.arch.known().copied();
+            let arch = input.facts.arch.known().copied();
             let functions = guests.clone();
             Outcome::fail([FirmwareCode::NoIommuInFirmware { functions, arch }])
                 .seen("no DMAR, IVRS or IORT", TABLES)
@@ -73,8 +73,8 @@ pub const ABOVE_4G: Check = Check {
     judge: above_4g,
 };
 
-fn above_4g(evidence: &Evidence<'_>) -> Judgement {
-    let gpus = evidence.some_gpus()?;
+fn above_4g(input: &CheckInput<'_>) -> Judgement {
+    let gpus = input.some_gpus()?;
     let bars = |gpu: &&Function| -> Vec<Bar> {
         let bars = gpu.detail.iter().flat_map(|detail| &detail.bars);
         bars.filter(|bar| bar.index < 6 && bar.flags & IORESOURCE_MEM != 0).cloned().collect()
@@ -115,7 +115,7 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
     ))
     .all_seen(gpus.first().and_then(|gpu| {
         let bar = rebar::largest(gpu)?;
-        Some(Seen {
+        Some(Evidence {
             what: format!("window {}: {} at {:#x}", bar.index, size(bar.size), bar.start),
             at: at(gpu),
         })
@@ -170,8 +170,8 @@ pub const SRIOV_RESOURCES: Check = Check {
     judge: sriov_resources,
 };
 
-fn sriov_resources(evidence: &Evidence<'_>) -> Judgement {
-    let nics = evidence.some_rdma_pfs()?;
+fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
+    let nics = input.some_rdma_pfs()?;
     let total = |nic: &Function| match &nic.sriov {
         Reading::Known(pf) => pf.total.clone(),
         Reading::Absent => Reading::Absent,
@@ -226,10 +226,10 @@ pub const ARI: Check = Check {
     judge: ari,
 };
 
-fn ari(evidence: &Evidence<'_>) -> Judgement {
-    let tree = evidence.topology()?.tree();
+fn ari(input: &CheckInput<'_>) -> Judgement {
+    let tree = input.topology()?.tree();
     let (mut right, mut wrong, mut unknown) = (0, Vec::new(), None);
-    for nic in evidence.some_rdma_pfs()? {
+    for nic in input.some_rdma_pfs()? {
         let many =
             nic.sriov.known().is_some_and(|pf| pf.total.known().is_some_and(|total| *total > 7));
         let Some(port) = nic.parent.and_then(|port| tree.get(port)).filter(|_| many) else {
@@ -277,9 +277,9 @@ pub const NUMA: Check = Check {
     judge: numa,
 };
 
-fn numa(evidence: &Evidence<'_>) -> Judgement {
-    evidence.topology()?;
-    let nodes = match &evidence.facts.cpu.nodes {
+fn numa(input: &CheckInput<'_>) -> Judgement {
+    input.topology()?;
+    let nodes = match &input.facts.cpu.nodes {
         Reading::Known(nodes) => nodes,
         Reading::Unknown(why) => return Ok(unread("which NUMA nodes there are", why)),
         Reading::Absent => return Ok(Outcome::not_applicable("a kernel without NUMA")),
@@ -288,7 +288,7 @@ fn numa(evidence: &Evidence<'_>) -> Judgement {
     if !nodes.contains(['-', ',']) {
         return Ok(Outcome::not_applicable("one NUMA node").seen(nodes, online));
     }
-    let devices = evidence.some_carriers()?;
+    let devices = input.some_carriers()?;
     let none: Vec<&Function> = devices
         .iter()
         .filter(|function| function.numa_node.known().is_some_and(|node| *node < 0))

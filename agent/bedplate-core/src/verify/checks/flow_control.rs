@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::code::{PfcTally, class_remedy};
-use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Seen, Severity};
+use super::super::input::unread;
+use super::super::{
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Severity,
+};
 use super::counted;
 use super::roce::active;
 use bedplate_base::reading::Reading;
@@ -75,17 +77,17 @@ fn answers<'a>(
     (found, unknown)
 }
 
-fn seen((port, flow, _, mask): &Port<'_>) -> Seen {
+fn seen((port, flow, _, mask): &Port<'_>) -> Evidence {
     let what = match mask {
         0 => format!("{}: PFC off", port.name),
         mask => format!("{}: PFC on priority {}", port.name, priorities(*mask)),
     };
-    Seen { what, at: format!("DCB of {}", flow.interface) }
+    Evidence { what, at: format!("DCB of {}", flow.interface) }
 }
 
-fn pfc(evidence: &Evidence<'_>) -> Judgement {
-    let all = active(evidence)?;
-    let congestion = &evidence.observed.congestion;
+fn pfc(input: &CheckInput<'_>) -> Judgement {
+    let all = active(input)?;
+    let congestion = &input.observed.congestion;
     let (ports, unknown) = answers(&all, congestion);
     let masks: BTreeSet<u8> = ports.iter().map(|port| port.3).collect();
     if masks.len() > 1 {
@@ -142,11 +144,11 @@ fn class<'a>(flow: &'a PortFlow, congestion: &'a Congestion) -> (&'a Reading<u8>
     }
 }
 
-fn class_seen(congestion: &Congestion, port: &Port<'_>) -> Option<Seen> {
+fn class_seen(congestion: &Congestion, port: &Port<'_>) -> Option<Evidence> {
     let (class, at) = class(port.1, congestion);
     let class = class.known()?;
     let what = format!("traffic class {class}: DSCP {}", class >> 2);
-    Some(Seen { what, at: at.to_owned() })
+    Some(Evidence { what, at: at.to_owned() })
 }
 
 /// A DSCP that leads to a priority with PFC; the usual one first.

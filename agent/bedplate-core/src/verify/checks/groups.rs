@@ -1,7 +1,9 @@
 //! IOMMU groups of GPUs and the Data Direct functions of their NICs.
 
-use super::super::evidence::unread;
-use super::super::{AcsCode, Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::input::unread;
+use super::super::{
+    AcsCode, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
+};
 use super::counted;
 use crate::kind::acs::apart;
 use crate::kind::modules::topo_check::{self, Access, PARAMETER, PARAMS, Way};
@@ -28,8 +30,8 @@ pub const GROUPS: Check = Check {
     judge: groups,
 };
 
-fn groups(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
+fn groups(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
     let tree = topology.tree();
     let is_the_hosts = |at: PciAddress| tree.get(at).is_some_and(|f| !tree.may_be_a_guests(f));
     let wanted = |pair: &Pair| {
@@ -41,13 +43,13 @@ fn groups(evidence: &Evidence<'_>) -> Judgement {
     }
     let mut apart = apart(topology, tree);
     apart.retain(wanted);
-    let driver = match &evidence.facts.gpu.nvidia {
+    let driver = match &input.facts.gpu.nvidia {
         Reading::Known(driver) => driver,
         Reading::Absent => return Ok(Outcome::not_applicable("no NVIDIA driver is loaded")),
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
     };
     let access = |value| topo_check::access(driver, true, Way::OverPcie, value);
-    let access = match &evidence.observed.topo_check.running {
+    let access = match &input.observed.topo_check.running {
         Reading::Known(value) => access(*value),
         Reading::Absent => access(0),
         // Where no value changes anything it need not be known.
@@ -86,7 +88,7 @@ fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
         Some(Reading::Known(group)) => format!("{at}: group {group}"),
         _ => format!("{at}: no group"),
     };
-    let seen = refused.iter().map(|pair| Seen {
+    let seen = refused.iter().map(|pair| Evidence {
         what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
         at: "iommu_group in /sys/bus/pci/devices".to_owned(),
     });

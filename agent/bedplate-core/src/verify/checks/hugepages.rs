@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::super::code::page_size;
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, HugePagesCode, Judgement, Outcome, Seen, Severity,
+    Check, CheckInput, Evidence, Explain, Group, HugePagesCode, Judgement, Outcome, Severity,
 };
 use crate::kind::cmdline::{arch, huge_pages};
 use bedplate_base::reading::Reading;
@@ -31,14 +31,14 @@ pub const HUGEPAGES: Check = Check {
     judge: hugepages,
 };
 
-fn hugepages(evidence: &Evidence<'_>) -> Judgement {
-    let running = match &evidence.observed.command_line.running {
+fn hugepages(input: &CheckInput<'_>) -> Judgement {
+    let running = match &input.observed.command_line.running {
         Reading::Known(line) => CommandLine::parse(line),
         Reading::Unknown(why) => return Ok(unread("the command line", why)),
         Reading::Absent => return Ok(Outcome::not_applicable("no kernel runs here")),
     };
     let tokens: Vec<&str> = running.tokens().map(|token| token.as_str()).collect();
-    let asked = match huge_pages(tokens.iter().copied(), arch(evidence.facts)) {
+    let asked = match huge_pages(tokens.iter().copied(), arch(input.facts)) {
         Some(asked) if asked.values().all(|count| *count == 0) => {
             return Ok(Outcome::not_applicable("none asked for"));
         }
@@ -51,7 +51,7 @@ fn hugepages(evidence: &Evidence<'_>) -> Judgement {
             .hint("name the size before the count: `hugepagesz=1G hugepages=16`"));
         }
     };
-    let there = match &evidence.observed.limits.huge_pages {
+    let there = match &input.observed.limits.huge_pages {
         Reading::Known(there) => there,
         Reading::Unknown(why) => return Ok(unread("the huge pages", why)),
         Reading::Absent => &BTreeMap::new(),
@@ -70,7 +70,7 @@ fn hugepages(evidence: &Evidence<'_>) -> Judgement {
         if found < wanted {
             short.push(HugePagesCode::HugePagesShort { bytes, found, wanted });
         }
-        seen.push(Seen {
+        seen.push(Evidence {
             what,
             at: format!("{HUGE_PAGES}/hugepages-{}kB/nr_hugepages", bytes >> 10),
         });

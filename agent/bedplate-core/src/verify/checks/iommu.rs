@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Carriers, Check, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Seen, Severity,
+    Carriers, Check, CheckInput, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Severity,
 };
 use super::{addresses, named};
 use crate::kind::cmdline::{Superchip, superchip};
@@ -54,9 +54,9 @@ pub const ACTIVE: Check = Check {
     judge: active,
 };
 
-fn active(evidence: &Evidence<'_>) -> Judgement {
-    evidence.topology()?;
-    let iommu = &evidence.facts.iommu;
+fn active(input: &CheckInput<'_>) -> Judgement {
+    input.topology()?;
+    let iommu = &input.facts.iommu;
     let names = match &iommu.active {
         Reading::Known(names) => names.join(", "),
         Reading::Absent => String::new(),
@@ -66,7 +66,7 @@ fn active(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::pass(format!("in use: {names}")).seen(names, IN_USE));
     }
     let by = iommu.off_by.known();
-    let guests = &evidence.guests;
+    let guests = &input.guests;
     Ok(match guests.len() {
         0 => {
             let by = by.map(|by| format!(", by `{by}`")).unwrap_or_default();
@@ -91,11 +91,11 @@ fn listed(names: &Reading<Vec<String>>) -> &'static str {
 /// Functions by the type of their group; without one: `no group`.
 type Types<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
 
-fn mode(evidence: &Evidence<'_>) -> Judgement {
-    evidence.topology()?;
-    let carriers = evidence.some_carriers()?;
-    let chip = superchip(evidence.facts);
-    match &evidence.facts.iommu.active {
+fn mode(input: &CheckInput<'_>) -> Judgement {
+    input.topology()?;
+    let carriers = input.some_carriers()?;
+    let chip = superchip(input.facts);
+    match &input.facts.iommu.active {
         Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
         Reading::Known(active) if !active.is_empty() => {}
         // Groups are what counts: an IOMMU whose driver lists nothing in that directory translates all the same.
@@ -109,28 +109,28 @@ fn mode(evidence: &Evidence<'_>) -> Judgement {
                 .hint("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
         }
     }
-    let (types, unknown) = types(evidence, carriers);
+    let (types, unknown) = types(input, carriers);
     if let Some((function, why)) = unknown {
         let what = format!("the IOMMU group type of {}", function.address);
-        return Ok(unread(&what, &why).all_seen(shown(&types)));
+        return Ok(unread(&what, &why).all_seen(type_evidence(&types)));
     }
     Ok(match chip {
         Superchip::No => on_most(&types),
         Superchip::Either => Outcome::pass(format!(
             "{}: on this Arm CPU of NVIDIA's Linux from 6.11 on works in either mode",
-            words(&types)
+            format_types(&types)
         ))
-        .all_seen(shown(&types)),
+        .all_seen(type_evidence(&types)),
         Superchip::Translated => on_old_grace(&types),
         Superchip::NotKnown(why) => {
             unread("whether the CPU is NVIDIA's, which decides the mode,", &why)
-                .all_seen(shown(&types))
+                .all_seen(type_evidence(&types))
         }
     })
 }
 
 fn types<'a>(
-    evidence: &'a Evidence<'_>,
+    input: &'a CheckInput<'_>,
     carriers: Vec<&'a Function>,
 ) -> (Types<'a>, Option<(&'a Function, Reason)>) {
     let (mut types, mut unknown) = (Types::new(), None);
@@ -138,7 +138,7 @@ fn types<'a>(
         let kind = match &function.iommu_group {
             Reading::Absent => Ok("no group"),
             Reading::Unknown(why) => Err(why.clone()),
-            Reading::Known(group) => match evidence.facts.iommu.groups.get(group) {
+            Reading::Known(group) => match input.facts.iommu.groups.get(group) {
                 Some(Reading::Known(kind)) if kind != "unknown" => Ok(kind.as_str()),
                 Some(Reading::Unknown(why)) => Err(why.clone()),
                 Some(Reading::Known(_)) => Err("the kernel itself says `unknown`".into()),
@@ -153,8 +153,8 @@ fn types<'a>(
     (types, unknown)
 }
 
-fn shown(types: &Types<'_>) -> Vec<Seen> {
-    let row = |(kind, functions): (&&str, &Vec<&Function>)| Seen {
+fn type_evidence(types: &Types<'_>) -> Vec<Evidence> {
+    let row = |(kind, functions): (&&str, &Vec<&Function>)| Evidence {
         what: format!("{kind}: {}", carriers(functions).counted()),
         at: GROUPS.to_owned(),
     };
@@ -173,7 +173,7 @@ fn carriers(functions: &[&Function]) -> Carriers {
     }
 }
 
-fn words(types: &Types<'_>) -> String {
+fn format_types(types: &Types<'_>) -> String {
     let words =
         types.iter().map(|(kind, functions)| format!("{}: {kind}", carriers(functions).counted()));
     words.collect::<Vec<_>>().join("; ")
@@ -196,7 +196,7 @@ fn on_most(types: &Types<'_>) -> Outcome {
             "{} in IOMMU groups of type {kind}, which says nothing of the host's own DMA",
             named(functions, "functions")
         ))
-        .all_seen(shown(types));
+        .all_seen(type_evidence(types));
     }
     let translated: Vec<&Function> = types
         .iter()
@@ -205,13 +205,14 @@ fn on_most(types: &Types<'_>) -> Outcome {
         .copied()
         .collect();
     if translated.is_empty() {
-        return Outcome::pass(format!("1:1 DMA: {}", words(types))).all_seen(shown(types));
+        return Outcome::pass(format!("1:1 DMA: {}", format_types(types)))
+            .all_seen(type_evidence(types));
     }
     Outcome::fail([IommuCode::DmaTranslated {
         carriers: carriers(&translated),
         mixed: types.keys().any(|kind| passes(kind)),
     }])
-    .all_seen(shown(types))
+    .all_seen(type_evidence(types))
 }
 
 fn on_old_grace(types: &Types<'_>) -> Outcome {
@@ -222,9 +223,10 @@ fn on_old_grace(types: &Types<'_>) -> Outcome {
         .copied()
         .collect();
     if through.is_empty() {
-        let text = format!("translated, as this Arm CPU needs before Linux 6.11: {}", words(types));
-        return Outcome::pass(text).all_seen(shown(types));
+        let text =
+            format!("translated, as this Arm CPU needs before Linux 6.11: {}", format_types(types));
+        return Outcome::pass(text).all_seen(type_evidence(types));
     }
     Outcome::fail([IommuCode::DmaPassesThrough { carriers: carriers(&through) }])
-        .all_seen(shown(types))
+        .all_seen(type_evidence(types))
 }

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Seen, Severity,
+    Check, CheckInput, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Severity,
 };
 use bedplate_base::reading::Reading;
 use bedplate_base::value::PciAddress;
-use bedplate_facts::kernel_log::{Said, Sign, said};
+use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
 use bedplate_host::{KernelLog, kmsg};
 
 pub(super) const HOW: &str = "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; only lines that mean something are kept";
@@ -34,11 +34,11 @@ pub const IOMMU: Check = Check {
 };
 
 /// A line that means something, with where it stands.
-pub(super) type Line = (Said, Seen);
+pub(super) type Line = (KernelMessage, Evidence);
 
 /// The log, or what is to be said without one.
-pub(super) fn log<'a>(evidence: &'a Evidence<'_>) -> Result<&'a KernelLog, Outcome> {
-    match &evidence.observed.kernel_log {
+pub(super) fn log<'a>(input: &'a CheckInput<'_>) -> Result<&'a KernelLog, Outcome> {
+    match &input.observed.kernel_log {
         Reading::Known(log) => Ok(log),
         Reading::Unknown(why) => Err(unread("the kernel log", why).minor()),
         Reading::Absent => Err(Outcome::unknown("the kernel log is not shown here: a container?")
@@ -48,13 +48,13 @@ pub(super) fn log<'a>(evidence: &'a Evidence<'_>) -> Result<&'a KernelLog, Outco
 }
 
 /// Where a line stands: its seconds, as dmesg shows them.
-pub(super) fn seen(line: &kmsg::Line) -> Seen {
+pub(super) fn seen(line: &kmsg::Line) -> Evidence {
     let at = format!("kernel log, [{}.{:03}]", line.ms / 1000, line.ms % 1000);
-    Seen { what: line.text.clone(), at }
+    Evidence { what: line.text.clone(), at }
 }
 
-fn lines(log: &KernelLog, signs: &[Sign]) -> Vec<Line> {
-    let all = log.lines.iter().filter_map(|line| Some((said(&line.text)?, seen(line))));
+fn lines(log: &KernelLog, signs: &[MessageKind]) -> Vec<Line> {
+    let all = log.lines.iter().filter_map(|line| Some((classify(&line.text)?, seen(line))));
     all.filter(|(said, _)| signs.contains(&said.sign)).collect()
 }
 
@@ -70,8 +70,12 @@ pub(super) fn clean(log: &KernelLog, text: &str) -> Outcome {
 }
 
 /// Signs of trouble with the IOMMU, the gravest first.
-const OF_IOMMU: [Sign; 4] =
-    [Sign::DmaFault, Sign::IommuFirmware, Sign::IommuCopied, Sign::IommuAsked];
+const OF_IOMMU: [MessageKind; 4] = [
+    MessageKind::DmaFault,
+    MessageKind::IommuFirmware,
+    MessageKind::IommuCopied,
+    MessageKind::IommuAsked,
+];
 
 /// The first trouble that there is, with everything that the log says.
 fn worst(lines: &[Line]) -> Option<Outcome> {
@@ -93,19 +97,27 @@ fn worst(lines: &[Line]) -> Option<Outcome> {
     })
 }
 
-fn iommu(evidence: &Evidence<'_>) -> Judgement {
-    let log = log(evidence)?;
+fn iommu(input: &CheckInput<'_>) -> Judgement {
+    let log = log(input)?;
     let mut lines = lines(
         log,
-        &[Sign::IommuUp, Sign::IommuAsked, Sign::IommuFirmware, Sign::IommuCopied, Sign::DmaFault],
+        &[
+            MessageKind::IommuUp,
+            MessageKind::IommuAsked,
+            MessageKind::IommuFirmware,
+            MessageKind::IommuCopied,
+            MessageKind::DmaFault,
+        ],
     );
-    let on = evidence.facts.iommu.active.known().is_some_and(|names| !names.is_empty());
-    let up =
-        lines.iter().find(|(said, _)| said.sign == Sign::IommuUp).map(|(_, seen)| seen.clone());
+    let on = input.facts.iommu.active.known().is_some_and(|names| !names.is_empty());
+    let up = lines
+        .iter()
+        .find(|(said, _)| said.sign == MessageKind::IommuUp)
+        .map(|(_, seen)| seen.clone());
     lines.retain(|(said, _)| match said.sign {
         // Faults of a USB controller are not what this is about.
-        Sign::DmaFault => concerns(evidence, said),
-        Sign::IommuAsked => !on && up.is_none(),
+        MessageKind::DmaFault => concerns(input, said),
+        MessageKind::IommuAsked => !on && up.is_none(),
         _ => true,
     });
     Ok(worst(&lines).unwrap_or_else(|| match up {
@@ -117,9 +129,9 @@ fn iommu(evidence: &Evidence<'_>) -> Judgement {
 }
 
 /// Whether a line is about a function that GPUDirect traffic passes, or does not say which.
-pub(super) fn concerns(evidence: &Evidence<'_>, said: &Said) -> bool {
+pub(super) fn concerns(input: &CheckInput<'_>, said: &KernelMessage) -> bool {
     said.function.is_none_or(|function| {
-        evidence.observed.aer.contains_key(&function)
-            || evidence.gpus.iter().any(|gpu| gpu.address == function)
+        input.observed.aer.contains_key(&function)
+            || input.gpus.iter().any(|gpu| gpu.address == function)
     })
 }

@@ -1,9 +1,9 @@
 //! Limits of jobs: locked memory, shared memory, device nodes, and settings of the kernel and the driver that slow them.
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, DeviceKind, Evidence, Explain, Group, Judgement, LimitsCode, Outcome, Seen, Severity,
-    Verdict,
+    Check, CheckInput, DeviceKind, Evidence, Explain, Group, Judgement, LimitsCode, Outcome,
+    Severity, Verdict,
 };
 use super::{counted, size};
 use bedplate_base::reading::Reading;
@@ -115,16 +115,16 @@ fn is_unlimited(setting: &Setting) -> bool {
     ["infinity", "unlimited", "-1"].contains(&soft)
 }
 
-fn memlock(evidence: &Evidence<'_>) -> Judgement {
-    evidence.some_carriers()?;
-    let limits = &evidence.observed.limits;
+fn memlock(input: &CheckInput<'_>) -> Judgement {
+    input.some_carriers()?;
+    let limits = &input.observed.limits;
     let launchers = match &limits.launchers {
         Reading::Known(launchers) => launchers,
         Reading::Unknown(why) => return Ok(unread("which services start jobs", why)),
         Reading::Absent => return Ok(Outcome::unknown("there are no unit files")),
     };
     if launchers.is_empty() {
-        return Ok(of_sessions(evidence));
+        return Ok(of_sessions(input));
     }
     let (mut short, mut seen) = (Vec::new(), Vec::new());
     for launcher in launchers {
@@ -136,11 +136,11 @@ fn memlock(evidence: &Evidence<'_>) -> Judgement {
             Reading::Unknown(why) => {
                 return Ok(unread(&format!("LimitMEMLOCK of {}", launcher.name), why));
             }
-            Reading::Known(setting) => Seen {
+            Reading::Known(setting) => Evidence {
                 what: format!("{}: {}", launcher.name, setting.value),
                 at: setting.path.clone(),
             },
-            Reading::Absent => Seen {
+            Reading::Absent => Evidence {
                 what: format!("{}: systemd's default, 8 MiB", launcher.name),
                 at: launcher.unit.clone(),
             },
@@ -166,8 +166,8 @@ fn memlock(evidence: &Evidence<'_>) -> Judgement {
 }
 
 /// Where no service starts jobs, people do.
-fn of_sessions(evidence: &Evidence<'_>) -> Outcome {
-    match &evidence.observed.limits.session_memlock {
+fn of_sessions(input: &CheckInput<'_>) -> Outcome {
+    match &input.observed.limits.session_memlock {
         Reading::Known(setting) if is_unlimited(setting) => {
             Outcome::pass("no limit for sessions; no service here starts jobs")
                 .seen(format!("memlock {}", setting.value), &setting.path)
@@ -182,9 +182,9 @@ fn of_sessions(evidence: &Evidence<'_>) -> Outcome {
     }
 }
 
-fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
-    evidence.some_carriers()?;
-    let nodes = &evidence.observed.limits.nodes;
+fn device_nodes(input: &CheckInput<'_>) -> Judgement {
+    input.some_carriers()?;
+    let nodes = &input.observed.limits.nodes;
     if nodes.is_empty() {
         return Ok(Outcome::not_applicable("no driver here that has device nodes"));
     }
@@ -197,8 +197,8 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
         missing.iter().partition(|path| path.starts_with("/dev/infiniband/"));
     let seen = |paths: &[&String]| {
         let seen =
-            paths.iter().map(|path| Seen { what: "not there".to_owned(), at: (*path).clone() });
-        seen.collect::<Vec<Seen>>()
+            paths.iter().map(|path| Evidence { what: "not there".to_owned(), at: (*path).clone() });
+        seen.collect::<Vec<Evidence>>()
     };
     let codes = |paths: &[&String]| {
         let code = |path: &&String| LimitsCode::NodeMissing {
@@ -238,9 +238,9 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }
 
-fn shm(evidence: &Evidence<'_>) -> Judgement {
-    evidence.some_carriers()?;
-    Ok(match &evidence.observed.limits.shm {
+fn shm(input: &CheckInput<'_>) -> Judgement {
+    input.some_carriers()?;
+    Ok(match &input.observed.limits.shm {
         Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
         Reading::Absent => {
             Outcome::warn([LimitsCode::ShmNotMounted]).seen(format!("no line with {SHM}"), MOUNTS)
@@ -256,13 +256,13 @@ fn shm(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-fn numa_balancing(evidence: &Evidence<'_>) -> Judgement {
-    evidence.some_gpus()?;
-    if evidence.facts.cpu.nodes.known().is_some_and(|nodes| !nodes.contains(['-', ','])) {
+fn numa_balancing(input: &CheckInput<'_>) -> Judgement {
+    input.some_gpus()?;
+    if input.facts.cpu.nodes.known().is_some_and(|nodes| !nodes.contains(['-', ','])) {
         return Ok(Outcome::not_applicable("one NUMA node"));
     }
     let path = "/proc/sys/kernel/numa_balancing";
-    Ok(match &evidence.observed.limits.numa_balancing {
+    Ok(match &input.observed.limits.numa_balancing {
         Reading::Known(0) => Outcome::pass("off").seen("0", path),
         Reading::Absent => Outcome::pass("not built into this kernel").seen("not there", path),
         Reading::Known(mode) => Outcome::warn([LimitsCode::NumaBalancingOn { mode: *mode }])
@@ -271,12 +271,12 @@ fn numa_balancing(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-fn persistence(evidence: &Evidence<'_>) -> Judgement {
-    let gpus = evidence.some_gpus()?;
+fn persistence(input: &CheckInput<'_>) -> Judgement {
+    let gpus = input.some_gpus()?;
     if !gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia")) {
         return Ok(Outcome::not_applicable("no GPU that NVIDIA's driver has"));
     }
-    Ok(match &evidence.observed.limits.persistenced {
+    Ok(match &input.observed.limits.persistenced {
         Reading::Known(true) => {
             Outcome::pass("nvidia-persistenced runs").seen("there", PERSISTENCED)
         }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::super::code::is_severe;
 use super::super::{
-    Check, Device, DeviceKind, Evidence, Explain, Group, Judgement, LogCode, Outcome, Seen,
+    Check, CheckInput, Device, DeviceKind, Evidence, Explain, Group, Judgement, LogCode, Outcome,
     Severity, Verdict,
 };
 use super::kernel_log::{HOW, clean, concerns, log, seen};
 use bedplate_base::reading::Reading;
 use bedplate_base::value::PciAddress;
-use bedplate_facts::kernel_log::{Said, Sign, said};
+use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
 use bedplate_host::KernelLog;
 
 /// `modules.log`.
@@ -75,53 +75,58 @@ const OURS: [&str; 14] = [
 
 /// A line that means something.
 struct Line {
-    said: Said,
-    seen: Seen,
+    said: KernelMessage,
+    seen: Evidence,
     ms: u64,
 }
 
 fn lines(log: &KernelLog) -> Vec<Line> {
     let line = |line: &bedplate_host::kmsg::Line| {
-        Some(Line { said: said(&line.text)?, seen: seen(line), ms: line.ms })
+        Some(Line { said: classify(&line.text)?, seen: seen(line), ms: line.ms })
     };
     log.lines.iter().filter_map(line).collect()
 }
 
 /// Whether one of the functions is the other, or above it.
-fn are_on_one_path(evidence: &Evidence<'_>, one: PciAddress, other: PciAddress) -> bool {
+fn are_on_one_path(input: &CheckInput<'_>, one: PciAddress, other: PciAddress) -> bool {
     let above = |at: PciAddress| {
-        evidence.topology().map(|topology| topology.tree().path_up(at)).unwrap_or_default()
+        input.topology().map(|topology| topology.tree().path_up(at)).unwrap_or_default()
     };
     one == other || above(one).contains(&other) || above(other).contains(&one)
 }
 
 /// Whether what a line says is known to be over, by a later line or by what is there now.
-fn is_over(evidence: &Evidence<'_>, fault: &Said, later: &[Line]) -> bool {
-    let follows = |test: &dyn Fn(&Said) -> bool| later.iter().any(|line| test(&line.said));
+fn is_over(input: &CheckInput<'_>, fault: &KernelMessage, later: &[Line]) -> bool {
+    let follows = |test: &dyn Fn(&KernelMessage) -> bool| later.iter().any(|line| test(&line.said));
     let returns = |at: PciAddress| {
         follows(&|said| {
-            matches!(said.sign, Sign::Bound | Sign::Recovered) && said.function == Some(at)
+            matches!(said.sign, MessageKind::Bound | MessageKind::Recovered)
+                && said.function == Some(at)
         })
     };
-    let reloaded = || follows(&|said| said.sign == Sign::Bound && said.function.is_none());
+    let reloaded = || follows(&|said| said.sign == MessageKind::Bound && said.function.is_none());
     match (fault.sign, fault.function) {
         // A device that does not answer is among the dead, whatever was loaded since.
-        (Sign::OffTheBus | Sign::Xid | Sign::NotTaken, Some(at)) => returns(at) || reloaded(),
-        (Sign::NotTaken, None) => {
-            let mut gpus = evidence.gpus.iter().filter(|gpu| gpu.vendor.0 == 0x10de);
+        (MessageKind::OffTheBus | MessageKind::Xid | MessageKind::NotTaken, Some(at)) => {
+            returns(at) || reloaded()
+        }
+        (MessageKind::NotTaken, None) => {
+            let mut gpus = input.gpus.iter().filter(|gpu| gpu.vendor.0 == 0x10de);
             reloaded() || gpus.all(|gpu| gpu.driver.as_deref() == Some("nvidia"))
         }
-        (Sign::ApiMismatch, _) => {
-            let loaded = evidence.facts.gpu.nvidia.known().map(|driver| &driver.version);
+        (MessageKind::ApiMismatch, _) => {
+            let loaded = input.facts.gpu.nvidia.known().map(|driver| &driver.version);
             reloaded() || loaded.is_some() && loaded == fault.version.as_ref()
         }
-        (Sign::SwitchFatal, _) => reloaded(),
-        (Sign::Contained | Sign::Fatal | Sign::Uncorrected, Some(at)) => follows(&|said| {
-            said.sign == Sign::Recovered
-                && said.function.is_some_and(|other| are_on_one_path(evidence, at, other))
-        }),
+        (MessageKind::SwitchFatal, _) => reloaded(),
+        (MessageKind::Contained | MessageKind::Fatal | MessageKind::Uncorrected, Some(at)) => {
+            follows(&|said| {
+                said.sign == MessageKind::Recovered
+                    && said.function.is_some_and(|other| are_on_one_path(input, at, other))
+            })
+        }
         // A device that is listed below and answers has a link.
-        (Sign::LinkDown, Some(at)) => evidence.topology().is_ok_and(|topology| {
+        (MessageKind::LinkDown, Some(at)) => input.topology().is_ok_and(|topology| {
             let below = topology.below(at);
             let answers = |at: &PciAddress| topology.tree().get(*at).is_some_and(|f| !f.is_dead());
             !below.is_empty() && below.iter().all(answers)
@@ -131,33 +136,33 @@ fn is_over(evidence: &Evidence<'_>, fault: &Said, later: &[Line]) -> bool {
 }
 
 /// The device that a line is about, also where Linux lists it no more.
-fn device(evidence: &Evidence<'_>, sign: Sign, at: PciAddress) -> Device {
-    let listed = evidence.topology().ok().and_then(|topology| topology.tree().get(at));
+fn device(input: &CheckInput<'_>, sign: MessageKind, at: PciAddress) -> Device {
+    let listed = input.topology().ok().and_then(|topology| topology.tree().get(at));
     let kind = match sign {
-        Sign::Switch | Sign::SwitchFatal => DeviceKind::NvSwitch,
-        Sign::OffTheBus | Sign::Xid | Sign::NotTaken => DeviceKind::Gpu,
+        MessageKind::Switch | MessageKind::SwitchFatal => DeviceKind::NvSwitch,
+        MessageKind::OffTheBus | MessageKind::Xid | MessageKind::NotTaken => DeviceKind::Gpu,
         _ => DeviceKind::Port,
     };
-    listed.map_or(Device { kind, function: at, name: None }, |function| evidence.device(function))
+    listed.map_or(Device { kind, function: at, name: None }, |function| input.device(function))
 }
 
 /// The outcome of the lines that are wanted; `None`: there is no such line.
 fn judged(
-    evidence: &Evidence<'_>,
+    input: &CheckInput<'_>,
     log: &KernelLog,
-    is_wanted: impl Fn(&Said) -> bool,
+    is_wanted: impl Fn(&KernelMessage) -> bool,
 ) -> Option<Outcome> {
     let all = lines(log);
     let mut codes: BTreeMap<_, LogCode> = BTreeMap::new();
     let mut seen = Vec::new();
     for (at, line) in all.iter().enumerate().filter(|(_, line)| is_wanted(&line.said)) {
         let said = &line.said;
-        let is_past = is_over(evidence, said, &all[at + 1..]);
+        let is_past = is_over(input, said, &all[at + 1..]);
         let is_severe = is_severe(said.sign, said.recovery()) && !is_past;
         let key = (!is_severe, said.sign, said.function, said.module.clone(), said.number, is_past);
         let code = codes.entry(key).or_insert_with(|| LogCode::Logged {
             sign: said.sign,
-            device: said.function.map(|at| device(evidence, said.sign, at)),
+            device: said.function.map(|at| device(input, said.sign, at)),
             module: said.module.clone(),
             number: said.number,
             lines: 0,
@@ -178,36 +183,42 @@ fn judged(
     )
 }
 
-fn modules(evidence: &Evidence<'_>) -> Judgement {
-    let log = log(evidence)?;
+fn modules(input: &CheckInput<'_>) -> Judgement {
+    let log = log(input)?;
     let is_loaded = |module: &str| {
-        matches!(evidence.observed.complained_of.get(module), Some(Reading::Known(true)))
+        matches!(input.observed.complained_of.get(module), Some(Reading::Known(true)))
     };
-    let is_wanted = |said: &Said| match (said.sign, &said.module) {
-        (Sign::NotTaken | Sign::ApiMismatch | Sign::Peermem, _) => true,
-        (Sign::KeptOut, None) => true,
-        (Sign::WrongParameter, Some(module)) => is_ours(module),
+    let is_wanted = |said: &KernelMessage| match (said.sign, &said.module) {
+        (MessageKind::NotTaken | MessageKind::ApiMismatch | MessageKind::Peermem, _) => true,
+        (MessageKind::KeptOut, None) => true,
+        (MessageKind::WrongParameter, Some(module)) => is_ours(module),
         // It may have gone in by a later attempt.
-        (Sign::WrongBuild | Sign::KeptOut, Some(module)) => is_ours(module) && !is_loaded(module),
+        (MessageKind::WrongBuild | MessageKind::KeptOut, Some(module)) => {
+            is_ours(module) && !is_loaded(module)
+        }
         _ => false,
     };
-    Ok(judged(evidence, log, is_wanted).unwrap_or_else(|| clean(log, "no driver was refused")))
+    Ok(judged(input, log, is_wanted).unwrap_or_else(|| clean(log, "no driver was refused")))
 }
 
 fn is_ours(module: &str) -> bool {
     OURS.iter().any(|start| module.starts_with(start))
 }
 
-fn pcie(evidence: &Evidence<'_>) -> Judgement {
-    let log = log(evidence)?;
-    let is_wanted = |said: &Said| match said.sign {
+fn pcie(input: &CheckInput<'_>) -> Judgement {
+    let log = log(input)?;
+    let is_wanted = |said: &KernelMessage| match said.sign {
         // Whatever NVIDIA's driver reports is of a GPU or its switches, also of one that is gone from sysfs.
-        Sign::OffTheBus | Sign::Xid | Sign::Switch | Sign::SwitchFatal => true,
-        Sign::Contained | Sign::Fatal | Sign::Uncorrected | Sign::LinkDown => {
-            concerns(evidence, said)
-        }
+        MessageKind::OffTheBus
+        | MessageKind::Xid
+        | MessageKind::Switch
+        | MessageKind::SwitchFatal => true,
+        MessageKind::Contained
+        | MessageKind::Fatal
+        | MessageKind::Uncorrected
+        | MessageKind::LinkDown => concerns(input, said),
         _ => false,
     };
-    Ok(judged(evidence, log, is_wanted)
+    Ok(judged(input, log, is_wanted)
         .unwrap_or_else(|| clean(log, "no GPU fell off the bus, and no error on a path")))
 }

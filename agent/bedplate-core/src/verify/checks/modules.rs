@@ -1,10 +1,10 @@
 //! Drivers and modules.
 
 use super::super::code::bind_driver;
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, Maker, ModuleKind, ModulesCode, Outcome, Seen,
-    Severity,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Maker, ModuleKind, ModulesCode,
+    Outcome, Severity,
 };
 use super::{addresses, counted};
 use crate::kind::cmdline::{Superchip, superchip};
@@ -39,17 +39,17 @@ pub const DRIVER: Check = Check {
     judge: driver,
 };
 
-fn driver(evidence: &Evidence<'_>) -> Judgement {
-    let tree = evidence.topology()?.tree();
+fn driver(input: &CheckInput<'_>) -> Judgement {
+    let tree = input.topology()?.tree();
     let undriven = tree.unread_drivers.iter().find(|(address, _)| {
         tree.get(**address).is_some_and(|function| function.is_gpu() && !function.vfio)
     });
-    if let Reading::Known(loaded) = &evidence.facts.gpu.nvidia {
+    if let Reading::Known(loaded) = &input.facts.gpu.nvidia {
         let is_other = |gpu: &&Function| {
             matches!(gpu.driver.as_deref(), None | Some("nvidia"))
                 && needs_open(gpu).is_some_and(|open| open != loaded.open)
         };
-        let others: Vec<&Function> = evidence.gpus.iter().copied().filter(is_other).collect();
+        let others: Vec<&Function> = input.gpus.iter().copied().filter(is_other).collect();
         if !others.is_empty() {
             return Ok(other_modules(&others, loaded));
         }
@@ -61,12 +61,12 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
         (driver, _) => driver.is_some(),
     };
     let (right, wrong): (Vec<&Function>, Vec<&Function>) =
-        evidence.gpus.iter().copied().partition(is_right);
+        input.gpus.iter().copied().partition(is_right);
     if let Some(first) = wrong.first() {
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
         return Ok(Outcome::fail([ModulesCode::WrongDriver {
             gpus: addresses(&wrong),
-            maker: Maker::of(first.vendor.0),
+            maker: Maker::from_vendor(first.vendor.0),
             driver: first.driver.clone(),
         }])
         .seen(shown, first.attribute("uevent")));
@@ -83,7 +83,7 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::pass(format!("{} bound to {driver}", counted(count, "GPU")))
             .seen(driver, first.attribute("uevent")));
     }
-    Ok(match &evidence.facts.gpu.nvidia {
+    Ok(match &input.facts.gpu.nvidia {
         Reading::Known(found) => {
             let kind = kind(found.open).name();
             let text = format!(
@@ -112,7 +112,7 @@ fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
         needs: kind(!loaded.open),
     }])
     .seen(format!("{}, {has} kernel modules", loaded.version), VERSION)
-    .all_seen(gpus.first().map(|gpu| Seen {
+    .all_seen(gpus.first().map(|gpu| Evidence {
         what: format!("{}:{}", gpu.vendor, gpu.device),
         at: gpu.attribute("uevent"),
     }))
@@ -141,16 +141,16 @@ pub const GPUDIRECT: Check = Check {
     judge: gpudirect,
 };
 
-fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
-    let gpus = evidence.some_gpus()?;
+fn gpudirect(input: &CheckInput<'_>) -> Judgement {
+    let gpus = input.some_gpus()?;
     if gpus.iter().any(|gpu| gpu.vendor.0 == NVIDIA) {
-        return of_nvidia(evidence);
+        return of_nvidia(input);
     }
-    let Some(rccl) = &evidence.facts.gpu.rccl else {
+    let Some(rccl) = &input.facts.gpu.rccl else {
         return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
             Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
                 .seen(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
-                .hint(bind_driver(Maker::of(gpu.vendor.0), gpu.driver.as_deref())),
+                .hint(bind_driver(Maker::from_vendor(gpu.vendor.0), gpu.driver.as_deref())),
             None => Outcome::unknown(
                 "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
             )
@@ -177,7 +177,7 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
             }
             // amdgpu registers with the ib_core of OFED as a peer client, which RCCL takes first.
             Reading::Known(false) | Reading::Absent
-                if evidence.facts.gpu.peer_memory_symbols == Reading::Known(true) =>
+                if input.facts.gpu.peer_memory_symbols == Reading::Known(true) =>
             {
                 return Ok(Outcome::unknown(format!(
                     "DMA-BUF is out (this kernel was built without {option}=y), and this ib_core has the peer-memory symbols, by \
@@ -218,9 +218,9 @@ fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Outcome {
 }
 
 /// The outcome where the driver is set to refuse peers.
-fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
-    let TopoCheck { running, next } = &evidence.observed.topo_check;
-    let has_c2c = !matches!(superchip(evidence.facts), Superchip::No);
+fn denied(input: &CheckInput<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
+    let TopoCheck { running, next } = &input.observed.topo_check;
+    let has_c2c = !matches!(superchip(input.facts), Superchip::No);
     let denies =
         |value: u32| topo_check::access(driver, has_c2c, Way::Default, value) == Access::Denied;
     // A parameter that cannot be read denies nothing unless somebody set it so.
@@ -239,8 +239,8 @@ fn denied(evidence: &Evidence<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
     }
 }
 
-fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
-    let facts = evidence.facts;
+fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
+    let facts = input.facts;
     let driver = match &facts.gpu.nvidia {
         Reading::Known(driver) => driver,
         Reading::Absent => {
@@ -248,7 +248,7 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
         }
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
     };
-    if let Some(outcome) = denied(evidence, driver) {
+    if let Some(outcome) = denied(input, driver) {
         return Ok(outcome);
     }
     let obstacle = match dmabuf_obstacle(driver, facts) {
@@ -260,7 +260,7 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
         Err(why) => return Ok(Outcome::unknown(why)),
     };
     let peermem = "/sys/module/nvidia_peermem";
-    Ok(match (&evidence.observed.peermem, &facts.gpu.peer_memory_symbols) {
+    Ok(match (&input.observed.peermem, &facts.gpu.peer_memory_symbols) {
         (Reading::Known(true), _) => {
             Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
                 .seen("loaded", peermem)
@@ -296,8 +296,8 @@ pub const LEFTOVERS: Check = Check {
     judge: leftovers,
 };
 
-fn leftovers(evidence: &Evidence<'_>) -> Judgement {
-    let observed = evidence.observed;
+fn leftovers(input: &CheckInput<'_>) -> Judgement {
+    let observed = input.observed;
     match &observed.nv_peer_mem {
         Reading::Known(true) => {
             return Ok(Outcome::warn([ModulesCode::NvPeerMemLoaded])
@@ -315,7 +315,9 @@ fn leftovers(evidence: &Evidence<'_>) -> Judgement {
                 path: path.clone(),
             }])
             .all_seen(
-                found.iter().map(|(path, module)| Seen { what: module.clone(), at: path.clone() }),
+                found
+                    .iter()
+                    .map(|(path, module)| Evidence { what: module.clone(), at: path.clone() }),
             ),
         },
         Reading::Unknown(why) => unread("a list of modules for the boot", why),

@@ -1,8 +1,8 @@
 //! Whether the file that jobs' collective library reads switches off what the host has.
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, NcclCode, Outcome, Seen, Severity, Verdict,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, NcclCode, Outcome, Severity, Verdict,
 };
 use super::counted;
 use super::topology::Candidates;
@@ -40,19 +40,19 @@ fn reach(level: &str) -> Option<Distance> {
 }
 
 /// The feature that a variable takes away on this host, with the verdict for it.
-fn taken(evidence: &Evidence<'_>, variable: &Variable) -> Option<(Verdict, String)> {
+fn taken(input: &CheckInput<'_>, variable: &Variable) -> Option<(Verdict, String)> {
     let Variable { name, value, .. } = variable;
     match (switches_off(name, value), name.as_str()) {
-        (Some(Off::DmaBuf), _) if evidence.observed.peermem == Reading::Known(true) => None,
+        (Some(Off::DmaBuf), _) if input.observed.peermem == Reading::Known(true) => None,
         (Some(off @ (Off::Rdma | Off::GpuDirect | Off::DmaBuf)), _) => {
-            Some((Verdict::Fail, off.words().to_owned()))
+            Some((Verdict::Fail, off.description().to_owned()))
         }
-        (Some(off), _) => Some((Verdict::Warn, off.words().to_owned())),
+        (Some(off), _) => Some((Verdict::Warn, off.description().to_owned())),
         (None, "NCCL_IB_HCA") => {
             let of_a_rail = |port: &&bedplate_facts::rdma::RdmaPort| {
-                evidence.rails.iter().any(|nic| nic.address == port.function)
+                input.rails.iter().any(|nic| nic.address == port.function)
             };
-            let mut ports = evidence.observed.ports.iter().filter(of_a_rail);
+            let mut ports = input.observed.ports.iter().filter(of_a_rail);
             let has_one = ports.any(|port| {
                 let (device, number) = port.name.split_once('/').unwrap_or((&port.name, "1"));
                 port.is_active() && takes(value, device, number)
@@ -61,27 +61,27 @@ fn taken(evidence: &Evidence<'_>, variable: &Variable) -> Option<(Verdict, Strin
         }
         (None, "NCCL_NET_GDR_LEVEL" | "NCCL_IB_GDR_LEVEL") => {
             let reach = reach(value)?;
-            let topology = evidence.topology().ok()?;
-            let candidates = Candidates::new(topology, &evidence.rails);
+            let topology = input.topology().ok()?;
+            let candidates = Candidates::new(topology, &input.rails);
             let is_beyond = |gpu: &&&bedplate_facts::pci::Function| {
                 candidates
                     .nearest(gpu)
                     .is_some_and(|(distance, _)| distance > reach && distance <= Distance::Pxb)
             };
-            let beyond = evidence.gpus.iter().filter(is_beyond).count();
+            let beyond = input.gpus.iter().filter(is_beyond).count();
             (beyond > 0)
                 .then(|| (Verdict::Fail, format!("GPUDirect RDMA of {}", counted(beyond, "GPU"))))
         }
-        (None, "NCCL_TOPO_FILE") => (evidence.observed.nccl_conf.topology_file
+        (None, "NCCL_TOPO_FILE") => (input.observed.nccl_conf.topology_file
             == Reading::Known(false))
         .then(|| (Verdict::Warn, "the topology file that it names, which is not there".to_owned())),
         _ => None,
     }
 }
 
-fn nccl_conf(evidence: &Evidence<'_>) -> Judgement {
-    evidence.some_gpus()?;
-    let conf = &evidence.observed.nccl_conf;
+fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
+    input.some_gpus()?;
+    let conf = &input.observed.nccl_conf;
     let variables = match &conf.variables {
         Reading::Known(variables) => variables,
         Reading::Absent => {
@@ -89,14 +89,14 @@ fn nccl_conf(evidence: &Evidence<'_>) -> Judgement {
         }
         Reading::Unknown(why) => return Ok(unread(conf.path, why)),
     };
-    let mut found: Vec<(Verdict, Seen, String)> = Vec::new();
+    let mut found: Vec<(Verdict, Evidence, String)> = Vec::new();
     for variable in variables {
-        let Some((verdict, what)) = taken(evidence, variable) else { continue };
+        let Some((verdict, what)) = taken(input, variable) else { continue };
         let setting = format!("{}={}", variable.name, variable.value);
         let at = format!("{}:{}", conf.path, variable.line);
-        found.push((verdict, Seen { what: setting, at }, what));
+        found.push((verdict, Evidence { what: setting, at }, what));
     }
-    let is_fault = |(verdict, ..): &(Verdict, Seen, String)| *verdict == Verdict::Fail;
+    let is_fault = |(verdict, ..): &(Verdict, Evidence, String)| *verdict == Verdict::Fail;
     found.sort_by_key(|one| !is_fault(one));
     let Some((verdict, ..)) = found.first() else {
         return Ok(Outcome::pass(format!(
@@ -109,7 +109,7 @@ fn nccl_conf(evidence: &Evidence<'_>) -> Judgement {
         let same = found.iter().filter(|(one, seen, _)| one == verdict && seen.at != at);
         same.map(|(_, seen, _)| seen.at.clone()).collect()
     };
-    let code = |(_, seen, what): &(Verdict, Seen, String)| NcclCode::SwitchedOff {
+    let code = |(_, seen, what): &(Verdict, Evidence, String)| NcclCode::SwitchedOff {
         setting: seen.what.clone(),
         at: seen.at.clone(),
         what: what.clone(),

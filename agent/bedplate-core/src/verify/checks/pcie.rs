@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, PcieCode, Seen, Severity,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, LinkCode, Outcome, PcieCode, Severity,
 };
 use super::{addresses, named};
 use bedplate_base::reading::{Reading, Reason};
@@ -86,8 +86,8 @@ pub const AER: Check = Check {
 };
 
 /// GPUs, RDMA NICs and Data Direct functions of the host, without VFs.
-pub(super) fn endpoints<'a>(evidence: &Evidence<'a>) -> Vec<&'a Function> {
-    let mut all = [&evidence.gpus[..], &evidence.rdma_nics, &evidence.data_direct].concat();
+pub(super) fn endpoints<'a>(input: &CheckInput<'a>) -> Vec<&'a Function> {
+    let mut all = [&input.gpus[..], &input.rdma_nics, &input.data_direct].concat();
     all.retain(|function| !function.has_reserved_registers());
     all
 }
@@ -123,9 +123,9 @@ fn control(function: &Function) -> Result<Option<DeviceControl>, &Reason> {
     }
 }
 
-fn mps(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
-    let links = links(topology, &endpoints(evidence));
+fn mps(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
+    let links = links(topology, &endpoints(input));
     let (mut wrong, mut unknown, mut unanswered) = (Vec::new(), None, None);
     let mut sizes: BTreeMap<u16, usize> = BTreeMap::new();
     for (below, above) in &links {
@@ -147,7 +147,7 @@ fn mps(evidence: &Evidence<'_>) -> Judgement {
         let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
         let functions = addresses(&functions);
         return Ok(Outcome::fail([PcieCode::PayloadDiffers { functions }]).all_seen(
-            wrong.iter().map(|(below, above, own, theirs)| Seen {
+            wrong.iter().map(|(below, above, own, theirs)| Evidence {
                 what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
                 at: "config space, device control".to_owned(),
             }),
@@ -163,7 +163,7 @@ fn mps(evidence: &Evidence<'_>) -> Judgement {
         );
         return Ok(Outcome::unknown(text).seen("not there", function.attribute("config")));
     }
-    if let Some(gap) = evidence.gap_above() {
+    if let Some(gap) = input.gap_above() {
         return Ok(gap);
     }
     if sizes.is_empty() {
@@ -190,7 +190,7 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
         (least.1 != most.1).then_some((pair, least, most))
     });
     let (pair, least, most) = uneven?;
-    let seen = |(at, bytes): (PciAddress, u16)| Seen {
+    let seen = |(at, bytes): (PciAddress, u16)| Evidence {
         what: format!("{at}: {bytes} bytes"),
         at: "config space, device control".to_owned(),
     };
@@ -205,9 +205,9 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
 ///
 /// # Errors
 /// What is to be said instead.
-fn of_nics<'a>(evidence: &Evidence<'a>) -> Result<Vec<(&'a Function, DeviceControl)>, Outcome> {
+fn of_nics<'a>(input: &CheckInput<'a>) -> Result<Vec<(&'a Function, DeviceControl)>, Outcome> {
     let mut found = Vec::new();
-    for nic in evidence.some_rdma_pfs()? {
+    for nic in input.some_rdma_pfs()? {
         match control(nic) {
             Ok(control) => found.extend(control.map(|control| (nic, control))),
             Err(why) => return Err(unread(&format!("device control of NIC {}", nic.address), why)),
@@ -219,8 +219,8 @@ fn of_nics<'a>(evidence: &Evidence<'a>) -> Result<Vec<(&'a Function, DeviceContr
     }
 }
 
-fn mrrs(evidence: &Evidence<'_>) -> Judgement {
-    let nics = of_nics(evidence)?;
+fn mrrs(input: &CheckInput<'_>) -> Judgement {
+    let nics = of_nics(input)?;
     let largest = |model: &Function| {
         let same =
             nics.iter().filter(|(nic, _)| (nic.vendor, nic.device) == (model.vendor, model.device));
@@ -231,7 +231,7 @@ fn mrrs(evidence: &Evidence<'_>) -> Judgement {
     };
     let small: Vec<_> = nics.iter().filter(is_small).collect();
     let at = "config space, device control".to_owned();
-    let seen = |(nic, control): &(&Function, DeviceControl)| Seen {
+    let seen = |(nic, control): &(&Function, DeviceControl)| Evidence {
         what: format!("NIC {}: {} bytes", nic.address, control.max_read_request),
         at: at.clone(),
     };
@@ -248,8 +248,8 @@ fn mrrs(evidence: &Evidence<'_>) -> Judgement {
         .all_seen(small.iter().map(|one| seen(one))))
 }
 
-fn relaxed_ordering(evidence: &Evidence<'_>) -> Judgement {
-    let nics = of_nics(evidence)?;
+fn relaxed_ordering(input: &CheckInput<'_>) -> Judgement {
+    let nics = of_nics(input)?;
     let off: Vec<&Function> =
         nics.iter().filter(|(_, control)| !control.relaxed_ordering).map(|(nic, _)| *nic).collect();
     if off.is_empty() {
@@ -260,9 +260,9 @@ fn relaxed_ordering(evidence: &Evidence<'_>) -> Judgement {
         .seen("bit 4 is 0", "config space, device control"))
 }
 
-fn aer(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
-    let ends = endpoints(evidence);
+fn aer(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
+    let ends = endpoints(input);
     if ends.is_empty() {
         return Ok(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"));
     }
@@ -274,7 +274,7 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
     let (mut bad, mut counting, mut unknown) = (Vec::new(), 0, None);
     let all = path.len();
     for at in path {
-        match evidence.observed.aer.get(&at) {
+        match input.observed.aer.get(&at) {
             Some(Reading::Known(totals)) => {
                 counting += 1;
                 if is_bad(*totals) {
@@ -288,14 +288,14 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
     if !bad.is_empty() {
         let code = |(at, totals): &(PciAddress, AerTotals)| {
             Some(LinkCode::AerErrors {
-                device: evidence.device(tree.get(*at)?),
+                device: input.device(tree.get(*at)?),
                 fatal: totals.fatal,
                 nonfatal: totals.nonfatal,
                 corrected: totals.correctable,
             })
         };
         return Ok(Outcome::warn(bad.iter().filter_map(code)).all_seen(bad.iter().map(
-            |(at, totals)| Seen {
+            |(at, totals)| Evidence {
                 what: format!(
                     "{at}: {} fatal, {} non-fatal, {} corrected",
                     totals.fatal, totals.nonfatal, totals.correctable
@@ -305,13 +305,12 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
         )));
     }
     if unknown.is_none()
-        && let Some(gap) = evidence.gap_above()
+        && let Some(gap) = input.gap_above()
     {
         return Ok(gap);
     }
-    let counts = |end: &&Function| {
-        matches!(evidence.observed.aer.get(&end.address), Some(Reading::Known(_)))
-    };
+    let counts =
+        |end: &&Function| matches!(input.observed.aer.get(&end.address), Some(Reading::Known(_)));
     let silent: Vec<&Function> = ends.iter().copied().filter(|end| !counts(end)).collect();
     Ok(none_bad(unknown, counting, all, &silent))
 }
@@ -334,7 +333,7 @@ fn none_bad(
             "no errors are counted for {}; {count} of {all} functions on the paths count, and none an error that matters",
             named(silent, "devices")
         ))
-        .all_seen(silent.iter().map(|end| Seen {
+        .all_seen(silent.iter().map(|end| Evidence {
             what: "not there".to_owned(),
             at: end.attribute("aer_dev_fatal"),
         })),

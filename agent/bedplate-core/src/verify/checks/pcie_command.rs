@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, DeviceCode, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
+    Check, CheckInput, DeviceCode, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
 use bedplate_base::reading::{Cause, Reading, Reason};
@@ -50,11 +50,10 @@ pub const BUS_MASTER: Check = Check {
 };
 
 /// Functions that the host itself uses, those that do not answer included, and the bridges above them, each once.
-fn all<'a>(evidence: &Evidence<'a>, is_wanted: impl Fn(&Function) -> bool) -> Vec<&'a Function> {
-    let Ok(topology) = evidence.topology() else { return Vec::new() };
+fn all<'a>(input: &CheckInput<'a>, is_wanted: impl Fn(&Function) -> bool) -> Vec<&'a Function> {
+    let Ok(topology) = input.topology() else { return Vec::new() };
     let tree = topology.tree();
-    let carriers =
-        [&evidence.dead[..], &evidence.gpus, &evidence.rdma_nics, &evidence.data_direct].concat();
+    let carriers = [&input.dead[..], &input.gpus, &input.rdma_nics, &input.data_direct].concat();
     let carriers = carriers.into_iter().filter(|function| is_wanted(function));
     let mut seen = BTreeSet::new();
     let with_path = carriers.flat_map(|function| {
@@ -72,8 +71,8 @@ fn command(function: &Function) -> Result<Option<bool>, &Reason> {
     }
 }
 
-fn seen(function: &Function, what: &str) -> Seen {
-    Seen { what: format!("{}: {what}", function.address), at: function.attribute("config") }
+fn seen(function: &Function, what: &str) -> Evidence {
+    Evidence { what: format!("{}: {what}", function.address), at: function.attribute("config") }
 }
 
 /// The first of which it is not known, leaving out those that do not answer.
@@ -86,12 +85,12 @@ fn first_unread(functions: &[&Function]) -> Option<Outcome> {
     })
 }
 
-fn answer(evidence: &Evidence<'_>) -> Judgement {
-    evidence.topology()?;
-    let all = all(evidence, |_| true);
+fn answer(input: &CheckInput<'_>) -> Judgement {
+    input.topology()?;
+    let all = all(input, |_| true);
     let dead: Vec<&Function> = all.iter().filter(|function| function.is_dead()).copied().collect();
     if !dead.is_empty() {
-        let codes = dead.iter().map(|f| DeviceCode::NoAnswer { device: evidence.device(f) });
+        let codes = dead.iter().map(|f| DeviceCode::NoAnswer { device: input.device(f) });
         return Ok(
             Outcome::fail(codes).all_seen(dead.iter().map(|function| seen(function, "ones")))
         );
@@ -103,13 +102,13 @@ fn answer(evidence: &Evidence<'_>) -> Judgement {
         .unwrap_or_else(|| Outcome::pass(format!("{} answer", counted(all.len(), "function")))))
 }
 
-fn bus_master(evidence: &Evidence<'_>) -> Judgement {
-    evidence.topology()?;
-    let all = all(evidence, |function| function.driver.is_some() && !function.is_dead());
+fn bus_master(input: &CheckInput<'_>) -> Judgement {
+    input.topology()?;
+    let all = all(input, |function| function.driver.is_some() && !function.is_dead());
     let off: Vec<&Function> =
         all.iter().filter(|function| command(function) == Ok(Some(false))).copied().collect();
     if !off.is_empty() {
-        let codes = off.iter().map(|f| DeviceCode::BusMasterOff { device: evidence.device(f) });
+        let codes = off.iter().map(|f| DeviceCode::BusMasterOff { device: input.device(f) });
         let seen = |function: &&Function| seen(function, "bit 2 of the command register is 0");
         return Ok(Outcome::fail(codes).all_seen(off.iter().map(seen)));
     }

@@ -1,6 +1,8 @@
 //! PCIe links: what each runs at, against what both of its ends can do.
 
-use super::super::{Check, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Seen, Severity};
+use super::super::{
+    Check, CheckInput, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Severity,
+};
 use super::pcie::{endpoints, links};
 use super::{addresses, counted, named};
 use bedplate_base::reading::Reading;
@@ -69,17 +71,17 @@ struct Judged<'a> {
 
 /// All links by one of their properties.
 fn judged<'a>(
-    evidence: &'a Evidence<'_>,
+    input: &'a CheckInput<'_>,
     property: fn(&Function, &Function) -> Property,
 ) -> Result<Vec<Judged<'a>>, Outcome> {
-    let links = links(evidence.topology()?, &endpoints(evidence));
+    let links = links(input.topology()?, &endpoints(input));
     let row = |(below, above): (&'a Function, &'a Function)| Judged {
         below,
         above,
         property: property(below, above),
     };
     let all: Vec<Judged<'_>> = links.into_iter().map(row).collect();
-    match (evidence.gap_above(), all.is_empty()) {
+    match (input.gap_above(), all.is_empty()) {
         // What is known to be bad is said first.
         (Some(gap), _) if !all.iter().any(|link| link.property.is_degraded()) => Err(gap),
         (_, true) => Err(Outcome::not_applicable("no GPU and no RDMA NIC below a port")),
@@ -93,7 +95,7 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
     let first = unknown.first()?;
     let text = format!("the link of {} is not known", named(&unknown, "functions"));
     if let Some(Reading::Unknown(why)) = first.detail.as_ref().map(|detail| &detail.control) {
-        return Some(super::super::evidence::unread(&text, why));
+        return Some(super::super::input::unread(&text, why));
     }
     Some(
         Outcome::unknown(text)
@@ -101,8 +103,8 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
     )
 }
 
-fn width(evidence: &Evidence<'_>) -> Judgement {
-    let links = judged(evidence, link::width)?;
+fn width(input: &CheckInput<'_>) -> Judgement {
+    let links = judged(input, link::width)?;
     let degraded: Vec<&Judged<'_>> =
         links.iter().filter(|link| link.property.is_degraded()).collect();
     if degraded.is_empty() {
@@ -112,7 +114,7 @@ fn width(evidence: &Evidence<'_>) -> Judgement {
         }));
     }
     let code = |link: &&Judged<'_>| LinkCode::LinkNarrow {
-        device: evidence.device(link.below),
+        device: input.device(link.below),
         lanes: link.property.now,
         best: link.property.best,
     };
@@ -153,9 +155,9 @@ fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
 }
 
 /// What card and slot can do at best.
-fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Seen {
+fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Evidence {
     let (below, above) = (link.below, link.above);
-    Seen {
+    Evidence {
         what: format!(
             "{}: {}; port {}: {}",
             below.address,
@@ -168,8 +170,8 @@ fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Seen {
 }
 
 /// Links of GPUs, or all others, by speed.
-fn speeds<'a>(evidence: &'a Evidence<'_>, of_gpus: bool) -> Result<Vec<Judged<'a>>, Outcome> {
-    let mut links = judged(evidence, link::speed)?;
+fn speeds<'a>(input: &'a CheckInput<'_>, of_gpus: bool) -> Result<Vec<Judged<'a>>, Outcome> {
+    let mut links = judged(input, link::speed)?;
     links.retain(|link| link.below.is_gpu() == of_gpus);
     match links.is_empty() {
         true => Err(Outcome::not_applicable("no such link")),
@@ -177,12 +179,12 @@ fn speeds<'a>(evidence: &'a Evidence<'_>, of_gpus: bool) -> Result<Vec<Judged<'a
     }
 }
 
-fn speed(evidence: &Evidence<'_>) -> Judgement {
-    let links = speeds(evidence, false)?;
+fn speed(input: &CheckInput<'_>) -> Judgement {
+    let links = speeds(input, false)?;
     let slow: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
     if !slow.is_empty() {
         let code = |link: &&Judged<'_>| LinkCode::LinkSlow {
-            device: evidence.device(link.below),
+            device: input.device(link.below),
             speed: link.property.now,
             best: link.property.best,
         };
@@ -194,8 +196,8 @@ fn speed(evidence: &Evidence<'_>) -> Judgement {
     }))
 }
 
-fn gpu_speed(evidence: &Evidence<'_>) -> Judgement {
-    let links = speeds(evidence, true)?;
+fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
+    let links = speeds(input, true)?;
     if let Some(outcome) = unread(&links) {
         return Ok(outcome);
     }
@@ -216,9 +218,9 @@ fn gpu_speed(evidence: &Evidence<'_>) -> Judgement {
 }
 
 /// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
-fn seen(link: &Judged<'_>, words: impl Fn(u32) -> String) -> Seen {
+fn seen(link: &Judged<'_>, words: impl Fn(u32) -> String) -> Evidence {
     let shown = |number: Option<u32>| number.map_or("?".to_owned(), &words);
-    Seen {
+    Evidence {
         what: format!(
             "{} below port {}: {} of {}",
             link.below.address,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::rails::model;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity};
+use super::super::{
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Severity,
+};
 use super::counted;
-use super::rdma::{own_ports, shown, unknown_state};
+use super::rdma::{own_ports, port_evidence, unknown_state};
 use bedplate_base::reading::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
@@ -42,10 +44,10 @@ impl Adapter<'_> {
     }
 
     /// There is one at least.
-    fn codes(&self, evidence: &Evidence<'_>, usual: usize) -> Vec<RdmaCode> {
+    fn codes(&self, input: &CheckInput<'_>, usual: usize) -> Vec<RdmaCode> {
         let without = self.functions.iter().filter(|function| function.infiniband.is_empty());
         let without = without.map(|function| RdmaCode::NoRdmaDevice {
-            device: evidence.device(function),
+            device: input.device(function),
             driver: function.driver.clone(),
         });
         let down = self.ports.iter().filter(|port| !port.is_active());
@@ -56,7 +58,7 @@ impl Adapter<'_> {
         });
         let mut codes: Vec<RdmaCode> = without.chain(down).collect();
         if codes.is_empty() {
-            let device = evidence.device(self.functions[0]);
+            let device = input.device(self.functions[0]);
             codes.push(RdmaCode::FewerPorts { device, active: self.active(), usual });
         }
         codes
@@ -64,9 +66,9 @@ impl Adapter<'_> {
 }
 
 /// Those of the GPUs, by place.
-fn adapters<'a>(evidence: &'a Evidence<'_>, ports: &[&'a RdmaPort]) -> Vec<Adapter<'a>> {
+fn adapters<'a>(input: &'a CheckInput<'_>, ports: &[&'a RdmaPort]) -> Vec<Adapter<'a>> {
     let mut all: BTreeMap<_, Adapter<'a>> = BTreeMap::new();
-    for function in &evidence.rails {
+    for function in &input.rails {
         let place = (function.address.domain, function.address.bus, function.address.device);
         let adapter = all
             .entry(place)
@@ -95,10 +97,10 @@ fn usual(adapters: &[Adapter<'_>]) -> BTreeMap<super::super::rails::Model, usize
     counts.into_iter().map(|(model, counts)| (model, most(counts))).collect()
 }
 
-fn port_state(evidence: &Evidence<'_>) -> Judgement {
-    let ports = own_ports(evidence)?;
-    let tree = evidence.topology()?.tree();
-    let adapters = adapters(evidence, &ports);
+fn port_state(input: &CheckInput<'_>) -> Judgement {
+    let ports = own_ports(input)?;
+    let tree = input.topology()?.tree();
+    let adapters = adapters(input, &ports);
     let usual = usual(&adapters);
     let is_unread = |adapter: &Adapter<'_>| {
         unknown_state(&adapter.ports).is_some()
@@ -114,30 +116,30 @@ fn port_state(evidence: &Evidence<'_>) -> Judgement {
         .filter(|adapter| adapter.active() < wanted(adapter) && !is_unread(adapter))
         .collect();
     if !short.is_empty() {
-        let of_each = short.iter().flat_map(|adapter| adapter.codes(evidence, wanted(adapter)));
+        let of_each = short.iter().flat_map(|adapter| adapter.codes(input, wanted(adapter)));
         let none = adapters.iter().all(|adapter| adapter.active() == 0);
         let ports = short.iter().map(|adapter| adapter.ports.len()).sum();
         let codes: Vec<RdmaCode> =
             none.then_some(RdmaCode::NoActivePort { ports }).into_iter().chain(of_each).collect();
         let down = short.iter().flat_map(|adapter| &adapter.ports);
-        let seen = down.map(|port| shown(port, &port.state, &port.phys_state));
+        let seen = down.map(|port| port_evidence(port, &port.state, &port.phys_state));
         return Ok(Outcome::fail(codes).all_seen(seen));
     }
     if let Some((port, why)) = unknown_state(&ports) {
         return Ok(unread(&format!("the state of port {}", port.name), why));
     }
     let gap = |nic: &&Function| tree.gaps.iter().find(|gap| gap.address == nic.address);
-    if let Some(gap) = evidence.rails.iter().find_map(gap) {
+    if let Some(gap) = input.rails.iter().find_map(gap) {
         return Ok(unread(&format!("the RDMA device of NIC {}", gap.address), &gap.reason));
     }
     let (active, idle): (Vec<&RdmaPort>, Vec<&RdmaPort>) =
-        evidence.observed.ports.iter().partition(|port| port.is_active());
-    let idle = idle.into_iter().map(|port| Seen {
+        input.observed.ports.iter().partition(|port| port.is_active());
+    let idle = idle.into_iter().map(|port| Evidence {
         what: format!("{}: {}, not judged", port.name, state(&port.state)),
         at: port.directory(),
     });
     Ok(Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
-        .all_seen(active.iter().map(|port| shown(port, &port.link_layer, &port.rate)))
+        .all_seen(active.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate)))
         .all_seen(idle))
 }
 

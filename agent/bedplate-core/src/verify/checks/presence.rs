@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::rails::{Model, model};
 use super::super::{
-    Check, DeviceCode, DeviceKind, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity,
-    Verdict,
+    Check, CheckInput, DeviceCode, DeviceKind, Evidence, Explain, Group, Judgement, Outcome,
+    Severity, Verdict,
 };
 use super::counted;
 use crate::kind::cmdline::{Superchip, superchip};
@@ -34,17 +34,17 @@ pub const DEVICES: Check = Check {
 
 const AT: &str = "/sys/bus/pci/devices";
 
-fn devices(evidence: &Evidence<'_>) -> Judgement {
-    let tree = evidence.topology()?.tree();
+fn devices(input: &CheckInput<'_>) -> Judgement {
+    let tree = input.topology()?.tree();
     if let Some(unknown) = may_hide_more(tree) {
         return Ok(unknown);
     }
-    let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
+    let (gpus, nics) = (&input.gpus, &input.rdma_nics);
     let of_count = counted(tree.functions.len(), "PCI function");
     if gpus.is_empty() || nics.is_empty() {
-        return Ok(with_guests(evidence, tree).unwrap_or_else(|| none(evidence, tree)));
+        return Ok(with_guests(input, tree).unwrap_or_else(|| none(input, tree)));
     }
-    if let Some(missing) = missing(evidence)? {
+    if let Some(missing) = missing(input)? {
         return Ok(missing);
     }
     let vfs = nics.iter().filter(|nic| nic.is_vf()).count();
@@ -78,13 +78,13 @@ fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
 }
 
 /// GPUs or NICs are there, and guests have all of them: what GPUDirect does in a guest is not seen from here.
-fn with_guests(evidence: &Evidence<'_>, tree: &PciTree) -> Option<Outcome> {
+fn with_guests(input: &CheckInput<'_>, tree: &PciTree) -> Option<Outcome> {
     let of_guests = |is: fn(&Function) -> bool| {
-        let guests = evidence.guests.iter().filter_map(|guest| tree.get(*guest));
+        let guests = input.guests.iter().filter_map(|guest| tree.get(*guest));
         guests.filter(|function| is(function) && !function.is_vf()).count()
     };
     let (gpus, nics) = (of_guests(Function::is_gpu), of_guests(Function::is_nic));
-    let what = match (evidence.gpus.is_empty(), evidence.rdma_nics.is_empty()) {
+    let what = match (input.gpus.is_empty(), input.rdma_nics.is_empty()) {
         (true, _) if gpus > 0 => counted(gpus, "GPU"),
         (_, true) if nics > 0 => counted(nics, "NIC"),
         _ => return None,
@@ -97,14 +97,14 @@ fn with_guests(evidence: &Evidence<'_>, tree: &PciTree) -> Option<Outcome> {
 }
 
 /// No GPU, or no NIC.
-fn none(evidence: &Evidence<'_>, tree: &PciTree) -> Outcome {
-    let kind = if evidence.gpus.is_empty() { DeviceKind::Gpu } else { DeviceKind::Nic };
-    let (gpus, nics) = (evidence.gpus.len(), evidence.rdma_nics.len());
+fn none(input: &CheckInput<'_>, tree: &PciTree) -> Outcome {
+    let kind = if input.gpus.is_empty() { DeviceKind::Gpu } else { DeviceKind::Nic };
+    let (gpus, nics) = (input.gpus.len(), input.rdma_nics.len());
     let functions = tree.functions.len();
     Outcome::fail([DeviceCode::NoDevices {
         kind,
         function_count: functions,
-        guests: evidence.guests.len(),
+        guests: input.guests.len(),
     }])
     .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
 }
@@ -122,14 +122,13 @@ struct Branch<'a> {
 type Short<'a, 'b> = Vec<(&'b PciAddress, usize, usize)>;
 
 /// GPUs and their NICs by the root port above them, where a switch is between; what does not answer is there.
-fn branches<'a>(evidence: &Evidence<'a>) -> Result<BTreeMap<PciAddress, Branch<'a>>, Outcome> {
-    let tree = evidence.topology()?.tree();
+fn branches<'a>(input: &CheckInput<'a>) -> Result<BTreeMap<PciAddress, Branch<'a>>, Outcome> {
+    let tree = input.topology()?.tree();
     let mut branches: BTreeMap<PciAddress, Branch<'a>> = BTreeMap::new();
-    let dead = |is: fn(&Function) -> bool| evidence.dead.iter().filter(move |f| is(f)).copied();
-    let gpus = evidence.gpus.iter().copied().chain(dead(Function::is_gpu));
+    let dead = |is: fn(&Function) -> bool| input.dead.iter().filter(move |f| is(f)).copied();
+    let gpus = input.gpus.iter().copied().chain(dead(Function::is_gpu));
     let is_pf = |function: &Function| function.is_nic() && !function.is_vf();
-    let nics =
-        evidence.rdma_nics.iter().copied().chain(dead(Function::is_nic)).filter(|f| is_pf(f));
+    let nics = input.rdma_nics.iter().copied().chain(dead(Function::is_nic)).filter(|f| is_pf(f));
     let all = gpus.map(|gpu| (gpu, true)).chain(nics.map(|nic| (nic, false)));
     for (function, is_gpu) in all {
         let path = tree.path_up(function.address);
@@ -141,7 +140,7 @@ fn branches<'a>(evidence: &Evidence<'a>) -> Result<BTreeMap<PciAddress, Branch<'
     }
     // Functions of guests are in none of the lists: such a branch cannot be compared.
     let guests: Vec<PciAddress> =
-        evidence.guests.iter().filter_map(|guest| tree.path_up(*guest).last().copied()).collect();
+        input.guests.iter().filter_map(|guest| tree.path_up(*guest).last().copied()).collect();
     branches.retain(|root, _| !guests.contains(root));
     Ok(branches)
 }
@@ -176,8 +175,8 @@ fn short<'a, 'b>(
 }
 
 /// Devices that every other switch of the kind has.
-fn missing(evidence: &Evidence<'_>) -> Result<Option<Outcome>, Outcome> {
-    let branches = branches(evidence)?;
+fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
+    let branches = branches(input)?;
     let models = |functions: &[&Function]| {
         let mut models: Vec<Model> = functions.iter().map(|function| model(function)).collect();
         models.sort();
@@ -196,7 +195,7 @@ fn missing(evidence: &Evidence<'_>) -> Result<Option<Outcome>, Outcome> {
     if codes.is_empty() {
         return Ok(None);
     }
-    let seen = branches.iter().map(|(root, branch)| Seen {
+    let seen = branches.iter().map(|(root, branch)| Evidence {
         what: format!(
             "below {root}: {}, {}",
             counted(branch.gpus.len(), "GPU"),
@@ -228,18 +227,18 @@ pub const DATA_DIRECT: Check = Check {
 /// ConnectX-8 (pci.ids).
 const CONNECTX_8: (u16, u16) = (0x15b3, 0x1023);
 
-fn data_direct(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
+fn data_direct(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
     let tree = topology.tree();
     let all: Vec<&Function> = tree.functions.values().filter(|f| f.is_data_direct()).collect();
     let is_connectx_8 = |nic: &&&Function| (nic.vendor.0, nic.device.0) == CONNECTX_8;
-    let nics = evidence.rdma_nics.iter().filter(|nic| !nic.is_vf());
+    let nics = input.rdma_nics.iter().filter(|nic| !nic.is_vf());
     let nics: Vec<&Function> = nics.filter(is_connectx_8).copied().collect();
-    if nics.is_empty() || all.is_empty() && matches!(superchip(evidence.facts), Superchip::No) {
+    if nics.is_empty() || all.is_empty() && matches!(superchip(input.facts), Superchip::No) {
         return Ok(Outcome::not_applicable("no ConnectX-8 with Data Direct functions"));
     }
     let without_driver = all.iter().filter(|dma| dma.driver.as_deref().is_none_or(serves_guests));
-    let is_the_hosts = |nic: &PciAddress| evidence.rdma_nics.iter().any(|own| own.address == *nic);
+    let is_the_hosts = |nic: &PciAddress| input.rdma_nics.iter().any(|own| own.address == *nic);
     // One whose NIC a guest has as well is that guest's.
     let hosts = |dma: &&&Function| {
         let nics = topology.nics_of(dma.address);
@@ -248,7 +247,7 @@ fn data_direct(evidence: &Evidence<'_>) -> Judgement {
     let mut codes: Vec<DeviceCode> = without_driver
         .filter(hosts)
         .map(|dma| DeviceCode::DataDirectUnbound {
-            device: evidence.device(dma),
+            device: input.device(dma),
             driver: dma.driver.clone(),
         })
         .collect();
@@ -260,12 +259,12 @@ fn data_direct(evidence: &Evidence<'_>) -> Judgement {
         nics.iter().filter(|nic| !owned.contains(&nic.address)).copied().collect();
     if unpaired < lacking.len() && (unpaired == 0 || codes.is_empty()) {
         codes.extend(
-            lacking.iter().map(|nic| DeviceCode::NoDataDirect { device: evidence.device(nic) }),
+            lacking.iter().map(|nic| DeviceCode::NoDataDirect { device: input.device(nic) }),
         );
     }
     if !codes.is_empty() {
         let verdict = if all.is_empty() { Verdict::Warn } else { Verdict::Fail };
-        return Ok(Outcome::found(verdict, codes).all_seen(all.iter().map(|dma| Seen {
+        return Ok(Outcome::found(verdict, codes).all_seen(all.iter().map(|dma| Evidence {
             what: format!("{}: driver {}", dma.address, dma.driver.as_deref().unwrap_or("none")),
             at: dma.attribute("uevent"),
         })));

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, ImageState, Judgement, NoPlan, Outcome, ProfileCode, Seen,
-    Severity,
+    Check, CheckInput, Evidence, Explain, Group, ImageState, Judgement, NoPlan, Outcome,
+    ProfileCode, Severity,
 };
 use crate::plan::RebootNeed;
 use bedplate_base::reading::Reading;
@@ -32,13 +32,13 @@ pub const IN_EFFECT: Check = Check {
     judge: in_effect,
 };
 
-fn in_effect(evidence: &Evidence<'_>) -> Judgement {
-    let profile = match evidence.profile {
+fn in_effect(input: &CheckInput<'_>) -> Judgement {
+    let profile = match input.profile {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(Outcome::not_applicable("no profile in /etc/bedplate")),
         Err(NoPlan::Unusable) => return Ok(Outcome::fail([ProfileCode::ProfileUnusable])),
         Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
-            return Ok(Outcome::unknown(why.words()).hint(why.command()));
+            return Ok(Outcome::unknown(why.description()).hint(why.command()));
         }
     };
     let body = &profile.plan.body;
@@ -62,7 +62,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
         let changes = Some(doable().count());
         let named = doable()
             .take(3)
-            .map(|change| Seen { what: change.subject.text.clone(), at: at.to_owned() });
+            .map(|change| Evidence { what: change.subject.text.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = doable().map(|change| change.kind).collect();
         let code =
             |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes };
@@ -73,7 +73,7 @@ fn in_effect(evidence: &Evidence<'_>) -> Judgement {
             .pending
             .iter()
             .take(3)
-            .map(|pending| Seen { what: pending.subject.clone(), at: at.to_owned() });
+            .map(|pending| Evidence { what: pending.subject.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
         let code =
             |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes: None };

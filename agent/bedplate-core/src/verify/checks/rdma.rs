@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::super::code::{Tally, few_of, tally};
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::rails::model;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Seen, Severity};
+use super::super::{
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Severity,
+};
 use bedplate_base::reading::{Reading, Reason};
 use bedplate_facts::rdma::RdmaPort;
 
@@ -16,11 +18,18 @@ pub(super) fn unknown_state<'a>(ports: &[&'a RdmaPort]) -> Option<(&'a RdmaPort,
     })
 }
 
-pub(super) fn shown(port: &RdmaPort, one: &Reading<String>, other: &Reading<String>) -> Seen {
-    Seen { what: format!("{}: {}, {}", port.name, words(one), words(other)), at: port.directory() }
+pub(super) fn port_evidence(
+    port: &RdmaPort,
+    one: &Reading<String>,
+    other: &Reading<String>,
+) -> Evidence {
+    Evidence {
+        what: format!("{}: {}, {}", port.name, text_or_not_known(one), text_or_not_known(other)),
+        at: port.directory(),
+    }
 }
 
-fn words(reading: &Reading<String>) -> &str {
+fn text_or_not_known(reading: &Reading<String>) -> &str {
     reading.known().map_or("not known", String::as_str)
 }
 
@@ -82,25 +91,25 @@ pub const NAMES: Check = Check {
 ///
 /// # Errors
 /// What is to be said without a NIC.
-pub(super) fn own_ports<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
-    evidence.some_rdma_pfs()?;
+pub(super) fn own_ports<'a>(input: &'a CheckInput<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
+    input.some_rdma_pfs()?;
     let is_of_a_rail =
-        |port: &&RdmaPort| evidence.rails.iter().any(|nic| nic.address == port.function);
-    Ok(evidence.observed.ports.iter().filter(is_of_a_rail).collect())
+        |port: &&RdmaPort| input.rails.iter().any(|nic| nic.address == port.function);
+    Ok(input.observed.ports.iter().filter(is_of_a_rail).collect())
 }
 
 /// Active ports of NICs of one model each.
 ///
 /// # Errors
 /// What is to be said without one, or where one cannot be read.
-fn by_model<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Outcome> {
-    let ports = own_ports(evidence)?;
+fn by_model<'a>(input: &'a CheckInput<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Outcome> {
+    let ports = own_ports(input)?;
     if let Some((port, why)) = unknown_state(&ports) {
         return Err(unread(&format!("the state of port {}", port.name), why));
     }
     let mut models: BTreeMap<_, Vec<&RdmaPort>> = BTreeMap::new();
     for port in ports.into_iter().filter(|port| port.is_active()) {
-        let nic = evidence.rails.iter().find(|nic| nic.address == port.function);
+        let nic = input.rails.iter().find(|nic| nic.address == port.function);
         models.entry(nic.map(|nic| model(nic))).or_default().push(port);
     }
     match models.is_empty() {
@@ -123,8 +132,8 @@ fn tenths(rate: &str) -> Option<u32> {
     (number > 0.0 && number < 100_000.0).then_some((number * 10.0) as u32)
 }
 
-fn rate(evidence: &Evidence<'_>) -> Judgement {
-    let models = by_model(evidence)?;
+fn rate(input: &CheckInput<'_>) -> Judgement {
+    let models = by_model(input)?;
     let mut slow = Vec::new();
     for model in &models {
         let mut rates = Vec::new();
@@ -140,7 +149,7 @@ fn rate(evidence: &Evidence<'_>) -> Judgement {
                             "the rate of port {} is not understood",
                             port.name
                         ))
-                        .seen(words(reading), format!("{}/rate", port.directory())));
+                        .seen(text_or_not_known(reading), format!("{}/rate", port.directory())));
                     }
                 },
             }
@@ -148,33 +157,34 @@ fn rate(evidence: &Evidence<'_>) -> Judgement {
         let best = rates.iter().map(|(_, rate)| *rate).max();
         slow.extend(rates.iter().filter(|(_, rate)| Some(*rate) < best).map(|(port, _)| *port));
     }
-    let rates = tallies(models.iter().flatten().map(|port| words(&port.rate)));
+    let rates = tallies(models.iter().flatten().map(|port| text_or_not_known(&port.rate)));
     if !slow.is_empty() {
         let code = |port: &&RdmaPort| RdmaCode::PortSlow {
             port: port.name.clone(),
             function: port.function,
-            rate: words(&port.rate).to_owned(),
+            rate: text_or_not_known(&port.rate).to_owned(),
             rates: rates.clone(),
         };
         return Ok(Outcome::fail(slow.iter().map(code))
-            .all_seen(slow.iter().map(|port| shown(port, &port.rate, &port.phys_state))));
+            .all_seen(slow.iter().map(|port| port_evidence(port, &port.rate, &port.phys_state))));
     }
     Ok(Outcome::pass(tally(&rates)).seen("rate", "/sys/class/infiniband/*/ports/*/rate"))
 }
 
-fn link_layer(evidence: &Evidence<'_>) -> Judgement {
-    let models = by_model(evidence)?;
+fn link_layer(input: &CheckInput<'_>) -> Judgement {
+    let models = by_model(input)?;
     for port in models.iter().flatten() {
         if let Reading::Unknown(why) = &port.link_layer {
             return Ok(unread(&format!("the link layer of port {}", port.name), why));
         }
     }
-    let link_layers = tallies(models.iter().flatten().map(|port| words(&port.link_layer)));
+    let link_layers =
+        tallies(models.iter().flatten().map(|port| text_or_not_known(&port.link_layer)));
     let differs =
         |ports: &&Vec<&RdmaPort>| ports.iter().any(|port| port.link_layer != ports[0].link_layer);
     Ok(match models.iter().find(differs) {
         Some(ports) => Outcome::fail([RdmaCode::LinkLayersDiffer { link_layers }])
-            .all_seen(ports.iter().map(|port| shown(port, &port.link_layer, &port.rate))),
+            .all_seen(ports.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate))),
         None => Outcome::pass(tally(&link_layers))
             .seen("link_layer", "/sys/class/infiniband/*/ports/*/link_layer"),
     })
@@ -196,8 +206,8 @@ const BY_DRIVERS: [&str; 12] = [
     "ionic_",
 ];
 
-fn names_of_devices(evidence: &Evidence<'_>) -> Judgement {
-    let nics = evidence.some_rdma_pfs()?;
+fn names_of_devices(input: &CheckInput<'_>) -> Judgement {
+    let nics = input.some_rdma_pfs()?;
     let devices: Vec<&str> =
         nics.iter().flat_map(|nic| &nic.infiniband).map(String::as_str).collect();
     let is_kernels = |name: &&str| {

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Seen, Severity};
+use super::super::input::unread;
+use super::super::{
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Severity,
+};
 use super::counted;
 use super::rdma::own_ports;
 use bedplate_base::reading::Reading;
@@ -56,8 +58,8 @@ pub const NETDEV: Check = Check {
 ///
 /// # Errors
 /// Text without one.
-pub(super) fn active<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
-    let ports = own_ports(evidence)?;
+pub(super) fn active<'a>(input: &'a CheckInput<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
+    let ports = own_ports(input)?;
     let unknown = ports.iter().find_map(|port| match (&port.link_layer, &port.state) {
         (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Some((port, why)),
         _ => None,
@@ -73,8 +75,8 @@ pub(super) fn active<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>
     }
 }
 
-fn gid(evidence: &Evidence<'_>) -> Judgement {
-    let ports = active(evidence)?;
+fn gid(input: &CheckInput<'_>) -> Judgement {
+    let ports = active(input)?;
     let (mut none, mut local, mut found, mut unknown) = (Vec::new(), Vec::new(), Vec::new(), None);
     for port in &ports {
         match &port.gid {
@@ -86,7 +88,7 @@ fn gid(evidence: &Evidence<'_>) -> Judgement {
     }
     if !none.is_empty() {
         let codes = none.iter().map(|port| RoceCode::NoGid { port: port.name.clone() });
-        return Ok(Outcome::fail(codes).all_seen(none.iter().map(|port| Seen {
+        return Ok(Outcome::fail(codes).all_seen(none.iter().map(|port| Evidence {
             what: "no entry of type RoCE v2".to_owned(),
             at: format!("{}/gid_attrs/types", port.directory()),
         })));
@@ -97,7 +99,7 @@ fn gid(evidence: &Evidence<'_>) -> Judgement {
     if !local.is_empty() {
         let code =
             |(port, _): &(&RdmaPort, RoceGid)| RoceCode::GidLinkLocal { port: port.name.clone() };
-        return Ok(Outcome::warn(local.iter().map(code)).all_seen(local.iter().map(shown)));
+        return Ok(Outcome::warn(local.iter().map(code)).all_seen(local.iter().map(gid_evidence)));
     }
     let mut indices: BTreeMap<u16, usize> = BTreeMap::new();
     found.iter().for_each(|(_, gid)| *indices.entry(gid.index).or_default() += 1);
@@ -113,16 +115,16 @@ fn gid(evidence: &Evidence<'_>) -> Judgement {
             )
         }
     };
-    Ok(Outcome::pass(text).all_seen(found.iter().map(shown)))
+    Ok(Outcome::pass(text).all_seen(found.iter().map(gid_evidence)))
 }
 
-fn shown((port, gid): &(&RdmaPort, RoceGid)) -> Seen {
+fn gid_evidence((port, gid): &(&RdmaPort, RoceGid)) -> Evidence {
     let kind = match gid.kind {
         GidKind::Ipv4 => "IPv4",
         GidKind::Ipv6 => "IPv6",
         GidKind::LinkLocal => "link-local",
     };
-    Seen {
+    Evidence {
         what: format!("{}: index {}, {kind}", port.name, gid.index),
         at: format!("{}/gid_attrs/types/{}", port.directory(), gid.index),
     }
@@ -134,8 +136,8 @@ fn payload(mtu: u32) -> u32 {
     sizes.into_iter().find(|size| mtu >= size + HEADERS).unwrap_or(0)
 }
 
-fn netdev(evidence: &Evidence<'_>) -> Judgement {
-    let ports = active(evidence)?;
+fn netdev(input: &CheckInput<'_>) -> Judgement {
+    let ports = active(input)?;
     let (mut down, mut none, mut small, mut right, mut unknown) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), None);
     for port in &ports {
@@ -173,7 +175,7 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
     }
     if !none.is_empty() {
         let codes = none.iter().map(|port| RoceCode::NoInterface { port: port.name.clone() });
-        return Ok(Outcome::warn(codes).all_seen(none.iter().map(|port| Seen {
+        return Ok(Outcome::warn(codes).all_seen(none.iter().map(|port| Evidence {
             what: "no interface".to_owned(),
             at: format!("{}/gid_attrs/ndevs", port.directory()),
         })));
@@ -193,12 +195,12 @@ fn netdev(evidence: &Evidence<'_>) -> Judgement {
     .all_seen(right.iter().map(seen)))
 }
 
-fn seen((port, interface): &(&RdmaPort, &Interface)) -> Seen {
+fn seen((port, interface): &(&RdmaPort, &Interface)) -> Evidence {
     let state = interface.state.known().map_or("not known", String::as_str);
     let mtu = interface.mtu.known().map_or("MTU not known".to_owned(), |mtu| {
         format!("MTU {mtu}, {} bytes a packet", payload(*mtu))
     });
-    Seen {
+    Evidence {
         what: format!("{}: {} {state}, {mtu}", port.name, interface.name),
         at: format!("/sys/class/net/{}", interface.name),
     }

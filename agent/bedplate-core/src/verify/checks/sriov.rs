@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, SriovCode, Verdict,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, SriovCode, Verdict,
 };
 use super::{addresses, counted};
 use bedplate_base::reading::Reading;
@@ -72,8 +72,8 @@ fn pfs(tree: &PciTree) -> impl Iterator<Item = (&Function, &SriovPf)> {
     tree.functions.values().filter_map(|function| Some((function, function.sriov.known()?)))
 }
 
-fn counts(evidence: &Evidence<'_>) -> Judgement {
-    let tree = evidence.topology()?.tree();
+fn counts(input: &CheckInput<'_>) -> Judgement {
+    let tree = input.topology()?.tree();
     let (mut all, mut with, mut short, mut unknown) = (0, 0, Vec::new(), None);
     for (function, pf) in pfs(tree) {
         let enabled = match &pf.enabled {
@@ -96,7 +96,7 @@ fn counts(evidence: &Evidence<'_>) -> Judgement {
     if !short.is_empty() {
         let pfs = short.iter().map(|(function, ..)| function.address).collect();
         return Ok(Outcome::fail([SriovCode::VfsGone { pfs }]).all_seen(short.iter().map(
-            |(function, there, enabled)| Seen {
+            |(function, there, enabled)| Evidence {
                 what: format!("{there} of {enabled}"),
                 at: function.attribute("sriov_numvfs"),
             },
@@ -115,8 +115,8 @@ fn counts(evidence: &Evidence<'_>) -> Judgement {
 ///
 /// # Errors
 /// Text without one.
-fn vfs<'a>(evidence: &Evidence<'a>) -> Result<Vec<&'a Function>, Outcome> {
-    let tree = evidence.topology()?.tree();
+fn vfs<'a>(input: &CheckInput<'a>) -> Result<Vec<&'a Function>, Outcome> {
+    let tree = input.topology()?.tree();
     let vfs = tree.functions.values().filter(|function| function.is_vf() && function.is_nic());
     let vfs: Vec<&Function> = vfs.collect();
     match vfs.is_empty() {
@@ -125,9 +125,9 @@ fn vfs<'a>(evidence: &Evidence<'a>) -> Result<Vec<&'a Function>, Outcome> {
     }
 }
 
-fn drivers(evidence: &Evidence<'_>) -> Judgement {
-    let vfs = vfs(evidence)?;
-    let tree = evidence.topology()?.tree();
+fn drivers(input: &CheckInput<'_>) -> Judgement {
+    let vfs = vfs(input)?;
+    let tree = input.topology()?.tree();
     let pf = |vf: &Function| vf.physfn.and_then(|pf| tree.get(pf));
     let waits = |vf: &Function| {
         let pf = pf(vf).and_then(|pf| pf.sriov.known());
@@ -141,7 +141,7 @@ fn drivers(evidence: &Evidence<'_>) -> Judgement {
         } else if vf.driver.is_none() {
             if waits(vf) { waiting.push(vf) } else { bare.push(vf) }
         } else if vf.infiniband.is_empty() && pf(vf).is_some_and(|pf| !pf.infiniband.is_empty()) {
-            match evidence.observed.vfs.rdma_elsewhere.get(&vf.address) {
+            match input.observed.vfs.rdma_elsewhere.get(&vf.address) {
                 Some(Reading::Known(true)) => {}
                 Some(Reading::Unknown(why)) => {
                     unknown.get_or_insert((format!("the RDMA device of VF {}", vf.address), why));
@@ -176,10 +176,10 @@ fn drivers(evidence: &Evidence<'_>) -> Judgement {
         .seen(drivers.join(", "), "uevent of each VF"))
 }
 
-fn identity(evidence: &Evidence<'_>) -> Judgement {
-    let vfs = vfs(evidence)?;
-    let tree = evidence.topology()?.tree();
-    let addresses = &evidence.observed.vfs.addresses;
+fn identity(input: &CheckInput<'_>) -> Judgement {
+    let vfs = vfs(input)?;
+    let tree = input.topology()?.tree();
+    let addresses = &input.observed.vfs.addresses;
     let vf = |address: &&NicAddress| tree.get(address.function).is_some_and(Function::is_vf);
     let is_zero = |address: &&NicAddress| {
         let zeros = |text: &String| text.bytes().all(|c| matches!(c, b'0' | b':'));
@@ -193,7 +193,7 @@ fn identity(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     let double = owners.values().find(|owners| owners.len() > 1 && owners.iter().any(vf));
-    let shown = |address: &NicAddress, what: &str| Seen {
+    let shown = |address: &NicAddress, what: &str| Evidence {
         what: format!("{}: {what}", address.function),
         at: address.path.clone(),
     };

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::super::code::P2PDMA_DRIVER;
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, StorageCode,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, StorageCode,
 };
 use bedplate_base::reading::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
@@ -71,8 +71,8 @@ pub const PATH: Check = Check {
 };
 
 /// What the configuration says; the defaults where there is none, or none that can be read.
-fn settings(evidence: &Evidence<'_>) -> Settings {
-    match &evidence.observed.storage.cufile {
+fn settings(input: &CheckInput<'_>) -> Settings {
+    match &input.observed.storage.cufile {
         Reading::Known(Ok(settings)) => *settings,
         _ => Settings::default(),
     }
@@ -82,11 +82,11 @@ fn settings(evidence: &Evidence<'_>) -> Settings {
 ///
 /// # Errors
 /// It is not known.
-fn in_use(evidence: &Evidence<'_>) -> Result<bool, Outcome> {
-    let storage = &evidence.observed.storage;
+fn in_use(input: &CheckInput<'_>) -> Result<bool, Outcome> {
+    let storage = &input.observed.storage;
     match (&storage.nvidia_fs, &storage.cufile) {
         (Reading::Known(true), _) => Ok(true),
-        _ if settings(evidence).p2pdma => Ok(true),
+        _ if settings(input).p2pdma => Ok(true),
         (Reading::Unknown(why), _) => Err(unread("whether nvidia_fs is loaded", why)),
         (_, Reading::Unknown(why)) => Err(unread(CUFILE, why)),
         _ => Ok(false),
@@ -95,10 +95,10 @@ fn in_use(evidence: &Evidence<'_>) -> Result<bool, Outcome> {
 
 const NOT_IN_USE: &str = "GPUDirect Storage is not in use: no nvidia_fs, no P2PDMA mode";
 
-fn gds(evidence: &Evidence<'_>) -> Judgement {
-    evidence.some_gpus()?;
-    let used = in_use(evidence)?;
-    let settings = settings(evidence);
+fn gds(input: &CheckInput<'_>) -> Judgement {
+    input.some_gpus()?;
+    let used = in_use(input)?;
+    let settings = settings(input);
     let Settings { p2pdma, compat } = settings;
     if !used && compat {
         return Ok(Outcome::not_applicable(NOT_IN_USE));
@@ -109,18 +109,18 @@ fn gds(evidence: &Evidence<'_>) -> Judgement {
             .seen("not there", NVIDIA_FS));
     }
     match p2pdma {
-        true => Ok(by_p2pdma(evidence)),
-        false => Ok(by_nvidia_fs(evidence)),
+        true => Ok(by_p2pdma(input)),
+        false => Ok(by_nvidia_fs(input)),
     }
 }
 
-fn by_nvidia_fs(evidence: &Evidence<'_>) -> Outcome {
-    let version = match &evidence.observed.storage.version {
+fn by_nvidia_fs(input: &CheckInput<'_>) -> Outcome {
+    let version = match &input.observed.storage.version {
         Reading::Known(version) => version,
         Reading::Unknown(why) => return unread("the version of nvidia_fs", why),
         Reading::Absent => return Outcome::pass("nvidia_fs is loaded").seen("there", NVIDIA_FS),
     };
-    let is_open = evidence.facts.gpu.nvidia.known().map(|driver| driver.open);
+    let is_open = input.facts.gpu.nvidia.known().map(|driver| driver.open);
     let at = format!("{NVIDIA_FS}/version");
     if numbers(version) >= OPEN_ONLY && is_open == Some(false) {
         return Outcome::warn([StorageCode::NvidiaFsNeedsOpenModules { version: version.clone() }])
@@ -136,10 +136,10 @@ fn numbers(version: &str) -> (u32, u32, u32) {
     (next(), next(), next())
 }
 
-fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
+fn by_p2pdma(input: &CheckInput<'_>) -> Outcome {
     let asked = |outcome: Outcome| outcome.seen("use_pci_p2pdma: true", CUFILE);
     let version = "/proc/driver/nvidia/version";
-    match &evidence.facts.gpu.nvidia {
+    match &input.facts.gpu.nvidia {
         Reading::Known(driver) if driver.open && numbers(&driver.version).0 >= P2PDMA_DRIVER => {}
         Reading::Known(driver) => {
             let kind = if driver.open { "open" } else { "proprietary" };
@@ -156,7 +156,7 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
         }
         Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
     }
-    match &evidence.observed.storage.p2pdma {
+    match &input.observed.storage.p2pdma {
         Reading::Known(true) => {
             asked(Outcome::pass("P2PDMA mode")).seen("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
         }
@@ -168,8 +168,8 @@ fn by_p2pdma(evidence: &Evidence<'_>) -> Outcome {
     }
 }
 
-fn cufile(evidence: &Evidence<'_>) -> Judgement {
-    Ok(match &evidence.observed.storage.cufile {
+fn cufile(input: &CheckInput<'_>) -> Judgement {
+    Ok(match &input.observed.storage.cufile {
         Reading::Absent => Outcome::not_applicable("no /etc/cufile.json"),
         Reading::Unknown(why) => unread(CUFILE, why),
         Reading::Known(Ok(_)) => {
@@ -183,9 +183,9 @@ fn cufile(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-fn path(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
-    if !in_use(evidence)? {
+fn path(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
+    if !in_use(input)? {
         return Ok(Outcome::not_applicable(NOT_IN_USE));
     }
     let tree = topology.tree();
@@ -225,7 +225,7 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
     }
     let ports = redirecting.keys().copied().collect();
     Ok(Outcome::warn([StorageCode::DiskRedirected { pairs: detoured, of: all, ports }]).all_seen(
-        redirecting.iter().map(|(port, acs)| Seen {
+        redirecting.iter().map(|(port, acs)| Evidence {
             what: format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
             at: format!("config space, {:#05x}", acs.control_offset()),
         }),

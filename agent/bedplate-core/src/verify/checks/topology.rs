@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity, TopologyCode,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, TopologyCode,
 };
 use super::{FEW, addresses, counted, named};
 use crate::kind::cmdline::{Superchip, superchip};
@@ -12,7 +12,7 @@ use crate::kind::some_of;
 use bedplate_base::reading::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
-use bedplate_facts::topology::spot::Spot;
+use bedplate_facts::topology::pci_path::PciPath;
 use bedplate_facts::topology::{Distance, Peer, Role, Topology};
 
 /// `topology.pairing`.
@@ -36,7 +36,7 @@ pub const PAIRING: Check = Check {
 /// NICs and where they are, worked out once for all GPUs.
 pub(super) struct Candidates<'t, 'a> {
     topology: &'t Topology<'a>,
-    nics: Vec<(&'t Function, Option<Spot<'a>>)>,
+    nics: Vec<(&'t Function, Option<PciPath<'a>>)>,
 }
 
 impl<'t, 'a> Candidates<'t, 'a> {
@@ -48,7 +48,7 @@ impl<'t, 'a> Candidates<'t, 'a> {
     /// Those that are nearest to a GPU, and how near.
     pub(super) fn nearest(&self, gpu: &Function) -> Option<(Distance, Vec<&'t Function>)> {
         let gpu = self.topology.spot(gpu.address);
-        let distance = |nic: &Option<Spot<'a>>| match (&gpu, nic) {
+        let distance = |nic: &Option<PciPath<'a>>| match (&gpu, nic) {
             (Some(gpu), Some(nic)) => self.topology.between(gpu, nic),
             _ => Distance::Unknown,
         };
@@ -60,14 +60,18 @@ impl<'t, 'a> Candidates<'t, 'a> {
 }
 
 /// What is below the switches of GPUs that have no RDMA NIC there: NICs that do not count, and ports with nothing behind them.
-fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpus: &[&Function]) -> Vec<Seen> {
+fn not_counted(
+    input: &CheckInput<'_>,
+    topology: &Topology<'_>,
+    gpus: &[&Function],
+) -> Vec<Evidence> {
     let tree = topology.tree();
     let near = |function: &&Function| {
         let distance = |gpu: &&Function| topology.distance(gpu.address, function.address);
         gpus.iter().any(|gpu| distance(gpu) <= Distance::Pxb)
     };
     let is_other = |function: &&Function| {
-        function.is_nic() && !evidence.rdma_nics.iter().any(|nic| nic.address == function.address)
+        function.is_nic() && !input.rdma_nics.iter().any(|nic| nic.address == function.address)
     };
     let nics = tree.functions.values().filter(is_other).filter(near).map(|nic| {
         let why = match (nic.vfio, nic.driver.as_deref()) {
@@ -75,7 +79,7 @@ fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpus: &[&Functi
             (false, None) => "no driver".to_owned(),
             (false, Some(driver)) => format!("{driver}, no RDMA device"),
         };
-        Seen { what: format!("NIC {}: {why}", nic.address), at: nic.attribute("uevent") }
+        Evidence { what: format!("NIC {}: {why}", nic.address), at: nic.attribute("uevent") }
     });
     let path: BTreeSet<_> = gpus.iter().flat_map(|gpu| tree.path_up(gpu.address)).collect();
     let is_empty = |port: &&Function| {
@@ -84,16 +88,16 @@ fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpus: &[&Functi
             && topology.below(port.address).is_empty()
             && above.first().is_some_and(|above| path.contains(above))
     };
-    let empty = tree.functions.values().filter(is_empty).map(|port| Seen {
+    let empty = tree.functions.values().filter(is_empty).map(|port| Evidence {
         what: format!("port {}, in a switch with such a GPU: nothing behind it", port.address),
         at: "places in /sys/bus/pci/devices".to_owned(),
     });
     nics.chain(empty).collect()
 }
 
-fn pairing(evidence: &Evidence<'_>) -> Judgement {
-    let topology = evidence.topology()?;
-    let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
+fn pairing(input: &CheckInput<'_>) -> Judgement {
+    let topology = input.topology()?;
+    let (gpus, nics) = (&input.gpus, &input.rdma_nics);
     if gpus.is_empty() || nics.is_empty() {
         return Ok(Outcome::not_applicable("no GPU and RDMA NIC that the host itself uses"));
     }
@@ -101,7 +105,7 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
     let has_data_direct = |gpu: &Function| {
         pairs.iter().any(|pair| pair.gpu == gpu.address && pair.kind == Peer::DataDirect)
     };
-    let reach = match superchip(evidence.facts) {
+    let reach = match superchip(input.facts) {
         Superchip::No => Distance::Pxb,
         _ => Distance::Node,
     };
@@ -111,7 +115,7 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
         let Some((distance, near)) = candidates.nearest(gpu) else { continue };
         let near = near.iter().map(|nic| nic.address.to_string());
         let near = some_of(near, FEW, "NICs");
-        seen.push(Seen {
+        seen.push(Evidence {
             what: format!("GPU {}: {distance} to NIC {near}", gpu.address),
             at: "places in /sys/bus/pci/devices".to_owned(),
         });
@@ -122,7 +126,7 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     if !far.is_empty() {
-        return Ok(far_away(evidence, topology, &far, seen));
+        return Ok(far_away(input, topology, &far, seen));
     }
     Ok(match unknown.is_empty() {
         false => Outcome::unknown(format!(
@@ -141,23 +145,23 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
 
 /// The outcome for GPUs without a near NIC.
 fn far_away(
-    evidence: &Evidence<'_>,
+    input: &CheckInput<'_>,
     topology: &Topology<'_>,
     far: &[&Function],
-    seen: Vec<Seen>,
+    seen: Vec<Evidence>,
 ) -> Outcome {
-    let conf = &evidence.observed.nccl_conf;
+    let conf = &input.observed.nccl_conf;
     if conf.topology_file == Reading::Known(true) {
         return Outcome::pass(format!(
             "{}: a topology file tells NCCL where they are (NCCL_TOPO_FILE in {})",
-            counted(evidence.gpus.len(), "GPU"),
+            counted(input.gpus.len(), "GPU"),
             conf.path
         ))
         .all_seen(seen);
     }
     Outcome::warn([TopologyCode::NoNearNic { gpus: addresses(far) }])
         .all_seen(seen)
-        .all_seen(not_counted(evidence, topology, far))
+        .all_seen(not_counted(input, topology, far))
 }
 
 /// `topology.numa`.
@@ -199,13 +203,13 @@ pub const SHARING: Check = Check {
 ///
 /// # Errors
 /// What is to be said without either.
-fn both<'a>(evidence: &Evidence<'a>) -> Result<(Vec<&'a Function>, Vec<&'a Function>), Outcome> {
-    let gpus = evidence.some_gpus()?.to_vec();
-    Ok((gpus, evidence.some_rdma_pfs()?))
+fn both<'a>(input: &CheckInput<'a>) -> Result<(Vec<&'a Function>, Vec<&'a Function>), Outcome> {
+    let gpus = input.some_gpus()?.to_vec();
+    Ok((gpus, input.some_rdma_pfs()?))
 }
 
-fn numa_balance(evidence: &Evidence<'_>) -> Judgement {
-    let (gpus, nics) = both(evidence)?;
+fn numa_balance(input: &CheckInput<'_>) -> Judgement {
+    let (gpus, nics) = both(input)?;
     let mut nodes: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
     for (function, is_gpu) in
         gpus.iter().map(|gpu| (*gpu, true)).chain(nics.iter().map(|nic| (*nic, false)))
@@ -220,7 +224,7 @@ fn numa_balance(evidence: &Evidence<'_>) -> Judgement {
             }
             Reading::Known(_) | Reading::Absent => {
                 // One node needs no names.
-                if evidence.facts.cpu.nodes.known().is_some_and(|all| !all.contains(['-', ','])) {
+                if input.facts.cpu.nodes.known().is_some_and(|all| !all.contains(['-', ','])) {
                     return Ok(Outcome::not_applicable("one NUMA node"));
                 }
                 return Ok(Outcome::unknown(format!(
@@ -249,9 +253,9 @@ fn numa_balance(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
-fn sharing(evidence: &Evidence<'_>) -> Judgement {
-    let (gpus, nics) = both(evidence)?;
-    let topology = evidence.topology()?;
+fn sharing(input: &CheckInput<'_>) -> Judgement {
+    let (gpus, nics) = both(input)?;
+    let topology = input.topology()?;
     let of_nics = addresses(&nics);
     let candidates = Candidates::new(topology, &nics);
     let distant = |gpu: &&&Function| {
@@ -279,7 +283,7 @@ fn sharing(evidence: &Evidence<'_>) -> Judgement {
     }
     let heavy = used.iter().filter(|(_, count)| **count == most);
     let heavy: Vec<PciAddress> = heavy.map(|(nic, _)| **nic).collect();
-    let is_more = |(nic, count): &(&_, &u16)| Seen {
+    let is_more = |(nic, count): &(&_, &u16)| Evidence {
         what: format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
         at: "places in /sys/bus/pci/devices".to_owned(),
     };

@@ -1,8 +1,9 @@
 //! Large memory windows of GPUs, through which NICs reach their memory.
 
-use super::super::evidence::unread;
+use super::super::input::unread;
 use super::super::{
-    Check, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Seen, Severity, Verdict,
+    Check, CheckInput, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Severity,
+    Verdict,
 };
 use super::{addresses, counted, size};
 use bedplate_base::reading::Reading;
@@ -99,12 +100,12 @@ struct Found<'a> {
     smaller: Vec<FirmwareCode>,
     resizable: Vec<&'a Function>,
     doubtful: Vec<&'a Function>,
-    seen: Vec<Seen>,
+    seen: Vec<Evidence>,
     unknown: Option<Outcome>,
 }
 
 impl<'a> Found<'a> {
-    fn add(&mut self, evidence: &Evidence<'a>, gpu: &'a Function) {
+    fn add(&mut self, input: &CheckInput<'a>, gpu: &'a Function) {
         let design = by_design(gpu);
         if matches!(design, Some(Size::NotUsed)) {
             return;
@@ -118,25 +119,25 @@ impl<'a> Found<'a> {
             });
             return;
         };
-        let shown = |of: u64| Seen {
+        let shown = |of: u64| Evidence {
             what: format!("{}: {} of {}", gpu.address, size(bar.size), size(of)),
             at: gpu.attribute("resource"),
         };
-        match (design, evidence.observed.window.get(&gpu.address)) {
+        match (design, input.observed.window.get(&gpu.address)) {
             (Some(Size::Gib(wanted) | Size::GibWithoutDisplay(wanted)), _)
                 if bar.size < wanted * GIB =>
             {
                 let has_display_mode = matches!(design, Some(Size::GibWithoutDisplay(_)));
                 self.seen.push(shown(wanted * GIB));
                 let code = FirmwareCode::WindowSmall {
-                    device: evidence.device(gpu),
+                    device: input.device(gpu),
                     bytes: bar.size,
                     by_design: wanted * GIB,
                     display_mode: has_display_mode,
                 };
                 // One display mode leaves 8 GiB, and a hypervisor gives a part of a GPU a part of its window.
                 let may_be_chosen =
-                    bar.size > SMALL && has_display_mode || evidence.facts.cpu.is_virtual();
+                    bar.size > SMALL && has_display_mode || input.facts.cpu.is_virtual();
                 if may_be_chosen { self.smaller.push(code) } else { self.small.push(code) }
             }
             (Some(_), _) => {}
@@ -154,10 +155,10 @@ impl<'a> Found<'a> {
     }
 }
 
-fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
-    let gpus = evidence.some_gpus()?;
+fn bar1_size(input: &CheckInput<'_>) -> Judgement {
+    let gpus = input.some_gpus()?;
     let mut found = Found::default();
-    gpus.iter().for_each(|gpu| found.add(evidence, gpu));
+    gpus.iter().for_each(|gpu| found.add(input, gpu));
     let Found { small, smaller, resizable, doubtful, seen, unknown } = found;
     let verdict = if small.is_empty() { Verdict::Warn } else { Verdict::Fail };
     let all_small = [small, smaller].concat();

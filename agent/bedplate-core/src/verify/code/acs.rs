@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, named};
+use super::{CodeText, named};
 use crate::plan::Subject;
 use bedplate_base::recovery::Recovery;
 use bedplate_base::value::PciAddress;
@@ -86,7 +86,7 @@ pub enum AcsCode {
     },
 }
 
-impl Words for AcsCode {
+impl CodeText for AcsCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             AcsCode::Redirected { .. }

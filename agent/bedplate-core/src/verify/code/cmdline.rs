@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Words;
+use super::CodeText;
 use crate::kind::some_of;
-use crate::verify::Suspect;
+use crate::verify::IneffectiveArgument;
 
 /// Arguments that a finding names before it counts.
 const FEW: usize = 6;
@@ -41,7 +41,7 @@ pub enum CommandLineCode {
     /// Arguments do nothing, or harm.
     HarmfulArgument {
         /// The arguments; one at least.
-        arguments: Vec<Suspect>,
+        arguments: Vec<IneffectiveArgument>,
     },
     /// The kernel did not take an argument.
     ArgumentRefused {
@@ -52,7 +52,7 @@ pub enum CommandLineCode {
     },
 }
 
-impl Words for CommandLineCode {
+impl CodeText for CommandLineCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             CommandLineCode::CommandLinesDiffer { not_in_entry, added, .. } => {
@@ -127,7 +127,7 @@ pub fn named(arguments: &[String]) -> String {
     some_of(arguments.iter().cloned(), FEW, "arguments")
 }
 
-fn quoted(arguments: &[Suspect]) -> String {
+fn quoted(arguments: &[IneffectiveArgument]) -> String {
     some_of(arguments.iter().map(|one| format!("`{}`", one.argument)), FEW, "arguments")
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Device, DeviceKind, Words, counted};
+use super::{CodeText, Device, DeviceKind, counted};
 use bedplate_base::recovery::Recovery;
 use bedplate_base::value::PciAddress;
 
@@ -58,7 +58,7 @@ pub enum DeviceCode {
     },
 }
 
-impl Words for DeviceCode {
+impl CodeText for DeviceCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             DeviceCode::NoAnswer { .. } => "does not answer: its config space reads as all ones",

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{DeviceKind, Words};
+use super::{CodeText, DeviceKind};
 use bedplate_facts::fabric::UMAD;
 use bedplate_facts::imex;
 
@@ -56,7 +56,7 @@ pub enum FabricCode {
     NoImexChannel,
 }
 
-impl Words for FabricCode {
+impl CodeText for FabricCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             FabricCode::FabricManagerDown { .. } => {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Device, Words, counted, named};
+use super::{CodeText, Device, counted, named};
 use bedplate_base::cpu::Arch;
 use bedplate_base::recovery::Recovery;
 use bedplate_base::value::PciAddress;
@@ -80,7 +80,7 @@ pub enum FirmwareCode {
     },
 }
 
-impl Words for FirmwareCode {
+impl CodeText for FirmwareCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             FirmwareCode::NoIommuInFirmware { .. } => {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, size};
+use super::{CodeText, size};
 
 /// A finding about huge pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -22,7 +22,7 @@ pub enum HugePagesCode {
     },
 }
 
-impl Words for HugePagesCode {
+impl CodeText for HugePagesCode {
     fn says(&self) -> Cow<'static, str> {
         "fewer huge pages than asked for: {}".into()
     }

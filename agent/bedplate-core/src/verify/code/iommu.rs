@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, counted, named};
+use super::{CodeText, counted, named};
 use bedplate_base::value::PciAddress;
-use bedplate_facts::kernel_log::Sign;
+use bedplate_facts::kernel_log::MessageKind;
 
 /// Functions that carry GPUDirect traffic, by what they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -65,7 +65,7 @@ pub enum IommuCode {
     /// The kernel's log has messages about the IOMMU.
     IommuLog {
         /// The meaning of the gravest.
-        sign: Sign,
+        sign: MessageKind,
         /// The functions that they name.
         functions: Vec<PciAddress>,
         /// How many lines say so.
@@ -73,7 +73,7 @@ pub enum IommuCode {
     },
 }
 
-impl Words for IommuCode {
+impl CodeText for IommuCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             IommuCode::IommuOffWithGuests { .. } => "",
@@ -85,11 +85,11 @@ impl Words for IommuCode {
                 "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then"
             }
             IommuCode::IommuLog { sign, .. } => match sign {
-                Sign::IommuFirmware => "the firmware describes its IOMMU wrongly",
-                Sign::IommuCopied => {
+                MessageKind::IommuFirmware => "the firmware describes its IOMMU wrongly",
+                MessageKind::IommuCopied => {
                     "this kernel was started by kexec and took over the IOMMU tables of the one before"
                 }
-                Sign::IommuAsked => {
+                MessageKind::IommuAsked => {
                     "no IOMMU is in use, whatever `DMAR: IOMMU enabled` says: that line repeats `intel_iommu=on`"
                 }
                 _ => "the IOMMU refused DMA of {}",
@@ -109,7 +109,7 @@ impl Words for IommuCode {
             }
             IommuCode::DmaTranslated { carriers, .. }
             | IommuCode::DmaPassesThrough { carriers } => carriers.counted(),
-            IommuCode::IommuLog { sign: Sign::DmaFault, functions, lines } => {
+            IommuCode::IommuLog { sign: MessageKind::DmaFault, functions, lines } => {
                 format!("{} ({})", named(functions, "functions"), counted(*lines, "line"))
             }
             IommuCode::IommuLog { .. } => String::new(),
@@ -130,11 +130,11 @@ impl Words for IommuCode {
                 "`mode = \"auto\"` in [iommu] of the profile, `bedplate apply`, and reboot; or boot Linux 6.11 or newer"
             }
             IommuCode::IommuLog { sign, .. } => match sign {
-                Sign::IommuFirmware => "update the firmware (BIOS)",
-                Sign::IommuCopied => {
+                MessageKind::IommuFirmware => "update the firmware (BIOS)",
+                MessageKind::IommuCopied => {
                     "reboot through the firmware: `bedplate reboot schedule`, never `systemctl kexec`"
                 }
-                Sign::IommuAsked => {
+                MessageKind::IommuAsked => {
                     "switch VT-d on in the firmware's setup, or take `intel_iommu=on` from the command line"
                 }
                 _ => {

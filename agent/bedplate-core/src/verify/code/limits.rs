@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{DeviceKind, Words, size};
+use super::{CodeText, DeviceKind, size};
 
 /// A finding about the limits of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -46,7 +46,7 @@ pub enum LimitsCode {
     PersistencedDown,
 }
 
-impl Words for LimitsCode {
+impl CodeText for LimitsCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             LimitsCode::MemlockLimited { .. } => {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Device, Words, named};
+use super::{CodeText, Device, named};
 use bedplate_base::recovery::Recovery;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::link;
@@ -55,7 +55,7 @@ pub enum LinkCode {
     },
 }
 
-impl Words for LinkCode {
+impl CodeText for LinkCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             LinkCode::LinkNarrow { .. } => "fewer lanes than both ends of the link have",

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Device, Words};
+use super::{CodeText, Device};
 use bedplate_base::recovery::Recovery;
-use bedplate_facts::kernel_log::{Sign, xid};
+use bedplate_facts::kernel_log::{MessageKind, xid};
 
 const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
 
@@ -18,7 +18,7 @@ pub enum LogCode {
     /// The kernel's log has a message that means something.
     Logged {
         /// Its meaning.
-        sign: Sign,
+        sign: MessageKind,
         /// The device that it is about.
         #[serde(skip_serializing_if = "Option::is_none")]
         device: Option<Device>,
@@ -39,7 +39,7 @@ pub enum LogCode {
     },
 }
 
-impl Words for LogCode {
+impl CodeText for LogCode {
     fn says(&self) -> Cow<'static, str> {
         let LogCode::Logged { sign, over, .. } = self;
         logged(*sign, *over).into()
@@ -53,7 +53,9 @@ impl Words for LogCode {
         let xid = number.and_then(xid::find).filter(|xid| xid.number != xid::OFF_THE_BUS);
         let number = match (number, xid) {
             (Some(number), Some(xid)) => format!("Xid {number}, {}; ", xid.means),
-            (Some(number), None) if matches!(sign, Sign::Switch | Sign::SwitchFatal) => {
+            (Some(number), None)
+                if matches!(sign, MessageKind::Switch | MessageKind::SwitchFatal) =>
+            {
                 format!("SXid {number}; ")
             }
             (Some(number), None) => format!("Xid {number}; "),
@@ -77,93 +79,99 @@ impl Words for LogCode {
 }
 
 /// The meaning of a message of the kernel's log, without its subject.
-fn logged(sign: Sign, over: bool) -> &'static str {
+fn logged(sign: MessageKind, over: bool) -> &'static str {
     match (sign, over) {
-        (Sign::OffTheBus, false) => "fell off the bus",
-        (Sign::OffTheBus, true) => "fell off the bus, and has been taken by its driver since",
-        (Sign::Xid, false) => "reported an error of its own",
-        (Sign::Xid, true) => "reported an error of its own, and has been reset since",
-        (Sign::Switch | Sign::SwitchFatal, _) => "reported an error of its own",
-        (Sign::Fatal | Sign::Uncorrected | Sign::Contained, false) => "uncorrected PCIe errors",
-        (Sign::Fatal | Sign::Uncorrected | Sign::Contained, true) => {
+        (MessageKind::OffTheBus, false) => "fell off the bus",
+        (MessageKind::OffTheBus, true) => {
+            "fell off the bus, and has been taken by its driver since"
+        }
+        (MessageKind::Xid, false) => "reported an error of its own",
+        (MessageKind::Xid, true) => "reported an error of its own, and has been reset since",
+        (MessageKind::Switch | MessageKind::SwitchFatal, _) => "reported an error of its own",
+        (MessageKind::Fatal | MessageKind::Uncorrected | MessageKind::Contained, false) => {
+            "uncorrected PCIe errors"
+        }
+        (MessageKind::Fatal | MessageKind::Uncorrected | MessageKind::Contained, true) => {
             "uncorrected PCIe errors, recovered from"
         }
-        (Sign::LinkDown, false) => "the link below went down",
-        (Sign::LinkDown, true) => "the link below went down, and is up again",
-        (Sign::NotTaken, false) => "did not take a GPU",
-        (Sign::NotTaken, true) => "did not take a GPU at first",
-        (Sign::ApiMismatch, false) => "libraries and kernel modules of different versions",
-        (Sign::ApiMismatch, true) => "libraries of another version, before this one was loaded",
-        (Sign::WrongBuild, _) => {
+        (MessageKind::LinkDown, false) => "the link below went down",
+        (MessageKind::LinkDown, true) => "the link below went down, and is up again",
+        (MessageKind::NotTaken, false) => "did not take a GPU",
+        (MessageKind::NotTaken, true) => "did not take a GPU at first",
+        (MessageKind::ApiMismatch, false) => "libraries and kernel modules of different versions",
+        (MessageKind::ApiMismatch, true) => {
+            "libraries of another version, before this one was loaded"
+        }
+        (MessageKind::WrongBuild, _) => {
             "refused by the kernel: built for another kernel or another ib_core"
         }
-        (Sign::KeptOut, _) => "not let in: blacklisted, or not signed for Secure Boot",
-        (Sign::Peermem, _) => "nvidia_peermem reports errors",
-        (Sign::WrongParameter, _) => "does not know a parameter that it was given",
+        (MessageKind::KeptOut, _) => "not let in: blacklisted, or not signed for Secure Boot",
+        (MessageKind::Peermem, _) => "nvidia_peermem reports errors",
+        (MessageKind::WrongParameter, _) => "does not know a parameter that it was given",
         (
-            Sign::IommuUp
-            | Sign::IommuAsked
-            | Sign::IommuFirmware
-            | Sign::IommuCopied
-            | Sign::DmaFault
-            | Sign::Recovered
-            | Sign::Bound,
+            MessageKind::IommuUp
+            | MessageKind::IommuAsked
+            | MessageKind::IommuFirmware
+            | MessageKind::IommuCopied
+            | MessageKind::DmaFault
+            | MessageKind::Recovered
+            | MessageKind::Bound,
             _,
         ) => "in the kernel's log",
     }
 }
 
 /// Whether a message with this recovery action leaves something unusable until it is over.
-pub fn is_severe(sign: Sign, recovery: Recovery) -> bool {
+pub fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
     match sign {
-        Sign::OffTheBus
-        | Sign::NotTaken
-        | Sign::ApiMismatch
-        | Sign::SwitchFatal
-        | Sign::Fatal
-        | Sign::Contained
-        | Sign::LinkDown => true,
-        Sign::Xid => recovery >= Recovery::ResetGpu,
+        MessageKind::OffTheBus
+        | MessageKind::NotTaken
+        | MessageKind::ApiMismatch
+        | MessageKind::SwitchFatal
+        | MessageKind::Fatal
+        | MessageKind::Contained
+        | MessageKind::LinkDown => true,
+        MessageKind::Xid => recovery >= Recovery::ResetGpu,
         _ => false,
     }
 }
 
 /// The remedy after such a message. `is_minor`: it left nothing unusable, or that is over.
-fn remedy(sign: Sign, is_minor: bool) -> &'static str {
+fn remedy(sign: MessageKind, is_minor: bool) -> &'static str {
     match sign {
-        Sign::OffTheBus if is_minor => "if it happens again, reseat or replace the GPU",
-        Sign::Xid if is_minor => {
+        MessageKind::OffTheBus if is_minor => "if it happens again, reseat or replace the GPU",
+        MessageKind::Xid if is_minor => {
             "no job has to leave the host for it; reset the GPU when the host is free (`nvidia-smi --gpu-reset`), and replace it if the \
              number comes again"
         }
-        Sign::OffTheBus => {
+        MessageKind::OffTheBus => {
             "drain the node and power-cycle it; if it happens again, reseat or replace the GPU"
         }
-        Sign::Xid => {
+        MessageKind::Xid => {
             "NVIDIA's \"Xid Errors\" says what the number means; `nvidia-smi -q` has counters; drain the node and reset the GPU \
              (`nvidia-smi --gpu-reset`) or reboot where it fails"
         }
-        Sign::Switch | Sign::SwitchFatal => {
+        MessageKind::Switch | MessageKind::SwitchFatal => {
             "NVIDIA's Fabric Manager guide says what the number means; after a fatal one drain the node and reboot it"
         }
-        Sign::NotTaken => {
+        MessageKind::NotTaken => {
             "`dmesg | grep NVRM` has the reason: another driver holds it, the driver is too old for it, or it does not answer; then \
              reboot"
         }
-        Sign::WrongBuild => {
+        MessageKind::WrongBuild => {
             "build it for the running kernel (`dkms autoinstall -k $(uname -r)`), or install the package for it; for nvidia_peermem \
              install DOCA-OFED before the NVIDIA driver, or use DMA-BUF, which needs no module"
         }
-        Sign::KeptOut => {
+        MessageKind::KeptOut => {
             "take it out of `module_blacklist=`; sign the modules and enrol the key (`mokutil --import`)"
         }
-        Sign::ApiMismatch => {
+        MessageKind::ApiMismatch => {
             "reboot, or stop every user of the GPUs and load the new modules; in containers use the host's libraries"
         }
-        Sign::Peermem => {
+        MessageKind::Peermem => {
             "`dmesg | grep nvidia-peermem`; use DMA-BUF where driver and kernel allow it (`bedplate verify --check modules.gpudirect`)"
         }
-        Sign::WrongParameter => {
+        MessageKind::WrongParameter => {
             "take the parameter out of modprobe.d or off the command line: it does nothing"
         }
         _ => ON_THE_WAY,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, named};
+use super::{CodeText, named};
 use crate::kind::modules::DmabufObstacle;
 use crate::kind::modules::topo_check::PARAMETER;
 use bedplate_base::recovery::Recovery;
@@ -27,7 +27,7 @@ pub enum Maker {
 
 impl Maker {
     /// The maker with this vendor id.
-    pub fn of(vendor: u16) -> Maker {
+    pub fn from_vendor(vendor: u16) -> Maker {
         match vendor {
             0x10de => Maker::Nvidia,
             0x1002 => Maker::Amd,
@@ -137,7 +137,7 @@ pub enum ModulesCode {
     },
 }
 
-impl Words for ModulesCode {
+impl CodeText for ModulesCode {
     fn says(&self) -> Cow<'static, str> {
         match self {
             ModulesCode::WrongDriver { driver: Some(driver), .. } => {

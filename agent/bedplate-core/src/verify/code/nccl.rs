@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Words;
+use super::CodeText;
 
 /// A finding about the collective library's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub enum NcclCode {
     },
 }
 
-impl Words for NcclCode {
+impl CodeText for NcclCode {
     fn says(&self) -> Cow<'static, str> {
         "".into()
     }

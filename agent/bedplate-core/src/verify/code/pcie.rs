@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, named};
+use super::{CodeText, named};
 use bedplate_base::value::PciAddress;
 
 /// A finding about PCIe registers.
@@ -38,7 +38,7 @@ pub enum PcieCode {
     },
 }
 
-impl Words for PcieCode {
+impl CodeText for PcieCode {
     fn says(&self) -> Cow<'static, str> {
         match self {
             PcieCode::PayloadDiffers { .. } => "another payload size than the port above".into(),

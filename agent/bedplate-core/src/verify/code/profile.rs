@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, counted};
+use super::{CodeText, counted};
 use crate::plan::{KindName, Subject};
 use crate::verify::NoPlan;
 
@@ -72,10 +72,10 @@ pub enum ProfileCode {
     },
 }
 
-impl Words for ProfileCode {
+impl CodeText for ProfileCode {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            ProfileCode::ProfileUnusable => NoPlan::Unusable.words().into(),
+            ProfileCode::ProfileUnusable => NoPlan::Unusable.description().into(),
             ProfileCode::ProfileBlocked { .. } => "".into(),
             ProfileCode::NotInEffect { profile, changes: None, .. }
             | ProfileCode::ProfileWaitsForReboot { profile } => {

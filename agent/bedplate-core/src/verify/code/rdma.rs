@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Device, FEW, Words};
+use super::{CodeText, Device, FEW};
 use crate::kind::some_of;
 use bedplate_base::recovery::Recovery;
 use bedplate_base::value::PciAddress;
@@ -95,7 +95,7 @@ pub enum RdmaCode {
     },
 }
 
-impl Words for RdmaCode {
+impl CodeText for RdmaCode {
     fn says(&self) -> Cow<'static, str> {
         match self {
             RdmaCode::NoRdmaDevice { driver: None, .. } => {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rdma::FEW_PORTS;
-use super::{Words, counted};
+use super::{CodeText, counted};
 use bedplate_base::value::flow_control::priorities;
 
 /// ECT(0) in the low bits of a traffic class: what ECN marks (RFC 3168).
@@ -94,7 +94,7 @@ pub enum RoceCode {
     },
 }
 
-impl Words for RoceCode {
+impl CodeText for RoceCode {
     fn says(&self) -> Cow<'static, str> {
         match self {
             RoceCode::NoGid { .. } => "port {}: no GID for RoCE v2".into(),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, named};
+use super::{CodeText, named};
 use bedplate_base::value::PciAddress;
 
 /// A finding about VFs.
@@ -44,7 +44,7 @@ pub enum SriovCode {
     },
 }
 
-impl Words for SriovCode {
+impl CodeText for SriovCode {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
             SriovCode::VfsGone { .. } => "PF {}: not all of its VFs are there",

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, named};
+use super::{CodeText, named};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::cufile::{PATH, Problem};
 
@@ -52,7 +52,7 @@ pub enum StorageCode {
     },
 }
 
-impl Words for StorageCode {
+impl CodeText for StorageCode {
     fn says(&self) -> Cow<'static, str> {
         match self {
             StorageCode::CufileWouldFail => {
@@ -102,7 +102,7 @@ impl Words for StorageCode {
             }
             StorageCode::CufileInvalid { problem, .. } => match problem {
                 Problem::Type { key: Some(key), expected } => {
-                    format!("make `{key}` {}", expected.words()).into()
+                    format!("make `{key}` {}", expected.description()).into()
                 }
                 Problem::Twice { .. } => "remove one of the two".into(),
                 Problem::Syntax | Problem::NoObject | Problem::Type { key: None, .. } => {

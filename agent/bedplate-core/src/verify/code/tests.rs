@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::*;
 use crate::kind::modules::DmabufObstacle;
 use crate::plan::Subject;
-use crate::verify::Suspect;
+use crate::verify::IneffectiveArgument;
 use bedplate_base::cpu::Arch;
 use bedplate_facts::cufile::Problem;
-use bedplate_facts::kernel_log::Sign;
+use bedplate_facts::kernel_log::MessageKind;
 
 fn functions() -> Vec<PciAddress> {
     ["0000:18:00.0", "0000:2a:00.0"].map(|address| address.parse().unwrap()).to_vec()
@@ -57,8 +57,12 @@ fn acs() -> Vec<AcsCode> {
 }
 
 fn command_line() -> Vec<CommandLineCode> {
-    let suspect =
-        Suspect { argument: text(), lint: "no-such-argument", message: text(), remedy: text() };
+    let suspect = IneffectiveArgument {
+        argument: text(),
+        lint: "no-such-argument",
+        message: text(),
+        remedy: text(),
+    };
     vec![
         CommandLineCode::CommandLinesDiffer {
             not_in_entry: vec![],
@@ -116,7 +120,7 @@ fn iommu() -> Vec<IommuCode> {
         IommuCode::IommuOffWithGuests { off_by: Some(text()), function_count: 2 },
         IommuCode::DmaTranslated { carriers: carriers.clone(), mixed: true },
         IommuCode::DmaPassesThrough { carriers },
-        IommuCode::IommuLog { sign: Sign::DmaFault, functions: functions(), lines: 2 },
+        IommuCode::IommuLog { sign: MessageKind::DmaFault, functions: functions(), lines: 2 },
     ]
 }
 
@@ -258,7 +262,7 @@ fn storage() -> Vec<StorageCode> {
 
 fn others() -> Vec<Code> {
     let logged = LogCode::Logged {
-        sign: Sign::Xid,
+        sign: MessageKind::Xid,
         device: Some(gpu()),
         module: None,
         number: Some(48),
@@ -326,7 +330,7 @@ fn names(schema: &Value, found: &mut BTreeSet<String>) {
 fn each_code_has_words_and_a_remedy() {
     for code in all() {
         let name = name(&code);
-        let words = words(std::slice::from_ref(&code));
+        let words = format_codes(std::slice::from_ref(&code));
         assert!(!words.is_empty() && !words.contains(['{', '}']), "{name}: {words}");
         match remedy(std::slice::from_ref(&code)) {
             Some(remedy) => assert!(!remedy.contains("{}") && !remedy.contains("  "), "{remedy}"),
@@ -349,13 +353,16 @@ fn codes_with_the_same_words_are_listed_together() {
         let function = |n| format!("0000:{n:02x}:00.0").parse().unwrap();
         (1..=count).map(|n| AcsCode::NoAts { function: function(n) }.into()).collect()
     };
-    assert_eq!(words(&ats(1)), "NIC 0000:01:00.0: no ATS, in a switch for guests");
-    let many = words(&ats(6));
+    assert_eq!(format_codes(&ats(1)), "NIC 0000:01:00.0: no ATS, in a switch for guests");
+    let many = format_codes(&ats(6));
     assert!(many.contains("0000:04:00.0 and 2 more NICs: no ATS"), "{many}");
     let refused = |argument: &str, passed_on| {
         let argument = argument.to_owned();
         Code::from(CommandLineCode::ArgumentRefused { argument, passed_on })
     };
     let both = [refused("a", false), refused("b", true), refused("c", false)];
-    assert_eq!(words(&both), "the kernel did not take `a`, `c`; nothing in this kernel reads `b`");
+    assert_eq!(
+        format_codes(&both),
+        "the kernel did not take `a`, `c`; nothing in this kernel reads `b`"
+    );
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Words, counted, named};
+use super::{CodeText, counted, named};
 use bedplate_base::value::PciAddress;
 
 /// A finding about where GPUs and NICs are.
@@ -33,7 +33,7 @@ pub enum TopologyCode {
     },
 }
 
-impl Words for TopologyCode {
+impl CodeText for TopologyCode {
     fn says(&self) -> Cow<'static, str> {
         match self {
             TopologyCode::NoNearNic { .. } => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_host::child::{self, End, Keep, NotStarted, Ran};
 
 /// How many characters of a reason are kept: it goes into one line of a log or a status.

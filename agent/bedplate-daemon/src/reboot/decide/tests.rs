@@ -1,7 +1,7 @@
 use super::*;
 use crate::reboot::state::{NAMES, may_follow};
 use bedplate_core::profile::model::{FleetLock, RebootMethod};
-use bedplate_core::reboot_record::Asked;
+use bedplate_core::reboot_record::RebootRequest;
 use bedplate_core::reboot_record::attempt::Attempt;
 
 mod entry;
@@ -32,9 +32,9 @@ fn now() -> Timestamp {
 }
 
 /// A request of this boot, for now.
-fn request() -> Asked {
+fn request() -> RebootRequest {
     let (why, boot_id) = ("me".into(), BOOT.into());
-    Asked { why, boot_id, since: now(), at: now(), force: false, waited: false }
+    RebootRequest { why, boot_id, since: now(), at: now(), force: false, waited: false }
 }
 
 fn tried(plan: &str, boot: &str) -> Attempt {
@@ -198,7 +198,7 @@ impl Moment {
 
 /// The decision of a moment, checked.
 fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
-    let vetoes = [Reason::new(WaitsFor::Devices, "busy")];
+    let vetoes = [Veto::new(WaitsFor::Devices, "busy")];
     let inhibitors = ["backup".to_owned()];
     let scheduled = match &moment.scheduled {
         Scheduled::Ours { at, .. } => {
@@ -307,10 +307,7 @@ fn a_closed_window_says_when_the_next_one_opens() {
     let RebootState::Waiting { why, until, .. } = decide(&free(&settings, &record)) else {
         panic!()
     };
-    assert_eq!(
-        why,
-        [Reason::new(WaitsFor::Window, "the window `Fri 02:00-05:00 UTC` is not open")]
-    );
+    assert_eq!(why, [Veto::new(WaitsFor::Window, "the window `Fri 02:00-05:00 UTC` is not open")]);
     assert_eq!(until, Some("2026-03-06T02:00:00Z".parse().unwrap()));
 }
 
@@ -363,7 +360,7 @@ fn an_inhibitor_that_stays_is_reported_and_not_forced() {
 /// A request of an earlier boot was fulfilled by this one.
 #[test]
 fn a_request_is_for_one_boot() {
-    let asked = Asked { boot_id: "b-1".into(), ..request() };
+    let asked = RebootRequest { boot_id: "b-1".into(), ..request() };
     let record = Record { asked: Some(asked), ..Record::default() };
     let settings = settings(RebootPolicy::Never, &[]);
     assert_eq!(decide(&free(&settings, &record)), RebootState::LeftToPeople);
@@ -376,7 +373,7 @@ fn a_request_that_waited_is_announced_with_the_whole_delay() {
     let mut record = Record::default();
     for (waited, hours, after) in [(false, 0, 0), (true, 0, 900), (false, 4, 900)] {
         let at = now() - SignedDuration::from_hours(hours);
-        record.asked = Some(Asked { at, waited, ..request() });
+        record.asked = Some(RebootRequest { at, waited, ..request() });
         assert_eq!(
             decide(&free(&settings, &record)),
             RebootState::Announcing { at: now() + SignedDuration::from_secs(after) }
@@ -418,7 +415,7 @@ fn unwritten_changes_keep_need_from_idle() {
     let record = Record::default();
     let none = Situation { need: RebootNeed::None, planned: true, ..free(&settings, &record) };
     assert_eq!(decide(&none), RebootState::Converging);
-    let held = Reason::new(WaitsFor::EnforceHold, "enforcement is held");
+    let held = Veto::new(WaitsFor::EnforceHold, "enforcement is held");
     let RebootState::Waiting { why, .. } = decide(&Situation { held: Some(&held), ..none }) else {
         panic!("no wait")
     };

@@ -130,7 +130,7 @@ impl LockError {
 
     /// For a call that got no answer to read.
     pub(super) fn unanswered(url: String, error: ureq::Error) -> LockError {
-        if let Some(source) = TlsFault::of(&error) {
+        if let Some(source) = TlsFault::from_error(&error) {
             return LockError::Unsafe { url, source };
         }
         let source = Box::new(error);

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use rustls::{CertificateError, Error};
 
 use super::line::one_line;
-use bedplate_base::utc::shown;
+use bedplate_base::utc::format_utc;
 
 /// What is wrong with TLS. Names of a certificate are in one line, without characters that steer a terminal.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +78,7 @@ pub enum TlsFault {
 
 impl TlsFault {
     /// The fault behind an error, if it is one of TLS.
-    pub(super) fn of(error: &ureq::Error) -> Option<TlsFault> {
+    pub(super) fn from_error(error: &ureq::Error) -> Option<TlsFault> {
         match error {
             ureq::Error::Rustls(error) => Some(TlsFault::new(error)),
             // As the handshake reports it.
@@ -144,5 +144,5 @@ fn names(presented: &[String]) -> String {
 /// A time of a certificate, as operators read it.
 fn time(seconds: u64) -> String {
     let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(|| format!("second {seconds} of the epoch"), shown)
+    time.map_or_else(|| format!("second {seconds} of the epoch"), format_utc)
 }

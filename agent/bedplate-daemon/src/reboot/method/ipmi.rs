@@ -246,7 +246,7 @@ pub enum RestartCause {
 
 impl RestartCause {
     /// From the answer's byte, whose upper half is reserved.
-    pub fn of(byte: u8) -> Self {
+    pub fn from_byte(byte: u8) -> Self {
         match byte & 0x0F {
             0x0 => RestartCause::Unknown,
             0x1 => RestartCause::ChassisControl,
@@ -292,7 +292,7 @@ pub fn restart_cause(ipmi: &dyn Ipmi) -> Result<RestartCause, IpmiError> {
     let [cause, ..] = data[..] else {
         return Err(IpmiError::Short { command, length: data.len() });
     };
-    Ok(RestartCause::of(cause))
+    Ok(RestartCause::from_byte(cause))
 }
 
 /// Ask for a power cycle. Success means that the BMC took the command; the power goes some seconds later.

@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 use super::{Effect, Missing, NoteKind, Ran, Step};
 use crate::reboot::decide::entry_veto;
 use crate::reboot::facts::{FastFacts, SlowFacts};
-use crate::reboot::state::{Reason, WaitsFor, joined};
-use bedplate_base::utc::shown;
+use crate::reboot::state::{Veto, WaitsFor, joined};
+use bedplate_base::utc::format_utc;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, GOING_DOWN_US, Phase};
 
 /// Before its time the announcement has to be seen at logind: one that was not seen since may have been called off.
@@ -70,23 +70,23 @@ fn obstacles(
     arranged: &Arranged,
     seen: &FastFacts,
     wanted: &SlowFacts<'_>,
-) -> Vec<Reason> {
+) -> Vec<Veto> {
     let asked = step.record.request(&seen.boot_id);
     let mut why = seen.vetoes.clone();
     why.extend(wanted.vetoes.iter().cloned());
     why.extend(wanted.held.clone());
-    let inhibitor = |who: &String| Reason::new(WaitsFor::Inhibitor, who);
+    let inhibitor = |who: &String| Veto::new(WaitsFor::Inhibitor, who);
     why.extend(wanted.inhibitors.iter().map(inhibitor));
     if !asked.is_some_and(|asked| asked.force) {
         why.extend(entry_veto(&wanted.entry));
     }
     let in_time = |seen: jiff::Timestamp| arranged.at().duration_since(seen) <= SEEN_BEFORE;
     if !seen.last_ours.is_some_and(in_time) {
-        why.push(Reason::new(WaitsFor::Logind, UNSEEN));
+        why.push(Veto::new(WaitsFor::Logind, UNSEEN));
     }
     if let Ok(Some((kind, _))) = &seen.schedule {
         let text = format!("another shutdown is scheduled: {kind}");
-        why.push(Reason::new(WaitsFor::OtherShutdown, text));
+        why.push(Veto::new(WaitsFor::OtherShutdown, text));
     }
     why
 }
@@ -129,12 +129,12 @@ pub(super) fn ran(mut step: Step, ran: Ran) -> Step {
 }
 
 /// The veto of a command that was run: the power may be cycled at any moment.
-pub(super) fn veto(phase: &Phase, seen: &FastFacts) -> Option<Reason> {
+pub(super) fn veto(phase: &Phase, seen: &FastFacts) -> Option<Veto> {
     let Phase::CommandRun { arranged, .. } = phase else { return None };
     if arranged.late(seen.now) >= GOING_DOWN_US {
         return None;
     }
-    let at = shown(arranged.at());
+    let at = format_utc(arranged.at());
     let text = format!("the command that cycles the power was run after {at}: it may take minutes");
-    Some(Reason::new(WaitsFor::PowerCommand, text))
+    Some(Veto::new(WaitsFor::PowerCommand, text))
 }

@@ -6,7 +6,7 @@ use super::{Effect, Missing, NoteKind, Step, command, has, reconcile};
 use crate::reboot::decide::{Scheduled, Situation, decide};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, WaitsFor};
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 use bedplate_core::reboot_hold::LONGEST_REASON;
 use bedplate_core::reboot_record::attempt::Attempt;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown, time, usec};
@@ -191,7 +191,7 @@ pub(super) fn reason(step: &Step, arranged: &Arranged) -> String {
 /// Logs a reboot that logind has confirmed.
 pub(super) fn note_scheduled(step: &mut Step, arranged: &Arranged) {
     let why = reason(step, arranged);
-    let at = bedplate_base::utc::shown(arranged.at());
+    let at = bedplate_base::utc::format_utc(arranged.at());
     let text = format!("a reboot is announced for {at} ({}): {why}", arranged.method);
     step.note(NoteKind::Scheduled, text);
 }

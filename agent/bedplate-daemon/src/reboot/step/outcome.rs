@@ -3,16 +3,16 @@
 
 use super::reconcile::taken_back_text;
 use super::{Cleared, Effect, NoteKind, Step, kind, look, over};
-use crate::reboot::state::{Reason, RebootState};
+use crate::reboot::state::{RebootState, Veto};
 use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase};
 use bedplate_core::reboot_record::preparation::{Prepared, Undo};
 
-fn failed(why: &Reason) -> Ending {
+fn failed(why: &Veto) -> Ending {
     Ending::TakenBack { why: why.text.clone() }
 }
 
 /// The way back is kept before anything is changed: where arming ends half-way, for whatever reason, it is undone from there.
-pub(super) fn way_back(mut step: Step, found: Result<Prepared, Reason>) -> Step {
+pub(super) fn way_back(mut step: Step, found: Result<Prepared, Veto>) -> Step {
     let Phase::Arming { arranged } = step.record.phase.clone() else { return step };
     match found {
         Err(why) => step.end(arranged, failed(&why)),
@@ -28,7 +28,7 @@ fn with(arranged: Arranged, prepared: Prepared) -> Arranged {
     Arranged { kind: kind(&prepared), prepared: Some(prepared), ..arranged }
 }
 
-pub(super) fn armed(step: Step, armed: Result<Prepared, Reason>) -> Step {
+pub(super) fn armed(step: Step, armed: Result<Prepared, Veto>) -> Step {
     match (step.record.phase.clone(), armed) {
         (Phase::Arming { arranged }, Ok(prepared)) => {
             look::schedule(step, with(arranged, prepared))
@@ -44,7 +44,7 @@ pub(super) fn armed(step: Step, armed: Result<Prepared, Reason>) -> Step {
     }
 }
 
-pub(super) fn set(mut step: Step, set: Result<(), Reason>) -> Step {
+pub(super) fn set(mut step: Step, set: Result<(), Veto>) -> Step {
     match (step.record.phase.clone(), set) {
         (Phase::Scheduling { arranged }, Ok(())) => {
             look::note_scheduled(&mut step, &arranged);
@@ -58,7 +58,7 @@ pub(super) fn set(mut step: Step, set: Result<(), Reason>) -> Step {
     }
 }
 
-pub(super) fn cleared(mut step: Step, cleared: Result<Cleared, Reason>) -> Step {
+pub(super) fn cleared(mut step: Step, cleared: Result<Cleared, Veto>) -> Step {
     let Phase::Cancelling { arranged, ending } = step.record.phase.clone() else { return step };
     match cleared {
         // Tried again with the next observation.

@@ -3,7 +3,7 @@
 use super::super::method::surviving;
 use super::{Effect, NoteKind, Step, has, taken_back};
 use crate::reboot::facts::FastFacts;
-use bedplate_base::utc::shown;
+use bedplate_base::utc::format_utc;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, GOING_DOWN_US, Phase, time};
 
 /// Text for a reboot whose time has passed.
@@ -132,7 +132,7 @@ fn lost(
     let changed = arranged.userspace.zip(seen.userspace).is_some_and(|(then, now)| then != now);
     let ending = match schedule {
         Some((kind, usec)) => {
-            let at = shown(time(*usec));
+            let at = format_utc(time(*usec));
             let by = format!("by another shutdown that took its place: {kind} at {at}");
             Ending::CalledOff { by }
         }
@@ -142,7 +142,7 @@ fn lost(
         None => Ending::CalledOff {
             by: format!(
                 "through logind, as `shutdown -c` does, at {} or shortly before",
-                shown(seen.now)
+                format_utc(seen.now)
             ),
         },
     };

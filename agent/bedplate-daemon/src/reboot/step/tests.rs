@@ -122,7 +122,7 @@ fn reboot_is_arranged_step_by_step() {
     let set = step(&armed.record, Event::Set(Ok(())));
     assert_eq!(set.shown, Some(RebootState::Announced { at: after(60) }));
     // logind refuses: it is asked to forget it, since it may have taken it, and what was armed is undone.
-    let why = Reason::new(WaitsFor::Logind, "no");
+    let why = Veto::new(WaitsFor::Logind, "no");
     let refused = step(&armed.record, Event::Set(Err(why)));
     assert!(matches!(refused.effect, Some(Effect::Cancel(_))), "{refused:?}");
     let gone = step(&refused.record, Event::Cleared(Ok(Cleared::Gone)));
@@ -134,7 +134,7 @@ fn reboot_is_arranged_step_by_step() {
 #[test]
 fn hold_cancels_and_its_end_schedules_again() {
     let (record, schedule) = scheduled(RebootMethod::Ordinary);
-    let hold = Reason::new(WaitsFor::Hold, "held by ada");
+    let hold = Veto::new(WaitsFor::Hold, "held by ada");
     let held =
         FastFacts { schedule: Ok(Some(schedule)), vetoes: vec![hold.clone()], ..seen(after(10)) };
     let cancel = step(&record, Event::Polled(&held));
@@ -154,7 +154,7 @@ fn hold_cancels_and_its_end_schedules_again() {
 #[test]
 fn kexec_kernel_cancels_scheduled_reboot() {
     let (record, schedule) = scheduled(RebootMethod::Ordinary);
-    let kexec = Reason::new(WaitsFor::Kexec, "a kernel is loaded for kexec");
+    let kexec = Veto::new(WaitsFor::Kexec, "a kernel is loaded for kexec");
     let loaded = FastFacts { schedule: Ok(Some(schedule)), vetoes: vec![kexec], ..seen(after(50)) };
     assert!(matches!(step(&record, Event::Polled(&loaded)).effect, Some(Effect::Cancel(_))));
 }
@@ -248,7 +248,7 @@ fn command_runs_once_and_only_when_seen_before_its_time() {
     assert_eq!(again.effect, None, "after a crash it counts as run: {again:?}");
     let unseen = look(&record, &seen(after(61)), &wanted(&settings));
     assert!(unseen.record.phase.needs_operator() && unseen.effect.is_none(), "{unseen:?}");
-    let held = FastFacts { vetoes: vec![Reason::new(WaitsFor::Hold, "held")], ..due.clone() };
+    let held = FastFacts { vetoes: vec![Veto::new(WaitsFor::Hold, "held")], ..due.clone() };
     assert_eq!(look(&record, &held, &wanted(&settings)).effect, None);
     let late = FastFacts { last_ours: Some(after(59)), ..seen(after(200)) };
     assert_eq!(look(&record, &late, &wanted(&settings)).effect, None);

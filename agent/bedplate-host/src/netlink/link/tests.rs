@@ -3,7 +3,7 @@
 use super::super::HEADER;
 use super::*;
 
-fn words(numbers: &[u32]) -> Vec<u8> {
+fn to_bytes(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
@@ -23,29 +23,33 @@ fn sent(attributes: VfAttributes) -> Vec<(u16, Vec<u8>)> {
 fn every_attribute_is_sent_as_the_kernel_has_it() {
     let none = VfAttributes::default();
     let mac = [2, 0, 0x5e, 0x10, 0, 1];
-    let mut address = [words(&[3]), mac.to_vec()].concat();
+    let mut address = [to_bytes(&[3]), mac.to_vec()].concat();
     address.resize(36, 0);
     let guid = 0x0002_c903_0012_3456;
-    let aligned = [words(&[3, 0]), u64::to_ne_bytes(guid).to_vec()].concat();
+    let aligned = [to_bytes(&[3, 0]), u64::to_ne_bytes(guid).to_vec()].concat();
     let vlan = |id, qos, protocol| Some(Vlan { id, qos, protocol });
-    let list = [words(&[3, 100, 5]), vec![0x88, 0xa8, 0, 0]].concat();
+    let list = [to_bytes(&[3, 100, 5]), vec![0x88, 0xa8, 0, 0]].concat();
     for (attributes, kind, bytes) in [
         (VfAttributes { mac: Some(Mac(mac)), ..none }, 1, address),
-        (VfAttributes { vlan: vlan(100, 5, VlanProtocol::Dot1q), ..none }, 2, words(&[3, 100, 5])),
+        (
+            VfAttributes { vlan: vlan(100, 5, VlanProtocol::Dot1q), ..none },
+            2,
+            to_bytes(&[3, 100, 5]),
+        ),
         (
             VfAttributes { vlan: vlan(100, 5, VlanProtocol::Dot1ad), ..none },
             12,
             attribute(1, &list),
         ),
-        (VfAttributes { spoof_check: Some(true), ..none }, 4, words(&[3, 1])),
-        (VfAttributes { link_state: Some(VfLinkState::Disable), ..none }, 5, words(&[3, 2])),
-        (VfAttributes { max_tx_rate: Some(10_000), ..none }, 6, words(&[3, 0, 10_000])),
+        (VfAttributes { spoof_check: Some(true), ..none }, 4, to_bytes(&[3, 1])),
+        (VfAttributes { link_state: Some(VfLinkState::Disable), ..none }, 5, to_bytes(&[3, 2])),
+        (VfAttributes { max_tx_rate: Some(10_000), ..none }, 6, to_bytes(&[3, 0, 10_000])),
         (
             VfAttributes { min_tx_rate: Some(100), max_tx_rate: Some(200), ..none },
             6,
-            words(&[3, 100, 200]),
+            to_bytes(&[3, 100, 200]),
         ),
-        (VfAttributes { trust: Some(false), ..none }, 9, words(&[3, 0])),
+        (VfAttributes { trust: Some(false), ..none }, 9, to_bytes(&[3, 0])),
         (VfAttributes { node_guid: Some(Guid(guid)), ..none }, 10, aligned.clone()),
         (VfAttributes { port_guid: Some(Guid(guid)), ..none }, 11, aligned),
     ] {
@@ -69,19 +73,19 @@ fn each_attribute_is_a_message_of_its_own() {
 
 /// One IFLA_VF_INFO in the order of rtnl_fill_vfinfo.
 fn info(vf: u32, trust: u32, spoof_check: u32) -> Vec<u8> {
-    let mut mac = [words(&[vf]), vec![0x52, 0x54, 0, 0, 0, 7]].concat();
+    let mut mac = [to_bytes(&[vf]), vec![0x52, 0x54, 0, 0, 0, 7]].concat();
     mac.resize(36, 0);
-    let tag = [words(&[vf, 100, 2]), ETH_P_8021AD.to_be_bytes().to_vec(), vec![0; 2]].concat();
+    let tag = [to_bytes(&[vf, 100, 2]), ETH_P_8021AD.to_be_bytes().to_vec(), vec![0; 2]].concat();
     let parts = [
         attribute(1, &mac),
         attribute(13, &[0xff; 32]),
-        attribute(2, &words(&[vf, 100, 2])),
-        attribute(6, &words(&[vf, 0, 1000])),
-        attribute(3, &words(&[vf, 1000])),
-        attribute(4, &words(&[vf, spoof_check])),
-        attribute(5, &words(&[vf, 1])),
-        attribute(7, &words(&[vf, u32::MAX])),
-        attribute(9, &words(&[vf, trust])),
+        attribute(2, &to_bytes(&[vf, 100, 2])),
+        attribute(6, &to_bytes(&[vf, 0, 1000])),
+        attribute(3, &to_bytes(&[vf, 1000])),
+        attribute(4, &to_bytes(&[vf, spoof_check])),
+        attribute(5, &to_bytes(&[vf, 1])),
+        attribute(7, &to_bytes(&[vf, u32::MAX])),
+        attribute(9, &to_bytes(&[vf, trust])),
         attribute(12, &attribute(1, &tag)),
     ];
     attribute(1, &parts.concat())
@@ -115,7 +119,7 @@ fn infiniband_has_a_guid_in_its_permanent_address() {
     let mut address = vec![0x80, 0, 1, 0x0b, 0xfe, 0x80, 0, 0, 0, 0, 0, 0];
     address.extend([0x9c, 0x63, 0xc0, 3, 0, 0xaa, 0xbb, 0xcc]);
     let guids = [10, 11]
-        .map(|kind| attribute(kind, &[words(&[0, 0]), 77u64.to_ne_bytes().to_vec()].concat()));
+        .map(|kind| attribute(kind, &[to_bytes(&[0, 0]), 77u64.to_ne_bytes().to_vec()].concat()));
     let list = attribute(IFLA_VFINFO_LIST, &attribute(1, &guids.concat()));
     let found = table(&[vec![0; IFINFOMSG], attribute(IFLA_PERM_ADDRESS, &address), list].concat());
     assert_eq!(found.guid.map(|guid| guid.to_string()).as_deref(), Some("9c:63:c0:03:00:aa:bb:cc"));
@@ -133,5 +137,5 @@ fn the_question_has_the_interfaces_number_and_leaves_counters_out() {
     let rest = &request[HEADER + IFINFOMSG..];
     let found: Vec<(u16, Vec<u8>)> =
         attributes(rest).map(|one| (one.kind(), one.value().to_vec())).collect();
-    assert_eq!(found, [(IFLA_EXT_MASK, words(&[9]))]);
+    assert_eq!(found, [(IFLA_EXT_MASK, to_bytes(&[9]))]);
 }

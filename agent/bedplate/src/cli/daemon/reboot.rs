@@ -13,7 +13,7 @@ use crate::cli::{CliError, Exit, output};
 use crate::report::holders;
 use crate::report::status as text;
 use bedplate_base::duration;
-use bedplate_base::utc::shown;
+use bedplate_base::utc::format_utc;
 use bedplate_core::documents as json;
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::reboot_hold::{self, Hold, HoldError};
@@ -162,7 +162,7 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     if let Some(past) = args.at.filter(|at| *at <= now) {
         return Err(CliError::request(format!(
             "{} has passed: nothing was scheduled",
-            shown(past)
+            format_utc(past)
         )));
     }
     let at = args.after.map(|after| now + after).or(args.at);
@@ -235,7 +235,7 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let cancelled = without_daemon::settle(root, "the hold is in force for bedplate")?;
     without_daemon::tell_daemon();
     if let Some(at) = cancelled {
-        output::status(&format!("the reboot announced for {} is cancelled", shown(at)));
+        output::status(&format!("the reboot announced for {} is cancelled", format_utc(at)));
     }
     output::report(&format!("{}\n", hold.describe(now)))?;
     Ok(Exit::Done)

@@ -9,7 +9,7 @@ use super::client;
 use crate::cli::{CliError, Exit, output};
 use crate::report::status as text;
 use bedplate_base::duration;
-use bedplate_base::utc::shown;
+use bedplate_base::utc::format_utc;
 use bedplate_core::documents as json;
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::engine::EngineError;
@@ -128,7 +128,7 @@ fn off_the_bus(root: &Path) -> Option<Status> {
 }
 
 fn off_the_bus_words(status: &Status) -> String {
-    let said = status.heartbeat.map(|at| format!(", of {}", shown(at))).unwrap_or_default();
+    let said = status.heartbeat.map(|at| format!(", of {}", format_utc(at))).unwrap_or_default();
     format!(
         "bedplate runs, but it is off the bus (`systemctl status dbus`): this is what it wrote to {}{said}",
         bedplate_daemon::status::FILE

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::{CliError, Exit, output};
-use bedplate_base::utc::shown;
-use bedplate_daemon::withdraw::{call_off, withdraw};
+use bedplate_base::utc::format_utc;
+use bedplate_daemon::uninstall::{call_off, withdraw};
 
 /// `bedplate withdraw`.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
             runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
         let called_off = runtime.block_on(call_off(root));
         if let Some(at) = called_off.map_err(|error| CliError::host(error.to_string()))? {
-            output::status(&format!("the reboot announced for {} is taken back", shown(at)));
+            output::status(&format!("the reboot announced for {} is taken back", format_utc(at)));
         }
     }
     let wrong = withdraw(root);

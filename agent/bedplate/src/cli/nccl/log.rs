@@ -9,7 +9,7 @@ use clap::Args;
 use super::unpack::{PIECE, open};
 use crate::cli::{CliError, Exit, HostArgs, host, output, verify};
 use crate::report::nccl_log::{OnNode, Shown, schema};
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 use bedplate_core::doctor::{Answer, find};
 use bedplate_core::documents as json;
 use bedplate_core::verify::Selection;
@@ -123,7 +123,7 @@ fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, C
         let Some(at) = log.hosts.iter().position(|host| same(host, own.trim())) else {
             return Ok(found);
         };
-        host::each(&args.host, |opened| one(opened, log, at, explained, &mut found))?;
+        host::each(&args.host, |opened| diagnose_node(opened, log, at, explained, &mut found))?;
         return Ok(found);
     }
     let mut met = BTreeSet::new();
@@ -139,7 +139,7 @@ fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, C
             return Ok(());
         };
         met.insert(at);
-        one(opened, log, at, explained, &mut found)
+        diagnose_node(opened, log, at, explained, &mut found)
     })?;
     let slow = [Carrier::Sockets, Carrier::Staged].map(|carrier| carrier as usize);
     let is_slow = |worker: &&Worker| slow.iter().any(|at| worker.carriers[*at].is_some());
@@ -160,7 +160,7 @@ fn same(a: &str, b: &str) -> bool {
 }
 
 /// The causes that the node shows for what its ranks do.
-fn one(
+fn diagnose_node(
     opened: &host::Opened,
     log: &Log,
     at: usize,

@@ -86,7 +86,7 @@ impl Directory<'_> {
     }
 
     fn of_file(&self, file: &OutFile) -> Result<String, ReadError> {
-        let shown = self.shown(&file.path);
+        let shown = self.display_path(&file.path);
         let Some(found) = self.content(&file.path)? else {
             return Ok(diff("", &file.text, "/dev/null", &format!("{shown} (rendered)")));
         };
@@ -120,7 +120,7 @@ impl Directory<'_> {
         let Some(found) = self.content(path)? else { return Ok(String::new()) };
         let text = String::from_utf8_lossy(&found);
         Ok(match bedplate_render::is_ours(path, &text) {
-            true => diff(&text, "", &self.shown(path), "/dev/null"),
+            true => diff(&text, "", &self.display_path(path), "/dev/null"),
             false => String::new(),
         })
     }
@@ -163,7 +163,7 @@ impl Directory<'_> {
         }
     }
 
-    fn shown(&self, path: &str) -> String {
+    fn display_path(&self, path: &str) -> String {
         self.dir.join(path).display().to_string()
     }
 }

@@ -1,7 +1,7 @@
 //! The kernel command line in `inspect`: the states side by side, and what is given more than once.
 
+use super::format::{NONE, clean};
 use super::tables::section;
-use super::words::{NONE, clean};
 use crate::report::style::{HEAD, WARN, paint};
 use bedplate_base::reading::Reading;
 use bedplate_core::kind::cmdline::show::Shown;

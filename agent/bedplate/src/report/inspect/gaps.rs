@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::words::{clean, count, wrapped};
+use super::format::{clean, count, wrapped};
 use crate::report::style::{FAINT, HEAD, WARN, paint};
 use bedplate_base::reading::{Cause, Reading, Reason};
 use bedplate_base::value::PciAddress;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::words::{NONE, UNKNOWN, clean, count, memory, reading, unread};
+use super::format::{NONE, UNKNOWN, clean, count, memory, reading, unread};
 use crate::report::style::{FAINT, HEAD, paint};
 use bedplate_base::cpu::Arch;
 use bedplate_base::reading::Reading;

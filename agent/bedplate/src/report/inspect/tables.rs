@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, Width, presets};
 
-use super::words::{NONE, UNKNOWN, class, clean, count, ids, link, node, reading, unread, wrapped};
+use super::format::{
+    NONE, UNKNOWN, class, clean, count, ids, link, node, reading, unread, wrapped,
+};
 use crate::report::names::counted;
 use crate::report::style::{HEAD, WARN, paint};
 use bedplate_base::reading::Reading;

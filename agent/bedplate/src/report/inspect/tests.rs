@@ -387,7 +387,7 @@ fn a_huge_tree_is_drawn_in_the_same_order_of_time() {
 #[test]
 fn long_lists_are_broken_at_blanks() {
     let words = vec!["word"; 60].join(" ");
-    let broken = super::words::wrapped(&words);
+    let broken = super::format::wrapped(&words);
     assert!(
         broken.lines().count() == 3 && broken.lines().all(|line| line.len() <= 110),
         "{broken}"

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::words::{UNKNOWN, class, clean, count, ids, link, reading};
+use super::format::{UNKNOWN, class, clean, count, ids, link, reading};
 use crate::report::names::name;
 use crate::report::style::{FAINT, HEAD, WARN, paint};
 use bedplate_base::reading::Reading;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Options, Shown, words};
+use super::{Options, Shown, labels};
 use crate::report::names;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::devices::{Device, Sort};
@@ -141,8 +141,8 @@ pub fn document<'s>(
     let gpus = shown.paired_gpus();
     let pairing = gpus.map(|(gpu, pairing)| Pair {
         gpu: pairing.gpu,
-        nics: chosen(shown, gpu, &pairing.nics, words::NIC),
-        nvmes: chosen(shown, gpu, &pairing.nvmes, words::DISK),
+        nics: chosen(shown, gpu, &pairing.nics, labels::NIC),
+        nvmes: chosen(shown, gpu, &pairing.nvmes, labels::DISK),
     });
     let cpus = shown.placement.node_cpus.iter();
     let unread = shown.topology.tree().unread();
@@ -224,13 +224,13 @@ fn by_distance(shown: &Shown, device: &Device) -> BTreeMap<Distance, Vec<PciAddr
     found
 }
 
-fn chosen(shown: &Shown, gpu: &Device, choices: &[Choice], what: words::What) -> Vec<Chosen> {
+fn chosen(shown: &Shown, gpu: &Device, choices: &[Choice], what: labels::What) -> Vec<Chosen> {
     let one = |(nth, choice): (usize, &Choice)| Chosen {
         address: choice.peer,
         via: choice.via,
         distance: choice.distance,
         shared_with: choice.shared_with(gpu.address()),
-        why: words::reason(shown, gpu, choice, what, nth > 0),
+        why: labels::reason(shown, gpu, choice, what, nth > 0),
     };
     choices.iter().enumerate().map(one).collect()
 }

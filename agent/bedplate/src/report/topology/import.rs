@@ -3,7 +3,7 @@
 use super::Shown;
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::wrap;
-use bedplate_base::visible::brief;
+use bedplate_base::terminal::brief;
 use bedplate_core::kind::some_of;
 use bedplate_nccl::library::Library;
 use bedplate_nccl::topology_file::Imported;

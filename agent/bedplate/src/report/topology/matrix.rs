@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::Shown;
-use super::words::{Heads, cell};
+use super::labels::{Heads, cell};
 use crate::report::style::{HEAD, paint};
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::{Device, Sort};
 
@@ -70,7 +70,7 @@ pub(super) fn text(shown: &Shown, rows: &[&Device], heads: &Heads, width: usize)
             }
         }
     }
-    tables.iter().map(|table| one(table, rows, heads, label)).collect()
+    tables.iter().map(|table| format_table(table, rows, heads, label)).collect()
 }
 
 /// All columns, for a table of any width.
@@ -107,7 +107,7 @@ fn between(shown: &Shown, row: &Device, column: &Device) -> &'static str {
     }
 }
 
-fn one(table: &[Column], rows: &[&Device], heads: &Heads, label: usize) -> String {
+fn format_table(table: &[Column], rows: &[&Device], heads: &Heads, label: usize) -> String {
     let widths: Vec<usize> = table.iter().map(Column::width).collect();
     let line = |first: &str, cells: &mut dyn Iterator<Item = &str>| {
         let mut line = format!("{first:<label$}");

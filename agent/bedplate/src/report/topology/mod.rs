@@ -2,15 +2,15 @@
 
 mod document;
 mod import;
+mod labels;
 mod matrix;
 mod page;
 pub(in crate::report) mod picture;
-mod words;
 
 use super::names;
 use super::style::{FAINT, HEAD, WARN, paint};
 use super::wrap;
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 use bedplate_core::kind::some_of;
 use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
@@ -101,7 +101,7 @@ pub fn text(shown: &Shown, options: Options, width: usize) -> String {
     }
     out += &matrix::text(shown, &rows, &heads, width);
     out += &pairs(shown, width);
-    let key = shown.devices.all().map(|device| words::key(shown, device, &heads));
+    let key = shown.devices.all().map(|device| labels::key(shown, device, &heads));
     out += &format!("\n{}\n{}", paint(HEAD, "Key"), columns(&key.collect::<Vec<_>>(), width));
     let numbered = shown.devices.nics.iter().any(|nic| heads(nic) == nic.id);
     out + &legend(shown, &rows, numbered, width)
@@ -120,9 +120,9 @@ fn dead(shown: &Shown) -> Option<String> {
 const NOTHING: &str = "No GPU, NIC or NVMe disk among the PCI functions.";
 
 /// Recommendations for each GPU.
-const LISTS: [(&str, words::What); 2] = [
-    ("Recommended NIC for each GPU", words::NIC),
-    ("Recommended disk for each GPU (GPUDirect Storage)", words::DISK),
+const LISTS: [(&str, labels::What); 2] = [
+    ("Recommended NIC for each GPU", labels::NIC),
+    ("Recommended disk for each GPU (GPUDirect Storage)", labels::DISK),
 ];
 
 /// The recommended pairs.
@@ -139,7 +139,7 @@ fn pairs(shown: &Shown, width: usize) -> String {
             continue;
         }
         out += &columns(&rows, width);
-        if what == words::NIC {
+        if what == labels::NIC {
             let lines = remarks(shown).into_iter().map(|remark| format!("  {remark}\n"));
             out += &wrap::wrap(&lines.collect::<String>(), width);
         }
@@ -148,10 +148,10 @@ fn pairs(shown: &Shown, width: usize) -> String {
 }
 
 /// A row for each device that a GPU should use: GPU (once), device, distance, why.
-fn paired(shown: &Shown, what: words::What) -> Vec<Vec<String>> {
+fn paired(shown: &Shown, what: labels::What) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (gpu, pairing) in shown.paired_gpus() {
-        let choices = if what == words::NIC { &pairing.nics } else { &pairing.nvmes };
+        let choices = if what == labels::NIC { &pairing.nics } else { &pairing.nvmes };
         for (nth, choice) in choices.iter().enumerate() {
             let first = if nth == 0 { gpu.id.clone() } else { String::new() };
             rows.push(row(shown, (gpu, first), choice, what, nth > 0));
@@ -186,11 +186,11 @@ fn row(
     shown: &Shown,
     (gpu, first): (&Device, String),
     choice: &Choice,
-    what: words::What,
+    what: labels::What,
     further: bool,
 ) -> Vec<String> {
     let peer = shown.devices.at(choice.peer).map_or(String::new(), |peer| one_line(peer.called()));
-    let why = words::reason(shown, gpu, choice, what, further);
+    let why = labels::reason(shown, gpu, choice, what, further);
     vec![first, peer, choice.distance.letters().to_owned(), why]
 }
 
@@ -227,26 +227,26 @@ fn columns(rows: &[Vec<String>], width: usize) -> String {
 /// The notes at the end.
 fn legend(shown: &Shown, rows: &[&Device], numbered: bool, width: usize) -> String {
     let mut notes = notes(shown, rows);
-    notes.extend(numbered.then(|| words::NIC_NUMBERS.to_owned()));
+    notes.extend(numbered.then(|| labels::NIC_NUMBERS.to_owned()));
     let lines: Vec<String> = notes.iter().map(|line| paint(FAINT, line)).collect();
     format!("\n{}\n", wrap::wrap(&lines.join("\n"), width))
 }
 
 /// What the letters mean, as far as they occur, and what the numbers are.
 fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
-    let mut lines = words::legend(matrix::occurring(shown, rows));
+    let mut lines = labels::legend(matrix::occurring(shown, rows));
     let gpus = &shown.devices.gpus;
     let nvidia = gpus.iter().any(|gpu| gpu.function.vendor.0 == 0x10de);
     if nvidia {
-        lines.push(words::NUMBERS_NVIDIA.to_owned());
+        lines.push(labels::NUMBERS_NVIDIA.to_owned());
     } else if !gpus.is_empty() {
-        lines.push(words::NUMBERS.to_owned());
+        lines.push(labels::NUMBERS.to_owned());
     }
     if nvidia && gpus.len() > 1 {
-        lines.push(words::NVLINK.to_owned());
+        lines.push(labels::NVLINK.to_owned());
     }
     if shown.devices.nics.iter().any(|nic| nic.sort == Sort::DataDirect) {
-        lines.push(words::DATA_DIRECT.to_owned());
+        lines.push(labels::DATA_DIRECT.to_owned());
     }
     lines.extend(unread(shown));
     lines

@@ -1,7 +1,7 @@
 //! `bedplate topology --html`: the picture, the matrix, the pairs with their reasons, and what was read of every box, where a
 //! click on it leads. Pure.
 
-use super::words::{self, Heads};
+use super::labels::{self, Heads};
 use super::{Options, Shown, matrix, notes, picture, remarks};
 use crate::report::markup::Markup;
 use crate::report::page;
@@ -51,8 +51,8 @@ fn table(shown: &Shown, rows: &[&Device], heads: &Heads, page: &mut Markup) {
     let columns = matrix::columns(shown, rows, heads);
     let mut head = vec![""];
     head.extend(columns.iter().map(|column| column.head.as_str()));
-    let near = [words::cell(Distance::Pix), words::cell(Distance::Pxb)];
-    let far = [words::cell(Distance::Sys), "X"];
+    let near = [labels::cell(Distance::Pix), labels::cell(Distance::Pxb)];
+    let far = [labels::cell(Distance::Sys), "X"];
     let body = rows.iter().enumerate().map(|(nth, row)| {
         let cells = columns.iter().filter_map(|column| column.cells.get(nth));
         let cells = cells.map(|cell| match cell.as_ref() {
@@ -81,7 +81,7 @@ fn pairs(shown: &Shown, page: &mut Markup) {
                 page::table(page, &["GPU", what.0, "distance", "why"], rows);
             }
         }
-        if what == words::NIC {
+        if what == labels::NIC {
             remarks(shown)
                 .iter()
                 .for_each(|remark| page.element("p", &[("class", &"dim")], remark));

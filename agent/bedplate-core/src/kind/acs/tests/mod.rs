@@ -8,7 +8,7 @@ use super::section::{AcsPersist, Guests, PeerKind};
 use super::*;
 use crate::desired::Desired;
 use crate::ledger::Ledger;
-use crate::plan::Why;
+use crate::plan::Rationale;
 use crate::profile::of_text;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::PciTree;
@@ -21,7 +21,7 @@ fn profile(policy: AcsPolicy, persistence: AcsPersist) -> section::Acs {
         guests: Guests::Auto,
         persistence,
         root_port: true,
-        why: vec![Why::new("asked for", "site.toml:3")],
+        why: vec![Rationale::new("asked for", "site.toml:3")],
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Owned {
 pub(super) fn owned(text: &str) -> Result<Vec<Owned>, EditError> {
     let keys = keys(text)?;
     if let [key] = keys.as_slice() {
-        return Ok(vec![one(key, text)]);
+        return Ok(vec![owned_token(key, text)]);
     }
     let not_one = |source| EditError::NotAnArgument { text: text.to_owned(), source };
     let token = Token::new(text).map_err(not_one)?;
@@ -34,7 +34,7 @@ pub(super) fn owned(text: &str) -> Result<Vec<Owned>, EditError> {
     for option in value.split(',').filter(|option| !option.is_empty()) {
         let token = Token::from_parts(&name, Some(option)).map_err(not_one)?;
         let keys = self::keys(token.as_str())?;
-        out.extend(keys.iter().map(|key| one(key, token.as_str())));
+        out.extend(keys.iter().map(|key| owned_token(key, token.as_str())));
     }
     if out.is_empty() {
         return Err(EditError::NoOption { text: text.to_owned() });
@@ -76,7 +76,7 @@ fn keys(text: &str) -> Result<Vec<Key>, EditError> {
     Ok(edit.wanted().iter().map(|wanted| wanted.key().clone()).collect())
 }
 
-fn one(key: &Key, token: &str) -> Owned {
+fn owned_token(key: &Key, token: &str) -> Owned {
     let param = param_of(key);
     let key = match key {
         Key::Param(_) | Key::Sequence(_) | Key::Units { .. } => param.clone(),

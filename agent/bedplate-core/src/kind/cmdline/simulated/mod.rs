@@ -154,7 +154,7 @@ impl Host {
         let text = format!(
             "set default=\"0\"\n{head}menuentry 'A' --id a {{\n\tlinux\t/boot/vmlinuz-{KERNEL} {ROOT} {arguments}{tail}\n\tinitrd\t/boot/initrd.img-{KERNEL}\n}}\n"
         );
-        self.put(menu, &bedplate_base::raw_text::encode(&text));
+        self.put(menu, &bedplate_base::lossless_text::encode(&text));
     }
 
     /// 90-loaderentry.install, and ukify.
@@ -211,7 +211,7 @@ fn source(shell: &str, root: &Path) -> String {
                   printf '%s %s' \"$GRUB_CMDLINE_LINUX\" \"$GRUB_CMDLINE_LINUX_DEFAULT\"";
     let output = Command::new(shell).args(["-ec", script, "sh"]).arg(root).output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    bedplate_base::raw_text::decode(&output.stdout)
+    bedplate_base::lossless_text::decode(&output.stdout)
 }
 
 /// A PE image with a `.cmdline` section and nothing else.

@@ -112,7 +112,7 @@ fn vlan(checker: &mut Checker<'_>, given: &VfFragment) -> Option<Vlan> {
 }
 
 /// As a profile says it; `None` = nothing is asked.
-pub(super) fn shown(wanted: &WantedAttributes) -> Option<String> {
+pub(super) fn to_toml(wanted: &WantedAttributes) -> Option<String> {
     let set = &wanted.set;
     let quoted = |value: &dyn std::fmt::Display| format!("\"{value}\"");
     let vlan = set.vlan.unwrap_or_default();

@@ -4,12 +4,12 @@ use super::*;
 use crate::ledger::VfKey;
 use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfTable};
 use bedplate_host::capability::STATUS;
-use bedplate_host::recorded::{eswitch_at, vfs_at};
+use bedplate_host::snapshot_paths::{eswitch_at, vfs_at};
 
 const NET: &str = "net000024000";
 
 fn trusted(vf: VfDriver, mac: bool) -> Sriov {
-    let mut profile = one(2, vf);
+    let mut profile = single_rule(2, vf);
     profile.rules[0].vf.mac = mac;
     profile.rules[0].vf.set.trust = Some(true);
     profile
@@ -157,7 +157,7 @@ fn a_run_that_was_cut_short_is_finished() {
         the_change(&section).items.iter().map(|item| item.subject.as_str()).collect();
     assert_eq!(subjects, ["trust of VF 0", "trust of VF 1", "driver of VF 0"]);
     // Without any attributes in the profile by now: the driver is owed all the same.
-    let plain = plan_after(&ledger, &one(2, VfDriver::Auto), &machine.facts(), &files);
+    let plain = plan_after(&ledger, &single_rule(2, VfDriver::Auto), &machine.facts(), &files);
     assert_eq!(steps(&plain), ["vf 0  true"]);
     // VFs without drivers are wanted now.
     assert_eq!(
@@ -200,5 +200,5 @@ fn nothing_is_written_where_attributes_cannot_be_set() {
     assert_eq!(plan("Name:\tbedplate\n", &files).unknowns.len(), 1);
     // VFs alone are made by sysfs.
     files.files.insert(STATUS.into(), "Uid:\t0\t0\t0\t0\nCapEff:\t0000000000000000\n".into());
-    assert_eq!(plan_with(&one(2, VfDriver::Auto), &facts, &files).changes.len(), 1);
+    assert_eq!(plan_with(&single_rule(2, VfDriver::Auto), &facts, &files).changes.len(), 1);
 }

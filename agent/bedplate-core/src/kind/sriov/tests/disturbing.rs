@@ -11,7 +11,7 @@ const ROUTE: &str = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU 
 fn section(driver: &str, files: &Files) -> KindPlan {
     let mut machine = lab();
     machine.get(PF).driver = Some(driver.to_owned());
-    plan_with(&one(4, VfDriver::Auto), &machine.facts(), files)
+    plan_with(&single_rule(4, VfDriver::Auto), &machine.facts(), files)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn open_vswitch_hides_where_a_route_goes() {
         (r#"["br-ex"]"#, false, false),
         (r#"[]"#, true, false),
     ] {
-        let mut all = vec![(bedplate_host::recorded::ROUTES, routes)];
+        let mut all = vec![(bedplate_host::snapshot_paths::ROUTES, routes)];
         all.extend(names.iter().copied().chain(of_switch.then_some(port)));
         let section = section("mlx5_core", &Files::new(&all));
         assert_eq!(section.blockers.len(), usize::from(refused), "{routes} {of_switch}");
@@ -67,10 +67,13 @@ fn open_vswitch_hides_where_a_route_goes() {
 
 #[test]
 fn routes_are_read_once_for_a_pf() {
-    let files = Files::new(&[(FLAGS, "0x1003"), (bedplate_host::recorded::ROUTES, "[]")]);
+    let files = Files::new(&[(FLAGS, "0x1003"), (bedplate_host::snapshot_paths::ROUTES, "[]")]);
     the_change(&section("mlx5_core", &files));
     let asked = files.asked.borrow();
-    assert_eq!(asked.iter().filter(|path| *path == bedplate_host::recorded::ROUTES).count(), 1);
+    assert_eq!(
+        asked.iter().filter(|path| *path == bedplate_host::snapshot_paths::ROUTES).count(),
+        1
+    );
 }
 
 #[test]
@@ -87,10 +90,10 @@ fn nothing_is_planned_where_routes_cannot_be_read() {
 fn vfs_that_are_right_already_disturb_nobody() {
     let (machine, mut files) = with_vfs(4, Some("mlx5_core"));
     files.files.insert(ROUTES.to_owned(), ROUTE.to_owned());
-    let section = plan_with(&one(4, VfDriver::Auto), &machine.facts(), &files);
+    let section = plan_with(&single_rule(4, VfDriver::Auto), &machine.facts(), &files);
     assert_eq!((section.blockers.len(), section.settled.len()), (0, 1));
     // To take them away is refused as making them is.
-    let section = plan_with(&one(0, VfDriver::Auto), &machine.facts(), &files);
+    let section = plan_with(&single_rule(0, VfDriver::Auto), &machine.facts(), &files);
     assert_eq!((section.changes.len(), section.blockers.len()), (0, 1), "{section:?}");
     assert!(section.blockers[0].reason.contains("default route"), "{section:?}");
 }

@@ -9,7 +9,7 @@ use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
 use super::*;
 use crate::desired::{SriovCount, WantedAttributes};
 use crate::ledger::Ledger;
-use crate::plan::{Action, Change, Effect, Why};
+use crate::plan::{Action, Change, Effect, Rationale};
 use crate::profile::of_text;
 use bedplate_facts::Facts;
 use bedplate_testhosts::fixture::{Files, Machine, at, facts, lab};
@@ -19,7 +19,7 @@ const NUMVFS: &str = "/sys/bus/pci/devices/0000:24:00.0/sriov_numvfs";
 const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:24:00.0/sriov_drivers_autoprobe";
 
 fn rule(name: &str, select: PfSelector, vfs: SriovCount) -> SriovRule {
-    let why = vec![Why::new("asked for", "site.toml:9")];
+    let why = vec![Rationale::new("asked for", "site.toml:9")];
     SriovRule {
         name: name.into(),
         select,
@@ -37,7 +37,7 @@ fn profile(rules: Vec<SriovRule>) -> Sriov {
 }
 
 /// One rule for the PF at 24:00.0.
-fn one(count: u16, vf_driver: VfDriver) -> Sriov {
+fn single_rule(count: u16, vf_driver: VfDriver) -> Sriov {
     let select = PfSelector { address: Some(at(PF)), ..PfSelector::default() };
     profile(vec![SriovRule { vf_driver, ..rule("fabric", select, SriovCount::Number(count)) }])
 }
@@ -98,7 +98,7 @@ fn with_vfs(count: u8, driver: Option<&str>) -> (Machine, Files) {
 #[test]
 fn from_none_to_some_is_one_write() {
     let machine = lab();
-    let section = plan_of(&one(4, VfDriver::Auto), &machine);
+    let section = plan_of(&single_rule(4, VfDriver::Auto), &machine);
     let change = the_change(&section);
     assert_eq!(change.id, "sriov/0000:24:00.0");
     assert_eq!(change.subject.text, "PF 0000:24:00.0 (net000024000)");
@@ -114,11 +114,13 @@ fn from_none_to_some_is_one_write() {
 #[test]
 fn what_is_as_wanted_is_left_alone() {
     let (machine, files) = with_vfs(4, Some("mlx5_core"));
-    for profile in [one(4, VfDriver::Auto), one(4, VfDriver::Named("mlx5_core".into()))] {
+    for profile in
+        [single_rule(4, VfDriver::Auto), single_rule(4, VfDriver::Named("mlx5_core".into()))]
+    {
         let section = plan_with(&profile, &machine.facts(), &files);
         assert_eq!((section.changes.len(), section.settled.len()), (0, 1), "{section:?}");
     }
-    let none = plan_of(&one(0, VfDriver::Auto), &lab());
+    let none = plan_of(&single_rule(0, VfDriver::Auto), &lab());
     assert_eq!(
         (none.changes.len(), none.settled[0].state.as_str()),
         (0, "0 VFs with the driver the kernel finds")
@@ -129,14 +131,14 @@ fn what_is_as_wanted_is_left_alone() {
 fn another_count_goes_by_way_of_zero_when_nobody_uses_the_vfs() {
     let (machine, files) = with_vfs(3, Some("mlx5_core"));
     for (count, after) in [(1, "1 VF"), (5, "5 VFs")] {
-        let section = plan_with(&one(count, VfDriver::Auto), &machine.facts(), &files);
+        let section = plan_with(&single_rule(count, VfDriver::Auto), &machine.facts(), &files);
         let change = the_change(&section);
         let limit = 60 + 5 * u32::from(count);
         assert_eq!(change.actions, [write(NUMVFS, 3, 0, 75), write(NUMVFS, 0, count, limit)]);
         assert_eq!(change.items[0].after.as_deref(), Some(after));
         assert!(change.disrupts[0].contains("vf000024100"), "{:?}", change.disrupts);
     }
-    let section = plan_with(&one(0, VfDriver::Auto), &machine.facts(), &files);
+    let section = plan_with(&single_rule(0, VfDriver::Auto), &machine.facts(), &files);
     assert_eq!(the_change(&section).actions, [write(NUMVFS, 3, 0, 75)]);
 }
 
@@ -144,13 +146,13 @@ fn another_count_goes_by_way_of_zero_when_nobody_uses_the_vfs() {
 fn vfs_in_use_are_never_destroyed() {
     let refused = |machine: &Machine, files: &Files, because: &str| {
         for count in [0, 2, 6] {
-            let section = plan_with(&one(count, VfDriver::Auto), &machine.facts(), files);
+            let section = plan_with(&single_rule(count, VfDriver::Auto), &machine.facts(), files);
             assert_eq!((section.changes.len(), section.blockers.len()), (0, 1), "{because}");
             let reason = &section.blockers[0].reason;
             assert!(reason.contains(because), "{reason} lacks {because}");
         }
         // Other PFs, and this one with the count it has, are not held up.
-        let same = plan_with(&one(3, VfDriver::Auto), &machine.facts(), files);
+        let same = plan_with(&single_rule(3, VfDriver::Auto), &machine.facts(), files);
         assert_eq!((same.blockers.len(), same.settled.len()), (0, 1));
     };
     let (machine, mut files) = with_vfs(3, Some("mlx5_core"));
@@ -183,7 +185,7 @@ fn vfs_in_use_are_never_destroyed() {
 fn an_active_rdma_port_is_use_even_with_its_interface_down() {
     let (mut machine, mut files) = with_vfs(2, Some("mlx5_core"));
     machine.get("0000:24:10.1").infiniband = vec!["mlx5_3".into()];
-    let profile = one(1, VfDriver::Auto);
+    let profile = single_rule(1, VfDriver::Auto);
     let state = "/sys/class/infiniband/mlx5_3/ports/1/state".to_owned();
     files.files.insert(state.clone(), "4: ACTIVE\n".into());
     assert!(
@@ -200,13 +202,16 @@ fn an_active_rdma_port_is_use_even_with_its_interface_down() {
 #[test]
 fn unbound_vfs_are_nobodys() {
     let (machine, files) = with_vfs(3, None);
-    assert_eq!(plan_with(&one(1, VfDriver::Auto), &machine.facts(), &files).changes.len(), 1);
+    assert_eq!(
+        plan_with(&single_rule(1, VfDriver::Auto), &machine.facts(), &files).changes.len(),
+        1
+    );
     assert!(!files.asked.borrow().iter().any(|path| path.contains("/class/net/vf")));
 }
 
 #[test]
 fn a_named_driver_is_bound_with_probing_off_in_between() {
-    let section = plan_of(&one(2, VfDriver::Named("vfio-pci".into())), &lab());
+    let section = plan_of(&single_rule(2, VfDriver::Named("vfio-pci".into())), &lab());
     let bind = Action::BindVfs { pf: at(PF), count: 2, driver: "vfio-pci".into(), limit_s: 70 };
     let change = the_change(&section);
     assert_eq!(
@@ -227,11 +232,13 @@ fn a_named_driver_is_bound_with_probing_off_in_between() {
         sriov.autoprobe = Reading::Known(false);
     }
     let files = Files::new(&[("/sys/bus/pci/drivers/vfio-pci/new_id", "")]);
-    let section = plan_with(&one(2, VfDriver::Named("vfio-pci".into())), &machine.facts(), &files);
+    let section =
+        plan_with(&single_rule(2, VfDriver::Named("vfio-pci".into())), &machine.facts(), &files);
     assert_eq!(the_change(&section).actions, [write(NUMVFS, 0, 2, 70), bind.clone()]);
     // VFs that are there without a driver only need binding: an earlier run may have been cut short.
     let (machine, _) = with_vfs(2, None);
-    let section = plan_with(&one(2, VfDriver::Named("vfio-pci".into())), &machine.facts(), &files);
+    let section =
+        plan_with(&single_rule(2, VfDriver::Named("vfio-pci".into())), &machine.facts(), &files);
     assert_eq!(the_change(&section).actions, [bind]);
     assert_eq!(the_change(&section).items[0].before.as_deref(), Some("2 VFs without driver"));
 }
@@ -239,7 +246,7 @@ fn a_named_driver_is_bound_with_probing_off_in_between() {
 #[test]
 fn vfs_with_the_wrong_driver_are_made_again_unless_used() {
     let (machine, mut files) = with_vfs(2, Some("mlx5_core"));
-    let profile = one(2, VfDriver::Named("vfio-pci".into()));
+    let profile = single_rule(2, VfDriver::Named("vfio-pci".into()));
     let section = plan_with(&profile, &machine.facts(), &files);
     let actions = &the_change(&section).actions;
     assert_eq!(
@@ -252,7 +259,7 @@ fn vfs_with_the_wrong_driver_are_made_again_unless_used() {
 
 #[test]
 fn no_driver_means_probing_stays_off() {
-    let none = one(2, VfDriver::None);
+    let none = single_rule(2, VfDriver::None);
     let section = plan_of(&none, &lab());
     assert_eq!(the_change(&section).actions, [write(AUTOPROBE, 1, 0, 10), write(NUMVFS, 0, 2, 70)]);
     let (mut machine, files) = with_vfs(2, None);
@@ -262,7 +269,7 @@ fn no_driver_means_probing_stays_off() {
         sriov.autoprobe = Reading::Known(false);
     }
     assert_eq!(plan_with(&none, &machine.facts(), &files).settled.len(), 1);
-    let auto = one(2, VfDriver::Auto);
+    let auto = single_rule(2, VfDriver::Auto);
     machine.get(PF).sriov = lab().get(PF).sriov.clone();
     if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
         sriov.autoprobe = Reading::Known(false);
@@ -274,20 +281,30 @@ fn no_driver_means_probing_stays_off() {
 fn vfio_needs_an_iommu() {
     let mut facts = lab().facts();
     facts.iommu.active = Reading::Known(vec![]);
-    let section = plan_with(&one(2, VfDriver::Named("vfio-pci".into())), &facts, &Files::default());
+    let section =
+        plan_with(&single_rule(2, VfDriver::Named("vfio-pci".into())), &facts, &Files::default());
     assert_eq!((section.changes.len(), section.blockers.len()), (0, 1));
-    assert_eq!(plan_with(&one(2, VfDriver::Auto), &facts, &Files::default()).changes.len(), 1);
+    assert_eq!(
+        plan_with(&single_rule(2, VfDriver::Auto), &facts, &Files::default()).changes.len(),
+        1
+    );
 }
 
 #[test]
 fn a_pf_without_its_driver_cannot_make_vfs() {
     let mut machine = lab();
     machine.get(PF).driver = None;
-    let section = plan_of(&one(2, VfDriver::Auto), &machine);
+    let section = plan_of(&single_rule(2, VfDriver::Auto), &machine);
     assert!(section.blockers[0].reason.contains("ENOENT"), "{section:?}");
     machine.get(PF).driver = Some("vfio-pci".into());
-    assert!(plan_of(&one(2, VfDriver::Auto), &machine).blockers[0].reason.contains("guest"));
-    assert_eq!(plan_of(&one(0, VfDriver::Auto), &machine).blockers, [], "nothing is to be done");
+    assert!(
+        plan_of(&single_rule(2, VfDriver::Auto), &machine).blockers[0].reason.contains("guest")
+    );
+    assert_eq!(
+        plan_of(&single_rule(0, VfDriver::Auto), &machine).blockers,
+        [],
+        "nothing is to be done"
+    );
 }
 
 /// Does what the plan's actions say to the machine, as Linux would.
@@ -339,7 +356,7 @@ fn once_done_nothing_is_left_to_do_from_wherever_it_started() {
                 drivers.iter().flat_map(|driver| [0, 1, 3].map(|count| (driver, count)))
             {
                 let (mut machine, files) = with_vfs(present, bound);
-                let profile = one(count, driver.clone());
+                let profile = single_rule(count, driver.clone());
                 let section = plan_with(&profile, &machine.facts(), &files);
                 let actions: Vec<_> =
                     section.changes.iter().flat_map(|c| c.actions.clone()).collect();

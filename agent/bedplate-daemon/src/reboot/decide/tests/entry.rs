@@ -22,10 +22,10 @@ fn entry_that_is_not_sound_forbids_unless_forced() {
             assert!(matches!(decide(&ours), RebootState::CallingOff { .. }));
         }
         let record =
-            Record { asked: Some(Asked { force: true, ..request() }), ..Record::default() };
+            Record { asked: Some(RebootRequest { force: true, ..request() }), ..Record::default() };
         let forced = Situation { entry: &entry, ..free(&settings, &record) };
         assert!(matches!(decide(&forced), RebootState::Announcing { .. }));
-        let busy = [Reason::new(WaitsFor::Devices, "busy")];
+        let busy = [Veto::new(WaitsFor::Devices, "busy")];
         let busy = Situation { vetoes: &busy, ..forced };
         assert!(matches!(decide(&busy), RebootState::Waiting { .. }));
     }

@@ -146,11 +146,15 @@ fn words_of_the_server_cannot_steer_a_terminal() {
             format!("HTTP/1.1 500 x\r\nContent-Length: {}\r\n\r\n", bytes.len()).into_bytes();
         answer.extend_from_slice(bytes);
         let shown = ask(says(answer)).unwrap_err().to_string();
-        assert!(!shown.chars().any(bedplate_base::visible::steers), "{shown:?}");
+        assert!(!shown.chars().any(bedplate_base::terminal::is_control), "{shown:?}");
     }
     let location = "HTTP/1.1 301 x\r\nLocation: /\u{9b}2J\r\nContent-Length: 0\r\n\r\n";
     assert!(
-        !ask(says(location)).unwrap_err().to_string().chars().any(bedplate_base::visible::steers)
+        !ask(says(location))
+            .unwrap_err()
+            .to_string()
+            .chars()
+            .any(bedplate_base::terminal::is_control)
     );
     let long = answer("500 x", &error_body(&"k".repeat(65), "v"));
     assert!(matches!(long, LockError::Server { kind, .. } if kind == NO_KIND));

@@ -50,7 +50,7 @@ fn a_fault_of_tls_is_told_the_same_way_at_any_time() {
     let words = words(&other);
     assert!(words.contains("it is for [2Ja.example, x x x"), "{words}");
     assert!(
-        !words.chars().any(bedplate_base::visible::steers) && words.chars().count() < 500,
+        !words.chars().any(bedplate_base::terminal::is_control) && words.chars().count() < 500,
         "{words}"
     );
 }

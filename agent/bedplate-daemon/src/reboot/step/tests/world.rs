@@ -38,7 +38,7 @@ pub(super) struct Command {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
     Sent(Arranged),
-    Answered(Result<(), Reason>),
+    Answered(Result<(), Veto>),
 }
 
 /// Everything that there is. Fields that only the daemon's memory holds are lost in a crash.
@@ -157,7 +157,7 @@ impl World {
         if self.has_ours() {
             self.last_ours = Some(self.now());
         }
-        let hold = (self.hold != Hold::None && !blind).then(|| Reason::new(WaitsFor::Hold, "held"));
+        let hold = (self.hold != Hold::None && !blind).then(|| Veto::new(WaitsFor::Hold, "held"));
         FastFacts {
             now: self.now(),
             boot_id: self.boot_id(),
@@ -240,25 +240,25 @@ impl World {
     }
 
     /// What the interpreter looks at before it asks logind.
-    fn may_schedule(&self, arranged: &Arranged) -> Result<(), Reason> {
+    fn may_schedule(&self, arranged: &Arranged) -> Result<(), Veto> {
         let now =
             matches!(&self.record.phase, Phase::Scheduling { arranged: now } if now == arranged);
         let free = has(self.logind.as_ref(), arranged) || self.logind.is_none();
         match now && free && self.hold == Hold::None && self.down.is_none() {
             true => Ok(()),
-            false => Err(Reason::new(WaitsFor::Logind, "not now")),
+            false => Err(Veto::new(WaitsFor::Logind, "not now")),
         }
     }
 
     /// logind does what it was asked, and the interpreter looks for a hold once more.
-    fn schedule(&mut self, arranged: &Arranged) -> Result<(), Reason> {
+    fn schedule(&mut self, arranged: &Arranged) -> Result<(), Veto> {
         if self.down.is_some() {
-            return Err(Reason::new(WaitsFor::Logind, "it goes down"));
+            return Err(Veto::new(WaitsFor::Logind, "it goes down"));
         }
         self.set_logind(Some((arranged.kind.name().to_owned(), arranged.usec)), true);
         self.fire();
         if self.hold != Hold::None && self.locks {
-            return Err(Reason::new(WaitsFor::Hold, "held"));
+            return Err(Veto::new(WaitsFor::Hold, "held"));
         }
         self.last_ours = Some(self.now());
         Ok(())
@@ -356,7 +356,7 @@ impl World {
 
     pub(super) fn request(&mut self, force: bool) {
         let (why, boot_id, at) = ("me".to_owned(), self.boot_id(), self.now());
-        let asked = Asked { why, boot_id, since: at, at, force, waited: false };
+        let asked = RebootRequest { why, boot_id, since: at, at, force, waited: false };
         let next = step(&self.record, Event::Requested(asked));
         self.persist(next);
     }

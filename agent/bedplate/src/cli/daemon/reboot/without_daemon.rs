@@ -9,11 +9,11 @@ use super::super::client;
 use super::NoAnswer;
 use crate::cli::exit::AS_ROOT;
 use crate::cli::{CliError, hold, output};
-use bedplate_base::utc::shown;
+use bedplate_base::utc::format_utc;
 use bedplate_core::reboot_hold::Hold;
 use bedplate_core::reboot_record::Record;
+use bedplate_daemon::reboot::controller::{AtLogind, Offline, RestartError};
 use bedplate_daemon::reboot::state::RebootState;
-use bedplate_daemon::restart::{AtLogind, Offline, RestartError};
 use bedplate_daemon::status::Status;
 use bedplate_host::boot_id;
 
@@ -52,7 +52,7 @@ pub(super) fn settle(root: &Path, state: &str) -> Result<Option<Timestamp>, CliE
 
 /// Cancels what bedplate has scheduled.
 pub(super) fn cancel(root: &Path) -> Result<String, CliError> {
-    let when = shown(Timestamp::now());
+    let when = format_utc(Timestamp::now());
     let by = format!("by {} with `bedplate reboot cancel`, at {when}", hold::operator());
     run(async { Offline::connect(root).await.cancel(by).await })?
         .map_err(|error| failed(&error, ""))
@@ -92,7 +92,7 @@ fn state(record: &Record, found: AtLogind) -> Option<RebootState> {
         AtLogind::Scheduled { at } => RebootState::Announced { at },
         AtLogind::GoingDown => RebootState::UnderWay { at: due(record) },
         AtLogind::Unknown { at, why } => RebootState::Unknown {
-            why: format!("a reboot was announced for {}, and {why}", shown(at)),
+            why: format!("a reboot was announced for {}, and {why}", format_utc(at)),
         },
     })
 }

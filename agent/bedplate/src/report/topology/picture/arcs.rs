@@ -1,10 +1,10 @@
 //! Lines at the right of the devices that join each GPU with the NIC it should use.
 
-use super::super::words::cell;
-use super::super::{Shown, words as reasons};
+use super::super::labels::cell;
+use super::super::{Shown, labels as reasons};
+use super::labels::class;
 use super::layout::Tally;
 use super::scene::Group;
-use super::words::class;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::Device;

@@ -1,12 +1,12 @@
 //! NUMA nodes, ports, switches and devices as boxes with two lines of text.
 
 use super::super::Shown;
-use super::super::words::cell;
+use super::super::labels::cell;
 use super::arcs;
+use super::labels;
 use super::scene::{Anchor, CHAR, Group, cut, width};
 use super::tree::{Branch, Panel, What};
-use super::words;
-use crate::report::inspect::words::ids;
+use crate::report::inspect::format::ids;
 use crate::report::names::name;
 use bedplate_base::reading::Reading;
 use bedplate_facts::topology::devices::{Device, Sort};
@@ -77,7 +77,7 @@ pub(super) fn device(shown: &Shown, branch: &Branch, (x, middle): (i32, i32)) ->
         let left = room.saturating_sub(called.len() + letters.len() + 2);
         let text = format!("{} {letters}", cut(nic, left));
         room = called.len();
-        let class = format!("strong ink-{}", words::class(distance));
+        let class = format!("strong ink-{}", labels::class(distance));
         group.text((right, middle - 4), Anchor::End, class, text);
     }
     let called = cut(called, room);
@@ -97,7 +97,7 @@ pub(super) fn device(shown: &Shown, branch: &Branch, (x, middle): (i32, i32)) ->
 
 fn read(shown: &Shown, branch: &Branch) -> Group {
     let id = branch.function.address.to_string().replace([':', '.'], "-");
-    Group { id: Some(format!("f-{id}")), ..Group::new(words::branch(shown, branch)) }
+    Group { id: Some(format!("f-{id}")), ..Group::new(labels::branch(shown, branch)) }
 }
 
 fn sort(sort: Sort) -> &'static str {

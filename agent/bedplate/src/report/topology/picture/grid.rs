@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 
 use super::super::Shown;
 use super::boxes::MARGIN;
+use super::labels;
 use super::layout::Tally;
 use super::scene::{Anchor, Group};
 use super::tree::Panel;
-use super::words;
 use bedplate_facts::topology::Distance;
 
 /// Between columns.
@@ -121,7 +121,7 @@ impl Grid {
         for (column, y, is_named) in heads {
             let end = if *column == 0 { right } else { self.left(1) };
             let class = if *is_named { Distance::Sys } else { Distance::Unknown };
-            group.line(&[(middle, *y), (end, *y)], format!("wire {}", words::class(class)));
+            group.line(&[(middle, *y), (end, *y)], format!("wire {}", labels::class(class)));
             tally.distances.push(class);
         }
         Some(group)

@@ -2,15 +2,15 @@
 //! a row. A box is as high as what hangs from it, so that every link is a straight line with room for its label.
 
 use super::super::Shown;
-use super::super::words::cell;
+use super::super::labels::cell;
 use super::arcs;
 use super::boxes::{self, DEVICE, HALF, HEAD, MARGIN, PORT};
 use super::grid::{Block, Grid, blocks};
+use super::labels;
 use super::legend;
 use super::marks::{Ports, Redirect, State};
 use super::scene::{Anchor, CHAR, Group, Scene};
 use super::tree::{Branch, Host, Panel, tree};
-use super::words;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::Distance;
 
@@ -125,7 +125,7 @@ impl<'s, 'a> Layout<'s, 'a> {
             cell(panel.class)
         )]);
         let left = x + MARGIN;
-        let class = format!("wire {}", words::class(panel.class));
+        let class = format!("wire {}", labels::class(panel.class));
         trunk.line(&[(left, first), (left, last)], class.clone());
         trunks.iter().for_each(|y| trunk.line(&[(left, *y), (left + 12, *y)], class.clone()));
         self.tally.distances.push(panel.class);
@@ -155,7 +155,7 @@ impl<'s, 'a> Layout<'s, 'a> {
             format!("host bridge {}", if host.root.is_empty() { "not known" } else { host.root }),
             format!("nearest traffic: {}", cell(host.class)),
         ]);
-        let class = format!("wire {}", words::class(host.class));
+        let class = format!("wire {}", labels::class(host.class));
         group.line(&[(left, first), (left, last)], class.clone());
         for y in centers {
             group.line(&[(left, y), (x + self.column(0), y)], class.clone());
@@ -201,7 +201,7 @@ impl<'s, 'a> Layout<'s, 'a> {
         self.tally.states.push(mark.state);
         self.tally.redirects.extend(mark.redirect);
         self.tally.distances.push(branch.class);
-        let mut group = Group::new(words::wire(branch, &mark));
+        let mut group = Group::new(labels::wire(branch, &mark));
         let line = [(from, y), (to, y)];
         group.line(&line, "hit");
         let state = match mark.state {
@@ -213,10 +213,10 @@ impl<'s, 'a> Layout<'s, 'a> {
         if mark.state == State::Degraded {
             group.line(&line, "halo");
         }
-        group.line(&line, format!("wire {}{state}", words::class(branch.class)));
+        group.line(&line, format!("wire {}{state}", labels::class(branch.class)));
         let class = if mark.state == State::Degraded { "bad" } else { "faint" };
         let middle = from + LINK / 2;
-        let (above, below) = words::labels(&mark);
+        let (above, below) = labels::labels(&mark);
         for (text, y) in [(above, y - 11), (below, y + 18)] {
             if !text.is_empty() {
                 group.text((middle, y), Anchor::Middle, class, text);

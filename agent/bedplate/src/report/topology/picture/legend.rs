@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{Shown, words as letters};
+use super::super::{Shown, labels as letters};
 use super::boxes::MARGIN;
+use super::labels::class;
 use super::layout::Tally;
 use super::marks::{Redirect, State};
 use super::scene::{Anchor, CHAR, Group, Scene, cut, width};
-use super::words::class;
-use bedplate_base::visible::one_line;
+use bedplate_base::terminal::one_line;
 
 /// Width of a picture with the legend below it.
 pub(super) const LEAST: i32 = 640;

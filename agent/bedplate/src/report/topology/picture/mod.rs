@@ -4,6 +4,7 @@
 mod arcs;
 mod boxes;
 mod grid;
+mod labels;
 mod layout;
 mod legend;
 mod marks;
@@ -12,7 +13,6 @@ pub(in crate::report) mod svg;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod words;
 
 use super::Shown;
 use crate::report::markup::Markup;

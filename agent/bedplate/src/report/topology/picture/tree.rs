@@ -7,7 +7,7 @@ use super::super::Shown;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::devices::{Device, Sort};
-use bedplate_facts::topology::spot::{Spot, numa_node};
+use bedplate_facts::topology::pci_path::{PciPath, numa_node};
 use bedplate_facts::topology::{Distance, Role};
 
 /// Devices that are drawn; a machine with more has no picture that one could read.
@@ -77,7 +77,7 @@ pub(super) fn tree<'s, 'a>(shown: &'s Shown<'a>) -> (Vec<Panel<'s, 'a>>, usize) 
 /// What hangs from each host bridge, by its root bus.
 type Hosts<'s, 'a> = BTreeMap<&'a str, Vec<Branch<'s, 'a>>>;
 /// A device, what it is, and where.
-type Leaf<'s, 'a> = (&'a Function, What<'s, 'a>, Spot<'a>);
+type Leaf<'s, 'a> = (&'a Function, What<'s, 'a>, PciPath<'a>);
 
 /// Devices, the most important first.
 fn leaves<'s, 'a>(shown: &'s Shown<'a>) -> Vec<Leaf<'s, 'a>> {
@@ -93,7 +93,7 @@ fn insert<'s, 'a>(
     shown: &'s Shown<'a>,
     mut below: &mut Vec<Branch<'s, 'a>>,
     (function, what): (&'a Function, What<'s, 'a>),
-    spot: &Spot<'a>,
+    spot: &PciPath<'a>,
 ) {
     let stop = |at: &PciAddress| {
         let what = match shown.topology.role(*at) {

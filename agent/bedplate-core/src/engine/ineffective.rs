@@ -1,0 +1,49 @@
+//! What the lints of profiles say of a host's own kernel arguments: each is taken for a profile that asks for nothing else.
+
+use crate::kind::cmdline::show::{Argument, Shown};
+use crate::profile::{LayerText, load};
+use crate::section::toml_text;
+use crate::verify::IneffectiveArgument;
+use bedplate_base::cpu::CpuVendor;
+use bedplate_facts::Facts;
+
+/// Lints that are about how a profile says something, not about what the kernel makes of it.
+const OF_PROFILES: [&str; 2] = ["acs-by-hand", "iommu-by-hand"];
+
+/// Arguments of the running kernel and of the next boot that a lint finds.
+pub(super) fn suspects(line: &Shown, facts: &Facts) -> Vec<IneffectiveArgument> {
+    let on_a_line =
+        |argument: &&Argument| argument.running == Some(true) || argument.next_boot == Some(true);
+    let cpu = match facts.cpu.vendor.known() {
+        Some(CpuVendor::Intel) => "[match]\ncpu_vendor = \"intel\"\n",
+        Some(CpuVendor::Amd) => "[match]\ncpu_vendor = \"amd\"\n",
+        Some(CpuVendor::Arm) => "[match]\ncpu_vendor = \"arm\"\n",
+        _ => "",
+    };
+    line.arguments
+        .iter()
+        .filter(on_a_line)
+        .flat_map(|argument| ineffective(argument, cpu))
+        .collect()
+}
+
+fn ineffective(argument: &Argument, cpu: &str) -> Vec<IneffectiveArgument> {
+    let args = toml_text(&argument.argument);
+    let text = format!("schema = 1\nname = \"host\"\n{cpu}[cmdline]\nargs = [{args}]\n");
+    // What a profile may not ask for (`root=`) no lint speaks of.
+    let Ok(loaded) = load(&[LayerText { path: "/proc/cmdline", text: &text }], &[]) else {
+        return Vec::new();
+    };
+    let mut found: Vec<IneffectiveArgument> = Vec::new();
+    for lint in loaded.lints.iter().filter(|lint| !OF_PROFILES.contains(&lint.id)) {
+        if found.iter().all(|one| one.lint != lint.id) {
+            found.push(IneffectiveArgument {
+                argument: argument.argument.clone(),
+                lint: lint.id,
+                message: lint.message.clone(),
+                remedy: lint.help.first().cloned().unwrap_or_default(),
+            });
+        }
+    }
+    found
+}

@@ -1,0 +1,68 @@
+//! Wrong registers under kernel lockdown, which lets nobody write them: the kernel's own argument sets them at boot, or nothing
+//! does. Pure.
+
+use super::{NAME, Port, format_bits};
+use crate::plan::{Blocker, Effect, KindPlan, Pending};
+
+impl Port<'_> {
+    /// Why the register cannot be written on the running machine.
+    pub(super) fn lockdown(&self) -> Option<String> {
+        let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
+        matches!(lockdown, "integrity" | "confidentiality").then(|| {
+            format!(
+                "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
+            )
+        })
+    }
+
+    /// What becomes of the port instead of a write.
+    pub(super) fn plan_locked(&self, lockdown: String, section: &mut KindPlan) {
+        let blocker = |reason: String, remedy: &str| Blocker {
+            kind: NAME,
+            subject: self.subject(),
+            reason,
+            remedy: remedy.to_owned(),
+        };
+        // Until the boot that closes the port.
+        section.blockers.extend(self.exposed());
+        if self.is_disobeyed() {
+            let reason = format!(
+                "reads {} although this kernel was booted with the argument that makes it {}, and {lockdown}",
+                format_bits(self.acs.control),
+                format_bits(self.after())
+            );
+            let remedy = "switch lockdown (Secure Boot) off, so that bedplate can write it, or boot another kernel: some \
+                          misread the argument (handbook §1.4)";
+            section.blockers.push(blocker(reason, remedy));
+        } else if self.lasts() {
+            section.pending.push(Pending {
+                kind: NAME,
+                subject: self.subject().to_string(),
+                running: Some(format_bits(self.acs.control)),
+                next: Some(format_bits(self.after())),
+                effect: Effect::ColdBoot,
+            });
+        } else {
+            let remedy = match self.by_argument() {
+                true => {
+                    "put right what keeps the kernel argument off the command line (the blockers and unknowns of this plan), \
+                     or switch lockdown (Secure Boot) off"
+                }
+                false => {
+                    "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
+                     lockdown (Secure Boot) off"
+                }
+            };
+            section.blockers.push(blocker(lockdown, remedy));
+        }
+    }
+
+    /// Whether the same kernel was booted with what the next boot has for this port, and the register is not so: another
+    /// boot would not help.
+    pub(super) fn is_disobeyed(&self) -> bool {
+        let os = &self.context.facts.os;
+        let another_kernel = matches!((os.kernel.known(), os.next_kernel.known()), (Some(now), Some(next)) if now != next);
+        let port = self.wanted.port;
+        self.lasts() && self.running.of_port(port) == self.next.of_port(port) && !another_kernel
+    }
+}

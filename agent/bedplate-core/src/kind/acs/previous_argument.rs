@@ -1,0 +1,68 @@
+//! An argument of an earlier run that covers more than the one that can be worked out now: it stays. Pure.
+
+use std::collections::BTreeSet;
+
+use super::guard::{are_certain, guests_below, used_by};
+use super::{BootArguments, KEPT, token};
+use crate::desired::UnwantedArg;
+use crate::kind::cmdline;
+use crate::ledger::Ledger;
+use crate::plan::Rationale;
+use bedplate_base::value::PciAddress;
+use bedplate_facts::Facts;
+
+/// Whether the ledger has an argument that names more ports than this new one, where the new one is only for the ports that can
+/// be read: without the earlier one the others would be closed at the next boot.
+pub(super) fn covers_more(new: &str, ledger: &Ledger) -> bool {
+    let new = devices(&BootArguments::parse(new));
+    let new: BTreeSet<PciAddress> = new.iter().filter_map(|device| device.parse().ok()).collect();
+    let earlier = owned(ledger).into_iter().map(BootArguments::parse);
+    let named: Vec<String> = earlier.flat_map(|said| devices(&said)).collect();
+    named.iter().any(|device| device.parse().is_ok_and(|port: PciAddress| !new.contains(&port)))
+}
+
+/// The earlier arguments, if they open a port above a guest: then they go, whatever else is not known.
+pub(super) fn above_guests(
+    ledger: &Ledger,
+    facts: &Facts,
+    to_come: &[PciAddress],
+) -> Vec<UnwantedArg> {
+    let Some(tree) = facts.pci.known() else { return Vec::new() };
+    let guests = guests_below(tree, to_come);
+    let earlier = owned(ledger);
+    let BootArguments { config_acs, disable_redir } = BootArguments::parse(&earlier.join(" "));
+    let opens = |port| token::may_open(config_acs.as_deref(), disable_redir.as_deref(), port);
+    // A driver that cannot be read for once is no reason to take a working argument away, and to reboot for that.
+    let opened =
+        guests.iter().find(|(port, functions)| opens(**port) && are_certain(tree, functions));
+    let Some((port, functions)) = opened else { return Vec::new() };
+    let why = Rationale::new(
+        format!(
+            "it opens ACS on port {port}, below which {}: the guest's IOMMU group would hold its neighbours too",
+            used_by(tree, functions, "")
+        ),
+        "Linux drivers/iommu/iommu.c; handbook §3.3",
+    );
+    let unwanted = |token: &str| UnwantedArg { token: token.to_owned(), why: vec![why.clone()] };
+    earlier.into_iter().map(unwanted).collect()
+}
+
+/// The arguments for ACS that an earlier run put on the command line.
+pub(super) fn owned(ledger: &Ledger) -> Vec<&str> {
+    let owned = ledger.owned.get(cmdline::KIND.name).map(Vec::as_slice).unwrap_or_default();
+    let for_acs = |token: &&str| KEPT.iter().any(|key| token.starts_with(&format!("{key}=")));
+    owned.iter().map(String::as_str).filter(for_acs).collect()
+}
+
+/// Whether the ledger has an argument for ACS at all.
+pub(super) fn has_argument(ledger: &Ledger) -> bool {
+    owned(ledger).into_iter().any(|token| !devices(&BootArguments::parse(token)).is_empty())
+}
+
+/// The devices that an argument names.
+fn devices(said: &BootArguments) -> Vec<String> {
+    let config = said.config_acs.iter().flat_map(|list| list.split(';'));
+    let config = config.filter_map(|entry| entry.split_once('@')).map(|(_, device)| device);
+    let redir = said.disable_redir.iter().flat_map(|list| list.split(';'));
+    config.chain(redir).map(str::to_owned).collect()
+}

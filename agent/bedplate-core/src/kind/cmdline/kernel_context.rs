@@ -1,0 +1,157 @@
+//! What the running kernel is, where that changes how its command line has to be read: under a hypervisor, saving a dump,
+//! started by an installer, told to hide its nodes. A table; each row is named for what it is.
+
+use super::{NAME, iommu_wanted, passthrough_wanted};
+use crate::kind::Context;
+use crate::plan::{Blocker, KindPlan, Note};
+use bedplate_cmdline::{CommandLine, Token};
+use bedplate_host::{HostKind, Reader};
+
+/// What a row looks at.
+struct KernelContext<'a> {
+    reader: &'a dyn Reader,
+    line: &'a CommandLine,
+    release: &'a str,
+}
+
+/// One situation: what it is about, and its words where it holds.
+struct Row {
+    subject: &'static str,
+    says: fn(&KernelContext<'_>) -> Option<String>,
+}
+
+const ROWS: &[Row] = &[
+    Row { subject: "crash kernel", says: crash_kernel },
+    Row { subject: "installer or live system", says: installer },
+    Row { subject: "numa=", says: numa },
+    Row { subject: "pcie_acs_override=", says: acs_override },
+];
+
+/// Out-of-tree kernels that carry the ACS override patch, by what their releases contain.
+const PATCHED: [&str; 5] = ["-pve", "-zen", "-xanmod", "-liquorix", "-cachyos"];
+
+/// Notes of what holds, and blockers where what is wanted cannot be had, or costs something else.
+pub fn report(context: &Context, section: &mut KindPlan) {
+    if context.facts.host == HostKind::Image {
+        return;
+    }
+    let line = context.reader.text("/proc/cmdline").unwrap_or_default();
+    let line = CommandLine::parse(line.trim_end());
+    let release = context.facts.os.kernel.known().map_or("", String::as_str);
+    let seen = KernelContext { reader: context.reader, line: &line, release };
+    for row in ROWS {
+        if let Some(text) = (row.says)(&seen) {
+            section.notes.push(Note { kind: NAME, subject: row.subject.into(), text });
+        }
+    }
+    xen(context, section);
+    sev_snp(context, section);
+}
+
+/// The hypervisor has the IOMMU; dom0's own arguments for it do nothing.
+fn xen(context: &Context, section: &mut KindPlan) {
+    let capabilities = context.reader.text("/proc/xen/capabilities").unwrap_or_default();
+    if !capabilities.contains("control_d") {
+        return;
+    }
+    let subject = "Xen dom0".to_owned();
+    let text = "the IOMMU belongs to the Xen hypervisor: arguments of the Linux kernel for it do nothing here";
+    match iommu_wanted(context) {
+        true => section.blockers.push(Blocker {
+            kind: NAME,
+            subject: subject.into(),
+            reason: text.into(),
+            remedy: "set iommu.mode = \"keep\", and Xen's own `iommu=` (GRUB_CMDLINE_XEN in /etc/default/grub; \
+                     xen docs/misc/xen-command-line.pandoc)"
+                .into(),
+        }),
+        false => section.notes.push(Note { kind: NAME, subject, text: text.into() }),
+    }
+}
+
+/// With passthrough as the default the kernel gives SNP up at the next boot.
+fn sev_snp(context: &Context, section: &mut KindPlan) {
+    let path = "/sys/module/kvm_amd/parameters/sev_snp";
+    if !matches!(context.reader.attribute(path).as_deref(), Ok("Y" | "1")) {
+        return;
+    }
+    let subject = "SEV-SNP".to_owned();
+    let text = "this host can run SEV-SNP guests (kvm_amd sev_snp=Y); with passthrough as its default the kernel switches \
+                that off (linux drivers/iommu/amd/init.c, iommu_snp_enable)";
+    match passthrough_wanted(context) {
+        true => section.blockers.push(Blocker {
+            kind: NAME,
+            subject: subject.into(),
+            reason: text.into(),
+            remedy: "set iommu.mode = \"translated\" or \"keep\"; or, if no such guest is to run here, give \
+                     kvm_amd the option sev_snp=0"
+                .into(),
+        }),
+        false => section.notes.push(Note { kind: NAME, subject, text: text.into() }),
+    }
+}
+
+fn crash_kernel(seen: &KernelContext<'_>) -> Option<String> {
+    let told = seen.line.named("elfcorehdr").next().is_some();
+    (told || seen.reader.exists("/proc/vmcore") == Ok(true)).then(|| {
+        "the running kernel was started by kdump to save a dump; its command line is kdump's, and the next boot ends it"
+            .to_owned()
+    })
+}
+
+/// anaconda, subiquity and casper, dracut live images, debian-installer, AutoYaST, archiso.
+fn installer(seen: &KernelContext<'_>) -> Option<String> {
+    const NAMES: [&str; 10] = [
+        "inst.stage2",
+        "inst.ks",
+        "inst.repo",
+        "autoinstall",
+        "rd.live.image",
+        "archisobasedir",
+        "autoyast",
+        "auto_install/enable",
+        "preseed/file",
+        "preseed/url",
+    ];
+    let live = |token: &&Token| match (token.folded_name().as_str(), token.value().as_deref()) {
+        ("boot", Some("casper" | "live")) => true,
+        ("root", Some(value)) => value.starts_with("live:"),
+        (name, _) => NAMES.contains(&name),
+    };
+    let token = seen.line.tokens().find(live)?;
+    Some(format!(
+        "the running system was started by an installer or from a live image (`{token}`): its command line is not that of \
+         the boot configuration"
+    ))
+}
+
+fn numa(seen: &KernelContext<'_>) -> Option<String> {
+    let token = seen.line.named("numa").next_back()?;
+    match token.value().as_deref()? {
+        "off" => Some(
+            "`numa=off`: the kernel shows one NUMA node whatever the machine has, so the nodes of GPUs and NICs say nothing \
+             (linux arch/x86/mm/numa.c)"
+                .to_owned(),
+        ),
+        value if value.starts_with("fake") => Some(format!(
+            "`{token}`: the nodes are made up by the kernel, not the machine's (linux mm/numa_emulation.c)"
+        )),
+        _ => None,
+    }
+}
+
+fn acs_override(seen: &KernelContext<'_>) -> Option<String> {
+    let token = seen.line.named("pcie_acs_override").next_back()?;
+    let patched = PATCHED.iter().any(|part| seen.release.contains(part));
+    Some(match patched {
+        true => format!(
+            "`{token}` is active: this kernel ({}) carries a patch that lets it claim isolation which the hardware does not \
+             give; IOMMU groups are smaller than what can reach each other",
+            seen.release
+        ),
+        false => format!(
+            "`{token}` does nothing on a mainline kernel; on one with the out-of-tree patch IOMMU groups are smaller than \
+             what can reach each other"
+        ),
+    })
+}

@@ -1,0 +1,130 @@
+//! The default boot entry without what was chosen for one boot only: `grub-reboot` (`next_entry`; `prev_saved_entry` of GRUB before
+//! 2.00) and `bootctl set-oneshot`. What is to last is judged by the entry that boots from then on.
+
+use super::next_kernel;
+use bedplate_base::lossless_text;
+use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::value::PciAddress;
+use bedplate_cmdline::boot::grubenv::Grubenv;
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::{ConfigSpace, HostKind, Reader};
+
+const ONE_SHOT: &str =
+    "/sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+const GRUBENV: [&str; 2] = ["/boot/grub/grubenv", "/boot/grub2/grubenv"];
+
+/// The release that the default entry starts after an entry that was chosen for one boot only; `None`: none was chosen.
+pub fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Reading<String>> {
+    let is_chosen = match &facts.boot {
+        BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
+            reader.read(ONE_SHOT).is_ok()
+        }
+        BootLoader::GrubDebian
+        | BootLoader::GrubBls
+        | BootLoader::GrubRhel
+        | BootLoader::GrubSuse => GRUBENV
+            .iter()
+            .any(|path| reader.read(path).is_ok_and(|bytes| without_once(&bytes).is_some())),
+        _ => false,
+    };
+    is_chosen.then(|| next_kernel(&Lasting(reader), facts))
+}
+
+/// The environment block without an entry for one boot; `None`: it has none.
+fn without_once(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut block = Grubenv::parse(&lossless_text::decode(bytes)).ok()?;
+    let given = |name: &str| block.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+    let (once, before) = (given("next_entry"), given("prev_saved_entry"));
+    if once.is_none() && before.is_none() {
+        return None;
+    }
+    block.unset("next_entry");
+    block.unset("prev_saved_entry");
+    if let Some(before) = before {
+        block.set("saved_entry", &before).ok()?;
+    }
+    Some(lossless_text::encode(&block.render()))
+}
+
+/// The host as it is once the choice is used up.
+struct Lasting<'a>(&'a dyn Reader);
+
+impl Reader for Lasting<'_> {
+    fn kind(&self) -> HostKind {
+        self.0.kind()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        match path {
+            ONE_SHOT => Err(ReadError::NotFound { path: path.to_owned() }),
+            path if GRUBENV.contains(&path) => {
+                self.0.read(path).map(|bytes| without_once(&bytes).unwrap_or(bytes))
+            }
+            path => self.0.read(path),
+        }
+    }
+
+    fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
+        self.0.read_start(path, limit)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        self.0.list(path)
+    }
+
+    fn link(&self, path: &str) -> Result<String, ReadError> {
+        self.0.link(path)
+    }
+
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, ReadError> {
+        self.0.links(path)
+    }
+
+    fn exists(&self, path: &str) -> Result<bool, ReadError> {
+        self.0.exists(path)
+    }
+
+    fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
+        self.0.config(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_facts::{Depth, observe};
+    use bedplate_host::snapshot::Node;
+    use bedplate_testhosts::HostSpec;
+
+    /// A host with two kernels, the newer of which is the default, and a file that may choose.
+    fn lasting(loader: &str, path: &str, bytes: &[u8]) -> Option<Reading<String>> {
+        let description = format!(
+            "machine = 'plain'\nloader = '{loader}'\nkernel = '6.17.0-3-generic'\nolder-kernels = ['6.8.0-45-generic']"
+        );
+        let mut host = HostSpec::from_toml(&description).unwrap().build();
+        host.insert(path, Node::File(bytes.to_vec()));
+        lasting_kernel(&host, &observe(&host, Depth::Identity))
+    }
+
+    #[test]
+    fn what_boots_after_a_choice_for_one_boot_is_known() {
+        let new = Some(Reading::Known("6.17.0-3-generic".to_owned()));
+        let block = |text: &str| format!("{:#<1024}", format!("# GRUB Environment Block\n{text}"));
+        for (text, expected) in [
+            ("next_entry=1>2\n", &new),
+            ("saved_entry=1>2\nprev_saved_entry=0\n", &new),
+            ("next_entry=\n", &None),
+            ("saved_entry=1>2\n", &None),
+        ] {
+            let found = lasting("debian", "/boot/grub/grubenv", block(text).as_bytes());
+            assert_eq!(found, *expected, "{text}");
+        }
+        let pattern = "*6.8*".encode_utf16().chain([0]).flat_map(u16::to_le_bytes);
+        let pattern: Vec<u8> = [7, 0, 0, 0].into_iter().chain(pattern).collect();
+        for loader in ["systemd-boot", "uki"] {
+            assert_eq!(lasting(loader, ONE_SHOT, &pattern), new, "{loader}");
+            let default = ONE_SHOT.replace("OneShot", "Default");
+            assert_eq!(lasting(loader, &default, &pattern), None, "{loader}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! VFs that have no driver because a run was cut short: taken from it, or made without one, until their attributes are set.
+//! The ledger knows them, and the next run starts their drivers.
+
+use std::collections::BTreeSet;
+
+use super::vf_diff::{Differs, ranges};
+use super::{Context, Need, Pf, VfDriver};
+use crate::desired::{SriovCount, WantedAttributes, WantedVfs};
+use crate::ledger::VfKey;
+use crate::plan::{Change, Item, Rationale};
+use bedplate_base::reading::Reading;
+use bedplate_base::value::PciAddress;
+use bedplate_base::value::vf::VfAttributes;
+use bedplate_facts::pci::PciTree;
+use bedplate_host::boot_id;
+
+impl Pf<'_> {
+    /// Whether this VF has no driver, and the ledger says that it is to have one again.
+    pub(super) fn is_owed_start(&self, number: u16) -> bool {
+        let vf = self.sriov.vfs.get(usize::from(number)).and_then(|vf| self.tree.get(*vf));
+        self.wanted.vf_driver == VfDriver::Auto
+            && self.is_to_probe()
+            && vf.is_some_and(|vf| vf.driver.is_none() && !self.driver_is_unread(vf.address))
+            && boot_id::read(self.context.reader)
+                .is_ok_and(|boot| self.context.ledger.owes_start(&self.name_of(number), &boot))
+    }
+
+    /// Whether bedplate made this VF: of one that was there, the ledger has what was found.
+    pub(super) fn was_made_here(&self, number: u16) -> bool {
+        !self.context.ledger.vfs.contains_key(&self.name_of(number))
+    }
+
+    /// The same of a PF without wanted attributes.
+    pub(super) fn owed_starts(&self) -> Vec<Differs> {
+        let none = VfAttributes::default();
+        let owed = (0..self.wanted.count).filter(|number| self.is_owed_start(*number));
+        owed.map(|number| Differs { number, before: none, after: none, start: true, owed: true })
+            .collect()
+    }
+
+    /// Whether VFs are about to come while the kernel looks for no drivers because a run was cut short.
+    pub(super) fn forgot_probing(&self, need: Need, differing: &[Differs]) -> bool {
+        let fresh = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
+        // With attributes to set it is switched off anyway, and on again after.
+        let stays = fresh && differing.is_empty() && self.wanted.vf_driver == VfDriver::Auto;
+        stays && !self.probes() && self.is_to_probe()
+    }
+
+    fn name_of(&self, number: u16) -> String {
+        VfKey::name_of(self.wanted.pf, number)
+    }
+}
+
+/// Drivers owed to VFs of PFs that no rule selects any more, or that are managed by others now: no one else starts them.
+pub(super) fn left_behind(context: &Context, tree: &PciTree) -> Vec<Change> {
+    let selected = |pf: &PciAddress| context.desired.sriov.iter().any(|wanted| wanted.pf == *pf);
+    let pfs: BTreeSet<PciAddress> =
+        context.ledger.starts.values().map(|record| record.key.pf).collect();
+    let change = |pf: PciAddress| {
+        let function = tree.get(pf)?;
+        let Reading::Known(sriov) = &function.sriov else { return None };
+        let count = *sriov.enabled.known()?;
+        let wanted = WantedVfs {
+            pf,
+            asked: SriovCount::Number(count),
+            count,
+            vf_driver: VfDriver::Auto,
+            vf: WantedAttributes::default(),
+            eswitch: None,
+            allow_disruption: false,
+            rule: String::new(),
+            why: Vec::new(),
+        };
+        let pf = Pf { context, tree, wanted: &wanted, function, sriov, switch: None };
+        let owed = pf.owed_starts();
+        (!owed.is_empty()).then(|| pf.change(count, Need::Nothing, false, &owed, &Ok(None)))
+    };
+    pfs.into_iter().filter(|pf| !selected(pf)).filter_map(change).collect()
+}
+
+/// For people: the kernel looks for drivers again.
+pub(super) fn probing_again() -> Item {
+    Item {
+        subject: "driver probing".to_owned(),
+        before: Some("off".to_owned()),
+        after: Some("on".to_owned()),
+        why: vec![Rationale::because(
+            "an earlier run of bedplate was stopped before it could switch it on again",
+        )],
+    }
+}
+
+/// For people: the drivers that are started.
+pub(super) fn starting(differing: &[Differs]) -> Option<Item> {
+    let owed: Vec<u16> = differing.iter().filter(|vf| vf.owed).map(|vf| vf.number).collect();
+    (!owed.is_empty()).then(|| Item {
+        subject: format!("driver of {}", ranges(&owed)),
+        before: Some("none".to_owned()),
+        after: Some("the one the kernel finds".to_owned()),
+        why: vec![Rationale::because(
+            "an earlier run of bedplate was stopped before it could start the driver",
+        )],
+    })
+}

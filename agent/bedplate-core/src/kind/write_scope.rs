@@ -1,0 +1,229 @@
+//! What the kinds write and run, against which a ledger is held: it is a file, and a user who can write it, or hands over
+//! an image with one inside, could otherwise have any file written and any program run as root. Pure.
+
+use glob::{MatchOptions, Pattern};
+
+use super::KINDS;
+use super::sysctl::Key;
+use crate::ledger::{FileRecord, FileState, Ledger, VfRecord};
+use crate::plan::KindName;
+use bedplate_base::value::PciAddress;
+use bedplate_host::FileMeta;
+
+/// What a kind's changes write and run, in this version or an earlier one: a ledger may be older than the program. `*` stands
+/// for any part of one component.
+#[derive(Debug, Clone, Copy)]
+pub struct WriteScope {
+    /// Files, written by bedplate or by a tool that it runs.
+    pub files: &'static [&'static str],
+    /// Files of the running kernel; a last `**` stands for any number of components.
+    pub attributes: &'static [&'static str],
+    /// Whether it writes registers, which are all in extended config space.
+    pub registers: bool,
+    /// Whether it sets attributes of VFs and modes of eswitches.
+    pub nics: bool,
+    /// Tools: their program, and a pattern for each argument. The last one stands for any number of arguments.
+    pub tools: &'static [&'static [&'static str]],
+}
+
+/// Set-user-ID and set-group-ID.
+const SET_ID: u32 = 0o6000;
+/// Where extended config space begins and ends (PCI Express Base Specification, 7.2.2).
+const EXTENDED: std::ops::Range<u16> = 0x100..0x1000;
+
+impl WriteScope {
+    /// Nothing.
+    pub const NONE: WriteScope =
+        WriteScope { files: &[], attributes: &[], registers: false, nics: false, tools: &[] };
+
+    fn file(&self, path: &str) -> bool {
+        self.files.iter().any(|pattern| matches(pattern, path))
+    }
+
+    /// Whether a file of its own may be below this directory.
+    fn directory(&self, path: &str) -> bool {
+        let parts = path.split('/').count();
+        self.files.iter().any(|pattern| {
+            let above: Vec<&str> = pattern.split('/').take(parts).collect();
+            parts < pattern.split('/').count() && matches(&above.join("/"), path)
+        })
+    }
+
+    fn attribute(&self, path: &str) -> bool {
+        self.attributes.iter().any(|pattern| matches(pattern, path))
+    }
+
+    fn tool(&self, argv: &[String]) -> bool {
+        self.tools.iter().any(|tool| {
+            let Some(last) = tool.last() else { return false };
+            let patterns = tool.iter().chain(std::iter::repeat(last));
+            argv.len() >= tool.len()
+                && patterns.zip(argv).all(|(pattern, word)| word_matches(pattern, word))
+        })
+    }
+}
+
+/// The kind that runs a tool, which is named by its command or by its program alone.
+pub fn kind_of_tool(named: &str) -> Option<KindName> {
+    let words: Vec<String> = named.split(' ').map(str::to_owned).collect();
+    let runs = |owns: &WriteScope| {
+        owns.tool(&words) || owns.tools.iter().any(|tool| tool.first() == Some(&named))
+    };
+    KINDS.iter().find(|kind| runs(&kind.owns)).map(|kind| kind.name)
+}
+
+/// Whether a word can only be bedplate's: the name of a kind, of a tool or of one of its fixed arguments, or the path of a file
+/// or directory that a kind writes.
+pub fn is_own_word(word: &str) -> bool {
+    KINDS.iter().any(|kind| {
+        let WriteScope { tools, .. } = kind.owns;
+        let of_tool = |pattern: &&str| match pattern.starts_with('/') {
+            true => matches(pattern, word),
+            false => **pattern == *word,
+        };
+        let of_tools = tools.iter().flat_map(|tool| tool.iter()).any(of_tool);
+        kind.name == word || of_tools || kind.owns.file(word) || kind.owns.directory(word)
+    })
+}
+
+/// What of a ledger is not bedplate's: the first thing, in words.
+pub fn foreign(ledger: &Ledger) -> Option<String> {
+    let any = |of: &dyn Fn(&WriteScope) -> bool| KINDS.iter().any(|kind| of(&kind.owns));
+    let files = ledger.files.iter().find_map(|(path, record)| {
+        if !any(&|owns| owns.file(path)) {
+            return Some(format!("it names {path}, and no kind of bedplate writes that file"));
+        }
+        rights(record).map(|what| format!("it gives {path} {what}"))
+    });
+    let generators = ledger.files.values().flat_map(|record| {
+        record.generator.iter().chain(&record.readers).map(|tool| tool.argv.as_slice())
+    });
+    let owed = ledger.owed.iter().map(|tool| tool.argv.as_slice());
+    let undo = ledger.undo.iter().map(|tool| tool.argv.as_slice());
+    let tool = || {
+        let foreign = |argv: &&[String]| !any(&|owns| owns.tool(argv));
+        let argv = generators.chain(owed).chain(undo).find(foreign)?;
+        Some(format!("it would run `{}`, and no kind of bedplate runs that", argv.join(" ")))
+    };
+    let directory = || {
+        let path = ledger.directories.iter().find(|path| !any(&|owns| owns.directory(path)))?;
+        Some(format!("it names the directory {path}, and bedplate makes none there"))
+    };
+    let attribute = || {
+        let runs = |path: &str| Key::of_path(path).is_some_and(|key| key.names_program());
+        let foreign = |path: &&String| runs(path) || !any(&|owns| owns.attribute(path));
+        let path = ledger.attributes.keys().find(foreign)?;
+        Some(format!("it names {path}, and no kind of bedplate writes that"))
+    };
+    let register = || {
+        let good = |offset: &u16| any(&|owns| owns.registers) && EXTENDED.contains(offset);
+        let record = ledger.registers.values().find(|record| !good(&record.offset))?;
+        let (address, offset) = (record.address, record.offset);
+        Some(format!("it names the register {offset:#x} of {address}, which bedplate never writes"))
+    };
+    let nic = || {
+        let owned = any(&|owns| owns.nics);
+        let vf = |(name, record): (&String, &VfRecord)| owned && *name == record.key.name();
+        let foreign = |what: &str| format!("it names {what:?}, and no kind of bedplate sets that");
+        let vf = ledger.vfs.iter().find(|entry| !vf(*entry)).map(|(name, _)| foreign(name));
+        let start = || {
+            let start = ledger.starts.iter().find(|(name, one)| !owned || **name != one.key.name());
+            start.map(|(name, _)| foreign(name))
+        };
+        let good = |pf: &String| owned && pf.parse::<PciAddress>().is_ok();
+        let switch = || ledger.eswitches.keys().find(|pf| !good(pf)).map(|pf| foreign(pf));
+        vf.or_else(start).or_else(switch)
+    };
+    files.or_else(tool).or_else(directory).or_else(attribute).or_else(register).or_else(nic)
+}
+
+/// Rights of a program, which no file of bedplate's has.
+fn rights(record: &FileRecord) -> Option<&'static str> {
+    let states = [Some(&record.original), record.unfinished.as_ref().map(|cut| &cut.before)];
+    states.into_iter().flatten().find_map(|state| match state {
+        FileState::File { meta: FileMeta { mode, .. }, .. } if mode & SET_ID != 0 => {
+            Some("a set-user-ID or set-group-ID bit")
+        }
+        FileState::File { meta, .. } if meta.xattrs.contains_key("security.capability") => {
+            Some("file capabilities")
+        }
+        FileState::File { .. } | FileState::Absent => None,
+    })
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let plain = path.strip_prefix('/').is_some_and(|rest| {
+        rest.split('/').all(|part| !matches!(part, "" | "." | "..")) && !rest.contains('\0')
+    });
+    plain && word_matches(pattern, path)
+}
+
+fn word_matches(pattern: &str, text: &str) -> bool {
+    // A path keeps to its directories; in an option such as `--append=console=/dev/x` a slash is a character like others.
+    let is_path = pattern.starts_with('/');
+    let options = MatchOptions {
+        case_sensitive: true,
+        require_literal_separator: is_path,
+        require_literal_leading_dot: is_path,
+    };
+    Pattern::new(pattern).is_ok_and(|pattern| pattern.matches_with(text, options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNS: WriteScope = WriteScope {
+        files: &["/etc/a.d/*.conf", "/boot/efi/EFI/*/grub.cfg"],
+        attributes: &["/proc/sys/**", "/sys/bus/pci/devices/*/sriov_numvfs"],
+        registers: false,
+        nics: false,
+        tools: &[&["make", "-o", "/boot/*"], &["kargs", "--*"], &["bare"]],
+    };
+
+    #[test]
+    fn patterns_keep_to_their_place() {
+        for path in ["/etc/a.d/x.conf", "/boot/efi/EFI/debian/grub.cfg"] {
+            assert!(OWNS.file(path), "{path}");
+        }
+        for path in [
+            "/etc/a.d/x",
+            "/etc/a.d/../x.conf",
+            "/etc/a.d/b/x.conf",
+            "/etc/a.d/.x.conf",
+            "etc/a.d/x.conf",
+            "//etc/a.d/x.conf",
+            "/boot/efi/EFI/../grub.cfg",
+            "/boot/efi/EFI/a/b/grub.cfg",
+            "/x/etc/a.d/x.conf",
+            "/etc/a.d/x.conf\0",
+            "",
+        ] {
+            assert!(!OWNS.file(path), "{path:?}");
+        }
+        for path in ["/etc", "/etc/a.d", "/boot/efi/EFI/x"] {
+            assert!(OWNS.directory(path), "{path}");
+        }
+        for path in ["/", "", "/etc/a.d/x.conf", "/etc/b.d", "/etc/..", "/usr"] {
+            assert!(!OWNS.directory(path), "{path:?}");
+        }
+        assert!(OWNS.attribute("/proc/sys/net/ipv4/conf/eth0/rp_filter"));
+        assert!(OWNS.attribute("/sys/bus/pci/devices/0000:18:00.0/sriov_numvfs"));
+        for path in ["/proc/sys/../1/mem", "/sys/bus/pci/devices/x/config", "/proc/sysrq-trigger"] {
+            assert!(!OWNS.attribute(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn tools_keep_to_their_arguments() {
+        let tool = |line: &str| OWNS.tool(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for line in ["make -o /boot/x", "kargs --a=1", "kargs --a=/dev/x --b", "bare"] {
+            assert!(tool(line), "{line}");
+        }
+        for line in ["make", "make -o", "make -o /etc/x", "kargs", "kargs x", "sh -c x", "/x/bare"]
+        {
+            assert!(!tool(line), "{line}");
+        }
+        assert!(!OWNS.tool(&[]));
+    }
+}

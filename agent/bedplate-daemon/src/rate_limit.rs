@@ -1,0 +1,209 @@
+//! What of the calls that arrive on the bus is let in. Everybody may call, as often and from as many connections as the bus
+//! allows; what they can make the daemon hold and write has a bound all the same, and an operator's call and its answer do
+//! not wait behind a crowd of readers. Pure; [`socket`] is its edge.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+use zbus::message::{Flags, Header, Message, Type};
+
+pub mod socket;
+
+/// Calls of one connection that may be under way at once. A client that asks for each property by itself has some.
+const OF_ONE_CALLER: usize = 8;
+/// Reads under way from which on a caller gets one at a time: their answers wait to be written, each with a whole plan in it.
+const CROWDED: usize = 256;
+/// And from which on nobody gets one.
+const FULL: usize = 1024;
+/// A call that is longer asks for nothing that there is: the longest has a reason of 500 characters.
+const LONGEST_CALL: usize = 16 * 1024;
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The answer is what is known anyway.
+    Read,
+    /// It asks for something to be done, which is for polkit and the loop to decide.
+    Change,
+}
+
+/// What becomes of a message that has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// It is passed on.
+    Pass,
+    /// It is answered with `LimitsExceeded`.
+    Refuse,
+    /// It is dropped: nobody waits for an answer.
+    Drop,
+}
+
+/// Calls that are under way, until their answer is written.
+#[derive(Debug)]
+pub struct CallLimiter {
+    /// The daemon's own interface.
+    interface: &'static str,
+    callers: HashMap<String, Vec<(NonZeroU32, Kind)>>,
+    reads: usize,
+}
+
+impl CallLimiter {
+    /// Before any call; `interface` is the daemon's own.
+    pub fn new(interface: &'static str) -> Self {
+        CallLimiter { interface, callers: HashMap::new(), reads: 0 }
+    }
+
+    /// Whether a message that has arrived is passed on.
+    pub fn enter(&mut self, message: &Message) -> Entry {
+        if message.message_type() != Type::MethodCall {
+            return Entry::Pass;
+        }
+        let header = message.header();
+        // Only a bus without names leaves the sender out, and there is none such.
+        let (Some(caller), false) = (header.sender(), silent(&header)) else { return Entry::Drop };
+        if message.data().len() > LONGEST_CALL {
+            return Entry::Refuse;
+        }
+        let kind = self.kind(&header);
+        let under_way = self.callers.get(caller.as_str()).map_or(0, Vec::len);
+        let most = match kind {
+            Kind::Change => OF_ONE_CALLER,
+            Kind::Read if self.reads >= FULL => 0,
+            Kind::Read if self.reads >= CROWDED => 1,
+            Kind::Read => OF_ONE_CALLER,
+        };
+        if under_way >= most {
+            return Entry::Refuse;
+        }
+        self.reads += usize::from(kind == Kind::Read);
+        let calls = self.callers.entry(caller.to_string()).or_default();
+        calls.push((header.primary().serial_num(), kind));
+        Entry::Pass
+    }
+
+    /// Whether a message that goes out may overtake what was to be written before it: the answer to an operator. What tells
+    /// of the state keeps its order, so that nobody takes an older value for the newer one.
+    pub fn overtakes(&self, message: &Message) -> bool {
+        self.answered(&message.header()).is_some_and(|(_, _, kind)| kind == Kind::Change)
+    }
+
+    /// A message was written.
+    pub fn written(&mut self, message: &Message) {
+        let Some((caller, at, kind)) = self.answered(&message.header()) else { return };
+        if let Some(calls) = self.callers.get_mut(&caller) {
+            calls.swap_remove(at);
+            if calls.is_empty() {
+                self.callers.remove(&caller);
+            }
+        }
+        self.reads -= usize::from(kind == Kind::Read);
+    }
+
+    fn kind(&self, header: &Header<'_>) -> Kind {
+        let own = header.interface().is_some_and(|interface| interface.as_str() == self.interface);
+        match header.member() {
+            Some(member) if own && member.as_str() != "Plan" => Kind::Change,
+            _ => Kind::Read,
+        }
+    }
+
+    /// The call that a message answers.
+    fn answered(&self, header: &Header<'_>) -> Option<(String, usize, Kind)> {
+        let (serial, caller) = (header.reply_serial()?, header.destination()?.as_str());
+        let calls = self.callers.get(caller)?;
+        let at = calls.iter().position(|(own, _)| *own == serial)?;
+        Some((caller.to_owned(), at, calls[at].1))
+    }
+}
+
+/// Nobody waits for the answer. Calls without one would not count for the limits of the bus either
+/// (`max_replies_per_connection`, dbus-daemon(1)).
+fn silent(header: &Header<'_>) -> bool {
+    header.primary().flags().contains(Flags::NO_REPLY_EXPECTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERFACE: &str = "org.bedplate.Agent1";
+
+    fn call(sender: &str, serial: u32, member: &str) -> Message {
+        Message::method_call("/org/bedplate/Agent1", member)
+            .sender(sender)
+            .interface(INTERFACE)
+            .serial(NonZeroU32::new(serial).unwrap())
+            .build(&())
+            .unwrap()
+    }
+
+    fn answer(call: &Message) -> Message {
+        Message::method_return(&call.header()).build(&()).unwrap()
+    }
+
+    #[test]
+    fn a_caller_has_some_calls_under_way_and_no_more() {
+        let mut gate = CallLimiter::new(INTERFACE);
+        let most = u32::try_from(OF_ONE_CALLER).unwrap();
+        for serial in 1..=most {
+            assert_eq!(gate.enter(&call(":1.1", serial, "Plan")), Entry::Pass);
+        }
+        assert_eq!(gate.enter(&call(":1.1", 99, "Plan")), Entry::Refuse);
+        assert_eq!(gate.enter(&call(":1.1", 99, "CancelReboot")), Entry::Refuse);
+        assert_eq!(gate.enter(&call(":1.2", 99, "Plan")), Entry::Pass);
+        gate.written(&answer(&call(":1.1", 3, "Plan")));
+        // An answer to what was never let in, and the same answer again.
+        gate.written(&answer(&call(":1.1", 3, "Plan")));
+        gate.written(&answer(&call(":1.1", 99, "Plan")));
+        assert_eq!(gate.enter(&call(":1.1", 100, "Plan")), Entry::Pass);
+        assert_eq!(gate.enter(&call(":1.1", 101, "Plan")), Entry::Refuse);
+        for serial in (1..=most).chain([100]) {
+            gate.written(&answer(&call(":1.1", serial, "Plan")));
+        }
+        gate.written(&answer(&call(":1.2", 99, "Plan")));
+        assert!(gate.callers.is_empty() && gate.reads == 0, "{gate:?}");
+    }
+
+    /// Readers in a crowd get one answer at a time; a caller with none under way still gets one, and an operator is let in.
+    #[test]
+    fn a_crowd_of_readers_leaves_room() {
+        let mut gate = CallLimiter::new(INTERFACE);
+        let mut of_each = Vec::new();
+        for caller in 0..FULL {
+            let name = format!(":1.{caller}");
+            let passed =
+                (1..=9).filter(|serial| gate.enter(&call(&name, *serial, "Plan")) == Entry::Pass);
+            of_each.push(passed.count());
+        }
+        assert_eq!(gate.reads, FULL);
+        let first = CROWDED / OF_ONE_CALLER;
+        assert!(of_each[..first].iter().all(|count| *count == OF_ONE_CALLER), "{of_each:?}");
+        assert!(of_each[first..FULL / 2].iter().all(|count| *count == 1), "{of_each:?}");
+        assert_eq!(gate.enter(&call(":2.1", 1, "Plan")), Entry::Refuse);
+        let cancel = call(":2.1", 2, "CancelReboot");
+        assert_eq!(gate.enter(&cancel), Entry::Pass);
+        assert!(gate.overtakes(&answer(&cancel)));
+        assert!(!gate.overtakes(&answer(&call(":1.1", 1, "Plan"))));
+    }
+
+    #[test]
+    fn what_nobody_waits_for_and_what_is_too_long_stays_outside() {
+        let mut gate = CallLimiter::new(INTERFACE);
+        let build = |flags: Option<Flags>, why: &str| {
+            let call =
+                Message::method_call("/org/bedplate/Agent1", "ScheduleReboot").sender(":1.1");
+            let call = call.interface(INTERFACE);
+            let call = match flags {
+                Some(flags) => call.with_flags(flags),
+                None => call,
+            };
+            call.build(&(why, 0_u64)).unwrap()
+        };
+        assert_eq!(gate.enter(&build(Some(Flags::NO_REPLY_EXPECTED), "")), Entry::Drop);
+        assert_eq!(gate.enter(&build(None, &"w".repeat(LONGEST_CALL))), Entry::Refuse);
+        assert_eq!(gate.enter(&build(None, &"w".repeat(2000))), Entry::Pass);
+        let signal = Message::signal("/", "a.b", "C").build(&()).unwrap();
+        assert_eq!(gate.enter(&signal), Entry::Pass);
+        assert_eq!(gate.callers.len(), 1);
+    }
+}

@@ -1,0 +1,199 @@
+//! The connection to the bus behind the [`Gate`]: what it does not let in is read and forgotten before anything is made of
+//! it, and what is written goes out in two queues.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use zbus::Address;
+use zbus::address::transport::{Transport, UnixSocket};
+use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
+use zbus::export::async_trait::async_trait;
+use zbus::message::Message;
+
+use super::{CallLimiter, Entry, FULL};
+
+/// Answers to readers are counted by the gate, so that a queue which holds more than those is never full of them.
+const QUEUE: usize = 2 * FULL;
+/// No more are refused in words while so much waits to be written.
+const MOST_REFUSALS: usize = 64;
+const TOO_MANY: &str = "org.freedesktop.DBus.Error.LimitsExceeded";
+
+/// A connection to the system bus, not authenticated yet.
+#[derive(Debug)]
+pub struct Gated {
+    stream: UnixStream,
+    interface: &'static str,
+}
+
+type Shared = Arc<Mutex<CallLimiter>>;
+
+fn lock(gate: &Shared) -> MutexGuard<'_, CallLimiter> {
+    // Nothing in here panics with the lock held; were it so, the counts would still be counts.
+    gate.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Gated {
+    /// Connects; `interface` is the daemon's own.
+    ///
+    /// # Errors
+    /// There is no bus, or none that listens on a socket of this machine.
+    pub async fn connect(interface: &'static str) -> zbus::Result<Self> {
+        let address = Address::system()?;
+        let Transport::Unix(unix) = address.transport() else {
+            return Err(zbus::Error::Unsupported);
+        };
+        let stream = match unix.path() {
+            UnixSocket::File(path) => UnixStream::connect(path).await?,
+            UnixSocket::Abstract(name) => {
+                let name = std::os::unix::net::SocketAddr::from_abstract_name(name.as_bytes())?;
+                let stream = std::os::unix::net::UnixStream::connect_addr(&name)?;
+                stream.set_nonblocking(true)?;
+                UnixStream::from_std(stream)?
+            }
+            _ => return Err(zbus::Error::Unsupported),
+        };
+        Ok(Gated { stream, interface })
+    }
+}
+
+impl Socket for Gated {
+    type ReadHalf = Entrance;
+    type WriteHalf = Exit;
+
+    fn split(self) -> Split<Entrance, Exit> {
+        let (read, write) = self.stream.into_split();
+        let gate = Arc::new(Mutex::new(CallLimiter::new(self.interface)));
+        let (urgent, urgent_out) = mpsc::channel(QUEUE);
+        let (rest, rest_out) = mpsc::channel(QUEUE);
+        tokio::spawn(write_out(write, urgent_out, rest_out, gate.clone()));
+        let incoming = Incoming(BufReader::new(read));
+        let entrance = Entrance { incoming, gate: gate.clone(), refusals: rest.clone() };
+        Split::new(entrance, Exit { gate, to: Some((urgent, rest)) })
+    }
+}
+
+/// What is to be written.
+enum Outgoing {
+    /// Of the handshake.
+    Bytes(Vec<u8>),
+    Message(Message),
+}
+
+async fn write_out(
+    mut to: OwnedWriteHalf,
+    mut urgent: Receiver<Outgoing>,
+    mut rest: Receiver<Outgoing>,
+    gate: Shared,
+) {
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = urgent.recv() => match next.or_else(|| rest.try_recv().ok()) {
+                Some(next) => next,
+                // Closed, and all is written.
+                None => return,
+            },
+            Some(next) = rest.recv() => next,
+        };
+        let written = match &next {
+            Outgoing::Bytes(bytes) => to.write_all(bytes).await,
+            Outgoing::Message(message) => to.write_all(message.data()).await,
+        };
+        // The reading half hears of the end of the bus, and says so.
+        if written.is_err() {
+            return;
+        }
+        if let Outgoing::Message(message) = &next {
+            lock(&gate).written(message);
+        }
+    }
+}
+
+/// Reads whatever comes.
+#[derive(Debug)]
+struct Incoming(BufReader<OwnedReadHalf>);
+
+#[async_trait]
+impl ReadHalf for Incoming {
+    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        Ok((self.0.read(buffer).await?, Vec::new()))
+    }
+}
+
+/// Reads what is let in.
+#[derive(Debug)]
+pub struct Entrance {
+    incoming: Incoming,
+    gate: Shared,
+    refusals: Sender<Outgoing>,
+}
+
+#[async_trait]
+impl ReadHalf for Entrance {
+    async fn receive_message(
+        &mut self,
+        sequence: u64,
+        bytes: &mut Vec<u8>,
+        descriptors: &mut Vec<OwnedFd>,
+    ) -> zbus::Result<Message> {
+        loop {
+            let message = self.incoming.receive_message(sequence, bytes, descriptors).await?;
+            let entry = lock(&self.gate).enter(&message);
+            match entry {
+                Entry::Pass => return Ok(message),
+                Entry::Drop => {}
+                // While much waits to be written, a caller is not even refused. One that goes on all the same is stopped by the
+                // bus: only so many answers may be owed to a connection (`max_replies_per_connection`, dbus-daemon(1)).
+                Entry::Refuse if self.refusals.capacity() > QUEUE - MOST_REFUSALS => {
+                    let text = "too many calls are under way: wait for their answers";
+                    let refusal = Message::error(&message.header(), TOO_MANY).build(&text)?;
+                    // Full after all: as above.
+                    let _ = self.refusals.try_send(Outgoing::Message(refusal));
+                }
+                Entry::Refuse => {}
+            }
+        }
+    }
+
+    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        self.incoming.recvmsg(buffer).await
+    }
+}
+
+/// Writes in two queues, and keeps nobody waiting.
+#[derive(Debug)]
+pub struct Exit {
+    gate: Shared,
+    to: Option<(Sender<Outgoing>, Sender<Outgoing>)>,
+}
+
+fn ended() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the connection to the bus has ended")
+}
+
+#[async_trait]
+impl WriteHalf for Exit {
+    async fn send_message(&mut self, message: &Message) -> zbus::Result<()> {
+        let (urgent, rest) = self.to.as_ref().ok_or_else(ended)?;
+        let to = if lock(&self.gate).overtakes(message) { urgent } else { rest };
+        Ok(to.send(Outgoing::Message(message.clone())).await.map_err(|_| ended())?)
+    }
+
+    async fn sendmsg(&mut self, buffer: &[u8], _: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        let (urgent, _) = self.to.as_ref().ok_or_else(ended)?;
+        urgent.send(Outgoing::Bytes(buffer.to_vec())).await.map_err(|_| ended())?;
+        Ok(buffer.len())
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.to = None;
+        Ok(())
+    }
+}

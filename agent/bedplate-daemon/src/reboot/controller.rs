@@ -1,0 +1,364 @@
+//! The reboot as the daemon sees to it: gathers the facts that [`step`](crate::reboot::step) decides by, and carries out what
+//! follows. Everything that fails on the way leaves the host running.
+
+mod current_record;
+mod display;
+mod drive;
+mod effects;
+mod error;
+mod fast_facts;
+mod final_phase;
+mod last_boot;
+mod lock;
+mod offline;
+mod operator;
+mod slow_facts;
+mod steps;
+
+pub use error::RestartError;
+pub use final_phase::within;
+pub use offline::{AtLogind, Offline};
+pub use steps::Steps;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+
+use self::drive::{Driven, Trigger};
+use crate::helper::Helpers;
+use crate::journal::{self, say};
+use crate::logind::ManagerProxy;
+use crate::observation::Observation;
+use crate::reboot::state::{RebootState, Veto, WaitsFor};
+use crate::reboot::step::{FINAL, Missing};
+use crate::status::Status;
+use crate::store::Store;
+use bedplate_core::enforce_hold::EnforceHold;
+use bedplate_core::plan::NextBoot;
+use bedplate_core::reboot_record::Record;
+use bedplate_core::reboot_record::last_boot::LastBoot;
+use bedplate_core::reboot_record::phase::Phase;
+
+/// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Looks that one decision may take: a fresh boot entry, a slot, an effect that failed, a reboot that was moved.
+const LOOKS: usize = 8;
+
+/// The daemon's memory between two decisions. The state is in the record.
+pub struct RebootController {
+    root: PathBuf,
+    store: Store,
+    kept: current_record::RecordCache,
+    boot_id: String,
+    /// The bus, if there is one; without it there is no reboot.
+    logind: Option<ManagerProxy<'static>>,
+    inhibited_since: Option<Instant>,
+    /// When logind was last seen with bedplate's own announcement.
+    last_ours: Option<Timestamp>,
+    /// The boot entry, where it was read after the last observation.
+    inspected: Option<NextBoot>,
+    /// When the boot entry was last read for a reboot.
+    inspected_at: Option<Instant>,
+    /// When to read a boot entry again that was not known; `None`: it was, or nobody has asked since the last observation.
+    inspect_again: Option<Instant>,
+    /// Last answer of the busy commands.
+    busy: Option<final_phase::BusyAnswer>,
+    lock: lock::Lock,
+    helpers: Helpers,
+    steps: Steps,
+    /// Failures in the journal, until effects succeed again.
+    logged_failures: BTreeSet<String>,
+    asked_for: u64,
+    /// Which reboot this boot follows, once that is known.
+    came: Option<LastBoot>,
+    last: Option<RebootState>,
+}
+
+impl RebootController {
+    /// For the host below `root`.
+    pub fn new(root: &Path, boot_id: String, helpers: Helpers) -> Self {
+        RebootController {
+            root: root.to_owned(),
+            store: Store::new(root),
+            kept: current_record::RecordCache::default(),
+            boot_id,
+            logind: None,
+            inhibited_since: None,
+            last_ours: None,
+            inspected: None,
+            inspected_at: None,
+            inspect_again: None,
+            busy: None,
+            lock: lock::Lock::default(),
+            helpers,
+            steps: Steps::default(),
+            logged_failures: BTreeSet::new(),
+            asked_for: 0,
+            came: None,
+            last: None,
+        }
+    }
+
+    /// The bus has come or gone.
+    pub fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
+        self.logind = logind;
+    }
+
+    /// Says whether a step of a reboot is under way that is not to be cut.
+    pub fn steps(&self) -> Steps {
+        self.steps.clone()
+    }
+
+    /// The daemon's small files.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Time that the busy commands took.
+    fn busy_took(&self) -> SignedDuration {
+        let took = self.busy.as_ref().map(|busy| busy.took).unwrap_or_default();
+        SignedDuration::try_from(took).unwrap_or(SignedDuration::ZERO)
+    }
+
+    /// The host was observed: its boot entry is the one in the observation.
+    pub fn observed(&mut self) {
+        (self.inspected, self.inspect_again) = (None, None);
+    }
+
+    /// Decides and acts, once; writes the result into the status. Returns when to come again, if nothing else happens before.
+    pub async fn step(
+        &mut self,
+        status: &mut Status,
+        observation: &Observation,
+    ) -> Option<Duration> {
+        status.reboot.came = self.last_boot(observation).await;
+        self.forget_attempts(status, observation).await;
+        // What a small file forbids is cancelled before slow questions are asked.
+        let mut failed = match self.drive(Trigger::Polled, None).await {
+            Ok((driven, _)) => driven.failed,
+            // Said below.
+            Err(_) => None,
+        };
+        if self.until_final_phase().is_none() && self.lock.is_waiting() {
+            // Whatever is gathered now is gathered again with the answer.
+            self.show(status);
+            return Some(lock::POLL);
+        }
+        let (mut again, mut taking, mut fresh) = (None, false, false);
+        for _ in 0..LOOKS {
+            let (wanted, closely) = self.gather(status, observation, fresh).await;
+            let decided = self.drive(Trigger::Looked(Ok(&wanted)), failed.clone()).await;
+            let (driven, seen) = match decided {
+                Ok(decided) => decided,
+                Err(error) => {
+                    status.reboot.state =
+                        RebootState::waiting(error.waits_for(), error.to_string());
+                    again = Some(LOOK_AGAIN);
+                    break;
+                }
+            };
+            self.show_vetoes(status, &seen, (&wanted, closely), failed.as_ref());
+            match self.follow(status, observation, driven, &mut failed).await {
+                Next::Look { fresh: again } => fresh = again,
+                Next::Done { taking: asked, again: after } => {
+                    (taking, again) = (asked, after);
+                    break;
+                }
+            }
+        }
+        self.tell(status, observation);
+        self.show(status);
+        let lock_again = self.give_back(status, Some(observation), taking).await;
+        status.reboot.asked_for = self.asked_for;
+        let record = self.record().unwrap_or_default();
+        let again = come_again(status, again);
+        again
+            .into_iter()
+            .chain(lock_again)
+            .chain(watch(&record.phase, Timestamp::now(), self.busy_took()))
+            .min()
+    }
+
+    /// Shows the result of an observation, or prepares another.
+    async fn follow(
+        &mut self,
+        status: &mut Status,
+        observation: &Observation,
+        driven: Driven,
+        failed: &mut Option<Veto>,
+    ) -> Next {
+        if let Some(why) = &driven.failed {
+            if driven.in_vain {
+                self.lock.in_vain(&why.text);
+            }
+            let again = Next::Look { fresh: false };
+            if failed.replace(why.clone()).is_none() {
+                return again;
+            }
+        }
+        match driven.missing {
+            Some(Missing::FreshEntry) => return Next::Look { fresh: true },
+            Some(Missing::Slot) => {
+                status.reboot.state = RebootState::TakingLock;
+                return match self.take_lock(observation).await {
+                    Ok(true) => Next::Look { fresh: false },
+                    Ok(false) => Next::Done { taking: true, again: self.lock.again() },
+                    Err(error) => {
+                        status.reboot.state =
+                            RebootState::waiting(error.waits_for(), error.to_string());
+                        self.note_wait().await;
+                        let again = self.lock.again().unwrap_or(LOOK_AGAIN);
+                        Next::Done { taking: true, again: Some(again) }
+                    }
+                };
+            }
+            None => {}
+        }
+        let again = failed.is_some().then(|| self.lock.again().unwrap_or(LOOK_AGAIN));
+        if let Some(why) = driven.unkept.filter(|_| !is_going_down(&driven.record)) {
+            status.reboot.state = RebootState::waiting(WaitsFor::Record, why);
+            return Next::Done { taking: false, again: Some(LOOK_AGAIN) };
+        }
+        match driven.shown {
+            Some(state) => {
+                status.reboot.state = state;
+                Next::Done { taking: false, again }
+            }
+            None => Next::Look { fresh: false },
+        }
+    }
+
+    /// A request that waits for a slot waits.
+    async fn note_wait(&mut self) {
+        let waits = |record: &mut Record| {
+            if let Some(asked) = &mut record.asked {
+                asked.waited = true;
+            }
+        };
+        if let Err(error) = self.update(waits).await {
+            say(journal::IMPAIRED, &error.to_string());
+        }
+    }
+
+    /// A host that is right forgets what was tried.
+    async fn forget_attempts(&mut self, status: &Status, observation: &Observation) {
+        // Attempts are counted for settings: what checks find beside them, a cable that is out, keeps none.
+        if !observation.is_right() || !status.is_as_the_profile_says() {
+            return;
+        }
+        let boot_id = self.boot_id.clone();
+        // Without a record there is nothing to forget.
+        let Ok(mut record) = self.record() else { return };
+        let before = record.clone();
+        record.forget_earlier(&boot_id);
+        if record != before
+            && let Err(error) = self.update(|record| record.forget_earlier(&boot_id)).await
+        {
+            say(journal::IMPAIRED, &error.to_string());
+        }
+    }
+}
+
+/// Continuation after an observation.
+enum Next {
+    Look { fresh: bool },
+    Done { taking: bool, again: Option<Duration> },
+}
+
+fn is_going_down(record: &Record) -> bool {
+    matches!(record.phase, Phase::GoingDown { .. })
+}
+
+/// When to come again in a state; `again`: what has failed is tried again by then.
+fn come_again(status: &Status, again: Option<Duration>) -> Option<Duration> {
+    match &status.reboot.state {
+        RebootState::Waiting { until, .. } => {
+            let opens = until.map(|until| {
+                let wait = until.duration_since(Timestamp::now());
+                Duration::try_from(wait).unwrap_or(Duration::ZERO).max(Duration::from_secs(1))
+            });
+            // The wall clock may be set: never sleep so long that it would matter.
+            let opens = opens.map(|wait| wait.min(Duration::from_secs(600)));
+            again.or(opens).or(Some(LOOK_AGAIN))
+        }
+        // What is announced is called off when something comes in the way.
+        RebootState::Announcing { .. }
+        | RebootState::Announced { .. }
+        | RebootState::UnderWay { .. } => Some(LOOK_AGAIN),
+        RebootState::Converging if !status.reboot.is_needed() => again,
+        // What else is in the way is shown as it is.
+        RebootState::CalledOff { .. } | RebootState::Converging => again.or(Some(LOOK_AGAIN)),
+        _ => again,
+    }
+}
+
+/// Before these times to a reboot it is looked at again, and then closely until it is long past.
+const BEFORE: [SignedDuration; 3] =
+    [FINAL, SignedDuration::from_secs(5), SignedDuration::from_millis(1500)];
+/// Time that the busy commands get beside that of their last run, before the final phase.
+const BUSY_SLACK: SignedDuration = SignedDuration::from_secs(2);
+const CLOSELY: Duration = Duration::from_secs(1);
+const CLOSELY_FOR: SignedDuration = SignedDuration::from_secs(10);
+
+/// When to look at an arranged reboot again. `busy`: time that the busy commands took, which are asked before the final phase.
+fn watch(phase: &Phase, now: Timestamp, busy: SignedDuration) -> Option<Duration> {
+    match phase {
+        Phase::Scheduled { arranged } => {
+            let left = arranged.at().duration_since(now);
+            if left < -CLOSELY_FOR {
+                return Some(LOOK_AGAIN);
+            }
+            let busy = (busy > BUSY_SLACK / 2).then(|| busy + FINAL + BUSY_SLACK);
+            let next = BEFORE.into_iter().chain(busy).map(|before| left - before);
+            let next = next.filter_map(|wait| Duration::try_from(wait).ok()).min();
+            // A moment later, so that the time has surely come.
+            let next = next.map_or(CLOSELY, |wait| wait + Duration::from_millis(50));
+            Some(next.min(LOOK_AGAIN))
+        }
+        Phase::Arming { .. }
+        | Phase::Scheduling { .. }
+        | Phase::Cancelling { .. }
+        | Phase::Disarming { .. } => Some(LOOK_AGAIN),
+        Phase::Rest | Phase::CommandRun { .. } | Phase::GoingDown { .. } | Phase::Ended { .. } => {
+            None
+        }
+    }
+}
+
+pub(crate) fn enforce_hold(hold: &EnforceHold) -> Veto {
+    Veto::new(WaitsFor::EnforceHold, hold.describe())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_core::profile::model::RebootMethod;
+    use bedplate_core::reboot_record::phase::{Arranged, Shutdown, usec};
+
+    fn scheduled(at: Timestamp) -> Phase {
+        let arranged = Arranged {
+            boot_id: "b".into(),
+            kind: Shutdown::Reboot,
+            usec: usec(at),
+            plan: "p".into(),
+            method: RebootMethod::Ordinary,
+            request: None,
+            userspace: None,
+            prepared: None,
+        };
+        Phase::Scheduled { arranged }
+    }
+
+    #[test]
+    fn slow_busy_command_is_asked_before_the_final_phase() {
+        let now: Timestamp = "2026-03-03T03:00:00Z".parse().unwrap();
+        let phase = scheduled(now + SignedDuration::from_secs(60));
+        let wait = |busy| watch(&phase, now, SignedDuration::from_secs(busy)).unwrap().as_secs();
+        assert_eq!(wait(25), 18, "25 s, some slack, and 15 s are left then");
+        assert_eq!(wait(0), 30);
+        let phase = scheduled(now + SignedDuration::from_secs(20));
+        assert_eq!(watch(&phase, now, SignedDuration::from_secs(25)).unwrap().as_secs(), 5);
+    }
+}

@@ -1,0 +1,111 @@
+//! The reboot in status and journal, from the record and the decision.
+
+use jiff::Timestamp;
+
+use super::{RebootController, fast_facts};
+use crate::journal::{self, say};
+use crate::observation::Observation;
+use crate::reboot::decide::{NO_METHOD, entry_veto};
+use crate::reboot::facts::{FastFacts, SlowFacts};
+use crate::reboot::state::{RebootState, UNFINISHED, Veto, joined};
+use crate::status::Status;
+use bedplate_base::utc::format_utc;
+use bedplate_core::kind::cmdline::diagnosis::Cause;
+use bedplate_core::reboot_record::phase::{Ending, Phase};
+
+/// Text of a reboot whose time has passed.
+const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
+/// Text while the next decision is not made yet.
+const DECIDING: &str = "the daemon is deciding about the reboot";
+
+impl RebootController {
+    /// Writes what the record tells into the status.
+    pub fn show(&self, status: &mut Status) {
+        status.reboot.hold = fast_facts::hold(&self.root, Timestamp::now());
+        let Ok(record) = self.record() else { return };
+        status.reboot.called_off = match record.phase.ending() {
+            Some(Ending::CalledOff { by }) => Some(by.clone()),
+            Some(Ending::DidNotCome) => Some(DID_NOT_COME.to_owned()),
+            Some(Ending::TakenBack { .. }) | None => None,
+        };
+        status.reboot.attempts = record.in_a_row(&self.boot_id);
+    }
+
+    /// The same before the next decision: an operator who asks after a command finds no older state.
+    pub fn show_at_once(&self, status: &mut Status) {
+        self.show(status);
+        let Ok(record) = self.record() else { return };
+        status.reboot.state = match record.phase {
+            Phase::Scheduled { arranged } => RebootState::Announced { at: arranged.at() },
+            Phase::GoingDown { arranged } => RebootState::UnderWay { at: arranged.at() },
+            phase if phase.needs_operator() => RebootState::CalledOff { why: Vec::new() },
+            _ => RebootState::Unknown { why: DECIDING.into() },
+        };
+    }
+
+    /// Lists everything that forbids a reboot but a closed window and another shutdown.
+    pub(super) fn show_vetoes(
+        &self,
+        status: &mut Status,
+        seen: &FastFacts,
+        (wanted, closely): (&SlowFacts<'_>, bool),
+        failed: Option<&Veto>,
+    ) {
+        status.reboot.next_boot = Some(wanted.entry.clone());
+        status.reboot.vetoes.clear();
+        if !closely {
+            return;
+        }
+        let all = seen.vetoes.iter().chain(&wanted.vetoes).chain(&wanted.held).chain(failed);
+        let texts = all.map(Veto::to_string);
+        let method = wanted.method.is_none().then(|| NO_METHOD.to_owned());
+        let entry = entry_veto(&wanted.entry).map(|why| why.text);
+        let unasked = seen.schedule.as_ref().err().map(Veto::to_string);
+        let rest = [method, entry, unasked].into_iter().flatten();
+        status.reboot.vetoes = texts.chain(rest).chain(wanted.inhibitors.iter().cloned()).collect();
+    }
+
+    /// Logs what is new.
+    pub(super) fn tell(&mut self, status: &Status, observation: &Observation) {
+        let state = &status.reboot.state;
+        if self.last.as_ref() == Some(state) {
+            return;
+        }
+        match state {
+            RebootState::Stuck { why } => {
+                let cause = observation.cause.as_ref().map(Cause::describe).unwrap_or_default();
+                say(journal::STUCK, &format!("{why}: {cause}"));
+            }
+            RebootState::Waiting { why, until, overdue } => {
+                let until =
+                    until.map(|at| format!(" (until {})", format_utc(at))).unwrap_or_default();
+                let late = if *overdue { "for longer than `inhibitor_wait`: " } else { "" };
+                say(
+                    journal::REBOOT_WAITS,
+                    &format!("a reboot waits: {late}{}{until}", joined(why)),
+                );
+            }
+            RebootState::Converging => {
+                say(journal::REBOOT_WAITS, &format!("a reboot waits: {UNFINISHED}"));
+            }
+            RebootState::CalledOff { .. } => say(journal::REBOOT_WAITS, &state.to_string()),
+            _ => {}
+        }
+        self.last = Some(state.clone());
+    }
+
+    /// The text for a reboot that outlives the daemon.
+    pub fn outlives(&self) -> Option<String> {
+        let Phase::Scheduled { arranged } = self.record().ok()?.phase else { return None };
+        let at = format_utc(arranged.at());
+        Some(match arranged.runs_command() {
+            true => format!(
+                "the daemon ends, and with it the reboot announced for {at}: its command is run by the daemon alone"
+            ),
+            false => format!(
+                "the daemon ends, and systemd-logind keeps the reboot scheduled for {at}: `bedplate reboot cancel` or \
+                 `shutdown -c` cancels it"
+            ),
+        })
+    }
+}

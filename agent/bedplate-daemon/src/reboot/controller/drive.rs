@@ -1,0 +1,228 @@
+//! The interpreter of the state machine: an event is applied to the record, the record is kept, the effect is carried out, and
+//! its result is the next event. The record's lock is taken before logind is read for an event and kept until the record is
+//! written: in between, no other process of bedplate changes the record or asks logind for anything.
+
+use super::current_record::Current;
+use super::{RebootController, RestartError};
+use crate::journal::{self, Message, say};
+use crate::reboot::facts::{FastFacts, SlowFacts};
+use crate::reboot::state::{RebootState, Veto};
+use crate::reboot::step::{Cleared, Effect, Event, Missing, Note, NoteKind, step};
+use crate::store::{RecordLock, StoreError};
+use bedplate_core::reboot_record::Record;
+use bedplate_core::reboot_record::phase::Phase;
+
+/// An event without the facts of logind, which are read under the record's lock.
+#[derive(Debug)]
+pub(super) enum Trigger<'a> {
+    /// [`Event::Polled`].
+    Polled,
+    /// [`Event::Held`].
+    Held,
+    /// [`Event::Looked`].
+    Looked(Result<&'a SlowFacts<'a>, &'a str>),
+    /// [`Event::Cancelled`].
+    Cancelled(String),
+}
+
+impl<'a> Trigger<'a> {
+    fn event(self, seen: &'a FastFacts) -> Event<'a> {
+        match self {
+            Trigger::Polled => Event::Polled(seen),
+            Trigger::Held => Event::Held(seen),
+            Trigger::Looked(wanted) => Event::Looked(seen, wanted),
+            Trigger::Cancelled(by) => Event::Cancelled(seen, by),
+        }
+    }
+}
+
+/// The record under its lock.
+pub(super) struct Locked {
+    lock: RecordLock,
+    current: Current,
+}
+
+impl Locked {
+    /// The record.
+    pub(super) fn record(&self) -> &Record {
+        &self.current.record
+    }
+
+    /// # Errors
+    /// The record is from memory: its file cannot be read.
+    pub(super) fn readable(self) -> Result<Self, StoreError> {
+        match self.current.lost {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Result of an event and of the effects that followed.
+#[derive(Debug, Default)]
+pub(super) struct Driven {
+    /// The record before the event.
+    pub(super) before: Record,
+    /// The record.
+    pub(super) record: Record,
+    /// Input that the decision lacks.
+    pub(super) missing: Option<Missing>,
+    /// The state to show.
+    pub(super) shown: Option<RebootState>,
+    /// Why an effect failed.
+    pub(super) failed: Option<Veto>,
+    /// Whether that was one on the way to a reboot.
+    pub(super) in_vain: bool,
+    /// Whether logind was asked to forget the reboot, and read back without it.
+    pub(super) cleared: bool,
+    /// Whether anything was done.
+    pub(super) acted: bool,
+    /// Why the record cannot be read or written.
+    pub(super) unkept: Option<String>,
+}
+
+impl RebootController {
+    /// Takes the record's lock and reads the record.
+    pub(super) async fn locked(&mut self) -> Result<Locked, RestartError> {
+        let lock = self.store.lock().await?;
+        let current = self.kept.current(&self.store)?;
+        self.kept.note(&current);
+        Ok(Locked { lock, current })
+    }
+
+    /// Reads logind, decides, and carries out what follows. `failed`: why the last effect failed.
+    pub(super) async fn drive(
+        &mut self,
+        trigger: Trigger<'_>,
+        failed: Option<Veto>,
+    ) -> Result<(Driven, FastFacts), RestartError> {
+        let locked = self.locked().await?;
+        self.drive_locked(locked, trigger, failed).await
+    }
+
+    /// [`drive`](Self::drive) under a lock that the caller has taken.
+    pub(super) async fn drive_locked(
+        &mut self,
+        locked: Locked,
+        trigger: Trigger<'_>,
+        failed: Option<Veto>,
+    ) -> Result<(Driven, FastFacts), RestartError> {
+        let seen = self.see(&locked.current.record.phase, failed).await;
+        let driven = self.run(locked, trigger.event(&seen)).await?;
+        Ok((driven, seen))
+    }
+
+    /// Applies an event, and carries out what follows from it.
+    pub(super) async fn run(
+        &mut self,
+        locked: Locked,
+        event: Event<'_>,
+    ) -> Result<Driven, RestartError> {
+        // Once begun, a chain of effects is run to its end.
+        let _step = self.steps.begin();
+        let mut driven = Driven { before: locked.record().clone(), ..Driven::default() };
+        let mut effect = self.apply(locked, event, &mut driven)?;
+        loop {
+            let Some(next) = effect else {
+                if driven.acted && driven.failed.is_none() {
+                    self.logged_failures.clear();
+                }
+                return Ok(driven);
+            };
+            driven.acted = true;
+            let (outcome, failed) = self.perform(&next).await;
+            if let Some(why) = failed {
+                self.log_failure(&why.text);
+                driven.in_vain |= is_on_the_way(&next);
+                driven.failed.get_or_insert(why);
+            }
+            driven.cleared |= matches!(outcome, Event::Cleared(Ok(Cleared::Gone)));
+            let locked = self.locked().await?;
+            effect = self.apply(locked, outcome, &mut driven)?;
+        }
+    }
+
+    /// The record is on the disk before an effect that leads to a reboot. Effects that lead away from one are carried out also
+    /// where it cannot be written.
+    fn apply(
+        &mut self,
+        Locked { lock, current }: Locked,
+        event: Event<'_>,
+        driven: &mut Driven,
+    ) -> Result<Option<Effect>, RestartError> {
+        let lost = current.lost.as_ref().map(StoreError::to_string);
+        let event = match (event, &lost) {
+            (Event::Looked(seen, _), Some(why)) => Event::RecordLost(seen, why),
+            (event, _) => event,
+        };
+        let next = step(&current.record, event);
+        let must = next.effect.as_ref().is_some_and(is_on_the_way);
+        match current.lost {
+            Some(error) if must => return Err(error.into()),
+            Some(_) => {
+                self.kept.remember(next.record.clone());
+                driven.unkept = lost;
+            }
+            None => {
+                let unkept = self.kept.write(&self.store, &lock, next.record.clone(), must)?;
+                driven.unkept = unkept.map(|error| error.to_string());
+            }
+        }
+        drop(lock);
+        next.notes.iter().for_each(log);
+        if matches!(next.record.phase, Phase::Scheduled { .. })
+            && matches!(current.record.phase, Phase::Scheduling { .. })
+        {
+            self.asked_for += 1;
+        }
+        driven.record = next.record;
+        driven.shown = next.shown;
+        driven.missing = next.missing;
+        Ok(next.effect)
+    }
+
+    /// The record that counts now.
+    pub(super) fn record(&self) -> Result<Record, StoreError> {
+        let current = self.kept.current(&self.store)?;
+        match current.lost {
+            Some(error) => Err(error),
+            None => Ok(current.record),
+        }
+    }
+
+    /// Changes a part of the record that no phase depends on; it is on the disk when this returns.
+    pub(super) async fn update(
+        &mut self,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<Record, RestartError> {
+        let Locked { lock, current } = self.locked().await?.readable()?;
+        let mut record = current.record;
+        change(&mut record);
+        self.kept.write(&self.store, &lock, record.clone(), true)?;
+        Ok(record)
+    }
+}
+
+fn is_on_the_way(effect: &Effect) -> bool {
+    match effect {
+        Effect::Cancel(_) | Effect::Disarm(_) => false,
+        Effect::FindWayBack { .. }
+        | Effect::Arm { .. }
+        | Effect::Schedule { .. }
+        | Effect::RunCommand => true,
+    }
+}
+
+fn log(note: &Note) {
+    say(message(note.kind), &note.text);
+}
+
+fn message(kind: NoteKind) -> Message {
+    match kind {
+        NoteKind::Scheduled => journal::REBOOT_SCHEDULED,
+        NoteKind::TakenBack => journal::REBOOT_CANCELLED,
+        NoteKind::CalledOff => journal::REBOOT_CALLED_OFF,
+        NoteKind::Failed => journal::REBOOT_FAILED,
+        NoteKind::Waits => journal::REBOOT_WAITS,
+    }
+}

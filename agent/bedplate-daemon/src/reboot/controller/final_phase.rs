@@ -1,0 +1,144 @@
+//! The last seconds before a scheduled reboot. Its boot entry is read first; nothing that may take its time, such as
+//! `busy_command`, keeps the daemon from that. Where the entry is not read in time, the reboot is cancelled.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::RebootController;
+use crate::reboot::state::Veto;
+use crate::reboot::step::FINAL;
+use bedplate_core::reboot_record::phase::{Arranged, Phase};
+
+/// Time before a reboot by which its boot entry has to be read, so that logind can still cancel it.
+const LAST_ANSWER: Duration = Duration::from_secs(3);
+/// Time before a reboot within which an entry that was read in its last seconds is not read again.
+const LAST_LOOK: Duration = Duration::from_millis(500);
+/// Age up to which an answer of `busy_command` counts, where no newer one comes in time.
+const RECENT: Duration = Duration::from_secs(180);
+
+/// Processes that use devices, and the answer of `busy_command`.
+#[derive(Debug, Clone)]
+pub(super) struct BusyAnswer {
+    /// When it came.
+    pub(super) at: Instant,
+    /// How long it took.
+    pub(super) took: Duration,
+    /// Reasons against a reboot.
+    pub(super) vetoes: Vec<Veto>,
+}
+
+impl BusyAnswer {
+    pub(super) fn is_recent(&self) -> bool {
+        self.at.elapsed() <= RECENT
+    }
+}
+
+/// When the final phase begins, before the due time.
+pub(super) fn final_phase() -> Duration {
+    Duration::try_from(FINAL).unwrap_or_default()
+}
+
+/// Time to the due time of the scheduled reboot; `None`: none is scheduled, or its time has come.
+pub(super) fn left(phase: &Phase, now: Timestamp) -> Option<Duration> {
+    let Phase::Scheduled { arranged } = phase else { return None };
+    until(arranged, now)
+}
+
+fn until(arranged: &Arranged, now: Timestamp) -> Option<Duration> {
+    Duration::try_from(arranged.at().duration_since(now)).ok().filter(|left| !left.is_zero())
+}
+
+/// Time that the busy commands may take; `None`: no limit. `answered`: a recent answer is there.
+pub(super) fn busy_limit(left: Option<Duration>, answered: bool) -> Option<Duration> {
+    // The final phase belongs to the boot entry.
+    let end = if answered { final_phase() } else { LAST_ANSWER };
+    left.map(|left| left.saturating_sub(end))
+}
+
+/// Whether what was read so long ago was read in the final phase.
+pub(super) fn is_of_the_final_phase(age: Option<Duration>, left: Option<Duration>) -> bool {
+    age.zip(left).is_some_and(|(age, left)| age + left <= final_phase())
+}
+
+/// Time that reading the boot entry may take; `None`: no limit. `answered`: it was read in the final phase.
+pub(super) fn entry_limit(left: Option<Duration>, answered: bool) -> Option<Duration> {
+    let end = if answered { LAST_LOOK } else { LAST_ANSWER };
+    left.map(|left| left.saturating_sub(end))
+}
+
+impl RebootController {
+    /// Time to the final phase of the scheduled reboot, none where its cancellation has failed; `None`: logind has none.
+    pub fn until_final_phase(&self) -> Option<Duration> {
+        match self.at_logind()? {
+            (left, Phase::Scheduled { .. }) => Some(left.saturating_sub(final_phase())),
+            _ => Some(Duration::ZERO),
+        }
+    }
+
+    /// Time that an observation of the host may take, half of what is left; `None`: no limit. The other half is for the boot
+    /// entry.
+    pub fn time_to_look(&self) -> Option<Duration> {
+        self.at_logind().map(|(left, _)| left / 2)
+    }
+
+    /// Time to the due time of the reboot that logind may have, and its phase.
+    fn at_logind(&self) -> Option<(Duration, Phase)> {
+        let phase = self.record().ok()?.phase;
+        let (Phase::Scheduled { arranged } | Phase::Cancelling { arranged, .. }) = &phase else {
+            return None;
+        };
+        Some((until(arranged, Timestamp::now())?, phase))
+    }
+}
+
+/// Awaits `work` for `limit`; not at all where that is zero.
+pub async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        None => Some(work.await),
+        Some(Duration::ZERO) => None,
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Option<Duration> {
+        Some(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn busy_command_never_reaches_into_the_final_phase() {
+        assert_eq!(busy_limit(None, true), None);
+        assert_eq!(busy_limit(seconds(40), true), seconds(25));
+        assert_eq!(busy_limit(seconds(15), true), seconds(0));
+        assert_eq!(busy_limit(seconds(10), false), seconds(7), "nothing is known of it");
+        assert_eq!(busy_limit(seconds(2), false), seconds(0));
+    }
+
+    #[test]
+    fn entry_is_read_three_seconds_before_the_reboot() {
+        assert_eq!(entry_limit(None, false), None);
+        assert_eq!(entry_limit(seconds(15), false), seconds(12));
+        assert_eq!(entry_limit(seconds(2), false), seconds(0));
+        assert_eq!(entry_limit(seconds(2), true), Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn entry_read_before_the_final_phase_does_not_count() {
+        assert!(!is_of_the_final_phase(None, seconds(2)));
+        assert!(!is_of_the_final_phase(seconds(3), seconds(15)));
+        assert!(is_of_the_final_phase(seconds(9), seconds(5)));
+        assert!(!is_of_the_final_phase(seconds(9), None));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn work_without_time_is_not_begun() {
+        assert_eq!(within(seconds(0), async { 1 }).await, None);
+        assert_eq!(within(seconds(9), async { 1 }).await, Some(1));
+        let limit = Some(Duration::from_millis(5));
+        assert_eq!(within(limit, std::future::pending::<()>()).await, None);
+    }
+}

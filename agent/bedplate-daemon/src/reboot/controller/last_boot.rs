@@ -1,0 +1,61 @@
+//! Which reboot this boot follows: found out at the first look, said once, kept for the rest of the boot.
+
+use super::RebootController;
+use crate::journal::{self, say};
+use crate::observation::Observation;
+use crate::reboot::last_boot::{BmcSilent, began, classify};
+use bedplate_core::plan::RebootNeed;
+use bedplate_core::profile::model::RebootMethod;
+use bedplate_core::reboot_record::Record;
+use bedplate_core::reboot_record::last_boot::LastBoot;
+
+impl RebootController {
+    /// The reboot that this boot follows, as far as it is known. Called before a converged host forgets its attempts.
+    pub(super) async fn last_boot(&mut self, observation: &Observation) -> Option<LastBoot> {
+        // Without a record nothing is known of it.
+        let mut record = self.record().ok()?;
+        let before = record.clone();
+        let news = match self.came.is_some() {
+            true => None,
+            false => self.find_out(&mut record).await,
+        };
+        record.note_waiting(&self.boot_id, observation.need != RebootNeed::None);
+        if record != before {
+            let Record { came, waiting, .. } = record;
+            let boot_id = self.boot_id.clone();
+            // A command may have changed the rest meanwhile, the attempts included.
+            let kept = self.update(|now| {
+                now.came = came;
+                now.waiting = waiting;
+                now.follow(&boot_id);
+            });
+            if let Err(error) = kept.await {
+                say(journal::IMPAIRED, &error.to_string());
+            }
+        }
+        if let Some(came) = news {
+            say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.summary));
+            self.came = Some(came);
+        }
+        self.came.clone()
+    }
+
+    /// `Some`: news. What an earlier daemon of this boot has found out and said is only taken over.
+    async fn find_out(&mut self, record: &mut Record) -> Option<LastBoot> {
+        if let Some(came) = record.came.as_ref().filter(|came| came.boot_id == self.boot_id) {
+            self.came = Some(came.clone());
+            return None;
+        }
+        let waited = record.has_waited(&self.boot_id);
+        let announced = record.follow(&self.boot_id);
+        let is_by_bmc = announced.as_ref().is_some_and(|one| one.method == RebootMethod::Bmc);
+        let bmc = match is_by_bmc {
+            true => self.helpers.restart_cause().await,
+            false => Err(BmcSilent::NotAsked),
+        };
+        let stat = std::fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
+        let came = classify(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;
+        record.came = Some(came.clone());
+        Some(came)
+    }
+}

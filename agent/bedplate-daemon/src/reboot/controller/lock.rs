@@ -1,0 +1,435 @@
+//! The fleet's turn: takes a slot of the lock server before a reboot, and gives it back as soon as no reboot is to come
+//! of it. A server that fails is left alone for a while, and is then asked again without any event.
+//!
+//! A slot that nobody uses starves the fleet: it is given back when the reboot is called off, by whatever it
+//! was (people, a hold, an inhibitor, a busy device, a closed window), and asked for again when the way is free. It is kept
+//! while a reboot is announced or under way, and by a host that came back from it and is not well: what a reboot has
+//! broken here it would break on the next host too.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::task::JoinHandle;
+
+use super::{LOOK_AGAIN, RebootController, RestartError};
+use crate::journal::{self, say};
+use crate::observation::Observation;
+use crate::reboot::fleetlock::{self, Client, Released};
+use crate::reboot::identity;
+use crate::reboot::state::RebootState;
+use crate::status::Status;
+use bedplate_base::error_chain::chain;
+use bedplate_base::mask;
+use bedplate_core::plan::RebootNeed;
+use bedplate_core::profile::model::FleetLock;
+use bedplate_core::reboot_record::phase::{GOING_DOWN_US, Phase};
+use bedplate_core::reboot_record::{Held, Record};
+use bedplate_host::file;
+
+/// A lock server that takes longer is as good as none.
+const SERVER_LIMIT: Duration = Duration::from_secs(20);
+
+/// A server as everybody may see it: a path in its URL may be what opens it.
+fn mask_server(server: &FleetLock) -> String {
+    mask::server(&server.url)
+}
+
+/// Longest wait for an answer in the loop, which has people to answer. A later one is fetched by the next step.
+const PATIENCE: Duration = Duration::from_millis(600);
+/// Time to that step.
+pub(super) const POLL: Duration = Duration::from_secs(1);
+
+/// A question to a lock server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// For a slot.
+    PreReboot,
+    /// To take one back.
+    SteadyState,
+}
+
+/// Its answer.
+#[derive(Debug)]
+enum Answer {
+    Slot,
+    Released(Released),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+enum Unanswered {
+    /// The server is still at it.
+    #[error("the lock server has not answered yet")]
+    Pending,
+    /// It failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A question under way, away from the loop.
+#[derive(Debug)]
+struct Pending {
+    server: FleetLock,
+    question: Question,
+    task: JoinHandle<Result<Answer, String>>,
+}
+
+/// What is remembered of the lock server between two steps.
+#[derive(Debug, Default)]
+pub(super) struct Lock {
+    pending: Option<Pending>,
+    take: Pause,
+    give: Pause,
+    /// The server knows since this boot that this host is well.
+    reported_well: bool,
+    /// Why no slot could be given back, as it is in the journal: said once for each reason.
+    logged: Option<String>,
+    /// What became of the last request, for the status.
+    said: Option<String>,
+}
+
+/// How long something that failed is left alone: longer after each failure.
+#[derive(Debug, Default)]
+struct Pause {
+    failures: u32,
+    until: Option<Instant>,
+    why: String,
+}
+
+impl Pause {
+    fn failed(&mut self, why: &str) {
+        self.until = Some(Instant::now() + fleetlock::backoff(self.failures, random()));
+        self.failures = self.failures.saturating_add(1);
+        why.clone_into(&mut self.why);
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.until
+            .map(|at| at.saturating_duration_since(Instant::now()))
+            .filter(|left| !left.is_zero())
+    }
+}
+
+impl Lock {
+    /// When the server may be asked for a slot again, if that has failed.
+    pub(super) fn again(&self) -> Option<Duration> {
+        if self.pending.is_some() {
+            return Some(POLL);
+        }
+        self.take.left().or_else(|| self.give.left())
+    }
+
+    /// Whether the server has not answered the last question yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| !pending.task.is_finished())
+    }
+
+    /// A reboot that could not be announced although there was a slot: the slot goes back, and another one is not asked
+    /// for at once. poseidon/fleetlock drains the node each time.
+    pub(super) fn in_vain(&mut self, why: &str) {
+        self.take.failed(why);
+    }
+}
+
+impl Lock {
+    /// A server that holds a slot of this host (`held`), or may, could not be told that it is not needed.
+    fn not_given_back(&mut self, server: &FleetLock, held: bool, why: &str) {
+        self.give.failed(why);
+        let what = match held {
+            true => format!("the slot of {} is not given back yet", mask_server(server)),
+            false => format!("cannot report to {} that this host is well", mask_server(server)),
+        };
+        self.kept(&format!("{what}; this is tried again: {why}"));
+        self.said = Some(format!("{what}: {why}"));
+    }
+
+    /// Says why a slot is not given back, once for each reason.
+    fn kept(&mut self, why: &str) {
+        if self.logged.as_deref() != Some(why) {
+            say(journal::LOCK_KEPT, why);
+            self.logged = Some(why.to_owned());
+        }
+    }
+}
+
+impl RebootController {
+    /// Without its record bedplate does not know of a slot; the fleet waits for it all the same.
+    fn cannot_keep(
+        &mut self,
+        status: &mut Status,
+        observation: Option<&Observation>,
+        why: &str,
+    ) -> Option<Duration> {
+        observation.and_then(|observation| observation.reboot.fleetlock.as_ref())?;
+        let text =
+            format!("a slot of the fleet's lock may be held and cannot be given back: {why}");
+        self.lock.kept(&text);
+        status.reboot.lock_said = Some(text);
+        Some(LOOK_AGAIN)
+    }
+
+    /// One question to the lock server. No other one is asked meanwhile: a server may take two in either order.
+    async fn ask(&mut self, server: &FleetLock, question: Question) -> Result<Answer, Unanswered> {
+        if let Some(earlier) = self.lock.pending.take() {
+            let is_same = earlier.server == *server && earlier.question == question;
+            let answer = self.wait(earlier).await;
+            if is_same || matches!(answer, Err(Unanswered::Pending)) {
+                return answer;
+            }
+        }
+        let id = self.fleetlock_id().map_err(Unanswered::Failed)?;
+        let asked = server.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let client = Client::new(&asked.url, &asked.group, id, SERVER_LIMIT)
+                .map_err(|error| error.to_string())?;
+            let answer = match question {
+                Question::PreReboot => client.pre_reboot().map(|()| Answer::Slot),
+                Question::SteadyState => client.steady_state().map(Answer::Released),
+            };
+            answer.map_err(|error| chain(&error))
+        });
+        self.wait(Pending { server: server.clone(), question, task }).await
+    }
+
+    async fn wait(&mut self, mut pending: Pending) -> Result<Answer, Unanswered> {
+        match tokio::time::timeout(PATIENCE, &mut pending.task).await {
+            Ok(answer) => {
+                answer.unwrap_or_else(|error| Err(error.to_string())).map_err(Unanswered::Failed)
+            }
+            Err(_) => {
+                self.lock.pending = Some(pending);
+                Err(Unanswered::Pending)
+            }
+        }
+    }
+
+    /// This host, as lock servers know it.
+    fn fleetlock_id(&self) -> Result<String, String> {
+        let text = file::text(&self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
+        let machine_id = identity::parse_machine_id(text.trim()).map_err(|e| e.to_string())?;
+        Ok(identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID)))
+    }
+
+    /// Takes a slot; `false`: the server has not answered yet.
+    pub(super) async fn take_lock(
+        &mut self,
+        observation: &Observation,
+    ) -> Result<bool, RestartError> {
+        let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(true) };
+        if self.lock.take.left().is_some() {
+            return Err(RestartError::Lock(self.lock.take.why.clone()));
+        }
+        // The record has room for one slot: that of a server that the profile no longer names would be forgotten.
+        let mut record = self.record()?;
+        if let Some(old) =
+            record.lock.as_ref().map(|held| held.server.clone()).filter(|old| *old != server)
+        {
+            self.release(&mut record, &old, false).await.map_err(|why| {
+                RestartError::Lock(format!(
+                    "the slot of {} must be given back before {} is asked: {why}",
+                    mask_server(&old),
+                    mask_server(&server)
+                ))
+            })?;
+        }
+        // RecordCache first: an answer that gets lost may have been yes, and such a slot has to be given back.
+        let held = Held {
+            server: server.clone(),
+            certain: false,
+            since: Timestamp::now(),
+            boot_id: self.boot_id.clone(),
+            before: troubles(observation),
+        };
+        self.update(|record| record.lock = Some(held.clone())).await?;
+        match self.ask(&server, Question::PreReboot).await {
+            Ok(_) => {
+                self.update(|record| record.lock = Some(Held { certain: true, ..held })).await?;
+                self.lock.said = Some(format!("{} gave this host a slot", mask_server(&server)));
+                say(
+                    journal::LOCK,
+                    &format!("{} gave this host a slot to reboot", mask_server(&server)),
+                );
+                Ok(true)
+            }
+            Err(Unanswered::Pending) => Ok(false),
+            Err(Unanswered::Failed(why)) => {
+                let waits = format!("no slot of the fleet's lock yet: {why}");
+                self.lock.take.failed(&waits);
+                self.lock.said = Some(why);
+                Err(RestartError::Lock(waits))
+            }
+        }
+    }
+
+    /// Gives back a slot that no reboot is to come of, and tells the server once in a boot that this host is well; it may
+    /// hold a slot that nobody remembers. `taking`: one is being asked for. Returns when to come again.
+    pub(super) async fn give_back(
+        &mut self,
+        status: &mut Status,
+        observation: Option<&Observation>,
+        taking: bool,
+    ) -> Option<Duration> {
+        // A reboot is announced, so whatever kept one from being announced is over.
+        if status.reboot.state.is_coming() {
+            self.lock.take = Pause::default();
+        }
+        let is_well = |before: &[String]| {
+            observation.is_some_and(|observation| is_well(status, observation, before))
+        };
+        let (mut unused, mut well, mut again) = (None, false, None);
+        let kept = match self.record() {
+            Ok(record) => record.lock,
+            Err(error) => return self.cannot_keep(status, observation, &error.to_string()),
+        };
+        match kept {
+            Some(held) => {
+                well = is_well(&held.before);
+                if held.certain && held.boot_id != self.boot_id && !well {
+                    self.lock.said = Some(
+                        "kept until this host is well after the reboot that it was for".into(),
+                    );
+                } else if !taking {
+                    again = Some(LOOK_AGAIN);
+                    unused = (!self.goes_down().await).then_some(held.server);
+                }
+            }
+            None if !self.lock.reported_well && is_well(&[]) => {
+                well = true;
+                unused = observation.and_then(|observation| observation.reboot.fleetlock.clone());
+            }
+            None => {}
+        }
+        // Read again: that a reboot was called off may have been found out only now.
+        let mut record = match self.record() {
+            Ok(record) => record,
+            Err(error) => return self.cannot_keep(status, observation, &error.to_string()),
+        };
+        if let Some(server) = unused {
+            // That it failed is in the journal.
+            let done = self.release(&mut record, &server, well).await;
+            again = done.is_err().then(|| self.lock.again().unwrap_or(LOOK_AGAIN));
+        }
+        status.reboot.lock = record.lock.map(|mut held| {
+            held.server.url = mask_server(&held.server);
+            held
+        });
+        status.reboot.lock_said.clone_from(&self.lock.said);
+        again
+    }
+
+    /// Tells a server that this host needs no slot of its; the record has none then.
+    async fn release(
+        &mut self,
+        record: &mut Record,
+        server: &FleetLock,
+        well: bool,
+    ) -> Result<(), String> {
+        if self.lock.give.left().is_some() {
+            return Err(self.lock.give.why.clone());
+        }
+        let held = record.lock.is_some();
+        if let Some(held) = record.lock.as_mut().filter(|held| held.certain) {
+            // RecordCache first: an answer that gets lost may have been yes, and without a slot there is no reboot.
+            held.certain = false;
+            let uncertain = record.lock.clone();
+            if let Err(error) = self.update(|record| record.lock = uncertain).await {
+                let why = error.to_string();
+                self.lock.not_given_back(server, true, &why);
+                return Err(why);
+            }
+        }
+        match self.ask(server, Question::SteadyState).await {
+            Ok(answer) => {
+                let released = match answer {
+                    Answer::Released(released) => released,
+                    // No server answers this question so.
+                    Answer::Slot => Released::Yes,
+                };
+                record.lock = None;
+                self.lock.reported_well |= well;
+                (self.lock.give, self.lock.logged) = (Pause::default(), None);
+                let (journal, status) = format_release(&released, &mask_server(server), well);
+                say(journal::LOCK, &journal);
+                self.lock.said = Some(status);
+                if held && let Err(error) = self.update(|record| record.lock = None).await {
+                    say(journal::IMPAIRED, &error.to_string());
+                }
+                Ok(())
+            }
+            Err(pending @ Unanswered::Pending) => Err(pending.to_string()),
+            Err(Unanswered::Failed(why)) => {
+                self.lock.not_given_back(server, held, &why);
+                Err(why)
+            }
+        }
+    }
+
+    /// Whether this host is about to boot, as far as is known: then its slot is not to be given to another one.
+    async fn goes_down(&mut self) -> bool {
+        let phase = self.record().map(|record| record.phase).unwrap_or_default();
+        let seen = self.see(&phase, None).await;
+        let at_logind = phase.at_logind().is_some();
+        if at_logind && seen.goes_down {
+            return true;
+        }
+        match (&seen.schedule, &phase) {
+            (_, Phase::GoingDown { .. } | Phase::Scheduling { .. }) => true,
+            (_, Phase::CommandRun { arranged, .. }) => arranged.late(seen.now) < GOING_DOWN_US,
+            // It is not known what has become of it: there is no logind to ask.
+            (Err(_), _) => at_logind || self.logind.is_some(),
+            (Ok(Some((kind, usec))), phase) => {
+                // Who asked for it, this host will be away; of a poweroff nobody knows for how long.
+                let ours = phase.at_logind().is_some_and(|arranged| arranged.is(kind, *usec));
+                ours || ["reboot", "kexec", "soft-reboot"].contains(&kind.as_str())
+            }
+            (Ok(None), _) => false,
+        }
+    }
+}
+
+/// What people have to deal with on this host, and what cannot be read of it.
+fn troubles(observation: &Observation) -> Vec<String> {
+    let blockers = observation.blockers.iter().map(|one| (&one.subject, &one.reason));
+    let troubles =
+        blockers.chain(observation.unknowns.iter().map(|one| (&one.subject, &one.reason)));
+    troubles.map(|(subject, reason)| format!("{subject}: {reason}")).collect()
+}
+
+/// Whether nothing is wrong with this host but what was known `before` it was rebooted.
+fn is_well(status: &Status, observation: &Observation, before: &[String]) -> bool {
+    observation.changes.is_empty()
+        && observation.pending.is_empty()
+        && observation.need == RebootNeed::None
+        && observation.failure().is_none()
+        && status.contested.is_empty()
+        && !matches!(status.reboot.state, RebootState::Stuck { .. })
+        && troubles(observation).iter().all(|trouble| before.contains(trouble))
+}
+
+/// What is said of a slot that was given back: in the journal, and in the status.
+fn format_release(released: &Released, url: &str, well: bool) -> (String, String) {
+    match (released, well) {
+        (Released::HeldNone(said), _) => (
+            format!(
+                "{url} says that this host holds no slot, so there is none to give back ({said})"
+            ),
+            "this host holds no slot".into(),
+        ),
+        (Released::Yes, true) => (
+            format!("reported to {url} that this host is well"),
+            "this host is well, and holds no slot".into(),
+        ),
+        (Released::Yes, false) => (
+            format!("gave the slot back to {url}: no reboot is due"),
+            "given back: no reboot is due".into(),
+        ),
+    }
+}
+
+/// For jitter only.
+fn random() -> u32 {
+    let mut bytes = [0; 4];
+    // Without random numbers the jitter is none.
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    u32::from_ne_bytes(bytes)
+}

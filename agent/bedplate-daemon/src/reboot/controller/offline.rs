@@ -1,0 +1,138 @@
+//! The same state machine for commands, beside a daemon or without one: they ask logind themselves, and read its answer back.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::drive::{Driven, Trigger};
+use super::{RebootController, RestartError};
+use crate::bus;
+use crate::helper::Helpers;
+use crate::launch::Launch;
+use crate::logind;
+use crate::reboot::state::Veto;
+use crate::store::StoreError;
+use bedplate_core::reboot_record::Record;
+use bedplate_core::reboot_record::phase::{Arranged, Phase};
+use bedplate_host::boot_id;
+
+/// A way to the record and to logind.
+pub struct Offline(RebootController);
+
+/// Where bedplate's reboot is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AtLogind {
+    /// logind does not have it.
+    Nothing,
+    /// logind has it.
+    Scheduled {
+        /// Its due time.
+        at: Timestamp,
+    },
+    /// The machine goes down by it.
+    GoingDown,
+    /// It was scheduled, and logind cannot be asked.
+    Unknown {
+        /// Its due time.
+        at: Timestamp,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl Offline {
+    /// For the running machine, whose files are below `root`. Without a bus only the record is there.
+    pub async fn connect(root: &Path) -> Self {
+        let launch = Launch::Children("/proc/self/exe".into());
+        let helpers = Helpers::new(launch, root);
+        let mut restart = RebootController::new(root, boot_id::below(root), helpers);
+        let connected = tokio::time::timeout(bus::CONNECT_LIMIT, bus::connect()).await;
+        if let Ok(Ok(connection)) = connected {
+            restart.set_logind(logind::manager(&connection).await.ok());
+        }
+        Offline(restart)
+    }
+
+    /// Has logind forget what an operator's hold forbids, and reads its schedule back. Returns the time of the cancelled
+    /// reboot.
+    ///
+    /// # Errors
+    /// logind may still have it, or the machine goes down already.
+    pub async fn settle(&mut self) -> Result<Option<Timestamp>, RestartError> {
+        let locked = match self.0.locked().await {
+            Ok(locked) => locked,
+            Err(RestartError::Store(error)) if !matches!(error, StoreError::Lock(_)) => {
+                return self.without_record(error).await;
+            }
+            Err(error) => return Err(error),
+        };
+        if !locked.record().phase.is_open() {
+            return Ok(None);
+        }
+        let (driven, seen) = self.0.drive_locked(locked, Trigger::Held, None).await?;
+        settled(&driven, seen.schedule.err())?;
+        self.0.expect_gone(&driven).await?;
+        Ok(driven.before.phase.at_logind().map(Arranged::at))
+    }
+
+    /// The owner of what logind has is unknown.
+    async fn without_record(
+        &mut self,
+        error: StoreError,
+    ) -> Result<Option<Timestamp>, RestartError> {
+        // A daemon that knows the record from memory may be asking logind.
+        let _lock = self.0.store.lock().await?;
+        match self.0.see(&Phase::Rest, None).await.schedule {
+            Ok(None) => Ok(None),
+            Ok(Some((kind, usec))) => {
+                let at = logind::time(usec);
+                Err(RestartError::Unidentified { kind, at, why: error.to_string() })
+            }
+            Err(_) => Err(error.into()),
+        }
+    }
+
+    /// Cancels what an operator asked for, or bedplate has scheduled.
+    ///
+    /// # Errors
+    /// Nothing was cancelled.
+    pub async fn cancel(&mut self, by: String) -> Result<String, RestartError> {
+        self.0.withdraw(by).await
+    }
+
+    /// The record, and where bedplate's reboot is. Changes nothing.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub async fn find(&mut self) -> Result<(Record, AtLogind), RestartError> {
+        let record = self.0.record()?;
+        let arranged =
+            record.phase.at_logind().filter(|one| one.boot_id == self.0.boot_id).cloned();
+        let Some(arranged) = arranged else { return Ok((record, AtLogind::Nothing)) };
+        let at = arranged.at();
+        let seen = self.0.see(&record.phase, None).await;
+        let found = match &seen.schedule {
+            _ if seen.goes_down && !arranged.is_dry() => AtLogind::GoingDown,
+            Err(why) => AtLogind::Unknown { at, why: why.text.clone() },
+            Ok(Some((kind, usec))) if arranged.is(kind, *usec) => AtLogind::Scheduled { at },
+            Ok(_) => AtLogind::Nothing,
+        };
+        Ok((record, found))
+    }
+}
+
+/// Whether the reboot is cancelled, as far as the record tells. `unasked`: why logind could not be asked.
+fn settled(driven: &Driven, unasked: Option<Veto>) -> Result<(), RestartError> {
+    let phase = &driven.record.phase;
+    if matches!(phase, Phase::GoingDown { .. } | Phase::CommandRun { .. }) {
+        return Err(RestartError::GoingDown);
+    }
+    match (driven.failed.clone().or(unasked), phase.at_logind()) {
+        (Some(why), Some(_)) => Err(RestartError::Failed(why)),
+        // Without it: the announcement of a command that a hold forbids at its time.
+        (None, Some(arranged)) if !arranged.is_dry() => {
+            Err(RestartError::NotForgotten { at: arranged.at() })
+        }
+        _ => Ok(()),
+    }
+}

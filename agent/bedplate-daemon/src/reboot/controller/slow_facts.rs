@@ -1,0 +1,228 @@
+//! The slow facts: what the profile wants, busy devices, methods, inhibitors, the boot entry.
+
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::final_phase::{
+    BusyAnswer, busy_limit, entry_limit, final_phase, is_of_the_final_phase, left, within,
+};
+use super::{LOOK_AGAIN, RebootController, enforce_hold};
+use crate::logind;
+use crate::observation::Observation;
+use crate::reboot::facts::SlowFacts;
+use crate::reboot::state::{Veto, WaitsFor};
+use crate::status::Status;
+use bedplate_base::terminal::brief;
+use bedplate_core::kind::cmdline;
+use bedplate_core::kind::cmdline::diagnosis::Cause;
+use bedplate_core::plan::{Effect, NextBoot, RebootNeed};
+use bedplate_core::profile::model::{AgentMode, Reboot, RebootMethod, RebootPolicy};
+
+/// Reason against a reboot whose boot entry was not read in its last seconds.
+const NOT_READ: &str = "it was not read in time before the reboot";
+/// Reason against a reboot before which nothing is known of running work.
+const BUSY_LATE: &str =
+    "neither devices nor the busy command have answered in time before the reboot";
+
+/// The first method that works, and the text on each.
+type Methods = (Option<RebootMethod>, Vec<String>);
+
+/// Result of reading the boot entry.
+enum Entry {
+    /// It was not to be read.
+    NotAsked,
+    /// It was read.
+    Read(NextBoot),
+    /// It was not read again in time, and was read in the final phase before.
+    ReadBefore,
+    /// It was not read in time.
+    Late,
+}
+
+/// Characters of an argument that are shown to everybody who is logged in.
+const LONGEST_SUBJECT: usize = 200;
+
+impl RebootController {
+    /// Gathers them; whether a reboot is asked for at all. `fresh`: the boot entry is observed again.
+    pub(super) async fn gather<'a>(
+        &mut self,
+        status: &mut Status,
+        observation: &'a Observation,
+        fresh: bool,
+    ) -> (SlowFacts<'a>, bool) {
+        let record = self.kept.current(&self.store).map(|current| current.record);
+        let record = record.unwrap_or_default();
+        let asked = record.request(&self.boot_id).is_some();
+        let by_policy = observation.need != RebootNeed::None
+            && observation.reboot.policy == RebootPolicy::Schedule;
+        let mut wanted = self.wanted(status, observation);
+        let closely = asked || by_policy || record.phase.is_open();
+        if closely {
+            let left = left(&record.phase, Timestamp::now());
+            self.look_closely(&mut wanted, status, observation, (fresh, left)).await;
+        }
+        if asked {
+            // An operator's own word counts.
+            wanted.held = None;
+        }
+        wanted.replaced = self.helpers.is_replaced();
+        (wanted, closely)
+    }
+
+    /// The part that the observation tells.
+    fn wanted<'a>(&self, status: &Status, observation: &'a Observation) -> SlowFacts<'a> {
+        // Observe mode writes nothing.
+        let enforced = observation.agent.mode == AgentMode::Enforce;
+        let after_boot = |effect| matches!(effect, Effect::NextBoot | Effect::ColdBoot);
+        SlowFacts {
+            need: observation.need,
+            plan: &observation.hash,
+            unfinished: observation.stopped || !observation.changes.is_empty(),
+            planned: enforced && observation.changes.iter().any(|change| after_boot(change.effect)),
+            refused: matches!(observation.cause, Some(Cause::Rejected { .. })),
+            passthrough: observation.pending.iter().any(cmdline::waits_for_passthrough),
+            subject: subject(observation),
+            settings: &observation.reboot,
+            held: status.held.as_ref().map(enforce_hold),
+            vetoes: Vec::new(),
+            inhibitors: Vec::new(),
+            inhibited_for: SignedDuration::ZERO,
+            method: None,
+            entry: self.inspected.clone().unwrap_or_else(|| observation.next_boot.clone()),
+            fresh: false,
+            replaced: false,
+        }
+    }
+
+    async fn look_closely(
+        &mut self,
+        wanted: &mut SlowFacts<'_>,
+        status: &mut Status,
+        observation: &Observation,
+        (fresh, left): (bool, Option<Duration>),
+    ) {
+        let settings = &observation.reboot;
+        let forgotten = self.store.is_forgotten();
+        wanted.vetoes.extend(forgotten.map(|text| Veto::new(WaitsFor::Record, text)));
+        let is_final = left.is_some_and(|left| left <= final_phase());
+        let due = left.map(|left| Instant::now() + left);
+        // No event tells when an unknown entry becomes known.
+        let again = self.inspect_again.is_some_and(|at| at <= Instant::now());
+        let rest = self.ask_the_rest(observation.need, fresh || is_final || again, due);
+        let (busy, (methods, inhibitors, entry)) = match is_final {
+            true => tokio::join!(self.ask_busy(settings, left), rest),
+            // After the commands, which may take a minute.
+            false => (self.ask_busy(settings, left).await, rest.await),
+        };
+        wanted.vetoes.extend(busy.vetoes.iter().cloned());
+        self.busy = Some(busy);
+        if let Some((method, said)) = methods {
+            status.reboot.methods = said;
+            status.reboot.method = method;
+        }
+        wanted.method = status.reboot.method;
+        match inhibitors {
+            Ok(inhibitors) => wanted.inhibitors = inhibitors,
+            Err(unknown) => wanted.vetoes.push(unknown),
+        }
+        match entry {
+            Entry::Read(entry) => {
+                let is_unknown = matches!(entry, NextBoot::Unknown { .. });
+                self.inspect_again = is_unknown.then(|| Instant::now() + LOOK_AGAIN);
+                (self.inspected, self.inspected_at) = (Some(entry.clone()), Some(Instant::now()));
+                (wanted.entry, wanted.fresh) = (entry, true);
+            }
+            Entry::ReadBefore => wanted.fresh = true,
+            Entry::Late => {
+                let entry = NextBoot::Unknown { reasons: vec![NOT_READ.to_owned()] };
+                self.inspected = Some(entry.clone());
+                self.inspect_again = Some(Instant::now() + LOOK_AGAIN);
+                (wanted.entry, wanted.fresh) = (entry, true);
+            }
+            Entry::NotAsked => {}
+        }
+        let since = (!wanted.inhibitors.is_empty()).then(Instant::now);
+        self.inhibited_since = since.map(|now| self.inhibited_since.unwrap_or(now));
+        let inhibited = self.inhibited_since.map_or(Duration::ZERO, |since| since.elapsed());
+        wanted.inhibited_for = SignedDuration::try_from(inhibited).unwrap_or(SignedDuration::MAX);
+    }
+
+    /// Processes that use devices, and the operator's command. Before a scheduled reboot they have until its final phase; then
+    /// their last answer counts.
+    async fn ask_busy(&self, settings: &Reboot, left: Option<Duration>) -> BusyAnswer {
+        let begun = Instant::now();
+        let last = self.busy.as_ref().filter(|last| last.is_recent());
+        let limit = busy_limit(left, last.is_some());
+        if let Some(vetoes) = within(limit, self.busy_vetoes(settings)).await {
+            return BusyAnswer { at: Instant::now(), took: begun.elapsed(), vetoes };
+        }
+        last.cloned().unwrap_or_else(|| {
+            let late = Veto::new(WaitsFor::BusyCommand, BUSY_LATE);
+            let is_asked = settings.busy_devices || !settings.busy_command.is_empty();
+            let vetoes = is_asked.then_some(late).into_iter().collect();
+            BusyAnswer { at: begun, took: begun.elapsed(), vetoes }
+        })
+    }
+
+    async fn busy_vetoes(&self, settings: &Reboot) -> Vec<Veto> {
+        let mut vetoes = Vec::new();
+        if settings.busy_devices {
+            let holders = self.helpers.holders(&settings.idle_holders).await;
+            vetoes.extend(holders.map(|text| Veto::new(WaitsFor::Devices, text)));
+        }
+        if !settings.busy_command.is_empty() {
+            let busy = self.helpers.busy_command().await;
+            vetoes.extend(busy.map(|text| Veto::new(WaitsFor::BusyCommand, text)));
+        }
+        vetoes
+    }
+
+    /// Methods (`None`: no answer in time), inhibitors and the boot entry, beside each other, so that operators are answered
+    /// sooner.
+    async fn ask_the_rest(
+        &self,
+        need: RebootNeed,
+        fresh: bool,
+        due: Option<Instant>,
+    ) -> (Option<Methods>, Result<Vec<String>, Veto>, Entry) {
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let known = is_of_the_final_phase(self.inspected_at.map(|read| read.elapsed()), left);
+        let limit = entry_limit(left, known);
+        let entry = async {
+            if !fresh {
+                return Entry::NotAsked;
+            }
+            match within(limit, self.helpers.inspect_entry()).await {
+                Some(entry) => Entry::Read(entry),
+                None if known => Entry::ReadBefore,
+                None => Entry::Late,
+            }
+        };
+        let methods = within(limit, self.helpers.methods(need));
+        tokio::join!(methods, self.inhibitors(), entry)
+    }
+
+    /// Block inhibitors. Without a logind to ask, that it cannot be asked is a veto already.
+    async fn inhibitors(&self) -> Result<Vec<String>, Veto> {
+        let Some(logind) = &self.logind else { return Ok(Vec::new()) };
+        let listed = logind.list_inhibitors().await;
+        listed.map(|all| logind::in_the_way(&all)).map_err(|error| {
+            Veto::new(WaitsFor::Logind, format!("cannot ask logind for inhibitors: {error}"))
+        })
+    }
+}
+
+fn subject(observation: &Observation) -> String {
+    let profile = brief(&observation.profile, LONGEST_SUBJECT);
+    let subjects: Vec<&str> =
+        observation.pending.iter().map(|pending| pending.subject.as_str()).collect();
+    match subjects.as_slice() {
+        [] => format!("profile {profile}"),
+        [first] => format!("{} of profile {profile}", brief(first, LONGEST_SUBJECT)),
+        [first, more @ ..] => {
+            let first = brief(first, LONGEST_SUBJECT);
+            format!("{first} and {} more of profile {profile}", more.len())
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Looks that others ask for, or the clock. Such a look is made beside the loop, which goes on meanwhile; nothing follows from
+//! it but a look of the loop's own, where it found the host other than it was known to be.
+
+use std::time::Instant;
+
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinHandle;
+
+use super::Daemon;
+use super::readiness::Again;
+use crate::checks;
+use crate::events::Trigger;
+use crate::launch::Launch;
+use crate::observation::Observation;
+use crate::on_demand::{self, ObserveRequester, ObserveRequests};
+use crate::worker;
+
+/// What was found; `None`: the host could not be looked at.
+type Observed = Option<Box<Observation>>;
+
+pub(super) struct OnRequest {
+    asked: ObserveRequests,
+    /// Those that nobody asks for.
+    pub(super) again: Again,
+    to_seen: Sender<Observed>,
+    under_way: Option<JoinHandle<()>>,
+    seen: Receiver<Observed>,
+}
+
+pub(super) enum ObserveEvent {
+    Wanted,
+    Seen(Observed),
+}
+
+impl OnRequest {
+    pub(super) fn new() -> Self {
+        let (to_seen, seen) = mpsc::channel(1);
+        let (asked, again) = (ObserveRequests::default(), Again::default());
+        OnRequest { asked, again, to_seen, under_way: None, seen }
+    }
+
+    /// For those who ask.
+    pub(super) fn asking(&self) -> ObserveRequester {
+        self.asked.asking()
+    }
+
+    /// Both senders live as long as this.
+    pub(super) async fn next(&mut self) -> ObserveEvent {
+        tokio::select! {
+            Some(seen) = self.seen.recv() => ObserveEvent::Seen(seen),
+            () = self.asked.wanted() => ObserveEvent::Wanted,
+        }
+    }
+
+    fn begin(&mut self, launch: &Launch) {
+        let (launch, to) = (launch.clone(), self.to_seen.clone());
+        self.under_way = Some(tokio::spawn(async move {
+            let seen = worker::observe(&launch).await.ok().map(Box::new);
+            // The loop listens for as long as it lives.
+            let _ = to.send(seen).await;
+        }));
+    }
+
+    /// Nobody is answered any more.
+    pub(super) fn stop(&mut self) {
+        if let Some(look) = self.under_way.take() {
+            look.abort();
+        }
+    }
+
+    /// The loop has looked.
+    pub(super) fn looked(&mut self) {
+        self.asked.looked(Instant::now());
+    }
+}
+
+impl Daemon {
+    pub(super) async fn on_request(&mut self, happened: ObserveEvent) {
+        match happened {
+            ObserveEvent::Wanted => self.observe_in_background(),
+            ObserveEvent::Seen(seen) => {
+                // What the loop has seen since counts, not this.
+                let newest = self.looks.asked.end(self.status.observations);
+                if newest && self.is_news(seen.as_deref()) {
+                    // Those who wait are answered after the look that follows.
+                    let what = on_demand::FOUND.to_owned();
+                    return self.on_trigger(Trigger { what, profile: false }).await;
+                }
+                self.looks.looked();
+            }
+        }
+    }
+
+    /// Begins a look beside the loop, unless one is under way or was made just now.
+    pub(super) fn observe_in_background(&mut self) {
+        if self.looks.asked.begin(self.status.observations, Instant::now()) {
+            self.looks.begin(&self.options.launch);
+        }
+    }
+
+    /// Whether it is not what is shown.
+    fn is_news(&self, seen: Option<&Observation>) -> bool {
+        match (seen, &self.observation) {
+            (Some(seen), Some(known)) => {
+                self.unusable.is_some()
+                    || seen.plan_json != known.plan_json
+                    || !checks::are_no_news(seen.checks.as_deref(), known.checks.as_deref())
+            }
+            (Some(_), None) => true,
+            // Why not is for the loop to find out, and to say once.
+            (None, _) => self.unusable.is_none(),
+        }
+    }
+}

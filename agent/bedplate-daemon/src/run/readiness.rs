@@ -1,0 +1,97 @@
+//! When a host that only checks keep from being ready is looked at again: soon at first, for a port of InfiniBand that comes up
+//! after the boot gives no sign of it, and a boot may wait for it.
+
+use std::time::{Duration, Instant};
+
+use super::Daemon;
+use crate::checks::{self, Checked};
+use crate::status::State;
+
+/// The first wait; each one is twice as long, until the re-check is as often.
+const FIRST: Duration = Duration::from_secs(15);
+
+/// The next such look.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    next: Option<(Instant, Duration)>,
+    /// What was found, for a host that comes to something else begins from the start.
+    found: Option<Vec<Checked>>,
+}
+
+impl Again {
+    pub(super) fn at(&self) -> Option<Instant> {
+        self.next.map(|(at, _)| at)
+    }
+
+    /// Notes what was found. `stands`: it keeps the host from being ready.
+    fn note(&mut self, found: Option<&[Checked]>, stands: bool, now: Instant) {
+        let same = checks::are_no_news(found, self.found.as_deref());
+        if !stands {
+            self.next = None;
+        } else if !same {
+            self.next = Some((now + FIRST, FIRST));
+        }
+        if !same {
+            self.found = found.map(<[Checked]>::to_vec);
+        }
+    }
+
+    /// Whether a look is due; then the next one is put off. Re-checks come every `interval` anyway.
+    fn is_due(&mut self, now: Instant, interval: Duration) -> bool {
+        let Some((_, wait)) = self.next.filter(|(at, _)| *at <= now) else { return false };
+        let longer = wait * 2;
+        self.next = (longer < interval).then(|| (now + longer, longer));
+        true
+    }
+}
+
+impl Daemon {
+    /// After a look of the loop's own.
+    pub(super) fn judge_again(&mut self) {
+        let checks = self.status.checks.as_deref();
+        let stands = self.status.state == State::Converged
+            && checks.is_some_and(|checks| checks.iter().any(|one| one.fails() || one.hides()));
+        self.looks.again.note(checks, stands, Instant::now());
+    }
+
+    pub(super) fn judge_if_due(&mut self, now: Instant) {
+        let interval = self.interval();
+        if self.looks.again.is_due(now, interval) {
+            self.observe_in_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_core::verify::{Severity, Verdict as Outcome};
+
+    fn failing(text: &str) -> Vec<Checked> {
+        let (id, severity) = ("rdma.port-state".to_owned(), Severity::Fail);
+        vec![Checked { id, outcome: Outcome::Fail, severity, text: text.into(), remedy: None }]
+    }
+
+    #[test]
+    fn what_fails_is_looked_at_ever_more_seldom_until_the_re_check_does() {
+        let (mut again, born) = (Again::default(), Instant::now());
+        let interval = Duration::from_secs(300);
+        again.note(Some(&failing("down")), true, born);
+        let mut looks = Vec::new();
+        while let Some(at) = again.at() {
+            assert!(!again.is_due(at - Duration::from_millis(1), interval));
+            assert!(again.is_due(at, interval));
+            looks.push((at - born).as_secs());
+            // It is as it was.
+            again.note(Some(&failing("down")), true, at);
+        }
+        assert_eq!(looks, [15, 45, 105, 225, 465]);
+        // Something else fails: soon again.
+        again.note(Some(&failing("another is down")), true, born);
+        assert_eq!(again.at(), Some(born + FIRST));
+        again.note(Some(&[]), false, born);
+        assert_eq!(again.at(), None);
+        again.note(Some(&failing("down")), true, born);
+        assert_eq!(again.at(), Some(born + FIRST));
+    }
+}

@@ -1,0 +1,227 @@
+//! A look at the host, what may be put right after it, and what follows from what was seen.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::Daemon;
+use crate::backoff::CLEARS;
+use crate::fingerprint;
+use crate::journal::{self, say};
+use crate::log_changes;
+use crate::observation::Observation;
+use crate::reboot::controller::{LOOK_AGAIN, within};
+use crate::status::Work;
+use crate::worker::{self, WorkError, WorkerMessage};
+use bedplate_base::error_chain::chain;
+use bedplate_core::enforce_hold::EnforceHold;
+use bedplate_core::profile::model::{AgentMode, RebootPolicy};
+
+/// Why a reboot is cancelled that an earlier daemon has scheduled.
+const NOT_OBSERVED: &str = "this host was not observed in time before the reboot";
+/// Why a reboot is cancelled while changes are made.
+const CHANGING: &str =
+    "bedplate is changing this host, and its boot entry can only be checked afterwards";
+/// Time to the next try to cancel it.
+const CANCEL_AGAIN: Duration = Duration::from_secs(1);
+
+impl Daemon {
+    /// Looks at the host; in mode `enforce`, puts right what may be put right now.
+    pub(super) async fn observe(&mut self) {
+        self.look_and_act().await;
+        self.looks.looked();
+    }
+
+    async fn look_and_act(&mut self) {
+        let begun = Instant::now();
+        self.status.observations += 1;
+        let act = !self.held();
+        let limit = self.restart.time_to_look();
+        let Some(observed) = within(limit, worker::observe(&self.options.launch)).await else {
+            return self.look_later().await;
+        };
+        let observation = match observed {
+            Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
+            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
+                Ok(self.remediate(seen).await)
+            }
+            seen => seen,
+        };
+        let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.status.last_observation_ms = took;
+        self.work = None;
+        match observation {
+            Ok(observation) if self.old_profile_may_come_back(&observation) => {
+                self.wait_for_profile().await
+            }
+            Ok(observation) => self.take(observation).await,
+            Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
+            // What stands in for it meanwhile need not even be usable.
+            Err(_) if self.old_profile_is_gone() => self.wait_for_profile().await,
+            // That says nothing of the host: this daemon is about to end, and what it has announced is the next one's.
+            Err(WorkError::Replaced) => {}
+            Err(_) if self.restart.machine_stops().await => self.decide().await,
+            Err(error) => {
+                let why = chain(&error);
+                if self.unusable.as_ref() != Some(&why) {
+                    say(journal::UNUSABLE, &why);
+                }
+                self.restart.give_up(&mut self.status, &why).await;
+                self.status.fail(why.clone());
+                self.unusable(why).await;
+            }
+        }
+    }
+
+    /// The last seconds before a scheduled reboot belong to its boot entry: an observation that hangs is cut. A host that
+    /// was never observed is not known to be sound.
+    async fn look_later(&mut self) {
+        self.work = None;
+        if self.observation.is_none() {
+            self.restart.give_up(&mut self.status, NOT_OBSERVED).await;
+        }
+        let soon = self.restart.until_final_phase().is_some_and(|left| left.is_zero());
+        self.retry = Some(Instant::now() + if soon { CANCEL_AGAIN } else { LOOK_AGAIN });
+        self.decide().await;
+    }
+
+    /// Whether an operator holds enforcement; says so when that changes.
+    pub(super) fn held(&mut self) -> bool {
+        let held = EnforceHold::load(&self.options.root);
+        log_changes::held(self.status.held.as_ref(), held.as_ref());
+        self.status.held = held;
+        self.status.held.is_some()
+    }
+
+    /// What is contested may also be right by now, and no longer contested.
+    fn worth_a_try(&self, seen: &Observation) -> bool {
+        !seen.changes.is_empty() || self.backoff.is_contested()
+    }
+
+    async fn remediate(&mut self, seen: Observation) -> Observation {
+        self.logged.differences(&seen);
+        let admitted = self.backoff.admit(&seen.changes, self.born.elapsed());
+        for contested in &admitted.contested {
+            let text = format!(
+                "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
+                contested.id, contested.times, contested.found
+            );
+            say(journal::CONTESTED, &text);
+        }
+        self.retry = admitted.next.map(|next| self.born + next);
+        if admitted.now.is_empty() {
+            return seen;
+        }
+        let done = match self.apply(&seen, &admitted.now).await {
+            Ok(done) => done,
+            // Nothing was tried: the next daemon does it.
+            Err(WorkError::Replaced) => return seen,
+            // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
+            Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
+        };
+        if let Some(next) = self.backoff.note(&done.done, self.born.elapsed()) {
+            let next = self.born + next;
+            self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
+        }
+        log_changes::ended(&seen.hash, &done);
+        done
+    }
+
+    async fn apply(
+        &mut self,
+        seen: &Observation,
+        only: &[String],
+    ) -> Result<Observation, WorkError> {
+        self.working_on("applying the profile").await;
+        let launch = self.options.launch.clone();
+        let mut work = self.changing(worker::apply(&launch, seen, only)).await?;
+        loop {
+            match self.changing(work.next()).await {
+                WorkerMessage::At(what) => self.working_on(&what).await,
+                WorkerMessage::Ended(end) => return end,
+            }
+        }
+    }
+
+    /// Awaits work that changes the host. A scheduled reboot whose final phase begins meanwhile is cancelled, as often as it takes.
+    async fn changing<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let mut limit = self.restart.until_final_phase();
+        loop {
+            if let Some(done) = within(limit, work.as_mut()).await {
+                return done;
+            }
+            self.restart.give_up(&mut self.status, CHANGING).await;
+            limit = self.restart.until_final_phase().map(|left| left.max(CANCEL_AGAIN));
+        }
+    }
+
+    /// GPUs and NICs that the profile was about and that are gone are for people.
+    fn report_missing(&mut self, observation: &mut Observation) {
+        let before = self.devices.clone();
+        self.devices.report_missing(observation);
+        if self.devices != before
+            && let Err(error) = self.restart.store().keep_devices(&self.devices)
+        {
+            say(journal::IMPAIRED, &error.to_string());
+        }
+    }
+
+    async fn take(&mut self, mut observation: Observation) {
+        if observation.agent.mode == AgentMode::Observe {
+            // Who only looks reboots nothing either.
+            observation.reboot.policy = RebootPolicy::Never;
+        }
+        self.unusable = None;
+        self.profile_gone = None;
+        self.report_missing(&mut observation);
+        let was = self.status.is_as_the_profile_says();
+        self.status.failed = self.backoff.failed(&observation.changes);
+        self.status.take(&observation, self.backoff.contested());
+        if let Some(files) = &self.files {
+            files.set(&observation.watch);
+        }
+        if let Some(links) = &self.links {
+            links.set(&observation.watch);
+        }
+        self.watch_own_files();
+        self.logged.differences(&observation);
+        self.logged.blockers(&observation);
+        self.logged.need(observation.need, &self.status.reason);
+        self.logged.unknowns(&observation);
+        self.logged.checks(&observation);
+        self.judge_again();
+        if self.status.is_as_the_profile_says() {
+            self.status.last_converged = Some(Timestamp::now());
+            if !was {
+                say(
+                    journal::CONVERGED,
+                    &format!("this host is what profile {} says", observation.profile),
+                );
+            }
+        }
+        if self.observation.as_ref().map(|old| old.agent.interval_s)
+            != Some(observation.agent.interval_s)
+        {
+            self.observation = Some(observation.clone());
+            self.recheck = Instant::now() + self.interval();
+        }
+        self.observation = Some(observation);
+        self.restart.observed();
+        self.seen = fingerprint::fingerprint(
+            &self.options.root,
+            self.observation.as_ref().map(|observation| &observation.watch),
+        );
+        self.beat();
+        // What happened meanwhile is not in what was just seen.
+        if let Ok(more) = self.triggers.try_recv() {
+            self.gather(more);
+        }
+        if self.debounce.is_of_the_host() {
+            self.work =
+                Some(Work { what: "observing what has changed".into(), since: Timestamp::now() });
+        }
+        self.decide().await;
+    }
+}

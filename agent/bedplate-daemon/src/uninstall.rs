@@ -1,0 +1,193 @@
+//! What a host that loses bedplate must not keep: everything that bedplate tells others about it. Metrics, labels and the
+//! daemon's files in /run; what others have written stays. Used when bedplate is uninstalled, with the daemon stopped.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::reboot_required;
+use crate::reboot::controller::{AtLogind, Offline, RestartError};
+use bedplate_base::utc::format_utc;
+use bedplate_core::reboot_record::phase::Phase;
+use bedplate_host::published::{
+    COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY as DIRECTORY,
+};
+use bedplate_host::write::{remove_own_directory, remove_own_file, temporary};
+
+/// Why an announced reboot may still come: the record that says whose it is has to stay.
+#[derive(Debug, thiserror::Error)]
+pub enum CallOffError {
+    /// logind does not take it back.
+    #[error(
+        "bedplate has announced a reboot for {}, and systemd-logind cannot be asked to take it back ({why}): it may \
+         still come. Nothing was removed; take it back with `shutdown -c`, or try again",
+        format_utc(*.at)
+    )]
+    Logind {
+        /// When it is due.
+        at: Timestamp,
+        /// Why not.
+        why: RestartError,
+    },
+    /// The machine would still go through its firmware, or off, at its next reboot.
+    #[error("{0}. Nothing was removed; try again")]
+    Undo(String),
+    /// The record cannot be read.
+    #[error(transparent)]
+    Record(#[from] RestartError),
+}
+
+/// Calls off the reboot that bedplate has announced on the running machine, whose files are below `root`, and undoes what
+/// was prepared for it. What logind has scheduled for others stays. The time of the reboot that was called off, if any.
+///
+/// # Errors
+/// [`CallOffError`].
+pub async fn call_off(root: &Path) -> Result<Option<Timestamp>, CallOffError> {
+    let mut offline = Offline::connect(root).await;
+    let (record, found) = offline.find().await?;
+    if record.phase == Phase::Rest {
+        return Ok(None);
+    }
+    let by = format!("by `bedplate withdraw`, at {}", format_utc(Timestamp::now()));
+    let cancelled = offline.cancel(by).await;
+    let at = match found {
+        AtLogind::Scheduled { at } | AtLogind::Unknown { at, .. } => at,
+        AtLogind::Nothing | AtLogind::GoingDown => {
+            return match cancelled {
+                Err(RestartError::Armed(text)) => Err(CallOffError::Undo(text)),
+                // There was nothing, or another shutdown.
+                _ => Ok(None),
+            };
+        }
+    };
+    cancelled.map_err(|why| CallOffError::Logind { at, why })?;
+    match offline.find().await?.0.phase.is_open() {
+        true => Err(CallOffError::Undo("what was prepared for the reboot is not undone".into())),
+        false => Ok(Some(at)),
+    }
+}
+
+/// Removes all of it below `root`. What could not be removed, in words; the rest is gone.
+pub fn withdraw(root: &Path) -> Vec<String> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    // An image may hold links to anywhere: what they lead to is not the image's.
+    let outside =
+        [COLLECTOR, FEATURES, "/run", DIRECTORY].into_iter().filter(|path| leaves(root, &at(path)));
+    let outside: Vec<String> = outside
+        .map(|path| format!("{path} leads out of {}: nothing was removed", root.display()))
+        .collect();
+    if !outside.is_empty() {
+        return outside;
+    }
+    let mut wrong = Vec::new();
+    let mut check = |what: &str, done: std::io::Result<()>| {
+        wrong.extend(done.err().map(|error| format!("cannot remove {what}: {error}")));
+    };
+    for (directory, name) in [(COLLECTOR, COLLECTED), (FEATURES, FEATURE_FILE)] {
+        let path = format!("{directory}/{name}");
+        check(&path, remove_own_file(&at(&path)).map(drop));
+        // A write that was cut short.
+        check(&path, remove_own_file(&at(&format!("{directory}/{}", temporary(name)))).map(drop));
+    }
+    check(reboot_required::REQUIRED, reboot_required::set(root, false));
+    // Nobody else's: status, metrics, the request for a power cycle.
+    check(DIRECTORY, remove_own_directory(&at(DIRECTORY)));
+    wrong
+}
+
+/// Whether a directory below `root` is a link out of it. One that is not there leads nowhere. This finds links of root's in
+/// an image; those of other users, who could put one there at any moment, are not followed at all.
+fn leaves(root: &Path, directory: &Path) -> bool {
+    match (root.canonicalize(), directory.canonicalize()) {
+        (Ok(root), Ok(real)) => !real.starts_with(root),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export;
+    use crate::status::Status;
+    use bedplate_core::plan::RebootNeed;
+    use bedplate_core::profile::model::RebootPolicy;
+
+    fn files(root: &Path) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut open = vec![root.to_owned()];
+        while let Some(directory) = open.pop() {
+            for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+                match path.is_dir() {
+                    true => open.push(path),
+                    false => found.push(path.strip_prefix(root).unwrap().display().to_string()),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn what_bedplate_told_is_gone_and_what_others_wrote_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let file = root.path().join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        let theirs = [
+            "etc/kubernetes/node-feature-discovery/features.d/site",
+            "run/reboot-required",
+            "run/reboot-required.pkgs",
+            "var/lib/prometheus/node-exporter/apt.prom",
+        ];
+        theirs.iter().for_each(|path| put(path, "linux-base\n"));
+        let mut status = Status::starting("b".into());
+        status.reboot.need = Some(RebootNeed::Cold);
+        status.reboot.policy = Some(RebootPolicy::Mark);
+        assert_eq!(export::write(root.path(), &status, &mut export::Written::new()), [""; 0]);
+        reboot_required::set(root.path(), true).unwrap();
+        put("run/bedplate/power-cycle", "{}");
+        assert!(files(root.path()).len() > theirs.len() + 2, "{:?}", files(root.path()));
+        assert_eq!(withdraw(root.path()), [""; 0]);
+        assert_eq!(files(root.path()), theirs);
+        let listed = std::fs::read_to_string(root.path().join("run/reboot-required.pkgs")).unwrap();
+        assert_eq!(listed, "linux-base\n");
+        assert_eq!(withdraw(root.path()), [""; 0], "the second time there is nothing");
+    }
+
+    #[test]
+    fn nothing_is_removed_through_a_link_out_of_an_image() {
+        let root = tempfile::tempdir().unwrap();
+        let host = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(host.path().join("bedplate")).unwrap();
+        std::os::unix::fs::symlink(host.path(), root.path().join("run")).unwrap();
+        let said = withdraw(root.path());
+        assert!(said[0].starts_with("/run leads out of "), "{said:?}");
+        assert!(host.path().join("bedplate").exists());
+    }
+
+    /// The directory of a collector, or the one above, may belong to the collector.
+    #[test]
+    fn nothing_is_removed_through_a_link_of_another_user() {
+        if !nix::unistd::geteuid().is_root() {
+            let why = "links of another user need root";
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "not checked: {why}");
+            return eprintln!("NOT CHECKED: {why}");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        let kept = ["other/bedplate.prom", "other/bedplate/status.json"];
+        std::fs::create_dir_all(at("other/bedplate")).unwrap();
+        std::fs::create_dir_all(at("var/lib/prometheus")).unwrap();
+        kept.iter().for_each(|path| std::fs::write(at(path), "").unwrap());
+        for link in ["var/lib/prometheus/node-exporter", "run"] {
+            std::os::unix::fs::symlink(at("other"), at(link)).unwrap();
+            std::os::unix::fs::lchown(at(link), Some(1234), None).unwrap();
+        }
+        let said = withdraw(root.path());
+        assert!(said.iter().all(|said| said.contains("no link is followed there")), "{said:?}");
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(kept.iter().all(|path| at(path).exists()), "{said:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! What the system said about a failed write, in words that name the remedy. No I/O.
+
+use nix::errno::Errno;
+
+use crate::WriteError;
+
+/// Why a step did not happen.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    /// A system call: what it was for, and its answer.
+    #[error("{}", system(.0, *.1))]
+    System(&'static str, Errno),
+    /// A refusal of our own, whole sentence.
+    #[error("{0}")]
+    Said(String),
+}
+
+impl Fault {
+    /// A refusal of our own.
+    pub(super) fn refusal(text: impl Into<String>) -> Self {
+        Fault::Said(text.into())
+    }
+
+    /// With what was being done, and to what.
+    pub(super) fn about(self, doing: &'static str, path: &str) -> WriteError {
+        WriteError { doing, path: path.to_owned(), reason: self.to_string() }
+    }
+}
+
+impl From<Fault> for std::io::Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::System(_, errno) => errno.into(),
+            Fault::Said(text) => Self::other(text),
+        }
+    }
+}
+
+/// For `map_err`: the step that failed.
+pub(super) fn at(step: &'static str) -> impl Fn(Errno) -> Fault {
+    move |errno| Fault::System(step, errno)
+}
+
+fn system(step: &str, errno: Errno) -> String {
+    let words = plain(errno);
+    let remedy = match errno {
+        Errno::ENOSPC => "free some space on its file system and run again",
+        Errno::EDQUOT => "the quota of its file system is used up: raise it or free some space",
+        Errno::EROFS => {
+            "its file system is mounted read-only: remount it writable, or on an image-based system change the image"
+        }
+        Errno::EACCES => "run as root",
+        Errno::EPERM => {
+            "run as root; if you are root, its file system or a security module forbids it"
+        }
+        Errno::EBUSY => "something is mounted over it, or uses it: see findmnt",
+        Errno::ELOOP | Errno::EXDEV => "its symbolic links lead in a circle or out of this host",
+        _ => return format!("{step}: {words}"),
+    };
+    format!("{step}: {words}; {remedy}")
+}
+
+/// The error of a call that only rustix has.
+pub(super) fn from_rustix(errno: rustix::io::Errno) -> Errno {
+    Errno::from_raw(errno.raw_os_error())
+}
+
+/// The system's own words, without the number.
+pub(super) fn plain(errno: Errno) -> String {
+    let words = std::io::Error::from(errno).to_string();
+    words.split(" (os error").next().unwrap_or(&words).to_owned()
+}

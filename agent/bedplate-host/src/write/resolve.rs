@@ -1,0 +1,314 @@
+//! Where a path leads inside the host: the directory and the name that a write must go to. The kernel resolves every
+//! directory part inside the root; only the last component's links are followed here, so that a link is kept and
+//! its target replaced (`/etc/default/grub` is a link on some systems).
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
+use nix::sys::stat::{Mode, fchmod, fstat, mkdirat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, unlinkat};
+use rustix::fs::IFlags;
+
+use super::error_text::{Fault, at};
+use super::{DirWriter, meta};
+use crate::file::{self, NotOpened};
+use crate::{Expected, FileMeta, WriteError, trust};
+
+/// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
+const LINKS: usize = 40;
+
+/// The end of a path.
+pub(super) struct Place {
+    /// The directory, open for reading so that it can be synced.
+    pub(super) directory: OwnedFd,
+    /// The name in it; not a symbolic link.
+    pub(super) name: String,
+    /// Whether a symbolic link led here.
+    pub(super) linked: bool,
+}
+
+/// What [`DirWriter::locate`] found.
+pub(super) enum Located {
+    /// The directory is there; the file may be or not.
+    Found(Place),
+    /// This directory of the path is missing.
+    NoDirectory(String),
+}
+
+impl DirWriter {
+    /// Follow `path` to its end, inside the host. Changes nothing.
+    pub(super) fn locate(&self, path: &str) -> Result<Located, Fault> {
+        let mut at_path = checked(path)?.to_owned();
+        for followed in 0..=LINKS {
+            let (parent, name) = split(&at_path)?;
+            let linked = followed > 0;
+            let Some(directory) = self.directory(parent)? else {
+                if linked {
+                    return Err(dangling(&at_path));
+                }
+                self.can_be_made(parent)?;
+                return Ok(Located::NoDirectory(parent.into()));
+            };
+            match readlinkat(&directory, name) {
+                Ok(text) => {
+                    let text = text.into_string().map_err(|_| {
+                        Fault::refusal(
+                            "it is a symbolic link whose target is not UTF-8: replace it by hand",
+                        )
+                    })?;
+                    at_path = if text.starts_with('/') {
+                        text
+                    } else {
+                        format!("{}/{text}", parent.trim_end_matches('/'))
+                    };
+                }
+                Err(Errno::ENOENT) if linked => return Err(dangling(&at_path)),
+                // EINVAL: something that is not a link.
+                Err(Errno::ENOENT | Errno::EINVAL) => {
+                    let name = name.to_owned();
+                    return Ok(Located::Found(Place { directory, name, linked }));
+                }
+                Err(errno) => return Err(at("look at it")(errno)),
+            }
+        }
+        Err(at("follow its links")(Errno::ELOOP))
+    }
+
+    /// A directory that is not there can be made, unless a link that leads nowhere has its name or that of one above.
+    fn can_be_made(&self, path: &str) -> Result<(), Fault> {
+        let (parent, name) = split(path)?;
+        let Some(directory) = self.directory(parent)? else { return self.can_be_made(parent) };
+        match readlinkat(&directory, name) {
+            Ok(_) => Err(dangling(path)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Open a directory; `None` = not there.
+    fn directory(&self, path: &str) -> Result<Option<OwnedFd>, Fault> {
+        match self.open_inside(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY) {
+            Ok(fd) => Ok(Some(fd)),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(Errno::ENOTDIR) => {
+                Err(Fault::refusal(format!("{path} is not a directory: move it out of the way")))
+            }
+            Err(errno) => Err(at("open its directory")(errno)),
+        }
+    }
+
+    /// Where to put a file: like [`DirWriter::locate`], with missing directories made (0755) and made durable.
+    pub(super) fn locate_or_make(&mut self, path: &str) -> Result<Place, Fault> {
+        match self.locate(path)? {
+            Located::Found(place) => Ok(place),
+            Located::NoDirectory(parent) => {
+                let directory = self.directory_made(&parent, 0o755)?;
+                let (_, name) = split(path)?;
+                Ok(Place { directory, name: name.to_owned(), linked: false })
+            }
+        }
+    }
+
+    /// The path's own last component, be it a link: a new file takes the link's place. Missing directories are made, the
+    /// last one with `mode`.
+    pub(super) fn locate_itself(&mut self, path: &str, mode: u32) -> Result<Place, Fault> {
+        let (parent, name) = split(checked(path)?)?;
+        let directory = self.directory_made(parent, mode)?;
+        Ok(Place { directory, name: name.to_owned(), linked: false })
+    }
+
+    /// Whether files can be made in a directory, or the directory itself where it is missing, found out without changing
+    /// anything.
+    pub fn may_write(&self, path: &str) -> Result<(), WriteError> {
+        let mut there = path;
+        loop {
+            let tried =
+                self.open_inside(there, OFlag::O_PATH | OFlag::O_DIRECTORY).and_then(|directory| {
+                    faccessat(
+                        &directory,
+                        ".",
+                        AccessFlags::W_OK | AccessFlags::X_OK,
+                        AtFlags::empty(),
+                    )
+                });
+            match (tried, there.rsplit_once('/')) {
+                (Ok(()), _) => return Ok(()),
+                (Err(Errno::ENOENT), Some((parent, name))) if !name.is_empty() => {
+                    there = if parent.is_empty() { "/" } else { parent };
+                }
+                (Err(errno), _) => return Err(at("access")(errno).about("write in", there)),
+            }
+        }
+    }
+
+    /// Whether a directory may hold what decides what is done as root. One that is missing may: it is made by us.
+    ///
+    /// # Errors
+    /// Others own it or may write it; it cannot be looked at.
+    pub fn trusts(&self, path: &str) -> Result<(), WriteError> {
+        let looked = self
+            .open_inside(path, OFlag::O_PATH | OFlag::O_DIRECTORY)
+            .and_then(|directory| fstat(&directory));
+        let fault = match looked {
+            Ok(stat) => trust::distrust(&stat, &self.display_path(path)).map(Fault::refusal),
+            Err(Errno::ENOENT) => None,
+            Err(errno) => Some(at("look at it")(errno)),
+        };
+        fault.map_or(Ok(()), |fault| Err(fault.about("keep anything in", path)))
+    }
+
+    /// Make a directory and its missing parents; parents get 0755, the last one `mode`.
+    pub(super) fn directory_made(&mut self, path: &str, mode: u32) -> Result<OwnedFd, Fault> {
+        if let Some(there) = self.directory(checked(path)?)? {
+            return Ok(there);
+        }
+        let (parent, name) = split(path)?;
+        let parent = self.directory_made(parent, 0o755)?;
+        self.pass("make a directory", path)?;
+        match mkdirat(&parent, name, Mode::from_bits_truncate(mode)) {
+            Ok(()) => {}
+            Err(Errno::EEXIST) => return Err(dangling(path)),
+            Err(errno) => return Err(at("make its directory")(errno)),
+        }
+        let Some(made) = self.directory(path)? else {
+            return Err(Fault::refusal(format!("{path} went away while it was made: run again")));
+        };
+        // The process's umask may have taken bits away.
+        fchmod(&made, Mode::from_bits_truncate(mode)).or_else(meta::fat_has_no_modes(&made))?;
+        self.pass("sync a directory", path)?;
+        fsync(&parent).map_err(at("sync its directory"))?;
+        Ok(made)
+    }
+
+    /// Remove a directory if nothing is in it.
+    pub(super) fn remove_if_empty(&mut self, path: &str) -> Result<bool, Fault> {
+        let (parent, name) = split(checked(path)?)?;
+        let Some(directory) = self.directory(parent)? else { return Ok(true) };
+        self.pass("remove a directory", path)?;
+        match unlinkat(&directory, name, UnlinkatFlags::RemoveDir) {
+            Ok(()) => {}
+            Err(Errno::ENOENT) => return Ok(true),
+            // A mount point counts as used (EBUSY).
+            Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::EBUSY) => return Ok(false),
+            Err(errno) => return Err(at("remove it")(errno)),
+        }
+        self.pass("sync a directory", path)?;
+        fsync(&directory).map_err(at("sync its directory"))?;
+        Ok(true)
+    }
+}
+
+impl Place {
+    /// The file that is here, open for reading; `None` = nothing. Refuses what is not a regular file.
+    pub(super) fn file(&self) -> Result<Option<OwnedFd>, Fault> {
+        let open = |flags| {
+            let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            openat(&self.directory, self.name.as_str(), flags, Mode::empty())
+        };
+        match file::open_regular(open, |errno| errno) {
+            Ok((file, _)) => Ok(Some(file)),
+            Err(NotOpened::Failed(Errno::ENOENT)) => Ok(None),
+            Err(NotOpened::Failed(errno)) => Err(at("look at it")(errno)),
+            Err(NotOpened::Directory) => Err(Fault::refusal(
+                "there is a directory where a file should be: move it out of the way",
+            )),
+            Err(NotOpened::Special) => Err(Fault::refusal(
+                "there is a device, pipe or socket where a file should be \
+                 (a link to /dev/null is how an administrator switches a file off): remove it if it is in the way",
+            )),
+        }
+    }
+
+    /// Checks that the file here still holds what is expected. Another program may have written it since it was read.
+    pub(super) fn expect(&self, expected: Expected) -> Result<(), Fault> {
+        let Expected::Content(content) = expected else { return Ok(()) };
+        let mut found = Vec::new();
+        let there = match self.file()? {
+            Some(file) => {
+                File::from(file).read_to_end(&mut found).map_err(|error| {
+                    Fault::refusal(format!("cannot read what is there now: {error}"))
+                })?;
+                Some(found.as_slice())
+            }
+            None => None,
+        };
+        match there == content {
+            true => Ok(()),
+            false => Err(Fault::refusal("another program has changed it meanwhile: plan again")),
+        }
+    }
+
+    /// What a replacement of the file here would keep.
+    pub(super) fn meta(&self) -> Result<Option<FileMeta>, Fault> {
+        self.file()?.map(|file| meta::read(&file)).transpose()
+    }
+
+    /// A file that is put back belongs to the owner of its directory, or to that of the file that is there: a record alone
+    /// gives a file to nobody.
+    pub(super) fn may_own(&self, to: &FileMeta, there: Option<&FileMeta>) -> Result<(), Fault> {
+        let directory = fstat(&self.directory).map_err(at("look at its directory"))?;
+        let uid = to.uid == directory.st_uid || there.is_some_and(|there| there.uid == to.uid);
+        let gid = to.gid == directory.st_gid || there.is_some_and(|there| there.gid == to.gid);
+        if uid && gid {
+            return Ok(());
+        }
+        Err(Fault::refusal(format!(
+            "the ledger gives it to {}:{}, and its directory belongs to {}:{}: put it back by hand, from {}",
+            to.uid,
+            to.gid,
+            directory.st_uid,
+            directory.st_gid,
+            crate::STATE_DIRECTORY
+        )))
+    }
+
+    /// The better words for EPERM: an immutable flag on the file or its directory, where that is the cause.
+    pub(super) fn why_not(&self, step: &'static str, errno: Errno) -> Fault {
+        let flagged = |fd: &OwnedFd| {
+            rustix::fs::ioctl_getflags(fd)
+                .is_ok_and(|flags| flags.intersects(IFlags::IMMUTABLE | IFlags::APPEND))
+        };
+        if errno == Errno::EPERM {
+            if self.file().ok().flatten().is_some_and(|file| flagged(&file)) {
+                return Fault::refusal(format!(
+                    "{step}: it is immutable or append-only: chattr -i -a it first"
+                ));
+            }
+            if flagged(&self.directory) {
+                return Fault::refusal(format!(
+                    "{step}: its directory is immutable or append-only: chattr -i -a the directory first"
+                ));
+            }
+        }
+        at(step)(errno)
+    }
+}
+
+/// A path as this module takes it: absolute, without empty, `.` or `..` components.
+fn checked(path: &str) -> Result<&str, Fault> {
+    let good = path == "/"
+        || path.strip_prefix('/').is_some_and(|rest| {
+            rest.split('/').all(|part| !matches!(part, "" | "." | "..")) && !rest.contains('\0')
+        });
+    if good { Ok(path) } else { Err(Fault::refusal("it is not a plain absolute path")) }
+}
+
+/// Directory and last component; a path that ends in no name leads to a directory.
+fn split(path: &str) -> Result<(&str, &str), Fault> {
+    match path.rsplit_once('/') {
+        Some((_, "" | "." | "..")) | None => Err(Fault::refusal(
+            "there is a directory where a file should be: move it out of the way",
+        )),
+        Some(("", name)) => Ok(("/", name)),
+        Some((parent, name)) => Ok((parent, name)),
+    }
+}
+
+fn dangling(path: &str) -> Fault {
+    Fault::refusal(format!(
+        "a symbolic link leads to {path}, and there is nothing there in this host: \
+         restore what the link should lead to, or remove the link"
+    ))
+}

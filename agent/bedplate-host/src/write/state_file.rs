@@ -1,0 +1,251 @@
+//! Replacing bedplate's own small files on this machine: state, metrics, holds. No ledger knows of them, and nothing of the
+//! old file is kept.
+
+use std::io::{Error, ErrorKind};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
+
+use super::replace::Keep;
+use super::resolve::Place;
+use super::{DirWriter, trusted_directory};
+use crate::Expected;
+
+/// Make `path` hold `bytes`, with this mode whatever the umask; a directory that is missing gets `directory_mode`. After a
+/// power cut there is the old file or the new one, never part of one. A link of this name is replaced, not followed:
+/// others may write in the directory of a metrics collector.
+///
+/// # Errors
+/// The system's own.
+pub fn replace_own_file(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    directory_mode: u32,
+) -> std::io::Result<()> {
+    replace(DirWriter::live(), path, bytes, mode, directory_mode)
+}
+
+/// The same for what is written again with the next change (metrics, labels), without waiting for the disk: a disk that
+/// hangs must not hold up the writer. A reader sees the old text or the new one; after a power cut there may be neither.
+/// Everybody may read it.
+///
+/// # Errors
+/// The system's own.
+pub fn replace_public_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    replace(DirWriter { durable: false, ..DirWriter::live() }, path, bytes, 0o644, 0o755)
+}
+
+/// Remove one, durably; whether there was one.
+///
+/// # Errors
+/// The system's own.
+pub fn remove_own_file(path: &Path) -> std::io::Result<bool> {
+    let (text, name) = named(path)?;
+    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let Some(directory) = trusted_directory::directory(parent)? else { return Ok(false) };
+    match unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) => {}
+        Err(Errno::ENOENT) => return Ok(false),
+        Err(errno) => return Err(errno.into()),
+    }
+    fsync(&directory)?;
+    Ok(true)
+}
+
+/// Remove a directory with all that is in it; one that is not there is gone already. A link of its name goes, not what it
+/// leads to.
+///
+/// # Errors
+/// The system's own.
+pub fn remove_own_directory(path: &Path) -> std::io::Result<()> {
+    let (text, name) = named(path)?;
+    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let Some(directory) = trusted_directory::directory(parent)? else { return Ok(()) };
+    // The directory that was opened, whatever has its name by now.
+    match std::fs::remove_dir_all(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Name of the temporary file that a write of the file `name` makes beside it.
+pub fn temporary(name: &str) -> String {
+    format!(".{name}.tmp")
+}
+
+fn named(path: &Path) -> std::io::Result<(&str, &str)> {
+    let plain = || Error::new(ErrorKind::InvalidInput, "its path is not UTF-8");
+    if !path.is_absolute() {
+        let why = format!("{} is not an absolute path", path.display());
+        return Err(Error::new(ErrorKind::InvalidInput, why));
+    }
+    path.to_str().zip(path.file_name().and_then(|name| name.to_str())).ok_or_else(plain)
+}
+
+fn replace(
+    mut writer: DirWriter,
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    directory_mode: u32,
+) -> std::io::Result<()> {
+    let (text, name) = named(path)?;
+    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let place = match trusted_directory::directory(parent)? {
+        Some(directory) => Place { directory, name: name.to_owned(), linked: false },
+        None => writer.locate_itself(text, directory_mode)?,
+    };
+    // One name for all writes of this file: what a killed run left goes with the next. Hidden from readers of `*.prom` or
+    // feature files, and no name that `apply` sweeps: another process may be writing it.
+    let temporary = temporary(name);
+    match unlinkat(&place.directory, temporary.as_str(), UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let keep = Keep::Found { new_mode: mode };
+    Ok(writer.put(text, &place, &temporary, bytes, (&keep, None, Expected::Anything))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::Gate;
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn only_state_waits_for_the_disk() {
+        let root = tempfile::tempdir().unwrap();
+        for (durable, expected) in [(true, 2), (false, 0)] {
+            let syncs = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&syncs);
+            let gate: Gate = Box::new(move |what, _| {
+                count.fetch_add(usize::from(what.starts_with("sync")), Ordering::Relaxed);
+                Ok(())
+            });
+            let writer = DirWriter { durable, ..DirWriter::live().gated(gate) };
+            replace(writer, &root.path().join("x"), b"text", 0o644, 0o755).unwrap();
+            assert_eq!(syncs.load(Ordering::Relaxed), expected, "durable: {durable}");
+        }
+    }
+
+    #[test]
+    fn directory_and_file_get_their_modes_and_what_was_cut_short_goes() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state/reboot.json");
+        replace_own_file(&path, b"one", 0o600, 0o700).unwrap();
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        std::fs::write(path.with_file_name(".reboot.json.tmp"), "half").unwrap();
+        replace_own_file(&path, b"two", 0o644, 0o755).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o644, 0o700));
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_what_it_leads_to_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let (other, path) = (root.path().join("shadow"), root.path().join("bedplate.prom"));
+        std::fs::write(&other, "secret").unwrap();
+        symlink(&other, &path).unwrap();
+        symlink(&other, root.path().join(".bedplate.prom.tmp")).unwrap();
+        replace_own_file(&path, b"metrics", 0o644, 0o755).unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "secret");
+        assert!(path.symlink_metadata().unwrap().is_file());
+    }
+
+    /// The directory of a collector, or the one above, may belong to the collector.
+    #[test]
+    fn no_link_of_another_user_is_followed_nor_one_into_their_directory() {
+        if !nix::unistd::geteuid().is_root() {
+            let why = "links of another user need root";
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "not checked: {why}");
+            return eprintln!("NOT CHECKED: {why}");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["ours", "theirs", "shared"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        let give = |name: &str| std::os::unix::fs::lchown(at(name), Some(1234), None).unwrap();
+        give("theirs");
+        give("shared");
+        for (link, to) in [("by-root", "ours"), ("into-theirs", "theirs"), ("shared/link", "ours")]
+        {
+            symlink(at(to), at(link)).unwrap();
+        }
+        give("shared/link");
+        let write = |directory: &str| replace_public_file(&at(directory).join("x.prom"), b"x");
+        write("by-root").unwrap();
+        // A directory of theirs without any link is where the collector reads.
+        write("theirs").unwrap();
+        for directory in ["into-theirs", "shared/link"] {
+            let error = write(directory).unwrap_err();
+            assert!(
+                error.to_string().contains("no link is followed there"),
+                "{directory}: {error}"
+            );
+            assert!(remove_own_file(&at(directory).join("x.prom")).is_err(), "{directory}");
+        }
+        std::fs::remove_file(at("ours/x.prom")).unwrap();
+        assert_eq!(std::fs::read_dir(at("ours")).unwrap().count(), 0);
+        // Root has moved the tree, /var to /data/var: below it the directory may be a collector's.
+        std::fs::create_dir(at("ours/collector")).unwrap();
+        give("ours/collector");
+        write("by-root/collector").unwrap();
+        // A directory of theirs on the way to the target is as good as the link.
+        std::fs::create_dir(at("theirs/inner")).unwrap();
+        symlink(at("theirs/inner"), at("through-theirs")).unwrap();
+        let error = write("through-theirs").unwrap_err();
+        assert!(error.to_string().contains("leads to theirs"), "{error}");
+    }
+
+    /// Read from `/` on, a relative path would lead to another file.
+    #[test]
+    fn a_relative_path_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("hold.json");
+        std::fs::write(&file, "kept").unwrap();
+        let relative = file.strip_prefix("/").unwrap();
+        for error in [
+            replace_own_file(relative, b"x", 0o600, 0o700).unwrap_err(),
+            replace_public_file(relative, b"x").unwrap_err(),
+            remove_own_file(relative).unwrap_err(),
+            remove_own_directory(relative).unwrap_err(),
+            trusted_directory::directory(relative.parent().unwrap().to_str().unwrap()).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_file_is_removed_and_said_to_have_been_there() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state/hold.json");
+        assert!(!remove_own_file(&path).unwrap());
+        replace_own_file(&path, b"x", 0o600, 0o700).unwrap();
+        assert!(remove_own_file(&path).unwrap());
+        assert!(!remove_own_file(&path).unwrap() && !path.exists());
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_the_old_file_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("status.json");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::create_dir(root.path().join(".status.json.tmp")).unwrap();
+        assert!(replace_own_file(&path, b"new", 0o644, 0o755).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+    }
+}

@@ -1,0 +1,149 @@
+//! Distances, reasons and devices in words.
+
+use super::{Shown, product};
+use bedplate_base::terminal::one_line;
+use bedplate_facts::topology::Distance;
+use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::pairing::Choice;
+
+/// What is chosen for a GPU: one of them, several.
+pub(super) type What = (&'static str, &'static str);
+/// NICs.
+pub(super) const NIC: What = ("NIC", "NICs");
+/// Disks.
+pub(super) const DISK: What = ("NVMe disk", "NVMe disks");
+
+/// GPUs that share a device and are named; the rest is counted.
+const MOST_NAMED: usize = 16;
+
+/// How GPUs are numbered.
+pub(super) const NUMBERS: &str = "GPUs are numbered in PCI order.";
+/// The same, where NVIDIA's tools number as well.
+pub(super) const NUMBERS_NVIDIA: &str = "GPUs are numbered in PCI order, as nvidia-smi does. CUDA numbers the fastest first \
+    unless CUDA_DEVICE_ORDER=PCI_BUS_ID.";
+/// How NICs are numbered, said where a number stands for one.
+pub(super) const NIC_NUMBERS: &str = "NICs are numbered by their RDMA devices' names, shorter ones first, as nvidia-smi seems to do; \
+    those without one follow.";
+/// Why there is no `NV18` here.
+pub(super) const NVLINK: &str =
+    "NVLink is not PCIe: between GPUs this is the PCIe path, where nvidia-smi may show NV#.";
+/// What a column `mlx5_0_dma` is.
+pub(super) const DATA_DIRECT: &str =
+    "NAME_dma is the Data Direct function of that NIC: its own way to a GPU, past the CPU.";
+
+/// A distance in a cell.
+pub(super) fn cell(distance: Distance) -> &'static str {
+    match distance {
+        Distance::Unknown => "?",
+        known => known.letters(),
+    }
+}
+
+/// What the letters that occur mean (handbook §8.2, §8.3).
+pub(super) fn legend(occurring: impl IntoIterator<Item = Distance>) -> Vec<String> {
+    let line = |distance| {
+        let meaning = match distance {
+            Distance::Pix => "through one PCIe switch, or on one device",
+            Distance::Pxb => "through several PCIe switches, not through the CPU",
+            Distance::Phb => "through the CPU, below one PCIe host bridge",
+            Distance::Node => "through the CPU, between host bridges of one NUMA node",
+            Distance::Sys => "across NUMA nodes, on most machines over the link between the CPUs",
+            Distance::Unknown => "NODE or SYS: the firmware names no NUMA node",
+        };
+        format!("{:<4}  {meaning}", cell(distance))
+    };
+    occurring.into_iter().map(line).collect()
+}
+
+/// Why this is what the GPU should use.
+pub(super) fn reason(
+    shown: &Shown,
+    gpu: &Device,
+    choice: &Choice,
+    (one, several): What,
+    further: bool,
+) -> String {
+    let called = |address| {
+        shown.devices.at(address).map_or_else(|| format!("{address}"), |d| one_line(d.called()))
+    };
+    let mut parts = vec![place(shown, gpu, choice)];
+    if let Some(via) = choice.via {
+        parts[0] = format!("by its Data Direct function {}: {}", called(via), parts[0]);
+    }
+    if let Some((nearer, distance)) = choice.taken {
+        parts.push(format!("{} is nearer ({distance}) and goes to another GPU", called(nearer)));
+    }
+    let others = choice.shared_with(gpu.address());
+    if !others.is_empty() {
+        let more = others.len().saturating_sub(MOST_NAMED);
+        let mut others: Vec<String> = others.into_iter().take(MOST_NAMED).map(called).collect();
+        others.extend((more > 0).then(|| format!("{more} more GPUs")));
+        let gpus = shown.devices.gpus.len();
+        let counts = shown.pairings.counts;
+        let count = if several == NIC.1 { counts.0 } else { counts.1 };
+        let why = match count < gpus {
+            true if count == 1 => format!("only 1 {one} for {gpus} GPUs"),
+            true => format!("only {count} {several} for {gpus} GPUs"),
+            false => format!("no free {one} is as near"),
+        };
+        parts.push(format!("shared with {}: {why}", others.join(", ")));
+    }
+    if further {
+        parts.push("no other GPU uses it".to_owned());
+    }
+    parts.join("; ")
+}
+
+fn place(shown: &Shown, gpu: &Device, choice: &Choice) -> String {
+    let peer = shown.devices.at(choice.via.unwrap_or(choice.peer));
+    let switch = peer.and_then(|peer| shown.topology.meeting_switch(&gpu.spot, &peer.spot));
+    match (choice.distance, switch) {
+        (Distance::Pix, Some((switch, _))) => format!("same switch, {switch}"),
+        (Distance::Pix, None) => "same slot or device".to_owned(),
+        (Distance::Pxb, Some((switch, count))) => {
+            format!("{count} switches between, the topmost {switch}")
+        }
+        (Distance::Pxb, None) => "switches between, not the CPU".to_owned(),
+        (Distance::Phb, _) => format!("same host bridge, {}", one_line(gpu.spot.root)),
+        (Distance::Node, _) => match gpu.spot.node {
+            Some(node) => format!("both on NUMA node {node}"),
+            None => "same NUMA node".to_owned(),
+        },
+        (Distance::Sys, _) => "another NUMA node: none is nearer".to_owned(),
+        (Distance::Unknown, _) => {
+            "the firmware names no NUMA node: none is known to be nearer".to_owned()
+        }
+    }
+}
+
+/// One device: heading, address, NUMA node, what it is and its other names.
+pub(super) fn key(shown: &Shown, device: &Device, heads: &Heads) -> Vec<String> {
+    let function = device.function;
+    let head = heads(device);
+    let mut about = vec![product(shown, device.function)];
+    let names = [device.name.as_deref()].into_iter().flatten();
+    let names = names.chain(function.infiniband.iter().chain(&function.net).map(String::as_str));
+    let mut others: Vec<String> = Vec::new();
+    for name in names.map(one_line) {
+        if name != head && !others.contains(&name) {
+            others.push(name);
+        }
+    }
+    about.extend((!others.is_empty()).then(|| others.join(", ")));
+    let of: Vec<String> =
+        device.of.iter().filter_map(|nic| shown.devices.at(*nic)).map(heads).collect();
+    if device.sort == Sort::DataDirect {
+        about.push(match of.is_empty() {
+            true => "Data Direct; its NIC is not known".to_owned(),
+            false => format!("Data Direct of {}", of.join(", ")),
+        });
+    }
+    if device.sort == Sort::Vf && !of.is_empty() {
+        about.push(format!("VF of {}", of.join(", ")));
+    }
+    let node = device.spot.node.map_or_else(|| "NUMA –".to_owned(), |node| format!("NUMA {node}"));
+    vec![head, function.address.to_string(), node, about.join("; ")]
+}
+
+/// Headings of columns.
+pub(super) type Heads<'h> = dyn Fn(&Device) -> String + 'h;
