@@ -1,4 +1,4 @@
-//! One of the parsers of `tests/src/parsers.rs`: `BEDPLATE_PARSER=grub-cfg cargo fuzz run parser tests/corpus/grub-cfg`.
+//! One of the parsers of `tests/src/parsers.rs`: `BEDPLATE_PARSER=grub-cfg cargo fuzz run parser tests/data/corpus/grub-cfg`.
 
 #![no_main]
 

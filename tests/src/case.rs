@@ -23,14 +23,14 @@ pub fn host(directory: &Path) -> Result<Snapshot, String> {
     Ok(spec.build())
 }
 
-/// The case directories of a room in `tests/`, by name.
+/// The case directories of a directory of `tests/data`, by name.
 ///
 /// # Panics
-/// When the room is not there.
-pub fn directories(room: &str) -> Vec<(String, PathBuf)> {
-    let room = Path::new(env!("CARGO_MANIFEST_DIR")).join(room);
-    let entries =
-        std::fs::read_dir(&room).unwrap_or_else(|error| panic!("{}: {error}", room.display()));
+/// When it is not there.
+pub fn directories(directory: &str) -> Vec<(String, PathBuf)> {
+    let directory = crate::data(directory);
+    let entries = std::fs::read_dir(&directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let paths = entries.map(|entry| entry.expect("it can be listed").path());
     let named = |path: PathBuf| Some((path.file_name()?.to_string_lossy().into_owned(), path));
     let mut all: Vec<_> = paths.filter(|path| path.is_dir()).filter_map(named).collect();

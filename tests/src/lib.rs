@@ -1,5 +1,7 @@
 //! What bedplate's tests share.
 
+use std::path::{Path, PathBuf};
+
 pub mod case;
 pub mod damage;
 pub mod expected;
@@ -11,3 +13,8 @@ pub mod parsers;
 pub mod picture;
 pub mod program;
 pub mod whole_host;
+
+/// Path of a file or directory of `tests/data`.
+pub fn data(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(path)
+}

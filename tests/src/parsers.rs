@@ -1,5 +1,5 @@
 //! Every reader of bytes that others have written, by name, with what has to hold whatever the bytes are. One list for
-//! the tests that run with every change (`tests/foreign_bytes.rs`) and for the fuzzer (`fuzz/`): a line here is a target there.
+//! the tests that run with every change (`tests/suites/foreign_bytes.rs`) and for the fuzzer (`fuzz/`): a line here is a target there.
 
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ use crate::whole_host::{base, everything, loaded};
 /// What reads the bytes, and panics where a promise is broken.
 pub type Parser = fn(&[u8]);
 
-/// All of them. `tests/corpus/NAME/` has bytes to begin with.
+/// All of them. `tests/data/corpus/NAME/` has bytes to begin with.
 pub const PARSERS: &[(&str, Parser)] = &[
     ("bls", bls),
     ("cmdline", cmdline),

@@ -1,6 +1,5 @@
 //! A host recorded in the guest and looked at outside says the same, byte for byte.
 
-use std::path::Path;
 use std::process::Command;
 
 use bedplate_tests::lab::machine::{BOOKWORM, TRIXIE};
@@ -85,7 +84,7 @@ fn fidelity(case: &mut Case, machine: Machine, provisioned: bool, name: &str) ->
         }
     }
     if std::env::var_os("BLESS").is_some() {
-        let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(name);
+        let case = bedplate_tests::data("cases").join(name);
         std::fs::create_dir_all(&case)?;
         std::fs::write(case.join("host.bp"), recorded)?;
         std::fs::write(case.join("profile.toml"), PROFILE)?;

@@ -1,11 +1,10 @@
-//! Single faults, each put into a recording of a host that is ready (`tests/faults/*.toml`), and what `bedplate verify` has to
+//! Single faults, each put into a recording of a host that is ready (`tests/data/faults/*.toml`), and what `bedplate verify` has to
 //! say of it: no host on which a job would break may be ready, and no healthy or recovered neighbour of a fault may be warned of.
 //!
 //! Each row was written, with the source of its expectation, before it was run. Words in braces stand for a part of the host,
 //! see [`parts`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{self, Request, observe};
@@ -124,10 +123,10 @@ struct File {
 }
 
 fn files() -> (BTreeMap<String, Good>, Vec<Fault>) {
-    let room = Path::new(env!("CARGO_MANIFEST_DIR")).join("faults");
+    let room = bedplate_tests::data("faults");
     let mut paths: Vec<_> = room
         .read_dir()
-        .expect("tests/faults")
+        .expect("tests/data/faults")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     paths.sort();

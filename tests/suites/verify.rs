@@ -1,4 +1,4 @@
-//! Every directory in `tests/verify` is a case: a host, made up (`host.toml`, see `bedplate_testhosts`; a profile would be among
+//! Every directory in `tests/data/verify` is a case: a host, made up (`host.toml`, see `bedplate_testhosts`; a profile would be among
 //! its files) or recorded (`host.bp`), and what `bedplate verify -v` says of it (`verify.txt`).
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test verify` rewrites the expected files, docs/checks.md and docs/reboot.md.
@@ -93,7 +93,7 @@ fn every_check_has_its_cases() {
         .iter()
         .flat_map(|check| ["passes", "does not pass", "is not known"].map(|what| (check.id, what)));
     let missing: Vec<(&str, &str)> = wanted.filter(|one| !seen.contains(one)).collect();
-    assert!(missing.is_empty(), "no case in tests/verify in which: {missing:?}");
+    assert!(missing.is_empty(), "no case in tests/data/verify in which: {missing:?}");
 }
 
 /// `modules.gpudirect` on MI300X, by kernel, options and what else registers GPU memory.

@@ -8,7 +8,7 @@ use bedplate_tests::{expected, program};
 use serde_json::Value;
 
 fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("render")
+    bedplate_tests::data("render")
 }
 
 #[test]

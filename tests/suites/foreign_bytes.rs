@@ -2,7 +2,6 @@
 //! read where it is written again: every parser of the list, on its corpus and on damaged copies of it. How many:
 //! PROPTEST_CASES; for hours: `fuzz/` (docs/security.md).
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bedplate_tests::damage::{Damage, PIECES, damage, hurt};
@@ -72,7 +71,7 @@ fn timed(parser: Parser, bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 fn corpus(name: &str) -> Result<Vec<Vec<u8>>, Failed> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let directory = bedplate_tests::data("corpus").join(name);
     let files = std::fs::read_dir(&directory)
         .map_err(|error| format!("no corpus: {}: {error}", directory.display()))?;
     let mut paths = files.map(|file| Ok(file?.path())).collect::<std::io::Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! `bedplate nccl log`: what NCCL said. The logs are `tests/nccl/log/*`, in the forms of NCCL's source.
+//! `bedplate nccl log`: what NCCL said. The logs are `tests/data/nccl/log/*`, in the forms of NCCL's source.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::session::Session;
 /// A session with all the logs.
 fn logs() -> Session {
     let session = Session::new();
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("nccl/log");
+    let directory = bedplate_tests::data("nccl/log");
     for entry in std::fs::read_dir(directory).expect("the logs") {
         let entry = entry.expect("a log");
         let name = entry.file_name().into_string().expect("a name");

@@ -1,7 +1,6 @@
 //! `bedplate report`: what is on the page, and what never is.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 use bedplate_host::snapshot::Node;
 use bedplate_testhosts::HostSpec;
@@ -106,7 +105,7 @@ fn the_page_of_a_demo_host() {
     let version = format!("Made by bedplate {}.", env!("CARGO_PKG_VERSION"));
     assert!(page.contains(&version), "{page}");
     let page = page.replace(&version, "Made by bedplate VERSION.");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli/report.html");
+    let path = bedplate_tests::data("cli/report.html");
     expected::file(&path, &page, "cli").unwrap_or_else(|difference| panic!("{difference}"));
 }
 

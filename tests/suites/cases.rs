@@ -1,4 +1,4 @@
-//! Every directory in `tests/cases` is a case: a host, made up (`host.toml`, see `bedplate_testhosts`) or recorded (`host.bp`),
+//! Every directory in `tests/data/cases` is a case: a host, made up (`host.toml`, see `bedplate_testhosts`) or recorded (`host.bp`),
 //! a profile (`profile.toml`, or a shipped profile's name in `profile`), perhaps a `ledger.json`, and what `bedplate plan`
 //! makes of them: `plan.txt` and `plan.diff`, or `error.txt`.
 //!
@@ -22,7 +22,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 fn main() {
     let arguments = Arguments::from_args();
     let directories = bedplate_tests::case::directories("cases");
-    assert!(directories.len() >= 60, "tests/cases has only {} cases", directories.len());
+    assert!(directories.len() >= 60, "tests/data/cases has only {} cases", directories.len());
     let trials = directories
         .into_iter()
         .map(|(name, directory)| Trial::test(name, move || case(&directory).map_err(Failed::from)));

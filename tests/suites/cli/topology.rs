@@ -89,7 +89,7 @@ fn the_picture_of_the_documentation_is_the_commands() {
 fn imported_topologies() {
     let session = Session::new();
     let xml = program::stdout(&["topology", "--demo", "hgx", "--nccl-xml"]);
-    let smi = include_str!("../../corpus/smi-topology/hgx");
+    let smi = include_str!("../../data/corpus/smi-topology/hgx");
     let nodes = ["00000000,000000ff,ffffffff,ffff0000,00000000,00ffffff,ffffffff", "SWAPPED"];
     let other = "ffffffff,ffffff00,00000000,0000ffff,ffffffff,ff000000,00000000";
     let swapped = xml.replace(nodes[0], nodes[1]).replace(other, nodes[0]).replace(nodes[1], other);
@@ -100,7 +100,7 @@ fn imported_topologies() {
         .file("swapped.xml", swapped)
         .file("other-host.xml", xml.replace("0000:18:00.0", "0000:1e:00.0"))
         .file("moved.xml", xml.replace("\"mlx5_0\"", "\"mlx5_9\"").replace("mlx5_2", "mlx5_3"))
-        .file("graph.xml", include_str!("../../corpus/nccl-topology/graph"))
+        .file("graph.xml", include_str!("../../data/corpus/nccl-topology/graph"))
         .file("cut.xml", &xml[..xml.len() / 2])
         .file("right.txt", smi)
         .file(

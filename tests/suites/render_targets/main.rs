@@ -1,5 +1,5 @@
 //! Every render target with every shipped profile, read by what will read it: schemas that the projects publish, and the
-//! real programs where Debian has a package. Texts stand in `tests/render/TARGET/*.txt`; `BLESS=1 cargo test -p bedplate-tests
+//! real programs where Debian has a package. Texts stand in `tests/data/render/TARGET/*.txt`; `BLESS=1 cargo test -p bedplate-tests
 //! --test render_targets` rewrites them.
 
 mod ansible;

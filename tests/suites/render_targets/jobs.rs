@@ -1,4 +1,4 @@
-//! Benchmarks as jobs, against the schemas in `tests/schemas`, and run with programs that only say what they were asked.
+//! Benchmarks as jobs, against the schemas in `tests/data/schemas`, and run with programs that only say what they were asked.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ struct Schema {
 
 impl Schema {
     fn of(kind: &str) -> Schema {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schemas/{kind}.json"));
+        let path = bedplate_tests::data(&format!("schemas/{kind}.json"));
         let text = document(&fs::read_to_string(path).unwrap());
         Schema { validator: jsonschema::validator_for(&text).unwrap(), text }
     }

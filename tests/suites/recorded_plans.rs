@@ -52,7 +52,7 @@ fn plan(host: &dyn Reader, words: &OperatorWords) -> Option<String> {
 }
 
 fn cases() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let root = bedplate_tests::data("cases");
     let mut directories: Vec<PathBuf> = std::fs::read_dir(root)
         .unwrap()
         .map(|entry| entry.unwrap().path())

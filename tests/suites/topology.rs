@@ -1,4 +1,4 @@
-//! Every directory in `tests/topology` is a machine: a description (`host.toml`, see `bedplate_testhosts`), what it comes to worked out
+//! Every directory in `tests/data/topology` is a machine: a description (`host.toml`, see `bedplate_testhosts`), what it comes to worked out
 //! by hand (`by-hand.toml`, with the reason on top; never written by this program), and what `bedplate topology` shows of it
 //! (`topology.txt`, `topology.json`, `nccl.xml`; `BLESS=1 cargo test -p bedplate-tests --test topology` rewrites these).
 
@@ -73,7 +73,7 @@ struct Gpu {
 fn main() {
     let arguments = Arguments::from_args();
     let directories = bedplate_tests::case::directories("topology");
-    assert!(directories.len() >= 10, "tests/topology has {} machines", directories.len());
+    assert!(directories.len() >= 10, "tests/data/topology has {} machines", directories.len());
     let trials = directories
         .into_iter()
         .map(|(name, directory)| Trial::test(name, move || case(&directory).map_err(Failed::from)));

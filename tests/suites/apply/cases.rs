@@ -1,4 +1,4 @@
-//! Every case of `tests/cases` as a tree of files: what the real planner plans is applied. Whatever fails is taken back,
+//! Every case of `tests/data/cases` as a tree of files: what the real planner plans is applied. Whatever fails is taken back,
 //! what is done stays done, a second apply writes nothing, and revert gives everything back.
 
 use std::path::Path;
@@ -116,7 +116,7 @@ fn every_case_as_an_image_is_applied_and_reverted() {
 
 /// How many cases were applied, and how many changes were done, failed, and left their tools owed.
 fn all(as_image: bool) -> [u32; 4] {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let root = bedplate_tests::data("cases");
     let (mut applied, mut done, mut failed, mut owed) = (0, 0, 0, 0);
     for entry in std::fs::read_dir(root).unwrap() {
         let directory = entry.unwrap().path();
@@ -176,7 +176,7 @@ fn kernel_parameters_are_set_and_given_back() {
         ("/proc/sys/kernel/numa_balancing", "1", "0"),
         ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456", "4096\t131072\t16777216"),
     ];
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/sysctl-drift");
+    let directory = bedplate_tests::data("cases/sysctl-drift");
     let case = Case::open(&directory, false).unwrap();
     let (plan, report) = case.apply();
     assert!(report.succeeded() && plan.body.blockers.is_empty(), "{plan:?} {report:?}");

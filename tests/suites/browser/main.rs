@@ -97,7 +97,7 @@ fn topologies_are_drawn_as_they_should_be() {
     let mut large = 0;
     // Four NUMA nodes in one socket are no demo.
     let divided = directory.path().join("nps4.bp").display().to_string();
-    let spec = include_str!("../../topology/nps4-one-socket/host.toml");
+    let spec = include_str!("../../data/topology/nps4-one-socket/host.toml");
     let spec = demo::HostSpec::from_toml(spec).expect("a description");
     std::fs::write(&divided, spec.build().to_text()).expect("ours");
     let demos = demo::names().map(|(name, _)| (name, ["--demo", name]));

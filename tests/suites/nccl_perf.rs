@@ -1,4 +1,4 @@
-//! Every directory in `tests/cases-nccl/perf` is a case: what a benchmark printed (`input.txt`), the host that it is compared with
+//! Every directory in `tests/data/nccl/perf` is a case: what a benchmark printed (`input.txt`), the host that it is compared with
 //! (`args`, such as `--demo hgx`, or `host.toml`), and what `bedplate nccl perf` says (`expected.txt`, `expected.json`).
 //!
 //! `BLESS=1 cargo nextest run -p bedplate-tests -E 'binary(nccl_perf)'` rewrites the expected files, and docs/nccl-perf.md.
@@ -9,7 +9,7 @@ use bedplate::report::nccl_perf;
 use bedplate_tests::{case, expected, program};
 
 fn cases() -> Vec<(String, PathBuf)> {
-    case::directories("cases-nccl/perf")
+    case::directories("nccl/perf")
 }
 
 /// stdout and exit status, as the case asks for it.
@@ -77,7 +77,7 @@ fn each_picture_is_one() {
 /// Standard input is read as a file is, and the plain plot holds plain characters only.
 #[test]
 fn a_pipe_and_a_plain_terminal() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases-nccl/perf/all-reduce");
+    let directory = bedplate_tests::data("nccl/perf/all-reduce");
     let (plain, _) = said(&directory, &["--ascii"]);
     assert!(plain.is_ascii() && plain.contains("####"), "{plain}");
     let input = std::fs::File::open(directory.join("input.txt")).expect("a file");

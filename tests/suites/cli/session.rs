@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Transcripts of several commands, compared with `tests/cli/NAME.txt`.
+    /// Transcripts of several commands, compared with `tests/data/cli/NAME.txt`.
     pub fn expect(&self, name: &str, commands: &[&[&str]]) {
         let texts: Vec<String> = commands.iter().map(|args| self.transcript(args)).collect();
         expect(name, &texts.join("\n"));
@@ -133,8 +133,8 @@ fn quoted(arg: &str) -> String {
     if !arg.is_empty() && arg.chars().all(plain) { arg.to_owned() } else { format!("'{arg}'") }
 }
 
-/// Compares with `tests/cli/NAME.txt`, or writes it under `BLESS`.
+/// Compares with `tests/data/cli/NAME.txt`, or writes it under `BLESS`.
 pub fn expect(name: &str, actual: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli").join(format!("{name}.txt"));
+    let path = bedplate_tests::data(&format!("cli/{name}.txt"));
     expected::file(&path, actual, "cli").unwrap_or_else(|difference| panic!("{difference}"));
 }

@@ -55,7 +55,7 @@ fn a_client_of_another_make_understands_it() {
     rig.look(&right(&rig));
     rig.start();
     let mut client = Command::new(python)
-        .args([concat!(env!("CARGO_MANIFEST_DIR"), "/tests/daemon/client.py"), &rig.address()])
+        .args([concat!(env!("CARGO_MANIFEST_DIR"), "/suites/daemon/client.py"), &rig.address()])
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
