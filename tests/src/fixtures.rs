@@ -1,74 +1,122 @@
-//! Where to find what the tests check against but the repository does not carry: published schemas, recorded hosts,
-//! and the real tools of a distribution. What is missing is said plainly; a CI run refuses to go without it.
+//! Access to what tests need and the repository does not carry: the distribution's tools, rights, published schemas,
+//! recorded hosts. `build.rs` looks for each once and sets `cfg(has = "NAME")`; a test that needs one is ignored without it:
+//! `#[cfg_attr(not(has = "strace"), ignore = "needs strace")]`. With `CI=true` nothing is ignored. The functions here panic
+//! when it is missing.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
-/// Environment variable that names the directory with `schemas/` in it.
+/// Environment variable that names the directory with `schemas/` and `hosts/` in it.
 pub const FIXTURES_VAR: &str = "BEDPLATE_FIXTURES";
 
-/// A file below the fixtures, or `None` with a line on stderr that says what is not checked.
+/// Names that `build.rs` was told to take for missing (`BEDPLATE_TESTS_WITHOUT`), separated by blanks.
+const WITHOUT: &str = env!("BEDPLATE_TESTS_WITHOUT");
+
+/// Fails a test whose need is not met.
+fn need(name: &str, is_met: bool) {
+    let is_hidden = WITHOUT.split_whitespace().any(|hidden| hidden == name);
+    assert!(is_met && !is_hidden, "missing on this machine: {name} (tests/build.rs)");
+}
+
+/// A file below the fixtures.
 ///
 /// # Panics
-/// When it is missing and `CI=true`.
-pub fn find(name: &str) -> Option<PathBuf> {
-    let path = roots().into_iter().map(|root| root.join(name)).find(|path| path.exists());
-    if path.is_none() {
-        unchecked(&format!(
-            "{name} is not there; set {FIXTURES_VAR} to the directory that holds it"
-        ));
-    }
-    path
+/// When it is missing.
+pub fn find(name: &str) -> PathBuf {
+    let path = fixtures().map(|root| root.join(name)).filter(|path| path.exists());
+    let directory = name.split('/').next().unwrap_or_default();
+    need(directory, path.is_some());
+    path.unwrap_or_else(|| panic!("{name} is not in the directory of {FIXTURES_VAR}"))
 }
 
 /// The fixtures beside the workspace, unless the environment names others.
-fn roots() -> Vec<PathBuf> {
+fn fixtures() -> Option<PathBuf> {
     if let Some(root) = std::env::var_os(FIXTURES_VAR) {
-        return vec![PathBuf::from(root)];
+        return Some(PathBuf::from(root));
     }
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    workspace.and_then(Path::parent).map(|beside| beside.join("shared")).into_iter().collect()
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.parent()?;
+    Some(beside.join("shared"))
 }
 
 /// A program, by name, in the directories where distributions put administrators' tools.
 ///
 /// # Panics
-/// When it is missing and `CI=true`.
-pub fn tool(name: &str) -> Option<PathBuf> {
+/// When it is missing.
+pub fn tool(name: &str) -> PathBuf {
     let places = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     let path = places.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists());
-    if path.is_none() {
-        unchecked(&format!("the program {name} is not installed"));
-    }
-    path
+    need(name, path.is_some());
+    path.unwrap_or_default()
+}
+
+/// A subcommand of cargo, by name, in `PATH`.
+///
+/// # Panics
+/// When it is missing.
+pub fn cargo_tool(name: &str) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    need(name, std::env::split_paths(&path).any(|place| place.join(name).exists()));
 }
 
 /// The Python into whose environment `tests/run` has put tests/requirements.txt.
 ///
 /// # Panics
-/// When it is missing and `CI=true`.
-pub fn python() -> Option<PathBuf> {
+/// When it is missing.
+pub fn python() -> PathBuf {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/bin/python");
-    if !python.exists() {
-        unchecked(
-            "there is no target/python with the D-Bus client of tests/requirements.txt; tests/run makes it",
-        );
-        return None;
-    }
-    Some(python)
+    need("target/python", python.exists());
+    python
 }
 
-/// Says what was not checked, or fails where everything has to be.
+/// Root's rights.
 ///
 /// # Panics
-/// When `CI=true`.
-pub fn unchecked(why: &str) {
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "not checked, and CI=true wants everything: {why}"
-    );
-    eprintln!("NOT CHECKED: {why}");
+/// When another user runs the test.
+pub fn root() {
+    need("root", nix::unistd::geteuid().is_root());
+}
+
+/// User and mount namespaces for any user (`unshare -rm`).
+///
+/// # Panics
+/// When this system allows none.
+pub fn user_namespaces() {
+    need("user-namespaces", succeeds("unshare", &["-rm", "true"]));
+}
+
+/// Mount namespaces.
+///
+/// # Panics
+/// When this system allows none.
+pub fn mount_namespaces() {
+    let user = if nix::unistd::geteuid().is_root() { "" } else { "--map-root-user" };
+    let words = ["--mount", "--propagation=private", user, "true"];
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    need("mount-namespaces", succeeds("unshare", &words));
+}
+
+/// Device nodes can be made (`mknod`).
+///
+/// # Panics
+/// When they cannot be made.
+pub fn devices() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = directory.path().join("node").display().to_string();
+    need("devices", succeeds("mknod", &[&node, "c", "1", "3"]));
+}
+
+/// The file system of the target directory has immutable files (`chattr +i`), and this user may make them.
+///
+/// # Panics
+/// When it has none.
+pub fn immutable_files() {
+    need("immutable-files", cfg!(has = "immutable-files"));
+}
+
+fn succeeds(program: &str, words: &[&str]) -> bool {
+    Command::new(program).args(words).output().is_ok_and(|ran| ran.status.success())
 }
 
 /// A JSON or YAML document.

@@ -12,7 +12,7 @@ use bedplate_host::{Reader as _, ToolEnd, Writer as _};
 use bedplate_tests::fake::Machine;
 use bedplate_tests::fake::tools::GRUB_CFG;
 use bedplate_tests::fake::tree::{everything, foreign, times};
-use bedplate_tests::fixtures::unchecked;
+use bedplate_tests::fixtures;
 
 use crate::scenario::{
     DEFAULT, DROP_IN, NEW_CONF, NUMVFS, change, check, clear_acs, file, machine, next_boot,
@@ -113,14 +113,11 @@ fn the_first_boot_pays_what_the_image_build_owed() {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn tools_run_inside_the_image_when_asked() {
-    if !nix::unistd::geteuid().is_root() {
-        return unchecked("chroot needs root");
-    }
+    fixtures::root();
     let machine = machine();
-    if !put_busy_shell(&machine) {
-        return unchecked("no shell with few enough libraries to put into an image");
-    }
+    put_busy_shell(&machine);
     let script = "#!/bin/sh\n{ echo made in $PWD; while read -r line; do echo \"$line\"; done < /etc/default/grub.d/zz-bedplate.cfg; } > /boot/grub/grub.cfg\n";
     machine.put_mode("/usr/sbin/update-grub", script, 0o755);
     let plan = plan_of(image_plan(&machine).body.changes.drain(..1).collect());
@@ -138,30 +135,39 @@ fn tools_run_inside_the_image_when_asked() {
 }
 
 /// A shell and the libraries it needs.
-fn put_busy_shell(machine: &Machine) -> bool {
-    let Ok(listed) = std::process::Command::new("ldd").arg("/bin/sh").output() else {
-        return false;
-    };
+fn put_busy_shell(machine: &Machine) {
+    let listed = std::process::Command::new("ldd").arg("/bin/sh").output().expect("ldd runs");
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     let libraries = text.split_whitespace().filter(|word| word.starts_with('/'));
     for path in libraries.chain(["/bin/sh"]) {
-        let Ok(bytes) = std::fs::read(path) else { return false };
-        machine.put(path, bytes);
+        machine.put(path, std::fs::read(path).expect("a library"));
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(machine.at(path), mode).unwrap();
     }
-    true
 }
 
 /// A user who may rename the image's directory can put another one in its place, at any time.
 #[test]
-fn reader_writer_lock_and_tools_stay_in_the_directory_that_was_opened() {
+fn reader_writer_and_lock_stay_in_the_directory_that_was_opened() {
+    assert_stays_in_directory(false);
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn tools_stay_in_the_directory_that_was_opened() {
+    fixtures::root();
+    assert_stays_in_directory(true);
+}
+
+fn assert_stays_in_directory(with_tools: bool) {
     let place = tempfile::tempdir().unwrap();
     let (image, away) = (place.path().join("image"), place.path().join("away"));
     std::fs::create_dir_all(image.join("etc")).unwrap();
     let machine = Machine::open(&image);
     machine.put("/etc/own", "own\n");
-    let shell = nix::unistd::geteuid().is_root() && put_busy_shell(&machine);
+    if with_tools {
+        put_busy_shell(&machine);
+    }
     let root = ImageRoot::open(&image).unwrap();
     let reader = DirReader::within(Arc::clone(&root));
     let mut writer = DirWriter::within(root, true);
@@ -173,13 +179,11 @@ fn reader_writer_lock_and_tools_stay_in_the_directory_that_was_opened() {
     assert_eq!(reader.text("/etc/own").unwrap(), "own\n");
     let lock = writer.lock().unwrap();
     writer.replace_file("/etc/own", b"new\n", 0o644).unwrap();
-    if shell {
+    if with_tools {
         let script = "echo ran > /etc/ran";
         let ran = writer.run_tool(&["sh", "-c", script].map(str::to_owned), 60);
         assert_eq!(ran.end, ToolEnd::Exited(0), "{ran:?}");
         assert_eq!(std::fs::read_to_string(away.join("etc/ran")).unwrap(), "ran\n");
-    } else {
-        unchecked("no chroot, or no shell with few enough libraries to put into an image");
     }
     drop(lock);
     assert_eq!(everything(&image), before);

@@ -8,7 +8,7 @@ use bedplate_core::apply::Outcome;
 use bedplate_host::Writer as _;
 use bedplate_tests::fake::tree::{everything, foreign, leftovers};
 use bedplate_tests::fake::{Fuse, Machine};
-use bedplate_tests::fixtures::unchecked;
+use bedplate_tests::fixtures;
 
 use crate::scenario::{NUMVFS, WANTED, apply, assert_done, contents, furnish, revert};
 
@@ -17,10 +17,7 @@ const VARIABLE: &str = "BEDPLATE_TEST_MOUNT";
 
 /// Run the test `name` again with `directory` mounted by `mount_arguments`.
 fn inside(name: &str, mount_arguments: &[&str]) {
-    let tried = Command::new("unshare").args(["-rm", "true"]).output();
-    if !tried.is_ok_and(|tried| tried.status.success()) {
-        return unchecked("this system allows no user and mount namespaces (unshare -rm)");
-    }
+    fixtures::user_namespaces();
     let mount = tempfile::tempdir().unwrap();
     let script = r#"mount "${@:3}" "$1" || exit 99; exec "$0" --exact "$2" --nocapture"#;
     let output = Command::new("unshare")
@@ -43,6 +40,7 @@ fn mount() -> Machine {
 }
 
 #[test]
+#[cfg_attr(not(has = "user-namespaces"), ignore = "needs user-namespaces")]
 fn a_full_disk() {
     if std::env::var_os(VARIABLE).is_some() {
         return inner_full_disk();
@@ -117,6 +115,7 @@ fn inner_full_disk() {
 }
 
 #[test]
+#[cfg_attr(not(has = "user-namespaces"), ignore = "needs user-namespaces")]
 fn a_read_only_disk() {
     if std::env::var_os(VARIABLE).is_some() {
         return inner_read_only_disk();

@@ -10,9 +10,8 @@ use bedplate_host::Writer;
 use bedplate_host::write::DirWriter;
 use bedplate_tests::fake::Machine;
 use bedplate_tests::fake::tree::{everything, leftovers, times};
-use bedplate_tests::fixtures::unchecked;
+use bedplate_tests::fixtures;
 use rustix::fs::XattrFlags;
-use rustix::io::Errno;
 
 pub fn image(machine: &Machine) -> DirWriter {
     DirWriter::image(machine.root(), false).unwrap()
@@ -158,14 +157,9 @@ fn owner_mode_and_attributes_are_kept_and_restored() {
         }
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o2750)).unwrap();
-    let set = |name: &str, value: &[u8]| match rustix::fs::setxattr(
-        &path,
-        name,
-        value,
-        XattrFlags::empty(),
-    ) {
-        Err(Errno::NOTSUP) => unchecked(&format!("this file system has no {name}")),
-        done => done.unwrap(),
+    let set = |name: &str, value: &[u8]| {
+        rustix::fs::setxattr(&path, name, value, XattrFlags::empty())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
     };
     set("user.origin", b"a\0b");
     set("system.posix_acl_access", &acl());
@@ -194,11 +188,8 @@ fn an_inherited_acl_does_not_change_who_may_read() {
     let machine = Machine::new();
     machine.put_mode("/etc/file", "old\n", 0o640);
     let directory = machine.at("/etc");
-    match rustix::fs::setxattr(&directory, "system.posix_acl_default", &acl(), XattrFlags::empty())
-    {
-        Err(Errno::NOTSUP) => return unchecked("this file system has no ACLs"),
-        done => done.unwrap(),
-    }
+    rustix::fs::setxattr(&directory, "system.posix_acl_default", &acl(), XattrFlags::empty())
+        .unwrap();
     image(&machine).replace_file("/etc/file", b"new\n", 0o600).unwrap();
     assert_eq!(fs::metadata(machine.at("/etc/file")).unwrap().mode() & 0o7777, 0o640);
     assert_eq!(xattr(&machine.at("/etc/file"), "system.posix_acl_access"), None);
@@ -229,11 +220,12 @@ fn new_files_and_directories_have_their_modes_and_all_is_synced_in_order() {
 
 /// What the kernel is really asked for, seen by strace: nothing is renamed into its place before it is on the disk.
 #[test]
+#[cfg_attr(not(has = "strace"), ignore = "needs strace")]
 fn the_kernel_is_asked_to_sync_before_and_after_the_rename() {
     if let Some(root) = std::env::var_os("BEDPLATE_TEST_ROOT") {
         return writes_one_file(Path::new(&root));
     }
-    let Some(strace) = bedplate_tests::fixtures::tool("strace") else { return };
+    let strace = fixtures::tool("strace");
     let machine = Machine::new();
     machine.put("/etc/file", "old\n");
     let log = machine.at("/log");
@@ -251,9 +243,7 @@ fn the_kernel_is_asked_to_sync_before_and_after_the_rename() {
         .env("BEDPLATE_TEST_ROOT", machine.root())
         .output()
         .unwrap();
-    if !output.status.success() {
-        return unchecked("strace cannot trace here");
-    }
+    assert!(output.status.success(), "{output:?}");
     let text = fs::read_to_string(log).unwrap();
     let mine: Vec<&str> = text
         .lines()
@@ -269,9 +259,11 @@ fn writes_one_file(root: &Path) {
 }
 
 #[test]
+#[cfg_attr(not(has = "immutable-files"), ignore = "needs immutable-files")]
 fn an_immutable_file_is_named_as_such() {
+    fixtures::immutable_files();
     // Not in memory: tmpfs has no such flag.
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let machine = Machine::open(directory.path());
     machine.put("/etc/file", "old\n");
     machine.put("/srv/file", "old\n");
@@ -282,11 +274,7 @@ fn an_immutable_file_is_named_as_such() {
             .output()
             .is_ok_and(|ran| ran.status.success())
     };
-    if !chattr("+i", "/etc/file") || !chattr("+i", "/srv") {
-        return unchecked(
-            "no immutable files here (chattr +i needs root and a file system that has them)",
-        );
-    }
+    assert!(chattr("+i", "/etc/file") && chattr("+i", "/srv"));
     let file = image(&machine).replace_file("/etc/file", b"new\n", 0o644);
     let removed = image(&machine).remove_file("/etc/file");
     let below = image(&machine).replace_file("/srv/file", b"new\n", 0o644);

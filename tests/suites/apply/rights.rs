@@ -5,18 +5,16 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
 use bedplate_host::{FileMeta, Writer as _};
 use bedplate_tests::fake::Machine;
-use bedplate_tests::fixtures::unchecked;
+use bedplate_tests::fixtures;
 use rustix::fs::XattrFlags;
-use rustix::io::Errno;
 
 use crate::places::{image, xattr};
 
 /// As with write(2), which takes them from the file that is written to.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn the_rights_of_a_program_are_neither_kept_nor_restored() {
-    if !nix::unistd::geteuid().is_root() {
-        return unchecked("file capabilities and other owners need root");
-    }
+    fixtures::root();
     let machine = Machine::new();
     let path = machine.at("/etc/file");
     // cap_setuid, permitted and effective (include/uapi/linux/capability.h, vfs_cap_data, revision 2).
@@ -24,10 +22,8 @@ fn the_rights_of_a_program_are_neither_kept_nor_restored() {
     let armed = || {
         machine.put("/etc/file", "old\n");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
-        match rustix::fs::setxattr(&path, "security.capability", &capability, XattrFlags::empty()) {
-            Err(Errno::NOTSUP) => unchecked("this file system has no file capabilities"),
-            done => done.unwrap(),
-        }
+        rustix::fs::setxattr(&path, "security.capability", &capability, XattrFlags::empty())
+            .unwrap();
     };
     let rights =
         || (fs::metadata(&path).unwrap().mode() & 0o7777, xattr(&path, "security.capability"));

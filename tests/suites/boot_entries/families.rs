@@ -1,5 +1,7 @@
 //! Distributions whose os-release names no family, and those that nothing here can manage. GRUB's tools are short scripts.
 
+use bedplate_tests::fixtures;
+
 use crate::root::Root;
 
 const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT=\"rhgb\"\nGRUB_CMDLINE_LINUX=\"\"\n";
@@ -29,10 +31,9 @@ fn assert_refused(root: &Root, remedy: &str) {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn tools_with_red_hats_names_tell_the_family() {
-    if !nix::unistd::geteuid().is_root() {
-        return bedplate_tests::fixtures::unchecked("chroot needs root");
-    }
+    fixtures::root();
     for (id, cfg) in [
         ("openEuler", "boot/efi/EFI/openEuler/grub.cfg"),
         ("kylin", "boot/efi/EFI/kylin/grub.cfg"),
@@ -131,10 +132,9 @@ fn configured_line_of_an_image_without_a_menu_must_fit() {
 
 /// An initramfs does not show whether it was rebuilt.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn owed_rebuild_of_an_image_names_what_settles_it() {
-    if !nix::unistd::geteuid().is_root() {
-        return bedplate_tests::fixtures::unchecked("chroot needs root");
-    }
+    fixtures::root();
     let root = Root::new("ID=debian\n", &[], &[]);
     root.put(
         "etc/bedplate/profile.toml",

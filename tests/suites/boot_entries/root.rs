@@ -7,8 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use bedplate_tests::fixtures::unchecked;
-use bedplate_tests::program;
+use bedplate_tests::{fixtures, program};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -109,12 +108,9 @@ impl Root {
         Ran::of(program::run(&[&[command, "--root", &directory], more].concat()))
     }
 
-    /// The same with this directory as the root of the running system. `None`: this machine allows no such namespaces.
-    pub fn live(&self, arguments: &[&str]) -> Option<Ran> {
-        if !nix::unistd::geteuid().is_root() {
-            unchecked("a root of its own needs root");
-            return None;
-        }
+    /// The same with this directory as the root of the running system. Needs root.
+    pub fn live(&self, arguments: &[&str]) -> Ran {
+        fixtures::root();
         fs::create_dir_all(self.at("proc")).expect("ours");
         self.programs(&["/bin/sh", "/bin/sed", "/bin/cat"]);
         self.copy(&program::path(), "usr/bin/bedplate");
@@ -127,7 +123,7 @@ impl Root {
             .env("COLUMNS", "1000")
             .output()
             .expect("unshare runs");
-        Some(Ran::of(output))
+        Ran::of(output)
     }
 
     /// Puts programs of this machine into the root, with their libraries.

@@ -1,6 +1,8 @@
 //! SUSE with sdbootutil, which is a script here that does what the tool does to entries: options of every one of them from
 //! /etc/kernel/cmdline, with the root and the subvolume that it knows.
 
+use bedplate_tests::fixtures;
+
 use crate::root::Root;
 
 const CMDLINE: &str = "etc/kernel/cmdline";
@@ -48,10 +50,9 @@ fn assert_refused(root: &Root, text: &str) {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn every_entry_is_made_from_the_file() {
-    if !nix::unistd::geteuid().is_root() {
-        return bedplate_tests::fixtures::unchecked("chroot needs root");
-    }
+    fixtures::root();
     for loader in ["grub2-bls", "systemd-boot"] {
         let root = leap(loader);
         if loader == "systemd-boot" {

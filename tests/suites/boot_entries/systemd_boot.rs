@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use bedplate_tests::fixtures;
+
 use crate::root::{Ran, Root};
 
 const ARCH: &str = "ID=arch\n";
@@ -54,12 +56,11 @@ fn assert_refused(root: &Root, text: &str) {
     assert_blocked(&root.plan(), text);
     assert_blocked(&root.apply(&[]), text);
     assert_eq!(root.files(), before);
-    if let Some(plan) = root.live(&["plan", "--exit-code"]) {
-        let before = root.files();
-        assert_blocked(&plan, text);
-        assert_blocked(&root.live(&["apply", "--yes"]).expect("as before"), text);
-        assert_eq!(root.files(), before);
-    }
+    let plan = root.live(&["plan", "--exit-code"]);
+    let before = root.files();
+    assert_blocked(&plan, text);
+    assert_blocked(&root.live(&["apply", "--yes"]), text);
+    assert_eq!(root.files(), before);
 }
 
 /// The files of /boot are those of before, and /etc/kernel/cmdline.
@@ -74,20 +75,22 @@ fn assert_taken_back(root: &Root, before: &BTreeMap<PathBuf, Vec<u8>>, done: &Ra
 }
 
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn failed_kernel_install_leaves_no_new_entry() {
     let root = arch(&["6.1.0", "6.2.0"], Some(FAILS));
     let before = root.files();
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_taken_back(&root, &before, &done);
 }
 
 /// kernel-install may take its token from where nothing here reads it.
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn failed_kernel_install_leaves_no_entry_of_any_token() {
     let root = arch(&["6.1.0", "6.2.0"], Some(FAILS));
     root.put("etc/kernel/entry-token", "0123\n");
     let before = root.files();
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_taken_back(&root, &before, &done);
 }
 
@@ -124,28 +127,31 @@ fn images() -> Root {
 }
 
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn failed_kernel_install_makes_images_again() {
     let root = images();
     let before = root.files();
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_taken_back(&root, &before, &done);
     assert!(done.text.contains(&format!("{IMAGES}/0123-6.1.0.efi")), "{}", done.text);
 }
 
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn image_that_cannot_be_made_again_is_listed() {
     let root = images();
     std::fs::remove_file(root.at(CMDLINE)).expect("ours");
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(1), "{}", done.text);
     assert!(done.text.contains("it may hold the new arguments"), "{}", done.text);
     assert!(!root.has(CMDLINE));
 }
 
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn kernel_without_an_entry_gets_none() {
     let root = arch(&["6.1.0"], Some(WRITES));
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
     assert!(
         root.text("boot/loader/entries/0123-6.1.0.conf").contains("root=/dev/vda2 rw iommu=pt")
@@ -154,6 +160,7 @@ fn kernel_without_an_entry_gets_none() {
 }
 
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn entries_that_nothing_makes_are_refused() {
     let root = arch(&[], Some(WRITES));
     root.put("boot/loader/entries/arch.conf", &entry("linux"));
@@ -167,6 +174,7 @@ fn entries_that_nothing_makes_are_refused() {
 }
 
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn kernel_cmdline_without_root_is_refused() {
     for text in ["\n", "rw quiet\n"] {
         let root = arch(&["6.1.0"], Some(WRITES));
@@ -177,18 +185,16 @@ fn kernel_cmdline_without_root_is_refused() {
 
 /// With kernel-install of this machine's systemd, and its plug-in that writes entries.
 #[test]
+#[cfg_attr(
+    not(all(has = "kernel-install", has = "root")),
+    ignore = "needs kernel-install and root"
+)]
 fn real_kernel_install_makes_the_entry_again() {
     const TOOL: &str = "/usr/bin/kernel-install";
     const PLUGIN: &str = "/usr/lib/kernel/install.d/90-loaderentry.install";
-    let script = |path: &str| std::fs::read_to_string(path).ok();
-    let (Some(tool), Some(plugin)) = (script(TOOL), script(PLUGIN)) else {
-        return bedplate_tests::fixtures::unchecked(
-            "no kernel-install that is a script, or no 90-loaderentry.install",
-        );
-    };
-    if !nix::unistd::geteuid().is_root() {
-        return bedplate_tests::fixtures::unchecked("chroot needs root");
-    }
+    let script = |path: &str| std::fs::read_to_string(path).expect("it is a script");
+    let (tool, plugin) = (script(TOOL), script(PLUGIN));
+    fixtures::root();
     let root = arch(&["6.1.0"], Some(&tool));
     root.tool(PLUGIN.trim_start_matches('/'), &plugin);
     root.put("etc/machine-id", "01234567012345670123456701234567\n");
@@ -213,28 +219,29 @@ fn real_kernel_install_makes_the_entry_again() {
 const SAVES: &str = "#!/bin/sh\ncd /var/lib/bedplate\ncat /etc/kernel/cmdline > /saved/cmdline\n\
                      for file in ledger.json blobs/*; do cat $file > /saved/$file; done\nexit 1\n";
 
-/// A host whose `apply` was killed in kernel-install. `None`: this machine allows no namespaces.
-fn killed_in_kernel_install() -> Option<Root> {
+/// A host whose `apply` was killed in kernel-install.
+fn killed_in_kernel_install() -> Root {
     let root = arch(&["6.1.0", "6.2.0"], Some(SAVES));
     root.put("saved/blobs/.keep", "");
-    root.live(&["apply", "--yes"])?;
+    root.live(&["apply", "--yes"]);
     std::fs::remove_file(root.at("saved/blobs/.keep")).expect("ours");
     std::fs::remove_dir_all(root.at("var/lib/bedplate")).expect("ours");
     std::fs::rename(root.at("saved/cmdline"), root.at(CMDLINE)).expect("the tool saved it");
     std::fs::rename(root.at("saved"), root.at("var/lib/bedplate")).expect("ours");
     assert!(root.text(CMDLINE).contains("iommu=pt"));
     assert!(root.text("var/lib/bedplate/ledger.json").contains("unfinished"));
-    Some(root)
+    root
 }
 
 /// Packages have removed a kernel since with its entry, and the next kernel-install fails.
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn entry_removed_since_a_kill_stays_gone() {
     for command in ["apply", "revert"] {
-        let Some(root) = killed_in_kernel_install() else { return };
+        let root = killed_in_kernel_install();
         remove_first_kernel(&root);
         root.tool("usr/bin/kernel-install", "#!/bin/sh\nexit 1\n");
-        let done = root.live(&[command, "--yes"]).expect("as before");
+        let done = root.live(&[command, "--yes"]);
         assert_eq!(done.code, Some(1), "{}", done.text);
         assert!(!root.has("boot/loader/entries/0123-6.1.0.conf"), "{}", done.text);
         assert!(root.has("boot/loader/entries/0123-6.2.0.conf"), "{}", done.text);
@@ -252,26 +259,28 @@ const ADDS: &str = "#!/bin/sh\n[ -e $3 ] || exit 1\nread -r line < /etc/kernel/c
                     printf 'version %s\\noptions %s\\nlinux /x\\n' \"$2\" \"$line\" > /boot/loader/entries/0123-$2.conf\n";
 
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn revert_passes_over_a_kernel_that_is_gone() {
     let root = arch(&["6.1.0", "6.2.0"], Some(ADDS));
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
     remove_first_kernel(&root);
-    let done = root.live(&["revert", "--yes"]).expect("as before");
+    let done = root.live(&["revert", "--yes"]);
     assert_eq!(done.code, Some(0), "{}", done.text);
     assert!(done.text.contains("Linux 6.1.0 is gone with its boot entry"), "{}", done.text);
     assert!(!root.has("boot/loader/entries/0123-6.1.0.conf"));
     assert!(!root.text("boot/loader/entries/0123-6.2.0.conf").contains("iommu=pt"));
     assert_eq!(root.text(CMDLINE), "root=/dev/vda2 rw quiet\n");
-    let done = root.live(&["revert", "--yes"]).expect("as before");
+    let done = root.live(&["revert", "--yes"]);
     assert!(done.text.contains("nothing to put back"), "{}", done.text);
 }
 
 /// The last one that kernel-install ran for is gone: entries of the others still go back where it fails.
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn failed_kernel_install_keeps_entries_beside_a_kernel_that_is_gone() {
     let root = arch(&["6.1.0", "6.2.0"], Some(ADDS));
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
     let entry = "boot/loader/entries/0123-6.1.0.conf";
     let before = root.text(entry);
@@ -281,7 +290,7 @@ fn failed_kernel_install_keeps_entries_beside_a_kernel_that_is_gone() {
         "usr/bin/kernel-install",
         "#!/bin/sh\n: > /boot/loader/entries/0123-$2.conf\nexit 1\n",
     );
-    let done = root.live(&["revert", "--yes"]).expect("as before");
+    let done = root.live(&["revert", "--yes"]);
     assert_eq!(done.code, Some(1), "{}", done.text);
     assert_eq!(root.text(entry), before, "{}", done.text);
     assert!(!root.has("boot/loader/entries/0123-6.2.0.conf"), "{}", done.text);
@@ -293,16 +302,17 @@ const ADDS_WITHOUT_SOURCE: &str = "#!/bin/sh\n[ -e $3 ] || exit 1\nline=quiet\n\
      printf 'version %s\\noptions %s\\nlinux /x\\n' \"$2\" \"$line\" > /boot/loader/entries/0123-$2.conf\n";
 
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn revert_puts_entries_back_where_the_line_was_only_in_them() {
     let root = arch(&["6.1.0", "6.2.0"], Some(ADDS_WITHOUT_SOURCE));
     std::fs::remove_file(root.at(CMDLINE)).expect("ours");
     let entries =
         || ["6.1.0", "6.2.0"].map(|v| root.text(&format!("boot/loader/entries/0123-{v}.conf")));
     let before = entries();
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
     assert!(entries()[0].contains("root=/dev/vda2 rw iommu=pt"), "{}", done.text);
-    let done = root.live(&["revert", "--yes"]).expect("as before");
+    let done = root.live(&["revert", "--yes"]);
     assert_eq!(done.code, Some(0), "{}", done.text);
     assert_eq!(entries(), before, "{}", done.text);
     assert!(!root.has(CMDLINE), "{}", done.text);
@@ -310,23 +320,25 @@ fn revert_puts_entries_back_where_the_line_was_only_in_them() {
 
 /// A package has installed a kernel since, and its entry has bedplate's arguments.
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn revert_keeps_the_line_of_entries_that_are_made_later() {
     let root = arch(&["6.1.0"], Some(ADDS_WITHOUT_SOURCE));
     std::fs::remove_file(root.at(CMDLINE)).expect("ours");
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
     let line = root.text(CMDLINE);
     root.put(
         "boot/loader/entries/0123-6.2.0.conf",
         &format!("version 6.2.0\noptions {line}linux /x\n"),
     );
-    let done = root.live(&["revert", "--yes"]).expect("as before");
+    let done = root.live(&["revert", "--yes"]);
     assert_eq!(done.code, Some(4), "{}", done.text);
     assert_eq!(root.text(CMDLINE), line, "{}", done.text);
 }
 
 /// Images are not in the ledger: the file that has their line stays, with the way out.
 #[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn revert_keeps_the_line_of_images_that_it_cannot_make() {
     let root = images();
     root.tool(
@@ -334,10 +346,10 @@ fn revert_keeps_the_line_of_images_that_it_cannot_make() {
         &FAILS_WITH_IMAGE.replace("[ $2 = 6.2.0 ] && exit 1", "").replace(" new;", ";"),
     );
     std::fs::remove_file(root.at(CMDLINE)).expect("ours");
-    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
     let before = root.text(CMDLINE);
-    let done = root.live(&["revert", "--yes"]).expect("as before");
+    let done = root.live(&["revert", "--yes"]);
     assert_eq!(done.code, Some(4), "{}", done.text);
     assert!(done.text.contains("nothing else here has their whole line"), "{}", done.text);
     assert_eq!(root.text(CMDLINE), before, "{}", done.text);

@@ -91,8 +91,9 @@ fn shows_what_was_read(browser: &mut Browser, name: &str, box_class: &str) {
 }
 
 #[test]
+#[cfg_attr(not(has = "chromium"), ignore = "needs chromium")]
 fn topologies_are_drawn_as_they_should_be() {
-    let Some(mut browser) = Browser::start() else { return };
+    let mut browser = Browser::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut large = 0;
     // Four NUMA nodes in one socket are no demo.
@@ -133,8 +134,9 @@ fn topologies_are_drawn_as_they_should_be() {
 }
 
 #[test]
+#[cfg_attr(not(has = "chromium"), ignore = "needs chromium")]
 fn reports_are_laid_out_as_they_should_be() {
-    let Some(mut browser) = Browser::start() else { return };
+    let mut browser = Browser::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let profile = directory.path().join("with-profile.bp");
     let mut host = demo::snapshot("hgx").expect("a demo");
@@ -168,8 +170,9 @@ fn reports_are_laid_out_as_they_should_be() {
 
 /// What these tests look for is found where it is.
 #[test]
+#[cfg_attr(not(has = "chromium"), ignore = "needs chromium")]
 fn what_is_wrong_with_a_page_is_found() {
-    let Some(mut browser) = Browser::start() else { return };
+    let mut browser = Browser::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("wrong.html");
     let lines = "<p>line</p>".repeat(200);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
 use bedplate_tests::fake::tree::everything;
-use bedplate_tests::fixtures::unchecked;
+use bedplate_tests::fixtures;
 
 use crate::session::{Session, text};
 
@@ -80,10 +80,9 @@ fn what_others_may_write_decides_nothing() {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn what_belongs_to_others_decides_nothing() {
-    if !nix::unistd::geteuid().is_root() {
-        return unchecked("files of another user need root");
-    }
+    fixtures::root();
     for path in [
         "image/etc/bedplate",
         "image/etc/bedplate/profile.toml",
@@ -136,17 +135,22 @@ fn what_belongs_to_others_decides_nothing() {
     }
 }
 
-/// An ordinary user builds images from profiles of their own, or of root's.
+/// An ordinary user looks at profiles of their own, or of root's.
 #[test]
-fn an_ordinary_user_takes_their_own_and_roots() {
+fn an_ordinary_user_looks_at_their_own_and_roots() {
     let session = session();
     let args = ["profile", "check", "named/site.toml"];
     assert!(session.run_as_nobody(&args).status.success());
     let says = session.run_as_nobody(&["plan", "--root", "image"]);
     assert!(says.status.success(), "{}", text(&says.stderr));
-    if !nix::unistd::geteuid().is_root() {
-        return unchecked("another user needs root");
-    }
+}
+
+/// An ordinary user builds images from profiles of their own.
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn an_ordinary_user_applies_their_own() {
+    fixtures::root();
+    let session = session();
     for entry in everything(&session.path("image")).into_keys() {
         chown(session.path("image").join(entry), Some(65534), Some(65534)).expect("root may");
     }
@@ -159,11 +163,10 @@ fn an_ordinary_user_takes_their_own_and_roots() {
 
 /// Only root's own group has such files: /etc/bedplate made with umask 002. An ordinary user may look at them.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn what_roots_group_may_write_is_trusted() {
     let session = session();
-    if !nix::unistd::geteuid().is_root() {
-        return unchecked("files of root's group need root");
-    }
+    fixtures::root();
     for path in ["image/etc/bedplate", "image/etc/bedplate/profile.toml"] {
         chown(session.path(path), Some(0), Some(0)).expect("root may");
         set_mode(&session.path(path), 0o775);
@@ -174,11 +177,10 @@ fn what_roots_group_may_write_is_trusted() {
 
 /// Root is root in whichever group a unit was started (`Group=` of bedplate-observer@.service): members of that one decide nothing.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn root_in_another_group_trusts_that_group_with_nothing() {
     let session = session();
-    if !nix::unistd::geteuid().is_root() {
-        return unchecked("only root can change its group");
-    }
+    fixtures::root();
     chown(session.path("image/etc/bedplate/profile.toml"), Some(0), Some(65534)).expect("root may");
     set_mode(&session.path("image/etc/bedplate/profile.toml"), 0o664);
     let output = std::process::Command::new("setpriv")
@@ -195,10 +197,9 @@ fn root_in_another_group_trusts_that_group_with_nothing() {
 
 /// A ledger is not needed to look: that it cannot be trusted is one more thing that is not known.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn a_ledger_of_another_user_is_no_obstacle_to_a_plan() {
-    if !nix::unistd::geteuid().is_root() {
-        return unchecked("files of another user need root");
-    }
+    fixtures::root();
     let session = session();
     assert_eq!(session.status(&OWN), 0);
     let ledger = session.path("image/var/lib/bedplate/ledger.json");
@@ -212,12 +213,10 @@ fn a_ledger_of_another_user_is_no_obstacle_to_a_plan() {
 
 /// In a user namespace the caller is root, and so are the files.
 #[test]
+#[cfg_attr(not(has = "user-namespaces"), ignore = "needs user-namespaces")]
 fn an_image_is_built_in_a_user_namespace() {
     let session = session();
-    let tried = std::process::Command::new("unshare").args(["-rm", "true"]).output();
-    if !tried.is_ok_and(|tried| tried.status.success()) {
-        return unchecked("this system allows no user namespaces (unshare -rm)");
-    }
+    fixtures::user_namespaces();
     let done = std::process::Command::new("unshare")
         .arg("-rm")
         .arg(bedplate_tests::program::path())
@@ -229,26 +228,36 @@ fn an_image_is_built_in_a_user_namespace() {
     assert_eq!(session.status(&["revert", "--root", "image", "--yes"]), 0);
 }
 
-/// sudo may let a user have bedplate read any file as a profile: of one that is none, no line is shown.
+/// A line of a file that is no profile is quoted only from one of the caller's own that is named as a profile.
 #[test]
 fn line_of_a_file_that_is_no_profile_is_not_quoted() {
+    assert_quoted(&[
+        (&["plan", "-p", "./secrets", "--demo", "hgx"], false, false),
+        (&["profile", "check", "./secrets"], false, false),
+        (&["plan", "-p", "./own.toml", "--demo", "hgx"], true, false),
+    ]);
+}
+
+/// sudo may let a user have bedplate read any file as a profile: of one that is none, no line is shown.
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn line_is_not_quoted_to_who_calls_by_sudo() {
+    fixtures::root();
+    assert_quoted(&[
+        (&["plan", "-p", "./own.toml", "--demo", "hgx"], false, true),
+        (&["profile", "check", "./own.toml"], false, true),
+    ]);
+}
+
+/// Arguments, whether a line of the file is quoted, and whether another user called by sudo.
+fn assert_quoted(cases: &[(&[&str], bool, bool)]) {
     const SECRET: &str = "root:hunter2:1:\n";
     let session = Session::new();
     session.file("secrets", SECRET).file("own.toml", SECRET);
-    for (args, quoted, of_another) in [
-        (&["plan", "-p", "./secrets", "--demo", "hgx"][..], false, false),
-        (&["profile", "check", "./secrets"], false, false),
-        (&["plan", "-p", "./own.toml", "--demo", "hgx"], true, false),
-        (&["plan", "-p", "./own.toml", "--demo", "hgx"], false, true),
-        (&["profile", "check", "./own.toml"], false, true),
-    ] {
+    for &(args, quoted, of_another) in cases {
         let mut command = session.command(args);
         command.env_remove("SUDO_UID").env_remove("PKEXEC_UID");
         if of_another {
-            if !nix::unistd::geteuid().is_root() {
-                bedplate_tests::fixtures::unchecked("only root is started by sudo");
-                continue;
-            }
             command.env("SUDO_UID", "65534");
         }
         let output = command.output().expect("it starts");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bedplate_core::ledger::Sha;
 use bedplate_tests::fake::tree::everything;
-use bedplate_tests::fixtures::unchecked;
+use bedplate_tests::fixtures;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
@@ -73,10 +73,6 @@ fn unwrapped(output: &Output) -> String {
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
-}
-
-fn is_root() -> bool {
-    nix::unistd::geteuid().is_root()
 }
 
 fn ledger(field: &str, value: Value) -> Value {
@@ -230,10 +226,9 @@ fn state_that_others_may_write_is_refused() {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn state_of_another_user_is_refused() {
-    if !is_root() {
-        return unchecked("files of another user need root");
-    }
+    fixtures::root();
     let image = Image::new();
     let state = image.root.join("var/lib/bedplate");
     for path in ["", "ledger.json"] {
@@ -261,10 +256,13 @@ fn an_image_that_others_may_change_is_refused() {
         // By its whole name: the command is right wherever it is run.
         image.refuses(&format!("chmod go-w {}", image.root.display()));
     }
-    set_mode(&image.root, 0o755);
-    if !is_root() {
-        return unchecked("a directory of another user needs root");
-    }
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn an_image_of_another_user_is_refused() {
+    fixtures::root();
+    let image = Image::new();
     chown(&image.root, Some(1234), None).expect("root may");
     let help = format!("chown root {}", image.root.display());
     image.refuses(&format!("it belongs to uid 1234, not to root: {help}"));

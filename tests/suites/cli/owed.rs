@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bedplate_tests::fixtures::unchecked;
+use bedplate_tests::fixtures;
 
 use crate::session::{Session, set_mode, text};
 
@@ -20,12 +20,9 @@ const UPDATE_GRUB: &str = "#!/bin/sh\nset -e\n. /etc/default/grub\n\
     echo '}'\n} > /boot/grub/grub.cfg\n";
 const TOOL: &str = "img/usr/sbin/update-grub";
 
-/// An image in which update-grub can run; `None`: no chroot here.
-fn image() -> Option<Session> {
-    if !nix::unistd::geteuid().is_root() {
-        unchecked("chroot needs root");
-        return None;
-    }
+/// An image in which update-grub can run. Needs root, for chroot.
+fn image() -> Session {
+    fixtures::root();
     let session = Session::new();
     session
         .file("img/etc/os-release", "ID=debian\n")
@@ -43,7 +40,7 @@ fn image() -> Option<Session> {
         set_mode(&session.path(&format!("img{path}")), 0o755);
     }
     update_grub(&session);
-    Some(session)
+    session
 }
 
 fn tool(session: &Session, script: &str) {
@@ -85,8 +82,9 @@ fn is_settled(session: &Session) -> bool {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn owed_tool_runs_once_chroot_tools_is_given() {
-    let Some(session) = image() else { return };
+    let session = image();
     let (status, said) = apply(&session, &[]);
     assert_eq!(status, 6, "{said}");
     assert!(said.contains("done, and the image build still has to run: update-grub\n"), "{said}");
@@ -103,8 +101,9 @@ fn owed_tool_runs_once_chroot_tools_is_given() {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn tool_that_the_image_build_ran_is_paid() {
-    let Some(session) = image() else { return };
+    let session = image();
     assert_eq!(apply(&session, &[]).0, 6);
     update_grub(&session);
     let (status, said) = apply(&session, &[]);
@@ -115,8 +114,9 @@ fn tool_that_the_image_build_ran_is_paid() {
 
 /// The profile asks for more before bedplate has seen that the tool ran.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn tool_that_ran_is_paid_by_the_next_change() {
-    let Some(session) = image() else { return };
+    let session = image();
     assert_eq!(apply(&session, &[]).0, 6);
     update_grub(&session);
     assert_fails_back_to_the_build(&session);
@@ -145,8 +145,9 @@ fn assert_fails_back_to_the_build(session: &Session) {
 
 /// The first boot entry was written, and the tool was killed before the rest.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn tool_that_was_cut_short_runs_again_although_the_entry_is_right() {
-    let Some(session) = image() else { return };
+    let session = image();
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     let mut record = ledger(&session);
     let before = record["files"]["/boot/grub/grub.cfg"]["original"].clone();
@@ -166,8 +167,9 @@ fn tool_that_was_cut_short_runs_again_although_the_entry_is_right() {
 
 /// The disk of a machine that a rescue system has mounted cannot be told from an image, and boots by its menu.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn menu_made_where_none_was_is_made_again_by_revert() {
-    let Some(session) = image() else { return };
+    let session = image();
     std::fs::remove_file(session.path("img/boot/grub/grub.cfg")).expect("the menu");
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     assert!(menu(&session).contains("iommu=pt"));
@@ -185,8 +187,8 @@ fn drop_in(session: &Session) -> std::path::PathBuf {
 }
 
 /// Applies, and loses the state directory.
-fn applied_and_forgotten() -> Option<Session> {
-    let session = image()?;
+fn applied_and_forgotten() -> Session {
+    let session = image();
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     std::fs::remove_dir_all(session.path("img/var/lib/bedplate")).expect("the state");
     let plan = text(&session.run(&command("plan", &[])).stdout);
@@ -205,12 +207,13 @@ fn applied_and_forgotten() -> Option<Session> {
         );
     }
     assert!(drop_in(&session).exists());
-    Some(session)
+    session
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn forgotten_file_is_removed_by_a_forced_revert() {
-    let Some(session) = applied_and_forgotten() else { return };
+    let session = applied_and_forgotten();
     let args = ["revert", "--root", "img", "--chroot-tools", "--yes", "--force"];
     let output = session.run(&args);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -219,8 +222,9 @@ fn forgotten_file_is_removed_by_a_forced_revert() {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn forgotten_file_is_adopted_by_an_apply() {
-    let Some(session) = applied_and_forgotten() else { return };
+    let session = applied_and_forgotten();
     let (status, said) = apply(&session, &["--chroot-tools"]);
     assert_eq!(status, 0, "{said}");
     let plan = text(&session.run(&command("plan", &[])).stdout);
@@ -232,8 +236,9 @@ fn forgotten_file_is_adopted_by_an_apply() {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn forced_revert_names_a_tool_that_the_image_lacks() {
-    let Some(session) = applied_and_forgotten() else { return };
+    let session = applied_and_forgotten();
     std::fs::remove_file(session.path(TOOL)).expect("the tool");
     let output = session.run(&["revert", "--root", "img", "--yes", "--force", "--json"]);
     assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
@@ -242,8 +247,9 @@ fn forced_revert_names_a_tool_that_the_image_lacks() {
 }
 
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn tool_that_a_revert_left_is_run_by_the_next_one() {
-    let Some(session) = image() else { return };
+    let session = image();
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     assert_eq!(session.status(&["revert", "--root", "img", "--yes"]), 6);
     assert!(menu(&session).contains("iommu=pt"));
@@ -259,8 +265,9 @@ fn tool_that_a_revert_left_is_run_by_the_next_one() {
 
 /// The configuration has the arguments, and the menu was generated before: nothing has to be written, only run.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn stale_menu_is_owed_without_a_record() {
-    let Some(session) = image() else { return };
+    let session = image();
     let stale = menu(&session);
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     std::fs::remove_dir_all(session.path("img/var/lib/bedplate")).expect("the state");
@@ -276,8 +283,9 @@ fn stale_menu_is_owed_without_a_record() {
 
 /// Without the CPU vendor the arguments of `[iommu] mode` are not known: those on the line stay.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn arguments_that_are_not_known_stay() {
-    let Some(session) = image() else { return };
+    let session = image();
     session.file(
         "img/etc/bedplate/profile.toml",
         "schema = 1\nname = \"t\"\n[iommu]\nmode = \"passthrough\"\n",
@@ -291,8 +299,9 @@ fn arguments_that_are_not_known_stay() {
 
 /// A build root lies on the file system of the machine that builds: GRUB finds no device for it.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn menu_tool_that_cannot_work_in_the_root_is_owed() {
-    let Some(session) = image() else { return };
+    let session = image();
     let before = menu(&session);
     let probe = |script: &str| {
         session.file("img/usr/sbin/grub-probe", script);

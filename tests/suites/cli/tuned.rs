@@ -68,8 +68,9 @@ fn plan(root: &Path, wish: &str) -> (Option<i32>, Value) {
 }
 
 #[test]
+#[cfg_attr(not(has = "tuned"), ignore = "needs tuned")]
 fn arguments_of_real_tuned_are_known() {
-    let Some(_) = tool("tuned") else { return };
+    tool("tuned");
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     for (path, text) in FILES {

@@ -21,8 +21,8 @@ fn goes_back_to_warm(kept: &Value) -> bool {
 
 /// A host that is to reboot by its firmware, with processes that are not the daemon's children: this program, or what stands in
 /// the file `relay`.
-fn to_reboot_by_firmware(relay: Option<&str>) -> Option<Rig> {
-    let rig = rig()?;
+fn to_reboot_by_firmware(relay: Option<&str>) -> Rig {
+    let rig = rig();
     let path = rig.path("relay");
     match relay {
         None => std::os::unix::fs::symlink(program::path(), &path).expect("ours"),
@@ -35,20 +35,21 @@ fn to_reboot_by_firmware(relay: Option<&str>) -> Option<Rig> {
     let mut seen = waiting(&rig);
     seen["reboot"]["methods"] = json!(["firmware"]);
     rig.look(&seen);
-    Some(rig)
+    rig
 }
 
-fn by_firmware() -> Option<Rig> {
-    let mut rig = to_reboot_by_firmware(None)?;
+fn by_firmware() -> Rig {
+    let mut rig = to_reboot_by_firmware(None);
     rig.start();
     rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
     assert_eq!(rig.read(MODE), "cold");
-    Some(rig)
+    rig
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
-    let Some(mut rig) = by_firmware() else { return };
+    let mut rig = by_firmware();
     std::fs::rename(rig.path("helpers"), rig.path("stopped")).expect("ours");
     let (code, said) = rig.run(&["reboot", "cancel"]);
     assert_eq!(code, Some(0), "{said}");
@@ -73,8 +74,9 @@ fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn nothing_is_announced_over_what_is_still_armed() {
-    let Some(mut rig) = by_firmware() else { return };
+    let mut rig = by_firmware();
     // It cannot be written to any more.
     rig.write("sys/kernel/reboot/mode.dir/x", "");
     std::fs::remove_file(rig.path(MODE)).expect("ours");
@@ -99,8 +101,9 @@ fn nothing_is_announced_over_what_is_still_armed() {
 
 /// A request for a power cycle is a file of the daemon's own: it needs nobody to remove it.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_request_for_a_power_cycle_is_removed_without_any_unit() {
-    let Some(mut rig) = rig() else { return };
+    let mut rig = rig();
     rig.look(&right(&rig));
     rig.write("run/bedplate/power-cycle", "{}");
     rig.write(MODE, "cold\n");
@@ -126,8 +129,9 @@ fn a_request_for_a_power_cycle_is_removed_without_any_unit() {
 
 /// `shutdown -r +10` over bedplate's own announcement: that reboot is made the way the host was found with.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_is_armed_is_not_for_the_reboot_of_others() {
-    let Some(rig) = by_firmware() else { return };
+    let rig = by_firmware();
     let theirs = Some(("reboot".to_owned(), 4_000_000_000_000_000));
     rig.login.lock().expect("not poisoned").scheduled.clone_from(&theirs);
     rig.inhibit(&[]);
@@ -149,8 +153,9 @@ fn what_is_armed_is_not_for_the_reboot_of_others() {
 
 /// That needs no record.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_is_armed_is_undone_although_the_record_is_damaged() {
-    let Some(rig) = by_firmware() else { return };
+    let rig = by_firmware();
     rig.write(RECORD, "{");
     rig.login.lock().expect("not poisoned").scheduled =
         Some(("reboot".into(), 4_000_000_000_000_000));
@@ -161,12 +166,13 @@ fn what_is_armed_is_undone_although_the_record_is_damaged() {
 
 /// It fails half-way, and so does taking it back: the host's own mode is written again as soon as that can be done.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_was_prepared_half_way_is_undone() {
     let relay = format!(
         "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\nif [ -e full ]; then trap '' XFSZ; ulimit -f 0; fi\nexec {} \"$@\"\n",
         program::path().display()
     );
-    let Some(mut rig) = to_reboot_by_firmware(Some(&relay)) else { return };
+    let mut rig = to_reboot_by_firmware(Some(&relay));
     // From here on writing fails, after the file was emptied.
     rig.write("full", "");
     rig.start();

@@ -32,8 +32,9 @@ fn said(rig: &Rig, text: &str) -> usize {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_check_that_fails_takes_ready_away_everywhere_and_gives_it_back() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     std::fs::create_dir_all(rig.path(FEATURES)).expect("ours");
     rig.look(&right(&rig));
     rig.start();
@@ -90,8 +91,9 @@ fn a_check_that_fails_takes_ready_away_everywhere_and_gives_it_back() {
 
 /// One line when it changes, none for each look.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_check_is_logged_when_it_changes() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&with_check(right(&rig), PORT, "fail", DOWN));
     rig.start();
     not_ready(&rig);
@@ -112,8 +114,9 @@ fn a_check_is_logged_when_it_changes() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_a_check_cannot_tell_is_not_ready() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&with_check(right(&rig), "pcie.mps", "unknown", "no config space"));
     rig.start();
     let status = rig.until("cannot tell", |status| status.state == State::Converged);
@@ -132,8 +135,9 @@ fn what_a_check_cannot_tell_is_not_ready() {
 
 /// Nobody is told `ready` on the word of a worker that did not judge, and no old judgement outlives what it was about.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn without_a_judgement_nothing_is_ready() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let mut seen = right(&rig);
     seen["checks"] = json!(null);
     rig.look(&seen);
@@ -155,8 +159,9 @@ fn without_a_judgement_nothing_is_ready() {
 
 /// What no event tells of is found by a look beside the loop, which takes `ready` away only once it has found something.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_gives_no_sign_is_found_by_the_re_check() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let mut seen = right(&rig);
     seen["agent"]["interval_s"] = json!(11);
     rig.look(&seen);
@@ -170,10 +175,14 @@ fn what_gives_no_sign_is_found_by_the_re_check() {
 
 /// Daemon and worker are real, and so is the machine: what its checks come to is not known here.
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn the_worker_judges_by_every_check_but_those_that_the_profile_ignores() {
     const PROFILE: &str = "etc/bedplate/profile.toml";
-    let Some(rig) = Rig::new() else { return };
-    let Some(node) = Node::new(&rig) else { return };
+    let rig = Rig::new();
+    let node = Node::new(&rig);
     let _daemon = node.daemon();
     let judged = |status: &Status| status.checks.as_ref().map(Vec::len);
     let status = rig.until("judged", |status| judged(status).is_some());

@@ -35,8 +35,9 @@ fn asks(rig: &Rig, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn unsound_entry_forbids_policy_and_request_unless_forced() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&without_entry(waiting(&rig)));
     rig.start();
     waits_for_entry(&rig);
@@ -57,8 +58,9 @@ fn unsound_entry_forbids_policy_and_request_unless_forced() {
 
 /// The menu was emptied after the last observation, and nothing has told of it.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn entry_is_read_again_before_logind_is_asked() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.inhibit(&["backup"]);
     rig.look(&waiting(&rig));
     rig.start();
@@ -73,8 +75,9 @@ fn entry_is_read_again_before_logind_is_asked() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn reboot_is_cancelled_when_its_entry_is_lost() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
     until("announced", || announced(&rig));
@@ -111,9 +114,10 @@ fn cancelled_within(rig: &Rig, seconds: u64) {
 
 /// A reboot that is due in seconds is looked at again, whether or not anything has happened.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
     for kexec in [false, true] {
-        let Some(mut rig) = Rig::new() else { return };
+        let mut rig = Rig::new();
         let seen = due_soon(&mut rig);
         match kexec {
             true => std::fs::write(rig.path("sys/kernel/kexec_loaded"), "1\n").expect("ours"),
@@ -125,8 +129,9 @@ fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
 
 /// The menu is emptied in the last seconds, and the busy command takes longer than is left.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn slow_busy_command_does_not_delay_the_last_look() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["reboot"]["delay_s"] = json!(18);
     seen["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "sleep 8"]);
@@ -140,8 +145,9 @@ fn slow_busy_command_does_not_delay_the_last_look() {
 
 /// Nothing tells that the entry is sound, nor that it is not.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     due_soon(&mut rig);
     rig.write("wait", "");
     cancelled_within(&rig, 17);
@@ -156,8 +162,9 @@ fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
 
 /// An observation hangs, and then the final check of the entry does.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn hanging_observation_does_not_delay_the_last_look() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     due_soon(&mut rig);
     rig.write("wait", "");
     rig.touch();
@@ -166,8 +173,9 @@ fn hanging_observation_does_not_delay_the_last_look() {
 
 /// The daemon is started again shortly before a reboot, and its first observation hangs.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn next_daemon_that_cannot_observe_the_host_cancels_a_reboot() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     due_soon(&mut rig);
     rig.kill();
     rig.write("wait", "");
@@ -177,8 +185,9 @@ fn next_daemon_that_cannot_observe_the_host_cancels_a_reboot() {
 
 /// Changes that are under way in the last seconds may be changing the boot entry.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn reboot_is_cancelled_when_changes_are_under_way() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let seen = due_soon(&mut rig);
     change_without_end(&rig, seen);
     until("changing", || rig.calls().iter().any(|call| call.contains("--only")));
@@ -189,8 +198,9 @@ fn reboot_is_cancelled_when_changes_are_under_way() {
 
 /// logind ignores the first cancellation.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn cancelling_is_tried_again_while_changes_are_under_way() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let seen = due_soon(&mut rig);
     rig.login.lock().expect("not poisoned").keeps = true;
     change_without_end(&rig, seen);
@@ -202,8 +212,9 @@ fn cancelling_is_tried_again_while_changes_are_under_way() {
 
 /// No event tells when the package manager has ended.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn reboot_waits_for_a_package_manager() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["packages"] = json!("a package manager is running");
     rig.look(&seen);
@@ -220,8 +231,9 @@ fn reboot_waits_for_a_package_manager() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn schedule_moves_a_scheduled_reboot() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
     let left = |rig: &Rig| {
@@ -237,8 +249,9 @@ fn schedule_moves_a_scheduled_reboot() {
 
 /// It discards logind's schedule, and nobody has called anything off.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn soft_reboot_schedules_again() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "30m"]);
@@ -255,8 +268,9 @@ fn soft_reboot_schedules_again() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn failing_changes_and_hold_are_named_before_a_reboot_is_due() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let mut seen = failed(&rig);
     seen["changes"][0]["effect"] = json!("cold-boot");
     seen["done"] = json!([]);
@@ -278,8 +292,9 @@ fn failing_changes_and_hold_are_named_before_a_reboot_is_due() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn record_of_another_version_is_refused_with_the_way_out() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.write("var/lib/bedplate/daemon/reboot.json", "{\"version\":1,\"attempts\":[]}");
     rig.look(&waiting(&rig));
     rig.start();

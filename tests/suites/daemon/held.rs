@@ -14,8 +14,9 @@ const TEXT: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken 
 const SAID: &str = "enforcement is held since 2026-03-01 12:00:00 UTC by ada: broken NIC; `bedplate release` ends it";
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_held_host_is_only_observed_until_it_is_released() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
     rig.write(HOLD, TEXT);
@@ -40,8 +41,9 @@ fn a_held_host_is_only_observed_until_it_is_released() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_held_host_is_not_rebooted_for_what_differs() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     // The unit's StateDirectory=.
     rig.write("var/lib/bedplate/README", "");
@@ -58,8 +60,9 @@ fn a_held_host_is_not_rebooted_for_what_differs() {
 
 /// A hold on reboots is there to be seen before one is wanted.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_hold_on_reboots_is_always_shown() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.write(
         "var/lib/bedplate/hold.json",
@@ -76,8 +79,9 @@ fn a_hold_on_reboots_is_always_shown() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_held_host_boots_without_being_put_right() {
-    let Some(rig) = Rig::new() else { return };
+    let rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
     rig.write(HOLD, TEXT);
@@ -95,8 +99,9 @@ fn a_held_host_boots_without_being_put_right() {
 
 /// Uninstalled with the daemon stopped: logind would reboot the host all the same, with nobody left to say why.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_is_withdrawn_calls_its_reboot_off() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     const RESET: &str = "sys/kernel/reboot/type";
     let usec = 4_102_444_800_000_000_u64;
     let announce = |rig: &Rig, scheduled: Option<(&str, u64)>| {
@@ -137,9 +142,13 @@ fn what_is_withdrawn_calls_its_reboot_off() {
 }
 
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn a_revert_beside_a_daemon_that_enforces() {
-    let Some(rig) = Rig::new() else { return };
-    let Some(node) = Node::new(&rig) else { return };
+    let rig = Rig::new();
+    let node = Node::new(&rig);
     let daemon = node.daemon();
     until("the daemon has made it so", || node.applied());
     rig.until("converged", |status| status.state == State::Converged);
@@ -185,9 +194,13 @@ fn a_revert_beside_a_daemon_that_enforces() {
 
 /// Where no daemon enforces there is nothing to refuse.
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn a_revert_without_a_daemon() {
-    let Some(rig) = Rig::new() else { return };
-    let Some(node) = Node::new(&rig) else { return };
+    let rig = Rig::new();
+    let node = Node::new(&rig);
     let (code, said) = node.run(&["apply", "--yes"]);
     assert!(code == Some(0) && node.applied(), "{said}");
     let (code, said) = node.run(&["revert", "--yes"]);
@@ -197,9 +210,13 @@ fn a_revert_without_a_daemon() {
 
 /// Nothing to put back is no reason to leave the daemon at it; and a hold on reboots is another one.
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn a_hold_is_set_where_nothing_is_to_be_put_back() {
-    let Some(rig) = Rig::new() else { return };
-    let Some(node) = Node::new(&rig) else { return };
+    let rig = Rig::new();
+    let node = Node::new(&rig);
     let (code, said) = node.run(&["revert", "--dry-run", "--hold"]);
     assert!(code == Some(0) && rig.read(HOLD).is_empty(), "{said}");
     let (code, said) = node.run(&["revert", "--yes", "--hold"]);
@@ -220,9 +237,13 @@ fn a_hold_is_set_where_nothing_is_to_be_put_back() {
 
 /// The shipped profile that fits the hardware best is a guess: it is not applied without a question.
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn a_host_without_a_profile_is_not_changed_unasked() {
-    let Some(rig) = Rig::new() else { return };
-    let Some(node) = Node::new(&rig) else { return };
+    let rig = Rig::new();
+    let node = Node::new(&rig);
     std::fs::rename(rig.path("etc/bedplate/profile.toml"), rig.path("etc/own.toml")).expect("ours");
     for args in [&["apply", "--yes"][..], &["apply"], &["apply", "--yes", "--json"]] {
         let (code, said) = node.run(args);

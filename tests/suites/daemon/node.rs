@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Output};
 
-use bedplate_tests::fixtures::unchecked;
-use bedplate_tests::program;
+use bedplate_tests::{fixtures, program};
 
 use super::rig::Rig;
 
@@ -16,12 +15,8 @@ pub const LIST: &str = "etc/modules-load.d/bedplate.conf";
 
 impl Node<'_> {
     /// A node with a profile that asks for a module, which is loaded.
-    pub fn new(rig: &Rig) -> Option<Node<'_>> {
-        let tried = Command::new("unshare").args(["-rm", "true"]).output();
-        if !tried.is_ok_and(|tried| tried.status.success()) {
-            unchecked("this system allows no user and mount namespaces (unshare -rm)");
-            return None;
-        }
+    pub fn new(rig: &Rig) -> Node<'_> {
+        fixtures::user_namespaces();
         rig.write("etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n");
         rig.write("etc/modules-load.d/README", "");
         rig.write("proc/modules", "loop 40960 0 - Live 0x0\n");
@@ -32,7 +27,7 @@ impl Node<'_> {
             "etc/bedplate/profile.toml",
             "schema = 1\nname = \"node\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n[agent]\nmode = \"enforce\"\n",
         );
-        Some(Node(rig))
+        Node(rig)
     }
 
     /// The rig's directories as they are.

@@ -9,13 +9,13 @@ const OWN: &str = "etc/bedplate/profile.toml";
 const WAITS: &str = "waiting for it to come back";
 
 /// A node whose own profile loads `loop`, and beside it the profile of a fleet, which asks for nothing.
-fn node<'a>(rig: &'a Rig, fits: &str) -> Option<Node<'a>> {
-    let node = Node::new(rig)?;
+fn node<'a>(rig: &'a Rig, fits: &str) -> Node<'a> {
+    let node = Node::new(rig);
     let fleet = format!(
         "schema = 1\nname = \"fleet\"\n[match]\n{fits}\n[modules]\ngpudirect = \"none\"\n[agent]\nmode = \"enforce\"\n"
     );
     rig.write("etc/bedplate/profiles/fleet.toml", &fleet);
-    Some(node)
+    node
 }
 
 fn this_machine() -> String {
@@ -24,10 +24,14 @@ fn this_machine() -> String {
 
 /// Neither one that fits this machine nor one that fits none, which is an error.
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn another_profile_is_not_enforced_while_ones_own_is_replaced() {
     for fits in [this_machine(), "product_name = \"no such machine\"".to_owned()] {
-        let Some(rig) = Rig::new() else { return };
-        let Some(node) = node(&rig, &fits) else { return };
+        let rig = Rig::new();
+        let node = node(&rig, &fits);
         let _daemon = node.daemon();
         rig.until("converged", |status| status.state == State::Converged);
         let own = rig.read(OWN);
@@ -49,10 +53,14 @@ fn another_profile_is_not_enforced_while_ones_own_is_replaced() {
 
 /// The profile without one of its layers is another one, too.
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn a_layer_that_is_gone_is_named() {
     const LAYER: &str = "etc/bedplate/profile.d/10-site.toml";
-    let Some(rig) = Rig::new() else { return };
-    let Some(node) = node(&rig, &this_machine()) else { return };
+    let rig = Rig::new();
+    let node = node(&rig, &this_machine());
     rig.write(LAYER, "schema = 1\n[sysctl]\nset = {}\n");
     let _daemon = node.daemon();
     rig.until("converged", |status| status.state == State::Converged);
@@ -62,9 +70,13 @@ fn a_layer_that_is_gone_is_named() {
 }
 
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn another_profile_is_enforced_once_ones_own_stays_away() {
-    let Some(rig) = Rig::new() else { return };
-    let Some(node) = node(&rig, &this_machine()) else { return };
+    let rig = Rig::new();
+    let node = node(&rig, &this_machine());
     let _daemon = node.daemon();
     rig.until("converged", |status| status.state == State::Converged);
     std::fs::remove_file(rig.path(OWN)).expect("ours");
@@ -76,9 +88,13 @@ fn another_profile_is_enforced_once_ones_own_stays_away() {
 
 /// The daemon names changes of the profile that it saw; the worker, a moment later, may see another one.
 #[test]
+#[cfg_attr(
+    not(all(has = "dbus-daemon", has = "user-namespaces")),
+    ignore = "needs dbus-daemon and user-namespaces"
+)]
 fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
-    let Some(rig) = Rig::new() else { return };
-    let Some(node) = node(&rig, &this_machine()) else { return };
+    let rig = Rig::new();
+    let node = node(&rig, &this_machine());
     let only = format!("--only=modules//{LIST}").replace("//", "/");
     let (code, said) = node.run(&["worker", &only, "--profile-file=/etc/bedplate/elsewhere.toml"]);
     assert!(code == Some(0) && said.contains("\"done\":[]") && !node.applied(), "{said}");
@@ -88,8 +104,9 @@ fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
 
 /// A tool's output, or a file's name, need not be UTF-8.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_the_worker_is_at_need_not_be_text() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     rig.look(&super::rig::drifted(&rig));
     rig.after(&super::rig::fixed(&rig));
     std::fs::write(rig.path("at"), b"at writing /etc/\xff\n").expect("ours");

@@ -83,12 +83,12 @@ fn over_tls(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -
 }
 
 /// A daemon that wants a reboot, and trusts whom the text names.
-fn rig(server: &Server, authorities: &str) -> Option<Rig> {
-    let mut rig = Rig::new()?;
+fn rig(server: &Server, authorities: &str) -> Rig {
+    let mut rig = Rig::new();
     rig.write(AUTHORITIES, authorities);
     rig.look(&server.in_profile(waiting(&rig)));
     rig.start();
-    Some(rig)
+    rig
 }
 
 /// Nothing was asked of the server, nothing of logind, and the operator reads exactly these words.
@@ -114,13 +114,14 @@ fn refused(rig: &Rig, server: &Server, words: &str) {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_server_that_the_host_trusts_gives_the_slot() {
     let authority = Authority::new("Fleet CA");
     for host in HERE {
         let server = authority.server(&HERE, VALID).at(host);
         // One of many, as in a trust store.
         let authorities = Authority::new("Another CA").pem() + &authority.pem();
-        let Some(mut rig) = rig(&server, &authorities) else { return };
+        let mut rig = rig(&server, &authorities);
         until("announced", || announced(&rig));
         assert_eq!(server.asked(), ["/v1/pre-reboot"], "{host}");
         assert!(rig.status().expect("it answers").reboot.lock.is_some_and(|lock| lock.certain));
@@ -134,10 +135,11 @@ fn a_server_that_the_host_trusts_gives_the_slot() {
 
 /// A CA that is installed later counts at the next call, without a restart.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn an_unknown_authority_is_believed_once_it_is_installed() {
     let (authority, other) = (Authority::new("Fleet CA"), Authority::new("Another CA"));
     let server = authority.server(&HERE, VALID);
-    let Some(rig) = rig(&server, &other.pem()) else { return };
+    let rig = rig(&server, &other.pem());
     refused(&rig, &server, &format!("{NOT_TRUSTED}{UNKNOWN}"));
     rig.write(AUTHORITIES, &authority.pem());
     until("announced", || announced(&rig));
@@ -146,16 +148,18 @@ fn an_unknown_authority_is_believed_once_it_is_installed() {
 
 /// A CA made again has the name of the old one and another key.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn an_authority_of_the_same_name_is_another() {
     let (authority, old) = (Authority::new("Fleet CA"), Authority::new("Fleet CA"));
     let server = authority.server(&HERE, VALID);
-    let Some(rig) = rig(&server, &old.pem()) else { return };
+    let rig = rig(&server, &old.pem());
     let fault = "its signature does not fit the key that this host's trust store has for its CA; if that CA was reissued, \
                  install the CA's present certificate";
     refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_certificate_for_another_server_is_not_this_ones() {
     let authority = Authority::new("Fleet CA");
     let cases = [
@@ -165,7 +169,7 @@ fn a_certificate_for_another_server_is_not_this_ones() {
     ];
     for (host, names, presented) in cases {
         let server = authority.server(names, VALID).at(host);
-        let Some(rig) = rig(&server, &authority.pem()) else { return };
+        let rig = rig(&server, &authority.pem());
         let fault = format!(
             "it is for {presented}, not for {host}; write a name that it has into the URL, or give the server a \
              certificate for {host}"
@@ -175,6 +179,7 @@ fn a_certificate_for_another_server_is_not_this_ones() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_certificate_counts_in_its_time_only() {
     let authority = Authority::new("Fleet CA");
     let expired = "it expired at 2021-01-01 00:00:00 UTC; renew it, or set this host's clock if that is wrong";
@@ -182,24 +187,26 @@ fn a_certificate_counts_in_its_time_only() {
                  certificate reissued";
     for (years, fault) in [((2020, 2021), expired), ((2119, 2120), early)] {
         let server = authority.server(&HERE, years);
-        let Some(rig) = rig(&server, &authority.pem()) else { return };
+        let rig = rig(&server, &authority.pem());
         refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
     }
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn an_authoritys_own_certificate_is_no_servers() {
     let authority = Authority::new("Fleet CA");
     let server = authority.as_server();
-    let Some(rig) = rig(&server, &authority.pem()) else { return };
+    let rig = rig(&server, &authority.pem());
     let fault = "it is a CA's own (CA:TRUE); have the server show one that this CA has signed";
     refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn without_a_trust_store_there_is_no_trust() {
     let server = Authority::new("Fleet CA").server(&HERE, VALID);
-    let Some(rig) = rig(&server, "no certificate\n") else { return };
+    let rig = rig(&server, "no certificate\n");
     let fault = "no certificate can be trusted: this host's trust store is empty; install ca-certificates, or, where \
                  SSL_CERT_FILE or SSL_CERT_DIR is set for bedplate.service, have it name certificates that the service \
                  can read";
@@ -215,9 +222,10 @@ fn as_it_is(mut stream: TcpStream) -> Box<dyn Stream> {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_server_without_tls_is_told_from_one_that_is_not_trusted() {
     let server = Server::over("https", &[YES], as_it_is);
-    let Some(rig) = rig(&server, &Authority::new("Fleet CA").pem()) else { return };
+    let rig = rig(&server, &Authority::new("Fleet CA").pem());
     let fault = "what answers there does not speak TLS; have the server do so, or begin the URL with http:// if the \
                  network is to be trusted";
     refused(&rig, &server, fault);

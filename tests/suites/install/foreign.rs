@@ -9,10 +9,9 @@ use super::files;
 
 /// Another user could put a link there after the check.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn directory_of_another_user_is_refused() {
-    if !nix::unistd::geteuid().is_root() {
-        return fixtures::unchecked("only root can give a directory to another user");
-    }
+    fixtures::root();
     const NOBODY: u32 = 65534;
     let foreign = |path: &std::path::Path| {
         std::fs::create_dir_all(path).expect("ours");
@@ -40,10 +39,9 @@ fn directory_of_another_user_is_refused() {
 
 /// Root's directories, reached by another user's links.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn links_of_another_user_lead_nowhere() {
-    if !nix::unistd::geteuid().is_root() {
-        return fixtures::unchecked("only root can give a directory to another user");
-    }
+    fixtures::root();
     let root = tempfile::tempdir().expect("a directory");
     let foreign = root.path().join("image/usr");
     std::fs::create_dir_all(root.path().join("image/real/share")).expect("ours");
@@ -65,11 +63,10 @@ fn links_of_another_user_lead_nowhere() {
 
 /// Links that the owner of a directory puts there all the time.
 #[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn root_writes_through_no_link_of_another_user() {
     use std::sync::atomic::{AtomicBool, Ordering};
-    if !nix::unistd::geteuid().is_root() {
-        return fixtures::unchecked("only root can give a directory to another user");
-    }
+    fixtures::root();
     let root = tempfile::tempdir().expect("a directory");
     let (image, victim) = (root.path().join("image"), root.path().join("victim"));
     let completions = image.join("usr/share/bash-completion/completions");

@@ -249,7 +249,7 @@ fn a_link_out_of_an_image_is_not_followed() {
 fn without_cargo_it_says_what_to_do() {
     let tools = tempfile::tempdir().expect("a directory");
     for tool in ["sh", "sed", "dirname"] {
-        let found = fixtures::tool(tool).expect("every system has it");
+        let found = fixtures::tool(tool);
         std::os::unix::fs::symlink(found, tools.path().join(tool)).expect("ours");
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../install.sh");

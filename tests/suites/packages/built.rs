@@ -123,10 +123,21 @@ fn script(text: &str) {
 }
 
 #[test]
+#[cfg_attr(
+    not(all(
+        has = "cargo-deb",
+        has = "cargo-generate-rpm",
+        has = "dpkg-deb",
+        has = "lintian",
+        has = "rpm",
+        has = "rpmlint",
+        has = "strip",
+        has = "unshare"
+    )),
+    ignore = "needs cargo-deb, cargo-generate-rpm, dpkg-deb, lintian, rpm, rpmlint, strip and unshare"
+)]
 fn both_packages_hold_what_install_sh_installs() {
-    if tools().is_none() {
-        return;
-    }
+    tools();
     let directory = tempfile::tempdir().expect("a directory");
     let (deb_file, rpm_file) = packages(directory.path(), "9.8.7");
     deb(&deb_file, directory.path());

@@ -20,19 +20,13 @@ fn said(command: &mut Command) -> String {
     out
 }
 
-/// Everything that is needed to make packages and to look into them; `None`, loudly, where something is missing.
-fn tools() -> Option<()> {
+/// Everything that is needed to make packages and to look into them.
+fn tools() {
     for tool in ["dpkg-deb", "lintian", "rpm", "rpmlint", "strip", "unshare"] {
-        fixtures::tool(tool)?;
+        fixtures::tool(tool);
     }
-    for tool in ["cargo-deb", "cargo-generate-rpm"] {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        if !std::env::split_paths(&path).any(|place| place.join(tool).exists()) {
-            fixtures::unchecked(&format!("{tool} is not installed (tests/run does it)"));
-            return None;
-        }
-    }
-    Some(())
+    fixtures::cargo_tool("cargo-deb");
+    fixtures::cargo_tool("cargo-generate-rpm");
 }
 
 /// Both packages in a directory. The program is stripped, as the one that is handed out: one with debug information is ten

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use bedplate_tests::fixtures::{tool, unchecked};
-use bedplate_tests::program;
+use bedplate_tests::{fixtures, program};
 
 use crate::consumers::said;
 
@@ -135,13 +134,9 @@ impl Host {
 }
 
 /// Ansible, where the host that it sets up can be a namespace.
-fn playbook() -> Option<PathBuf> {
-    let tried = Command::new("unshare").args(["-rm", "true"]).output();
-    if !tried.is_ok_and(|tried| tried.status.success()) {
-        unchecked("this system allows no user and mount namespaces (unshare -rm)");
-        return None;
-    }
-    tool("ansible-playbook")
+fn playbook() -> PathBuf {
+    fixtures::user_namespaces();
+    fixtures::tool("ansible-playbook")
 }
 
 /// A kernel that has modules here, if any has.
@@ -157,8 +152,12 @@ fn changed(output: &Output) -> bool {
 }
 
 #[test]
+#[cfg_attr(
+    not(all(has = "ansible-playbook", has = "user-namespaces")),
+    ignore = "needs ansible-playbook and user-namespaces"
+)]
 fn a_failed_step_is_done_by_the_next_run() {
-    let Some(playbook) = playbook() else { return };
+    let playbook = playbook();
     let host = Host::new("debian");
     let has_arguments = || host.read("root/boot/grub/grub.cfg").contains("iommu=pt");
     let first = host.play(&playbook, &["update-grub"]);
@@ -187,8 +186,12 @@ fn a_failed_step_is_done_by_the_next_run() {
 }
 
 #[test]
+#[cfg_attr(
+    not(all(has = "ansible-playbook", has = "user-namespaces")),
+    ignore = "needs ansible-playbook and user-namespaces"
+)]
 fn entries_of_rhel_are_read_back() {
-    let Some(playbook) = playbook() else { return };
+    let playbook = playbook();
     let host = Host::new("rhel");
     let first = host.play(&playbook, &["grubby"]);
     assert!(!first.status.success() && host.read("args") == "ro quiet\n", "{}", said(&first));

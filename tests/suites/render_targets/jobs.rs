@@ -111,6 +111,7 @@ fn the_batch_script_passes_its_values_on_as_they_are() {
 }
 
 #[test]
+#[cfg_attr(not(has = "shellcheck"), ignore = "needs shellcheck")]
 fn batch_scripts_are_bash() {
     let shellcheck = tool("shellcheck");
     for (nodes, image) in [(1, None), (16, Some("nvcr.io#nvidia/pytorch:25.10".to_owned()))] {
@@ -120,13 +121,10 @@ fn batch_scripts_are_bash() {
             let directory = tempfile::tempdir().unwrap();
             write(&rendered, directory.path());
             let script = directory.path().join("nccl-job.sbatch");
-            let mut checks = vec![Command::new("bash")];
+            let mut checks = [Command::new("bash"), Command::new(&shellcheck)];
             checks[0].arg("-n");
-            if let Some(shellcheck) = &shellcheck {
-                checks.push(Command::new(shellcheck));
-                // The task's own shell is to read what is in single quotes.
-                checks[1].arg("--exclude=SC2016");
-            }
+            // The task's own shell is to read what is in single quotes.
+            checks[1].arg("--exclude=SC2016");
             for check in &mut checks {
                 let output = check.arg(&script).output().unwrap();
                 assert!(output.status.success(), "{what}: {}", said(&output));
@@ -203,8 +201,9 @@ fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
 }
 
 #[test]
+#[cfg_attr(not(has = "shellcheck"), ignore = "needs shellcheck")]
 fn the_script_of_pods_is_bash() {
-    let Some(shellcheck) = tool("shellcheck") else { return };
+    let shellcheck = tool("shellcheck");
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("pods.sh");
     for form in [JobForm::Job, JobForm::LeaderWorkerSet] {

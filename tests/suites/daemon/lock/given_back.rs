@@ -51,7 +51,7 @@ fn asked(server: &Server, times: usize) -> Vec<String> {
 
 /// The server fails when the slot is given back; nothing happens on the host from then on, and the slot goes back.
 fn goes_back_by_itself(failure: &'static str, why: &str) {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     server.at_steady_state(&[failure]);
@@ -71,29 +71,34 @@ fn goes_back_by_itself(failure: &'static str, why: &str) {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn airlock_without_etcd_is_asked_again() {
     goes_back_by_itself(NO_ETCD, "failed_sem_init");
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn airlock_in_conflict_is_asked_again() {
     goes_back_by_itself(CONFLICT, "failed_lock: conflict on semaphore detected");
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn poseidon_without_kubernetes_is_asked_again() {
     goes_back_by_itself(NO_LEASE, "error getting reboot lease");
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_server_that_hangs_up_is_asked_again() {
     goes_back_by_itself(DROPPED, "does not answer");
 }
 
 /// The journal has each reason once, however often it is tried.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn one_reason_is_said_once() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     server.at_steady_state(&[NO_ETCD, NO_ETCD, CONFLICT]);
@@ -108,8 +113,9 @@ fn one_reason_is_said_once() {
 
 /// A server that knows a host as the holder of nothing has been asked by hand, or has lost what it knew.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_others_hold_is_none_to_give_back() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     server.at_steady_state(&[OTHERS]);
@@ -127,8 +133,9 @@ fn what_others_hold_is_none_to_give_back() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_host_that_the_cluster_does_not_know_is_told_so() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     server.at_steady_state(&[NO_NODE]);
@@ -146,8 +153,9 @@ fn a_host_that_the_cluster_does_not_know_is_told_so() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn an_operator_who_cancels_gives_the_slot_back() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     let (code, text) = rig.run(&["reboot", "cancel"]);
@@ -166,8 +174,9 @@ fn an_operator_who_cancels_gives_the_slot_back() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn whoever_calls_the_reboot_off_gives_the_slot_back() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     // `shutdown -c`, which also takes the file away that is watched.
@@ -183,8 +192,9 @@ fn whoever_calls_the_reboot_off_gives_the_slot_back() {
 
 /// A hold may last for days; the slot is not kept for it.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn what_only_delays_the_reboot_gives_the_slot_back() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     rig.inhibit(&["apt"]);
@@ -197,8 +207,9 @@ fn what_only_delays_the_reboot_gives_the_slot_back() {
 
 /// An answer that got lost may have been yes: no reboot is announced before the server has given a slot again.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_slot_that_may_be_given_back_is_not_counted_on() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     server.at_steady_state(&[DROPPED]);
@@ -210,8 +221,9 @@ fn a_slot_that_may_be_given_back_is_not_counted_on() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_host_that_cannot_be_compared_any_more_gives_the_slot_back() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     rig.write("fails", "error: broken");
@@ -222,8 +234,9 @@ fn a_host_that_cannot_be_compared_any_more_gives_the_slot_back() {
 
 /// What cannot be announced is not due; and the server, which may drain the node each time, is not asked at every look.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_logind_that_refuses_gives_the_slot_back() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     rig.login.lock().expect("not poisoned").refuses = true;
     rig.look(&server.in_profile(waiting(&rig)));
@@ -241,8 +254,9 @@ fn a_logind_that_refuses_gives_the_slot_back() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn after_a_rehearsal_the_slot_goes_back_for_good() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
     seen["reboot"]["rehearse"] = json!(true);
@@ -259,8 +273,9 @@ fn after_a_rehearsal_the_slot_goes_back_for_good() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_slot_of_a_server_that_the_profile_left_goes_back_first() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let (old, new) = (Server::start(&[YES]), Server::start(&[YES]));
     holding(&mut rig, &old, waiting);
     // Its reboot has come, and the host waits for another one.
@@ -281,8 +296,9 @@ fn a_slot_of_a_server_that_the_profile_left_goes_back_first() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_host_that_goes_down_keeps_its_slot() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
     seen["reboot"]["delay_s"] = json!(0);
@@ -299,8 +315,9 @@ fn a_host_that_goes_down_keeps_its_slot() {
 
 /// An operator has put a shutdown of their own in the place of bedplate's.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     let schedule = |kind: &str| {
@@ -317,8 +334,9 @@ fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
 }
 
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_host_whose_power_is_about_to_be_cycled_keeps_its_slot() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
     seen["reboot"]["methods"] = json!(["command"]);
@@ -339,8 +357,9 @@ fn a_host_whose_power_is_about_to_be_cycled_keeps_its_slot() {
 
 /// People may ask for a reboot of a host that is right: being right is no reason to give the slot back before it.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn a_right_host_that_is_to_be_rebooted_keeps_its_slot() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     rig.look(&server.in_profile(right(&rig)));
     rig.start();
@@ -369,8 +388,9 @@ fn blocked(rig: &Rig, reason: &str) -> Value {
 /// What was wrong before is not the reboot's doing, and may take people days; what is new keeps the slot, and with it the
 /// rest of the fleet from the same.
 #[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn only_what_is_new_after_the_reboot_keeps_the_slot() {
-    let Some(mut rig) = Rig::new() else { return };
+    let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
     seen["blockers"] = blocked(&rig, "its firmware allows no VFs")["blockers"].clone();
