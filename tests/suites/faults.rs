@@ -122,23 +122,25 @@ struct File {
     fault: Vec<Fault>,
 }
 
-fn files() -> (BTreeMap<String, Good>, Vec<Fault>) {
-    let room = bedplate_tests::data("faults");
-    let mut paths: Vec<_> = room
-        .read_dir()
-        .expect("tests/data/faults")
-        .map(|entry| entry.expect("an entry").path())
+/// The names of the files, without their ending.
+fn files() -> Vec<String> {
+    let entries = bedplate_tests::data("faults").read_dir().expect("tests/data/faults");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut names: Vec<String> = paths
+        .map(|path| path.file_stem().expect("a file").to_string_lossy().into_owned())
         .collect();
-    paths.sort();
-    let (mut goods, mut faults) = (BTreeMap::new(), Vec::new());
-    for path in paths {
-        let text = std::fs::read_to_string(&path).expect("a readable file");
-        let file: File =
-            toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        goods.extend(file.good.into_iter().map(|good| (good.name.clone(), good)));
-        faults.extend(file.fault);
-    }
-    (goods, faults)
+    names.sort();
+    names
+}
+
+fn file(name: &str) -> File {
+    let path = bedplate_tests::data(&format!("faults/{name}.toml"));
+    let text = std::fs::read_to_string(&path).expect("a readable file");
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn goods() -> BTreeMap<String, Good> {
+    file("good").good.into_iter().map(|good| (good.name.clone(), good)).collect()
 }
 
 fn spec(text: &str) -> HostSpec {
@@ -177,14 +179,25 @@ fn parts(tree: &PciTree) -> BTreeMap<&'static str, String> {
 }
 
 /// A recording in the making.
+#[derive(Clone)]
 struct Host {
     snapshot: Snapshot,
     parts: BTreeMap<&'static str, String>,
     tree: PciTree,
 }
 
+/// Hosts by their descriptions, before any change: most faults are put into the same ones.
+type Unchanged = BTreeMap<String, Host>;
+
 impl Host {
-    fn new(good: &Good, changes: &[Change]) -> Self {
+    fn unchanged(description: &HostSpec) -> Self {
+        let snapshot = description.build();
+        let tree = observe(&snapshot, Depth::Thorough).pci.known().expect("a PCI tree").clone();
+        let parts = parts(&tree);
+        Host { snapshot, parts, tree }
+    }
+
+    fn new(good: &Good, changes: &[Change], unchanged: &mut Unchanged) -> Self {
         let mut text = String::new();
         let mut log = Vec::new();
         let mut whole = true;
@@ -196,14 +209,15 @@ impl Host {
                 _ => {}
             }
         }
-        let mut described = spec(&format!("{text}{}", good.host));
-        let plain = described.build();
-        let tree = observe(&plain, Depth::Thorough).pci.known().expect("a PCI tree").clone();
-        let parts = parts(&tree);
-        let mut host = Host { snapshot: plain, parts, tree };
-        described.kernel_log.extend(log.iter().map(|line| host.filled(line)));
-        described.kernel_log_whole &= whole;
-        host.snapshot = described.build();
+        let text = format!("{text}{}", good.host);
+        let mut described = spec(&text);
+        let host = unchanged.entry(text).or_insert_with(|| Host::unchanged(&described));
+        let mut host = host.clone();
+        if !log.is_empty() || !whole {
+            described.kernel_log.extend(log.iter().map(|line| host.filled(line)));
+            described.kernel_log_whole &= whole;
+            host.snapshot = described.build();
+        }
         good.change.iter().chain(changes).for_each(|change| host.change(change));
         host
     }
@@ -494,27 +508,25 @@ fn differs(
 
 #[test]
 fn good_hosts_are_ready_and_warned_of_nothing() {
-    let (goods, _) = files();
-    for good in goods.values() {
-        let report = Host::new(good, &[]).report();
+    for good in goods().values() {
+        let report = Host::new(good, &[], &mut Unchanged::new()).report();
         let warned = warned(&report);
         assert_eq!(report.answer, Answer::Ready, "{}: {:?}", good.name, report.because);
         assert!(warned.is_empty(), "{}: {warned:?}", good.name);
     }
 }
 
-#[test]
-fn every_fault_comes_to_what_its_source_says() {
-    let (goods, faults) = files();
+/// Every fault of a file comes to what its source says.
+fn assert_faults(name: &str) {
+    let (goods, faults, mut unchanged) = (goods(), file(name).fault, Unchanged::new());
     let mut wrong = Vec::new();
-    let mut names = BTreeSet::new();
+    assert!(!faults.is_empty(), "{name}.toml has no fault");
     for fault in &faults {
-        assert!(names.insert(&fault.name), "two faults are called {}", fault.name);
         assert!(!fault.source.is_empty(), "{}: no source", fault.name);
         for on in &fault.on {
             let good = goods.get(on).unwrap_or_else(|| panic!("{}: no host {on}", fault.name));
             let usual = BTreeSet::new();
-            let report = Host::new(good, &fault.change).report();
+            let report = Host::new(good, &fault.change, &mut unchanged).report();
             let found = differs(&report, (fault.expect, Some(&fault.by)), &usual);
             wrong.extend(found.map(|found| format!("{} on {on}: {found}", fault.name)));
             if let Some(recovery) = &fault.recovery
@@ -523,7 +535,7 @@ fn every_fault_comes_to_what_its_source_says() {
                 wrong.push(format!("{} on {on}: recovery {}", fault.name, report.recovery.name()));
             }
             let Neighbour { change, expect, by } = &fault.neighbour;
-            let report = Host::new(good, change).report();
+            let report = Host::new(good, change, &mut unchanged).report();
             let found = differs(&report, (*expect, by.as_deref()), &usual);
             wrong
                 .extend(found.map(|found| format!("neighbour of {} on {on}: {found}", fault.name)));
@@ -531,3 +543,30 @@ fn every_fault_comes_to_what_its_source_says() {
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), faults.len(), wrong.join("\n"));
 }
+
+/// A test for each file of faults, so that they run beside each other.
+macro_rules! faults {
+    ($($file:ident)*) => {
+        $(
+            #[test]
+            fn $file() {
+                assert_faults(stringify!($file));
+            }
+        )*
+
+        #[test]
+        fn every_file_has_a_test_and_every_fault_a_name_of_its_own() {
+            let tested = BTreeSet::from([$(stringify!($file).to_owned()),*]);
+            let all: BTreeSet<String> = files().into_iter().filter(|name| name != "good").collect();
+            assert_eq!(tested, all);
+            let mut names = BTreeSet::new();
+            for fault in all.iter().flat_map(|name| file(name).fault) {
+                assert!(names.insert(fault.name.clone()), "two faults are called {}", fault.name);
+            }
+            assert!(file("good").fault.is_empty());
+            assert!(all.iter().all(|name| file(name).good.is_empty()));
+        }
+    };
+}
+
+faults! { devices driver fabric guests host links log nccl window }

@@ -172,11 +172,13 @@ fn the_units_stay_confined_with_drop_ins() {
         ("bedplate-loader@.service", &[attributes], 31),
         ("bedplate-worker@.service", &[network, cold, attributes], 31),
     ];
+    let root = tempfile::tempdir().expect("a directory");
+    let dir = root.path().display().to_string();
+    assert!(script(&["--destdir", &dir]).status.success());
     for (unit, drop_ins, limit) in cases {
-        let root = tempfile::tempdir().expect("a directory");
-        let dir = root.path().display().to_string();
-        assert!(script(&["--destdir", &dir]).status.success());
-        let to = root.path().join(format!("etc/systemd/system/{unit}.d"));
+        let own = root.path().join("etc/systemd/system");
+        _ = std::fs::remove_dir_all(&own);
+        let to = own.join(format!("{unit}.d"));
         std::fs::create_dir_all(&to).expect("ours");
         for drop_in in drop_ins {
             let name = drop_in.rsplit('/').next().unwrap_or_default();

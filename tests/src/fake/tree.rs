@@ -1,32 +1,37 @@
 //! What a directory tree holds, to be compared with what it held before.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Everything below a directory, one line an entry: type, mode, owner, and content or target.
 pub fn everything(root: &Path) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    walk(root, root, &mut |path, meta| {
-        all.insert(path.to_owned(), describe(&root.join(path), meta));
-    });
-    all
+    except(root, &[])
 }
 
 /// The same without bedplate's own state.
 pub fn foreign(root: &Path) -> BTreeMap<String, String> {
-    let mut all = everything(root);
-    all.retain(|path, _| {
-        path != "var" && path != "var/lib" && !path.starts_with("var/lib/bedplate")
-    });
+    let mut all = except(root, &["var/lib/bedplate"]);
+    all.remove("var");
+    all.remove("var/lib");
+    all
+}
+
+/// The same without what is below paths that begin like these, which is not read either.
+pub fn except(root: &Path, begins: &[&str]) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut see = |path: &str, entry: &DirEntry, meta: &Metadata| {
+        all.insert(path.to_owned(), describe(&entry.path(), meta));
+    };
+    walk(root, "", begins, &mut see);
     all
 }
 
 /// When everything below a directory was last changed, in any way.
 pub fn times(root: &Path) -> BTreeMap<String, (i64, i64, i64, i64, u64)> {
     let mut all = BTreeMap::new();
-    walk(root, root, &mut |path, meta| {
+    walk(root, "", &[], &mut |path, _, meta| {
         let times = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec(), meta.ino());
         all.insert(path.to_owned(), times);
     });
@@ -35,28 +40,40 @@ pub fn times(root: &Path) -> BTreeMap<String, (i64, i64, i64, i64, u64)> {
 
 /// Names of temporary files that were left behind.
 pub fn leftovers(root: &Path) -> Vec<String> {
-    everything(root).into_keys().filter(|path| path.contains(".bedplate-")).collect()
+    let mut found = Vec::new();
+    walk(root, "", &[], &mut |path, _, _| {
+        if path.contains(".bedplate-") {
+            found.push(path.to_owned());
+        }
+    });
+    found.sort();
+    found
 }
 
-fn walk(root: &Path, directory: &Path, see: &mut dyn FnMut(&str, &fs::Metadata)) {
+/// Shows every entry below a directory, by its path from the root, but those below paths that begin like `but`.
+fn walk(
+    directory: &Path,
+    path: &str,
+    but: &[&str],
+    see: &mut dyn FnMut(&str, &DirEntry, &Metadata),
+) {
     let entries = fs::read_dir(directory).expect("a directory can be listed");
     for entry in entries {
-        let path = entry.expect("a directory can be listed").path();
-        let meta = fs::symlink_metadata(&path).expect("an entry can be looked at");
-        let name = path
-            .strip_prefix(root)
-            .expect("it is below")
-            .to_str()
-            .expect("names are UTF-8")
-            .to_owned();
-        see(&name, &meta);
+        let entry = entry.expect("a directory can be listed");
+        let name = entry.file_name().into_string().expect("names are UTF-8");
+        let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+        if but.iter().any(|begin| path.starts_with(begin)) {
+            continue;
+        }
+        let meta = entry.metadata().expect("an entry can be looked at");
+        see(&path, &entry, &meta);
         if meta.is_dir() {
-            walk(root, &path, see);
+            walk(&entry.path(), &path, but, see);
         }
     }
 }
 
-fn describe(path: &Path, meta: &fs::Metadata) -> String {
+fn describe(path: &Path, meta: &Metadata) -> String {
     let what = if meta.is_symlink() {
         format!("link to {}", fs::read_link(path).expect("a link can be read").display())
     } else if meta.is_dir() {
@@ -64,7 +81,9 @@ fn describe(path: &Path, meta: &fs::Metadata) -> String {
     } else if !meta.is_file() {
         "neither file nor directory".to_owned()
     } else {
-        format!("{:?}", String::from_utf8_lossy(&fs::read(path).expect("a file can be read")))
+        // Quoting it would cost more than all else.
+        let bytes = fs::read(path).expect("a file can be read");
+        format!("file: {}", String::from_utf8_lossy(&bytes))
     };
     format!("{:o} {}:{} {what}", meta.mode(), meta.uid(), meta.gid())
 }

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
 use bedplate_core::checker;
+use bedplate_testhosts::write_tree;
 use bedplate_core::engine::{self, observe};
+use bedplate_facts::Depth;
+use bedplate_host::dir::DirReader;
+use bedplate_host::write::DirWriter;
+use bedplate_host::{HostKind, Reader, Writer};
 use bedplate_core::kind;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Check, Plan};
 use bedplate_core::profile::{LayerText, Loaded, load, shipped};
 use bedplate_core::revert;
-use bedplate_facts::Depth;
-use bedplate_host::dir::DirReader;
-use bedplate_host::write::DirWriter;
-use bedplate_host::{HostKind, Reader, Writer};
-use bedplate_testhosts::write_tree;
-use bedplate_tests::fake::tree::{foreign, leftovers, times};
+use bedplate_tests::fake::tree::{except, leftovers, times};
 use bedplate_tests::fake::{Fuse, Machine};
 
 fn profile(directory: &Path) -> Option<Loaded> {
@@ -96,9 +96,9 @@ impl Case {
 
 /// Files that revert answers for: the hardware's own are checked elsewhere, with hardware that remembers.
 fn files(case: &Case) -> std::collections::BTreeMap<String, String> {
-    let mut all = foreign(case.machine.root());
-    let hardware = ["sys", "proc", ".bedplate"];
-    all.retain(|path, _| !hardware.iter().any(|own| path.starts_with(own)));
+    let mut all = except(case.machine.root(), &["sys", "proc", ".bedplate", "var/lib/bedplate"]);
+    all.remove("var");
+    all.remove("var/lib");
     all
 }
 
@@ -116,11 +116,8 @@ fn every_case_as_an_image_is_applied_and_reverted() {
 
 /// How many cases were applied, and how many changes were done, failed, and left their tools owed.
 fn all(as_image: bool) -> [u32; 4] {
-    let root = bedplate_tests::data("cases");
     let (mut applied, mut done, mut failed, mut owed) = (0, 0, 0, 0);
-    for entry in std::fs::read_dir(root).unwrap() {
-        let directory = entry.unwrap().path();
-        let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+    for (name, directory) in bedplate_tests::case::directories("cases") {
         let Some(case) = Case::open(&directory, as_image) else { continue };
         let before = files(&case);
         let orphans = kind::orphans::orphans(case.reader().as_ref(), &Ledger::default());

@@ -1,13 +1,17 @@
 //! The shipped profiles on hosts that they are for, as they are and with VFs of every sort.
 
-use bedplate_base::cpu::Arch;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use bedplate_testhosts as demo;
+use bedplate_core::desired::Desired;
 use bedplate_core::engine::{assume_cpu, observe};
+use bedplate_base::cpu::Arch;
+use bedplate_facts::{Depth, Facts};
 use bedplate_core::kind;
 use bedplate_core::ledger::Ledger;
-use bedplate_core::profile::{LayerText, load, shipped, show};
-use bedplate_facts::Depth;
-use bedplate_render::{Job, Options, OutFile, Rendered, TARGETS};
-use bedplate_testhosts as demo;
+use bedplate_core::profile::{LayerText, Loaded, load, shipped, show};
+use bedplate_render::{self as render, Job, Options, OutFile, Rendered, TARGETS};
 
 /// VFs with what a rule can say of them; what a port cannot have is not checked before it is applied.
 const VFS: &str = r#"schema = 1
@@ -57,39 +61,59 @@ pub fn made(target: &str) -> Vec<Made> {
     made_with(target, &Options::default())
 }
 
-/// The same with options; architecture, CPU and text of the profile are the profile's and its host's.
-pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
-    let target = bedplate_render::target(target).unwrap();
+/// A profile on its host.
+struct Resolved {
+    what: String,
+    loaded: Loaded,
+    facts: Facts,
+    desired: Desired,
+}
+
+/// Every shipped profile with and without VFs: the same for all targets and options.
+fn resolved() -> Vec<Resolved> {
+    let mut hosts = BTreeMap::new();
     let mut all = Vec::new();
     for profile in shipped() {
+        let host = demo_for(profile.name);
+        let facts: &Facts = hosts
+            .entry(host)
+            .or_insert_with(|| observe(&demo::snapshot(host).unwrap(), Depth::Plan));
         for more in [None, Some(VFS)] {
-            let what =
-                format!("{} for {}{}", target.name, profile.name, more.map_or("", |_| " with VFs"));
+            let what = format!("{}{}", profile.name, more.map_or("", |_| " with VFs"));
             let own = LayerText { path: "profile.toml", text: profile.text };
             let layers: Vec<LayerText<'_>> = std::iter::once(own)
                 .chain(more.map(|text| LayerText { path: "profile.d/50-vfs.toml", text }))
                 .collect();
             let loaded = load(&layers, shipped()).unwrap_or_else(|_| panic!("{what}: no profile"));
-            let host = demo::snapshot(demo_for(profile.name)).unwrap();
-            let mut facts = observe(&host, Depth::Plan);
+            let mut facts = facts.clone();
             assume_cpu(&mut facts, &loaded.profile);
             let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
-            let options = Options {
-                arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),
-                cpu: facts.cpu.vendor.known().copied(),
-                profile_text: Some(show(&loaded, false)),
-                // Selectors are in tests of their own.
-                pin_addresses: true,
-                ..options.clone()
-            };
-            let rendered =
-                bedplate_render::render(target, &loaded.profile, &facts, &desired, &options)
-                    .unwrap_or_else(|error| panic!("{what}: {error}"));
-            all.push(Made { what, rendered });
+            all.push(Resolved { what, loaded, facts, desired });
         }
     }
     assert!(all.len() >= 30, "only {} profiles", all.len() / 2);
     all
+}
+
+/// The same with options; architecture, CPU and text of the profile are the profile's and its host's.
+pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
+    static RESOLVED: OnceLock<Vec<Resolved>> = OnceLock::new();
+    let target = render::target(target).unwrap();
+    let made = |Resolved { what, loaded, facts, desired }: &Resolved| {
+        let what = format!("{} for {what}", target.name);
+        let options = Options {
+            arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),
+            cpu: facts.cpu.vendor.known().copied(),
+            profile_text: Some(show(loaded, false)),
+            // Selectors are in tests of their own.
+            pin_addresses: true,
+            ..options.clone()
+        };
+        let rendered = render::render(target, &loaded.profile, facts, desired, &options)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        Made { what, rendered }
+    };
+    RESOLVED.get_or_init(resolved).iter().map(made).collect()
 }
 
 #[test]
