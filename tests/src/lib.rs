@@ -12,6 +12,7 @@ pub mod lab;
 pub mod parsers;
 pub mod picture;
 pub mod program;
+pub mod property;
 pub mod whole_host;
 
 /// Path of a file or directory of `tests/data`.

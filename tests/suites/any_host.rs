@@ -32,7 +32,7 @@ fn hurt_node(node: &mut Node, damages: &[Damage]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(bedplate_tests::property::config(400))]
 
     #[test]
     fn damaged_files_are_survived(

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bedplate_tests::damage::{Damage, PIECES, damage, hurt};
 use bedplate_tests::parsers::{PARSERS, Parser};
+use bedplate_tests::property;
 use libtest_mimic::{Arguments, Failed, Trial};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -47,7 +48,7 @@ fn survives(name: &str, parser: Parser) -> Result<(), Failed> {
         timed(parser, bytes).map_err(|why| Failed::from(why.to_string()))?;
     }
     let before = peak();
-    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..property::config(256) });
     let result = runner.run(&inputs(corpus.len()), |(which, damages, other)| {
         let mut bytes = which.map_or(other, |which| which.get(&corpus).clone());
         damages.iter().for_each(|damage| hurt(&mut bytes, damage));

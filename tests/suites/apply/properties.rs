@@ -49,7 +49,7 @@ fn plan(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..bedplate_tests::property::config(150) })]
 
     #[test]
     fn twice_is_once_and_revert_restores(files in files(), per_change in 1_usize..4, kill in proptest::option::of(0_usize..200)) {

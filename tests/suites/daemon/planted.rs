@@ -196,7 +196,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(bedplate_tests::property::config(24))]
 
     /// Whatever is planted, and whatever is asked for, nothing of it is run or written.
     #[test]
