@@ -5,17 +5,17 @@ use std::path::Path;
 
 use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
 use bedplate_core::checker;
-use bedplate_testhosts::write_tree;
 use bedplate_core::engine::{self, observe};
-use bedplate_facts::Depth;
-use bedplate_host::dir::DirReader;
-use bedplate_host::write::DirWriter;
-use bedplate_host::{HostKind, Reader, Writer};
 use bedplate_core::kind;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Check, Plan};
 use bedplate_core::profile::{LayerText, Loaded, load, shipped};
 use bedplate_core::revert;
+use bedplate_facts::Depth;
+use bedplate_host::dir::DirReader;
+use bedplate_host::write::DirWriter;
+use bedplate_host::{HostKind, Reader, Writer};
+use bedplate_testhosts::write_tree;
 use bedplate_tests::fake::tree::{except, leftovers, times};
 use bedplate_tests::fake::{Fuse, Machine};
 

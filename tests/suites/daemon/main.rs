@@ -12,6 +12,7 @@ mod commands;
 mod entry;
 mod flood;
 mod flooder;
+mod foreign_links;
 mod heard;
 mod held;
 mod lints;

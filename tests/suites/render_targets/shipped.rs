@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use bedplate_testhosts as demo;
+use bedplate_base::cpu::Arch;
 use bedplate_core::desired::Desired;
 use bedplate_core::engine::{assume_cpu, observe};
-use bedplate_base::cpu::Arch;
-use bedplate_facts::{Depth, Facts};
 use bedplate_core::kind;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::profile::{LayerText, Loaded, load, shipped, show};
+use bedplate_facts::{Depth, Facts};
 use bedplate_render::{self as render, Job, Options, OutFile, Rendered, TARGETS};
+use bedplate_testhosts as demo;
 
 /// VFs with what a rule can say of them; what a port cannot have is not checked before it is applied.
 const VFS: &str = r#"schema = 1

@@ -1,4 +1,4 @@
-//! The table, what is meant by words, and what a log shows. What hosts come to is in tests/cli/doctor.txt.
+//! The table, what is meant by words, and what a log shows. What hosts come to is in tests/data/cli/doctor.txt.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! From outcomes to an answer. What checks say of hosts is in tests/verify.
+//! From outcomes to an answer. What checks say of hosts is in tests/data/verify.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Attributes of VFs: the actions of a plan, and a run that was cut short. What plans say of them is in tests/cases.
+//! Attributes of VFs: the actions of a plan, and a run that was cut short. What plans say of them is in tests/data/cases.
 
 use super::*;
 use crate::ledger::VfKey;
