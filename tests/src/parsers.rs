@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use bedplate::report::nccl_perf;
 use bedplate::report::topology::{self, Options, Shown};
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 use bedplate_cmdline::boot::bls::{self, BlsEntry};
 use bedplate_cmdline::boot::grub_files::GrubFiles;
 use bedplate_cmdline::boot::grubenv::Grubenv;

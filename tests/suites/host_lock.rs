@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
-use bedplate_host::lock::LockError;
+use bedplate_host::LockError;
 use bedplate_host::write::DirWriter;
 
 fn writer(root: &tempfile::TempDir) -> DirWriter {

@@ -16,7 +16,7 @@ use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::{Depth, placement};
 use bedplate_host::Reader;
 use bedplate_host::snapshot::Snapshot;
-use bedplate_nccl::library::Library;
+use bedplate_nccl::Library;
 use bedplate_nccl::topology_file as import;
 use bedplate_nccl::topology_file::compare::{Finding, Here, compare};
 use bedplate_testhosts::HostSpec;

@@ -3,14 +3,20 @@
 //!
 //! Start with [`value`] and [`reading`].
 
-pub mod cpu;
+mod cpu;
 pub mod duration;
-pub mod error_chain;
+mod error_chain;
 pub mod kernel_prefix;
 pub mod lossless_text;
 pub mod mask;
-pub mod reading;
-pub mod recovery;
+mod reading;
+mod recovery;
 pub mod terminal;
-pub mod utc;
+mod utc;
 pub mod value;
+
+pub use cpu::{Arch, CpuVendor};
+pub use error_chain::{causes, chain};
+pub use reading::{Cause, ReadError, Reading, Reason};
+pub use recovery::Recovery;
+pub use utc::{format_utc, format_utc_text};

@@ -1,6 +1,6 @@
 //! Recognising and removing what a profile wants off the line.
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::error::ApplyError;
 use super::key::{Absent, Listed, Meaning, Unwanted, bool_meaning, names_option};

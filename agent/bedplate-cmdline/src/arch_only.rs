@@ -2,7 +2,7 @@
 //! a dot in their names (handbook §1.7).
 
 use super::lex::fold_name;
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 /// Names that only code for x86 registers: arch/x86, and drivers that depend on it. Not here: those of the IOMMU, of which
 /// `[iommu]` knows more.

@@ -253,7 +253,7 @@ impl About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bedplate_base::cpu::Arch;
+    use bedplate_base::Arch;
 
     /// What is wanted, and the kernel's words for not taking it; one a row of the table, in its order.
     const SAID: &[(&str, &str)] = &[

@@ -85,17 +85,6 @@ fn extends(old: &[Token], new: &[Token]) -> bool {
     new.iter().zip(&stays).filter(|(new, stays)| new == *stays).count() == stays.len()
 }
 
-/// The arguments that `new` has after all of `old`; `None` when `new` is not `old` with something appended.
-pub fn appended(old: &CommandLine, new: &CommandLine) -> Option<Vec<Token>> {
-    let mut rest = new.tokens();
-    for token in old.tokens() {
-        if rest.next() != Some(token) {
-            return None;
-        }
-    }
-    Some(rest.cloned().collect())
-}
-
 /// The arguments of `one` that `other` has not, counting repetitions.
 fn without(one: &CommandLine, other: &CommandLine) -> Vec<String> {
     let mut there: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! What a profile wants of a command line, checked for sense, and its application to a line: everything that the
 //! profile does not own keeps its place and spelling, and a second application changes nothing.
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::absent::{lingering, remove_unwanted};
 use super::error::{ApplyError, EditError, unwritable};

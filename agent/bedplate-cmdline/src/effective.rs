@@ -1,6 +1,6 @@
 //! What a line comes to for the few questions that other parts ask again and again.
 
-use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_base::{Arch, CpuVendor};
 
 use super::defaults::KernelDefaults;
 use super::key::{Key, Meaning};
@@ -23,20 +23,6 @@ pub fn iommu_passthrough(
     let said =
         occurrences(line, &Key::Param(PASSTHROUGH.to_owned()), arch).iter().rev().find_map(audible);
     said.or_else(|| default_passthrough(line, defaults))
-}
-
-/// Whether VT-d translation is on as far as the line and the kernel's default say. `None`: not known, also where the
-/// default is off, because firmware can opt in (handbook §1.3).
-pub fn intel_iommu_on(line: &CommandLine, defaults: &KernelDefaults, arch: Arch) -> Option<bool> {
-    let line = &with_built_in(line, defaults);
-    if detection_off(line, arch) {
-        return Some(false);
-    }
-    let key = option_group("intel_iommu", "on", arch);
-    match key.and_then(|key| occurrences(line, &key, arch).pop()) {
-        Some(last) => Some(last.meaning == Meaning::Text(Some("on".to_owned()))),
-        None => default_intel_iommu(line, defaults, arch),
-    }
 }
 
 /// What on the line, or built into the kernel, keeps the IOMMU of a machine with such a CPU off; `None` = nothing does.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::lex::Token;
 use super::line::CommandLine;

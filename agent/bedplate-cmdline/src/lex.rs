@@ -165,14 +165,6 @@ impl fmt::Display for Token {
     }
 }
 
-/// Writes `name=value` as one kernel argument; see [`Token::from_parts`].
-///
-/// # Errors
-/// [`TokenError`] when the kernel has no spelling for this value.
-pub fn quote_token(name: &str, value: Option<&str>) -> Result<String, TokenError> {
-    Token::from_parts(name, value).map(|token| token.raw)
-}
-
 /// Byte length of the argument at the start of `text`: up to the first blank outside double quotes.
 pub(super) fn token_end(text: &str) -> usize {
     let mut in_quote = false;

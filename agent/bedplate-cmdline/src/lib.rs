@@ -30,12 +30,12 @@ mod units;
 
 pub use arch_only::only_on;
 pub use defaults::KernelDefaults;
-pub use diff::{LineDiff, appended};
+pub use diff::LineDiff;
 pub use edit::Edit;
-pub use effective::{intel_iommu_on, iommu_off_by, iommu_passthrough, pci_suboption};
+pub use effective::{iommu_off_by, iommu_passthrough, pci_suboption};
 pub use error::{ApplyError, EditError};
-pub use key::{Key, Unwanted, Wanted};
-pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};
+pub use key::Key;
+pub use lex::{Token, TokenError, fold_name, is_blank};
 pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
 pub use repeated::{Repeated, repeated};
 pub use status::{Finding, Status, worst};

@@ -1,6 +1,6 @@
 //! Every occurrence of a key on a line: each argument, option or item that sets it, in the kernel's order.
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::key::{Key, Meaning, bool_meaning, option_key};
 use super::line::CommandLine;

@@ -1,6 +1,6 @@
 //! What of an earlier profile's arguments an edit no longer speaks of: that is taken back, and nothing else.
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::edit::Edit;
 use super::key::{Key, Wanted};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::lex::Token;
 use super::line::CommandLine;

@@ -6,7 +6,7 @@
 
 mod tables;
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::lex::fold_name;
 use super::units::Units;
@@ -114,12 +114,12 @@ pub(super) fn shape_of(folded_name: &str, arch: Arch) -> Shape {
 
 impl OptionList {
     /// Cuts a value into its options; empty ones mean nothing to the kernel.
-    pub fn options(value: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn options(value: &str) -> impl Iterator<Item = &str> {
         value.split(',').filter(|option| !option.is_empty())
     }
 
     /// The options that exclude each other and of which `option` is one; alone: just its own name.
-    pub fn group(&self, option: &str) -> Vec<String> {
+    pub(crate) fn group(&self, option: &str) -> Vec<String> {
         let name = self.name(option);
         let rows = self.by_prefix.iter().chain(self.whole);
         match rows.into_iter().find(|row| row.contains(&name)) {
@@ -129,7 +129,7 @@ impl OptionList {
     }
 
     /// What the kernel takes the option for: two options with the same meaning do the same.
-    pub fn meaning(&self, option: &str) -> String {
+    pub(crate) fn meaning(&self, option: &str) -> String {
         if self.param == "pci"
             && let Some(rest) = option.strip_prefix("realloc")
         {
@@ -143,7 +143,7 @@ impl OptionList {
     }
 
     /// Whether the kernel stops reading an occurrence after this option.
-    pub fn stops_at(&self, option: &str) -> bool {
+    pub(crate) fn stops_at(&self, option: &str) -> bool {
         self.stops.iter().any(|stop| option.starts_with(stop))
     }
 
@@ -162,7 +162,7 @@ impl OptionList {
 
 impl ItemList {
     /// Cuts a value into its items.
-    pub fn items<'a>(&self, value: &'a str) -> Vec<&'a str> {
+    pub(crate) fn items<'a>(&self, value: &'a str) -> Vec<&'a str> {
         match self.commas {
             true => value.split(',').filter(|item| !item.is_empty()).collect(),
             false => vec![value],
@@ -170,7 +170,7 @@ impl ItemList {
     }
 
     /// What makes two items the same.
-    pub fn meaning(&self, item: &str) -> String {
+    pub(crate) fn meaning(&self, item: &str) -> String {
         if self.modules { fold_name(item) } else { item.to_owned() }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::absent::lingering;
 use super::defaults::KernelDefaults;

@@ -30,7 +30,7 @@ pub(super) enum Units {
 
 impl Units {
     /// The unit that a value belongs to, and after it those that it excludes.
-    pub fn units(self, value: &str) -> Vec<String> {
+    pub(crate) fn units(self, value: &str) -> Vec<String> {
         match self {
             Units::Output => output(value),
             Units::CrashKernel => crash_kernel(value),

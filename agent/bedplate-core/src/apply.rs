@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::{Entry, EntryResult, FileRecord, Ledger};
 use crate::plan::{Action, Change, Check, Effect, PaidTool, Plan};
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_base::terminal::brief;
 use bedplate_host::{Reader, Writer};
 
-pub use error::StepError;
-pub use store::{Store, find_file, saved_content};
+pub(crate) use error::StepError;
+pub(crate) use store::{Store, find_file, saved_content};
 
 /// What a [`Check`] came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Answer {
 }
 
 /// Reads checks back: boot configuration needs parsers that the executor does not have. Must not change anything.
-pub type Checker<'a> = &'a dyn Fn(&Check, &dyn Reader) -> Answer;
+pub(crate) type Checker<'a> = &'a dyn Fn(&Check, &dyn Reader) -> Answer;
 
 /// Progress, for the caller to show.
 #[derive(Debug)]
@@ -257,7 +257,7 @@ fn not_noted(error: &StepError) -> String {
 ///
 /// # Errors
 /// The ledger cannot be written.
-pub fn note_paid(
+pub(crate) fn note_paid(
     paid: &[PaidTool],
     ledger: &mut Ledger,
     reader: &dyn Reader,

@@ -3,7 +3,7 @@
 use crate::apply::Answer;
 use crate::kind::cmdline;
 use crate::plan::Check;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{ModuleName, NotAValue};
 use bedplate_facts::Facts;
 use bedplate_host::{Reader, module};

@@ -14,7 +14,7 @@ use crate::verify::Report;
 use bedplate_base::terminal;
 
 /// Version of the plan's JSON shape.
-pub const PLAN_VERSION: u32 = 1;
+pub(crate) const PLAN_VERSION: u32 = 1;
 
 /// What `bedplate plan --json` prints: the difference between a profile and a host, and what stands in the way.
 #[derive(Serialize, JsonSchema)]

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::reboot_hold::{LONGEST_NAME, LONGEST_REASON};
+use bedplate_base::format_utc;
 use bedplate_base::terminal::brief;
-use bedplate_base::utc::format_utc;
 use bedplate_host::file;
 use bedplate_host::write::{remove_own_file, replace_own_file};
 
@@ -19,9 +19,9 @@ pub const HOLD: &str = "/var/lib/bedplate/enforce-hold.json";
 /// Its name alone, for those who watch the directory.
 pub const NAME: &str = "enforce-hold.json";
 /// The format this program reads and writes.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// How it ends.
-pub const REMEDY: &str = "`bedplate release` ends it";
+pub(crate) const REMEDY: &str = "`bedplate release` ends it";
 
 /// Nothing is enforced on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

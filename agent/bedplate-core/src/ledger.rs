@@ -17,19 +17,21 @@ use bedplate_base::value::PciAddress;
 use bedplate_host::{FileMeta, Reader};
 
 pub use error::LedgerError;
-pub use nic::{EswitchRecord, StartRecord, VfKey, VfRecord};
+pub use nic::VfKey;
+pub(crate) use nic::{EswitchRecord, StartRecord, VfRecord};
 pub use record::{Author, RegisterKey};
-pub use tool::{Generator, UndoTool};
+pub(crate) use tool::Generator;
+pub use tool::UndoTool;
 
 /// Where bedplate keeps its state, inside the host. Not for everybody's eyes: it holds copies of other files.
 pub const DIRECTORY: &str = bedplate_host::STATE_DIRECTORY;
 /// The ledger itself.
 pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
 /// Saved file contents, named by their SHA-256.
-pub const BLOBS: &str = "/var/lib/bedplate/blobs";
+pub(crate) const BLOBS: &str = "/var/lib/bedplate/blobs";
 
 /// The format this program reads and writes.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// How many history entries are kept; the oldest go first.
 const HISTORY_KEPT: usize = 200;
 
@@ -183,7 +185,7 @@ impl TryFrom<String> for Sha {
 }
 
 /// SHA-256 of each of these files that can be read, by path.
-pub fn contents(
+pub(crate) fn contents(
     reader: &dyn Reader,
     paths: impl IntoIterator<Item = String>,
 ) -> BTreeMap<String, Sha> {

@@ -20,5 +20,7 @@ pub mod reboot_record;
 pub mod record;
 pub mod revert;
 pub mod seal;
-pub mod section;
+mod section;
 pub mod verify;
+
+pub use section::Declared;

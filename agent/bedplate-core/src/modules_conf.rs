@@ -7,7 +7,7 @@ use crate::desired::{DesiredModules, WantedModule};
 use crate::plan::Rationale;
 
 /// What is loaded at boot, one name a line (modules-load.d(5); handbook §9).
-pub const MODULES_LOAD_PATH: &str = "/etc/modules-load.d/bedplate.conf";
+pub(crate) const MODULES_LOAD_PATH: &str = "/etc/modules-load.d/bedplate.conf";
 
 /// Options and blacklist (modprobe.d(5); handbook §9). Sorts last: of two values for one option the later file wins.
 pub const MODPROBE_PATH: &str = "/etc/modprobe.d/zz-bedplate.conf";
@@ -18,7 +18,7 @@ pub const MODPROBE_PATH: &str = "/etc/modprobe.d/zz-bedplate.conf";
     "option `{parameter}={value}` of module {module} cannot be written to modprobe.d: {reason}; change it in \
         [modules.options.{module}]"
 )]
-pub struct BadOption {
+pub(crate) struct BadOption {
     /// The module.
     pub module: String,
     /// The parameter.
@@ -50,7 +50,7 @@ pub fn head(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// [`heading`] as a comment; `mark` opens one in that file's language.
-pub fn header(mark: &str, profile: &str) -> String {
+pub(crate) fn header(mark: &str, profile: &str) -> String {
     format!("{mark} {}", heading(profile))
 }
 
@@ -68,7 +68,7 @@ pub fn reasons(mark: &str, why: &[Rationale]) -> String {
 }
 
 /// Content of [`MODULES_LOAD_PATH`], or `None` when nothing is to be loaded.
-pub fn modules_load(modules: &DesiredModules, profile: &str) -> Option<String> {
+pub(crate) fn modules_load(modules: &DesiredModules, profile: &str) -> Option<String> {
     if modules.load.is_empty() {
         return None;
     }
@@ -85,7 +85,10 @@ pub fn modules_load(modules: &DesiredModules, profile: &str) -> Option<String> {
 ///
 /// # Errors
 /// [`BadOption`]: a parameter name or value that would end the line, or be read as something else.
-pub fn modprobe(modules: &DesiredModules, profile: &str) -> Result<Option<String>, BadOption> {
+pub(crate) fn modprobe(
+    modules: &DesiredModules,
+    profile: &str,
+) -> Result<Option<String>, BadOption> {
     if modules.options.is_empty() && modules.blacklist.is_empty() {
         return Ok(None);
     }

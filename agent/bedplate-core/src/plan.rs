@@ -15,10 +15,12 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 
 pub use content::FileContent;
-pub use ledger_news::{Orphan, PaidTool};
-pub use next_boot::{EntryBefore, NextBoot};
+pub(crate) use ledger_news::{Orphan, PaidTool};
+pub(crate) use next_boot::EntryBefore;
+pub use next_boot::NextBoot;
 pub use subject::{Device, DeviceRole, Subject};
-pub use waiting::{Pending, PendingUntilBoot};
+pub use waiting::Pending;
+pub(crate) use waiting::PendingUntilBoot;
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
 pub type KindName = &'static str;

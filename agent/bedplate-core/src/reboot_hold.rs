@@ -7,16 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use bedplate_base::duration;
+use bedplate_base::format_utc;
 use bedplate_base::terminal::{brief, one_line};
-use bedplate_base::utc::format_utc;
 use bedplate_host::{Reader, file};
 
 /// Where the hold is kept, inside the host. Beside the ledger: it must outlive a reboot.
 pub const HOLD: &str = "/var/lib/bedplate/hold.json";
 /// The format this program reads and writes.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// The longest hold with an end. Longer is either a slip of the pen or meant for ever, which is said by no end at all.
-pub const LONGEST: SignedDuration = SignedDuration::from_hours(90 * 24);
+pub(crate) const LONGEST: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// Characters of a reason: it is for the next operator to read, in a line of a report.
 pub const LONGEST_REASON: usize = 500;
@@ -199,7 +199,7 @@ pub fn parse_length(text: &str) -> Result<SignedDuration, HoldError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bedplate_host::dir::DirReader;
+    use bedplate_host::DirReader;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

@@ -21,7 +21,7 @@ use crate::profile::model::FleetLock;
 pub const RECORD: &str = "/var/lib/bedplate/daemon/reboot.json";
 
 /// The format this program reads and writes.
-pub const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 
 /// Reboots without the host ever being right in between, for whatever plans, after which bedplate stops: a plan that is
 /// another one after every boot must not make a loop either.

@@ -21,15 +21,15 @@ use crate::ledger::{
     AttributeRecord, FileRecord, FileState, Ledger, PendingTool, RegisterKey, RegisterRecord, VfKey,
 };
 use crate::plan::FileContent;
-use bedplate_base::error_chain::chain;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
+use bedplate_base::chain;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader, Writer, boot_id};
 
 use kernels::{Source, Tools};
-pub use run::{RevertReport, StepOutcome, StepReport, run};
+pub use run::{RevertReport, StepOutcome, run};
 
 /// What would be put back, in order, and what would not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]

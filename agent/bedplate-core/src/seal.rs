@@ -18,14 +18,15 @@ use crate::apply::Store;
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::revert::Refused;
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_host::{HostKind, Reader, Writer};
 
+pub(crate) use parts::Part;
 use parts::Source;
-pub use parts::{DEVICES, Fate, PARTS, Part, markdown};
+pub use parts::{DEVICES, Fate, PARTS, markdown};
 
 /// State that belongs to other tools.
-pub const NOT_TOUCHED: &str = "not touched: /etc/machine-id, ssh host keys, cloud-init's state, the journal, the network \
+pub(crate) const NOT_TOUCHED: &str = "not touched: /etc/machine-id, ssh host keys, cloud-init's state, the journal, the network \
     configuration (`systemd-firstboot --reset`, `cloud-init clean` and their like reset these)";
 
 /// Parts that a seal removes and preserves.

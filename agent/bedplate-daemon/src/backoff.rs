@@ -30,7 +30,7 @@ pub const CLEARS: &str = "`bedplate reconcile` tries it now; bedplate tries it b
 
 /// What is remembered of each change, by its id.
 #[derive(Debug, Default)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     changes: BTreeMap<String, Memory>,
 }
 
@@ -79,7 +79,7 @@ pub struct Contested {
 
 /// What is to be done about a look at the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Admitted {
+pub(crate) struct Admitted {
     /// Ids to apply now.
     pub now: Vec<String>,
     /// When the first of those that have to wait may be tried again.
@@ -90,7 +90,7 @@ pub struct Admitted {
 
 impl Backoff {
     /// Which of the differences may be applied at `now` (a monotonic clock's reading).
-    pub fn admit(&mut self, found: &[Difference], now: Duration) -> Admitted {
+    pub(crate) fn admit(&mut self, found: &[Difference], now: Duration) -> Admitted {
         let mut admitted = self.unclaimed(found, now);
         for difference in found {
             let memory = self.changes.entry(difference.id.clone()).or_default();
@@ -128,7 +128,7 @@ impl Backoff {
     }
 
     /// What became of those that were applied. Returns when a failed one may be tried again.
-    pub fn note(&mut self, done: &[Done], now: Duration) -> Option<Duration> {
+    pub(crate) fn note(&mut self, done: &[Done], now: Duration) -> Option<Duration> {
         let mut next: Option<Duration> = None;
         for done in done {
             let memory = self.changes.entry(done.change.id.clone()).or_default();
@@ -156,23 +156,23 @@ impl Backoff {
     }
 
     /// Everything that is left to others.
-    pub fn contested(&self) -> Vec<Contested> {
+    pub(crate) fn contested(&self) -> Vec<Contested> {
         self.changes.values().filter_map(|memory| memory.contested.clone()).collect()
     }
 
     /// Whether anything is left to others, so that a look counts even where nothing differs.
-    pub fn is_contested(&self) -> bool {
+    pub(crate) fn is_contested(&self) -> bool {
         self.changes.values().any(|memory| memory.contested.is_some())
     }
 
     /// Those of the differences whose last try failed.
-    pub fn failed(&self, found: &[Difference]) -> Vec<Failed> {
+    pub(crate) fn failed(&self, found: &[Difference]) -> Vec<Failed> {
         let of = |difference: &Difference| self.changes.get(&difference.id)?.failed.clone();
         found.iter().filter_map(of).collect()
     }
 
     /// Forgets everything: an operator asked for it, or the profile is another one.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.changes.clear();
     }
 }

@@ -25,15 +25,16 @@ mod authority;
 mod client;
 mod connection;
 
-pub use authority::{Authority, has_left};
+pub(crate) use authority::{Authority, has_left};
 pub use client::Agent1Proxy;
-pub use connection::{CONNECT_LIMIT, Lost, agent, connect, serve, serve_operators, watch};
+pub(crate) use connection::{CONNECT_LIMIT, Lost, serve_operators, watch};
+pub use connection::{agent, connect, serve};
 
 /// Its name on the bus.
 pub const NAME: &str = "org.bedplate.Agent1";
 /// Its name for root, on a connection of its own: the bus lets nobody else send to it (systemd/dbus), so that no crowd of
 /// readers is in front of an operator.
-pub const OPERATORS: &str = "org.bedplate.Operator1";
+pub(crate) const OPERATORS: &str = "org.bedplate.Operator1";
 /// Its object.
 pub const PATH: &str = "/org/bedplate/Agent1";
 
@@ -83,7 +84,7 @@ pub enum Request {
 }
 
 /// Where an answer goes.
-pub type Reply<T> = oneshot::Sender<Result<T, RequestError>>;
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, RequestError>>;
 
 /// Why the daemon does not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +145,7 @@ impl Shown {
 }
 
 /// Shared with the loop, which alone writes it.
-pub type Shared = Arc<Mutex<Shown>>;
+pub(crate) type Shared = Arc<Mutex<Shown>>;
 
 /// The object.
 #[derive(Clone)]
@@ -350,7 +351,7 @@ impl Agent {
 }
 
 /// Tells the bus what is different now.
-pub async fn signal_changes(
+pub(crate) async fn signal_changes(
     emitter: &SignalEmitter<'_>,
     agent: &Agent,
     before: &Status,

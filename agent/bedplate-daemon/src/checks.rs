@@ -8,7 +8,7 @@ use bedplate_base::terminal;
 use bedplate_core::verify::{CHECKS, Group, Judged, Report, Severity, Verdict as Outcome};
 
 /// Every outcome, in the order of metrics.
-pub const OUTCOMES: [Outcome; 5] =
+pub(crate) const OUTCOMES: [Outcome; 5] =
     [Outcome::Pass, Outcome::Warn, Outcome::Fail, Outcome::Unknown, Outcome::NotApplicable];
 
 /// Longest text of a check, in characters: findings name a few devices and count the others.
@@ -98,7 +98,7 @@ fn brief(text: &str) -> String {
 }
 
 /// The verdict on a host that is as its profile says, and why, where it is not ready. `None`: it was not judged.
-pub fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
+pub(crate) fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
     let Some(checks) = checks else { return (Verdict::CannotTell, Some(NOT_JUDGED.to_owned())) };
     let of = |such: fn(&Checked) -> bool| checks.iter().filter(move |checked| such(checked));
     let reason = |such: fn(&Checked) -> bool, one: &str, more: &str| {
@@ -120,7 +120,7 @@ pub fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
 }
 
 /// Whether a judgement is the same as an earlier one, for those who decide by it.
-pub fn are_no_news(now: Option<&[Checked]>, before: Option<&[Checked]>) -> bool {
+pub(crate) fn are_no_news(now: Option<&[Checked]>, before: Option<&[Checked]>) -> bool {
     match (now, before) {
         (Some(now), Some(before)) => {
             now.len() == before.len()

@@ -15,14 +15,14 @@ const LONGEST: Duration = Duration::from_secs(32);
 
 /// What is gathered, and for how long.
 #[derive(Debug)]
-pub struct Debounce {
+pub(crate) struct Debounce {
     limit: Duration,
     under_way: Option<Batch>,
 }
 
 /// Events that came one after the other.
 #[derive(Debug)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// The first one, for a log.
     pub first: String,
     /// How many.
@@ -43,7 +43,7 @@ impl Default for Debounce {
 
 impl Debounce {
     /// Adds an event to the burst that is under way, or begins one.
-    pub fn add(&mut self, trigger: &Trigger, now: Instant) {
+    pub(crate) fn add(&mut self, trigger: &Trigger, now: Instant) {
         let batch = self.under_way.get_or_insert_with(|| Batch {
             first: trigger.what.clone(),
             count: 0,
@@ -59,17 +59,17 @@ impl Debounce {
     }
 
     /// Whether a burst is under way that may have changed the host.
-    pub fn is_of_the_host(&self) -> bool {
+    pub(crate) fn is_of_the_host(&self) -> bool {
         self.under_way.as_ref().is_some_and(|batch| batch.other)
     }
 
     /// When the burst that is under way will be over, as far as is known now.
-    pub fn ends(&self) -> Option<Instant> {
+    pub(crate) fn ends(&self) -> Option<Instant> {
         self.under_way.as_ref().map(|batch| batch.quiet.min(batch.end))
     }
 
     /// Takes the burst if it is over.
-    pub fn over(&mut self, now: Instant) -> Option<Batch> {
+    pub(crate) fn over(&mut self, now: Instant) -> Option<Batch> {
         let batch = self.under_way.take_if(|batch| batch.quiet.min(batch.end) <= now)?;
         self.limit = if batch.quiet > now { (self.limit * 2).min(LONGEST) } else { SHORTEST };
         Some(batch)

@@ -9,7 +9,7 @@ use super::observation::{Device, Observation};
 use bedplate_core::plan::{Blocker, Unknown};
 
 /// Where it is kept: across boots, since a device is lost at a boot more often than not.
-pub const FILE: &str = bedplate_core::seal::DEVICES;
+pub(crate) const FILE: &str = bedplate_core::seal::DEVICES;
 const VERSION: u32 = 1;
 
 /// The GPUs and NICs of the host when it was last complete.
@@ -108,7 +108,7 @@ impl KnownDevices {
 }
 
 /// What people have to know of it.
-pub fn blocker((address, what): &(String, String)) -> Blocker {
+pub(crate) fn blocker((address, what): &(String, String)) -> Blocker {
     Blocker {
         kind: "host",
         subject: format!("{what} at {address}").into(),

@@ -32,7 +32,7 @@ const KERNEL: u32 = 1;
 ///
 /// # Errors
 /// When the socket cannot be had (some containers).
-pub fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
+pub(crate) fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let protocol = SockProtocol::NetlinkKObjectUEvent;
     let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
@@ -94,7 +94,7 @@ impl AsRawFd for Instance {
 }
 
 /// Watches over files, directories and sysfs attributes.
-pub struct Files {
+pub(crate) struct Files {
     descriptor: std::sync::Arc<AsyncFd<Instance>>,
     watched: std::sync::Arc<std::sync::Mutex<BTreeMap<WatchDescriptor, String>>>,
 }
@@ -104,7 +104,7 @@ impl Files {
     ///
     /// # Errors
     /// When inotify cannot be had.
-    pub fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
+    pub(crate) fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
         let descriptor = Instance(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?);
         let descriptor = std::sync::Arc::new(registered(descriptor)?);
         let watched = std::sync::Arc::new(std::sync::Mutex::new(BTreeMap::new()));
@@ -113,13 +113,13 @@ impl Files {
     }
 
     /// Watches all of these, whatever was watched before. What cannot be watched is left to the slow re-check.
-    pub fn set(&self, watch: &Watch) {
+    pub(crate) fn set(&self, watch: &Watch) {
         let attributes = watch.attributes.iter().map(|path| (path, AddWatchFlags::IN_MODIFY));
         self.add(watch.directories.iter().map(|path| (path, FILES)).chain(attributes));
     }
 
     /// Watches directories of which owner and mode count as well as the files in them.
-    pub fn set_trusted(&self, directories: &[String]) {
+    pub(crate) fn set_trusted(&self, directories: &[String]) {
         let mask = FILES | AddWatchFlags::IN_ATTRIB;
         self.add(directories.iter().map(|path| (path, mask)));
     }

@@ -14,7 +14,7 @@ use bedplate_host::file;
 use bedplate_host::published::{self, COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
-pub const METRICS: &str = published::METRICS;
+pub(crate) const METRICS: &str = published::METRICS;
 
 /// Prometheus text format 0.0.4.
 pub fn metrics(status: &Status) -> String {
@@ -122,7 +122,7 @@ fn number(count: u64) -> f64 {
 }
 
 /// One `name=value` a line. `ready` means what the verdict means: an unknown is not ready.
-pub fn features(status: &Status) -> String {
+pub(crate) fn features(status: &Status) -> String {
     let mut out = String::new();
     // What is not said again within two intervals is no label any more (NFD, "feature files": expiry-time).
     if let Some(until) = status.fresh_until {
@@ -156,7 +156,7 @@ pub fn read(root: &Path) -> Option<Status> {
 }
 
 /// Writes all of it below `root`; what fails is told, and the rest is written.
-pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
+pub(crate) fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let mut wrong = Vec::new();
     // What the daemon itself uses differs at every moment: that alone is no reason to write.
@@ -186,7 +186,7 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
 }
 
 /// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
-pub type Written = std::collections::BTreeMap<String, String>;
+pub(crate) type Written = std::collections::BTreeMap<String, String>;
 
 #[cfg(test)]
 mod tests {

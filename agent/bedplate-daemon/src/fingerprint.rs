@@ -8,7 +8,7 @@ use bedplate_core::kind::Watch;
 /// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
 /// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon
 /// itself must not hang.
-pub fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
+pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for file in ["sys/kernel/uevent_seqnum", "proc/modules"] {
         // Use counts of modules change all the time: names are enough.

@@ -13,15 +13,15 @@ use super::launch::{HELPER, Launch, Unit};
 use super::observation::Observation;
 use super::worker::{self, WorkError};
 use super::{methods, observe, public, reboot_required};
-use crate::reboot::busy::{self, Busy};
+use crate::reboot::busy::{self, Activity};
 use crate::reboot::last_boot::{BmcAnswer, BmcSilent};
 use crate::reboot::method::ipmi::{self, Code, Device, IpmiError, RestartCause};
 use crate::reboot::method::{command, undo};
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_core::plan::{NextBoot, RebootNeed};
 use bedplate_core::profile::model::{Reboot, RebootMethod};
 use bedplate_core::reboot_record::preparation::Prepared;
-use bedplate_host::dir::DirReader;
+use bedplate_host::DirReader;
 use bedplate_host::process;
 use bedplate_host::write::DirWriter;
 
@@ -73,7 +73,7 @@ fn task(text: &str) -> Result<Task<'_>, String> {
 ///
 /// # Errors
 /// It asks for nothing that is known.
-pub fn unit(text: &str) -> Result<Unit, String> {
+pub(crate) fn unit(text: &str) -> Result<Unit, String> {
     task(text).map(|task| task.unit())
 }
 
@@ -139,9 +139,9 @@ fn busy_command(argv: &[String]) -> Option<String> {
         return Some("the profile has no `busy_command` any more".to_owned());
     }
     match busy::busy_command(argv, BUSY_LIMIT) {
-        Busy::Free => None,
-        Busy::Busy(why) => Some(format!("the busy command says: {why}")),
-        Busy::Unknown(why) => Some(format!("the busy command did not answer: {why}")),
+        Activity::Free => None,
+        Activity::Busy(why) => Some(format!("the busy command says: {why}")),
+        Activity::Unknown(why) => Some(format!("the busy command did not answer: {why}")),
     }
 }
 
@@ -167,14 +167,14 @@ fn is_early(error: &IpmiError) -> bool {
 
 /// Has the tasks done, for the host below a directory.
 #[derive(Debug, Clone)]
-pub struct Helpers {
+pub(crate) struct Helpers {
     launch: Launch,
     root: std::path::PathBuf,
 }
 
 impl Helpers {
     /// By processes that are started so.
-    pub fn new(launch: Launch, root: &Path) -> Self {
+    pub(crate) fn new(launch: Launch, root: &Path) -> Self {
         Helpers { launch, root: root.to_owned() }
     }
 
@@ -189,12 +189,12 @@ impl Helpers {
     }
 
     /// Whether another build has answered: this daemon is about to end, and to be started as that one.
-    pub fn is_replaced(&self) -> bool {
+    pub(crate) fn is_replaced(&self) -> bool {
         self.launch.is_replaced()
     }
 
     /// Observes the boot entry afresh. What cannot be observed is not known to be sound.
-    pub async fn inspect_entry(&self) -> NextBoot {
+    pub(crate) async fn inspect_entry(&self) -> NextBoot {
         match worker::observe_unjudged(&self.launch, INSPECT_LIMIT).await {
             Ok(Observation { packages: Some(why), .. }) => NextBoot::Unknown { reasons: vec![why] },
             Ok(observation) => observation.next_boot,
@@ -203,7 +203,7 @@ impl Helpers {
     }
 
     /// Who holds a GPU or RDMA device open, in one line. What cannot be found out counts as in use.
-    pub async fn holders(&self, idle: &[String]) -> Option<String> {
+    pub(crate) async fn holders(&self, idle: &[String]) -> Option<String> {
         let task = Task::Holders { idle: idle.to_vec() };
         let asked = self.ask(&task).await;
         asked.unwrap_or_else(|error| {
@@ -212,7 +212,7 @@ impl Helpers {
     }
 
     /// What the operator's busy check says, unless the host is free.
-    pub async fn busy_command(&self) -> Option<String> {
+    pub(crate) async fn busy_command(&self) -> Option<String> {
         let asked = self.ask(&Task::BusyCommand {}).await;
         asked.unwrap_or_else(|error| {
             Some(format!("the busy command did not answer: {}", chain(&error)))
@@ -220,7 +220,7 @@ impl Helpers {
     }
 
     /// The first method that works here, and what is to be said of each.
-    pub async fn methods(&self, need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
+    pub(crate) async fn methods(&self, need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
         let asked = self.ask(&Task::Methods { need }).await;
         asked.unwrap_or_else(|error| {
             (None, vec![format!("the reboot methods cannot be tried: {}", chain(&error))])
@@ -231,7 +231,7 @@ impl Helpers {
     ///
     /// # Errors
     /// [`WorkError`].
-    pub async fn way_back(
+    pub(crate) async fn way_back(
         &self,
         method: RebootMethod,
         at: Timestamp,
@@ -243,7 +243,7 @@ impl Helpers {
     ///
     /// # Errors
     /// [`WorkError`]; nothing is left behind, or the error says what.
-    pub async fn prepare(
+    pub(crate) async fn prepare(
         &self,
         method: RebootMethod,
         plan: &str,
@@ -256,7 +256,7 @@ impl Helpers {
     ///
     /// # Errors
     /// [`WorkError`].
-    pub async fn take_back(&self, prepared: &Prepared) -> Result<(), WorkError> {
+    pub(crate) async fn take_back(&self, prepared: &Prepared) -> Result<(), WorkError> {
         // Most methods leave nothing behind.
         if prepared.undo.is_empty() {
             return Ok(());
@@ -268,13 +268,13 @@ impl Helpers {
     ///
     /// # Errors
     /// [`WorkError`].
-    pub async fn power_command(&self) -> Result<Duration, WorkError> {
+    pub(crate) async fn power_command(&self) -> Result<Duration, WorkError> {
         let asked = self.ask(&Task::PowerCommand {}).await;
         asked.map(Duration::from_secs)
     }
 
     /// What the BMC says of the last restart.
-    pub async fn restart_cause(&self) -> BmcAnswer {
+    pub(crate) async fn restart_cause(&self) -> BmcAnswer {
         let asked = self.ask(&Task::RestartCause {}).await;
         asked.map_err(|error| BmcSilent::Said(chain(&error)))
     }
@@ -283,7 +283,7 @@ impl Helpers {
     ///
     /// # Errors
     /// [`WorkError`].
-    pub async fn marker(&self, wanted: bool) -> Result<(), WorkError> {
+    pub(crate) async fn marker(&self, wanted: bool) -> Result<(), WorkError> {
         self.ask(&Task::Marker { wanted }).await
     }
 }

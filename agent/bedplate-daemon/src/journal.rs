@@ -151,7 +151,7 @@ pub fn say(message: Message, text: &str) {
 }
 
 /// Logs one message for every value of a change.
-pub fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
+pub(crate) fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
     let nothing =
         Item { subject: change.subject.clone(), before: None, after: None, why: Vec::new() };
     let items =

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use super::build::{Builds, Program};
 
 /// The first line of a unit: it runs. Only then it is asked for something.
-pub const RUNS: &str = "runs";
+pub(crate) const RUNS: &str = "runs";
 /// With this begins the last line of an answer that comes through a socket: how the process ended.
 pub const END: &str = "end ";
 /// How a unit ends that was asked by another build of this program, and then the daemon that asked (sysexits.h:
@@ -225,15 +225,15 @@ impl Launch {
 }
 
 /// The subcommand that observes and applies.
-pub const WORKER: &str = "worker";
+pub(crate) const WORKER: &str = "worker";
 /// The subcommand that does one of the small tasks.
-pub const HELPER: &str = "helper";
+pub(crate) const HELPER: &str = "helper";
 
 /// Starts a child with these arguments, which reads `input`.
 ///
 /// # Errors
 /// The system's own.
-pub fn child(program: &Path, arguments: &[String], input: &str) -> std::io::Result<Process> {
+pub(crate) fn child(program: &Path, arguments: &[String], input: &str) -> std::io::Result<Process> {
     let mut command = Command::new(program);
     command.args(arguments);
     // Logs of the child are told by the daemon, with their fields.

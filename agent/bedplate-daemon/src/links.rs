@@ -33,14 +33,14 @@ struct Watched {
 }
 
 /// The interfaces that are watched.
-pub struct Links(Arc<Mutex<Watched>>);
+pub(crate) struct Links(Arc<Mutex<Watched>>);
 
 impl Links {
     /// Starts with none.
     ///
     /// # Errors
     /// When the socket cannot be had.
-    pub fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
+    pub(crate) fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let protocol = SockProtocol::NetlinkRoute;
         let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
@@ -51,7 +51,7 @@ impl Links {
     }
 
     /// Watches these, whatever was watched before.
-    pub fn set(&self, watch: &Watch) {
+    pub(crate) fn set(&self, watch: &Watch) {
         lock(&self.0).set(watch);
     }
 }

@@ -9,7 +9,7 @@ use bedplate_core::verify::Verdict as Outcome;
 
 /// Says what became of the changes that were applied, and what went wrong beside them. `plan`: the hash of what they were
 /// part of.
-pub fn ended(plan: &str, observation: &Observation) {
+pub(crate) fn ended(plan: &str, observation: &Observation) {
     for done in &observation.done {
         match &done.failure {
             None => say_of(journal::DONE, plan, &done.change, "done"),
@@ -24,12 +24,12 @@ pub fn ended(plan: &str, observation: &Observation) {
 }
 
 /// Says that something differs. `plan`: the hash of what it is part of.
-pub fn differs(plan: &str, change: &Difference) {
+pub(crate) fn differs(plan: &str, change: &Difference) {
     say_of(journal::DRIFT, plan, change, "not as the profile says");
 }
 
 /// Says that an operator holds enforcement, or does not any more.
-pub fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
+pub(crate) fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
     match (before, now) {
         (before, Some(hold)) if before != Some(hold) => {
             say(
@@ -44,7 +44,7 @@ pub fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
 
 /// What was said of the last observation.
 #[derive(Debug, Default)]
-pub struct Logged {
+pub(crate) struct Logged {
     differences: Vec<Difference>,
     blockers: Vec<String>,
     unknowns: Vec<String>,
@@ -54,7 +54,7 @@ pub struct Logged {
 
 impl Logged {
     /// Says what is found to differ.
-    pub fn differences(&mut self, observation: &Observation) {
+    pub(crate) fn differences(&mut self, observation: &Observation) {
         for change in &observation.changes {
             if !self.differences.contains(change) {
                 differs(&observation.hash, change);
@@ -64,7 +64,7 @@ impl Logged {
     }
 
     /// Says what people have to deal with.
-    pub fn blockers(&mut self, observation: &Observation) {
+    pub(crate) fn blockers(&mut self, observation: &Observation) {
         let blockers: Vec<String> = observation
             .blockers
             .iter()
@@ -82,7 +82,7 @@ impl Logged {
     }
 
     /// Says what could not be read.
-    pub fn unknowns(&mut self, observation: &Observation) {
+    pub(crate) fn unknowns(&mut self, observation: &Observation) {
         let words = |one: &Unknown| {
             format!("{} {} could not be read: {}", one.kind, one.subject, one.reason)
         };
@@ -94,7 +94,7 @@ impl Logged {
     }
 
     /// Says which checks come to something else than at the last judgement. Another wording of the same outcome is not said again.
-    pub fn checks(&mut self, observation: &Observation) {
+    pub(crate) fn checks(&mut self, observation: &Observation) {
         let Some(checks) = &observation.checks else { return };
         // What could only be a warning and is not known is told by `bedplate verify` alone.
         let counts = |checked: &Checked| {
@@ -115,7 +115,7 @@ impl Logged {
     }
 
     /// Says that a boot is needed, or a colder one than before.
-    pub fn need(&mut self, need: RebootNeed, reason: &str) {
+    pub(crate) fn need(&mut self, need: RebootNeed, reason: &str) {
         if self.need.unwrap_or(RebootNeed::None) < need {
             say(journal::REBOOT_NEEDED, reason);
         }

@@ -18,7 +18,7 @@ pub use bedplate_core::reboot_record::phase::{time, usec};
     default_service = "org.freedesktop.login1",
     default_path = "/org/freedesktop/login1"
 )]
-pub trait Manager {
+pub(crate) trait Manager {
     /// Schedules a shutdown; `usec` is wall-clock time in microseconds.
     fn schedule_shutdown(&self, kind: &str, usec: u64) -> zbus::Result<()>;
     /// Takes whatever is scheduled back.
@@ -45,7 +45,7 @@ pub trait Manager {
 ///
 /// # Errors
 /// The bus has ended.
-pub async fn manager(bus: &Connection) -> zbus::Result<ManagerProxy<'static>> {
+pub(crate) async fn manager(bus: &Connection) -> zbus::Result<ManagerProxy<'static>> {
     ManagerProxy::builder(bus).cache_properties(CacheProperties::No).build().await
 }
 
@@ -74,7 +74,7 @@ trait Sysinit {
 }
 
 /// When this userspace started, which a soft-reboot changes within a boot; `None`: PID 1 does not tell.
-pub async fn userspace(bus: &Connection) -> Option<u64> {
+pub(crate) async fn userspace(bus: &Connection) -> Option<u64> {
     let asked = async {
         let target =
             SysinitProxy::builder(bus).cache_properties(CacheProperties::No).build().await?;
@@ -88,7 +88,7 @@ pub async fn userspace(bus: &Connection) -> Option<u64> {
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// Whether PID 1 is on its way down: from then on it starts no unit, whose job would be against that of `shutdown.target`.
-pub async fn machine_stops(bus: &Connection) -> bool {
+pub(crate) async fn machine_stops(bus: &Connection) -> bool {
     let asked = async {
         let target =
             ShutdownTargetProxy::builder(bus).cache_properties(CacheProperties::No).build().await?;
@@ -100,7 +100,7 @@ pub async fn machine_stops(bus: &Connection) -> bool {
 }
 
 /// Block inhibitors on shutdown that are not for sleep or keys only, for people.
-pub fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32)]) -> Vec<String> {
+pub(crate) fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32)]) -> Vec<String> {
     let blocks = |what: &str, mode: &str| {
         // `block-weak` is passed over by privileged callers (systemd 257); `delay` waits for seconds only.
         mode == "block" && what.split(':').any(|what| what == "shutdown")
@@ -115,11 +115,11 @@ pub fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32)]) -> 
 }
 
 /// Name of the trigger that asks for a decision only, not for a look.
-pub const CHANGED: &str = "logind";
+pub(crate) const CHANGED: &str = "logind";
 
 /// Sends a trigger when inhibitors come or go, when a shutdown begins or comes to nothing, and when logind itself comes or
 /// goes. Returns when the signals end or cannot be had.
-pub async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
+pub(crate) async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
     let Ok(mut signals) = Signals::subscribe(&logind).await else { return };
     while signals.next().await {
         let _ = to.try_send(Trigger { what: CHANGED.into(), profile: false });
@@ -130,7 +130,7 @@ pub async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
 const PROBE: Duration = Duration::from_secs(2);
 
 /// Asks logind until it answers, then sends a trigger. Much cheaper than a decision, which asks others, too.
-pub async fn probe(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
+pub(crate) async fn probe(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
     loop {
         tokio::time::sleep(PROBE).await;
         if logind.scheduled_shutdown().await.is_ok() {

@@ -41,14 +41,14 @@ fn with<T>(
 }
 
 /// The operator's command, if the profile has one.
-pub fn command(settings: &Reboot) -> Option<Command> {
+pub(crate) fn command(settings: &Reboot) -> Option<Command> {
     let argv = settings.command.clone();
     (!argv.is_empty()).then_some(Command { argv, timeout_s: COMMAND_S, grace_s: GRACE_S })
 }
 
 /// The first method that works here, and what is to be said of each. Only a cold reboot asks for the profile's methods:
 /// for anything else the machine need not go through its firmware.
-pub fn taken(
+pub(crate) fn taken(
     root: &Path,
     settings: &Reboot,
     need: RebootNeed,
@@ -74,7 +74,7 @@ fn promised(method: RebootMethod, settings: &Reboot) -> Result<(), MethodError> 
 ///
 /// # Errors
 /// [`MethodError`].
-pub fn way_back(
+pub(crate) fn way_back(
     root: &Path,
     method: RebootMethod,
     settings: &Reboot,
@@ -88,7 +88,7 @@ pub fn way_back(
 ///
 /// # Errors
 /// [`MethodError`]; nothing is left behind, or the error says what.
-pub fn ready(
+pub(crate) fn ready(
     root: &Path,
     method: RebootMethod,
     settings: &Reboot,

@@ -16,7 +16,7 @@ use bedplate_core::profile::model::{Agent, Reboot};
 /// With this the worker begins a line that says what it is at; the answer is the last line of its output.
 pub const AT: &str = "at ";
 /// The worker's exit status where the operator has put no profile (sysexits.h: EX_CONFIG).
-pub const NO_PROFILE: i32 = 78;
+pub(crate) const NO_PROFILE: i32 = 78;
 
 /// What was observed, after what was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +129,7 @@ impl Difference {
 }
 
 /// Names what waits for a boot. What runs now is not part of it: a boot that does not help changes nothing else.
-pub fn hash(plan: &Plan) -> String {
+pub(crate) fn hash(plan: &Plan) -> String {
     let mut lines: Vec<String> = plan
         .body
         .pending

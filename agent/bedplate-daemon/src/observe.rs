@@ -24,7 +24,7 @@ use bedplate_core::profile::model::{Agent, AgentMode, Profile};
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::Topology;
 use bedplate_facts::{Depth, Facts};
-use bedplate_host::dir::DirReader;
+use bedplate_host::DirReader;
 use bedplate_host::{Reader, link, package_lock};
 
 /// Only what the operator has put on the host: nothing is enforced on a guess.
@@ -130,7 +130,7 @@ pub fn settings() -> Result<Agent, EngineError> {
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn profile(reader: &dyn Reader) -> Result<Profile, EngineError> {
+pub(crate) fn profile(reader: &dyn Reader) -> Result<Profile, EngineError> {
     let mut facts = bedplate_facts::observe(reader, Depth::Identity);
     Ok(engine::choose(reader, &mut facts, &REQUEST)?.loaded.profile)
 }

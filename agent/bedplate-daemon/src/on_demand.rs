@@ -11,7 +11,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Longest wait for a look: one takes milliseconds, and a host whose drivers hang is no reason to hang, too.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What is logged when such a look finds the host other than it was known to be.
-pub const FOUND: &str = "a look that was asked for found another plan";
+pub(crate) const FOUND: &str = "a look that was asked for found another plan";
 /// Callers that may wait for one at once.
 const MOST: usize = 16;
 
@@ -23,7 +23,7 @@ pub struct ObserveRequester {
 }
 
 /// The loop's side.
-pub struct ObserveRequests {
+pub(crate) struct ObserveRequests {
     to_wanted: mpsc::Sender<()>,
     wanted: mpsc::Receiver<()>,
     looked: watch::Sender<()>,
@@ -61,24 +61,24 @@ impl Default for ObserveRequests {
 
 impl ObserveRequests {
     /// For those who ask.
-    pub fn asking(&self) -> ObserveRequester {
+    pub(crate) fn asking(&self) -> ObserveRequester {
         ObserveRequester { wanted: self.to_wanted.clone(), looked: self.looked.clone() }
     }
 
     /// Waits until a look is wanted: once, however many want it.
-    pub async fn wanted(&mut self) {
+    pub(crate) async fn wanted(&mut self) {
         // There is always a sender: its own.
         let _ = self.wanted.recv().await;
     }
 
     /// The host was looked at, for whatever reason; those who wait have their answer.
-    pub fn looked(&mut self, now: Instant) {
+    pub(crate) fn looked(&mut self, now: Instant) {
         self.last = Some(now);
         self.looked.send_replace(());
     }
 
     /// Whether a look has to be begun now, after `looks` in all.
-    pub fn begin(&mut self, looks: u64, now: Instant) -> bool {
+    pub(crate) fn begin(&mut self, looks: u64, now: Instant) -> bool {
         if self.under_way.is_some() {
             return false;
         }
@@ -91,7 +91,7 @@ impl ObserveRequests {
     }
 
     /// It has ended; whether it is newer than what the loop has seen itself meanwhile.
-    pub fn end(&mut self, looks: u64) -> bool {
+    pub(crate) fn end(&mut self, looks: u64) -> bool {
         self.under_way.take() == Some(looks)
     }
 }

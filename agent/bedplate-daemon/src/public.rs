@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_base::mask::{self, MASKED};
 use bedplate_core::apply::{Outcome, last_lines};
 use bedplate_core::engine::EngineError;
@@ -190,7 +190,7 @@ fn action(action: &mut Action) {
 }
 
 /// Why a change did not come about, with the last lines that a tool printed, of which what could come from a file is masked.
-pub fn failure(outcome: &Outcome) -> Option<String> {
+pub(crate) fn failure(outcome: &Outcome) -> Option<String> {
     let mut outcome = outcome.clone();
     let mut printed = String::new();
     if let Outcome::Failed { output, .. } = &mut outcome
@@ -203,7 +203,7 @@ pub fn failure(outcome: &Outcome) -> Option<String> {
 }
 
 /// Why what waits is not in effect.
-pub fn cause(cause: Cause) -> Cause {
+pub(crate) fn cause(cause: Cause) -> Cause {
     match cause {
         Cause::Rejected { said } => {
             Cause::Rejected { said: said.map(|line| mask::mask_message(&line)) }

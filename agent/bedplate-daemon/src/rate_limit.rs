@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use zbus::message::{Flags, Header, Message, Type};
 
-pub mod socket;
+pub(crate) mod socket;
 
 /// Calls of one connection that may be under way at once. A client that asks for each property by itself has some.
 const OF_ONE_CALLER: usize = 8;
@@ -29,7 +29,7 @@ enum Kind {
 
 /// What becomes of a message that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
+pub(crate) enum Entry {
     /// It is passed on.
     Pass,
     /// It is answered with `LimitsExceeded`.
@@ -40,7 +40,7 @@ pub enum Entry {
 
 /// Calls that are under way, until their answer is written.
 #[derive(Debug)]
-pub struct CallLimiter {
+pub(crate) struct CallLimiter {
     /// The daemon's own interface.
     interface: &'static str,
     callers: HashMap<String, Vec<(NonZeroU32, Kind)>>,
@@ -49,12 +49,12 @@ pub struct CallLimiter {
 
 impl CallLimiter {
     /// Before any call; `interface` is the daemon's own.
-    pub fn new(interface: &'static str) -> Self {
+    pub(crate) fn new(interface: &'static str) -> Self {
         CallLimiter { interface, callers: HashMap::new(), reads: 0 }
     }
 
     /// Whether a message that has arrived is passed on.
-    pub fn enter(&mut self, message: &Message) -> Entry {
+    pub(crate) fn enter(&mut self, message: &Message) -> Entry {
         if message.message_type() != Type::MethodCall {
             return Entry::Pass;
         }
@@ -83,12 +83,12 @@ impl CallLimiter {
 
     /// Whether a message that goes out may overtake what was to be written before it: the answer to an operator. What tells
     /// of the state keeps its order, so that nobody takes an older value for the newer one.
-    pub fn overtakes(&self, message: &Message) -> bool {
+    pub(crate) fn overtakes(&self, message: &Message) -> bool {
         self.answered(&message.header()).is_some_and(|(_, _, kind)| kind == Kind::Change)
     }
 
     /// A message was written.
-    pub fn written(&mut self, message: &Message) {
+    pub(crate) fn written(&mut self, message: &Message) {
         let Some((caller, at, kind)) = self.answered(&message.header()) else { return };
         if let Some(calls) = self.callers.get_mut(&caller) {
             calls.swap_remove(at);

@@ -65,21 +65,21 @@ struct Request {
 }
 
 /// Has the target follow the published status.
-pub struct ReadyTarget {
+pub(crate) struct ReadyTarget {
     marker: PathBuf,
     to: watch::Sender<Request>,
 }
 
 impl ReadyTarget {
     /// For the host below `root`, without a bus yet.
-    pub fn new(root: &Path) -> Self {
+    pub(crate) fn new(root: &Path) -> Self {
         let (to, requests) = watch::channel(Request { wanted: TargetState::Inactive, bus: None });
         tokio::spawn(follow(requests));
         ReadyTarget { marker: root.join(MARKER.trim_start_matches('/')), to }
     }
 
     /// The bus has come or gone.
-    pub fn connected(&self, bus: Option<Connection>) {
+    pub(crate) fn connected(&self, bus: Option<Connection>) {
         self.to.send_modify(|request| request.bus = bus);
     }
 
@@ -87,7 +87,7 @@ impl ReadyTarget {
     ///
     /// # Errors
     /// The marker cannot be written or removed. The target follows in any case.
-    pub fn publish(&self, status: &Status) -> std::io::Result<()> {
+    pub(crate) fn publish(&self, status: &Status) -> std::io::Result<()> {
         let ready = status.verdict == Verdict::Ready;
         let marked = match (ready, self.marker.exists()) {
             (true, false) => replace(&self.marker, b""),

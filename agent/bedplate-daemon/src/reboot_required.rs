@@ -23,7 +23,7 @@ const INTENT: &str = "being made\n";
 
 /// Whether others are to reboot this host. Under policy `schedule` they are not: kured only looks whether the file is there,
 /// and would reboot outside of window, hold and lock.
-pub fn is_wanted(status: &Status) -> Option<bool> {
+pub(crate) fn is_wanted(status: &Status) -> Option<bool> {
     if matches!(status.state, State::Starting | State::Stopped) {
         // What was there before stays until something is known, and after that.
         return None;
@@ -36,7 +36,7 @@ pub fn is_wanted(status: &Status) -> Option<bool> {
 ///
 /// # Errors
 /// What cannot be read.
-pub fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
+pub(crate) fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let ours = read(&at(REQUIRED_BY))?.lines().any(|line| line == PACKAGE);
     Ok(match wanted {
@@ -49,7 +49,7 @@ pub fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
 ///
 /// # Errors
 /// What cannot be read or written.
-pub fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
+pub(crate) fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let (marker, list, made) = (at(REQUIRED), at(REQUIRED_BY), at(MADE));
     let listed = read(&list)?;

@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(3);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Gives pages back after each burst on the bus, of which the loop hears nothing. `message`: one has arrived.
-pub async fn after_bursts(message: Arc<Notify>) {
+pub(crate) async fn after_bursts(message: Arc<Notify>) {
     loop {
         message.notified().await;
         let end = Instant::now() + LONGEST;
@@ -43,7 +43,7 @@ fn trim_heap() {}
 /// fifty minor faults.
 ///
 /// Nothing depends on it: where /proc is not readable, or the kernel refuses, the pages stay.
-pub fn give_back() {
+pub(crate) fn give_back() {
     trim_heap();
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     for (start, length) in maps.lines().filter_map(code) {

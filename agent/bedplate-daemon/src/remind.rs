@@ -12,7 +12,7 @@ pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Since when, and when it was last said.
 #[derive(Debug)]
-pub struct Reminder {
+pub(crate) struct Reminder {
     every: Duration,
     since: Option<Instant>,
     said: Option<Instant>,
@@ -20,12 +20,17 @@ pub struct Reminder {
 
 impl Reminder {
     /// One that speaks up this often: once a [`DAY`], but in tests of the loop.
-    pub fn new(every: Duration) -> Self {
+    pub(crate) fn new(every: Duration) -> Self {
         Reminder { every, since: None, said: None }
     }
 
     /// What is to be said now, if it was last said long enough ago.
-    pub fn due(&mut self, status: &Status, settings: &Reboot, now: Instant) -> Option<String> {
+    pub(crate) fn due(
+        &mut self,
+        status: &Status,
+        settings: &Reboot,
+        now: Instant,
+    ) -> Option<String> {
         let Some(why) = left_to_people(settings).filter(|_| status.reboot.is_needed()) else {
             *self = Reminder::new(self.every);
             return None;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 mod state;
 
-pub use state::{STATES, State, Verdict};
+pub(crate) use state::STATES;
+pub use state::{State, Verdict};
 
 use super::backoff::{Contested, Failed};
 use super::checks::{self, Checked};
@@ -22,7 +23,7 @@ use bedplate_core::reboot_record::last_boot::LastBoot;
 use bedplate_host::published;
 
 /// Format version of [`Status`] as JSON; raised when a field changes its name or meaning, not when one is added.
-pub const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 /// Why a host is `converged`.
 const IN_EFFECT: &str = "everything the profile asks for is in effect";
 /// What is known before the first look.
@@ -357,7 +358,7 @@ impl Status {
 }
 
 /// An effect, as it is written.
-pub fn effect_name(effect: bedplate_core::plan::Effect) -> &'static str {
+pub(crate) fn effect_name(effect: bedplate_core::plan::Effect) -> &'static str {
     use bedplate_core::plan::Effect;
     match effect {
         Effect::Now => "now",

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::reboot_required;
 use crate::reboot::controller::{AtLogind, Offline, RestartError};
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::Phase;
 use bedplate_host::published::{
     COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY as DIRECTORY,

@@ -6,7 +6,7 @@ use bedplate_host::process;
 ///
 /// node_exporter, which reads the file, says the same of itself. It drops a sample whose HELP differs from its own or
 /// whose labels do not tell it apart.
-pub fn metrics() -> String {
+pub(crate) fn metrics() -> String {
     let Some(usage) = process::own_usage() else { return String::new() };
     format!(
         "# HELP process_resident_memory_bytes Resident memory size in bytes.\n\

@@ -11,7 +11,7 @@ const STALLED: Duration = Duration::from_secs(25 * 60);
 
 /// Since when the loop has been at something, in milliseconds after it began; 0: it waits for something to do.
 #[derive(Clone)]
-pub struct Busy {
+pub(crate) struct Busy {
     born: Instant,
     since: Arc<AtomicU64>,
 }
@@ -28,12 +28,12 @@ impl Busy {
     }
 
     /// The loop begins something.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.since.store(self.now(), Ordering::Relaxed);
     }
 
     /// And is done with it.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.since.store(0, Ordering::Relaxed);
     }
 
@@ -44,7 +44,7 @@ impl Busy {
 }
 
 /// Tells systemd, twice in the time it gives, that the loop comes around.
-pub async fn watch(busy: Busy) {
+pub(crate) async fn watch(busy: Busy) {
     let Some(interval) = sd_notify::watchdog_enabled() else { return };
     loop {
         tokio::time::sleep(interval / 2).await;
@@ -55,7 +55,7 @@ pub async fn watch(busy: Busy) {
 }
 
 /// Tells systemd something about this service.
-pub fn notify(state: &[NotifyState<'_>]) {
+pub(crate) fn notify(state: &[NotifyState<'_>]) {
     // Not started by systemd: nobody to tell.
     let _ = sd_notify::notify(state);
 }

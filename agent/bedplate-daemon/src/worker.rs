@@ -80,7 +80,10 @@ pub async fn observe(launch: &Launch) -> Result<Observation, WorkError> {
 ///
 /// # Errors
 /// [`WorkError`].
-pub async fn observe_unjudged(launch: &Launch, limit: Duration) -> Result<Observation, WorkError> {
+pub(crate) async fn observe_unjudged(
+    launch: &Launch,
+    limit: Duration,
+) -> Result<Observation, WorkError> {
     ask(launch, Unit::Observer, &round(&[UNJUDGED.to_owned()]), "", limit).await
 }
 
@@ -88,7 +91,7 @@ pub async fn observe_unjudged(launch: &Launch, limit: Duration) -> Result<Observ
 ///
 /// # Errors
 /// [`WorkError`]; what was done meanwhile is in the ledger.
-pub async fn apply_unjudged(
+pub(crate) async fn apply_unjudged(
     launch: &Launch,
     seen: &Observation,
     only: &[String],
@@ -123,7 +126,7 @@ pub async fn apply(
 ///
 /// # Errors
 /// [`WorkError`].
-pub async fn ask<T: DeserializeOwned>(
+pub(crate) async fn ask<T: DeserializeOwned>(
     launch: &Launch,
     unit: Unit,
     arguments: &[String],
@@ -140,7 +143,7 @@ pub async fn ask<T: DeserializeOwned>(
 
 /// Whether `unit` runs the worker with these arguments: one with the rights to change the host only applies changes, and the
 /// observer applies none.
-pub fn is_for(unit: Unit, arguments: &[&str]) -> bool {
+pub(crate) fn is_for(unit: Unit, arguments: &[&str]) -> bool {
     let changes = arguments.iter().any(|argument| argument.starts_with(ONLY));
     match unit {
         Unit::Observer => !changes,

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::pci::Function;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::Reader;
 
 /// Counters of one function.

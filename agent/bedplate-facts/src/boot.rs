@@ -25,7 +25,7 @@ const LOOKS: [Look; 9] = [
 const LAST_LOOKS: [Look; 3] = [configured_systemd_boot, grub_by_tools, unknown_grub];
 
 /// Way to change the kernel arguments where nothing is known about the boot loader.
-pub const BY_HAND: &str = "add the arguments to the kernel command line by hand, where this machine's boot loader keeps it, and \
+pub(crate) const BY_HAND: &str = "add the arguments to the kernel command line by hand, where this machine's boot loader keeps it, and \
                            reboot; `bedplate verify` then judges the running kernel's";
 
 /// Ids in os-release of the Debian family.
@@ -39,7 +39,7 @@ struct Host<'a> {
 }
 
 /// The family.
-pub fn family(reader: &dyn Reader, os: &Os) -> BootLoader {
+pub(crate) fn family(reader: &dyn Reader, os: &Os) -> BootLoader {
     let host = Host { reader, os };
     LOOKS.iter().chain(&LAST_LOOKS).find_map(|look| look(&host)).unwrap_or_else(|| {
         BootLoader::Unknown { reason: host.nothing_found(), remedy: BY_HAND.to_owned() }

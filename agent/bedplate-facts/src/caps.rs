@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use super::pci::{Acs, DeviceControl, PortType, SriovCapability};
-use bedplate_base::reading::{Cause, ReadError, Reading, Reason};
 use bedplate_base::value::{AcsBits, PciId};
+use bedplate_base::{Cause, ReadError, Reading, Reason};
 use bedplate_host::ConfigSpace;
 
 /// Hops the classic list can have: 192 bytes of 4 (Linux PCI_FIND_CAP_TTL).
@@ -42,10 +42,10 @@ pub enum CapError {
 }
 
 /// A walk's answer: found, known not to be there, or cannot tell.
-pub type Found<T> = Result<Option<T>, CapError>;
+pub(crate) type Found<T> = Result<Option<T>, CapError>;
 
 /// The same as a [`Reading`].
-pub fn reading<T>(found: Found<T>) -> Reading<T> {
+pub(crate) fn reading<T>(found: Found<T>) -> Reading<T> {
     match found {
         Ok(Some(value)) => Reading::Known(value),
         Ok(None) => Reading::Absent,
@@ -69,7 +69,7 @@ impl From<CapError> for Reason {
 
 /// The PCI Express capability: where it is, and its flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pcie {
+pub(crate) struct Pcie {
     /// Offset.
     pub offset: u16,
     /// Flags register at +2.
@@ -78,7 +78,7 @@ pub struct Pcie {
 
 impl Pcie {
     /// Bits 7:4 of the flags.
-    pub fn port(self) -> PortType {
+    pub(crate) fn port(self) -> PortType {
         match self.flags >> 4 & 0xf {
             0 => PortType::Endpoint,
             1 => PortType::LegacyEndpoint,
@@ -104,14 +104,14 @@ fn dword(config: &dyn ConfigSpace, offset: u16, short: CapError) -> Result<u32, 
 
 /// Command and status registers, which everybody may read.
 #[derive(Debug, Clone, Copy)]
-pub struct CommandAndStatus(u32);
+pub(crate) struct CommandAndStatus(u32);
 
 impl CommandAndStatus {
     /// Reads both.
     ///
     /// # Errors
     /// [`CapError::NoAnswer`], and those of reading.
-    pub fn read(config: &dyn ConfigSpace) -> Result<Self, CapError> {
+    pub(crate) fn read(config: &dyn ConfigSpace) -> Result<Self, CapError> {
         match dword(config, 0x04, CapError::Unprivileged)? {
             u32::MAX => Err(CapError::NoAnswer),
             both => Ok(CommandAndStatus(both)),
@@ -119,7 +119,7 @@ impl CommandAndStatus {
     }
 
     /// Whether a function may issue requests, and a bridge forward them upstream (command register, bit 2; PCI_COMMAND_MASTER).
-    pub fn is_bus_master(self) -> bool {
+    pub(crate) fn is_bus_master(self) -> bool {
         self.0 & 0x4 != 0
     }
 
@@ -130,12 +130,12 @@ impl CommandAndStatus {
 }
 
 /// Find the PCI Express capability in the classic list.
-pub fn pcie(config: &dyn ConfigSpace) -> Found<Pcie> {
+pub(crate) fn pcie(config: &dyn ConfigSpace) -> Found<Pcie> {
     pcie_of(config, CommandAndStatus::read(config)?)
 }
 
 /// The same, where command and status are known already.
-pub fn pcie_of(config: &dyn ConfigSpace, registers: CommandAndStatus) -> Found<Pcie> {
+pub(crate) fn pcie_of(config: &dyn ConfigSpace, registers: CommandAndStatus) -> Found<Pcie> {
     if !registers.has_list() {
         return Ok(None);
     }
@@ -184,7 +184,7 @@ pub fn extended<T>(
 }
 
 /// Find one extended capability.
-pub fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Found<u16> {
+pub(crate) fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Found<u16> {
     extended(
         config,
         |id, at| if id == wanted { ControlFlow::Break(at) } else { ControlFlow::Continue(()) },
@@ -192,12 +192,12 @@ pub fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Found<u16> {
 }
 
 /// The ACS capability and control registers.
-pub fn acs(config: &dyn ConfigSpace) -> Found<Acs> {
+pub(crate) fn acs(config: &dyn ConfigSpace) -> Found<Acs> {
     find_extended(config, EXTENDED_ACS)?.map(|offset| read_acs(config, offset)).transpose()
 }
 
 /// ATS: whether it is switched on (control register at +6, bit 15).
-pub fn ats(config: &dyn ConfigSpace) -> Found<bool> {
+pub(crate) fn ats(config: &dyn ConfigSpace) -> Found<bool> {
     if pcie(config)?.is_none() {
         return Ok(None);
     }
@@ -229,7 +229,7 @@ pub fn has_misplaced_acs(vendor: PciId, device: PciId, port: PortType) -> bool {
 
 /// What the extended list holds that a thorough scan shows, found in one walk.
 #[derive(Debug, Clone, Default)]
-pub struct Extended {
+pub(crate) struct Extended {
     /// ACS.
     pub acs: Option<Acs>,
     /// Whether ATS is switched on.
@@ -239,7 +239,7 @@ pub struct Extended {
 }
 
 /// Walk the extended list once and read the bodies of what it shows.
-pub fn thorough(config: &dyn ConfigSpace) -> Result<Extended, CapError> {
+pub(crate) fn thorough(config: &dyn ConfigSpace) -> Result<Extended, CapError> {
     let mut found = Vec::new();
     extended(config, |id, at| {
         if matches!(id, EXTENDED_ACS | EXTENDED_ATS | EXTENDED_SRIOV) {
@@ -270,7 +270,7 @@ pub fn thorough(config: &dyn ConfigSpace) -> Result<Extended, CapError> {
 
 /// Control of a PCI Express function, and of its link.
 #[derive(Debug, Clone, Copy)]
-pub struct Control {
+pub(crate) struct Control {
     /// Device control.
     pub device: DeviceControl,
     /// Link capability register: what the link can do.
@@ -280,7 +280,7 @@ pub struct Control {
 }
 
 /// Device control and link of a PCI Express function: four dwords that lie side by side, in one read.
-pub fn control(config: &dyn ConfigSpace, pcie: Pcie) -> Result<Control, CapError> {
+pub(crate) fn control(config: &dyn ConfigSpace, pcie: Pcie) -> Result<Control, CapError> {
     let mut bytes = [0; 16];
     if config.read(pcie.offset + 0x04, &mut bytes)? != bytes.len() {
         return Err(CapError::Unprivileged);

@@ -1,6 +1,6 @@
 //! Version of the NVIDIA driver's library for user space, from the name of its file.
 
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::{Reader, link};
 
 /// Where the driver's packages put it: Debian and Ubuntu, then the others.

@@ -3,11 +3,11 @@
 use super::pci::{Function, PciTree};
 use super::process::Daemon;
 use super::units;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::Reader;
 
 /// The fabric manager's unit.
-pub const UNIT: &str = "nvidia-fabricmanager";
+pub(crate) const UNIT: &str = "nvidia-fabricmanager";
 /// Control group of the fabric manager's unit; gone with its last process.
 pub const GROUP: &str = "/sys/fs/cgroup/system.slice/nvidia-fabricmanager.service/cgroup.procs";
 const PID_FILE: &str = "/run/nvidia-fabricmanager/nv-fabricmanager.pid";
@@ -63,7 +63,7 @@ fn nvlink5(tree: &PciTree) -> usize {
 }
 
 /// A GPU of a board whose NVSwitches only a ConnectX-7 shows.
-pub fn is_nvlink5(gpu: &Function) -> bool {
+pub(crate) fn is_nvlink5(gpu: &Function) -> bool {
     gpu.vendor.0 == 0x10de && NVLINK5.contains(&gpu.device.0)
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::pci::PciTree;
 use super::rdma::RdmaPort;
 use super::{nccl_conf, scan, uplink};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_host::Reader;
 

@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::flow_control::RCCL_CONF;
 use super::nccl_conf;
 use super::pci::{Function, PciTree};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{KernelVersion, PciId};
 use bedplate_host::Reader;
 
 const AMD: PciId = PciId(0x1002);
 /// NVIDIA.
-pub const NVIDIA: PciId = PciId(0x10de);
+pub(crate) const NVIDIA: PciId = PciId(0x10de);
 
 /// The loaded NVIDIA kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -151,7 +151,7 @@ pub fn is_amd_accelerator(gpu: &Function) -> bool {
 }
 
 /// How the running kernel was built.
-pub fn kernel_config(reader: &dyn Reader, kernel: Option<&str>) -> Reading<String> {
+pub(crate) fn kernel_config(reader: &dyn Reader, kernel: Option<&str>) -> Reading<String> {
     let config = match kernel {
         Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
         None => Reading::unknown("which kernel runs is not known"),
@@ -167,7 +167,7 @@ pub fn kernel_config(reader: &dyn Reader, kernel: Option<&str>) -> Reading<Strin
 }
 
 /// Whether it has an option built in.
-pub fn is_built(config: &Reading<String>, option: &str) -> Reading<bool> {
+pub(crate) fn is_built(config: &Reading<String>, option: &str) -> Reading<bool> {
     let line = format!("{option}=y");
     config.clone().map(|text| text.lines().any(|one| one.trim() == line))
 }

@@ -1,6 +1,6 @@
 //! Modules of old ways to GPUDirect that lists for the boot still name (modules-load.d(5); handbook §6.3, §12.42).
 
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
 /// Directories of lists; /etc/modules is one more, of Debian's.

@@ -18,12 +18,12 @@ pub mod nvidia_modules;
 pub mod os;
 pub mod pci;
 pub mod placement;
-pub mod process;
+mod process;
 pub mod rdma;
 pub mod rebar;
 pub mod scan;
 pub mod storage;
-pub mod system;
+mod system;
 pub mod units;
 pub mod uplink;
 pub mod vfs;
@@ -36,8 +36,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use bedplate_base::cpu::{Arch, CpuVendor};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_host::{HostKind, Reader};
 
 /// CPU facts.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::pci::PciTree;
 use super::units::{self, Setting};
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
 /// Services whose children the processes of jobs are. Of pods that is the container runtime, not kubelet; dockerd without a

@@ -9,7 +9,7 @@ use pciid_parser::Database;
 
 use super::Facts;
 use super::pci::Function;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{PciAddress, PciId};
 use bedplate_host::Reader;
 
@@ -61,7 +61,7 @@ impl<'a> Names<'a> {
 }
 
 /// The host's file: its path and its text.
-pub fn file(reader: &dyn Reader) -> Option<(&'static str, String)> {
+pub(crate) fn file(reader: &dyn Reader) -> Option<(&'static str, String)> {
     let read = |path| Some((path, reader.read(path).ok()?));
     let (path, bytes) = FILES.into_iter().find_map(read)?;
     Some((path, String::from_utf8_lossy(&bytes).into_owned()))

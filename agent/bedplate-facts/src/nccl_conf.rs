@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::Reader;
 
 /// The file, as the library reads it.
@@ -64,7 +64,7 @@ fn variables(text: &str) -> Vec<Variable> {
 }
 
 /// The value of one variable: the first line counts, and blanks are part of it.
-pub fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 

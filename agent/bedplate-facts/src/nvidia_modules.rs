@@ -3,7 +3,7 @@
 
 use super::gpu::{GpuStack, NVIDIA};
 use super::pci::Function;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::Reader;
 
 /// Directory of the kernel's firmware files.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::Os;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::Reader;
 
 impl Os {
@@ -100,7 +100,7 @@ fn lockdown(reader: &dyn Reader) -> Reading<String> {
 
 /// Order of version texts: runs of digits by value, everything else by character (`6.8.0-9` before `6.8.0-45`).
 /// Texts that differ only in leading zeros are ordered by their spelling, so that the order is total.
-pub fn version_order(a: &str, b: &str) -> Ordering {
+pub(crate) fn version_order(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     while !left.is_empty() && !right.is_empty() {
         let (one, two) = (run(left), run(right));

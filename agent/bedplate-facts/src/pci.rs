@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::vpd::Vpd;
-use bedplate_base::reading::{Cause, Reading, Reason};
 use bedplate_base::value::{AcsBits, PciAddress, PciId};
+use bedplate_base::{Cause, Reading, Reason};
 
 /// PCIe device/port type, bits 7:4 of the PCIe capability's flags (handbook §7; pci_regs.h PCI_EXP_TYPE_*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

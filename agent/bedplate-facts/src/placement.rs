@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::pci::{Function, PciTree};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
 

@@ -1,7 +1,7 @@
 //! Whether a daemon of another project runs, as files show it: by its unit's control group, its pid file and the name of the
 //! process, on the host or in a driver container. Readable without root.
 
-use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::{Reading, Reason};
 use bedplate_host::Reader;
 
 /// Root directory of a driver container (NVIDIA GPU Operator), which shares the host's process ids.
@@ -13,7 +13,7 @@ const COMM: usize = 15;
 
 /// A daemon.
 #[derive(Debug, Clone, Copy)]
-pub struct Daemon {
+pub(crate) struct Daemon {
     /// Its unit, without `.service`.
     pub unit: &'static str,
     /// Where it writes its process id.
@@ -26,7 +26,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// Whether it runs.
-    pub fn runs(&self, reader: &dyn Reader) -> Reading<bool> {
+    pub(crate) fn runs(&self, reader: &dyn Reader) -> Reading<bool> {
         let mut ids = Vec::new();
         let mut unknown: Option<Reason> = None;
         for slice in SLICES {

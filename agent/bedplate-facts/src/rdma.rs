@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::pci::Function;
 use super::uplink;
-use bedplate_base::reading::{ReadError, Reading, Reason};
 use bedplate_base::value::PciAddress;
+use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_host::{Reader, link};
 
 /// Directory of the RDMA devices.

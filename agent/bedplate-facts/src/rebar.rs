@@ -2,7 +2,7 @@
 //! 2^(n+20) bytes (drivers/pci/pci-sysfs.c; handbook §6.1). Linux shows it to root only.
 
 use super::pci::Function;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::Reader;
 
 /// The largest memory window of a function.

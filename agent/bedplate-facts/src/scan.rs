@@ -13,8 +13,8 @@ use super::pci::{
     Function, PciTree, PortType, SriovPf, UnlistedGuest, UnreadFunction, serves_guests,
 };
 use super::{Depth, caps};
-use bedplate_base::reading::{ReadError, Reading, Reason};
 use bedplate_base::value::{PciAddress, PciId};
+use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_host::{ConfigSpace, Reader, link};
 
 /// Directory of the PCI functions.
@@ -396,7 +396,7 @@ pub(super) fn unread(function: &mut Function, error: &ReadError) {
 }
 
 /// A decimal attribute.
-pub fn number<T: std::str::FromStr>(reader: &dyn Reader, path: &str) -> Reading<T> {
+pub(crate) fn number<T: std::str::FromStr>(reader: &dyn Reader, path: &str) -> Reading<T> {
     match reader.attribute(path) {
         Ok(text) => match text.parse() {
             Ok(number) => Reading::Known(number),

@@ -2,7 +2,7 @@
 
 use super::cufile::{self, Settings, Wrong};
 use super::{Facts, gpu};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::{Reader, module};
 
 /// The content that was read.

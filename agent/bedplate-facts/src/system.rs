@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::pci::{Function, PciTree};
 use super::{Arch, Cpu, CpuVendor, Dmi, IommuFacts};
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
 /// `/proc/cpuinfo` costs per CPU; the first one says it all.
@@ -24,12 +24,12 @@ const ARM_CORES: [(u32, u32, &str); 9] = [
 ];
 
 /// What `/proc/cpuinfo` says of the first CPU. An image has none.
-pub fn cpuinfo(reader: &dyn Reader) -> Result<String, ReadError> {
+pub(crate) fn cpuinfo(reader: &dyn Reader) -> Result<String, ReadError> {
     start(reader, "/proc/cpuinfo")
 }
 
 /// The CPU, from [`cpuinfo`].
-pub fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
+pub(crate) fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
     let field = |name: &'static str| -> Reading<String> {
         match text {
             Ok(text) => {
@@ -101,7 +101,7 @@ fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The architecture: from the CPU where there is one, else from the programs in the image.
-pub fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> Reading<Arch> {
+pub(crate) fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> Reading<Arch> {
     if let Ok(text) = cpuinfo {
         let x86_64 = cpuinfo_field(text, "flags")
             .is_some_and(|flags| flags.split(' ').any(|flag| flag == "lm"));
@@ -139,7 +139,7 @@ fn elf_machine(header: &[u8]) -> Option<Arch> {
 }
 
 /// `MemTotal`, in bytes.
-pub fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
+pub(crate) fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
     let text = match start(reader, "/proc/meminfo") {
         Ok(text) => text,
         Err(error) => return Reading::from_result(Err(error)),
@@ -153,7 +153,7 @@ pub fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
 }
 
 /// DMI, as far as it needs no privilege.
-pub fn dmi(reader: &dyn Reader) -> Dmi {
+pub(crate) fn dmi(reader: &dyn Reader) -> Dmi {
     let field =
         |name: &str| Reading::from_result(reader.attribute(&format!("/sys/class/dmi/id/{name}")));
     Dmi {
@@ -165,7 +165,7 @@ pub fn dmi(reader: &dyn Reader) -> Dmi {
 }
 
 /// Active IOMMUs and the firmware table that describes them.
-pub fn iommu(reader: &dyn Reader) -> IommuFacts {
+pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
     let firmware = match reader.list("/sys/firmware/acpi/tables") {
         Ok(names) => names
             .into_iter()
@@ -183,7 +183,7 @@ pub fn iommu(reader: &dyn Reader) -> IommuFacts {
 }
 
 /// `type` of every group of the functions that are `asked` for.
-pub fn group_types(
+pub(crate) fn group_types(
     reader: &dyn Reader,
     tree: &PciTree,
     asked: impl Fn(&Function) -> bool,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_host::{Reader, link};
 
 /// Where units are, the strongest place first.
@@ -30,7 +30,7 @@ pub struct Setting {
 ///
 /// # Errors
 /// It cannot be told.
-pub fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>, ReadError> {
+pub(crate) fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>, ReadError> {
     fragment(reader, &UNITS, &format!("{name}.service"))
 }
 
@@ -38,7 +38,7 @@ pub fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>, ReadEr
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn of_service(
+pub(crate) fn of_service(
     reader: &dyn Reader,
     name: &str,
     unit: &str,
@@ -53,7 +53,7 @@ pub fn of_service(
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn of_manager(reader: &dyn Reader, key: &str) -> Result<Option<Setting>, ReadError> {
+pub(crate) fn of_manager(reader: &dyn Reader, key: &str) -> Result<Option<Setting>, ReadError> {
     let main = fragment(reader, &MANAGER, "system.conf")?;
     let files = files(reader, main, &MANAGER, &["system.conf.d".to_owned()])?;
     last(reader, &files, "Manager", key)
@@ -114,7 +114,7 @@ pub fn is_wanted(reader: &dyn Reader, name: &str, target: &str) -> Result<bool, 
 }
 
 /// Whether a service is masked, so that nothing can start it (`systemctl mask`).
-pub fn is_masked(reader: &dyn Reader, name: &str) -> bool {
+pub(crate) fn is_masked(reader: &dyn Reader, name: &str) -> bool {
     UNITS[..2].iter().any(|place| leads_nowhere(reader, &format!("{place}/{name}.service")))
 }
 

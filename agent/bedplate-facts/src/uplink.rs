@@ -1,6 +1,6 @@
 //! The network interface through which a PF's VFs are set up.
 
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
 

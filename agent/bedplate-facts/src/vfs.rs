@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::pci::{Function, PciTree};
 use super::uplink;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
 
@@ -58,10 +58,7 @@ pub fn look(reader: &dyn Reader, tree: &PciTree) -> VfLook {
 
 /// The directory is there with the device, its entries only for those who share its namespace (drivers/base/core.c,
 /// get_device_parent; drivers/infiniband/core/device.c, net_namespace of ib_class).
-fn is_elsewhere(
-    reader: &dyn Reader,
-    vf: &Function,
-) -> Result<bool, bedplate_base::reading::ReadError> {
+fn is_elsewhere(reader: &dyn Reader, vf: &Function) -> Result<bool, bedplate_base::ReadError> {
     match reader.list(&vf.attribute("infiniband")) {
         Err(error) if error.is_absent() => Ok(false),
         names => names.map(|_| true),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::PortType;
 use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::devices::Devices;

@@ -86,7 +86,7 @@ pub fn run(
 ///
 /// # Errors
 /// It was not started.
-pub fn run_in(
+pub(crate) fn run_in(
     directory: &Path,
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,

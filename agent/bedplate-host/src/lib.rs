@@ -4,13 +4,13 @@
 pub mod boot_id;
 pub mod capability;
 pub mod child;
-pub mod dir;
+mod dir;
 pub mod file;
 mod grub_mkconfig;
 mod image;
 pub mod kmsg;
 pub mod link;
-pub mod lock;
+mod lock;
 pub mod module;
 mod netlink;
 pub mod old_copy;
@@ -20,11 +20,14 @@ pub mod published;
 pub mod snapshot;
 pub mod snapshot_paths;
 mod timeout;
-pub mod tool;
+mod tool;
 pub mod trust;
 pub mod write;
 
-use bedplate_base::reading::{ReadError, Reading};
+pub use dir::{DirReader, ImageError, ImageRoot};
+pub use lock::{LOCK, LockError};
+
+use bedplate_base::{ReadError, Reading};
 pub use kmsg::{Keep, KernelLog};
 pub use netlink::{any_answer, changed_links};
 

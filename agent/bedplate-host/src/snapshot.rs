@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use super::{ConfigSpace, HostKind, ReadError, Reader};
 use bedplate_base::value::PciAddress;
 
-pub use text::SnapshotError;
-
 /// Links that one path may take, as in Linux (MAXSYMLINKS).
 const MOST_LINKS: usize = 40;
 

@@ -32,7 +32,7 @@ pub use state_file::{
 
 /// Asked before every system call that changes something: (what, path inside the host). An error stops the writer
 /// there, as `kill -9` would: nothing is cleaned up unless the gate lets the cleaning pass too.
-pub type Gate = Box<dyn FnMut(&str, &str) -> std::io::Result<()> + Send>;
+pub(crate) type Gate = Box<dyn FnMut(&str, &str) -> std::io::Result<()> + Send>;
 
 enum Root {
     Live,

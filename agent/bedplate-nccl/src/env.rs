@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::library::Library;
 use super::ports;
 use super::version::Version;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::Distance;
 

@@ -2,7 +2,7 @@
 //! from sysfs.
 
 pub mod env;
-pub mod library;
+mod library;
 pub mod log;
 pub mod nets;
 pub mod perf;
@@ -11,4 +11,7 @@ pub mod switches;
 pub mod topology_file;
 pub mod topology_xml;
 pub mod variables;
-pub mod version;
+mod version;
+
+pub use library::Library;
+pub use version::Version;

@@ -27,7 +27,7 @@ pub struct Net {
 }
 
 /// Where NCCL puts an RDMA device that has no Data Direct function.
-pub fn place(function: PciAddress) -> PciAddress {
+pub(crate) fn place(function: PciAddress) -> PciAddress {
     PciAddress { device: 0, function: 0, ..function }
 }
 
@@ -56,7 +56,7 @@ pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<
 
 /// The RDMA devices of physical functions as nets, whether their ports are ACTIVE or not. VFs come and go, and a container's are
 /// not the host's.
-pub fn physical(topology: &Topology, nics: &[Device]) -> Vec<Net> {
+pub(crate) fn physical(topology: &Topology, nics: &[Device]) -> Vec<Net> {
     let direct = by_data_direct(nics);
     let functions = topology.tree().functions.values().filter(|function| !function.is_vf());
     let net = |(function, name): (&Function, &String)| match direct.get(&function.address) {
@@ -99,7 +99,7 @@ pub fn taken_for_one<'d, 'a>(nics: &'d [Device<'a>]) -> Vec<Vec<&'d Device<'a>>>
 
 /// Whether NCCL may have put an RDMA device of this function there: at its own place, or, without NCCL_IB_MERGE_VFS, at function
 /// 0 of its device. What people have written may name the function itself.
-pub fn may_be_at(function: &Function, address: PciAddress) -> bool {
+pub(crate) fn may_be_at(function: &Function, address: PciAddress) -> bool {
     let own = function.address;
     [own, PciAddress { function: 0, ..own }, place(own)].contains(&address)
 }
@@ -111,7 +111,7 @@ pub fn switches(topology: &Topology, address: PciAddress) -> Vec<PciAddress> {
 }
 
 /// The NUMA node below which NCCL puts a function: that of the last switch that it climbs to; −1 where there is none.
-pub fn numa_node(topology: &Topology, address: PciAddress) -> i32 {
+pub(crate) fn numa_node(topology: &Topology, address: PciAddress) -> i32 {
     let last = switches(topology, address).last().copied().unwrap_or(address);
     topology.spot(last).and_then(|spot| spot.node).unwrap_or(-1)
 }

@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 
 use crate::library::Library;
 use crate::nets::{self, Net};
-use bedplate_base::cpu::{Arch, CpuVendor};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, Link};
 use bedplate_facts::placement::Placement;

@@ -37,7 +37,11 @@ pub(super) struct Agent {
 
 impl Agent {
     /// Leaves `left` to it.
-    pub fn with_rest(build: &ImageConfig, options: &Options, left: Vec<Inexpressible>) -> Self {
+    pub(crate) fn with_rest(
+        build: &ImageConfig,
+        options: &Options,
+        left: Vec<Inexpressible>,
+    ) -> Self {
         let Some(text) = options.profile_text.as_ref().filter(|_| !left.is_empty()) else {
             let rest = Rendered { inexpressible: left, ..Rendered::default() };
             return Agent { profile: None, rest };
@@ -54,7 +58,7 @@ impl Agent {
     }
 
     /// For the image of a host whose VFs are made by [`udev`]'s rules.
-    pub fn of_image(build: &ImageConfig, options: &Options) -> Self {
+    pub(crate) fn of_image(build: &ImageConfig, options: &Options) -> Self {
         Agent::with_rest(
             build,
             options,
@@ -63,7 +67,7 @@ impl Agent {
     }
 
     /// The profile, and what starts the units where no tool enables them.
-    pub fn files(&self, build: &ImageConfig) -> Vec<OutFile> {
+    pub(crate) fn files(&self, build: &ImageConfig) -> Vec<OutFile> {
         let wants = self.profile.as_ref().map(|_| {
             let text = format!("{}[Unit]\nWants={}\n", heading(build, "# "), OWN.join(" "));
             // In place of the links of `systemctl enable`; units that are not there do no harm.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 use bedplate_cmdline::Token;
 use bedplate_core::kind::cmdline::BOOTC_KARGS;
 use bedplate_core::kind::image_config::ImageConfig;

@@ -1,7 +1,7 @@
 //! What several targets share: the kernel arguments as one merged list, the configuration files, and the words for what
 //! only a running host can take.
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 use bedplate_cmdline::boot::grub_quote::grub_token;
 use bedplate_cmdline::{Edit, Token};
 use bedplate_core::desired::Desired;
@@ -67,7 +67,7 @@ impl Unsupported {
     }
 
     /// One argument.
-    pub fn argument(&self, token: &Token) -> Inexpressible {
+    pub(crate) fn argument(&self, token: &Token) -> Inexpressible {
         self.item(argument_id(token), format!("kernel argument `{token}`"))
     }
 
@@ -75,7 +75,7 @@ impl Unsupported {
     ///
     /// # Errors
     /// Those of [`kernel_arguments`].
-    pub fn leave(
+    pub(crate) fn leave(
         &self,
         build: &ImageConfig,
         arch: Arch,
@@ -90,7 +90,7 @@ impl Unsupported {
     }
 
     /// That arguments which must not be there stay: a remark, for hardly any image has them.
-    pub fn not_removed<'a>(&self, absent: impl Iterator<Item = &'a str>) -> Option<String> {
+    pub(crate) fn not_removed<'a>(&self, absent: impl Iterator<Item = &'a str>) -> Option<String> {
         let absent: Vec<String> = absent.map(|token| format!("`{token}`")).collect();
         (!absent.is_empty()).then(|| {
             format!(
@@ -103,7 +103,7 @@ impl Unsupported {
     }
 
     /// Settings that `carried` does not know, and files that can only be had as such.
-    pub fn settings(
+    pub(crate) fn settings(
         &self,
         build: &ImageConfig,
         carried: impl Fn(&Setting) -> bool,
@@ -231,8 +231,8 @@ pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressibl
 pub(super) mod tests {
     use super::*;
     use crate::tests::of_text;
-    use bedplate_base::cpu::CpuVendor;
-    use bedplate_base::reading::Reading;
+    use bedplate_base::CpuVendor;
+    use bedplate_base::Reading;
     use bedplate_base::value::{AcsBits, ModuleName};
     use bedplate_core::desired::{
         AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, VfDriver,
@@ -250,11 +250,11 @@ pub(super) mod tests {
         vec![Rationale::new("a reason", "handbook §1")]
     }
 
-    pub fn arg(token: &str, from: &'static str) -> WantedArg {
+    pub(crate) fn arg(token: &str, from: &'static str) -> WantedArg {
         WantedArg { token: token.to_owned(), why: why(), from }
     }
 
-    pub fn unwanted(token: &str) -> UnwantedArg {
+    pub(crate) fn unwanted(token: &str) -> UnwantedArg {
         UnwantedArg { token: token.to_owned(), why: why() }
     }
 
@@ -263,7 +263,7 @@ pub(super) mod tests {
     }
 
     /// Something of everything: live ACS, an ACS list, VFs, options, a blacklist, an unload, absent arguments.
-    pub fn desired() -> Desired {
+    pub(crate) fn desired() -> Desired {
         let acs = "pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0";
         let load = |name| WantedModule { name: module(name), load: ModuleLoad::Boot, why: why() };
         let option = |module_name, parameter: &str, value: &str| WantedOption {
@@ -319,17 +319,17 @@ pub(super) mod tests {
         }
     }
 
-    pub fn nothing() -> Desired {
+    pub(crate) fn nothing() -> Desired {
         Desired::default()
     }
 
     /// What the kinds make of it, under the profile name `hgx`.
-    pub fn build(desired: &Desired) -> ImageConfig {
+    pub(crate) fn build(desired: &Desired) -> ImageConfig {
         with_profile("", desired)
     }
 
     /// The same with more in the profile; a rule for each PF of `desired`, by its address.
-    pub fn with_profile(sections: &str, desired: &Desired) -> ImageConfig {
+    pub(crate) fn with_profile(sections: &str, desired: &Desired) -> ImageConfig {
         let profile = of_text(&format!("schema = 1\nname = \"hgx\"\n{sections}"));
         let mut build = kind::contributions(&profile, &machine(), desired).unwrap();
         build.vfs.extend(desired.sriov.iter().map(|wanted| VfRule {

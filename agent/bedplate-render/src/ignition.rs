@@ -31,7 +31,7 @@ struct Contents {
 
 impl File {
     /// A rendered file, at its place in the host.
-    pub fn from_file(file: &OutFile) -> Self {
+    pub(crate) fn from_file(file: &OutFile) -> Self {
         File {
             path: format!("/{}", file.path),
             mode: file.mode,
@@ -56,7 +56,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub fn from_build(build: &ImageConfig, options: &Options) -> Result<Self, RenderError> {
+    pub(crate) fn from_build(build: &ImageConfig, options: &Options) -> Result<Self, RenderError> {
         let tokens = kernel_arguments(build, options.arch)?;
         let (should_not_exist, parts) = removals(build);
         let agent = Agent::of_image(build, options);
@@ -89,19 +89,19 @@ impl Machine {
     }
 
     /// Whether there is nothing to say.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.should_exist.is_empty() && self.should_not_exist.is_empty() && self.files.is_empty()
     }
 
     /// `systemd.units`, if there are any.
-    pub fn systemd(&self) -> Option<Value> {
+    pub(crate) fn systemd(&self) -> Option<Value> {
         let units: Vec<Value> =
             self.units.iter().map(|name| json!({ "name": name, "enabled": true })).collect();
         (!units.is_empty()).then(|| json!({ "units": units }))
     }
 
     /// With these files.
-    pub fn rendered(self, files: Vec<OutFile>) -> Rendered {
+    pub(crate) fn rendered(self, files: Vec<OutFile>) -> Rendered {
         Rendered { files, ..self.rest }
     }
 }

@@ -1,7 +1,7 @@
 //! Targets `mkosi` and `packer`: a script for an image build that has `bedplate` and runs `apply --root`, which does in the image
 //! what it does on a host. mkosi makes the kernel command line and the initrd itself: it gets the arguments in a file of its own.
 
-use bedplate_base::cpu::CpuVendor;
+use bedplate_base::CpuVendor;
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_quote::grub_token;
 use bedplate_core::kind::cmdline;

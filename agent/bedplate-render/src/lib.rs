@@ -37,22 +37,22 @@ pub use targets::{SHARED, TARGETS, Target};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_cmdline::boot::grub_quote::GrubQuoteError;
 use bedplate_cmdline::{ApplyError, EditError};
+use bedplate_core::Declared;
 use bedplate_core::desired::Desired;
 use bedplate_core::kind;
 use bedplate_core::kind::image_config::{ImageConfig, Unwritable};
 use bedplate_core::kind::sriov;
 use bedplate_core::modules_conf;
-use bedplate_core::section::Declared;
 use bedplate_facts::boot::{DEBIAN, RED_HAT};
 use bedplate_facts::{BootLoader, Facts};
 
 /// Mode of a plain file.
-pub const FILE_MODE: u32 = 0o644;
+pub(crate) const FILE_MODE: u32 = 0o644;
 /// Mode of a script.
-pub const SCRIPT_MODE: u32 = 0o755;
+pub(crate) const SCRIPT_MODE: u32 = 0o755;
 
 /// Which conventions GRUB's configuration follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -31,7 +31,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub fn from_build(build: &ImageConfig, options: &Options) -> Result<Self, RenderError> {
+    pub(crate) fn from_build(build: &ImageConfig, options: &Options) -> Result<Self, RenderError> {
         let boot = grub::boot(build, options)?;
         let mut host = Host {
             files: Vec::new(),

@@ -1,9 +1,9 @@
 //! The boot that a node needs after its first one: the daemon adds ACS arguments there, since an image knows no ports.
 
 use super::Rendered;
+use bedplate_core::Declared;
 use bedplate_core::kind::acs;
 use bedplate_core::profile::model::{Acs, AcsPersist, Reboot};
-use bedplate_core::section::Declared;
 
 /// A note where that boot is needed and the profile forbids bedplate to reboot.
 pub(super) fn note(profile: &dyn Declared, rendered: &Rendered) -> Option<String> {

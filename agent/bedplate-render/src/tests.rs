@@ -2,7 +2,7 @@
 
 use super::common::tests::{desired, with_profile};
 use super::*;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::vf::EswitchMode;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Blocker, Note, Unknown};
@@ -10,7 +10,7 @@ use bedplate_core::profile::model::Profile;
 use bedplate_core::profile::{LayerText, load};
 
 /// A profile of this text, called `test`.
-pub fn of_text(text: &str) -> Profile {
+pub(crate) fn of_text(text: &str) -> Profile {
     load(&[LayerText { path: "test.toml", text }], &[]).unwrap().profile
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Pfs<'a> {
 
 impl Pfs<'_> {
     /// How many they are on one host, as far as that is known.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Pfs::Selected(_) => 0,
             Pfs::Addresses(addresses) => addresses.len(),

@@ -19,7 +19,7 @@ fn tools(snapshot: &mut Snapshot, names: &[&str]) {
 }
 
 /// Put boot configuration, tools and `/proc/cmdline` into a host.
-pub fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
+pub(crate) fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
     let usual = match spec.loader {
         Loader::Debian => debian(spec, snapshot),
         Loader::Rhel9 => rhel(spec, snapshot, false),

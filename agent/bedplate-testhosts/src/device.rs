@@ -8,13 +8,13 @@ use bedplate_facts::pci::PortType;
 use bedplate_host::snapshot::{Config, Node, Snapshot};
 
 /// What ports of switches and root complexes can do: all but egress control.
-pub const ACS_CAPABLE: u16 = 0x005f;
+pub(crate) const ACS_CAPABLE: u16 = 0x005f;
 /// What Linux switches on when an IOMMU is in use: SV, RR, CR, UF (handbook §3.2).
-pub const ACS_BY_LINUX: u16 = 0x001d;
+pub(crate) const ACS_BY_LINUX: u16 = 0x001d;
 
 /// SR-IOV side of a PF.
 #[derive(Debug, Clone)]
-pub struct Sriov {
+pub(crate) struct Sriov {
     /// TotalVFs.
     pub total: u16,
     /// Device id of the VFs.
@@ -25,7 +25,7 @@ pub struct Sriov {
 
 /// What its PCI Express capability says beside its type.
 #[derive(Debug, Clone)]
-pub struct Control {
+pub(crate) struct Control {
     /// Max_Payload_Size in bytes.
     pub payload: u16,
     /// Max_Read_Request_Size in bytes.
@@ -42,7 +42,7 @@ pub struct Control {
 
 /// Network side of a function.
 #[derive(Debug, Clone)]
-pub struct Port {
+pub(crate) struct Port {
     /// Interface name; none for a function that is not bound to a network driver.
     pub net: String,
     /// RDMA device name.
@@ -55,7 +55,7 @@ pub struct Port {
 
 /// One function.
 #[derive(Debug, Clone)]
-pub struct Device {
+pub(crate) struct Device {
     /// Address.
     pub address: PciAddress,
     /// Its directory (`/sys/devices/pci0000:16/…`).
@@ -110,7 +110,7 @@ pub struct Device {
 
 impl Device {
     /// A function without anything special.
-    pub fn new(address: PciAddress, directory: String, class: u32, id: (u16, u16)) -> Self {
+    pub(crate) fn new(address: PciAddress, directory: String, class: u32, id: (u16, u16)) -> Self {
         Device {
             address,
             directory,
@@ -148,7 +148,7 @@ impl Device {
     }
 
     /// The driver that it has.
-    pub fn bound(&self) -> Option<&str> {
+    pub(crate) fn bound(&self) -> Option<&str> {
         self.other_driver.as_deref().or(self.driver).filter(|driver| !driver.is_empty())
     }
 
@@ -157,7 +157,12 @@ impl Device {
     }
 
     /// Put the function into a host; `address_space` is where its windows start, and moves on.
-    pub fn write(&self, snapshot: &mut Snapshot, address_space: &mut u64, config_length: u16) {
+    pub(crate) fn write(
+        &self,
+        snapshot: &mut Snapshot,
+        address_space: &mut u64,
+        config_length: u16,
+    ) {
         let name = self.address.to_string();
         let depth = self.directory.matches('/').count() - 1;
         let up = "../".repeat(depth);

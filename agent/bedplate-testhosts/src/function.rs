@@ -7,7 +7,7 @@ use bedplate_facts::pci::PortType;
 use bedplate_host::snapshot::{Node, Snapshot};
 
 /// Adds the functions that a host's description names, and changes those that are there already.
-pub fn describe(spec: &HostSpec, devices: &mut Vec<Device>) {
+pub(crate) fn describe(spec: &HostSpec, devices: &mut Vec<Device>) {
     for described in &spec.pci {
         let known = devices.iter().position(|device| device.address == described.at);
         let place = known.unwrap_or_else(|| {

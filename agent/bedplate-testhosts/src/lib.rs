@@ -9,7 +9,7 @@ mod function;
 mod machine;
 mod nic;
 mod nodes;
-pub mod spec;
+mod spec;
 mod system;
 mod tree;
 

@@ -23,7 +23,7 @@ const VERA_ROOT_PORTS: [(u16, u16); 2] = [(0x10de, 0x2f95), (0x10de, 0x2f96)];
 const ACS_OF_VERA: u16 = ACS_CAPABLE & !0x0008;
 
 /// Put the machine's PCI functions into a running host.
-pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
+pub(crate) fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
     let mut layout = Layout { spec, domain: 0, devices: Vec::new(), names: 0, disks: 0 };
     loop {
         match spec.machine {

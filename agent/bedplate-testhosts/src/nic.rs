@@ -16,13 +16,18 @@ fn mac(at: PciAddress) -> Mac {
 }
 
 /// The GUID of the port of a function.
-pub fn guid(at: PciAddress) -> Guid {
+pub(crate) fn guid(at: PciAddress) -> Guid {
     let Mac([a, b, c, domain, bus, slot]) = mac(at);
     Guid(u64::from_be_bytes([a, b, c, 3, 0, domain, bus, slot]))
 }
 
 /// The GUID that a description gives the VFs of this PF: InfiniBand's have none of their own.
-pub fn vf_guid(spec: &HostSpec, pf: PciAddress, is_infiniband: bool, number: u16) -> Option<Guid> {
+pub(crate) fn vf_guid(
+    spec: &HostSpec,
+    pf: PciAddress,
+    is_infiniband: bool,
+    number: u16,
+) -> Option<Guid> {
     let derived = spec.vf_derived.then(|| guid(pf).derived(number));
     spec.vf.node_guid.or(derived).or(is_infiniband.then_some(Guid(0)))
 }
@@ -38,7 +43,7 @@ fn gids(at: PciAddress) -> [(String, &'static str); 4] {
 }
 
 /// Interface and RDMA device of a function, and their names in /sys/class.
-pub fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
+pub(crate) fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
     let mut put =
         |path: String, text: &str| snapshot.insert(&path, Node::File(text.as_bytes().to_vec()));
     let net = format!("{}/net/{}", device.directory, port.net);
@@ -101,7 +106,7 @@ fn flow_control(devices: &[Device], snapshot: &mut Snapshot) {
 }
 
 /// Put the answers for every PF into a host.
-pub fn answers(spec: &HostSpec, devices: &[Device], snapshot: &mut Snapshot) {
+pub(crate) fn answers(spec: &HostSpec, devices: &[Device], snapshot: &mut Snapshot) {
     flow_control(devices, snapshot);
     for device in devices {
         let (Some(sriov), Some(port)) = (&device.sriov, &device.network) else { continue };

@@ -5,7 +5,7 @@ use bedplate_facts::fabric;
 use bedplate_host::snapshot::{Node, Snapshot};
 
 /// Puts them into a host.
-pub fn put(devices: &[Device], snapshot: &mut Snapshot) {
+pub(crate) fn put(devices: &[Device], snapshot: &mut Snapshot) {
     let is_gpu = |device: &&Device| matches!(device.class >> 16, 0x03 | 0x12);
     let of = |driver: &str| {
         devices.iter().filter(is_gpu).filter(|gpu| gpu.bound() == Some(driver)).count()

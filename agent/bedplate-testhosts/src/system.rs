@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::spec::{HostSpec, IommuState, Loader, Machine, ModuleState, Nvidia};
-use bedplate_base::cpu::CpuVendor;
+use bedplate_base::CpuVendor;
 use bedplate_host::kmsg::Line;
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_host::{KernelLog, snapshot_paths};
@@ -17,7 +17,7 @@ fn put(snapshot: &mut Snapshot, path: &str, text: &str) {
 }
 
 /// What an image root has, too.
-pub fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
+pub(crate) fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
     for directory in
         ["/etc/modprobe.d", "/etc/modules-load.d", "/usr/lib/modules-load.d", "/usr/lib/modprobe.d"]
     {
@@ -150,7 +150,7 @@ fn modules(spec: &HostSpec) -> BTreeMap<String, ModuleState> {
 }
 
 /// What only a running machine has.
-pub fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
+pub(crate) fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     let (cpuinfo, online, nodes) = cpu(spec);
     put(snapshot, "/proc/cpuinfo", &cpuinfo);
     put(snapshot, "/sys/devices/system/cpu/online", online);

@@ -1,9 +1,9 @@
 //! The made-up hosts are what they say they are, by the same facts that real hosts are read with.
 
 use super::*;
-use bedplate_base::cpu::{Arch, CpuVendor};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::AcsBits;
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_facts::pci::{Function, PciTree, PortType};
 use bedplate_facts::{BootLoader, Depth, Facts, observe};
 use bedplate_host::Reader;
@@ -292,7 +292,7 @@ fn a_demo_survives_its_text_form_and_the_disk() {
     assert_eq!(Snapshot::from_text(&snapshot.to_text()).unwrap(), snapshot);
     let directory = scratch("tree");
     write_tree(&snapshot, &directory).unwrap();
-    let reader = bedplate_host::dir::DirReader::image(&directory).unwrap();
+    let reader = bedplate_host::DirReader::image(&directory).unwrap();
     for depth in [Depth::Plan, Depth::Thorough] {
         let mut from_disk = observe(&reader, depth);
         from_disk.host = snapshot.kind();
@@ -311,7 +311,7 @@ fn planning_stays_cheap_and_linear() {
         ));
         std::fs::create_dir_all(&directory).unwrap();
         write_tree(&spec(text), &directory).unwrap();
-        let reader = bedplate_host::dir::DirReader::image(&directory).unwrap();
+        let reader = bedplate_host::DirReader::image(&directory).unwrap();
         let functions = tree(&observe(&reader, Depth::Plan)).functions.len() as u64;
         std::fs::remove_dir_all(&directory).unwrap();
         (functions, reader.cost())

@@ -33,12 +33,12 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use bedplate_base::cpu::CpuVendor;
+use bedplate_base::CpuVendor;
 use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{ImageRequest, Request};
 use bedplate_core::kind;
 use bedplate_core::plan::KindName;
-pub use exit::{CliError, Exit};
+pub(crate) use exit::{CliError, Exit};
 
 /// Prepare bare-metal GPU hosts for GPUDirect RDMA, and prove that they are ready.
 ///
@@ -53,7 +53,7 @@ different files, revert --dry-run --exit-code something applied, seal --dry-run 
 4 blocked or not ready, doctor found a cause, render --strict something that cannot be expressed, or a lint of level error; \
 5 cannot tell: something could not be read, and no other status holds; 6 the image build still has to run tools; 64 usage."
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Colour: on a terminal (unless NO_COLOR is set), always, or never.
     #[arg(
         long,
@@ -117,7 +117,7 @@ enum Command {
 
 /// Which host to look at. Without any: the running machine.
 #[derive(Debug, Clone, Args)]
-pub struct HostArgs {
+pub(crate) struct HostArgs {
     /// Look at a root directory that is not running (an image, a mounted disk).
     #[arg(long, value_name = "DIR", group = "which_host", help_heading = "Host")]
     root: Option<PathBuf>,
@@ -140,7 +140,7 @@ fn demo_names() -> clap::builder::PossibleValuesParser {
 
 /// Which profile, and what it resolves against.
 #[derive(Debug, Clone, Args)]
-pub struct ProfileArgs {
+pub(crate) struct ProfileArgs {
     /// A shipped profile's name, a TOML file, or a directory of TOML files of which the best match is taken.
     ///
     /// Default: /etc/bedplate/profile.toml of the host, else /etc/bedplate/profiles/, else the shipped profile
@@ -163,7 +163,7 @@ impl ProfileArgs {
 
 /// Kinds of settings that an image build makes without bedplate.
 #[derive(Debug, Clone, Args)]
-pub struct WithoutArgs {
+pub(crate) struct WithoutArgs {
     /// Leave one kind of settings to the image build (`cmdline` where it makes the kernel command line). Repeatable.
     #[arg(long, value_name = "KIND", requires = "root", value_parser = kind_name, help_heading = "Host")]
     without: Vec<KindName>,
@@ -186,7 +186,7 @@ fn kind_name(text: &str) -> Result<KindName, String> {
 
 /// CPU vendors that can be assumed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum CpuChoice {
+pub(crate) enum CpuChoice {
     /// GenuineIntel.
     Intel,
     /// AuthenticAMD.

@@ -13,10 +13,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
-use bedplate_host::dir::DirReader;
+use bedplate_host::DirReader;
 use bedplate_host::write::DirWriter;
 use bedplate_host::{
     ConfigSpace, Expected, FileMeta, HostKind, ModifiedAt, NicCause, NicError, Reader, ToolEnd,

@@ -12,7 +12,7 @@ use bedplate_core::plan::{Check, Plan};
 use bedplate_core::profile::{LayerText, Loaded, load, shipped};
 use bedplate_core::revert;
 use bedplate_facts::Depth;
-use bedplate_host::dir::DirReader;
+use bedplate_host::DirReader;
 use bedplate_host::write::DirWriter;
 use bedplate_host::{HostKind, Reader, Writer};
 use bedplate_testhosts::write_tree;

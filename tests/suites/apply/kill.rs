@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bedplate_host::lock::LockError;
+use bedplate_host::LockError;
 use bedplate_host::write::DirWriter;
 use bedplate_host::{ToolEnd, Writer as _};
 use bedplate_tests::fake::tree::{foreign, times};

@@ -2,7 +2,7 @@
 
 use bedplate_core::ledger::{Ledger, LedgerError};
 use bedplate_core::revert::{self, StepOutcome};
-use bedplate_host::dir::DirReader;
+use bedplate_host::DirReader;
 use bedplate_host::write::DirWriter;
 use bedplate_tests::fake::tools::{GRUB_CFG, Mood};
 use bedplate_tests::fake::tree::{everything, foreign};

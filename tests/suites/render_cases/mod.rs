@@ -1,6 +1,6 @@
 //! Desired states that the render tests go through, from nothing to something of everything.
 
-use bedplate_base::cpu::CpuVendor;
+use bedplate_base::CpuVendor;
 use bedplate_base::value::AcsBits;
 use bedplate_core::desired::{
     Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg, WantedAttributes,

@@ -1,7 +1,7 @@
 //! Every target, for every maker's CPU with the profile alone and for every demo: each setting of the profile is in a file, left to
 //! bedplate by a profile that the files bring, or listed.
 
-use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_core::desired::Desired;
 use bedplate_core::engine::{assume_cpu, observe};
 use bedplate_core::kind;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 use bedplate_core::desired::Desired;
 use bedplate_core::engine::{assume_cpu, observe};
 use bedplate_core::kind;

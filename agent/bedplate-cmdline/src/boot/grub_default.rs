@@ -9,7 +9,6 @@ use super::grub_quote::{self, GrubQuoteError};
 use super::shell::{Assignment, Event, Piece, Quote, Shell, scan};
 use crate::{Token, TokenError};
 
-pub use parts::Part;
 use variables::Variables;
 
 /// What to do where a file cannot be followed.

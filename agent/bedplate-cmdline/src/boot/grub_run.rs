@@ -92,7 +92,7 @@ const TOO_MUCH: &str = "this script makes too much of its variables and function
 const LONGEST_VALUE: usize = 4 << 10;
 
 impl<'a> Run<'a> {
-    pub fn new(text: &'a str, around: &'a GrubFiles<'a>, state: State) -> Run<'a> {
+    pub(super) fn new(text: &'a str, around: &'a GrubFiles<'a>, state: State) -> Run<'a> {
         Run {
             text,
             around,
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// [`NotUnderstood`] where the body cannot be followed.
-    pub fn inside(&self, state: State, body: &[Command]) -> Result<Run<'a>, NotUnderstood> {
+    pub(super) fn inside(&self, state: State, body: &[Command]) -> Result<Run<'a>, NotUnderstood> {
         let mut inner = Run {
             functions: Rc::clone(&self.functions),
             device: self.device.clone(),
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
     }
 
     /// The line of an offset, from 1; it is counted.
-    pub fn line_number(&self, offset: usize) -> usize {
+    pub(super) fn line_number(&self, offset: usize) -> usize {
         self.spend(offset / 64);
         self.text[..offset].matches('\n').count() + 1
     }
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// [`NotUnderstood`] with the command.
-    pub fn check_ended(&self) -> Result<(), NotUnderstood> {
+    pub(super) fn check_ended(&self) -> Result<(), NotUnderstood> {
         self.ended.clone().map_or(Ok(()), Err)
     }
 
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs commands; the outcome is that of the last one.
-    pub fn commands(&mut self, commands: &[Command]) -> Result<Outcome, NotUnderstood> {
+    pub(super) fn commands(&mut self, commands: &[Command]) -> Result<Outcome, NotUnderstood> {
         let mut outcome = Some(true);
         for command in commands {
             outcome = self.command(command)?;

@@ -54,7 +54,7 @@ pub(super) struct State {
 
 impl State {
     /// A variable's value; one that nobody set is empty.
-    pub fn get(&self, name: &str) -> Value {
+    pub(super) fn get(&self, name: &str) -> Value {
         if let Some(value) = self.variables.get(name) {
             return value.clone();
         }
@@ -69,11 +69,11 @@ impl State {
     }
 
     /// Whether a script may have set or unset the variable.
-    pub fn is_set(&self, name: &str) -> bool {
+    pub(super) fn is_set(&self, name: &str) -> bool {
         self.variables.contains_key(name)
     }
 
-    pub fn set(&mut self, name: &str, value: Value) {
+    pub(super) fn set(&mut self, name: &str, value: Value) {
         self.choices.remove(name);
         self.variables.insert(name.to_owned(), value);
     }
@@ -87,7 +87,7 @@ impl State {
     }
 
     /// This state once for each way in which the machine may choose the values of these variables, as far as they are known.
-    pub fn chosen<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<State> {
+    pub(super) fn chosen<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<State> {
         let mut states = vec![self.clone()];
         for name in names {
             let Some(values) = self.choices.get(name) else { continue };
@@ -108,7 +108,7 @@ impl State {
     }
 
     /// Sets what a function finds as its arguments, and returns what they were. Behind a word that may be split, none is known.
-    pub fn enter(
+    pub(super) fn enter(
         &mut self,
         arguments: &[Shown],
         split: Option<usize>,
@@ -130,7 +130,7 @@ impl State {
     }
 
     /// Puts back what [`State::enter`] returned.
-    pub fn leave(&mut self, before: Vec<(String, Option<Value>)>) {
+    pub(super) fn leave(&mut self, before: Vec<(String, Option<Value>)>) {
         for (name, value) in before {
             self.choices.remove(&name);
             match value {
@@ -141,12 +141,12 @@ impl State {
     }
 
     /// Lets submenus see a variable.
-    pub fn export(&mut self, name: &str) {
+    pub(super) fn export(&mut self, name: &str) {
         self.exported.insert(name.to_owned());
     }
 
     /// What a submenu starts with (`grub_env_context_open`).
-    pub fn for_submenu(&self) -> State {
+    pub(super) fn for_submenu(&self) -> State {
         let mut state = self.clone();
         state.variables.retain(|name, _| self.exported.contains(name));
         state.choices.retain(|name, _| self.exported.contains(name));
@@ -154,7 +154,7 @@ impl State {
     }
 
     /// What is still known when either of two things may have happened.
-    pub fn merge(&mut self, other: &State) {
+    pub(super) fn merge(&mut self, other: &State) {
         let names: BTreeSet<String> =
             self.variables.keys().chain(other.variables.keys()).cloned().collect();
         for name in names {
@@ -173,7 +173,7 @@ impl State {
     }
 
     /// What it takes to copy this and to compare the copy, in bytes, about.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let one = |(name, value): (&String, &Value)| {
             8 * (OVERHEAD + name.len()) + value.as_ref().map_or(0, String::len)
         };
@@ -185,7 +185,7 @@ impl State {
     }
 
     /// What the words of a command come to, in bytes, about.
-    pub fn bytes_of(&self, words: &[Word]) -> usize {
+    pub(super) fn bytes_of(&self, words: &[Word]) -> usize {
         let parts = words.iter().flat_map(|word| &word.parts);
         let of_part = |part: &Part| match part {
             Part::Text(text) => text.len(),
@@ -199,7 +199,7 @@ impl State {
     }
 
     /// The words of a command after expansion (`grub_script_arglist_to_argv`).
-    pub fn expand(&self, words: &[Word]) -> Vec<Shown> {
+    pub(super) fn expand(&self, words: &[Word]) -> Vec<Shown> {
         let mut all = Vec::new();
         for word in words {
             let mut current = Shown { value: Some(String::new()), shown: String::new() };

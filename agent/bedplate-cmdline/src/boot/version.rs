@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// RPM's order, by which Red Hat's GRUB sorts entry files (`grub-core/commands/blscfg.c`, `vercmp`): segments of digits
 /// or letters, everything else only separates, digits beat letters, `~` sorts before everything.
-pub fn rpm_order(left: &str, right: &str) -> Ordering {
+pub(crate) fn rpm_order(left: &str, right: &str) -> Ordering {
     let separates = |c: char| !c.is_ascii_alphanumeric() && c != '~';
     let (mut a, mut b) = (left, right);
     loop {
@@ -39,7 +39,7 @@ pub fn rpm_order(left: &str, right: &str) -> Ordering {
 
 /// The order of file names (without `.conf`) in Red Hat's GRUB: name, version and release apart, cut at the last two
 /// dashes (`split_cmp`).
-pub fn rpm_file_order(left: &str, right: &str) -> Ordering {
+pub(crate) fn rpm_file_order(left: &str, right: &str) -> Ordering {
     let (a, b) = (name_version_release(left), name_version_release(right));
     rpm_order(a.0, b.0).then_with(|| rpm_order(a.1, b.1)).then_with(|| rpm_order(a.2, b.2))
 }

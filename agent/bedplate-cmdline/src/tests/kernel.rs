@@ -2,7 +2,7 @@
 //! original, so that the module under test has something independent to agree with. Nothing here calls it.
 
 /// One `(param, val)` as `parse_args` hands it on.
-pub type Arg = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type Arg = (Vec<u8>, Option<Vec<u8>>);
 
 fn isspace(b: u8) -> bool {
     b == b' ' || (9..=13).contains(&b) || b == 0xA0
@@ -69,7 +69,7 @@ fn next_arg(buffer: &mut [u8], start: usize) -> (Arg, usize) {
 }
 
 /// `parse_args`: all arguments up to a bare `--`, and what comes after it.
-pub fn parse_args(line: &str) -> (Vec<Arg>, Option<String>) {
+pub(crate) fn parse_args(line: &str) -> (Vec<Arg>, Option<String>) {
     let mut buffer = line.as_bytes().to_vec();
     buffer.push(0);
     // A value that starts with the last quote of the line points one past it.
@@ -95,14 +95,14 @@ pub fn parse_args(line: &str) -> (Vec<Arg>, Option<String>) {
 }
 
 /// `parameq`.
-pub fn same_name(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn same_name(a: &[u8], b: &[u8]) -> bool {
     let dash = |b: u8| if b == b'-' { b'_' } else { b };
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| dash(*a) == dash(*b))
 }
 
 /// What `pci_setup` would have set, for the suboptions that the tests use.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct PciState {
+pub(crate) struct PciState {
     pub realloc: Option<bool>,
     pub flags: Vec<String>,
     pub bus_config: Option<String>,
@@ -113,7 +113,7 @@ pub struct PciState {
 }
 
 /// `pci_setup` over every `pci=` of a line.
-pub fn pci_state(line: &str) -> PciState {
+pub(crate) fn pci_state(line: &str) -> PciState {
     let mut state = PciState::default();
     for (name, value) in parse_args(line).0 {
         if !same_name(&name, b"pci") {
@@ -160,7 +160,7 @@ fn pci_option(state: &mut PciState, option: &str) {
 }
 
 /// The passthrough default that the line sets on x86: `iommu_setup` and `iommu_set_def_domain_type` in textual order.
-pub fn passthrough(line: &str) -> Option<bool> {
+pub(crate) fn passthrough(line: &str) -> Option<bool> {
     let mut state = None;
     for (name, value) in parse_args(line).0 {
         let value = String::from_utf8(value.unwrap_or_default()).expect("test lines are text");

@@ -1,6 +1,6 @@
 //! Cutting and quoting.
 
-use super::super::{CommandLine, LineError, MAX_LINE_BYTES, Token, TokenError, quote_token};
+use super::super::{CommandLine, LineError, MAX_LINE_BYTES, Token, TokenError};
 
 fn parts(line: &str) -> Vec<(String, Option<String>)> {
     let line = CommandLine::parse(line);
@@ -105,13 +105,14 @@ fn refuses_lines_that_cannot_be_edited() {
 
 #[test]
 fn quotes_what_has_spaces() {
-    assert_eq!(quote_token("dyndbg", Some("file a.c +p")).as_deref(), Ok("dyndbg=\"file a.c +p\""));
-    assert_eq!(quote_token("iommu", Some("pt")).as_deref(), Ok("iommu=pt"));
-    assert_eq!(quote_token("quiet", None).as_deref(), Ok("quiet"));
-    assert_eq!(quote_token("a", Some("")).as_deref(), Ok("a="));
-    assert_eq!(quote_token("a", Some("\"b\"")).as_deref(), Ok("a=\"\"b\"\""));
-    assert!(matches!(quote_token("a", Some("b \" c")), Err(TokenError::NotQuotable { .. })));
-    assert!(matches!(quote_token("a", Some("b\nc")), Err(TokenError::Unprintable(_))));
+    let quoted = |name, value| Token::from_parts(name, value).map(|token| token.to_string());
+    assert_eq!(quoted("dyndbg", Some("file a.c +p")).as_deref(), Ok("dyndbg=\"file a.c +p\""));
+    assert_eq!(quoted("iommu", Some("pt")).as_deref(), Ok("iommu=pt"));
+    assert_eq!(quoted("quiet", None).as_deref(), Ok("quiet"));
+    assert_eq!(quoted("a", Some("")).as_deref(), Ok("a="));
+    assert_eq!(quoted("a", Some("\"b\"")).as_deref(), Ok("a=\"\"b\"\""));
+    assert!(matches!(quoted("a", Some("b \" c")), Err(TokenError::NotQuotable { .. })));
+    assert!(matches!(quoted("a", Some("b\nc")), Err(TokenError::Unprintable(_))));
 }
 
 #[test]

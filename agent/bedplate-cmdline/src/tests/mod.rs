@@ -7,7 +7,7 @@ mod lex;
 mod props;
 mod status;
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::{CommandLine, Edit};
 

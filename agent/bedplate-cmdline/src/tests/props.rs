@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 use super::super::{ApplyError, CommandLine, Edit, EditError, KernelDefaults, Status, Token};
 use super::kernel::{parse_args, passthrough, pci_state, same_name};

@@ -1,10 +1,8 @@
 //! The standing of wishes on lines and kernels.
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
-use super::super::{
-    CommandLine, Edit, KernelDefaults, Status, intel_iommu_on, iommu_passthrough, pci_suboption,
-};
+use super::super::{CommandLine, Edit, KernelDefaults, Status, iommu_passthrough, pci_suboption};
 
 fn status_on(arch: Arch, line: &str, set: &str, config: &str) -> Status {
     let edit = Edit::new(arch, &[set], &[] as &[&str]).expect("sensible");
@@ -158,10 +156,6 @@ fn effective_values() {
         iommu_passthrough(&line("ro"), &KernelDefaults::parse(TRANSLATED), x86),
         Some(false)
     );
-    assert_eq!(intel_iommu_on(&line("intel_iommu=sm_on,on"), &none, x86), Some(true));
-    assert_eq!(intel_iommu_on(&line("intel_iommu=on iommu=off"), &none, x86), Some(false));
-    assert_eq!(intel_iommu_on(&line("ro"), &none, x86), None);
-    assert_eq!(intel_iommu_on(&line("ro"), &KernelDefaults::parse(DEBIAN), x86), Some(true));
     let pci = line("pci=config_acs=a;b,noats pci=realloc,config_acs=c,realloc=off");
     assert_eq!(pci_suboption(&pci, "config_acs").as_deref(), Some("c"));
     assert_eq!(pci_suboption(&pci, "realloc").as_deref(), Some("off"));

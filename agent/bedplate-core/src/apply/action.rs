@@ -19,7 +19,7 @@ use crate::ledger::{Generator, Ledger, VfKey};
 use crate::plan::{Action, Change, WayBack};
 
 /// The row of each action.
-pub fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
+pub(crate) fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
     match action {
         Action::ReplaceFile { path, before, after } => {
             Box::new(file::ReplaceFile { path, before: before.as_ref(), after: after.as_ref() })
@@ -52,7 +52,7 @@ pub fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
 }
 
 /// One action, as the executor and the reports use it.
-pub trait Operation {
+pub(crate) trait Operation {
     /// What is being done, for people.
     fn describe(&self) -> String;
 
@@ -97,7 +97,7 @@ pub trait Operation {
 
 /// The change that an action is part of.
 #[derive(Clone, Copy)]
-pub struct Task<'a> {
+pub(crate) struct Task<'a> {
     /// The change.
     pub change: &'a Change,
     /// Reads checks back.
@@ -119,10 +119,10 @@ pub trait Undo {
 }
 
 /// What a change has done so far, oldest first.
-pub type UndoList = Vec<Box<dyn Undo>>;
+pub(crate) type UndoList = Vec<Box<dyn Undo>>;
 
 /// A subject must be as it was when the plan was made: what others have changed since is not overwritten.
-pub fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(), StepError> {
+pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(), StepError> {
     match as_planned {
         true => Ok(()),
         false => Err(StepError::Changed { subject: subject.to_owned(), found: found.to_owned() }),

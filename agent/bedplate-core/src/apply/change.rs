@@ -8,7 +8,7 @@ use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, descri
 use crate::kind::modules;
 use crate::ledger::{Ledger, PendingTool, WaitRecord};
 use crate::plan::{Action, Change, PendingUntilBoot};
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_host::HostKind;
 
 /// Until when live actions of an image wait.

@@ -1,6 +1,6 @@
 //! Why a step of an apply or a revert has failed.
 
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::EswitchMode;
 use bedplate_host::{ToolEnd, WriteError, package_lock};

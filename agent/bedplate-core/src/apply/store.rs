@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::error::{ContentError, StepError};
 use crate::kind;
 use crate::ledger::{self, FileState, Ledger, Sha};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_host::{Expected, Reader, Writer, boot_id};
 
@@ -177,7 +177,7 @@ impl<'a> Store<'a> {
 }
 
 /// A saved content; what is not what its name says is not used.
-pub fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, ContentError> {
+pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, ContentError> {
     let trusted = reader.trusted_directory(ledger::BLOBS);
     let bytes =
         trusted.and_then(|()| reader.read_trusted(&sha.blob())).map_err(|error| match error {
@@ -191,12 +191,12 @@ pub fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, ContentE
 }
 
 /// After a write: the subject must read as it was written.
-pub fn expect_written(same: bool, subject: &str) -> Result<(), StepError> {
+pub(crate) fn expect_written(same: bool, subject: &str) -> Result<(), StepError> {
     if same { Ok(()) } else { Err(StepError::NotAsWritten { subject: subject.to_owned() }) }
 }
 
 /// A file as it is now.
-pub fn find_file(
+pub(crate) fn find_file(
     reader: &dyn Reader,
     writer: &dyn Writer,
     path: &str,

@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use log::{Citation, Recognised, Recogniser};
+pub(crate) use log::Citation;
+pub use log::{Recognised, Recogniser};
 pub use matching::{find, matching, nearest};
 pub use table::SYMPTOMS;
 
@@ -60,7 +61,7 @@ pub struct Cause {
 }
 
 /// Whether what a check found leads to a symptom.
-pub type Condition = fn(&Facts, &Judged) -> bool;
+pub(crate) type Condition = fn(&Facts, &Judged) -> bool;
 
 /// Whether the cause was found, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

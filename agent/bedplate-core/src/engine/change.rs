@@ -12,10 +12,10 @@ use crate::ledger::{self, Ledger};
 use crate::plan::{Check, NextBoot};
 use crate::revert::{self, RevertPlan, RevertReport, Step};
 use crate::seal::{self, Machine, SealPlan, SealReport};
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_facts::{Depth, Facts, observe};
-use bedplate_host::dir::{DirReader, ImageRoot};
 use bedplate_host::write::DirWriter;
+use bedplate_host::{DirReader, ImageRoot};
 use bedplate_host::{HostKind, Reader, Writer};
 
 /// The host that is changed.

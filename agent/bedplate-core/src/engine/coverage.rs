@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::kind::some_of;
 use crate::plan::{KindPlan, Note, Unknown};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, PciTree};
@@ -17,7 +17,7 @@ const NAMED: usize = 4;
 
 /// A machine without a GPU is worth a word: most of what a profile asks for has no subject there. What could not be read
 /// is unknown, once.
-pub fn report(facts: &Facts, body: &mut KindPlan) {
+pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
     let note = |text: String| Note { kind: KIND, subject: "GPUs".into(), text };
     match &facts.pci {
         Reading::Known(tree) => {

@@ -4,7 +4,7 @@ use crate::kind::cmdline::show::{Argument, Shown};
 use crate::profile::{LayerText, load};
 use crate::section::toml_text;
 use crate::verify::IneffectiveArgument;
-use bedplate_base::cpu::CpuVendor;
+use bedplate_base::CpuVendor;
 use bedplate_facts::Facts;
 
 /// Lints that are about how a profile says something, not about what the kernel makes of it.

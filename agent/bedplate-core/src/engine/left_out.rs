@@ -6,7 +6,7 @@ use crate::plan::{Action, KindName, KindPlan, Note};
 use bedplate_host::HostKind;
 
 /// Takes everything about these kinds out of a plan but the tools that have run, and adds a note for each.
-pub fn leave_out(body: &mut KindPlan, kinds: &[KindName]) {
+pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindName]) {
     let stays = |kind: &KindName| !kinds.contains(kind);
     body.changes.retain(|change| stays(&change.kind));
     body.blockers.retain(|blocker| stays(&blocker.kind));
@@ -25,7 +25,7 @@ pub fn leave_out(body: &mut KindPlan, kinds: &[KindName]) {
 }
 
 /// Notes the tools of an image that are owed and that the plan does not run.
-pub fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
+pub(crate) fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
     if host != HostKind::Image {
         return;
     }

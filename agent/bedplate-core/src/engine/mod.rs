@@ -26,7 +26,7 @@ use crate::kind::{self, Context, KINDS, cmdline};
 use crate::ledger::Ledger;
 use crate::plan::{Change, Deferred, Effect, KindPlan, NextBoot, Plan, RebootNeed};
 use crate::profile::model::Profile;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::{HostKind, Reader};
 

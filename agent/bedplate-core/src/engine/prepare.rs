@@ -12,11 +12,11 @@ use crate::ledger::{self, Ledger, LedgerError, PendingTool};
 use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
 use crate::profile::Loaded;
-use bedplate_base::cpu::CpuVendor;
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::CpuVendor;
+use bedplate_base::{ReadError, Reading};
 use bedplate_facts::{Depth, Facts};
-use bedplate_host::dir::ImageError;
-use bedplate_host::lock::LockError;
+use bedplate_host::ImageError;
+use bedplate_host::LockError;
 use bedplate_host::{HostKind, Reader, WriteError, old_copy};
 
 /// What to plan.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::profile::model::Profile;
 use crate::profile::{self, LayerText, Loaded, MatchError, MatchResult, Shipped};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_facts::Facts;
 use bedplate_host::{Reader, file, trust};
 
@@ -22,7 +22,7 @@ pub const HOST_PROFILE: &str = "/etc/bedplate/profile.toml";
 /// Profiles of a mixed fleet, of which the best match is taken.
 pub const HOST_PROFILES: &str = "/etc/bedplate/profiles";
 /// Layers laid over the profile, in sorted order.
-pub const HOST_LAYERS: &str = "/etc/bedplate/profile.d";
+pub(crate) const HOST_LAYERS: &str = "/etc/bedplate/profile.d";
 
 /// Longest text that is taken for a profile. A kernel command line ends at 2 KiB (handbook §1), and the shipped
 /// profiles are shorter than 8 KiB with all their comments.
@@ -132,7 +132,7 @@ pub fn no_profile_named() -> String {
 }
 
 /// What to tell a host that has none.
-pub fn no_own_profile() -> String {
+pub(crate) fn no_own_profile() -> String {
     format!(
         "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing is enforced. Put one there \
          (`extends = \"NAME\"` names a shipped one, `match = \"auto\"` takes the one that fits best; `bedplate profile list`)"

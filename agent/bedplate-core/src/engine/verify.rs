@@ -14,7 +14,7 @@ use crate::kind::cmdline::show;
 use crate::plan::Plan;
 use crate::profile::Loaded;
 use crate::verify::{CheckInput, ImageState, InEffect, NoPlan, Observed, Report, Selection, judge};
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_facts::kernel_log;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::{KernelLog, Reader};

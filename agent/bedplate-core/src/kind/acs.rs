@@ -32,7 +32,7 @@ use crate::plan::{
     UpToDate,
 };
 use crate::section::Declared;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_cmdline::{CommandLine, pci_suboption};
 use bedplate_facts::Facts;
@@ -42,14 +42,12 @@ use bedplate_host::HostKind;
 
 use super::{Context, Kind, Watch, WriteScope, cmdline, no_labels, some_of};
 
-pub use guard::guests_exposed;
-pub use isolation::isolation_gone;
+pub(crate) use guard::guests_exposed;
+pub(crate) use isolation::isolation_gone;
 pub use resolve::resolve;
-pub use resolved::{Ats, Resolved};
+pub(crate) use resolved::{Ats, Resolved};
 pub use section::for_direct_traffic;
-pub use support::{Support, kernel_acs_support};
-pub use token::TOKEN_LIMIT;
-pub use topo_override::apart;
+pub(crate) use topo_override::apart;
 
 /// Name of this kind.
 pub const NAME: &str = "acs";
@@ -57,7 +55,7 @@ pub const NAME: &str = "acs";
 const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
 
 /// The kind's row in the table.
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
     resolve: resolve::resolve_into,

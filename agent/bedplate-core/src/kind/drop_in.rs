@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::plan::{KindPlan, Note, Unknown};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_host::Reader;
 
 /// Directories by priority, highest first (handbook §9). A file name in a higher one hides it in the lower ones.
@@ -12,7 +12,7 @@ const PREFIXES: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
 
 /// One configuration file that counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfFile {
+pub(crate) struct ConfFile {
     /// Its path.
     pub path: String,
     /// Its text.
@@ -20,23 +20,28 @@ pub struct ConfFile {
 }
 
 /// Notes what could not be read.
-pub fn unknown(kind: &'static str, section: &mut KindPlan, subject: &str, error: &ReadError) {
+pub(crate) fn unknown(
+    kind: &'static str,
+    section: &mut KindPlan,
+    subject: &str,
+    error: &ReadError,
+) {
     section.unknowns.push(Unknown { kind, subject: subject.into(), reason: error.to_string() });
 }
 
 /// A file of the same name as `ours` that an image brings below /usr, and that counts, for there is none in /etc or /run.
-pub fn brought<'f>(files: &'f [ConfFile], ours: &str) -> Option<&'f ConfFile> {
+pub(crate) fn brought<'f>(files: &'f [ConfFile], ours: &str) -> Option<&'f ConfFile> {
     files.iter().find(|file| is_brought(&file.path, ours))
 }
 
 /// Whether a path is that of [`brought`].
-pub fn is_brought(path: &str, ours: &str) -> bool {
+pub(crate) fn is_brought(path: &str, ours: &str) -> bool {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     path.starts_with("/usr/") && name(path) == name(ours)
 }
 
 /// That what an image says is in force, and the profile asks for none of it.
-pub fn left_in_image(kind: &'static str, path: &str) -> Note {
+pub(crate) fn left_in_image(kind: &'static str, path: &str) -> Note {
     Note {
         kind,
         subject: path.to_owned(),
@@ -45,7 +50,7 @@ pub fn left_in_image(kind: &'static str, path: &str) -> Note {
 }
 
 /// The files that sort after `ours`: what they set wins.
-pub fn after<'f>(files: &'f [ConfFile], ours: &str) -> impl Iterator<Item = &'f ConfFile> {
+pub(crate) fn after<'f>(files: &'f [ConfFile], ours: &str) -> impl Iterator<Item = &'f ConfFile> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let ours = name(ours);
     files.iter().filter(move |file| name(&file.path) > ours)
@@ -55,7 +60,7 @@ pub fn after<'f>(files: &'f [ConfFile], ours: &str) -> impl Iterator<Item = &'f 
 ///
 /// # Errors
 /// The first file or directory that is there and cannot be read: what it says is unknown.
-pub fn files(reader: &dyn Reader, directory: &str) -> Result<Vec<ConfFile>, ReadError> {
+pub(crate) fn files(reader: &dyn Reader, directory: &str) -> Result<Vec<ConfFile>, ReadError> {
     let mut by_name: BTreeMap<String, String> = BTreeMap::new();
     for prefix in PREFIXES {
         let directory = format!("{prefix}/{directory}");

@@ -22,10 +22,11 @@ use crate::section::Declared;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 use image_config::{ImageConfig, Unwritable};
-pub use owed::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
+pub(crate) use owed::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
 pub use restored::refused;
 use serde::{Deserialize, Serialize};
-pub use write_scope::{WriteScope, foreign, is_own_word, kind_of_tool};
+pub(crate) use write_scope::{WriteScope, kind_of_tool};
+pub use write_scope::{foreign, is_own_word};
 
 /// What a kind gets to look at.
 pub struct Context<'a> {
@@ -147,7 +148,7 @@ pub fn contributions(
 }
 
 /// Why a line of bedplate's goes.
-pub fn dropped() -> Rationale {
+pub(crate) fn dropped() -> Rationale {
     Rationale::because("bedplate put it there and the profile no longer asks for it")
 }
 

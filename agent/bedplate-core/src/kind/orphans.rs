@@ -89,7 +89,7 @@ fn tool(reader: &dyn Reader, row: &Row) -> Option<Generator> {
 }
 
 /// The remark of a plan about such a file.
-pub fn note(orphan: &Orphan) -> Note {
+pub(crate) fn note(orphan: &Orphan) -> Note {
     Note {
         kind: orphan.kind,
         subject: orphan.path.clone(),
@@ -98,10 +98,10 @@ pub fn note(orphan: &Orphan) -> Note {
 }
 
 /// Why the file is reported.
-pub const UNKNOWN: &str = "bedplate wrote this file and has no record of it: /var/lib/bedplate was lost, or an image brought the file";
+pub(crate) const UNKNOWN: &str = "bedplate wrote this file and has no record of it: /var/lib/bedplate was lost, or an image brought the file";
 
 /// The ways to remove it or to adopt it.
-pub fn ways(orphan: &Orphan) -> &'static str {
+pub(crate) fn ways(orphan: &Orphan) -> &'static str {
     match orphan.content {
         Some(_) => {
             "`bedplate apply` takes it over, so that `bedplate revert` removes it; `bedplate revert --force` removes it now"

@@ -4,10 +4,10 @@ use crate::ledger::PendingTool;
 use crate::plan::{Action, Change, Effect, Item, KindName, WayBack};
 
 /// Ten minutes: a rebuild of every initramfs on a slow disk with many kernels takes several.
-pub const LIMIT_S: u32 = 600;
+pub(crate) const LIMIT_S: u32 = 600;
 
 /// The change that runs an owed tool. `subject`: what the tool makes.
-pub fn change(kind: KindName, tool: &PendingTool, subject: &str, item: Item) -> Change {
+pub(crate) fn change(kind: KindName, tool: &PendingTool, subject: &str, item: Item) -> Change {
     Change {
         id: format!("{kind}/{}", tool.argv.join(" ")),
         kind,

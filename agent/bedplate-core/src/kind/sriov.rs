@@ -18,9 +18,9 @@ mod vf_diff;
 use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::plan::{Blocker, Device, DeviceRole, KindPlan, Note, Subject, Unknown, UpToDate};
 use crate::section::Declared;
-use bedplate_base::reading::{ReadError, Reading};
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::EswitchMode;
+use bedplate_base::{ReadError, Reading};
 use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader};
@@ -31,7 +31,7 @@ use super::{Context, Kind, some_of};
 use attributes::Stop;
 use change::vfs;
 pub use paths::{LINK_DIRECTORY, LINK_PREFIX, UDEV_DIRECTORIES, UDEV_RULES};
-pub use resolve::{Resolved, resolve};
+pub use resolve::resolve;
 use section::{Sriov, SriovManaged};
 use vf_diff::Differs;
 
@@ -39,7 +39,7 @@ use vf_diff::Differs;
 pub const NAME: &str = "sriov";
 
 /// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What is not known counts as use.
-pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
+pub(crate) fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
     let facts = observe(reader, Depth::Plan);
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
@@ -54,7 +54,12 @@ pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
 }
 
 /// What a VF is used for; `None` = nothing, or it is gone. What is not known counts as use.
-pub fn use_of_vf(facts: &Facts, reader: &dyn Reader, pf: PciAddress, vf: u16) -> Option<String> {
+pub(crate) fn use_of_vf(
+    facts: &Facts,
+    reader: &dyn Reader,
+    pf: PciAddress,
+    vf: u16,
+) -> Option<String> {
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => return None,
@@ -76,7 +81,7 @@ pub fn use_of_vf(facts: &Facts, reader: &dyn Reader, pf: PciAddress, vf: u16) ->
 const OPERATOR: &str = "/etc/sriov-operator";
 
 /// The kind's row in the table.
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: NAME,
     about: "SR-IOV virtual functions and their drivers",
     resolve: resolve::resolve_into,

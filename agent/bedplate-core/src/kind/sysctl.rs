@@ -21,7 +21,7 @@ use bedplate_facts::Facts;
 use bedplate_host::HostKind;
 
 /// The row of the table of kinds.
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: NAME,
     about: "kernel parameters in sysctl.d and /proc/sys",
     resolve: nothing_to_resolve,
@@ -37,7 +37,7 @@ pub const KIND: Kind = Kind {
 pub const NAME: &str = "sysctl";
 
 /// Whether the profile gives the parameter at this path of /proc/sys this value.
-pub fn sets(profile: &dyn Declared, path: &str, value: &str) -> bool {
+pub(crate) fn sets(profile: &dyn Declared, path: &str, value: &str) -> bool {
     let section = profile.get::<section::Sysctl>();
     let set = section.into_iter().flat_map(|section| &section.set);
     set.into_iter().any(|setting| setting.key.path() == path && setting.value == value)

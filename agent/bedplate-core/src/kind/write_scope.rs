@@ -64,7 +64,7 @@ impl WriteScope {
 }
 
 /// The kind that runs a tool, which is named by its command or by its program alone.
-pub fn kind_of_tool(named: &str) -> Option<KindName> {
+pub(crate) fn kind_of_tool(named: &str) -> Option<KindName> {
     let words: Vec<String> = named.split(' ').map(str::to_owned).collect();
     let runs = |owns: &WriteScope| {
         owns.tool(&words) || owns.tools.iter().any(|tool| tool.first() == Some(&named))

@@ -1,7 +1,7 @@
 //! Why there is no ledger to go by.
 
 use super::VERSION;
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 
 /// Why there is no ledger to go by. Never a reason to start afresh: what was found on the host would be forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,7 +9,9 @@ use super::KindName;
 
 /// Kinds are few, and named where they are declared; a name that was written down is one of theirs again. Bounded all the
 /// same: a name that is read is kept for as long as the program runs.
-pub fn known_kind<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<KindName, D::Error> {
+pub(crate) fn known_kind<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<KindName, D::Error> {
     static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     const MOST: usize = 64;
     let name = String::deserialize(deserializer)?;
@@ -26,11 +28,11 @@ pub fn known_kind<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<K
 }
 
 /// Bytes that are no UTF-8 are not what they were: a plan that was read back is to be shown, not to be applied.
-pub fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+pub(crate) fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     String::deserialize(deserializer).map(String::into_bytes)
 }
 
 /// As text: boot configuration is text, but not always UTF-8.
-pub fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&String::from_utf8_lossy(bytes))
 }

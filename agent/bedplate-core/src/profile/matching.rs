@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::model::{Match, MatchPci};
-use bedplate_base::cpu::{Arch, CpuVendor};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_facts::Facts;
 
 /// Why no profile could be chosen.
@@ -45,7 +45,10 @@ type Specificity = [usize; 4];
 ///
 /// # Errors
 /// [`MatchError`]: none fits, or several fit equally well.
-pub fn pick<'a>(profiles: &'a [(String, Match)], facts: &Facts) -> Result<&'a str, MatchError> {
+pub(crate) fn pick<'a>(
+    profiles: &'a [(String, Match)],
+    facts: &Facts,
+) -> Result<&'a str, MatchError> {
     let mut best: Vec<(Specificity, &str)> = Vec::new();
     let mut misfits = Vec::new();
     for (name, conditions) in profiles {
@@ -78,7 +81,7 @@ pub struct MatchResult {
 }
 
 /// Every condition, held against these facts.
-pub fn match_profile(conditions: &Match, facts: &Facts) -> MatchResult {
+pub(crate) fn match_profile(conditions: &Match, facts: &Facts) -> MatchResult {
     if specificity(conditions) == Specificity::default() {
         return MatchResult { holds: Vec::new(), fails: vec![NO_CONDITIONS.to_owned()] };
     }
@@ -211,7 +214,7 @@ fn arch_word(arch: Arch) -> &'static str {
 
 /// Whether a profile's text asks to be laid over the shipped profile that fits the hardware best (`match = "auto"`). Text
 /// that is no TOML asks for nothing: loading it says what is wrong with it.
-pub fn asks_for_match(text: &str) -> bool {
+pub(crate) fn asks_for_match(text: &str) -> bool {
     toml::from_str::<toml::Table>(text)
         .is_ok_and(|table| table.get("match").is_some_and(|asked| asked.as_str() == Some("auto")))
 }

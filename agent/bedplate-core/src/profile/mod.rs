@@ -21,18 +21,19 @@ mod suggest;
 mod syntax;
 mod window;
 
-pub use crate::section::{Diagnostic, Origin, ProfileErrors, Severity, render_all};
+pub use crate::section::{Diagnostic, Severity, render_all};
 pub use example::{Ask, EXAMPLE, Ports, for_host};
 pub use explain::{Explained, about, explain, explained, explained_keys, similar_key};
 pub use lints::lint_ids;
 pub use load::{LayerText, Loaded, load};
-pub use matching::{MatchError, MatchResult, Misfit, asks_for_match, match_profile, pick};
+pub(crate) use matching::{MatchError, MatchResult, asks_for_match, match_profile, pick};
 pub use schema::{is_schema_word, schema};
-pub use shipped::{Shipped, shipped};
+pub(crate) use shipped::Shipped;
+pub use shipped::shipped;
 pub use show::show;
 pub use suggest::nearest;
-pub use syntax::not_toml_at;
-pub use window::{NEVER, Window, WindowError};
+pub(crate) use syntax::not_toml_at;
+pub use window::{NEVER, Window};
 
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,13 @@
 
 pub use super::root::Profile;
 pub use super::sections::agent::{Agent, AgentMode};
-pub use super::sections::matching::{Match, MatchPci, PciIdPair};
+pub use super::sections::matching::Match;
+pub(crate) use super::sections::matching::{MatchPci, PciIdPair};
 pub use super::sections::reboot::{FleetLock, Reboot, RebootMethod, RebootPolicy};
 pub use crate::desired::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
 pub use crate::kind::acs::section::{Acs, AcsPersist};
-pub use crate::kind::cmdline::section::iommu::{Iommu, IommuMode};
-pub use crate::kind::cmdline::section::{Cmdline, CmdlineArg};
-pub use crate::kind::modules::section::{GpuDirect, Module, ModuleOption, Modules};
-pub use crate::kind::sriov::section::{PfSelector, Sriov, SriovManaged, SriovRule};
+pub use crate::kind::cmdline::section::Cmdline;
+pub use crate::kind::cmdline::section::iommu::Iommu;
+pub(crate) use crate::kind::cmdline::section::iommu::IommuMode;
+pub use crate::kind::modules::section::{ModuleOption, Modules};
+pub use crate::kind::sriov::section::{PfSelector, Sriov};

@@ -127,7 +127,7 @@ macro_rules! root {
             }
 
             /// Writes it as TOML.
-            pub fn show(&self, profile: &Profile, out: &mut Printer<'_>) {
+            pub(super) fn show(&self, profile: &Profile, out: &mut Printer<'_>) {
                 out.line("schema = 1", None);
                 out.scalar("name", &profile.name);
                 out.scalar("description", &profile.description);
@@ -136,19 +136,19 @@ macro_rules! root {
             }
 
             /// What is wrong only now that all files are merged.
-            pub fn contradictions(&self, sources: &Sources) -> Vec<Diagnostic> {
+            pub(super) fn contradictions(&self, sources: &Sources) -> Vec<Diagnostic> {
                 [$( self.$name.contradiction(sources) ),*].into_iter().flatten().collect()
             }
 
             /// Runs the lints of each section.
-            pub fn lint(&self, profile: &Profile, linter: &mut Linter<'_>) {
+            pub(super) fn lint(&self, profile: &Profile, linter: &mut Linter<'_>) {
                 $( linter.run(<$($module)::+::$layer as Section>::LINTS, |find| {
                     find(&self.$name, &profile.$name)
                 }); )*
             }
 
             /// The lints of all sections, by their ids.
-            pub fn lint_ids() -> Vec<&'static str> {
+            pub(super) fn lint_ids() -> Vec<&'static str> {
                 let mut ids = Vec::new();
                 $( ids.extend(
                     <$($module)::+::$layer as Section>::LINTS.iter().map(|lint| lint.id)

@@ -34,7 +34,7 @@ pub(super) fn read(sources: &Sources, index: usize, out: &mut Vec<Diagnostic>) -
 }
 
 /// The first line, from 1, with a syntax error; `None`: the text is TOML.
-pub fn not_toml_at(text: &str) -> Option<usize> {
+pub(crate) fn not_toml_at(text: &str) -> Option<usize> {
     let (_, errors) = DeTable::parse_recoverable(text);
     let at = errors.first()?.span().map_or(0, |span| span.start).min(text.len());
     Some(text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1)

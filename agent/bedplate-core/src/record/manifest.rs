@@ -16,7 +16,7 @@ use bedplate_facts::{
     observe, placement, rdma, rebar, storage, uplink, vfs,
 };
 use bedplate_host::{Reader, module, old_copy};
-use bedplate_nccl::library::Library;
+use bedplate_nccl::Library;
 
 /// Paths that no kind records; `*` stands for any part of one component.
 const PATHS: &[(&str, RecordMode)] = &[
@@ -54,7 +54,7 @@ const PATHS: &[(&str, RecordMode)] = &[
 const ATTRIBUTES: [&str; 4] = ["driver_override", "sriov_offset", "sriov_stride", "ari_enabled"];
 
 /// Read everything through the recorder. Answers do not matter here: each is recorded, refusals too.
-pub fn read_all(recorder: &Recorder) {
+pub(crate) fn read_all(recorder: &Recorder) {
     observe(recorder, Depth::Plan);
     let facts = observe(recorder, Depth::Everything);
     for (pattern, take) in KINDS.iter().flat_map(|kind| kind.recorded).chain(PATHS) {

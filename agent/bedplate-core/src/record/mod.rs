@@ -7,7 +7,7 @@ mod redact;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};
@@ -15,7 +15,7 @@ use bedplate_host::snapshot::{Config, Node, Snapshot};
 use bedplate_host::snapshot_paths::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
 use bedplate_host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, Reader, link};
 
-pub use redact::Redactions;
+pub(crate) use redact::Redactions;
 
 /// Record everything that planning and inspecting may read.
 pub fn record(reader: &dyn Reader) -> Snapshot {

@@ -68,7 +68,7 @@ impl fmt::Display for Redactions {
 
 /// The snapshot with what it may carry, and what was kept out of it. `with_identifiers`: hardware addresses, serial numbers and
 /// machine ids stay.
-pub fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot, Redactions) {
+pub(crate) fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot, Redactions) {
     let mut words = Masker::new(with_identifiers);
     let mut serials = Serials::default();
     let mut redactions = Redactions::default();

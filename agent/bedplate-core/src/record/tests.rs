@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::*;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::{Depth, Facts, observe};
-use bedplate_host::dir::DirReader;
+use bedplate_host::DirReader;
 use bedplate_testhosts::HostSpec;
 
 #[test]

@@ -7,8 +7,8 @@ use crate::apply::action::expect;
 use crate::apply::{StepError, Store, saved_content};
 use crate::kind::cmdline::{self, EntryFaults, RevertedEntry};
 use crate::ledger::{FileRecord, FileState, Ledger, Sha};
-use bedplate_base::error_chain::chain;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
+use bedplate_base::chain;
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::Reader;
 
@@ -35,7 +35,7 @@ pub(super) struct Guard {
 
 impl Guard {
     /// Reads the entry; `None` where no step concerns it.
-    pub fn new(reader: &dyn Reader, ledger: &Ledger, plan: &RevertPlan) -> Option<Self> {
+    pub(super) fn new(reader: &dyn Reader, ledger: &Ledger, plan: &RevertPlan) -> Option<Self> {
         plan.steps.iter().any(|step| concerns_boot(step, ledger)).then(|| {
             let facts = observe(reader, Depth::Plan);
             let owned = ledger.owned.get(cmdline::NAME).cloned().unwrap_or_default();
@@ -45,7 +45,7 @@ impl Guard {
 
     /// Checks the entry. Where the revert has broken it the boot configuration becomes `found` again, and its steps have
     /// failed. Returns the report of the entry, if it has faults.
-    pub fn settle(
+    pub(super) fn settle(
         self,
         store: &mut Store,
         plan: &RevertPlan,

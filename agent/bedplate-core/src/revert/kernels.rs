@@ -27,7 +27,11 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub fn find<'f>(reader: &dyn Reader, ledger: &Ledger, facts: impl Fn() -> &'f Facts) -> Self {
+    pub(super) fn find<'f>(
+        reader: &dyn Reader,
+        ledger: &Ledger,
+        facts: impl Fn() -> &'f Facts,
+    ) -> Self {
         let record = ledger.files.get(KERNEL_CMDLINE);
         let goes = record.is_some_and(|record| record.original == FileState::Absent);
         if !goes || reader.exists(VENDOR_CMDLINE) == Ok(true) {
@@ -38,12 +42,12 @@ impl Source {
     }
 
     /// Whether the tool makes its files as before.
-    pub fn makes(self, tool: &Generator) -> bool {
+    pub(super) fn makes(self, tool: &Generator) -> bool {
         self == Source::File || installed_release(&tool.argv).is_none()
     }
 
     /// Whether the file has the only copy of the line that boots.
-    pub fn is_needed(self, path: &str) -> bool {
+    pub(super) fn is_needed(self, path: &str) -> bool {
         self == Source::Needed && path == KERNEL_CMDLINE
     }
 }

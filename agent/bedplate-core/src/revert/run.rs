@@ -16,7 +16,7 @@ use crate::ledger::{
 };
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::KindName;
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_host::{HostKind, Reader, Writer};
 
 /// What became of one step.

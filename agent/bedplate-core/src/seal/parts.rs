@@ -9,8 +9,8 @@ use super::records;
 use crate::enforce_hold;
 use crate::ledger::{self, Ledger, Sha};
 use crate::{reboot_hold as hold, reboot_record as record};
-use bedplate_base::reading::ReadError;
-use bedplate_host::lock::LOCK;
+use bedplate_base::ReadError;
+use bedplate_host::LOCK;
 use bedplate_host::published::{
     COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY, RUN_FILES,
 };

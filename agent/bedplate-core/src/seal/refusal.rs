@@ -4,7 +4,7 @@ use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::reboot_record::{RECORD, Record};
 use crate::revert::Refused;
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_host::{HostKind, Reader, boot_id};
 
 /// Entries that a sentence names.

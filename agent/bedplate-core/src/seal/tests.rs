@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::*;
 use crate::ledger::{LEDGER, Sha};
-use bedplate_host::dir::DirReader;
+use bedplate_host::DirReader;
 use bedplate_host::write::DirWriter;
 
 const LEDGER_TEXT: &str = r#"{"version":1,"owed":[],"owned":{"cmdline":["iommu=pt"]},

@@ -7,14 +7,14 @@ use super::{At, Leaf};
 use crate::section::{Diagnostic, Place, Sources};
 
 /// The file that is being checked, and what is wrong in it.
-pub struct Checker<'a> {
+pub(crate) struct Checker<'a> {
     sources: &'a Sources,
     file: usize,
     out: &'a mut Vec<Diagnostic>,
 }
 
 /// A reason beside a value: `why` and `source`.
-pub struct Reason {
+pub(crate) struct Reason {
     /// The profile's reason.
     pub why: Option<At<String>>,
     /// Where the fact stands.
@@ -23,27 +23,27 @@ pub struct Reason {
 
 impl Reason {
     /// None is given.
-    pub const NONE: Reason = Reason { why: None, source: None };
+    pub(crate) const NONE: Reason = Reason { why: None, source: None };
 }
 
 impl<'a> Checker<'a> {
     /// Checks the file with this index; what is wrong goes to `out`.
-    pub fn new(sources: &'a Sources, file: usize, out: &'a mut Vec<Diagnostic>) -> Self {
+    pub(crate) fn new(sources: &'a Sources, file: usize, out: &'a mut Vec<Diagnostic>) -> Self {
         Checker { sources, file, out }
     }
 
     /// The place of some bytes of the file.
-    pub fn place(&self, span: Range<usize>) -> Place {
+    pub(crate) fn place(&self, span: Range<usize>) -> Place {
         Place::new(self.file, span)
     }
 
     /// A value without a reason of its own.
-    pub fn bare<T>(&self, at: At<T>) -> Leaf<T> {
+    pub(crate) fn bare<T>(&self, at: At<T>) -> Leaf<T> {
         Leaf::bare(at.value, self.place(at.span))
     }
 
     /// A value with the reason beside it.
-    pub fn reasoned<T>(&self, value: T, place: Place, reason: Reason) -> Leaf<T> {
+    pub(crate) fn reasoned<T>(&self, value: T, place: Place, reason: Reason) -> Leaf<T> {
         Leaf {
             value,
             place,
@@ -53,7 +53,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A section's value with the section's reason; a reason without the value (`given`) explains nothing.
-    pub fn explained<T>(
+    pub(crate) fn explained<T>(
         &mut self,
         section: &str,
         key: &str,
@@ -74,7 +74,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Reports an error.
-    pub fn error(
+    pub(crate) fn error(
         &mut self,
         place: Place,
         id: &'static str,
@@ -88,7 +88,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Reports an error that has to do with a second place: both come with what stands below them.
-    pub fn clash(
+    pub(crate) fn clash(
         &mut self,
         id: &'static str,
         message: impl Into<String>,
@@ -104,12 +104,12 @@ impl<'a> Checker<'a> {
     }
 
     /// How many errors there are so far, in all files.
-    pub fn errors(&self) -> usize {
+    pub(crate) fn errors(&self) -> usize {
         self.out.len()
     }
 
     /// Parses a text; what is wrong with it is said, and `None` comes back.
-    pub fn parse<T>(&mut self, text: &str, span: Range<usize>, id: &'static str) -> Option<T>
+    pub(crate) fn parse<T>(&mut self, text: &str, span: Range<usize>, id: &'static str) -> Option<T>
     where
         T: std::str::FromStr<Err = bedplate_base::value::NotAValue>,
     {

@@ -13,7 +13,7 @@ use super::at::At;
 
 /// A plain value, or a table that says more.
 #[derive(Debug, Clone)]
-pub enum Entry<S, T> {
+pub(crate) enum Entry<S, T> {
     /// Just the value.
     Short(S),
     /// With its reason.
@@ -70,7 +70,7 @@ impl<S: JsonSchema, T: JsonSchema> JsonSchema for Entry<S, T> {
 
 /// One string or several.
 #[derive(Debug, Clone)]
-pub struct OneOrMany<T>(pub Vec<At<T>>);
+pub(crate) struct OneOrMany<T>(pub Vec<At<T>>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -21,43 +21,43 @@ pub struct Origin {
 const ASKED: &str = "asked for by the profile";
 
 /// Takes values out of a merged layer and notes where they were said.
-pub struct Finisher<'a> {
+pub(crate) struct Finisher<'a> {
     sources: &'a Sources,
     origins: BTreeMap<String, Origin>,
 }
 
 impl<'a> Finisher<'a> {
     /// For a layer merged of these texts.
-    pub fn new(sources: &'a Sources) -> Self {
+    pub(crate) fn new(sources: &'a Sources) -> Self {
         Finisher { sources, origins: BTreeMap::new() }
     }
 
     /// Where each value taken so far was said, by dotted key.
-    pub fn into_origins(self) -> BTreeMap<String, Origin> {
+    pub(crate) fn into_origins(self) -> BTreeMap<String, Origin> {
         self.origins
     }
 
     /// A value, or its default.
-    pub fn or<T: Clone>(&mut self, key: &str, leaf: &Option<Leaf<T>>, default: T) -> T {
+    pub(crate) fn or<T: Clone>(&mut self, key: &str, leaf: &Option<Leaf<T>>, default: T) -> T {
         self.maybe(key, leaf).unwrap_or(default)
     }
 
     /// A value, if there is one.
-    pub fn maybe<T: Clone>(&mut self, key: &str, leaf: &Option<Leaf<T>>) -> Option<T> {
+    pub(crate) fn maybe<T: Clone>(&mut self, key: &str, leaf: &Option<Leaf<T>>) -> Option<T> {
         let leaf = leaf.as_ref()?;
         self.note(key.to_owned(), leaf);
         Some(leaf.value.clone())
     }
 
     /// Notes where a value was said.
-    pub fn note<T>(&mut self, key: String, leaf: &Leaf<T>) {
+    pub(crate) fn note<T>(&mut self, key: String, leaf: &Leaf<T>) {
         let file = self.sources.file(leaf.place.file);
         let line = file.line_column(leaf.place.start).0;
         self.origins.insert(key, Origin { file: file.path().to_owned(), line });
     }
 
     /// The reason for a value: the profile's, or that it asks for it, with the line.
-    pub fn why<T>(&self, leaf: &Leaf<T>) -> Vec<Rationale> {
+    pub(crate) fn why<T>(&self, leaf: &Leaf<T>) -> Vec<Rationale> {
         let line = self.sources.file_line(leaf.place);
         let reason = leaf.why.clone().unwrap_or_else(|| ASKED.to_owned());
         vec![match &leaf.source {
@@ -67,18 +67,18 @@ impl<'a> Finisher<'a> {
     }
 
     /// The same; a default has no reason.
-    pub fn whys<T>(&self, leaf: &Option<Leaf<T>>) -> Vec<Rationale> {
+    pub(crate) fn whys<T>(&self, leaf: &Option<Leaf<T>>) -> Vec<Rationale> {
         leaf.as_ref().map(|leaf| self.why(leaf)).unwrap_or_default()
     }
 }
 
 /// The dotted key of a list entry, by its name.
-pub fn key_of(list: &str, name: &str) -> String {
+pub(crate) fn key_of(list: &str, name: &str) -> String {
     format!("{list}.{}", quoted(name))
 }
 
 /// A name as TOML writes it in a dotted key.
-pub fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     match !name.is_empty() && name.bytes().all(bare) {
         true => name.to_owned(),

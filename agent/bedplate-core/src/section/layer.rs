@@ -6,14 +6,14 @@
 use crate::section::Place;
 
 /// Joining an earlier and a later layer.
-pub trait Overlay {
+pub(crate) trait Overlay {
     /// The two as one; the later one has the last word.
     fn overlay(self, later: Self) -> Self;
 }
 
 /// A value, where it stands and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Leaf<T> {
+pub(crate) struct Leaf<T> {
     /// The value.
     pub value: T,
     /// Where it stands.
@@ -26,7 +26,7 @@ pub struct Leaf<T> {
 
 impl<T> Leaf<T> {
     /// A value without a reason of its own.
-    pub fn bare(value: T, place: Place) -> Self {
+    pub(crate) fn bare(value: T, place: Place) -> Self {
         Leaf { value, place, why: None, source: None }
     }
 }
@@ -48,7 +48,7 @@ impl<T: Overlay> Overlay for Option<T> {
 
 /// An ordered map: entries keep the place of their first mention.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Keyed<V>(pub Vec<(String, V)>);
+pub(crate) struct Keyed<V>(pub Vec<(String, V)>);
 
 impl<V> Default for Keyed<V> {
     fn default() -> Self {
@@ -58,12 +58,12 @@ impl<V> Default for Keyed<V> {
 
 impl<V> Keyed<V> {
     /// The entry of this name.
-    pub fn get(&self, key: &str) -> Option<&V> {
+    pub(crate) fn get(&self, key: &str) -> Option<&V> {
         self.0.iter().find(|(own, _)| own == key).map(|(_, value)| value)
     }
 
     /// The entry of this name, made when it is not there.
-    pub fn entry(&mut self, key: &str) -> &mut V
+    pub(crate) fn entry(&mut self, key: &str) -> &mut V
     where
         V: Default,
     {
@@ -75,7 +75,7 @@ impl<V> Keyed<V> {
     }
 
     /// The values in order.
-    pub fn values(&self) -> impl Iterator<Item = &V> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.0.iter().map(|(_, value)| value)
     }
 }

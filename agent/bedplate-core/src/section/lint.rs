@@ -4,7 +4,7 @@
 use super::{Diagnostic, Place, Severity, Sources};
 
 /// One lint; `F` finds where it applies.
-pub struct Lint<F> {
+pub(crate) struct Lint<F> {
     /// Stable word for it.
     pub id: &'static str,
     /// An error when it can never be right, else a warning.
@@ -20,7 +20,7 @@ pub struct Lint<F> {
 }
 
 /// A lint of one section: it needs to know nothing of the others.
-pub type SectionLint<L, M> = Lint<fn(&L, &M) -> Vec<Hit>>;
+pub(crate) type SectionLint<L, M> = Lint<fn(&L, &M) -> Vec<Hit>>;
 
 impl<F> Lint<F> {
     fn diagnostic(&self, sources: &Sources, hit: &Hit) -> Diagnostic {
@@ -34,7 +34,7 @@ impl<F> Lint<F> {
 }
 
 /// One place where a lint applies.
-pub struct Hit {
+pub(crate) struct Hit {
     place: Place,
     /// What, in the profile's words.
     subject: String,
@@ -42,25 +42,25 @@ pub struct Hit {
 
 impl Hit {
     /// `subject` is what the message quotes.
-    pub fn new(place: Place, subject: impl Into<String>) -> Self {
+    pub(crate) fn new(place: Place, subject: impl Into<String>) -> Self {
         Hit { place, subject: subject.into() }
     }
 }
 
 /// Runs lints over a merged profile. A place has one finding: the first lint that finds it has it.
-pub struct Linter<'a> {
+pub(crate) struct Linter<'a> {
     sources: &'a Sources,
     found: Vec<(Place, Diagnostic)>,
 }
 
 impl<'a> Linter<'a> {
     /// For a profile merged of these texts.
-    pub fn new(sources: &'a Sources) -> Self {
+    pub(crate) fn new(sources: &'a Sources) -> Self {
         Linter { sources, found: Vec::new() }
     }
 
     /// Runs these; `hits` calls a lint's function with what it looks at.
-    pub fn run<F>(&mut self, lints: &[Lint<F>], hits: impl Fn(&F) -> Vec<Hit>) {
+    pub(crate) fn run<F>(&mut self, lints: &[Lint<F>], hits: impl Fn(&F) -> Vec<Hit>) {
         for lint in lints {
             for hit in hits(&lint.find) {
                 if !self.found.iter().any(|(place, _)| *place == hit.place) {
@@ -71,7 +71,7 @@ impl<'a> Linter<'a> {
     }
 
     /// What was found, in the order of the files.
-    pub fn into_findings(mut self) -> Vec<Diagnostic> {
+    pub(crate) fn into_findings(mut self) -> Vec<Diagnostic> {
         self.found.sort_by_key(|(_, finding)| finding.order());
         self.found.into_iter().map(|(_, finding)| finding).collect()
     }

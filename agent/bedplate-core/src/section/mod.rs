@@ -38,19 +38,21 @@ use std::any::{Any, TypeId};
 
 use bedplate_base::value::PciId;
 
-pub use at::At;
-pub use check::{Checker, Reason};
-pub use diagnostic::{Diagnostic, ProfileErrors, Severity, render_all};
-pub use entry::{Entry, OneOrMany};
-pub use finish::Origin;
-pub use finish::{Finisher, key_of, quoted};
+pub(crate) use at::At;
+pub(crate) use check::{Checker, Reason};
+pub(crate) use diagnostic::ProfileErrors;
+pub use diagnostic::{Diagnostic, Severity, render_all};
+pub(crate) use entry::Entry;
+pub(crate) use entry::OneOrMany;
+pub(crate) use finish::Origin;
+pub(crate) use finish::{Finisher, key_of, quoted};
 pub(crate) use layer::overlay_fields;
-pub use layer::{Keyed, Leaf, Overlay};
-pub use lint::{Hit, Lint, Linter, SectionLint};
-pub use print::{ListEntry, Printer, toml_text};
-pub use rule::{DAY, InFile, Length, Pattern, Plain, Rule, read_key};
-pub use scalar::{Scalar, ScalarEntry};
-pub use source::{Place, SourceFile, Sources};
+pub(crate) use layer::{Keyed, Leaf, Overlay};
+pub(crate) use lint::{Hit, Lint, Linter, SectionLint};
+pub(crate) use print::{ListEntry, Printer, toml_text};
+pub(crate) use rule::{DAY, InFile, Length, Pattern, Plain, Rule, read_key};
+pub(crate) use scalar::{Scalar, ScalarEntry};
+pub(crate) use source::{Place, SourceFile, Sources};
 
 /// A merged profile, as kinds see it: its name, and any section by its type. Which sections there are is the profile's
 /// business, which knows the kinds.
@@ -71,7 +73,7 @@ impl dyn Declared + '_ {
 }
 
 /// A section, as its merged layer stands for it.
-pub trait Section: Overlay + Default + 'static {
+pub(crate) trait Section: Overlay + Default + 'static {
     /// One file's section as TOML has it.
     type File;
     /// The section in the merged profile.
@@ -124,7 +126,7 @@ macro_rules! section {
         #[doc = concat!("`[", $name, "]`.")]
         #[derive(Debug, Clone, Default, serde::Deserialize, schemars::JsonSchema)]
         #[serde(deny_unknown_fields)]
-        pub struct $fragment {
+        pub(crate) struct $fragment {
             $(
                 $(#[doc = $doc])*
                 $(#[schemars($($schema)*)])?
@@ -147,13 +149,15 @@ macro_rules! section {
 
         #[doc = concat!("`[", $name, "]`, as merged so far.")]
         #[derive(Debug, Clone, Default, PartialEq)]
-        pub struct $layer {
+        pub(crate) struct $layer {
             $( pub(crate) $field: Option<$crate::section::Leaf<$type>>, )*
             $( pub(crate) $special: $special_layer, )?
         }
         $crate::section::overlay_fields!($layer { $($field,)* $($special,)? });
 
         $(#[$of_model])*
+        // Some models are part of what other crates read, some are not.
+        #[allow(unreachable_pub)]
         pub struct $model {
             $($($( $(#[$of_before])* pub $before: $before_type, )*)?)?
             $(

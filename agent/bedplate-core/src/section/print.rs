@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Leaf, Origin, Rule};
 
 /// A profile being written as TOML.
-pub struct Printer<'a> {
+pub(crate) struct Printer<'a> {
     origins: Option<&'a BTreeMap<String, Origin>>,
     /// Of a section that has no line yet: one without any is not written.
     heading: Option<String>,
@@ -17,17 +17,17 @@ pub struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     /// With `origins`, each line says which file and line it comes from.
-    pub fn new(origins: Option<&'a BTreeMap<String, Origin>>) -> Self {
+    pub(crate) fn new(origins: Option<&'a BTreeMap<String, Origin>>) -> Self {
         Printer { origins, heading: None, text: String::new() }
     }
 
     /// Written content.
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 
     /// A line; `key` is the dotted key whose origin it shows.
-    pub fn line(&mut self, line: &str, key: Option<&str>) {
+    pub(crate) fn line(&mut self, line: &str, key: Option<&str>) {
         self.text.push_str(&self.heading.take().unwrap_or_default());
         self.text.push_str(line);
         if let (Some(key), Some(origins)) = (key, self.origins) {
@@ -40,23 +40,23 @@ impl<'a> Printer<'a> {
     }
 
     /// What follows is this section's.
-    pub fn section(&mut self, name: &str) {
+    pub(crate) fn section(&mut self, name: &str) {
         self.heading = Some(format!("\n[{name}]\n"));
     }
 
     /// What follows is an entry of this list of tables.
-    pub fn entry(&mut self, list: &str) {
+    pub(crate) fn entry(&mut self, list: &str) {
         self.heading = Some(format!("\n[[{list}]]\n"));
     }
 
     /// `name = value`, by the last part of the dotted key.
-    pub fn scalar<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) {
+    pub(crate) fn scalar<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) {
         let name = key.rsplit('.').next().unwrap_or(key);
         self.line(&format!("{name} = {}", toml_text(value)), Some(key));
     }
 
     /// A key as its rule writes it, with its reason; nothing where it has no value.
-    pub fn value<R: Rule>(
+    pub(crate) fn value<R: Rule>(
         &mut self,
         key: &str,
         value: Option<&R::Value>,
@@ -69,14 +69,14 @@ impl<'a> Printer<'a> {
     }
 
     /// `why` and `source` of a value, on lines of their own.
-    pub fn reason<T>(&mut self, leaf: &Option<Leaf<T>>) {
+    pub(crate) fn reason<T>(&mut self, leaf: &Option<Leaf<T>>) {
         for (name, text) in leaf.iter().flat_map(reason_pairs) {
             self.line(&format!("{name} = {}", toml_text(text)), None);
         }
     }
 
     /// A list with an entry a line.
-    pub fn list(&mut self, name: &str, entries: &[ListEntry]) {
+    pub(crate) fn list(&mut self, name: &str, entries: &[ListEntry]) {
         if entries.is_empty() {
             return self.line(&format!("{name} = []"), None);
         }
@@ -89,7 +89,7 @@ impl<'a> Printer<'a> {
 }
 
 /// An entry of a list that is a word, or a table when there is more to say.
-pub struct ListEntry {
+pub(crate) struct ListEntry {
     name: &'static str,
     word: String,
     key: String,
@@ -99,7 +99,7 @@ pub struct ListEntry {
 
 impl ListEntry {
     /// `name` is what the word is called in a table, `key` the dotted key of the entry.
-    pub fn new<T>(
+    pub(crate) fn new<T>(
         name: &'static str,
         word: &(impl Serialize + ?Sized),
         key: String,
@@ -110,7 +110,7 @@ impl ListEntry {
     }
 
     /// In TOML.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         if self.more.is_empty() {
             return self.word.clone();
         }
@@ -126,7 +126,7 @@ fn reason_pairs<T>(leaf: &Leaf<T>) -> impl Iterator<Item = (&'static str, &str)>
 }
 
 /// A value in TOML. The types here are words, numbers, truth values and lists of them, which TOML can always write.
-pub fn toml_text<T: Serialize + ?Sized>(value: &T) -> String {
+pub(crate) fn toml_text<T: Serialize + ?Sized>(value: &T) -> String {
     toml::Value::try_from(value)
         .map_or_else(|error| format!("# {error}"), |value| value.to_string())
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{At, Checker, Leaf};
 
 /// How a key's value is read and written.
-pub trait Rule {
+pub(crate) trait Rule {
     /// As TOML has it.
     type File;
     /// As the profile has it.
@@ -27,10 +27,10 @@ pub trait Rule {
 }
 
 /// A key's value in one file, if the file gives it.
-pub type InFile<R> = Option<At<<R as Rule>::File>>;
+pub(crate) type InFile<R> = Option<At<<R as Rule>::File>>;
 
 /// What a key's rule makes of its value, if the file gives it.
-pub fn read_key<R: Rule>(
+pub(crate) fn read_key<R: Rule>(
     checker: &mut Checker<'_>,
     key: &str,
     given: InFile<R>,
@@ -39,7 +39,7 @@ pub fn read_key<R: Rule>(
 }
 
 /// A value that is in the profile what it is in the file.
-pub struct Plain<T>(PhantomData<T>);
+pub(crate) struct Plain<T>(PhantomData<T>);
 
 impl<T: Serialize> Rule for Plain<T> {
     type File = T;
@@ -55,7 +55,7 @@ impl<T: Serialize> Rule for Plain<T> {
 }
 
 /// A shell pattern that can be matched with.
-pub struct Pattern;
+pub(crate) struct Pattern;
 
 impl Rule for Pattern {
     type File = String;
@@ -78,10 +78,10 @@ impl Rule for Pattern {
 }
 
 /// Seconds of a day.
-pub const DAY: u32 = 24 * 60 * 60;
+pub(crate) const DAY: u32 = 24 * 60 * 60;
 
 /// A length of time, in seconds, from `LEAST` to `MOST`.
-pub struct Length<const LEAST: u32, const MOST: u32>;
+pub(crate) struct Length<const LEAST: u32, const MOST: u32>;
 
 impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
     type File = String;

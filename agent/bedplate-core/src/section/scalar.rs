@@ -10,7 +10,7 @@ use super::{At, Entry};
 /// Text, a number, or `true` and `false`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Scalar {
+pub(crate) enum Scalar {
     /// Text, as it stands in the file.
     Text(String),
     /// A number.
@@ -32,7 +32,7 @@ impl fmt::Display for Scalar {
 /// A value with its reason.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ScalarTable {
+pub(crate) struct ScalarTable {
     /// The value; `true` and `false` are written as 1 and 0.
     pub value: Scalar,
     /// Why; shown in plans.
@@ -42,4 +42,4 @@ pub struct ScalarTable {
 }
 
 /// A value, with or without a reason.
-pub type ScalarEntry = At<Entry<Scalar, ScalarTable>>;
+pub(crate) type ScalarEntry = At<Entry<Scalar, ScalarTable>>;

@@ -5,35 +5,35 @@ use std::sync::Arc;
 
 /// One profile text, as it was handed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceFile {
+pub(crate) struct SourceFile {
     path: String,
     text: String,
 }
 
 impl SourceFile {
     /// A text and the path that messages name it by. A byte order mark at its start is dropped: it means nothing.
-    pub fn new(path: &str, text: &str) -> Self {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         SourceFile { path: path.to_owned(), text: text.to_owned() }
     }
 
     /// The path.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// The text, without a byte order mark.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The file name without directories.
-    pub fn file_name(&self) -> &str {
+    pub(crate) fn file_name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
     /// Line and column (in characters) of a byte offset, both from 1.
-    pub fn line_column(&self, offset: usize) -> (usize, usize) {
+    pub(crate) fn line_column(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let start = before.rfind('\n').map_or(0, |at| at + 1);
         let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
@@ -43,7 +43,7 @@ impl SourceFile {
 
 /// A stretch of one of the [`Sources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub(crate) struct Place {
     /// Index of the file.
     pub file: usize,
     /// First byte.
@@ -54,29 +54,29 @@ pub struct Place {
 
 impl Place {
     /// A span of a file.
-    pub fn new(file: usize, span: Range<usize>) -> Self {
+    pub(crate) fn new(file: usize, span: Range<usize>) -> Self {
         Place { file, start: span.start, end: span.end }
     }
 }
 
 /// All texts of one profile, in the order they are merged.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Sources(Vec<Arc<SourceFile>>);
+pub(crate) struct Sources(Vec<Arc<SourceFile>>);
 
 impl Sources {
     /// Takes a file in and says its index.
-    pub fn add(&mut self, file: SourceFile) -> usize {
+    pub(crate) fn add(&mut self, file: SourceFile) -> usize {
         self.0.push(Arc::new(file));
         self.0.len() - 1
     }
 
     /// The file with this index; an index can only come from [`Sources::add`].
-    pub fn file(&self, index: usize) -> Arc<SourceFile> {
+    pub(crate) fn file(&self, index: usize) -> Arc<SourceFile> {
         Arc::clone(&self.0[index])
     }
 
     /// `path:line` of a place.
-    pub fn file_line(&self, place: Place) -> String {
+    pub(crate) fn file_line(&self, place: Place) -> String {
         let file = self.file(place.file);
         format!("{}:{}", file.path(), file.line_column(place.start).0)
     }

@@ -30,31 +30,32 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::kind::some_of;
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
-pub use acs::AcsCode;
-pub use cmdline::{CommandLineCode, named as named_arguments};
-pub use device::DeviceCode;
-pub use fabric::{FabricCause, FabricCode};
-pub use firmware::FirmwareCode;
-pub use hugepages::{HugePagesCode, page_size};
-pub use iommu::{Carriers, IommuCode};
-pub use limits::LimitsCode;
-pub use link::LinkCode;
-pub use log::{LogCode, is_severe};
-pub use modules::{Maker, ModuleKind, ModulesCode, bind_driver};
-pub use nccl::NcclCode;
-pub use pcie::PcieCode;
-pub use profile::ProfileCode;
-pub use rdma::{RdmaCode, Tally};
+pub(crate) use acs::AcsCode;
+pub(crate) use cmdline::CommandLineCode;
+pub(super) use cmdline::named as named_arguments;
+pub(crate) use device::DeviceCode;
+pub(crate) use fabric::{FabricCause, FabricCode};
+pub(crate) use firmware::FirmwareCode;
+pub(crate) use hugepages::{HugePagesCode, page_size};
+pub(crate) use iommu::{Carriers, IommuCode};
+pub(crate) use limits::LimitsCode;
+pub(crate) use link::LinkCode;
+pub(crate) use log::{LogCode, is_severe};
+pub(crate) use modules::{Maker, ModuleKind, ModulesCode, bind_driver};
+pub(crate) use nccl::NcclCode;
+pub(crate) use pcie::PcieCode;
+pub(crate) use profile::ProfileCode;
+pub(crate) use rdma::{RdmaCode, Tally};
 pub(super) use rdma::{few_of, tally};
 pub(super) use roce::class_remedy;
-pub use roce::{PfcTally, RoceCode};
-pub use sriov::SriovCode;
+pub(crate) use roce::{PfcTally, RoceCode};
+pub(crate) use sriov::SriovCode;
 pub(super) use storage::P2PDMA_DRIVER;
-pub use storage::StorageCode;
-pub use topology::TopologyCode;
+pub(crate) use storage::StorageCode;
+pub(crate) use topology::TopologyCode;
 
 /// Subjects that a finding names before it counts.
 const FEW: usize = 4;
@@ -205,7 +206,7 @@ impl Code {
 }
 
 /// A finding in words, subjects with the same words together: `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
-pub fn format_codes(codes: &[Code]) -> String {
+pub(crate) fn format_codes(codes: &[Code]) -> String {
     let mut found: Vec<(Cow<'static, str>, &dyn CodeText, Vec<String>)> = Vec::new();
     for code in codes.iter().map(Code::text) {
         let (says, subject) = (code.says(), code.subject());
@@ -229,7 +230,7 @@ pub fn format_codes(codes: &[Code]) -> String {
 }
 
 /// The remedy of a finding: that of its first code.
-pub fn remedy(codes: &[Code]) -> Option<String> {
+pub(crate) fn remedy(codes: &[Code]) -> Option<String> {
     let remedy = codes.first()?.text().remedy();
     (!remedy.is_empty()).then(|| remedy.into_owned())
 }
@@ -240,12 +241,12 @@ fn named(functions: &[PciAddress], what: &str) -> String {
 }
 
 /// `1 GPU`, `8 GPUs`.
-pub fn counted(count: usize, what: &str) -> String {
+pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// `128 GiB`, `32 MiB`.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => {
             format!("{} GiB", bytes >> 30)

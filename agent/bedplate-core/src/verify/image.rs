@@ -1,7 +1,7 @@
 //! Checks of an image, which read files alone, and the state of an image beside its plan. All other checks are about a running
 //! machine.
 
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::HostKind;
 
 use super::{Check, CheckInput, Outcome, Severity, Verdict};

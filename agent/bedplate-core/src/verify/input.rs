@@ -13,8 +13,8 @@ use crate::kind::cmdline::show::Shown;
 use crate::kind::cmdline::{self, Soundness};
 use crate::kind::modules::topo_check::{self, TopoCheck};
 use crate::plan::Plan;
-use bedplate_base::reading::{Cause, Reading, Reason};
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::aer::AerTotals;
 use bedplate_facts::cuda_library::{self, CudaLibrary};
 use bedplate_facts::fabric::{self, Fabric};
@@ -33,7 +33,7 @@ use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::vfs::{self, VfLook};
 use bedplate_facts::{Facts, aer, leftovers, rdma, rebar};
 use bedplate_host::{HostKind, KernelLog, Reader, module};
-use bedplate_nccl::library::Library;
+use bedplate_nccl::Library;
 
 const MELLANOX: u16 = 0x15b3;
 
@@ -420,7 +420,7 @@ fn without_displays(gpus: &mut Vec<&Function>) {
 }
 
 /// What is to be said of something that could not be read.
-pub fn unread(what: &str, why: &Reason) -> Outcome {
+pub(crate) fn unread(what: &str, why: &Reason) -> Outcome {
     let outcome = Outcome::unknown(format!("{what}: {why}"));
     match remedy(why.cause) {
         Some(remedy) => outcome.hint(remedy),
@@ -429,7 +429,7 @@ pub fn unread(what: &str, why: &Reason) -> Outcome {
 }
 
 /// The remedy for a value that is not known.
-pub fn remedy(cause: Cause) -> Option<&'static str> {
+pub(crate) fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
         Cause::NotRecorded => Some("record the host again, with this version of bedplate"),

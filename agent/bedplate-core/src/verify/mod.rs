@@ -17,17 +17,21 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use code::{
-    AcsCode, Carriers, Code, CommandLineCode, Device, DeviceCode, DeviceKind, FabricCause,
-    FabricCode, FirmwareCode, HugePagesCode, IommuCode, LimitsCode, LinkCode, LogCode, Maker,
-    ModuleKind, ModulesCode, NcclCode, PcieCode, PfcTally, ProfileCode, RdmaCode, RoceCode,
-    SriovCode, StorageCode, Tally, TopologyCode,
+pub(crate) use code::{
+    AcsCode, Carriers, CommandLineCode, DeviceCode, DeviceKind, FabricCause, FabricCode,
+    FirmwareCode, HugePagesCode, IommuCode, LimitsCode, LinkCode, LogCode, Maker, ModuleKind,
+    ModulesCode, NcclCode, PcieCode, ProfileCode, RdmaCode, RoceCode, SriovCode, StorageCode,
+    TopologyCode,
 };
-pub use image::ImageState;
-pub use input::{CheckInput, InEffect, IneffectiveArgument, NoPlan, Observed};
-pub use outcome::{Evidence, Outcome};
+pub use code::{Code, Device};
+pub(crate) use image::ImageState;
+pub use input::NoPlan;
+pub(crate) use input::{CheckInput, InEffect, IneffectiveArgument, Observed};
+pub(crate) use outcome::Evidence;
+pub use outcome::Outcome;
 pub use select::{SelectError, Selection};
-pub use summary::{Answer, Judged, Override, Report, judge};
+pub use summary::{Answer, Judged, Report};
+pub(crate) use summary::{Override, judge};
 pub use table::CHECKS;
 
 /// What a check is about; reports show one group after the other.
@@ -155,7 +159,7 @@ pub struct Explain {
 }
 
 /// What a check came to; `Err`: what is to be said because something that it judges by is not known, or not there.
-pub type Judgement = Result<Outcome, Outcome>;
+pub(crate) type Judgement = Result<Outcome, Outcome>;
 
 /// One check.
 pub struct Check {

@@ -9,16 +9,16 @@ use bedplate_facts::topology::{Distance, Topology};
 use bedplate_nccl::ports::within;
 
 /// Vendor, device and subsystem.
-pub type Model = (PciId, PciId, (PciId, PciId));
+pub(crate) type Model = (PciId, PciId, (PciId, PciId));
 
 /// The model of a NIC: what its maker calls a product.
-pub fn model(nic: &Function) -> Model {
+pub(super) fn model(nic: &Function) -> Model {
     (nic.vendor, nic.device, nic.subsystem)
 }
 
 /// PFs that may carry RDMA and are near GPUs: below the same switches where any is, else as near as any. Of
 /// several models the one of which there are the most; of another one those that are a GPU's only near ones. Without a GPU all.
-pub fn rails<'a>(
+pub(crate) fn rails<'a>(
     topology: &Topology<'_>,
     gpus: &[&Function],
     nics: &[&'a Function],

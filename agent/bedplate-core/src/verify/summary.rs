@@ -10,7 +10,7 @@ use crate::kind::cmdline;
 use crate::plan::Change;
 
 use super::{CHECKS, Check, CheckInput, Code, Group, Outcome, Selection, Severity, Verdict, image};
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Recovery;
 use bedplate_host::HostKind;
 
 /// A severity of the profile for a check.
@@ -146,7 +146,7 @@ impl Report {
 }
 
 /// Judges by every check that is asked for.
-pub fn judge(
+pub(crate) fn judge(
     input: &CheckInput<'_>,
     selection: &Selection,
     overrides: &BTreeMap<String, Override>,

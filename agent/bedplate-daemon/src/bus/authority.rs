@@ -127,7 +127,7 @@ fn interaction(header: &Header<'_>) -> CheckAuthorizationFlags {
 }
 
 /// Whether a caller has left the bus, as far as the bus says: then nobody hears the answer.
-pub async fn has_left(connection: &Connection, caller: &UniqueName<'static>) -> bool {
+pub(crate) async fn has_left(connection: &Connection, caller: &UniqueName<'static>) -> bool {
     let asked = async {
         let bus = fdo::DBusProxy::new(connection).await.ok()?;
         bus.name_has_owner(caller.clone().into()).await.ok()

@@ -16,7 +16,7 @@ use crate::rate_limit::socket::Gated;
 const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);
 
 /// A bus that is there takes a connection at once.
-pub const CONNECT_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
+pub(crate) const CONNECT_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// On the system bus, for what the daemon itself asks: logind, polkit, the bus. Its answers do not wait in one queue with
 /// what others ask the daemon.
@@ -46,7 +46,7 @@ pub async fn serve(agent: Agent) -> zbus::Result<Connection> {
 ///
 /// # Errors
 /// The name cannot be had.
-pub async fn serve_operators(connection: &Connection, agent: Agent) -> zbus::Result<()> {
+pub(crate) async fn serve_operators(connection: &Connection, agent: Agent) -> zbus::Result<()> {
     connection.object_server().at(PATH, agent).await?;
     let alone = RequestNameFlags::DO_NOT_QUEUE;
     connection.request_name_with_flags(OPERATORS, alone).await?;
@@ -81,7 +81,7 @@ async fn is_operator(connection: &Connection) -> zbus::Result<bool> {
 
 /// What of the bus is no longer heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub(crate) enum Lost {
     /// The bus itself: the connection has ended.
     Bus,
     /// Signals of systemd-logind, on a bus that is there.
@@ -89,7 +89,7 @@ pub enum Lost {
 }
 
 /// Notifies of each message that arrives, until the connection has ended, which goes to `to`.
-pub async fn watch(connection: Connection, message: Arc<Notify>, to: mpsc::Sender<Lost>) {
+pub(crate) async fn watch(connection: Connection, message: Arc<Notify>, to: mpsc::Sender<Lost>) {
     let mut messages = zbus::MessageStream::from(&connection);
     // Nothing may keep the connection but what uses it.
     drop(connection);

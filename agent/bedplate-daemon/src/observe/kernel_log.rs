@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::complaint;
 use bedplate_facts::kernel_log::kept;
 use bedplate_host::KernelLog;
@@ -13,7 +13,7 @@ use bedplate_host::kmsg::{self, Line};
 const FIRST: &str = "Linux version ";
 
 /// What this boot's kernel log complains of, as much as is kept: why an argument is not in effect.
-pub fn complaints() -> Option<String> {
+pub(crate) fn complaints() -> Option<String> {
     const LIMIT: Duration = Duration::from_secs(30);
     let complaints = |line: &str| complaint::parts(line).map(|_| line.to_owned());
     match kmsg::read(complaints) {
@@ -24,7 +24,7 @@ pub fn complaints() -> Option<String> {
 }
 
 /// Evidence for checks.
-pub fn of_checks() -> Reading<KernelLog> {
+pub(crate) fn of_checks() -> Reading<KernelLog> {
     const LIMIT: Duration = Duration::from_secs(10);
     match kmsg::read(kept) {
         Ok((log, _)) => Reading::Known(log),

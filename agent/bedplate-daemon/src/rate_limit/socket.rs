@@ -27,7 +27,7 @@ const TOO_MANY: &str = "org.freedesktop.DBus.Error.LimitsExceeded";
 
 /// A connection to the system bus, not authenticated yet.
 #[derive(Debug)]
-pub struct Gated {
+pub(crate) struct Gated {
     stream: UnixStream,
     interface: &'static str,
 }
@@ -44,7 +44,7 @@ impl Gated {
     ///
     /// # Errors
     /// There is no bus, or none that listens on a socket of this machine.
-    pub async fn connect(interface: &'static str) -> zbus::Result<Self> {
+    pub(crate) async fn connect(interface: &'static str) -> zbus::Result<Self> {
         let address = Address::system()?;
         let Transport::Unix(unix) = address.transport() else {
             return Err(zbus::Error::Unsupported);
@@ -129,7 +129,7 @@ impl ReadHalf for Incoming {
 
 /// Reads what is let in.
 #[derive(Debug)]
-pub struct Entrance {
+pub(crate) struct Entrance {
     incoming: Incoming,
     gate: Shared,
     refusals: Sender<Outgoing>,
@@ -169,7 +169,7 @@ impl ReadHalf for Entrance {
 
 /// Writes in two queues, and keeps nobody waiting.
 #[derive(Debug)]
-pub struct Exit {
+pub(crate) struct Exit {
     gate: Shared,
     to: Option<(Sender<Outgoing>, Sender<Outgoing>)>,
 }

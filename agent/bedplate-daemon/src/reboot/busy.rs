@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use bedplate_base::format_utc;
 use bedplate_base::terminal::one_line;
-use bedplate_base::utc::format_utc;
 use bedplate_host::process::Who;
 
-pub use command::{Busy, busy_command};
+pub(crate) use command::{Activity, busy_command};
 
 /// Daemons that hold the devices as long as they run, work or no work: by the name that the kernel keeps, cut to 15
 /// bytes (`TASK_COMM_LEN` of `include/linux/sched.h`, less the final NUL; handbook §14.7).
 ///
 /// A process can call itself any of these. It then hides its own work only.
-pub const DAEMONS: [&str; 13] = [
+pub(crate) const DAEMONS: [&str; 13] = [
     // nvidia-persistenced: to keep the devices open is all that it is for.
     "nvidia-persiste",
     // nv-fabricmanager: holds every NVSwitch and GPU from boot on HGX and DGX.
@@ -45,7 +45,7 @@ pub const DAEMONS: [&str; 13] = [
 ];
 
 /// The same for families of daemons: NVIDIA System Management of DGX (`nvsm_core`, `nvsm_api_gateway` …).
-pub const FAMILIES: [&str; 1] = ["nvsm"];
+pub(crate) const FAMILIES: [&str; 1] = ["nvsm"];
 
 /// Bytes of a name that the kernel keeps.
 const KEPT: usize = 15;

@@ -16,9 +16,9 @@ mod slow_facts;
 mod steps;
 
 pub use error::RestartError;
-pub use final_phase::within;
+pub(crate) use final_phase::within;
 pub use offline::{AtLogind, Offline};
-pub use steps::Steps;
+pub(crate) use steps::Steps;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const LOOKS: usize = 8;
 
 /// The daemon's memory between two decisions. The state is in the record.
-pub struct RebootController {
+pub(crate) struct RebootController {
     root: PathBuf,
     store: Store,
     kept: current_record::RecordCache,
@@ -78,7 +78,7 @@ pub struct RebootController {
 
 impl RebootController {
     /// For the host below `root`.
-    pub fn new(root: &Path, boot_id: String, helpers: Helpers) -> Self {
+    pub(crate) fn new(root: &Path, boot_id: String, helpers: Helpers) -> Self {
         RebootController {
             root: root.to_owned(),
             store: Store::new(root),
@@ -102,17 +102,17 @@ impl RebootController {
     }
 
     /// The bus has come or gone.
-    pub fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
+    pub(crate) fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
         self.logind = logind;
     }
 
     /// Says whether a step of a reboot is under way that is not to be cut.
-    pub fn steps(&self) -> Steps {
+    pub(crate) fn steps(&self) -> Steps {
         self.steps.clone()
     }
 
     /// The daemon's small files.
-    pub fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
@@ -123,12 +123,12 @@ impl RebootController {
     }
 
     /// The host was observed: its boot entry is the one in the observation.
-    pub fn observed(&mut self) {
+    pub(crate) fn observed(&mut self) {
         (self.inspected, self.inspect_again) = (None, None);
     }
 
     /// Decides and acts, once; writes the result into the status. Returns when to come again, if nothing else happens before.
-    pub async fn step(
+    pub(crate) async fn step(
         &mut self,
         status: &mut Status,
         observation: &Observation,

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::state::{RebootState, UNFINISHED, Veto, WaitsFor};
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::plan::{NextBoot, RebootNeed};
 use bedplate_core::profile::Window;
 use bedplate_core::profile::model::{Reboot, RebootMethod, RebootPolicy};
@@ -85,13 +85,13 @@ const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
 const REHEARSED: &str = "it was rehearsed in this boot; `rehearse = false` in [reboot] does it";
 
 /// Text of the veto where no method works.
-pub const NO_METHOD: &str = "no method of the profile can restart this host";
+pub(crate) const NO_METHOD: &str = "no method of the profile can restart this host";
 
 /// Reason to take a reboot back that is not needed any more.
 const NOTHING_WAITS: &str = "nothing waits for a boot any more";
 
 /// Reason to take a reboot back that was scheduled before the operator asked for another time.
-pub const MOVED: &str = "an operator asked for another time";
+pub(crate) const MOVED: &str = "an operator asked for another time";
 
 /// What is said where the profile's windows are still to be chosen.
 const NO_WINDOW: &str = "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate \

@@ -8,7 +8,7 @@ use bedplate_core::profile::model::{Reboot, RebootMethod};
 
 /// Facts that logind, PID 1 and small files tell at once.
 #[derive(Debug, Clone)]
-pub struct FastFacts {
+pub(crate) struct FastFacts {
     /// The moment.
     pub now: Timestamp,
     /// This boot.
@@ -29,7 +29,7 @@ pub struct FastFacts {
 
 /// The profile's settings, the observation, and facts that take their time.
 #[derive(Debug, Clone)]
-pub struct SlowFacts<'a> {
+pub(crate) struct SlowFacts<'a> {
     /// The reboot that the host waits for.
     pub need: RebootNeed,
     /// Hash of what waits: the same before a boot and after one that did not help.

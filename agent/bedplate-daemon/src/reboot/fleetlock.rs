@@ -19,17 +19,17 @@ use ureq::{Agent, Proxy};
 use bedplate_base::mask;
 use bedplate_base::terminal::one_line;
 
-pub use answer::{LockError, Released, understood};
-pub use tls::TlsFault;
+pub use answer::understood;
+pub(crate) use answer::{LockError, Released};
 
 /// First delay of [`backoff`], before jitter.
-pub const FIRST_DELAY: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_DELAY: Duration = Duration::from_secs(10);
 /// Longest delay of [`backoff`]: a slot that was given back does not lie idle for long.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(600);
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(600);
 
 /// Why there can be no client: the configuration is wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
+pub(crate) enum ClientError {
     /// Not a URL.
     #[error("`{url}` is not a URL")]
     Url {
@@ -68,7 +68,7 @@ pub enum ClientError {
 
 /// A client for one host, one group and one server.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     agent: Agent,
     /// Without a slash at its end.
     base: String,
@@ -97,7 +97,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`]. Nothing is sent.
-    pub fn new(
+    pub(crate) fn new(
         base_url: &str,
         group: &str,
         id: String,
@@ -151,7 +151,7 @@ impl Client {
     /// # Errors
     /// [`LockError`]: no slot, so no reboot. After [`LockError::Unreachable`] or [`LockError::BadAnswer`] the server may
     /// have given one all the same; ask again, or report [`Client::steady_state`].
-    pub fn pre_reboot(&self) -> Result<(), LockError> {
+    pub(crate) fn pre_reboot(&self) -> Result<(), LockError> {
         self.call("v1/pre-reboot", answer::pre_reboot)
     }
 
@@ -159,7 +159,7 @@ impl Client {
     ///
     /// # Errors
     /// [`LockError`]: the slot may still be this host's; report again.
-    pub fn steady_state(&self) -> Result<Released, LockError> {
+    pub(crate) fn steady_state(&self) -> Result<Released, LockError> {
         self.call("v1/steady-state", |response| answer::steady_state(response, &self.group))
     }
 

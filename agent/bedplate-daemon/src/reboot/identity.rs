@@ -8,13 +8,13 @@ use sha2::Sha256;
 
 /// The id of the application "FleetLock" (coreos/zincati, `src/identity/mod.rs`; poseidon/fleetlock looks up the node
 /// to drain by the same one).
-pub const FLEETLOCK_APP_ID: [u8; 16] = [
+pub(crate) const FLEETLOCK_APP_ID: [u8; 16] = [
     0xde, 0x35, 0x10, 0x6b, 0x6e, 0xc2, 0x46, 0x88, 0xb6, 0x3a, 0xfd, 0xda, 0xa1, 0x56, 0x67, 0x9b,
 ];
 
 /// Why a text is not a machine id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IdentityError {
+pub(crate) enum IdentityError {
     /// Not 32 hexadecimal digits.
     #[error("it is not a machine id: expected 32 hexadecimal digits")]
     Shape,
@@ -30,7 +30,7 @@ pub enum IdentityError {
 ///
 /// # Errors
 /// [`IdentityError`].
-pub fn parse_machine_id(text: &str) -> Result<[u8; 16], IdentityError> {
+pub(crate) fn parse_machine_id(text: &str) -> Result<[u8; 16], IdentityError> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     if text.is_empty() || text == "uninitialized" {
         return Err(IdentityError::Uninitialized);
@@ -48,7 +48,7 @@ pub fn parse_machine_id(text: &str) -> Result<[u8; 16], IdentityError> {
 
 /// The id of this host for one application: `sd_id128_get_machine_app_specific(3)`. HMAC-SHA256 of the application's
 /// id, keyed with the machine id, cut to 16 bytes and marked as a random UUID (version 4, variant 1).
-pub fn app_specific(machine_id: [u8; 16], app: [u8; 16]) -> [u8; 16] {
+pub(crate) fn app_specific(machine_id: [u8; 16], app: [u8; 16]) -> [u8; 16] {
     // A key shorter than SHA-256's block of 64 bytes is filled up with zeros (RFC 2104, section 2); filling it up here
     // takes the way that cannot fail.
     let mut key = [0; 64];
@@ -64,7 +64,7 @@ pub fn app_specific(machine_id: [u8; 16], app: [u8; 16]) -> [u8; 16] {
 }
 
 /// An id the way systemd writes it: 32 lower-case hexadecimal digits.
-pub fn hex(id: [u8; 16]) -> String {
+pub(crate) fn hex(id: [u8; 16]) -> String {
     id.iter().fold(String::with_capacity(32), |mut text, byte| {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");

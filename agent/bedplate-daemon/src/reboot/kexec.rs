@@ -9,7 +9,7 @@ const LOADED: &str = "/sys/kernel/kexec_loaded";
 
 /// Why a machine must not be rebooted for now.
 #[derive(Debug, thiserror::Error)]
-pub enum KexecBlock {
+pub(crate) enum KexecBlock {
     /// A kernel is loaded, or the file says something else that is not "none".
     #[error(
         "a kernel is loaded for kexec ({LOADED} reads `{value}`), so a reboot may skip the firmware; unload it with \
@@ -27,7 +27,7 @@ pub enum KexecBlock {
 }
 
 /// What keeps the machine under `root` from a reboot through its firmware; `None` = nothing.
-pub fn block(root: &Path) -> Option<KexecBlock> {
+pub(crate) fn block(root: &Path) -> Option<KexecBlock> {
     let path = super::method::under(root, LOADED);
     match std::fs::read_to_string(&path) {
         Ok(text) if text.trim() == "0" => None,

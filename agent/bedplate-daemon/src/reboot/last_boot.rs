@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::method::ipmi::RestartCause;
 use super::method::row;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::attempt::Attempt;
 
@@ -20,11 +20,11 @@ const LATE: SignedDuration = SignedDuration::from_hours(2);
 const LOOK: &str = "`journalctl -b -1 -e` shows how the boot before ended";
 
 /// What the BMC says of the last restart.
-pub type BmcAnswer = Result<RestartCause, BmcSilent>;
+pub(crate) type BmcAnswer = Result<RestartCause, BmcSilent>;
 
 /// Why the BMC says nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum BmcSilent {
+pub(crate) enum BmcSilent {
     /// No power cycle was asked of it.
     #[error("it was not asked")]
     NotAsked,
@@ -35,7 +35,7 @@ pub enum BmcSilent {
 
 /// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
 /// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
-pub fn classify(
+pub(crate) fn classify(
     boot_id: &str,
     announced: Option<&Attempt>,
     waited: bool,
@@ -138,7 +138,7 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, Str
 }
 
 /// When this boot's kernel started, from the text of /proc/stat.
-pub fn began(stat: &str) -> Option<Timestamp> {
+pub(crate) fn began(stat: &str) -> Option<Timestamp> {
     let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
     Timestamp::from_second(seconds.trim().parse().ok()?).ok()
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 
 /// Where the reboot stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,7 +189,7 @@ impl fmt::Display for Veto {
 }
 
 /// Reasons in one line.
-pub fn joined(why: &[Veto]) -> String {
+pub(crate) fn joined(why: &[Veto]) -> String {
     why.iter().map(|reason| reason.text.as_str()).collect::<Vec<_>>().join("; ")
 }
 
@@ -206,7 +206,7 @@ const AT_REST: [&str; 8] = [
 ];
 
 /// Which states may follow which, besides staying. A table and not a rule: what is missing here must not happen.
-pub const TRANSITIONS: [(&[&str], &[&str]); 9] = [
+pub(crate) const TRANSITIONS: [(&[&str], &[&str]); 9] = [
     (&AT_REST, &AT_REST),
     // A daemon that starts finds what an earlier one has announced.
     (&["unknown"], &["announced", "under-way", "calling-off"]),
@@ -224,7 +224,7 @@ pub const TRANSITIONS: [(&[&str], &[&str]); 9] = [
 ];
 
 /// Meaning of every state, in the order of [`NAMES`].
-pub const MEANINGS: [&str; 13] = [
+pub(crate) const MEANINGS: [&str; 13] = [
     "not observed yet, no profile, an error, or being decided: whether a reboot is due is not known",
     "nothing waits for a boot",
     "due, and the policy is `never`",
@@ -241,7 +241,7 @@ pub const MEANINGS: [&str; 13] = [
 ];
 
 /// Every state by name, in order: what metrics count.
-pub const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 13] = [
     "unknown",
     "idle",
     "left-to-people",
@@ -258,7 +258,7 @@ pub const NAMES: [&str; 13] = [
 ];
 
 /// Whether the state `next` may follow `now`.
-pub fn may_follow(now: &str, next: &str) -> bool {
+pub(crate) fn may_follow(now: &str, next: &str) -> bool {
     let allows = |(from, to): &(&[&str], &[&str])| from.contains(&now) && to.contains(&next);
     now == next || TRANSITIONS.iter().any(allows)
 }
@@ -304,7 +304,7 @@ impl RebootState {
 pub const CALLED_OFF: &str =
     "the announced reboot was called off; `bedplate reboot schedule` asks for it again";
 /// What is said while the boot would bring only a part.
-pub const UNFINISHED: &str = "not all changes that need this boot are written yet";
+pub(crate) const UNFINISHED: &str = "not all changes that need this boot are written yet";
 
 impl fmt::Display for RebootState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

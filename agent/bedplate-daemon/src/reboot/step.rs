@@ -16,12 +16,11 @@ use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown};
 use bedplate_core::reboot_record::preparation::{Prepared, Undo};
 use bedplate_core::reboot_record::{RebootRequest, Record};
 
-pub use command::{LATEST, SEEN_BEFORE};
-pub use look::FINAL;
+pub(crate) use look::FINAL;
 
 /// Everything that can happen.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub(crate) enum Event<'a> {
     /// Some time has passed: logind, PID 1 and small files were read.
     Polled(&'a FastFacts),
     /// The same, by a command beside the daemon, which may be in the middle of arming a method: that is left to the daemon.
@@ -50,7 +49,7 @@ pub enum Event<'a> {
 
 /// Result of asking logind to forget a reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cleared {
+pub(crate) enum Cleared {
     /// It does not have it.
     Gone,
     /// It is too late: the machine goes down.
@@ -59,7 +58,7 @@ pub enum Cleared {
 
 /// How the operator's command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ran {
+pub(crate) enum Ran {
     /// It succeeded: the power should be cycled within so many seconds.
     Done(u64),
     /// Another build of this program refused to run it.
@@ -72,7 +71,7 @@ pub enum Ran {
 
 /// Input that a decision lacks. Another observation follows, with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub(crate) enum Missing {
     /// A fresh observation of the boot entry.
     FreshEntry,
     /// A slot of the lock server.
@@ -81,7 +80,7 @@ pub enum Missing {
 
 /// One action on the host. Each may be repeated after a crash, and each reads back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Find the steps that undo a method. Changes nothing.
     FindWayBack {
         /// The method.
@@ -115,7 +114,7 @@ pub enum Effect {
 
 /// One line for the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub(crate) struct Note {
     /// Kind of message.
     pub kind: NoteKind,
     /// Text.
@@ -124,7 +123,7 @@ pub struct Note {
 
 /// Kinds of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoteKind {
+pub(crate) enum NoteKind {
     /// A reboot is scheduled, or the command runs.
     Scheduled,
     /// bedplate has taken a reboot back.
@@ -139,7 +138,7 @@ pub enum NoteKind {
 
 /// Result of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// The next state: persisted before `effect` is carried out.
     pub record: Record,
     /// The action to take; its result is the next event.
@@ -229,7 +228,7 @@ fn taken_back(why: &[Veto]) -> Ending {
 }
 
 /// The next state, and what follows from it.
-pub fn step(record: &Record, event: Event<'_>) -> Step {
+pub(crate) fn step(record: &Record, event: Event<'_>) -> Step {
     let step = Step::new(record.clone());
     match event {
         Event::Polled(seen) => reconcile::seen(step, seen),

@@ -14,7 +14,7 @@ use crate::reboot::controller::LOOK_AGAIN;
 use crate::reboot_required;
 use crate::status::Status;
 use crate::watchdog::notify;
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 
 /// What the bus may take for the signals of one change.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);

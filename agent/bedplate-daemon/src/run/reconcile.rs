@@ -14,7 +14,7 @@ use crate::observation::Observation;
 use crate::reboot::controller::{LOOK_AGAIN, within};
 use crate::status::Work;
 use crate::worker::{self, WorkError, WorkerMessage};
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::profile::model::{AgentMode, RebootPolicy};
 

@@ -8,7 +8,7 @@ use super::Daemon;
 use crate::bus::{self, BusRequest, Request, RequestError};
 use crate::reboot::decide::entry_veto;
 use crate::reboot::state::RebootState;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 
 /// Who asked no longer ago than this is not looked for first.
 const JUST_NOW: Duration = Duration::from_millis(500);

@@ -35,7 +35,7 @@ pub enum State {
 }
 
 /// Every state, in order.
-pub const STATES: [State; 12] = [
+pub(crate) const STATES: [State; 12] = [
     State::Starting,
     State::Converged,
     State::Drifted,

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use bedplate_base::Recovery;
 use bedplate_base::kernel_prefix::is_prefix;
 use bedplate_base::mask::is_name;
-use bedplate_base::recovery::Recovery;
 use bedplate_base::value::PciAddress;
 use bedplate_cmdline::complaint;
 use bedplate_host::KernelLog;
@@ -24,6 +24,7 @@ use rows::{Part, ROWS, Row};
 /// What a message means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Sign")]
 pub enum MessageKind {
     /// VT-d or AMD-Vi was brought up.
     IommuUp,

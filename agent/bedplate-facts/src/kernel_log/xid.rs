@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Recovery;
 
 /// A number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,17 +95,17 @@ const OF_GPUS: &[Xid] = &[
 ];
 
 /// Numbers whose line says whether the error is fatal (NVLink of Blackwell).
-pub const OF_NVLINK5: RangeInclusive<u32> = 144..=149;
+pub(crate) const OF_NVLINK5: RangeInclusive<u32> = 144..=149;
 
 /// Whether a number is of a program, or a remark.
-pub fn is_of_a_program(number: u32) -> bool {
+pub(crate) fn is_of_a_program(number: u32) -> bool {
     OF_PROGRAMS.iter().any(|range| range.contains(&number))
 }
 
 /// The Xid of a GPU that no longer answers.
 pub const OFF_THE_BUS: u32 = 79;
 /// The Xid that says which recovery the GPU asks for, in words.
-pub const ACTION: u32 = 154;
+pub(crate) const ACTION: u32 = 154;
 
 /// The row of a number; `None`: it is not in the table.
 pub fn find(number: u32) -> Option<&'static Xid> {

@@ -7,7 +7,7 @@ use super::identity::Place;
 use crate::fabric::is_nvlink5;
 use crate::pci::{Function, PciTree};
 use crate::{caps, vpd};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
 

@@ -2,7 +2,7 @@
 
 use crate::caps::{self, CommandAndStatus, Found, Pcie};
 use crate::pci::{Bar, Detail, Function, Link};
-use bedplate_base::reading::{ReadError, Reading, Reason};
+use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_host::{ConfigSpace, Reader};
 
 /// Fill port, ACS and detail of a function.

@@ -9,7 +9,7 @@ use self::pci_path::PciPath;
 
 use crate::pci::{Function, PciTree, PortType};
 use crate::vpd::Vpd;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 
 mod assign;

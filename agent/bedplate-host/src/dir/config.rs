@@ -7,7 +7,7 @@ use nix::sys::uio::pread;
 
 use super::{DirReader, error};
 use crate::ConfigSpace;
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 
 /// Largest config space (PCI Express Base Specification 7.2).
 pub(super) const LARGEST: usize = 4096;

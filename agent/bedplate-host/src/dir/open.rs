@@ -9,7 +9,7 @@ use nix::sys::stat::{FileStat, Mode, fstat};
 use super::refusal::{error, refused};
 use super::{DirReader, Root};
 use crate::file::{self, NotOpened};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 
 impl DirReader {
     /// Open a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.

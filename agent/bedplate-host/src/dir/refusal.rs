@@ -2,7 +2,7 @@
 
 use nix::errno::Errno;
 
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 
 /// The system was not asked, or said something else than an errno.
 pub(super) fn refused(path: &str, reason: &str) -> ReadError {

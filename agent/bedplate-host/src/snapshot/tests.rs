@@ -1,5 +1,6 @@
 //! A snapshot answers as a directory would, and its text survives the round trip.
 
+use super::text::SnapshotError;
 use super::*;
 
 fn sample() -> Snapshot {

@@ -5,7 +5,7 @@ use memchr::memmem;
 
 /// What is said, and by whom.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Line<'l> {
+pub(crate) struct Line<'l> {
     /// The node, as the process calls it.
     pub host: &'l [u8],
     /// Its process.
@@ -29,7 +29,7 @@ impl<'l> Line<'l> {
     /// NCCL's, or its beginning is missing.
     ///
     /// A log has millions of lines: this looks at each byte of what stands before the message once.
-    pub fn parse(line: &'l [u8]) -> Option<(Self, Option<&'l [u8]>)> {
+    pub(crate) fn parse(line: &'l [u8]) -> Option<(Self, Option<&'l [u8]>)> {
         // `host:pid:tid [device] NCCL INFO text`; of a warning the place in the source stands behind the bracket.
         let mut from = 0;
         let mut warn = None;
@@ -75,7 +75,7 @@ fn until_next(text: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// Whether it looks like a message of NCCL's.
-pub fn is_torn(line: &[u8]) -> bool {
+pub(crate) fn is_torn(line: &[u8]) -> bool {
     memmem::find(line, b"] NCCL INFO ").is_some() || memmem::find(line, b" NCCL WARN ").is_some()
 }
 
@@ -174,7 +174,7 @@ fn trimmed(text: &[u8]) -> &[u8] {
 
 /// A connection that a rank has set up (handbook §8.8).
 #[derive(Debug, PartialEq, Eq)]
-pub struct Channel<'l> {
+pub(crate) struct Channel<'l> {
     /// The rank that says it.
     pub own: u32,
     /// By what it sends or receives: `P2P`, `SHM`, `NET`, `COLLNET`.
@@ -188,7 +188,7 @@ pub struct Channel<'l> {
 }
 
 /// `Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA`, and its forms since 2.4.
-pub fn channel(text: &[u8]) -> Option<Channel<'_>> {
+pub(crate) fn channel(text: &[u8]) -> Option<Channel<'_>> {
     let collnet = text.starts_with(b"CollNet ");
     if !(text.starts_with(b"Channel ") || collnet || text.starts_with(b"Ring ")) {
         return None;
@@ -240,7 +240,7 @@ fn end(text: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 /// The number behind a word (`rank 3`).
-pub fn after(text: &[u8], word: &[u8]) -> Option<u32> {
+pub(crate) fn after(text: &[u8], word: &[u8]) -> Option<u32> {
     beginning(&text[memmem::find(text, word)? + word.len()..]).map(|(number, _)| number)
 }
 

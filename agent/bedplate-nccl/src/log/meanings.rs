@@ -200,12 +200,12 @@ pub const STATUSES: &[(u32, &str, &str)] = &[
 ];
 
 /// What a warning means.
-pub fn meaning(text: &str) -> Option<&'static Meaning> {
+pub(crate) fn meaning(text: &str) -> Option<&'static Meaning> {
     MEANINGS.iter().find(|row| text.contains(row.has))
 }
 
 /// The status in the words of a completion with an error: `status=12`, `status=IBV_WC_RETRY_EXC_ERR(12)`, `with error 12`.
-pub fn status(text: &str) -> Option<&'static (u32, &'static str, &'static str)> {
+pub(crate) fn status(text: &str) -> Option<&'static (u32, &'static str, &'static str)> {
     let digits = |text: &str| {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         text[..end].parse::<u32>().ok()

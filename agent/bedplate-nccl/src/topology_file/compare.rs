@@ -6,7 +6,7 @@ use super::Imported;
 use super::of_nccl;
 use super::smi::{self, Matrix, Row};
 use crate::library::Library;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::devices::{Device, Devices};
 use bedplate_facts::topology::{Distance, Topology, cpulist};

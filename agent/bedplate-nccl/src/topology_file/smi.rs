@@ -72,7 +72,7 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
 }
 
 /// Whether a device of the matrix is one of that kind: `GPU0`, `NIC3`.
-pub fn is_numbered(device: &str, kind: &str) -> bool {
+pub(crate) fn is_numbered(device: &str, kind: &str) -> bool {
     device.strip_prefix(kind).is_some_and(|number| number.parse::<u16>().is_ok())
 }
 

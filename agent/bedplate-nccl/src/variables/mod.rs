@@ -64,7 +64,7 @@ impl Variable {
 }
 
 /// The variables of a library, in alphabetic order.
-pub fn table(library: Library) -> Vec<Variable> {
+pub(crate) fn table(library: Library) -> Vec<Variable> {
     match library {
         Library::Rccl => rccl::table(),
         Library::Nccl | Library::OneCcl => own(library).to_vec(),

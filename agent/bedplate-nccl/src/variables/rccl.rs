@@ -6,7 +6,7 @@ use super::super::version::Version;
 use super::{Advice, Variable, nccl};
 
 /// The newest of which the source was read.
-pub const READ: Version = Version(2, 21);
+pub(crate) const READ: Version = Version(2, 21);
 
 /// Rows that are not NCCL's.
 pub(super) const OWN: &[Variable] = &[
@@ -118,7 +118,7 @@ pub(super) fn table() -> Vec<Variable> {
 }
 
 /// What a variable is in a version; `None`: not known. Past [`READ`] that is what the changelog speaks of.
-pub fn default_in(row: &Variable, version: Version) -> Option<&'static str> {
+pub(crate) fn default_in(row: &Variable, version: Version) -> Option<&'static str> {
     let spoken_of = row.defaults.last().is_some_and(|(from, _)| *from > READ);
     row.default_in(version).filter(|_| version <= READ || spoken_of)
 }

@@ -17,7 +17,7 @@ impl Schematic {
     ///
     /// # Errors
     /// [`RenderError::BadArgument`] for an entry that is not printable ASCII.
-    pub fn text(&self, library: GoYaml) -> Result<String, RenderError> {
+    pub(super) fn text(&self, library: GoYaml) -> Result<String, RenderError> {
         if self.arguments.is_empty() && self.extensions.is_empty() {
             return Ok("customization: {}\n".to_owned());
         }

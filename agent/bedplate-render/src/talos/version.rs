@@ -40,7 +40,7 @@ impl Version {
     ///
     /// # Errors
     /// [`RenderError::NoTalosVersion`], [`RenderError::UnknownTalosVersion`].
-    pub fn find(given: Option<&str>) -> Result<Version, RenderError> {
+    pub(super) fn find(given: Option<&str>) -> Result<Version, RenderError> {
         let given = given.ok_or_else(|| RenderError::NoTalosVersion { known: known() })?;
         let unknown =
             || RenderError::UnknownTalosVersion { given: given.to_owned(), known: known() };

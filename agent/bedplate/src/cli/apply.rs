@@ -16,12 +16,12 @@ use bedplate_core::engine::{
 };
 use bedplate_core::plan::{Action, RebootNeed};
 use bedplate_facts::names::Names;
+use bedplate_host::LockError;
 use bedplate_host::Reader;
-use bedplate_host::lock::LockError;
 
 /// Which host to change.
 #[derive(Debug, Clone, Args)]
-pub struct TargetArgs {
+pub(crate) struct TargetArgs {
     /// Change a root directory that is not running (an image, a mounted disk) instead of this machine.
     #[arg(long, value_name = "DIR", help_heading = "Host")]
     root: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct TargetArgs {
     after_help = "Exit status: 0 applied, or nothing to do; 3 applied, and a reboot is pending; 4 something is blocked, or a lint of \
     level error; 5 something could not be read; 6 an image, whose own tools still have to be run; 1 part of it failed; 64 usage."
 )]
-pub struct ApplyArgs {
+pub(crate) struct ApplyArgs {
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -67,7 +67,7 @@ impl TargetArgs {
     ///
     /// # Errors
     /// The directory cannot be opened, or others could change it meanwhile.
-    pub fn target(&self) -> Result<Target, CliError> {
+    pub(super) fn target(&self) -> Result<Target, CliError> {
         match &self.root {
             Some(root) => Ok(Target::image(root, self.chroot_tools)?),
             None => Ok(Target::Live),
@@ -75,13 +75,13 @@ impl TargetArgs {
     }
 
     /// Whether it is the running machine.
-    pub fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.root.is_none()
     }
 }
 
 /// Plan, ask, lock, plan again under the lock, do it, look again.
-pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let request = Request {
         live_only: args.live_only,
         needs_ledger: true,
@@ -161,7 +161,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// Those of `act`; of the lock once [`PATIENCE`] is over.
-pub fn patiently<T>(mut act: impl FnMut() -> Result<T, EngineError>) -> Result<T, EngineError> {
+pub(crate) fn patiently<T>(
+    mut act: impl FnMut() -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
     let began = Instant::now();
     let mut is_said = false;
     loop {
@@ -179,7 +181,7 @@ pub fn patiently<T>(mut act: impl FnMut() -> Result<T, EngineError>) -> Result<T
 }
 
 /// Says which arguments that were taken off the command line are still in effect.
-pub fn still_running(arguments: &[String]) {
+pub(crate) fn still_running(arguments: &[String]) {
     if !arguments.is_empty() {
         output::status(&format!(
             "the running kernel keeps {} until it is booted again",
@@ -258,12 +260,12 @@ fn may_take_long(action: &Action) -> bool {
     }
 }
 
-pub fn can_be_asked() -> bool {
+pub(crate) fn can_be_asked() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// Asks on a terminal; where nobody can answer, the command itself was the answer.
-pub fn agreed(what: &str) -> Result<bool, CliError> {
+pub(crate) fn agreed(what: &str) -> Result<bool, CliError> {
     if !can_be_asked() {
         return Ok(true);
     }

@@ -11,14 +11,14 @@ use super::{Cli, CliError, Exit, manual, output};
 
 /// `bedplate completions`.
 #[derive(Debug, Args)]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell.
     shell: Shell,
 }
 
 /// `bedplate man`.
 #[derive(Debug, Args)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// Directory to write into: `man1`, `man5` and `man7` below it.
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
@@ -42,7 +42,7 @@ fn visible(command: &Command) -> Command {
 }
 
 /// Prints a completion script.
-pub fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut visible(&Cli::command()), "bedplate", &mut script);
     output::data(&String::from_utf8_lossy(&script))?;
@@ -50,7 +50,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
 }
 
 /// Writes `man1/bedplate.1`, `man1/bedplate-plan.1`, …, `man5/bedplate-profile.5` and `man7/bedplate-checks.7`.
-pub fn man(args: &ManArgs) -> Result<Exit, CliError> {
+pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
     let written = || {
         let [commands, formats, more] = ["man1", "man5", "man7"].map(|below| args.out.join(below));
         for directory in [&commands, &formats, &more] {

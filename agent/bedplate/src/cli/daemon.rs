@@ -2,7 +2,7 @@
 //! feature `daemon`.
 
 mod boot;
-pub mod client;
+pub(super) mod client;
 mod helper;
 mod reboot;
 mod reconcile;
@@ -18,11 +18,11 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::{CliError, Exit};
-pub use release::ReleaseArgs;
+pub(crate) use release::ReleaseArgs;
 
 /// Commands for people.
 #[derive(Debug, Subcommand)]
-pub enum DaemonCommand {
+pub(crate) enum DaemonCommand {
     /// Show where this host stands, as its daemon says: ready or not, and why.
     Status(status::StatusArgs),
     /// Have the daemon check again and retry what it gave up on.
@@ -36,7 +36,7 @@ pub enum DaemonCommand {
 
 impl DaemonCommand {
     /// Runs it.
-    pub fn run(&self) -> Result<Exit, CliError> {
+    pub(super) fn run(&self) -> Result<Exit, CliError> {
         match self {
             DaemonCommand::Status(args) => status::run(args),
             DaemonCommand::Reconcile(args) => reconcile::run(args),
@@ -48,7 +48,7 @@ impl DaemonCommand {
 
 /// Commands for units, for the daemon itself and for the scripts of packages.
 #[derive(Debug, Subcommand)]
-pub enum UnitCommand {
+pub(crate) enum UnitCommand {
     /// Put back early in a boot what the reboot took away, in bounded time (bedplate-boot.service).
     #[command(hide = true)]
     Boot(boot::BootArgs),
@@ -68,7 +68,7 @@ pub enum UnitCommand {
 
 impl UnitCommand {
     /// Runs it.
-    pub fn run(&self) -> Result<Exit, CliError> {
+    pub(super) fn run(&self) -> Result<Exit, CliError> {
         match self {
             UnitCommand::Boot(args) => boot::run(args),
             UnitCommand::Worker(args) => worker::run(args),
@@ -80,7 +80,7 @@ impl UnitCommand {
 }
 
 /// `bedplate release`.
-pub fn release(args: &ReleaseArgs) -> Result<Exit, CliError> {
+pub(crate) fn release(args: &ReleaseArgs) -> Result<Exit, CliError> {
     release::run(args)
 }
 

@@ -26,7 +26,7 @@ const REPEATED: usize = 80;
      one symptom is present, something could not be read, or a log shows nothing that is known; 64 the words name no symptom; 1 error.",
     text::list().lines().map(|line| format!("  {line}\n")).collect::<String>()
 ))]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// A symptom by its id or in words, or a log: NCCL's debug output or the kernel's log, `-` for standard input.
     ///
     /// If none is given, every symptom is checked.
@@ -53,7 +53,7 @@ enum Question {
 }
 
 /// Finds the cause on every host that was named.
-pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         output::data(&json::document(&json::doctor_schema())?)?;
         return Ok(Exit::Done);

@@ -5,13 +5,13 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use super::output;
-use bedplate_base::error_chain::causes;
+use bedplate_base::causes;
 use bedplate_core::engine::EngineError;
 use bedplate_core::engine::profile_source::SourceError;
 
 /// How a command ended, as its exit status (design §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// 0: done, or nothing to do.
     Done,
     /// 2: `plan --exit-code` found changes; `topology --import` or `render --check` found a disagreement.
@@ -25,8 +25,10 @@ pub enum Exit {
     CannotTell,
     /// 6: done, and the image build still has to run tools.
     Owed,
+    #[cfg(feature = "daemon")]
     /// 75: of the daemon only: it was replaced by another build and has to be started again (EX_TEMPFAIL of sysexits.h).
     Replaced,
+    #[cfg(feature = "daemon")]
     /// 78: of the daemon's worker only: the operator has put no profile on this host (EX_CONFIG of sysexits.h).
     NoProfile,
     /// 1: part of it failed; the report has said what.
@@ -35,7 +37,7 @@ pub enum Exit {
 
 impl Exit {
     /// The number.
-    pub fn status(self) -> u8 {
+    pub(crate) fn status(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Failed => 1,
@@ -44,14 +46,16 @@ impl Exit {
             Exit::Blocked => 4,
             Exit::CannotTell => 5,
             Exit::Owed => 6,
+            #[cfg(feature = "daemon")]
             Exit::Replaced => 75,
+            #[cfg(feature = "daemon")]
             Exit::NoProfile => 78,
         }
     }
 }
 
 /// The hint where a file of root's cannot be written.
-pub const AS_ROOT: &str = "run as root";
+pub(crate) const AS_ROOT: &str = "run as root";
 
 /// The hint where a lint is in the way.
 const LET_PASS: &str = "correct the profile, or let a lint pass with `--allow-lint 'ID=REASON'`; for the daemon, with \
@@ -59,7 +63,7 @@ const LET_PASS: &str = "correct the profile, or let a lint pass with `--allow-li
 
 /// Who has to act on an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Who asked: a profile, a name or an option says what cannot be done.
     Request,
     /// Who looks after the host: something on it cannot be read, written or reached.
@@ -81,7 +85,7 @@ impl Fault {
 
 /// What ends a command early.
 #[derive(Debug, thiserror::Error)]
-pub enum CliError {
+pub(crate) enum CliError {
     /// The request cannot be met as it was made.
     #[error("{what}")]
     Request {
@@ -125,7 +129,7 @@ pub enum CliError {
 
 impl CliError {
     /// The host did not allow what was being done.
-    pub fn while_doing(
+    pub(crate) fn while_doing(
         doing: impl Into<String>,
         source: impl Error + Send + Sync + 'static,
     ) -> Self {
@@ -133,23 +137,23 @@ impl CliError {
     }
 
     /// Something of the host is in the way, and the sentence says what.
-    pub fn host(what: impl Into<String>) -> Self {
+    pub(crate) fn host(what: impl Into<String>) -> Self {
         CliError::Host { doing: what.into(), hint: None, source: None }
     }
 
     /// The request cannot be met.
-    pub fn request(what: impl Into<String>) -> Self {
+    pub(crate) fn request(what: impl Into<String>) -> Self {
         CliError::Request { what: what.into(), hint: None }
     }
 
     /// The words mean nothing here.
-    pub fn usage(what: impl Into<String>) -> Self {
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
         CliError::Usage { what: what.into(), hint: None }
     }
 
     /// The same, with what to do.
     #[must_use]
-    pub fn hinting(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn hinting(mut self, text: impl Into<String>) -> Self {
         if let CliError::Request { hint, .. }
         | CliError::Usage { hint, .. }
         | CliError::Host { hint, .. } = &mut self
@@ -160,7 +164,7 @@ impl CliError {
     }
 
     /// Who has to act.
-    pub fn fault(&self) -> Fault {
+    pub(crate) fn fault(&self) -> Fault {
         match self {
             CliError::Request { .. }
             | CliError::Usage { .. }
@@ -223,7 +227,7 @@ impl From<SourceError> for CliError {
 }
 
 /// Print a usage error (or help, or the version) and give its status.
-pub fn usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let printed = error.print();
     if error.use_stderr() {
         // A closed stderr is nobody's problem at this point.
@@ -235,7 +239,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
 }
 
 /// The command's result → process exit status, printing the error chain if there is one.
-pub fn conclude(result: Result<Exit, CliError>) -> ExitCode {
+pub(crate) fn conclude(result: Result<Exit, CliError>) -> ExitCode {
     match result {
         Ok(exit) => ExitCode::from(exit.status()),
         Err(error) => {
@@ -248,7 +252,7 @@ pub fn conclude(result: Result<Exit, CliError>) -> ExitCode {
 }
 
 /// An error with everything that caused it, to stderr.
-pub fn print(error: &CliError) {
+pub(crate) fn print(error: &CliError) {
     if let CliError::Rendered(text) = &error {
         output::diagnostics(text);
     } else {

@@ -12,7 +12,7 @@ use bedplate_core::documents as json;
 #[command(
     after_help = "Exit status: 0 shown; 5 a snapshot, which does not hold it; 1 error; 64 usage."
 )]
-pub struct HistoryArgs {
+pub(crate) struct HistoryArgs {
     #[command(flatten)]
     host: HostArgs,
     /// Machine-readable.
@@ -21,7 +21,7 @@ pub struct HistoryArgs {
 }
 
 /// Shows what was done.
-pub fn run(args: &HistoryArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &HistoryArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
     let ledger = opened.ledger()?;
     if opened.snapshot.is_some() && lacks_history(opened.reader.as_ref(), &ledger) {

@@ -14,7 +14,7 @@ use bedplate_core::reboot_hold::LONGEST_NAME;
 const HOST: &str = "/";
 
 /// What stands in the way of a revert of the running machine: a daemon that would undo it.
-pub fn revert_refusal() -> Option<String> {
+pub(crate) fn revert_refusal() -> Option<String> {
     if EnforceHold::load(Path::new(HOST)).is_some() {
         return None;
     }
@@ -28,13 +28,13 @@ pub fn revert_refusal() -> Option<String> {
 }
 
 /// A hold set for a revert; taken back unless the revert has begun.
-pub struct HoldGuard {
+pub(crate) struct HoldGuard {
     ours: bool,
 }
 
 impl HoldGuard {
     /// Puts the hold in force, if asked for; one that is there stays.
-    pub fn set(asked: bool) -> Result<Self, CliError> {
+    pub(super) fn set(asked: bool) -> Result<Self, CliError> {
         let root = Path::new(HOST);
         let ours = asked && EnforceHold::load(root).is_none();
         if ours {
@@ -48,7 +48,7 @@ impl HoldGuard {
     }
 
     /// The revert begins: the hold stays from here on, whatever comes of it.
-    pub fn stays(&mut self) {
+    pub(super) fn stays(&mut self) {
         self.ours = false;
         if let Some(hold) = EnforceHold::load(Path::new(HOST)) {
             output::status(&hold.describe());
@@ -65,7 +65,7 @@ impl Drop for HoldGuard {
 }
 
 /// Who gives the command, also behind sudo.
-pub fn operator() -> String {
+pub(crate) fn operator() -> String {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
     let name = name("SUDO_USER").or_else(|| name("USER")).unwrap_or_else(|| "root".into());
     brief(&name, LONGEST_NAME)

@@ -8,8 +8,8 @@ use crate::report::style::{HEAD, paint};
 use bedplate_core::engine::{Target, observe};
 use bedplate_core::ledger::Ledger;
 use bedplate_facts::{Depth, Facts};
+use bedplate_host::DirReader;
 use bedplate_host::Reader;
-use bedplate_host::dir::DirReader;
 use bedplate_host::snapshot::Snapshot;
 use bedplate_testhosts as demo;
 
@@ -17,7 +17,7 @@ use bedplate_testhosts as demo;
 const LARGEST_SNAPSHOT: u64 = 64 << 20;
 
 /// A host that is open for reading.
-pub struct Opened {
+pub(crate) struct Opened {
     /// The host.
     pub reader: Box<dyn Reader>,
     /// Which file it came from, where several are read one after the other.
@@ -32,18 +32,18 @@ impl Opened {
     }
 
     /// Facts about the host.
-    pub fn facts(&self, depth: Depth) -> Facts {
+    pub(super) fn facts(&self, depth: Depth) -> Facts {
         observe(self.reader.as_ref(), depth)
     }
 
     /// What bedplate did here before.
-    pub fn ledger(&self) -> Result<Ledger, CliError> {
+    pub(super) fn ledger(&self) -> Result<Ledger, CliError> {
         Ledger::load(self.reader.as_ref())
             .map_err(|error| CliError::while_doing("cannot tell what bedplate did before", error))
     }
 
     /// The line that stands above a report where several hosts are reported one after the other.
-    pub fn heading(&self) -> String {
+    pub(super) fn heading(&self) -> String {
         self.file
             .as_ref()
             .map(|file| format!("{}\n", paint(HEAD, &format!("== {file}"))))
@@ -53,7 +53,7 @@ impl Opened {
 
 /// Does the same with every host that the arguments name, in order, one open at a time. Where there are several, one
 /// that cannot be used is reported and the others are done all the same. Returned are the files of those.
-pub fn each(
+pub(crate) fn each(
     args: &HostArgs,
     mut act: impl FnMut(&Opened) -> Result<(), CliError>,
 ) -> Result<Vec<String>, CliError> {
@@ -83,7 +83,7 @@ fn of_file(file: &str) -> Result<Opened, CliError> {
 }
 
 /// The one host that a command works on.
-pub fn open_one(args: &HostArgs) -> Result<Opened, CliError> {
+pub(crate) fn open_one(args: &HostArgs) -> Result<Opened, CliError> {
     open_single(args, files(args)?)
 }
 
@@ -116,7 +116,7 @@ fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
 }
 
 /// The host that is to be changed, to be looked at first.
-pub fn of_target(target: &Target) -> Opened {
+pub(crate) fn of_target(target: &Target) -> Opened {
     let reader = target.reader();
     warn_of_mounts(&reader);
     Opened::alone(reader)

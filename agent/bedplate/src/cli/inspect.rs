@@ -10,7 +10,7 @@ use bedplate_facts::names::Names;
 
 /// `bedplate inspect`.
 #[derive(Debug, Args)]
-pub struct InspectArgs {
+pub(crate) struct InspectArgs {
     #[command(flatten)]
     host: HostArgs,
     /// The PCI tree: links, NUMA nodes, ACS bits, IOMMU groups, drivers, VFs.
@@ -29,7 +29,7 @@ pub struct InspectArgs {
 }
 
 /// Shows every host that was named.
-pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &InspectArgs) -> Result<Exit, CliError> {
     let unusable = host::each(&args.host, |opened| {
         let depth = if args.all || args.tree { Depth::Everything } else { Depth::Thorough };
         let facts = opened.facts(depth);

@@ -7,7 +7,7 @@ use bedplate_core::profile;
 
 /// Lints that are let pass.
 #[derive(Debug, Clone, Args)]
-pub struct LintArgs {
+pub(crate) struct LintArgs {
     /// Let a lint of level error pass, which would otherwise stop the command (exit status 4); the history keeps the reason. Can
     /// be given several times. For the daemon: `allow` in [lints] of the profile.
     #[arg(long, value_name = "ID=REASON", value_parser = allowed, help_heading = "Profile")]

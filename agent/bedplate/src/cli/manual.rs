@@ -10,9 +10,9 @@ use bedplate_core::profile::{self, Explained};
 use bedplate_core::verify::{CHECKS, Check, NOT_LOOKED_AT};
 
 /// Stands in the middle of a page's head.
-pub const TITLE: &str = "bedplate manual";
+pub(crate) const TITLE: &str = "bedplate manual";
 /// Stands in a page's foot.
-pub const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
+pub(crate) const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
 
 const EXIT_STATUS: [(&str, &str); 8] = [
     ("0", "Done, or nothing to do. Of `status`: this host is ready."),
@@ -78,7 +78,7 @@ const FILES: [(&str, &str); 10] = [
 ///
 /// # Errors
 /// The writer's.
-pub fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
+pub(crate) fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
     page.render_title(out)?;
     page.render_name_section(out)?;
     page.render_synopsis_section(out)?;
@@ -117,7 +117,7 @@ pub fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
 ///
 /// # Errors
 /// The writer's.
-pub fn see_also(out: &mut dyn Write, pages: &[&str]) -> std::io::Result<()> {
+pub(crate) fn see_also(out: &mut dyn Write, pages: &[&str]) -> std::io::Result<()> {
     let mut roff = Roff::new();
     roff.control("SH", ["SEE ALSO"]);
     let last = pages.len().saturating_sub(1);
@@ -146,7 +146,7 @@ fn inline(text: &str) -> Vec<Inline> {
 }
 
 /// `bedplate-profile.5`: every key of a profile.
-pub fn profile_format() -> String {
+pub(crate) fn profile_format() -> String {
     let mut roff = Roff::new();
     roff.control("TH", ["bedplate-profile", "5", "", SOURCE, TITLE]);
     roff.control("SH", ["NAME"]);
@@ -184,7 +184,7 @@ pub fn profile_format() -> String {
 }
 
 /// `bedplate-checks.7`: every check of `bedplate verify`.
-pub fn checks() -> String {
+pub(crate) fn checks() -> String {
     let mut roff = Roff::new();
     roff.control("TH", ["bedplate-checks", "7", "", SOURCE, TITLE]);
     roff.control("SH", ["NAME"]);

@@ -11,7 +11,7 @@ use super::{CliError, Exit};
 
 /// `bedplate nccl`.
 #[derive(Debug, Subcommand)]
-pub enum NcclCommand {
+pub(crate) enum NcclCommand {
     /// Print the few variables that NCCL needs on this host, with their reasons.
     Env(env::EnvArgs),
     /// Say how the ranks of a job were connected, and what got in the way, from its log.
@@ -21,7 +21,7 @@ pub enum NcclCommand {
 }
 
 /// Runs one of them.
-pub fn run(command: &NcclCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(command: &NcclCommand) -> Result<Exit, CliError> {
     match command {
         NcclCommand::Env(args) => env::run(args),
         NcclCommand::Log(args) => log::run(args),

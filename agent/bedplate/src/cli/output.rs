@@ -15,17 +15,17 @@ use bedplate_facts::Facts;
 use bedplate_host::ReadCost;
 
 /// A report for people, at the width of their terminal.
-pub fn report(text: &str) -> Result<(), CliError> {
+pub(super) fn report(text: &str) -> Result<(), CliError> {
     data(&wrap::wrap(&terminal(text), columns()))
 }
 
 /// How many columns a report has.
-pub fn columns() -> usize {
+pub(crate) fn columns() -> usize {
     width(std::io::stdout()).unwrap_or(wrap::DEFAULT)
 }
 
 /// A report whose lines are to stay whole, whatever the width: diffs, tables.
-pub fn lines(text: &str) -> Result<(), CliError> {
+pub(crate) fn lines(text: &str) -> Result<(), CliError> {
     data(&terminal(text))
 }
 
@@ -40,7 +40,7 @@ fn width(stream: impl AsFd) -> Option<usize> {
 
 /// Colour: asked for, or only where it is seen (NO_COLOR and CLICOLOR_FORCE are heard).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Color {
+pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
@@ -52,7 +52,7 @@ pub enum Color {
 
 impl Color {
     /// For everything that this process writes.
-    pub fn choose(self) {
+    pub(super) fn choose(self) {
         match self {
             Color::Auto => colorchoice::ColorChoice::Auto,
             Color::Always => colorchoice::ColorChoice::Always,
@@ -63,7 +63,7 @@ impl Color {
 }
 
 /// Text for programs (JSON, TOML, rendered files), as it is.
-pub fn data(text: &str) -> Result<(), CliError> {
+pub(crate) fn data(text: &str) -> Result<(), CliError> {
     // Colour is taken out (or not) first, so that the text goes out in one piece.
     let choice = anstream::AutoStream::choice(&std::io::stdout());
     let mut painted = anstream::AutoStream::new(Vec::new(), choice);
@@ -74,7 +74,7 @@ pub fn data(text: &str) -> Result<(), CliError> {
 }
 
 /// A document for programs, as JSON. It goes out while it is made.
-pub fn json(document: &impl serde::Serialize) -> Result<(), CliError> {
+pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CliError> {
     let mut out = std::io::BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
     match json::write(&mut out, document) {
         Ok(()) => written(out.flush()),
@@ -84,7 +84,7 @@ pub fn json(document: &impl serde::Serialize) -> Result<(), CliError> {
 }
 
 /// Text for programs, to a file; `-`: to stdout.
-pub fn to(file: &Path, text: &str) -> Result<(), CliError> {
+pub(crate) fn to(file: &Path, text: &str) -> Result<(), CliError> {
     if file.as_os_str() == "-" {
         return data(text);
     }
@@ -104,7 +104,7 @@ pub fn to(file: &Path, text: &str) -> Result<(), CliError> {
 }
 
 /// What became of a write to stdout.
-pub fn written(done: std::io::Result<()>) -> Result<(), CliError> {
+pub(crate) fn written(done: std::io::Result<()>) -> Result<(), CliError> {
     done.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => CliError::BrokenPipe,
         _ => CliError::while_doing("cannot write to standard output", error),
@@ -113,7 +113,7 @@ pub fn written(done: std::io::Result<()>) -> Result<(), CliError> {
 
 /// One line (or a few) of status. Where stderr is no terminal it may be the journal, whose entries are lines: they stay
 /// whole.
-pub fn status(text: &str) {
+pub(super) fn status(text: &str) {
     let shown = terminal(text);
     let shown = match width(std::io::stderr()).filter(|_| std::io::stderr().is_terminal()) {
         Some(width) => wrap::wrap(&shown, width),
@@ -124,22 +124,22 @@ pub fn status(text: &str) {
 }
 
 /// Diagnostics, laid out and coloured already, of text that cannot steer a terminal.
-pub fn diagnostics(text: &str) {
+pub(crate) fn diagnostics(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", text.trim_end());
 }
 
 /// A warning.
-pub fn warn(text: &str) {
+pub(crate) fn warn(text: &str) {
     status(&format!("{}: {text}", paint(WARN, "warning")));
 }
 
 /// The word that errors start with.
-pub fn error_word() -> String {
+pub(crate) fn error_word() -> String {
     paint(BAD, "error")
 }
 
 /// What reading a host cost.
-pub fn cost(cost: ReadCost, facts: &Facts) {
+pub(crate) fn cost(cost: ReadCost, facts: &Facts) {
     let functions = facts.pci.known().map_or(0, |tree| tree.functions.len());
     status(&format!(
         "{functions} functions, {} system calls, {} config-space dwords",
@@ -151,7 +151,7 @@ pub fn cost(cost: ReadCost, facts: &Facts) {
 const MOST_FINDINGS: usize = 20;
 
 /// What is wrong with a profile, with places underlined.
-pub fn findings(findings: &[Diagnostic]) -> String {
+pub(crate) fn findings(findings: &[Diagnostic]) -> String {
     // Laid out before it reaches the stream that would strip its colour.
     let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let shown = findings.get(..MOST_FINDINGS).unwrap_or(findings);
@@ -163,7 +163,7 @@ pub fn findings(findings: &[Diagnostic]) -> String {
 }
 
 /// Lint findings of a profile, to stderr.
-pub fn lints(loaded: &Loaded) {
+pub(crate) fn lints(loaded: &Loaded) {
     if !loaded.lints.is_empty() {
         diagnostics(&findings(&loaded.lints));
     }

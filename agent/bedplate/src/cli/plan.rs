@@ -14,7 +14,7 @@ use bedplate_host::HostKind;
 
 /// `bedplate plan`.
 #[derive(Debug, Args)]
-pub struct PlanArgs {
+pub(crate) struct PlanArgs {
     #[command(flatten)]
     host: HostArgs,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct PlanArgs {
 }
 
 /// Plans every host that was named.
-pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         output::data(&json::document(&json::plan_schema())?)?;
         return Ok(Exit::Done);
@@ -98,7 +98,7 @@ fn plan_host(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
 }
 
 /// The exit status of a plan under `--exit-code`.
-pub fn status(planned: &Planned) -> Exit {
+pub(super) fn status(planned: &Planned) -> Exit {
     let Planned { facts, plan, .. } = planned;
     let is_left = plan.is_empty() && !plan.body.owed_elsewhere.is_empty();
     let is_owed = facts.host == HostKind::Image && (is_left || plan.waits_for_tools());
@@ -125,7 +125,9 @@ fn worse(one: Exit, other: Exit) -> Exit {
         Exit::CannotTell => 2,
         Exit::Owed => 3,
         Exit::Changes => 4,
-        Exit::Replaced | Exit::NoProfile | Exit::Blocked => 5,
+        Exit::Blocked => 5,
+        #[cfg(feature = "daemon")]
+        Exit::Replaced | Exit::NoProfile => 5,
         Exit::Failed => 6,
     };
     if rank(other) > rank(one) { other } else { one }

@@ -16,7 +16,7 @@ use bedplate_facts::Depth;
 
 /// `bedplate profile …`.
 #[derive(Debug, Subcommand)]
-pub enum ProfileCommand {
+pub(crate) enum ProfileCommand {
     /// Write a commented profile for this host, to start from.
     Init(InitArgs),
     /// The shipped profiles, which of them are for this host, and why.
@@ -33,7 +33,7 @@ pub enum ProfileCommand {
 
 /// `profile show`.
 #[derive(Debug, Args)]
-pub struct ShowArgs {
+pub(crate) struct ShowArgs {
     #[command(flatten)]
     profile: ProfileArgs,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub struct ShowArgs {
 
 /// `profile check`.
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// A profile file and the layers over it, in this order. If none is given: what is installed in /etc/bedplate, with the
     /// layers in profile.d.
     #[arg(value_name = "FILE", conflicts_with = "which_host")]
@@ -65,13 +65,13 @@ pub struct CheckArgs {
 
 /// `profile explain`.
 #[derive(Debug, Args)]
-pub struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     /// A dotted key such as `acs.policy`; without one, all keys are listed.
     key: Option<String>,
 }
 
 /// Runs one of them.
-pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
     match command {
         ProfileCommand::Init(args) => profile_init::run(args),
         ProfileCommand::List(args) => profile_list::run(args),

@@ -26,7 +26,7 @@ const GUESTS: &str = "vfio";
     after_help = "The profile extends the shipped one whose [match] fits the hardware best. Its [reboot] section \
 asks when this host may be rebooted: until `windows` is filled in there, bedplate reboots nothing by itself."
 )]
-pub struct InitArgs {
+pub(crate) struct InitArgs {
     /// File to write; `-` = standard output. Default: /etc/bedplate/profile.toml of the host; standard output for one that
     /// is recorded or a demo.
     #[arg(short, long, value_name = "FILE")]
@@ -53,7 +53,7 @@ enum Target {
 }
 
 /// Makes it and writes it.
-pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
     let host = host::open_one(&args.host)?;
     let mut target = target(args, host.reader.kind())?;
     if let Target::File(writer, path) = &mut target

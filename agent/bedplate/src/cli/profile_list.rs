@@ -12,7 +12,7 @@ use bedplate_facts::Depth;
 
 /// `profile list`.
 #[derive(Debug, Args)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     #[command(flatten)]
     host: HostArgs,
     /// Machine-readable.
@@ -43,7 +43,7 @@ impl<'a> Row<'a> {
 }
 
 /// Prints it.
-pub fn run(args: &ListArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &ListArgs) -> Result<Exit, CliError> {
     let facts = host::open_one(&args.host)?.facts(Depth::Plan);
     let listed = profile_source::listed(&facts);
     let mut rows: Vec<Row> = listed.iter().map(Row::new).collect();

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::host;
 use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
-use bedplate_base::cpu::{Arch, CpuVendor};
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_core::documents as json;
 use bedplate_core::engine;
 use bedplate_core::engine::profile_source::Chosen;
@@ -35,7 +35,7 @@ express is listed on stderr, and in JSON as `not_expressible`.
 Exit status: 0 rendered; 1 the profile or a file cannot be read or written; 2 with --check, files differ; 4 nothing is \
 written, since the target cannot express something (--strict), or no VFs at all though it is about VFs alone; 64 usage."
 )]
-pub struct RenderArgs {
+pub(crate) struct RenderArgs {
     /// What to render for.
     #[arg(value_name = "TARGET", value_parser = targets())]
     target: String,
@@ -134,7 +134,7 @@ fn targets() -> clap::builder::PossibleValuesParser {
 }
 
 /// Resolves, renders, writes or prints.
-pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     let says_host =
         args.host.root.is_some() || args.host.demo.is_some() || !args.host.snapshot.is_empty();
     let opened = host::open_one(&args.host)?;

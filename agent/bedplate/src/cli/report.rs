@@ -21,7 +21,7 @@ use bedplate_host::{HostKind, Reader};
 #[command(
     after_help = "Exit status: 0 written, whatever the verdict and the profile; 1 error; 64 usage."
 )]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     /// File to write, a new one; `-` = standard output.
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
@@ -40,7 +40,7 @@ pub struct ReportArgs {
 }
 
 /// Writes the page of one host.
-pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
     if opened.reader.kind() == HostKind::Image {
         return Err(verify::not_running());

@@ -16,7 +16,7 @@ use bedplate_core::revert::{RevertPlan, Step};
     kernel keeps it until the next boot; 4 refused: a daemon enforces the profile, or others have changed something since (--force); 6 put \
     back in an image, whose own tools still have to be run; 1 part of it failed; 64 usage."
 )]
-pub struct RevertArgs {
+pub(crate) struct RevertArgs {
     #[command(flatten)]
     target: TargetArgs,
     /// Show what would be put back, and exit.
@@ -53,7 +53,7 @@ pub struct RevertArgs {
 }
 
 /// Puts back what the ledger recorded.
-pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     let target = args.target.target()?;
     // Says what of an image is not read.
     host::of_target(&target);

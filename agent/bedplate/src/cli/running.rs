@@ -11,7 +11,7 @@ const PROCESSES: [&str; 2] = [
 
 /// Whether a running daemon would undo a revert; if so, who that is, in words.
 #[cfg(feature = "daemon")]
-pub fn enforcing_daemon() -> Option<String> {
+pub(crate) fn enforcing_daemon() -> Option<String> {
     use super::daemon::client;
     use bedplate_core::profile::model::AgentMode;
     use bedplate_daemon::export;
@@ -32,12 +32,12 @@ pub fn enforcing_daemon() -> Option<String> {
 
 /// Whether a running daemon would undo a revert; if so, who that is, in words.
 #[cfg(not(feature = "daemon"))]
-pub fn enforcing_daemon() -> Option<String> {
+pub(crate) fn enforcing_daemon() -> Option<String> {
     unit_runs().then(|| "bedplate.service runs, and may enforce a profile".into())
 }
 
 /// Whether the daemon of this machine runs, on the bus or off it.
-pub fn daemon_runs() -> bool {
+pub(crate) fn daemon_runs() -> bool {
     #[cfg(feature = "daemon")]
     if super::daemon::client::status().is_ok() {
         return true;
@@ -47,7 +47,7 @@ pub fn daemon_runs() -> bool {
 
 /// Removes the files that the daemon publishes about this host; what went wrong, in words. Without the daemon there is nothing that
 /// could: `bedplate seal` refuses the running machine before.
-pub fn withdraw(root: &Path) -> Vec<String> {
+pub(crate) fn withdraw(root: &Path) -> Vec<String> {
     #[cfg(feature = "daemon")]
     let wrong = bedplate_daemon::uninstall::withdraw(root);
     #[cfg(not(feature = "daemon"))]

@@ -26,7 +26,7 @@ const HOST: &str = "/";
     something to remove; 4 refused: the daemon or a system in DIR runs, a change is unfinished, tools are still to run, a reboot is \
     scheduled, or a link leads to files of others; 1 part of it failed; 64 usage."
 )]
-pub struct SealArgs {
+pub(crate) struct SealArgs {
     /// Seal a root directory that is not running (an image, a mounted disk) instead of this machine.
     #[arg(long, value_name = "DIR", help_heading = "Host")]
     root: Option<PathBuf>,
@@ -57,7 +57,7 @@ struct Document<'a, T: Serialize> {
 }
 
 /// Plans, asks, locks, plans again under the lock, removes.
-pub fn run(args: &SealArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     let target = target(args.root.as_deref())?;
     if matches!(target, Target::Live) && !geteuid().is_root() {
         return Err(CliError::host("only root can seal this host").hinting(AS_ROOT));

@@ -9,7 +9,7 @@ use bedplate_core::record::{self, WithNames};
 
 /// `bedplate snapshot`.
 #[derive(Debug, Args)]
-pub struct SnapshotArgs {
+pub(crate) struct SnapshotArgs {
     /// File to write, a new one; `-` = standard output.
     #[arg(short, long, value_name = "FILE", default_value = "host.bp")]
     out: PathBuf,
@@ -28,7 +28,7 @@ pub struct SnapshotArgs {
 }
 
 /// Records the host.
-pub fn run(args: &SnapshotArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &SnapshotArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
     let keep = WithNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
     let (snapshot, redactions) = record::record_and_say(opened.reader.as_ref(), keep);

@@ -9,7 +9,7 @@ use clap::Args;
 use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, output};
 use crate::report::topology::{self, Options, Shown};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_core::documents as json;
 use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
@@ -27,7 +27,7 @@ const LEFT_OUT: &str = "sysfs does not know NVLink, the GPUs' compute capability
         for --nccl-xml not all of them; 1 error; 64 usage. Of \
         several hosts: 1 if one could not be shown, otherwise the first of 2, 5, 0 that applies."
 )]
-pub struct TopologyArgs {
+pub(crate) struct TopologyArgs {
     #[command(flatten)]
     host: HostArgs,
     /// VFs of NICs, too.
@@ -63,7 +63,7 @@ pub struct TopologyArgs {
 }
 
 /// Shows every host that was named.
-pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         output::data(&json::document(&topology::schema())?)?;
         return Ok(Exit::Done);

@@ -7,8 +7,8 @@ use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, WithoutArgs, output};
 use crate::report::verify as text;
 use crate::report::verify::Tally;
-use bedplate_base::error_chain::chain;
-use bedplate_base::utc;
+use bedplate_base::chain;
+use bedplate_base::format_utc;
 use bedplate_core::documents as json;
 use bedplate_core::engine::profile_source::{Choice, SourceError};
 use bedplate_core::engine::{self, EngineError, Request, Verified};
@@ -33,7 +33,7 @@ enum FailOn {
         boot entry, files of the profile, tools of the build, units; every other check is not applicable to it. Of several hosts: 1 if one could not be \
         judged, otherwise the first of 4, 5, 0 that applies.")
 )]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     #[command(flatten)]
     host: HostArgs,
     /// Check against this profile as well: a shipped profile's name, a TOML file, or a directory of TOML files of which the best match
@@ -75,7 +75,7 @@ pub struct VerifyArgs {
 }
 
 /// Judges every host that was named.
-pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         output::data(&json::document(&json::verify_schema())?)?;
         return Ok(Exit::Done);
@@ -124,7 +124,7 @@ fn status(fail_on: FailOn, report: &Report) -> Exit {
 }
 
 /// What the checks find of a host that runs, by the profile that is named or the one it has.
-pub fn verified(
+pub(crate) fn verified(
     opened: &Opened,
     profile: Option<&str>,
     selection: &Selection,
@@ -148,7 +148,7 @@ fn no_profile() -> CliError {
 }
 
 /// Reports what is wrong with the profile on the host, and that the host was judged without it.
-pub fn warn_of_profile(verified: &Verified) {
+pub(crate) fn warn_of_profile(verified: &Verified) {
     match &verified.unusable {
         Some(EngineError::Profile(SourceError::Invalid(findings))) => {
             output::diagnostics(&output::findings(findings));
@@ -163,7 +163,7 @@ pub fn warn_of_profile(verified: &Verified) {
 }
 
 /// Why an image is not judged.
-pub fn not_running() -> CliError {
+pub(crate) fn not_running() -> CliError {
     let what =
         "an image is not running: it has no registers, no IOMMU groups and no drivers to report on";
     let hint = "`bedplate verify --root DIR` checks what an image holds; report on the machine that runs it";
@@ -213,7 +213,7 @@ fn verify_host(
 fn moment(opened: &Opened) -> Option<json::Moment> {
     let reader = opened.reader.as_ref();
     (reader.kind() == HostKind::Live).then(|| json::Moment {
-        judged: utc::format_utc(Timestamp::now()),
+        judged: format_utc(Timestamp::now()),
         boot: boot_id::read(reader).ok(),
     })
 }

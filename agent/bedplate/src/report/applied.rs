@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::{FEW, count, folded, summary};
-use bedplate_base::utc::format_utc_text;
+use bedplate_base::format_utc_text;
 use bedplate_base::value::AcsBits;
 use bedplate_core::apply::{ApplyReport, ChangeReport, Outcome, Restored};
 use bedplate_core::ledger::Ledger;
@@ -84,7 +84,7 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
 }
 
 /// What the plan made afterwards says of things that a change took out: a value that the running kernel keeps.
-pub fn left_behind(report: &ApplyReport, planned: &[Change], after: &[Note]) -> Vec<String> {
+pub(crate) fn left_behind(report: &ApplyReport, planned: &[Change], after: &[Note]) -> Vec<String> {
     let done = |change: &&Change| {
         report.changes.iter().any(|one| one.id == change.id && one.outcome == Outcome::Done)
     };
@@ -98,7 +98,7 @@ pub fn left_behind(report: &ApplyReport, planned: &[Change], after: &[Note]) -> 
 }
 
 /// What became of every change.
-pub fn changes(report: &ApplyReport, verbose: bool) -> String {
+pub(crate) fn changes(report: &ApplyReport, verbose: bool) -> String {
     let mut out = String::new();
     let mut rest = report.changes.as_slice();
     while let Some(first) = rest.first() {
@@ -176,7 +176,7 @@ fn format_change(out: &mut String, change: &ChangeReport) {
 }
 
 /// What a revert would do.
-pub fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
+pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
     let mut out = String::new();
     let steps = plan.steps.iter().map(|step| (step_subject(step), step_words(step)));
     for (subjects, words) in alike(steps, verbose) {
@@ -269,7 +269,7 @@ fn alike(
 }
 
 /// The report of a revert.
-pub fn reverted(report: &RevertReport, verbose: bool) -> String {
+pub(crate) fn reverted(report: &RevertReport, verbose: bool) -> String {
     let mut out = String::new();
     let done: Vec<&str> = report
         .steps
@@ -298,7 +298,7 @@ pub fn reverted(report: &RevertReport, verbose: bool) -> String {
 }
 
 /// The ledger's history, newest last.
-pub fn history(ledger: &Ledger) -> String {
+pub(crate) fn history(ledger: &Ledger) -> String {
     let mut out = String::new();
     for entry in &ledger.history {
         let profile =

@@ -12,12 +12,12 @@ use bedplate_core::verify::Verdict;
 const SEEN: usize = 3;
 
 /// The line above everything.
-pub fn heading(host: &str) -> String {
+pub(crate) fn heading(host: &str) -> String {
     format!("{} {}\n", paint(HEAD, "host"), one_line(host))
 }
 
 /// One symptom in full; `log`: the name of the file whose lines are cited.
-pub fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
+pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
     let Diagnosis { symptom, title, means, .. } = diagnosis;
     let mut out = format!("{} ({symptom}): {means}\n", paint(HEAD, title));
     cited(&mut out, diagnosis, log);
@@ -108,7 +108,7 @@ fn remedy(out: &mut String, asked: &CheckAnswer) {
 }
 
 /// Every symptom: those with a cause here by their first one, the others by a line.
-pub fn overview(all: &[Diagnosis]) -> String {
+pub(crate) fn overview(all: &[Diagnosis]) -> String {
     let mut out = format!("{}\n", paint(HEAD, "causes found on this host, by symptom"));
     let width = SYMPTOMS.iter().map(|symptom| symptom.id.len()).max().unwrap_or_default();
     for diagnosis in all {
@@ -131,7 +131,7 @@ pub fn overview(all: &[Diagnosis]) -> String {
 }
 
 /// What was read of a log, in one line.
-pub fn log_line(name: &str, log: &Recognised) -> String {
+pub(crate) fn log_line(name: &str, log: &Recognised) -> String {
     let direct = match log.direct {
         0 => String::new(),
         count => format!("; {count} with GPUDirect RDMA (/GDRDMA)"),
@@ -148,7 +148,7 @@ pub fn log_line(name: &str, log: &Recognised) -> String {
 }
 
 /// The symptoms, a line each.
-pub fn list() -> String {
+pub(crate) fn list() -> String {
     let width = SYMPTOMS.iter().map(|symptom| symptom.id.len()).max().unwrap_or_default();
     let line = |symptom: &Symptom| {
         format!("{:<width$}  {}: {}\n", symptom.id, symptom.title, symptom.means)

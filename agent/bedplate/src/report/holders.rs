@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use bedplate_base::format_utc;
 use bedplate_base::terminal::one_line;
-use bedplate_base::utc::format_utc;
 use bedplate_daemon::reboot::busy::InUse;
 use bedplate_host::process::Process;
 
@@ -12,7 +12,7 @@ use bedplate_host::process::Process;
 const COMMAND: usize = 200;
 
 /// One process a line, with its devices, its start and its command line; nothing where nobody holds a device.
-pub fn held(in_use: &InUse, describe: impl Fn(u32) -> Option<Process>) -> String {
+pub(crate) fn held(in_use: &InUse, describe: impl Fn(u32) -> Option<Process>) -> String {
     let mut processes: BTreeMap<u32, (&str, Vec<&str>)> = BTreeMap::new();
     for holder in &in_use.holders {
         let (_, devices) = processes.entry(holder.pid).or_insert((&holder.comm, Vec::new()));

@@ -6,14 +6,14 @@ use super::topology::{self, Shown};
 use super::verify::{rank, state};
 use super::{diff, page, style, text};
 use crate::report::outline::{Outline, Reboots, Run};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::terminal::one_line;
 use bedplate_core::plan::{Plan, RebootNeed};
 use bedplate_core::verify::{Answer, Judged, NOT_LOOKED_AT, NoPlan, Report, Verdict};
 use bedplate_facts::names::Names;
 
 /// What the page shows.
-pub struct HostPage<'a> {
+pub(crate) struct HostPage<'a> {
     /// A name for it, where one is to be on the page.
     pub name: Option<&'a str>,
     /// The host: machine, operating system, kernel.
@@ -33,7 +33,7 @@ pub struct HostPage<'a> {
 }
 
 /// The page.
-pub fn html(host: &HostPage) -> String {
+pub(crate) fn html(host: &HostPage) -> String {
     let name = host.name.map(|name| format!("{}, ", one_line(name))).unwrap_or_default();
     let title = format!("Host report: {name}{}", host.label);
     let mut page = page::open(&title);

@@ -37,7 +37,7 @@ struct Document<'a> {
 }
 
 /// The kernel command line in its states, argument by argument, in `width` columns.
-pub fn command_line(shown: &Shown, width: usize) -> String {
+pub(crate) fn command_line(shown: &Shown, width: usize) -> String {
     let cells = u16::try_from(width).unwrap_or(u16::MAX);
     cmdline::table(shown, cells) + &wrap::wrap(&cmdline::below(shown), width)
 }

@@ -6,55 +6,55 @@ use std::fmt::{Display, Write as _};
 use bedplate_base::terminal::one_line;
 
 /// Attributes of an element.
-pub type Attributes<'a> = &'a [(&'static str, &'a dyn Display)];
+pub(crate) type Attributes<'a> = &'a [(&'static str, &'a dyn Display)];
 
 /// A document in the making.
 #[derive(Debug, Default)]
-pub struct Markup {
+pub(crate) struct Markup {
     text: String,
     open: Vec<&'static str>,
 }
 
 impl Markup {
     /// A page of HTML.
-    pub fn page() -> Self {
+    pub(super) fn page() -> Self {
         Markup { text: "<!DOCTYPE html>".to_owned(), open: Vec::new() }
     }
 
     /// Opens an element.
-    pub fn open(&mut self, name: &'static str, attributes: Attributes) {
+    pub(super) fn open(&mut self, name: &'static str, attributes: Attributes) {
         self.tag(name, attributes);
         self.text.push('>');
         self.open.push(name);
     }
 
     /// Closes the element that was opened last.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         if let Some(name) = self.open.pop() {
             let _ = write!(self.text, "</{name}>");
         }
     }
 
     /// An element without content. In HTML only those that never have one may be written so (`meta`).
-    pub fn empty(&mut self, name: &'static str, attributes: Attributes) {
+    pub(super) fn empty(&mut self, name: &'static str, attributes: Attributes) {
         self.tag(name, attributes);
         self.text.push_str("/>");
     }
 
     /// An element with a text in it.
-    pub fn element(&mut self, name: &'static str, attributes: Attributes, text: &str) {
+    pub(super) fn element(&mut self, name: &'static str, attributes: Attributes, text: &str) {
         self.open(name, attributes);
         self.text(text);
         self.close();
     }
 
     /// A text, in one line.
-    pub fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         escape(&one_line(text), &mut self.text);
     }
 
     /// A text of several lines.
-    pub fn lines<'t>(&mut self, lines: impl IntoIterator<Item = &'t str>) {
+    pub(super) fn lines<'t>(&mut self, lines: impl IntoIterator<Item = &'t str>) {
         for (nth, line) in lines.into_iter().enumerate() {
             if nth > 0 {
                 self.text.push('\n');
@@ -64,14 +64,14 @@ impl Markup {
     }
 
     /// Rules of ours: they are no text of a host's, and hold nothing that would have to be escaped.
-    pub fn style(&mut self, rules: &'static str) {
+    pub(super) fn style(&mut self, rules: &'static str) {
         self.open("style", &[]);
         self.text.push_str(rules);
         self.close();
     }
 
     /// The document, with all that is still open closed, and a final newline.
-    pub fn finish(mut self) -> String {
+    pub(super) fn finish(mut self) -> String {
         while !self.open.is_empty() {
             self.close();
         }

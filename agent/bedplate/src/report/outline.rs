@@ -1,8 +1,8 @@
 //! What is told of bedplate's own records, which a recording leaves out: when, what kind of thing, of which change, and how it
 //! ended. No reasons, no commands, no contents: these hold words of people and of files. Pure.
 
+use bedplate_base::Reading;
 use bedplate_base::mask::{self, MASKED, identity};
-use bedplate_base::reading::Reading;
 use bedplate_core::kind::KINDS;
 use bedplate_core::ledger::{Entry, LEDGER, Ledger};
 use bedplate_core::reboot_record::last_boot::RebootOrigin;
@@ -23,7 +23,7 @@ const UNUSABLE: &str = "it could not be read";
 
 /// What was done on a host, and which reboots were asked for.
 #[derive(Debug)]
-pub struct Outline {
+pub(crate) struct Outline {
     /// Runs of `apply` and `revert`, oldest first.
     pub history: Reading<Vec<Run>>,
     /// The reboot record; absent: bedplate has asked for none.
@@ -32,7 +32,7 @@ pub struct Outline {
 
 /// One run.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Run {
+pub(crate) struct Run {
     /// When, RFC 3339 in UTC.
     pub at: String,
     /// `apply` or `revert`.
@@ -45,7 +45,7 @@ pub struct Run {
 
 /// Reboots.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Reboots {
+pub(crate) struct Reboots {
     /// When each was asked for since the host was last right, and how.
     pub attempts: Vec<(String, String)>,
     /// Not before when an operator wants one.
@@ -57,7 +57,7 @@ pub struct Reboots {
 }
 
 /// Reads both.
-pub fn outline(reader: &dyn Reader) -> Outline {
+pub(crate) fn outline(reader: &dyn Reader) -> Outline {
     let is_recording = reader.kind() == HostKind::Snapshot;
     let history = match Ledger::load(reader) {
         Ok(ledger) if is_recording && lacks_history(reader, &ledger) => {
@@ -79,7 +79,7 @@ pub fn outline(reader: &dyn Reader) -> Outline {
 }
 
 /// Whether a recording had a history, which it leaves out; all else of a ledger is kept.
-pub fn lacks_history(recording: &dyn Reader, ledger: &Ledger) -> bool {
+pub(crate) fn lacks_history(recording: &dyn Reader, ledger: &Ledger) -> bool {
     ledger.history.is_empty() && recording.exists(LEDGER) != Ok(false)
 }
 
@@ -91,7 +91,7 @@ fn run(entry: &Entry) -> Run {
         at: entry
             .at
             .parse::<jiff::Timestamp>()
-            .map_or(MASKED.to_owned(), bedplate_base::utc::format_utc),
+            .map_or(MASKED.to_owned(), bedplate_base::format_utc),
         command: listed(&entry.command, &COMMANDS),
         profile: entry.profile.as_deref().map(name),
         results: results.collect(),
@@ -125,12 +125,12 @@ fn subject(text: &str) -> String {
 fn of_record(record: &Record) -> Reboots {
     let attempts = record.attempts.iter().map(|attempt| {
         let rehearsal = if attempt.rehearsal { ", a rehearsal" } else { "" };
-        (bedplate_base::utc::format_utc(attempt.at), format!("{}{rehearsal}", attempt.method))
+        (bedplate_base::format_utc(attempt.at), format!("{}{rehearsal}", attempt.method))
     });
     Reboots {
         attempts: attempts.collect(),
-        asked: record.asked.as_ref().map(|asked| bedplate_base::utc::format_utc(asked.at)),
-        lock: record.lock.as_ref().map(|held| bedplate_base::utc::format_utc(held.since)),
+        asked: record.asked.as_ref().map(|asked| bedplate_base::format_utc(asked.at)),
+        lock: record.lock.as_ref().map(|held| bedplate_base::format_utc(held.since)),
         came: record.came.as_ref().map(|came| by(came.by).to_owned()),
     }
 }

@@ -9,7 +9,7 @@ const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// A page with a title, open for its sections.
-pub fn open(title: &str) -> Markup {
+pub(crate) fn open(title: &str) -> Markup {
     let mut page = Markup::page();
     page.open("html", &[("lang", &"en")]);
     page.open("head", &[]);
@@ -25,7 +25,7 @@ pub fn open(title: &str) -> Markup {
 }
 
 /// A table. `class` of a cell from its text.
-pub fn table<'t>(
+pub(crate) fn table<'t>(
     page: &mut Markup,
     head: &[&str],
     rows: impl IntoIterator<Item = Vec<(&'t str, String)>>,

@@ -52,7 +52,7 @@ fn end(plan: &SealPlan) -> String {
 }
 
 /// The result of a seal.
-pub fn sealed(report: &SealReport) -> String {
+pub(crate) fn sealed(report: &SealReport) -> String {
     let SealReport { plan: planned, failed } = report;
     if !planned.refused.is_empty() {
         return plan(planned, false);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::text::when;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::kind::cmdline::NEXT_KERNEL;
 use bedplate_core::plan::{Blocker, Pending, RebootNeed, Unknown};
 use bedplate_core::profile::model::{AgentMode, RebootPolicy};
@@ -135,7 +135,7 @@ fn lists(status: &Status, out: &mut String) {
 }
 
 /// The reboot: whether, why, how, when, what is in the way, and how to do it now.
-pub fn reboot(status: &Status) -> String {
+pub(crate) fn reboot(status: &Status) -> String {
     let mut out = String::new();
     let reboot = &status.reboot;
     let need = match reboot.need {

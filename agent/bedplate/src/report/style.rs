@@ -9,7 +9,7 @@ use bedplate_base::terminal;
 
 /// How something is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
+pub(crate) struct Style {
     /// Stands before the text in a report: a Unicode noncharacter, which no text that is interchanged holds. A host
     /// text that holds one all the same gets a colour, and nothing worse.
     mark: char,
@@ -17,18 +17,18 @@ pub struct Style {
 }
 
 /// Something that will be added or is right.
-pub const GOOD: Style = color('\u{fdd1}', AnsiColor::Green);
+pub(crate) const GOOD: Style = color('\u{fdd1}', AnsiColor::Green);
 /// Something that will go away.
-pub const GONE: Style = color('\u{fdd2}', AnsiColor::Red);
+pub(crate) const GONE: Style = color('\u{fdd2}', AnsiColor::Red);
 /// Something that changes, waits, or is not known.
-pub const WARN: Style = color('\u{fdd3}', AnsiColor::Yellow);
+pub(crate) const WARN: Style = color('\u{fdd3}', AnsiColor::Yellow);
 /// A blocker or failure.
-pub const BAD: Style =
+pub(crate) const BAD: Style =
     Style { mark: '\u{fdd4}', ansi: color('\u{fdd4}', AnsiColor::Red).ansi.bold() };
 /// A heading.
-pub const HEAD: Style = Style { mark: '\u{fdd5}', ansi: anstyle::Style::new().bold() };
+pub(crate) const HEAD: Style = Style { mark: '\u{fdd5}', ansi: anstyle::Style::new().bold() };
 /// Reasons, sources, marginal remarks.
-pub const FAINT: Style = Style { mark: '\u{fdd6}', ansi: anstyle::Style::new().dimmed() };
+pub(crate) const FAINT: Style = Style { mark: '\u{fdd6}', ansi: anstyle::Style::new().dimmed() };
 
 const STYLES: [Style; 6] = [GOOD, GONE, WARN, BAD, HEAD, FAINT];
 /// Ends any style.
@@ -39,7 +39,7 @@ const fn color(mark: char, color: AnsiColor) -> Style {
 }
 
 /// `text` in `style`.
-pub fn paint(style: Style, text: &str) -> String {
+pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{}{text}{END}", style.mark)
 }
 
@@ -66,7 +66,7 @@ pub fn terminal(report: &str) -> String {
 }
 
 /// A report without its marks, for where there are no escape sequences.
-pub fn plain(report: &str) -> String {
+pub(crate) fn plain(report: &str) -> String {
     report.chars().filter(|c| *c != END && STYLES.iter().all(|style| style.mark != *c)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 mod group;
 
-pub use group::{FEW, folded};
+pub(crate) use group::{FEW, folded};
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub fn plan(plan: &Plan, host: &str, detail: Detail) -> String {
 }
 
 /// The same with the names of PCI devices beside their addresses.
-pub fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<&Names>) -> String {
+pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<&Names>) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -211,7 +211,7 @@ fn reason(why: &Rationale, with_source: bool) -> String {
 }
 
 /// When a change counts, for people: the same words in every report.
-pub fn when(effect: Effect) -> &'static str {
+pub(crate) fn when(effect: Effect) -> &'static str {
     match effect {
         Effect::Now => "now",
         Effect::EveryBoot => "now, lost at reboot",
@@ -243,7 +243,7 @@ fn no_reboot(plan: &Plan) -> String {
 }
 
 /// The last line: counts, blockers, the reboot.
-pub fn summary(plan: &Plan) -> String {
+pub(crate) fn summary(plan: &Plan) -> String {
     let body = &plan.body;
     let deferred = body.changes.iter().filter(|change| change.deferred.is_some()).count();
     let doable = body.changes.len() - deferred;

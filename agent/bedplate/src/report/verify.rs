@@ -116,7 +116,7 @@ fn format_check(out: &mut String, judged: &Judged, verbose: bool) {
 }
 
 /// The answer for people: `ready, with 2 warnings`; `not ready: …, and 1 more check fails: acs.path`.
-pub fn state(report: &Report) -> String {
+pub(crate) fn state(report: &Report) -> String {
     let because = report.because.as_deref().map(one_line).unwrap_or_default();
     match report.answer {
         Answer::Ready => format!("ready{}", besides(report)),
@@ -199,7 +199,7 @@ fn conclusion(out: &mut String, report: &Report) {
 
 /// Several hosts, by their answers.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     ready: usize,
     warned: Vec<String>,
     unknown: Vec<String>,
@@ -209,7 +209,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts one, by its file.
-    pub fn add(&mut self, file: &str, report: &Report) {
+    pub(crate) fn add(&mut self, file: &str, report: &Report) {
         match report.answer {
             Answer::Ready if !report.warns() => self.ready += 1,
             Answer::Ready => self.warned.push(file.to_owned()),
@@ -219,12 +219,12 @@ impl Tally {
     }
 
     /// Counts one that could not be judged.
-    pub fn add_unusable(&mut self, file: String) {
+    pub(crate) fn add_unusable(&mut self, file: String) {
         self.unusable.push(file);
     }
 
     /// Whether nothing was counted.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.all() == 0
     }
 
@@ -238,7 +238,7 @@ impl Tally {
 }
 
 /// The last lines after several hosts: how many are ready, and which are not.
-pub fn tally(tally: &Tally) -> String {
+pub(crate) fn tally(tally: &Tally) -> String {
     let rows = [
         (BAD, "not ready", &tally.not_ready),
         (BAD, "could not be judged", &tally.unusable),
@@ -263,7 +263,7 @@ fn counted(hosts: usize) -> String {
 }
 
 /// `--explain`.
-pub fn explain(check: &Check) -> String {
+pub(crate) fn explain(check: &Check) -> String {
     let root = if check.needs_root { "yes" } else { "no" };
     let rows = [
         ("proves", check.proves),
@@ -282,7 +282,7 @@ pub fn explain(check: &Check) -> String {
 }
 
 /// `--list`: one line a check.
-pub fn list() -> String {
+pub(crate) fn list() -> String {
     let width = CHECKS.iter().map(|check| check.id.len()).max().unwrap_or_default();
     let mut out = String::new();
     for check in CHECKS {

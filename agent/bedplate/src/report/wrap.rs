@@ -5,9 +5,9 @@ use textwrap::core::{Word, display_width};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// The width where none is known: a pipe, a file.
-pub const DEFAULT: usize = 80;
+pub(crate) const DEFAULT: usize = 80;
 /// Narrower than this, nothing can be read any more; what is narrower is taken for no width.
-pub const LEAST: usize = 20;
+pub(crate) const LEAST: usize = 20;
 
 /// Words that are longer are lists (kernel arguments), and may be broken behind `;` and `,`.
 const LIST: usize = 40;
@@ -17,7 +17,7 @@ const LABEL: usize = 14;
 const SIGNS: [char; 10] = ['·', '+', '-', '~', '✗', '✓', '?', '…', '!', '↶'];
 
 /// Every line of `text` in at most `width` columns, as far as its words allow.
-pub fn wrap(text: &str, width: usize) -> String {
+pub(crate) fn wrap(text: &str, width: usize) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| wrap_line(line, width)).collect();
     lines.join("\n")
 }

@@ -47,7 +47,7 @@ pub(super) struct Unknown {
 
 impl Unknown {
     /// In words, with the text of its file.
-    pub fn described(&self, text: &str) -> NotUnderstood {
+    pub(super) fn described(&self, text: &str) -> NotUnderstood {
         NotUnderstood::at(text, self.at, format!("{}; {REMEDY}", self.why))
     }
 }
@@ -69,19 +69,19 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    pub fn inheriting(name: &str, value: Option<&str>) -> Variables {
+    pub(super) fn inheriting(name: &str, value: Option<&str>) -> Variables {
         let mut variables = Variables::default();
         variables.known.insert(name.to_owned(), Ok(value.map(str::to_owned)));
         variables
     }
 
-    pub fn source(&mut self, file: usize, default: &GrubDefault) {
+    pub(super) fn source(&mut self, file: usize, default: &GrubDefault) {
         for event in &default.events {
             self.happen(file, default, event);
         }
     }
 
-    pub fn happen(&mut self, file: usize, default: &GrubDefault, event: &Event) {
+    pub(super) fn happen(&mut self, file: usize, default: &GrubDefault, event: &Event) {
         let found = |at: usize, why: &str| Unknown { file, at, why: why.to_owned() };
         match event {
             Event::Assign(assignment) if self.read_only.contains_key(&assignment.name) => {
@@ -173,7 +173,7 @@ impl Variables {
         self.read_only.entry(name.to_owned()).or_insert(place);
     }
 
-    pub fn get(&self, name: &str) -> Result<Option<String>, Unknown> {
+    pub(super) fn get(&self, name: &str) -> Result<Option<String>, Unknown> {
         match (&self.lost, self.known.get(name), &self.anything) {
             (Some(lost), _, _) => Err(lost.clone()),
             (None, Some(known), _) => known.clone(),

@@ -25,16 +25,16 @@ impl Word {
 }
 
 impl Scanner<'_> {
-    pub fn peek(&self) -> Option<char> {
+    pub(super) fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
 
-    pub fn starts_with(&self, prefix: &str) -> bool {
+    pub(super) fn starts_with(&self, prefix: &str) -> bool {
         self.text[self.at..].starts_with(prefix)
     }
 
     /// The whole text.
-    pub fn script(&mut self) -> Scanned<()> {
+    pub(super) fn script(&mut self) -> Scanned<()> {
         while let Some(c) = self.peek() {
             match c {
                 ' ' | '\t' | '\n' | ';' => self.at += 1,
@@ -71,7 +71,7 @@ impl Scanner<'_> {
         if self.open.is_empty() { Ok(()) } else { Err((self.text.len(), NEVER_CLOSED)) }
     }
 
-    pub fn comment(&mut self) {
+    pub(super) fn comment(&mut self) {
         let rest = &self.text[self.at..];
         self.at += rest.find('\n').unwrap_or(rest.len());
     }

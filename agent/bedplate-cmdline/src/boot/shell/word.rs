@@ -8,7 +8,7 @@ use super::{
 
 impl Scanner<'_> {
     /// The word that starts here.
-    pub fn word(&mut self) -> Scanned<Word> {
+    pub(super) fn word(&mut self) -> Scanned<Word> {
         let start = self.at;
         let mut pieces = Vec::new();
         let mut quotes = Vec::new();
@@ -242,14 +242,14 @@ impl Scanner<'_> {
     }
 
     /// Passes over backslashes with line ends behind them, which the shell drops before it reads names.
-    pub fn continuations(&mut self) {
+    pub(super) fn continuations(&mut self) {
         while self.starts_with("\\\n") {
             self.at += 2;
         }
     }
 
     /// Passes over a bracketed stretch, starting at its opening bracket.
-    pub fn skip_brackets(&mut self, close: char) -> Scanned<()> {
+    pub(super) fn skip_brackets(&mut self, close: char) -> Scanned<()> {
         let start = self.at;
         let open = if close == ')' { '(' } else { '{' };
         let mut depth = 0;

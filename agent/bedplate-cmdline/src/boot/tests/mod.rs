@@ -10,7 +10,7 @@ mod shell;
 mod version;
 
 use crate::Edit;
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 fn edit(set: &[&str], absent: &[&str]) -> Edit {
     Edit::new(Arch::X86_64, set, absent).expect("a sensible edit")

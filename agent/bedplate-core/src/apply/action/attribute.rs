@@ -104,7 +104,7 @@ pub(super) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(
 }
 
 /// Put the value `after` back into an attribute that still holds `before`.
-pub fn put_back(
+pub(crate) fn put_back(
     store: &mut Store,
     path: &str,
     (before, after): (&str, &str),

@@ -87,7 +87,7 @@ impl Undo for SwitchBack {
 }
 
 /// Change a mode and read it back.
-pub fn switch(
+pub(crate) fn switch(
     store: &mut Store,
     pf: PciAddress,
     to: EswitchMode,

@@ -115,13 +115,13 @@ fn holds(file: &FoundFile, content: Option<&FileContent>) -> bool {
 }
 
 /// Enter in `ledger` that the change of a file is over.
-pub fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
+pub(crate) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
     ledger.settle_file(path, &store.file(path)?.state);
     Ok(())
 }
 
 /// Result of taking a file back.
-pub enum Undone {
+pub(crate) enum Undone {
     /// It still was as before.
     Unchanged,
     /// It is as before again.
@@ -135,7 +135,7 @@ pub enum Undone {
 
 /// Puts a file back that a failed change, or a run of it that was cut short, has begun to write. Only what bedplate wrote is
 /// replaced. `earlier` is the record that the ledger had before the change.
-pub fn undo(
+pub(crate) fn undo(
     store: &mut Store,
     path: &str,
     earlier: Option<&FileRecord>,
@@ -167,7 +167,7 @@ pub fn undo(
 }
 
 /// Puts a file back that still holds `before`.
-pub fn put_back(
+pub(crate) fn put_back(
     store: &mut Store,
     path: &str,
     before: Option<&FileContent>,

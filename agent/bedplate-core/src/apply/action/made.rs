@@ -22,7 +22,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Lists files; `DIRECTORY/*ENDING` stands for every file in the directory that ends so.
-    pub fn read(store: &Store, touches: &[String]) -> Result<Listing, StepError> {
+    pub(super) fn read(store: &Store, touches: &[String]) -> Result<Listing, StepError> {
         let mut paths = BTreeSet::new();
         for touched in touches {
             match touched.split_once("/*") {

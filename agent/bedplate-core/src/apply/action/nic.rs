@@ -190,7 +190,7 @@ impl Undo for SetBack {
 }
 
 /// Put the attributes `after` back on a VF that still has `before`.
-pub fn put_back_vf(
+pub(crate) fn put_back_vf(
     store: &mut Store,
     key: &VfKey,
     (before, after): (&VfAttributes, &VfAttributes),

@@ -120,7 +120,7 @@ impl Undo for SetBack {
 }
 
 /// Put the bits `after` back into a register whose bits under `mask` are still `before`.
-pub fn put_back(
+pub(crate) fn put_back(
     store: &mut Store,
     key: &RegisterKey,
     mask: u16,

@@ -116,7 +116,7 @@ impl Operation for RunTool<'_> {
 }
 
 impl RunTool<'_> {
-    pub fn generator(&self) -> Generator {
+    pub(super) fn generator(&self) -> Generator {
         Generator {
             argv: self.argv.to_vec(),
             purpose: self.purpose.to_owned(),
@@ -170,7 +170,7 @@ fn save_touched(
 }
 
 /// Refuses tools while a package manager runs: all of them make boot entries or what these load, and so does it.
-pub fn wait_for_packages(store: &Store) -> Result<(), StepError> {
+pub(crate) fn wait_for_packages(store: &Store) -> Result<(), StepError> {
     match package_lock::held(store.reader) {
         Some(lock) => Err(StepError::PackageManager { lock }),
         None => Ok(()),
@@ -207,7 +207,11 @@ pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<()
 
 /// Runs a tool again, to make the files `makes` from those that were put back. If it fails, its files must not stay half-made:
 /// they become what they were right before it ran. What was there before bedplate came may name kernels that are gone.
-pub fn repeat(store: &mut Store, tool: &Generator, makes: &[String]) -> Result<(), StepError> {
+pub(crate) fn repeat(
+    store: &mut Store,
+    tool: &Generator,
+    makes: &[String],
+) -> Result<(), StepError> {
     save_touched(store, Author { kind: "", change: "revert" }, makes, Some(tool))?;
     let Err(mut failure) = run_touching(store, &tool.argv, tool.limit_s, makes) else {
         return remove_surplus(store, makes);

@@ -2,7 +2,7 @@
 
 use super::MOST_BYTES;
 use crate::profile::{self, Diagnostic, MatchError};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 
 /// Why there is no profile to plan with.
 #[derive(Debug, thiserror::Error)]

@@ -35,7 +35,7 @@ fn enables_acs_late(release: &str) -> bool {
 }
 
 /// Notes such groups.
-pub fn report(tree: &PciTree, topology: &Topology, os: &Os, resolved: &mut Resolved) {
+pub(crate) fn report(tree: &PciTree, topology: &Topology, os: &Os, resolved: &mut Resolved) {
     let Some(release) = os.kernel.known().filter(|release| enables_acs_late(release)) else {
         return;
     };

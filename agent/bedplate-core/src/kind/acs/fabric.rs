@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kind::some_of;
 use crate::plan::Rationale;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::topology::{Pair, Peer, Role, Topology};
@@ -21,7 +21,7 @@ const GROUPING: &str = "Linux drivers/iommu/iommu.c pci_device_group; handbook Â
 
 /// What a port is to have, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub(super) struct Target {
     /// The bits.
     pub bits: Bits,
     /// The reasons.
@@ -29,11 +29,11 @@ pub struct Target {
 }
 
 /// Ports that the policy is about.
-pub type Targets = BTreeMap<PciAddress, Target>;
+pub(crate) type Targets = BTreeMap<PciAddress, Target>;
 
 /// Pairs below one topmost bridge.
 #[derive(Clone)]
-pub struct Fabric<'a> {
+pub(crate) struct Fabric<'a> {
     topology: &'a Topology<'a>,
     tree: &'a PciTree,
     guests: Guests,
@@ -49,7 +49,7 @@ pub struct Fabric<'a> {
 
 /// The fabrics of a host, by address, as they are with an IOMMU in use or without, and with these functions for guests below
 /// each bridge.
-pub fn fabrics<'a>(
+pub(crate) fn fabrics<'a>(
     profile: &Acs,
     has_iommu: bool,
     guests_below: &BTreeMap<PciAddress, Vec<PciAddress>>,
@@ -84,12 +84,12 @@ pub fn fabrics<'a>(
 
 impl Fabric<'_> {
     /// The same with an IOMMU in use, or without.
-    pub fn with_iommu(&self, has_iommu: bool) -> Self {
+    pub(super) fn with_iommu(&self, has_iommu: bool) -> Self {
         Fabric { has_iommu, ..self.clone() }
     }
 
     /// The row of its shape.
-    pub fn row(&self) -> &'static Row {
+    pub(super) fn row(&self) -> &'static Row {
         let traits = Traits {
             meets: !self.pairs.is_empty(),
             data_direct: self.is_data_direct(),
@@ -100,7 +100,7 @@ impl Fabric<'_> {
     }
 
     /// Whether the GPU is reached through a DMA function of the NIC.
-    pub fn is_data_direct(&self) -> bool {
+    pub(super) fn is_data_direct(&self) -> bool {
         self.pairs.iter().any(|pair| pair.kind == Peer::DataDirect)
             && self.root_id().is_none_or(|(vendor, _)| vendor == 0x10de)
     }
@@ -108,7 +108,7 @@ impl Fabric<'_> {
     /// Whether its ports are to serve guests. Left to bedplate, they do where a function below is a guest's, every NIC that is
     /// asked for has ATS, and the ports can let through what is translated: one without cannot pass a switch that is set so.
     /// Without an IOMMU nothing translates.
-    pub fn is_for_guests(&self) -> bool {
+    pub(super) fn is_for_guests(&self) -> bool {
         match self.guests {
             Guests::Yes => true,
             Guests::No => false,
@@ -124,19 +124,19 @@ impl Fabric<'_> {
     }
 
     /// Whether its shape is decided by the ATS of its NICs.
-    pub fn depends_on_ats(&self) -> bool {
+    pub(super) fn depends_on_ats(&self) -> bool {
         self.guests == Guests::Auto && self.has_guest && self.has_iommu && self.wants(Peer::Nic)
     }
 
     /// Whether some of the NICs in its switches have ATS and others have none.
-    pub fn is_mixed(&self) -> bool {
+    pub(super) fn is_mixed(&self) -> bool {
         let nics = if self.pairs.is_empty() { Vec::new() } else { self.nics() };
         nics.iter().any(|nic| matches!(self.ats(*nic), Reading::Known(_)))
             && nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
     }
 
     /// Why a Data Direct path cannot be planned for, if it cannot: another root port, guests, or not one GPU.
-    pub fn unfamiliar(&self) -> Option<String> {
+    pub(super) fn unfamiliar(&self) -> Option<String> {
         if !self.is_data_direct() {
             return None;
         }
@@ -165,7 +165,7 @@ impl Fabric<'_> {
     }
 
     /// NICs whose ATS could not be read where the shape depends on it.
-    pub fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
+    pub(super) fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
         let nics = self.nics();
         // One without ATS decides it for all, and so does a port that cannot let through what is translated.
         let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
@@ -182,7 +182,7 @@ impl Fabric<'_> {
 
     /// The port above a NIC of which it is not known whether it has DT, where the shape depends on it: all NICs have ATS, and no
     /// other port is known to lack DT.
-    pub fn dt_unknown(&self) -> Option<(PciAddress, &str)> {
+    pub(super) fn dt_unknown(&self) -> Option<(PciAddress, &str)> {
         let nics = || self.pairs.iter().filter(|pair| pair.kind == Peer::Nic);
         let able =
             |pair: &Pair| matches!(self.ats(pair.peer), Reading::Known(_)) && !self.lacks_dt(pair);
@@ -199,7 +199,7 @@ impl Fabric<'_> {
     }
 
     /// The port above the NIC, if it cannot let translated requests through (no DT).
-    pub fn cannot_pass(&self, pair: &Pair) -> Option<PciAddress> {
+    pub(super) fn cannot_pass(&self, pair: &Pair) -> Option<PciAddress> {
         let port = *self.tree.path_up(pair.peer).first()?;
         let acs = self.tree.get(port).and_then(|f| f.acs.known());
         acs.is_none_or(|acs| acs.capable.and(AcsBits::DT).is_empty()).then_some(port)
@@ -212,7 +212,7 @@ impl Fabric<'_> {
     }
 
     /// Network functions that meet a GPU, by address; those on root ports where GPUs are on root ports.
-    pub fn nics(&self) -> Vec<PciAddress> {
+    pub(super) fn nics(&self) -> Vec<PciAddress> {
         if self.row().shape == Shape::RootPortEach {
             let mut nics = self.topology.nics();
             nics.retain(|nic| self.tree.path_up(*nic).len() == 1);
@@ -223,12 +223,12 @@ impl Fabric<'_> {
     }
 
     /// Whether the profile says that guests get the devices.
-    pub fn serves_guests(&self) -> bool {
+    pub(super) fn serves_guests(&self) -> bool {
         self.guests == Guests::Yes
     }
 
     /// ATS of a NIC.
-    pub fn ats(&self, nic: PciAddress) -> Reading<bool> {
+    pub(super) fn ats(&self, nic: PciAddress) -> Reading<bool> {
         self.tree.get(nic).map_or(Reading::Absent, |function| function.ats.clone())
     }
 
@@ -238,7 +238,7 @@ impl Fabric<'_> {
 
     /// Pairs that the profile asks for and the shape is about: of a Data Direct fabric only the paths of its DMA functions; guests
     /// get no disks.
-    pub fn pairs_of(&self, row: &Row) -> impl Iterator<Item = &Pair> {
+    pub(super) fn pairs_of(&self, row: &Row) -> impl Iterator<Item = &Pair> {
         let shape = row.shape;
         self.pairs.iter().filter(move |pair| {
             self.wants(pair.kind)
@@ -252,7 +252,7 @@ impl Fabric<'_> {
     }
 
     /// Whether the profile asks for direct traffic with these.
-    pub fn wants(&self, kind: Peer) -> bool {
+    pub(super) fn wants(&self, kind: Peer) -> bool {
         self.peers.contains(&match kind {
             Peer::Gpu => PeerKind::Gpu,
             Peer::Nic | Peer::DataDirect => PeerKind::Nic,
@@ -278,7 +278,7 @@ impl Fabric<'_> {
     }
 
     /// What its ports are to have.
-    pub fn targets(&self, root_port: bool) -> Targets {
+    pub(super) fn targets(&self, root_port: bool) -> Targets {
         let row = self.row();
         let mut uses: BTreeMap<PciAddress, (Bits, Vec<&Pair>)> = BTreeMap::new();
         for pair in self.pairs_of(row) {
@@ -328,7 +328,7 @@ impl Fabric<'_> {
     }
 
     /// `GPU a and NIC b`.
-    pub fn named(&self, pair: &Pair) -> String {
+    pub(super) fn named(&self, pair: &Pair) -> String {
         let peer = match pair.kind {
             Peer::Gpu => format!("GPU {}", pair.peer),
             Peer::Nic => format!("NIC {}", pair.peer),

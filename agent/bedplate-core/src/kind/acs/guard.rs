@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::desired::WantedArg;
 use crate::kind::some_of;
 use crate::plan::Blocker;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_cmdline::{CommandLine, pci_suboption};
 use bedplate_facts::Facts;
@@ -18,7 +18,7 @@ use super::{NAME, token};
 /// `/sys`, part of a recording), nobody knows what else is: then each bridge of the same host bridge counts.
 ///
 /// PFs whose VFs are `to_come` count like their VFs.
-pub fn guests_below(
+pub(crate) fn guests_below(
     tree: &PciTree,
     to_come: &[PciAddress],
 ) -> BTreeMap<PciAddress, Vec<PciAddress>> {
@@ -81,7 +81,7 @@ fn use_of(tree: &PciTree, guest: PciAddress) -> Use {
 }
 
 /// What is wrong where `guests` (as [`used_by`] names them) are below a port without the bits that isolate them.
-pub fn reach_neighbours(missing: AcsBits, guests: &str) -> String {
+pub(crate) fn reach_neighbours(missing: AcsBits, guests: &str) -> String {
     format!(
         "{missing} off, while {guests}: the guest can reach neighbours that its IOMMU group says it cannot reach (Linux \
          drivers/iommu/iommu.c; handbook §3.3)"
@@ -90,7 +90,7 @@ pub fn reach_neighbours(missing: AcsBits, guests: &str) -> String {
 
 /// How guests have these functions: `VFIO uses 0000:18:00.0 below it`; where none is in use yet, `VFIO is to have VFs of …`; of
 /// one whose driver could not be read, why it may be a guest's. `place` follows their names.
-pub fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {
+pub(crate) fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {
     let of = |wanted: Use| -> Vec<PciAddress> {
         guests.iter().copied().filter(|guest| use_of(tree, *guest) == wanted).collect()
     };
@@ -119,12 +119,12 @@ pub fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {
 }
 
 /// Whether one of them is known to be a guest's, or to have VFs that are to be.
-pub fn are_certain(tree: &PciTree, guests: &[PciAddress]) -> bool {
+pub(crate) fn are_certain(tree: &PciTree, guests: &[PciAddress]) -> bool {
     guests.iter().any(|guest| use_of(tree, *guest) != Use::Unread)
 }
 
 /// What to do about functions that guests have, are to have, or may have because their driver could not be read.
-pub fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
+pub(crate) fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     let all = |wanted: Use| guests.iter().all(|guest| use_of(tree, *guest) == wanted);
     if all(Use::ToCome) {
         "give these VFs another driver (vf_driver in [[sriov.devices]])"
@@ -150,7 +150,7 @@ fn handed_out_by(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
 
 /// Why these bits of a port's ACS control must not go while the machine runs: functions for guests are, or may be, below it.
 /// `None` = nothing isolates by them, or no guest.
-pub fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> Option<String> {
+pub(crate) fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> Option<String> {
     if lost.and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty() {
         return None;
     }
@@ -171,7 +171,7 @@ pub fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> Option<
 }
 
 /// Takes those of the profile's own arguments away that would open a port above a guest's function at the next boot.
-pub fn refuse_arguments(
+pub(crate) fn refuse_arguments(
     args: &mut Vec<WantedArg>,
     facts: &Facts,
     to_come: &[PciAddress],

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::desired::{AcsPersistence, WantedArg};
     use crate::profile::of_text;
-    use bedplate_base::cpu::CpuVendor;
+    use bedplate_base::CpuVendor;
     use bedplate_base::value::AcsBits;
 
     fn contributed(desired: &Desired) -> ImageConfig {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::desired::DesiredAcs;
 use crate::kind::some_of;
 use crate::plan::{Blocker, Device, DeviceRole, Note};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::pci::{Acs, Function, PciTree};
 use bedplate_facts::topology::{Pair, Peer, Role, Topology};
@@ -19,7 +19,7 @@ use super::shape::{Groups, Shape};
 
 /// How a port is to be, as far as isolation goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
+pub(crate) enum Intent {
     /// To be open.
     Open,
     /// To isolate.
@@ -29,7 +29,7 @@ pub enum Intent {
 /// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
 /// open; of one that is to be closed it is a note, for the plan closes it. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
 /// pci_device_group; handbook §3.3).
-pub fn groups_without_isolation(
+pub(crate) fn groups_without_isolation(
     tree: &PciTree,
     topology: &Topology,
     intents: &BTreeMap<PciAddress, Intent>,
@@ -72,7 +72,7 @@ pub fn groups_without_isolation(
 }
 
 /// Ports that expose guests, as a plan would say it.
-pub fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
+pub(crate) fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
     let mut resolved = Resolved {
         acs: DesiredAcs::default(),
         arg: Reading::Absent,
@@ -132,7 +132,12 @@ fn exposed_below(tree: &PciTree, topology: &Topology, port: PciAddress) -> Vec<P
 }
 
 /// What else must be true of a fabric whose registers are right: groups and ATS.
-pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: &mut Resolved) {
+pub(crate) fn expectations(
+    fabric: &Fabric,
+    tree: &PciTree,
+    root_port: bool,
+    resolved: &mut Resolved,
+) {
     let row = fabric.row();
     let is_right = |(port, target): (&PciAddress, &super::fabric::Target)| match tree
         .get(*port)
@@ -191,7 +196,7 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
 }
 
 /// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
-pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
+pub(crate) fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
     let mut found = Ats::default();
     let (mut decisive, mut unsure) = (Vec::new(), Vec::new());
     for fabric in fabrics.iter().filter(|fabric| fabric.wants(Peer::Nic)) {
@@ -301,7 +306,7 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
 }
 
 /// Ports of a fabric for guests that cannot let translated requests through.
-pub fn cannot_pass(fabric: &Fabric, resolved: &mut Resolved) {
+pub(crate) fn cannot_pass(fabric: &Fabric, resolved: &mut Resolved) {
     if fabric.row().shape != Shape::SwitchForGuests {
         return;
     }

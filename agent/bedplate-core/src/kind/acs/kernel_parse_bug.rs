@@ -13,7 +13,7 @@ use bedplate_facts::Facts;
 use bedplate_facts::pci::Acs;
 
 /// The wanted port, with what the bug has left on in it added to what is to be off.
-pub fn cleared_too<'a>(
+pub(crate) fn cleared_too<'a>(
     wanted: &'a WantedAcs,
     acs: &Acs,
     arguments: &BootArguments,

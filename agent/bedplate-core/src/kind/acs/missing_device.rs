@@ -8,7 +8,7 @@ use crate::desired::{AcsPolicy, DesiredAcs, WantedArg};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Note, Rationale};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
 

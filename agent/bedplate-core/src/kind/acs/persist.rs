@@ -3,7 +3,7 @@
 use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs, WantedArg};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Rationale, Unknown};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::Os;
 
 use super::NAME;
@@ -15,7 +15,7 @@ use super::token;
 
 /// Which of the ports want bits off and none on: all that `pci=disable_acs_redir=` can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RedirectOnly {
+pub(crate) enum RedirectOnly {
     /// All.
     All,
     /// Those of some fabrics.
@@ -26,7 +26,10 @@ pub enum RedirectOnly {
 
 impl RedirectOnly {
     /// Of these targets. Policy `clear` wants more bits off than the argument switches off.
-    pub fn from_targets<'a>(policy: AcsPolicy, targets: impl Iterator<Item = &'a Target>) -> Self {
+    pub(super) fn from_targets<'a>(
+        policy: AcsPolicy,
+        targets: impl Iterator<Item = &'a Target>,
+    ) -> Self {
         let (only, more): (Vec<_>, Vec<_>) = targets.partition(|t| t.bits.value.is_empty());
         match (only.is_empty(), more.is_empty()) {
             _ if policy != AcsPolicy::DirectP2p => RedirectOnly::None,
@@ -58,7 +61,7 @@ fn remark_on_the_rest(wanted: &[WantedAcs], resolved: &mut Resolved) {
 }
 
 /// Chooses how the bits last, and sets ports and argument accordingly.
-pub fn persist(
+pub(crate) fn persist(
     profile: &section::Acs,
     os: &Os,
     redirect_only: RedirectOnly,

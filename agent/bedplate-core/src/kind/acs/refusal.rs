@@ -2,7 +2,7 @@
 
 use super::{NAME, Port, guard};
 use crate::plan::Blocker;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 
 impl Port<'_> {

@@ -3,7 +3,7 @@
 use crate::desired::AcsPolicy;
 use crate::kind::some_of;
 use crate::plan::{Device, DeviceRole, Subject};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::caps;
 use bedplate_facts::pci::{Acs, PciTree, PortType};

@@ -8,7 +8,7 @@ use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Device, DeviceRole, Rationale};
 use crate::section::Declared;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Acs, PciTree};

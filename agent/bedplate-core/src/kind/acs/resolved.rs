@@ -3,8 +3,8 @@
 use super::NAME;
 use crate::desired::{DesiredAcs, WantedArg};
 use crate::plan::{Blocker, Note, Subject, Unknown};
-use bedplate_base::reading::{Reading, Reason};
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Reading, Reason};
 
 /// What `[acs]` comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use bedplate_base::value::AcsBits;
 
 /// Bits of one port: which count, and what they are to be. The others are left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bits {
+pub(crate) struct Bits {
     /// Which count.
     pub mask: AcsBits,
     /// What they are to be.
@@ -15,14 +15,14 @@ pub struct Bits {
 
 impl Bits {
     /// Nothing counts.
-    pub const NONE: Bits = Bits { mask: AcsBits(0), value: AcsBits(0) };
+    pub(super) const NONE: Bits = Bits { mask: AcsBits(0), value: AcsBits(0) };
     /// The redirect bits off, as `pci=disable_acs_redir=` does it.
-    pub const NO_REDIRECT: Bits = Bits { mask: AcsBits::REDIRECT, value: AcsBits(0) };
+    pub(super) const NO_REDIRECT: Bits = Bits { mask: AcsBits::REDIRECT, value: AcsBits(0) };
     /// Every bit off.
-    pub const ALL_OFF: Bits = Bits { mask: AcsBits::ALL, value: AcsBits(0) };
+    pub(super) const ALL_OFF: Bits = Bits { mask: AcsBits::ALL, value: AcsBits(0) };
 
     /// As `pci=config_acs=` has them, DT first and SV last: `1`, `0`, or anything else for a bit that is left alone.
-    pub const fn from_flags(flags: &str) -> Bits {
+    pub(super) const fn from_flags(flags: &str) -> Bits {
         let flags = flags.as_bytes();
         let (mut mask, mut value, mut at) = (0, 0, 0);
         while at < flags.len() {
@@ -38,19 +38,19 @@ impl Bits {
     }
 
     /// The same without some of them.
-    pub fn without(self, bits: AcsBits) -> Bits {
+    pub(super) fn without(self, bits: AcsBits) -> Bits {
         Bits { mask: self.mask.without(bits), value: self.value.without(bits) }
     }
 
     /// Both wishes; where they contradict each other the bit is to be on, which isolates.
-    pub fn and(self, other: Bits) -> Bits {
+    pub(super) fn and(self, other: Bits) -> Bits {
         Bits { mask: self.mask.or(other.mask), value: self.value.or(other.value) }
     }
 }
 
 /// How the two ends of a pair are to stand in IOMMU groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Groups {
+pub(crate) enum Groups {
     /// In the same one, or in none.
     Together,
     /// In different ones.
@@ -59,7 +59,7 @@ pub enum Groups {
 
 /// A shape of fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// A ConnectX-8 reaches the GPU by a DMA function of its own.
     DataDirect,
     /// GPU and NIC below one switch, for guests: the NIC translates, and the switch lets what is translated pass.
@@ -72,7 +72,7 @@ pub enum Shape {
 
 /// By what a fabric is recognised.
 #[derive(Debug, Clone, Copy)]
-pub struct Traits {
+pub(crate) struct Traits {
     /// Something meets in a switch.
     pub meets: bool,
     /// The GPU is reached through a DMA function of the NIC.
@@ -82,7 +82,7 @@ pub struct Traits {
 }
 
 /// What a shape wants.
-pub struct Row {
+pub(crate) struct Row {
     /// Which.
     pub shape: Shape,
     /// How it is recognised; the first row that is decides.
@@ -107,7 +107,7 @@ pub struct Row {
 }
 
 /// One row a shape.
-pub const SHAPES: [Row; 4] = [
+pub(crate) const SHAPES: [Row; 4] = [
     // Nothing meets in a switch: Linux's own bits are right (`xx111x1`; Vera's root ports have no CR).
     Row {
         shape: Shape::RootPortEach,

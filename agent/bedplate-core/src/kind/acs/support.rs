@@ -1,13 +1,13 @@
 //! What a kernel release makes of the two `pci=` ACS parameters: one table, by base version. Which release that is, the
 //! default boot entry says (handbook §14.2). Pure.
 
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::KernelVersion;
 use bedplate_facts::{Facts, Os};
 
 /// Which ACS parameter a kernel can be trusted with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Support {
+pub(crate) enum Support {
     /// `pci=config_acs=` works as documented, and so does `pci=disable_acs_redir=`.
     ConfigAcs,
     /// Only `pci=disable_acs_redir=` is known.
@@ -55,14 +55,14 @@ const BACKPORTED: [(KernelVersion, &str); 1] = [(version(6, 8, 0), "nvidia")];
 /// The kernel that boots next is not known, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("it is not known which kernel boots next: {0}")]
-pub struct NoKernel(String);
+pub(crate) struct NoKernel(String);
 
 /// What the kernel of the default boot entry makes of the parameters, with its release. An entry that was chosen for one boot
 /// only does not count: an argument changed for it would have to be changed back.
 ///
 /// # Errors
 /// [`NoKernel`].
-pub fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
+pub(crate) fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
     match os.lasting_kernel.as_ref().unwrap_or(&os.next_kernel) {
         Reading::Known(release) => Ok((release, placed(release, os))),
         Reading::Absent => Err(NoKernel("no boot entry was found".to_owned())),
@@ -73,7 +73,7 @@ pub fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
 /// Whether the kernel leaves ports as the firmware set them: it switches ACS on only for an IOMMU (drivers/pci/pci.c
 /// `pci_enable_acs`, drivers/iommu/intel/dmar.c; handbook §3.3). With `amd_iommu=off` it does so all the same, because the
 /// IVRS table is there (drivers/iommu/amd/init.c; handbook §1.3).
-pub fn left_to_firmware(facts: &Facts) -> bool {
+pub(crate) fn left_to_firmware(facts: &Facts) -> bool {
     let inactive = facts.iommu.active.known().is_some_and(Vec::is_empty);
     let stays_off = match (&facts.iommu.firmware, &facts.iommu.off_by) {
         (Reading::Absent, _) => true,
@@ -84,7 +84,7 @@ pub fn left_to_firmware(facts: &Facts) -> bool {
 }
 
 /// Whether the running kernel may be one that misreads the parameters.
-pub fn may_misread(os: &Os) -> bool {
+pub(crate) fn may_misread(os: &Os) -> bool {
     os.kernel.known().is_some_and(|release| matches!(placed(release, os), Support::Unsure(_)))
 }
 
@@ -124,7 +124,7 @@ fn backported(release: &str) -> Option<&'static str> {
 /// Distribution kernels keep their base version for years (`5.14.0-427.el9`, `6.14.0-37-generic`) and may hold
 /// backports that the version does not tell: inside the window they count as having the bug, outside as upstream.
 /// That errs towards live writes, which need no parameter.
-pub fn kernel_acs_support(release: &str) -> Support {
+pub(crate) fn kernel_acs_support(release: &str) -> Support {
     let Some(version) = KernelVersion::from_release(release) else {
         return Support::Unsure(format!("{release:?} is not a kernel release that can be placed"));
     };

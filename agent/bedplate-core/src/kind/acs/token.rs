@@ -10,14 +10,14 @@ use bedplate_facts::pci::Acs;
 
 /// Longest token that is put on a command line, in bytes. The whole line may have 2047 (handbook §1.1): a quarter is
 /// left for everything else on it.
-pub const TOKEN_LIMIT: usize = 1536;
+pub(crate) const TOKEN_LIMIT: usize = 1536;
 
 /// The token that makes the kernel set `ports` at boot, sorted by address, without any loader's quoting. `None` for
 /// live writes, for no ports, and for more ports than fit.
 ///
 /// `config_acs` flags name the bits that the fabric's shape wants, whether or not the port has them: all ports of a kind read
 /// alike, and as NVIDIA publishes them (handbook §14.1). The kernel falls back to firmware's value for each bit marked `x`.
-pub fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String> {
+pub(crate) fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String> {
     let mut ports: Vec<&WantedAcs> = ports.iter().collect();
     ports.sort_by_key(|wanted| wanted.port);
     let (key, entries): (_, Vec<String>) = match persistence {
@@ -36,7 +36,7 @@ pub fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String
 
 /// What the arguments of a running kernel say of one port: which bits, and to what. `None`: nothing that is understood
 /// here (entries by path or by device id are not).
-pub fn of_port(
+pub(crate) fn of_port(
     config_acs: Option<&str>,
     disable_redir: Option<&str>,
     port: PciAddress,
@@ -62,7 +62,11 @@ pub fn of_port(
 /// on most machines, and takes the kernel's own bits with it (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4): only one
 /// that says `1` for all four keeps a guest apart. EC adds nothing where RR sends every request up. The first entry that names
 /// the port counts, and decides for `disable_acs_redir` too.
-pub fn may_open(config_acs: Option<&str>, disable_redir: Option<&str>, port: PciAddress) -> bool {
+pub(crate) fn may_open(
+    config_acs: Option<&str>,
+    disable_redir: Option<&str>,
+    port: PciAddress,
+) -> bool {
     for entry in config_acs.into_iter().flat_map(|list| list.split(';')) {
         let (flags, device) = entry.split_once('@').unwrap_or((entry, ""));
         let isolates = bits(flags)
@@ -93,7 +97,7 @@ fn bits(flags: &str) -> Option<(AcsBits, AcsBits)> {
 }
 
 /// Whether a port's register is what the kernel was told, as far as the port can.
-pub fn obeyed(acs: &Acs, (mask, value): (AcsBits, AcsBits)) -> bool {
+pub(crate) fn obeyed(acs: &Acs, (mask, value): (AcsBits, AcsBits)) -> bool {
     let mask = mask.and(acs.capable);
     acs.control.and(mask) == value.and(mask)
 }

@@ -5,7 +5,7 @@ use crate::desired::{AcsPersistence, AcsPolicy, Desired, WantedOption};
 use crate::kind::modules::topo_check::{PARAMETER, can_override};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Rationale, Unknown};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::PciTree;
 use bedplate_facts::topology::{Pair, Peer, Topology};
@@ -13,7 +13,7 @@ use bedplate_facts::topology::{Pair, Peer, Topology};
 use super::NAME;
 
 /// GPUs and Data Direct functions that are known to be in different IOMMU groups.
-pub fn apart(topology: &Topology, tree: &PciTree) -> Vec<Pair> {
+pub(crate) fn apart(topology: &Topology, tree: &PciTree) -> Vec<Pair> {
     let group = |address| tree.get(address).map(|function| &function.iommu_group);
     let are_apart = |pair: &Pair| match (group(pair.gpu), group(pair.peer)) {
         (Some(Reading::Known(gpu)), Some(Reading::Known(peer))) => gpu != peer,
@@ -26,7 +26,7 @@ pub fn apart(topology: &Topology, tree: &PciTree) -> Vec<Pair> {
 }
 
 /// Adds the parameter to what is wanted, or says why nothing helps.
-pub fn resolve(facts: &Facts, desired: &mut Desired) {
+pub(super) fn resolve(facts: &Facts, desired: &mut Desired) {
     let Some(tree) = facts.pci.known() else { return };
     if desired.acs.policy != AcsPolicy::DirectP2p
         || desired.acs.persistence != AcsPersistence::Live

@@ -9,7 +9,7 @@ use super::grub;
 use super::kernel_install::KERNEL_CMDLINE;
 use super::{Context, Observed, Obstacle, Steps};
 use crate::plan::Action;
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
 use bedplate_cmdline::boot::kernel_cmdline;
 use bedplate_cmdline::{CommandLine, Edit};
@@ -19,12 +19,12 @@ use bedplate_host::Reader;
 use loader::{LoadedFiles, Loader};
 
 /// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
-pub const ENTRIES: &str = "/boot/loader/entries";
+pub(crate) const ENTRIES: &str = "/boot/loader/entries";
 const DEFAULT_GRUB: &str = "/etc/default/grub";
 
 /// One entry file.
 #[derive(Clone)]
-pub struct EntryFile {
+pub(crate) struct EntryFile {
     /// Its path.
     pub path: String,
     /// Its name in the directory.
@@ -37,7 +37,10 @@ pub struct EntryFile {
 ///
 /// # Errors
 /// When the directory or an entry cannot be read.
-pub fn entry_files(reader: &dyn Reader, directory: &str) -> Result<Vec<EntryFile>, ReadError> {
+pub(crate) fn entry_files(
+    reader: &dyn Reader,
+    directory: &str,
+) -> Result<Vec<EntryFile>, ReadError> {
     let names = reader.list(directory)?.into_iter().filter(|name| name.ends_with(".conf"));
     let read = |name: String| {
         let path = format!("{directory}/{name}");
@@ -51,7 +54,7 @@ pub fn entry_files(reader: &dyn Reader, directory: &str) -> Result<Vec<EntryFile
 }
 
 /// Reads both states.
-pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
     let mut remarks = Vec::new();
     let configured = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
@@ -99,17 +102,17 @@ fn next(reader: &dyn Reader) -> Reading<CommandLine> {
 }
 
 /// The kernel image of the entry that boots by default, as GRUB names it.
-pub fn image(reader: &dyn Reader) -> Reading<String> {
+pub(super) fn image(reader: &dyn Reader) -> Reading<String> {
     of_default(reader, Loader::image)
 }
 
 /// Files of the same entry.
-pub fn loaded_files(reader: &dyn Reader) -> Reading<LoadedFiles> {
+pub(crate) fn loaded_files(reader: &dyn Reader) -> Reading<LoadedFiles> {
     of_default(reader, Loader::files)
 }
 
 /// Value of a GRUB variable that entries name, when GRUB reads them.
-pub fn variable(reader: &dyn Reader, name: &str) -> Option<String> {
+pub(crate) fn variable(reader: &dyn Reader, name: &str) -> Option<String> {
     let value = |loader: &Loader| {
         let mut entries = loader.entries.iter();
         match entries.any(|file| file.entry.grub_variables().contains(&name)) {
@@ -121,7 +124,7 @@ pub fn variable(reader: &dyn Reader, name: &str) -> Option<String> {
 }
 
 /// What makes both states satisfy the edit.
-pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     files::carried_by_grub(context)?;
     let reader = context.reader;
     let mut actions = Vec::new();

@@ -1,7 +1,7 @@
 //! The default boot entry with the files that it loads, whichever loader has it.
 
 use super::{bls, grub, kernel_install, next_boot, ostree, sdbootutil};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
@@ -10,7 +10,7 @@ use bedplate_host::Reader;
 
 /// Where the loader looks for the files of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// On a device of GRUB's; its own is that of this directory.
     Grub {
         /// The device.
@@ -26,7 +26,7 @@ pub enum Place {
 
 /// The entry that boots if nobody chooses another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BootEntry {
+pub(crate) struct BootEntry {
     /// Arguments for the kernel.
     pub line: CommandLine,
     /// The image, as the loader names it.
@@ -44,7 +44,7 @@ pub struct BootEntry {
 }
 
 /// Reads the entry.
-pub fn default(reader: &dyn Reader, facts: &Facts) -> Reading<BootEntry> {
+pub(super) fn default(reader: &dyn Reader, facts: &Facts) -> Reading<BootEntry> {
     match next_boot(reader, facts) {
         Reading::Known(line) => with_line(reader, facts, line),
         Reading::Absent => Reading::Absent,
@@ -53,7 +53,11 @@ pub fn default(reader: &dyn Reader, facts: &Facts) -> Reading<BootEntry> {
 }
 
 /// The same, where its line is known already.
-pub fn with_line(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Reading<BootEntry> {
+pub(crate) fn with_line(
+    reader: &dyn Reader,
+    facts: &Facts,
+    line: CommandLine,
+) -> Reading<BootEntry> {
     let of_file = |(place, entry): (Place, BlsEntry)| {
         let nothing = |_: &str| None;
         BootEntry {

@@ -13,7 +13,7 @@ use crate::plan::{Change, KindPlan};
 use bedplate_host::package_lock;
 
 /// Reasons for a change.
-pub struct Due<'a> {
+pub(crate) struct Due<'a> {
     /// Differences of the lines.
     pub comparison: &'a states::Comparison,
     /// Both lines.
@@ -27,7 +27,7 @@ pub struct Due<'a> {
 }
 
 /// Adds the change that makes configuration and boot entry right, or why there is none.
-pub fn plan(context: &Context, due: &Due<'_>, backend: &Backend, section: &mut KindPlan) {
+pub(super) fn plan(context: &Context, due: &Due<'_>, backend: &Backend, section: &mut KindPlan) {
     let wanted = &context.desired.cmdline;
     // A tool that makes entries again is not run over one that is broken: the operator repairs it first. What an earlier run
     // left half done is the exception.

@@ -8,7 +8,7 @@ use bedplate_host::Reader;
 
 /// Why a line is wrong after regeneration.
 #[derive(Debug, thiserror::Error)]
-pub enum WrongLine {
+pub(crate) enum WrongLine {
     /// What it is compared with makes no sense.
     #[error(transparent)]
     Edit(#[from] EditError),
@@ -34,7 +34,7 @@ fn differs(finding: &Finding) -> String {
 ///
 /// # Errors
 /// [`WrongLine`].
-pub fn check_line(
+pub(crate) fn check_line(
     reader: &dyn Reader,
     facts: &Facts,
     line: &CommandLine,

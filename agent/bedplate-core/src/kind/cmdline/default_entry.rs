@@ -1,7 +1,7 @@
 //! What chooses systemd-boot's entry: EFI variables that `bootctl set-oneshot` and `set-default` write, then loader.conf
 //! (src/boot/boot.c, config_select_default_entry; the Boot Loader Interface names the variables).
 
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
 /// Where the variables are, with the vendor id of the Boot Loader Interface.
@@ -13,7 +13,7 @@ const VARIABLES: [&str; 2] = [
 const ATTRIBUTES: usize = 4;
 
 /// Globs on the id of an entry, most important first; none where nothing chooses.
-pub fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
+pub(crate) fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
     let mut patterns = match variables(reader) {
         Reading::Known(patterns) => patterns,
         Reading::Absent => Vec::new(),
@@ -33,7 +33,7 @@ pub fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
 }
 
 /// Those of the EFI variables.
-pub fn variables(reader: &dyn Reader) -> Reading<Vec<String>> {
+pub(crate) fn variables(reader: &dyn Reader) -> Reading<Vec<String>> {
     let mut patterns = Vec::new();
     for path in VARIABLES {
         match reader.read(path) {

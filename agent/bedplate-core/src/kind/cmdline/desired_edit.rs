@@ -4,8 +4,8 @@ use super::states::Comparison;
 use super::{NAME, Obstacle, owned};
 use crate::desired::DesiredCmdline;
 use crate::kind::Context;
-use bedplate_base::cpu::Arch;
-use bedplate_base::error_chain::chain;
+use bedplate_base::Arch;
+use bedplate_base::chain;
 use bedplate_cmdline::Edit;
 
 /// What the profile wants, and what bedplate once put there and nobody wants any more.

@@ -104,7 +104,7 @@ pub fn cause(seen: &BootObservation<'_>, edit: &Edit, defaults: &[KernelDefaults
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bedplate_base::cpu::Arch;
+    use bedplate_base::Arch;
 
     fn line(text: &str) -> CommandLine {
         CommandLine::parse(text)

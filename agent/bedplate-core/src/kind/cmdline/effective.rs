@@ -15,7 +15,7 @@ pub const SUBJECT: &str = "IOMMU passthrough";
 const NAMED: usize = 3;
 
 /// One remark on the IOMMU group types of GPUs and NICs, and a blocker where the running kernel was told otherwise.
-pub fn report(context: &Context, section: &mut KindPlan) {
+pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     if !passthrough_wanted(context) {
         return;
     }

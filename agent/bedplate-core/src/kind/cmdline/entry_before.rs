@@ -6,7 +6,7 @@ use super::only_in_entry::{self, OF_THE_ENTRY, has};
 use super::root_device::{self, SameRoot};
 use super::{Context, Observed, Steps, arch, desired_edit, soundness};
 use crate::plan::{Action, Check, EntryBefore};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
@@ -15,7 +15,7 @@ use bedplate_host::Reader;
 const OF_THE_ROOT: [&str; 6] = ["rootflags", "rootfstype", "ro", "rw", "cryptdevice", "cryptkey"];
 
 /// Notes the entry in the check that closes the steps.
-pub fn note(context: &Context, observed: &Observed, steps: &mut Steps) {
+pub(crate) fn note(context: &Context, observed: &Observed, steps: &mut Steps) {
     for action in &mut steps.actions {
         if let Action::Verify(Check::NextBoot { before, .. }) = action {
             *before = read(context, observed);
@@ -57,12 +57,12 @@ fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
 }
 
 /// Whether an argument finds or mounts the root file system.
-pub fn is_of_the_root(token: &Token) -> bool {
+pub(crate) fn is_of_the_root(token: &Token) -> bool {
     OF_THE_ROOT.contains(&token.folded_name().as_str()) || only_in_entry::is_needed(token)
 }
 
 /// Whether an entry loads an initrd, or holds one.
-pub fn has_initrd(entry: &BootEntry) -> bool {
+pub(crate) fn has_initrd(entry: &BootEntry) -> bool {
     entry.is_whole || !entry.initrds.is_empty()
 }
 
@@ -88,7 +88,7 @@ pub fn check(
 }
 
 /// What the entry has lost since.
-pub fn lost(reader: &dyn Reader, entry: &BootEntry, before: &EntryBefore) -> Vec<String> {
+pub(crate) fn lost(reader: &dyn Reader, entry: &BootEntry, before: &EntryBefore) -> Vec<String> {
     let mut wrong = Vec::new();
     for argument in &before.arguments {
         if Token::new(argument).is_ok_and(|token| !has(&entry.line, &token)) {

@@ -8,7 +8,7 @@ use super::loader_path::guesses;
 use super::menu::Menu;
 use super::{bls, soundness};
 use crate::ledger::{self, Sha};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_host::Reader;
 
 /// Menus of GRUB.
@@ -17,14 +17,14 @@ const MENUS: [&str; 2] = ["/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"];
 const RESCUE: &str = "0-rescue";
 
 /// Contents of GRUB's menus and of the files of all other entries, by path.
-pub fn entry_contents(reader: &dyn Reader) -> BTreeMap<String, Sha> {
+pub(crate) fn entry_contents(reader: &dyn Reader) -> BTreeMap<String, Sha> {
     let menus = MENUS.map(str::to_owned);
     ledger::contents(reader, menus.into_iter().chain(entries(reader).unwrap_or_default()))
 }
 
 /// Paths of the initrds that are there, wherever file systems are usually mounted; `None` where some entry cannot be read. Microcode
 /// and rescue images are left out: they hold no configuration of this host.
-pub fn entry_initrds(reader: &dyn Reader) -> Option<BTreeSet<String>> {
+pub(crate) fn entry_initrds(reader: &dyn Reader) -> Option<BTreeSet<String>> {
     let mut named = Vec::new();
     for mount in BOOT_MOUNTS {
         let files = bls::entry_files(reader, &format!("{mount}/loader/entries"));

@@ -1,8 +1,8 @@
 //! Whether the kernel of a boot entry file is still installed. An entry without its kernel must not come back.
 
 use super::mounts::unmounted;
+use bedplate_base::Reading;
 use bedplate_base::lossless_text;
-use bedplate_base::reading::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_host::Reader;
 
@@ -10,12 +10,12 @@ use bedplate_host::Reader;
 const ENTRIES: &str = "/loader/entries/";
 
 /// Whether a path is that of a boot entry file.
-pub fn is_entry_file(path: &str) -> bool {
+pub(crate) fn is_entry_file(path: &str) -> bool {
     path.contains(ENTRIES) && path.ends_with(".conf")
 }
 
 /// The kernel image of an entry file with this content; absent only where the boot partition is proved to lack it.
-pub fn entry_kernel(reader: &dyn Reader, path: &str, content: &[u8]) -> Reading<String> {
+pub(crate) fn entry_kernel(reader: &dyn Reader, path: &str, content: &[u8]) -> Reading<String> {
     let Some((point, name)) = path.rsplit_once(ENTRIES) else {
         return Reading::unknown(format!("{path} is no boot entry file"));
     };
@@ -52,7 +52,7 @@ pub fn entry_kernel(reader: &dyn Reader, path: &str, content: &[u8]) -> Reading<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bedplate_host::dir::DirReader;
+    use bedplate_host::DirReader;
 
     #[test]
     fn kernel_is_absent_only_with_proof() {

@@ -5,9 +5,9 @@ use std::error::Error;
 
 use super::{Context, Obstacle};
 use crate::plan::{Action, Check, FileContent};
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_base::lossless_text;
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::boot::{NotUnderstood, grub_quote};
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::Reader;
@@ -16,17 +16,17 @@ use bedplate_host::Reader;
 ///
 /// # Errors
 /// As [`Reader::read`].
-pub fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+pub(crate) fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
     reader.read(path).map(|bytes| lossless_text::decode(&bytes))
 }
 
 /// Whether a file holds nothing: a power cut may leave zeros in place of the content.
-pub fn is_blank(text: &str) -> bool {
+pub(crate) fn is_blank(text: &str) -> bool {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\0').is_empty()
 }
 
 /// A line whose arguments are all text.
-pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
+pub(crate) fn readable(path: &str, line: &str) -> Reading<CommandLine> {
     match lossless_text::has_raw(line) {
         true => Reading::unknown(format!(
             "{path}: the arguments hold bytes that are not UTF-8 (`{}`)",
@@ -37,7 +37,7 @@ pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
 }
 
 /// A replacement, or nothing where nothing differs.
-pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
+pub(crate) fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
     let content = |text: &str| FileContent::new(lossless_text::encode(text));
     (before != after).then(|| Action::ReplaceFile {
         path: path.to_owned(),
@@ -47,7 +47,7 @@ pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<
 }
 
 /// The check that the default boot entry carries what the profile wants, and nothing that it does not want.
-pub fn verify(context: &Context) -> Action {
+pub(super) fn verify(context: &Context) -> Action {
     let wanted = &context.desired.cmdline;
     Action::Verify(Check::NextBoot {
         present: wanted.set.iter().map(|arg| arg.token.clone()).collect(),
@@ -61,7 +61,7 @@ pub fn verify(context: &Context) -> Action {
 ///
 /// # Errors
 /// With the argument's place in the profile.
-pub fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
+pub(crate) fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
     for wanted in &context.desired.cmdline.set {
         let Ok(token) = Token::new(&wanted.token) else { continue };
         let Err(error) = grub_quote::grub_token(&token) else { continue };
@@ -76,7 +76,7 @@ pub fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
 }
 
 /// An error of a text format, with the file it is about.
-pub fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
+pub(crate) fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
     let reason = match error.downcast_ref::<NotUnderstood>() {
         Some(place) => {
             format!("{path}:{} cannot be changed safely: {}", place.line, place.why)
@@ -87,7 +87,7 @@ pub fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
 }
 
 /// A file that has to be read before it can be changed.
-pub fn unreadable(error: &ReadError) -> Obstacle {
+pub(crate) fn unreadable(error: &ReadError) -> Obstacle {
     let remedy = match error {
         ReadError::Denied { .. } => "run bedplate as root".to_owned(),
         ReadError::NotRecorded { .. } => {
@@ -103,7 +103,7 @@ pub fn unreadable(error: &ReadError) -> Obstacle {
 }
 
 /// A file that holds the whole line of kernels to come, and is empty: whatever is added would be all that they get.
-pub fn blank_line(path: &str) -> Obstacle {
+pub(crate) fn blank_line(path: &str) -> Obstacle {
     Obstacle {
         reason: format!("{path} is empty, and new kernels take their whole line from it"),
         remedy: format!(
@@ -113,7 +113,7 @@ pub fn blank_line(path: &str) -> Obstacle {
 }
 
 /// A place that should hold something.
-pub fn nothing_to_edit(path: &str) -> Obstacle {
+pub(crate) fn nothing_to_edit(path: &str) -> Obstacle {
     Obstacle {
         reason: format!("{path} is not there"),
         remedy: "check that /boot is mounted".into(),

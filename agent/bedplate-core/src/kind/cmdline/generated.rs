@@ -5,13 +5,13 @@ use super::files::{is_blank, raw};
 use super::mounts::unmounted;
 use super::{Context, Observed, Obstacle, Steps, grub};
 use crate::plan::{Action, Item, Rationale};
-use bedplate_base::reading::{Cause, Reading, Reason};
+use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::BootLoader;
 use bedplate_facts::boot::started_by_grub;
 use bedplate_host::{HostKind, Reader};
 
 /// State of the generated menu.
-pub enum Generated {
+pub(crate) enum Generated {
     /// It was followed, or this back end generates none, or why it is not known is reported elsewhere.
     Usable,
     /// Empty or absent.
@@ -25,7 +25,7 @@ impl Generated {
     ///
     /// # Errors
     /// Why it must not be generated.
-    pub fn lost(self) -> Result<Option<LostMenu>, Obstacle> {
+    pub(super) fn lost(self) -> Result<Option<LostMenu>, Obstacle> {
         match self {
             Generated::Usable => Ok(None),
             Generated::Lost(lost) => Ok(Some(lost)),
@@ -35,13 +35,13 @@ impl Generated {
 }
 
 /// A menu that has to be generated.
-pub struct LostMenu {
+pub(crate) struct LostMenu {
     path: String,
     is_empty: bool,
 }
 
 /// Reads the state. A tool that was cut short and is owed makes the menu again, whatever it left.
-pub fn state(context: &Context, observed: &Observed, is_owed: bool) -> Generated {
+pub(crate) fn state(context: &Context, observed: &Observed, is_owed: bool) -> Generated {
     // An image's menu is made when it is installed.
     if context.facts.host == HostKind::Image {
         return Generated::Usable;
@@ -128,7 +128,7 @@ fn leads_nowhere(path: &str, target: &str) -> Obstacle {
 }
 
 /// Why no menu can be generated: its directory, where GRUB keeps its own files too, is not there.
-pub fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> {
+pub(crate) fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> {
     let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
     (reader.exists(directory) == Ok(false)).then(|| Obstacle {
         reason: format!("{directory}, where GRUB has its boot menu, is not there"),
@@ -144,7 +144,7 @@ impl LostMenu {
     }
 
     /// The line of the change that says why the menu is made again.
-    pub fn item(&self) -> Item {
+    pub(super) fn item(&self) -> Item {
         Item {
             subject: self.path.clone(),
             before: self.is_empty.then(|| self.state().to_owned()),
@@ -160,7 +160,7 @@ impl LostMenu {
     ///
     /// # Errors
     /// When the generator is not installed.
-    pub fn complete(&self, context: &Context, mut steps: Steps) -> Result<Steps, Obstacle> {
+    pub(super) fn complete(&self, context: &Context, mut steps: Steps) -> Result<Steps, Obstacle> {
         let generates = |action: &Action| match action {
             Action::RunTool { touches, .. } => touches.contains(&self.path),
             _ => false,

@@ -5,9 +5,9 @@ use super::section::iommu::{Iommu, IommuMode};
 use crate::desired::DesiredCmdline;
 use crate::plan::{Blocker, Rationale, UpToDate};
 use crate::section::Declared;
-use bedplate_base::cpu::Arch;
-use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::Arch;
 use bedplate_base::value::{KernelVersion, PciId};
+use bedplate_base::{Reading, Reason};
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_host::HostKind;
@@ -66,7 +66,7 @@ pub fn superchip(facts: &Facts) -> Superchip {
 ///
 /// # Errors
 /// A mode that this machine cannot work with.
-pub fn mode(
+pub(crate) fn mode(
     profile: &dyn Declared,
     iommu: &Iommu,
     facts: &Facts,

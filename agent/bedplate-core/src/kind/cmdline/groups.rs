@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::topology::Topology;
 use bedplate_host::Reader;
 
 /// Instead of a type, where there is no IOMMU or it does not see the function.
-pub const NO_GROUP: &str = "no IOMMU group";
+pub(crate) const NO_GROUP: &str = "no IOMMU group";
 
 /// The IOMMU group types of GPUs and NICs.
 #[derive(Debug, Default)]
-pub struct Groups {
+pub(crate) struct Groups {
     /// Functions by type, or [`NO_GROUP`].
     pub types: BTreeMap<String, usize>,
     /// Those whose DMA addresses are translated, and that carry GPUDirect traffic: GPUs, NICs that meet one inside a
@@ -29,13 +29,13 @@ pub struct Groups {
 
 impl Groups {
     /// Whether the kernel translates throughout: what a single group shows may be a single device's affair.
-    pub fn all_translated(&self) -> bool {
+    pub(super) fn all_translated(&self) -> bool {
         !self.translated.is_empty() && !self.identity
     }
 }
 
 /// Reads them.
-pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
+pub(crate) fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
     let mut groups = Groups::default();
     let Some(tree) = facts.pci.known() else { return groups };
     let near: BTreeSet<PciAddress> =

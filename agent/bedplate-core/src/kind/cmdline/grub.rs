@@ -13,7 +13,7 @@ use super::files::{self, verify};
 use super::menu::Menu;
 use super::{Context, NAME, Observed, Obstacle, Steps, generated};
 use crate::plan::{Action, WayBack};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
 use bedplate_cmdline::boot::shell::Shell;
@@ -22,13 +22,13 @@ use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
 
 use edit::NOTE;
-pub use edit::edit_files;
+pub(crate) use edit::edit_files;
 use in_use::instead_of;
-pub use in_use::{configurations, leads_on, vendor};
-pub use sources::read;
+pub(crate) use in_use::{configurations, leads_on, vendor};
+pub(super) use sources::read;
 
 /// Where a family of distributions keeps what.
-pub struct Family {
+pub(crate) struct Family {
     /// Directory of drop-ins that grub-mkconfig reads after the main file; upstream GRUB has none.
     drop_ins: Option<&'static str>,
     /// Its /bin/sh, where the link there is not known.
@@ -69,7 +69,7 @@ const SUSE: Family = Family {
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
 };
 /// RHEL, Fedora and kin. On BLS systems only the variable is used: the entries are another file's business.
-pub const RHEL: Family = Family {
+pub(crate) const RHEL: Family = Family {
     drop_ins: None,
     shell: Shell::Bash,
     variable: CMDLINE,
@@ -87,7 +87,7 @@ fn family(boot: &BootLoader) -> &'static Family {
 }
 
 /// The menus that GRUB reads; none where no tool generates them or they cannot be told apart.
-pub fn menu_paths(reader: &dyn Reader, boot: &BootLoader) -> Vec<String> {
+pub(crate) fn menu_paths(reader: &dyn Reader, boot: &BootLoader) -> Vec<String> {
     let is_grub = matches!(
         boot,
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse | BootLoader::GrubBls
@@ -114,7 +114,7 @@ impl Family {
 }
 
 /// Reads both states.
-pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
     let family = family(&facts.boot);
     let mut remarks = Vec::new();
     let configured = read(reader, family, &mut remarks);
@@ -126,13 +126,13 @@ fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
 }
 
 /// The kernel image of the entry that boots by default, as GRUB names it.
-pub fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+pub(super) fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     of_default(reader, family(&facts.boot), |menu| menu.entry().map(|entry| entry.image))
 }
 
 /// Files of the same entry and their device, whether some entry of its menu has an initrd, and why GRUB may wait.
 #[derive(PartialEq)]
-pub struct LoadedFiles {
+pub(crate) struct LoadedFiles {
     /// The kernel image, as GRUB names it.
     pub image: String,
     /// Its initrds.
@@ -146,7 +146,7 @@ pub struct LoadedFiles {
 }
 
 /// Reads them.
-pub fn loaded_files(reader: &dyn Reader, facts: &Facts) -> Reading<LoadedFiles> {
+pub(crate) fn loaded_files(reader: &dyn Reader, facts: &Facts) -> Reading<LoadedFiles> {
     of_default(reader, family(&facts.boot), |menu| {
         menu.entry().map(|entry| LoadedFiles {
             image: entry.image,
@@ -180,7 +180,7 @@ fn of_default<T: PartialEq>(
 }
 
 /// Values of the variables in the line of the same entry, as far as they are known.
-pub fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, String> {
+pub(crate) fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, String> {
     let variables = |menu: &Menu| Reading::Known(menu.variables());
     match of_default(reader, family(&facts.boot), variables) {
         Reading::Known(variables) => variables,
@@ -189,7 +189,7 @@ pub fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, String>
 }
 
 /// What makes both states satisfy the edit.
-pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     files::carried_by_grub(context)?;
     let family = family(&context.facts.boot);
     passed_over(context, family, edit)?;
@@ -227,7 +227,7 @@ fn passed_over(context: &Context, family: &Family, edit: &Edit) -> Result<(), Ob
 ///
 /// # Errors
 /// When it is not installed, or has nowhere to write.
-pub fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obstacle> {
+pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obstacle> {
     let family = family(&context.facts.boot);
     let is_image = context.facts.host == HostKind::Image;
     generated::no_directory(context.reader, configuration)
@@ -258,7 +258,7 @@ pub fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obst
 }
 
 /// Path of bedplate's own file and a remark, where it holds what bedplate did not write.
-pub fn edited_by_hand(context: &Context, edit: &Edit) -> Option<(String, String)> {
+pub(crate) fn edited_by_hand(context: &Context, edit: &Edit) -> Option<(String, String)> {
     let family = family(&context.facts.boot);
     let path = family.own()?;
     let text = files::raw(context.reader, &path).ok()?;

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use super::{Obstacle, page_size};
 use crate::kind::Context;
 use crate::plan::KindPlan;
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 
 /// Where the rules come from.
 const SOURCE: &str = "linux Documentation/admin-guide/mm/hugetlbpage.rst";
 
 /// Refuses huge pages that the kernel lacks or the memory cannot hold. Memory is that of /proc/meminfo by the reader, so that a recorded
 /// host is judged by its own; an image has none.
-pub fn check(context: &Context, arch: Arch, section: &mut KindPlan) -> Result<(), Obstacle> {
+pub(super) fn check(context: &Context, arch: Arch, section: &mut KindPlan) -> Result<(), Obstacle> {
     let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());
     let note = page_size::check(context.reader, context.facts, tokens.clone())?;
     section.notes.extend(note);
@@ -52,7 +52,7 @@ fn reserved<'a>(tokens: impl Iterator<Item = &'a str> + Clone, arch: Arch) -> Op
 }
 
 /// Pages that `hugepages=` asks for, by their size in bytes. `None`: a size or a count is not known.
-pub fn asked<'a>(
+pub(crate) fn asked<'a>(
     tokens: impl Iterator<Item = &'a str> + Clone,
     arch: Arch,
 ) -> Option<BTreeMap<u128, u128>> {
@@ -80,7 +80,7 @@ pub fn asked<'a>(
 }
 
 /// Arguments that name a size, with it in bytes. Those whose size is not one are left to the kernel's log.
-pub fn sizes_asked<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u128)> {
+pub(crate) fn sizes_asked<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u128)> {
     let size = |token: &'a str| {
         let (name, value) = token.split_once('=')?;
         let is_size = matches!(name, "hugepagesz" | "default_hugepagesz");

@@ -5,12 +5,12 @@ use super::{NAME, grace, no_iommu};
 use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
 use crate::plan::{Blocker, Rationale, Unknown};
 use crate::section::Declared;
-use bedplate_base::cpu::{Arch, CpuVendor};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_facts::Facts;
 
 /// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.
-pub fn resolve(profile: &dyn Declared, iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
+pub(super) fn resolve(profile: &dyn Declared, iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
     if let Err(obstacle) = add(profile, iommu, facts, desired) {
         no_iommu::leave(&mut desired.cmdline);
         match obstacle {

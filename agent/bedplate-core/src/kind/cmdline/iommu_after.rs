@@ -3,18 +3,18 @@
 
 use super::arch;
 use crate::desired::DesiredCmdline;
-use bedplate_base::cpu::CpuVendor;
-use bedplate_base::reading::Reading;
+use bedplate_base::CpuVendor;
+use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, KernelDefaults, fold_name, iommu_off_by};
 use bedplate_facts::Facts;
 
 /// Whether one is in use now; what cannot be read counts as in use.
-pub fn iommu_now(facts: &Facts) -> bool {
+pub(crate) fn iommu_now(facts: &Facts) -> bool {
     !facts.iommu.active.known().is_some_and(Vec::is_empty)
 }
 
 /// Whether one is in use from the next boot on. What is not known stays as it is now.
-pub fn iommu_after(facts: &Facts, wanted: &DesiredCmdline) -> bool {
+pub(crate) fn iommu_after(facts: &Facts, wanted: &DesiredCmdline) -> bool {
     let now = iommu_now(facts);
     let Some(vendor) = facts.cpu.vendor.known().copied() else { return now };
     let tokens: Vec<&str> = wanted.set.iter().map(|arg| arg.token.as_str()).collect();

@@ -8,14 +8,14 @@ use super::{Context, NAME, arch, backend, states};
 use crate::ledger::Ledger;
 use crate::plan::{Effect, KindPlan, Pending};
 use crate::section::Declared;
-use bedplate_base::cpu::CpuVendor;
-use bedplate_base::reading::Reading;
+use bedplate_base::CpuVendor;
+use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, KernelDefaults, iommu_off_by};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
 /// What keeps it off; `Absent` = nothing does, on at least one of the lines that may count.
-pub fn iommu_off(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+pub(crate) fn iommu_off(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     // How the kernel was built counts only where the IOMMU is off now: firmware can opt in (handbook §1.3).
     let off_now = facts.iommu.active.known().is_some_and(Vec::is_empty);
     off_on(&lines(reader, facts), off_now, reader, facts)
@@ -23,7 +23,7 @@ pub fn iommu_off(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 
 /// The same without what bedplate itself once put there and the profile no longer asks for (mode `off`, then another): it
 /// goes with the next apply, and is no reason for the IOMMU to stay off. `None`: there is no such argument.
-pub fn iommu_off_by_others(
+pub(crate) fn iommu_off_by_others(
     profile: &dyn Declared,
     reader: &dyn Reader,
     facts: &Facts,
@@ -90,7 +90,7 @@ fn off_on(
 }
 
 /// What is right without an argument. An IOMMU that translates still and is off from the next boot on waits for it.
-pub fn report(context: &Context, section: &mut KindPlan) {
+pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     let settled = &context.desired.cmdline.settled;
     let on = context.facts.iommu.active.known().is_some_and(|units| !units.is_empty());
     match &context.facts.iommu.off_by {

@@ -31,7 +31,7 @@ const ROWS: &[Row] = &[
 const PATCHED: [&str; 5] = ["-pve", "-zen", "-xanmod", "-liquorix", "-cachyos"];
 
 /// Notes of what holds, and blockers where what is wanted cannot be had, or costs something else.
-pub fn report(context: &Context, section: &mut KindPlan) {
+pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
     }

@@ -8,26 +8,26 @@ use super::bls::entry_files;
 use super::files::{self, raw, readable, replace, verify};
 use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
-use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::{Reading, Reason};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use bedplate_cmdline::boot::{kernel_cmdline, uki, version};
 use bedplate_cmdline::{CommandLine, Edit};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
-pub use gone::{entries, installed_release, is_kernel_gone, release_of_entry};
+pub(crate) use gone::{entries, installed_release, is_kernel_gone, release_of_entry};
 
 /// The line that kernel-install makes entries from.
-pub const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
+pub(crate) const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
 /// The one that it takes where that is absent. Without both it takes /proc/cmdline (kernel-install(8)).
-pub const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
+pub(crate) const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
 /// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
-pub const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
+pub(crate) const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
 /// Rebuilding an initramfs is part of kernel-install.
 const LIMIT_S: u32 = 600;
 
 /// Reads both states.
-pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
     let next = match &facts.boot {
         BootLoader::SystemdBoot { uki: true } => next_uki(reader),
         _ => next_entry(reader),
@@ -60,12 +60,12 @@ fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
 }
 
 /// The entry that systemd-boot starts by default.
-pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
+pub(crate) fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     placed_entry(reader).map(|(_, entry)| entry)
 }
 
 /// The same, with the mount point of the partition that its paths are on.
-pub fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
+pub(crate) fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
     placed_by(reader, |mount, entries| {
         default_entry::patterns(reader, mount).map(|patterns| {
             let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
@@ -75,7 +75,7 @@ pub fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
 }
 
 /// The entry that a loader chooses among those of the first partition that has some. `choose` is given its mount point.
-pub fn placed_by(
+pub(crate) fn placed_by(
     reader: &dyn Reader,
     choose: impl Fn(&str, &[BlsEntry]) -> Reading<Option<BlsEntry>>,
 ) -> Reading<(&'static str, BlsEntry)> {
@@ -116,7 +116,7 @@ fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
 }
 
 /// Path of the unified kernel image that boots by default: the chosen one, else the newest, by file name.
-pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
+pub(crate) fn newest_uki(reader: &dyn Reader) -> Reading<String> {
     for mount in BOOT_MOUNTS {
         let directory = format!("{mount}/EFI/Linux");
         let mut names = match reader.list(&directory) {
@@ -143,7 +143,7 @@ pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
 }
 
 /// What makes both states satisfy the edit.
-pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let kernels = made::kernels(context)?;
     let old = match raw(context.reader, KERNEL_CMDLINE) {
         Ok(text) => Some(text),
@@ -213,7 +213,7 @@ fn image(reader: &dyn Reader, release: &str) -> String {
 }
 
 /// Entries and images, also those that it makes beside the ones that are there: with another token, or a boot counter.
-pub fn touched(reader: &dyn Reader) -> Vec<String> {
+pub(crate) fn touched(reader: &dyn Reader) -> Vec<String> {
     let made = [("loader/entries", ".conf"), ("EFI/Linux", ".efi")];
     let below = |mount: &'static str| {
         made.map(|(directory, ending)| (format!("{mount}/{directory}"), ending))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::states::{findings, kernel_defaults};
 use super::{Context, Observed, Obstacle, bls, grub, kernel_install, ostree, sdbootutil};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_cmdline::{
     ApplyError, CommandLine, Edit, KernelDefaults, LineError, MAX_LINE_BYTES, is_blank,

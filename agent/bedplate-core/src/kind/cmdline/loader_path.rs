@@ -6,7 +6,7 @@ mod grub_link;
 
 use super::boot_entry::Place;
 use super::mounts::{Mount, Mounts, below, unmounted};
-use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::{Reading, Reason};
 use bedplate_cmdline::boot::grub_cfg::Device;
 use bedplate_host::Reader;
 use device::Mounted;
@@ -14,7 +14,7 @@ use grub_link::Followed;
 
 /// Whether a file is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Located {
+pub(crate) enum Located {
     /// It is there, by its path on this host.
     There(String),
     /// It is known not to be there.
@@ -34,7 +34,7 @@ pub enum Located {
 const USUAL: [&str; 4] = ["", "/boot", "/boot/efi", "/efi"];
 
 /// Finds the file.
-pub fn locate(reader: &dyn Reader, place: &Place, path: &str) -> Located {
+pub(crate) fn locate(reader: &dyn Reader, place: &Place, path: &str) -> Located {
     match place {
         Place::Host => exactly(reader, path.to_owned()),
         Place::Partition(point) => {
@@ -141,7 +141,7 @@ fn guessed(reader: &dyn Reader, path: &str, may_be: &dyn Fn(&str) -> bool) -> Lo
 }
 
 /// Where a path of a loader's may be on this host, by where file systems are usually mounted.
-pub fn guesses(path: &str) -> Vec<String> {
+pub(crate) fn guesses(path: &str) -> Vec<String> {
     let usual = USUAL.iter().map(|directory| format!("{directory}{path}"));
     // A subvolume in front, where mounts do not show it.
     let inside = path.strip_prefix("/@").and_then(|rest| rest.split_once('/'));
@@ -177,7 +177,7 @@ fn places(mounts: &Mounts, chosen: &Mount, path: &str) -> Vec<String> {
 }
 
 /// The name of a device node, links followed: `dm-0` of `/dev/mapper/vg-root`. A link of udev that is not there has none.
-pub fn node_of(reader: &dyn Reader, path: &str) -> Option<String> {
+pub(crate) fn node_of(reader: &dyn Reader, path: &str) -> Option<String> {
     if !path.starts_with("/dev/") {
         return None;
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Obstacle;
 use super::files::{is_blank, raw, readable};
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::boot::NotUnderstood;
 use bedplate_cmdline::boot::grub_cfg::{Entry, default_entry, entries};
 use bedplate_cmdline::boot::grub_files::{self, GrubFiles};
@@ -16,7 +16,7 @@ use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, LineDiff, Status, Toke
 use bedplate_host::Reader;
 
 /// A generated configuration with what lies beside it.
-pub struct Menu {
+pub(crate) struct Menu {
     path: String,
     text: String,
     environment: Option<Grubenv>,
@@ -30,7 +30,7 @@ impl Menu {
     ///
     /// # Errors
     /// When it is not there or cannot be read.
-    pub fn read(reader: &dyn Reader, path: &str) -> Result<Self, ReadError> {
+    pub(super) fn read(reader: &dyn Reader, path: &str) -> Result<Self, ReadError> {
         let text = raw(reader, path)?;
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
         let environment = match raw(reader, &format!("{directory}/grubenv")) {
@@ -64,7 +64,7 @@ impl Menu {
     }
 
     /// The line of the entry that boots if nobody touches the keyboard.
-    pub fn next(&self) -> Reading<CommandLine> {
+    pub(super) fn next(&self) -> Reading<CommandLine> {
         let path = &self.path;
         match self.around(default_entry) {
             Ok(entry) if entry.unresolved.is_empty() => {
@@ -83,7 +83,7 @@ impl Menu {
     }
 
     /// Why the result of a regeneration could not be checked: the menu leaves open which line boots.
-    pub fn undecided(&self) -> Option<Obstacle> {
+    pub(super) fn undecided(&self) -> Option<Obstacle> {
         match self.next() {
             Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
                 reason: format!("the next boot's command line is unknown: {why}"),
@@ -98,7 +98,7 @@ impl Menu {
 
     /// Why no change can be sure to last: the machine chooses between values of a variable behind the arguments, and one of
     /// them says something else than the edit.
-    pub fn by_chance(&self, edit: &Edit) -> Option<Obstacle> {
+    pub(super) fn by_chance(&self, edit: &Edit) -> Option<Obstacle> {
         let default = self.around(default_entry).ok()?;
         let line = default.line();
         let is_chosen =
@@ -122,7 +122,7 @@ impl Menu {
     }
 
     /// The same entry, whole.
-    pub fn entry(&self) -> Reading<Entry> {
+    pub(super) fn entry(&self) -> Reading<Entry> {
         match self.around(default_entry) {
             Ok(entry) => Reading::Known(entry),
             Err(error) => Reading::unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
@@ -130,17 +130,17 @@ impl Menu {
     }
 
     /// Values of the variables in the line of the same entry, as far as they are known.
-    pub fn variables(&self) -> BTreeMap<String, String> {
+    pub(super) fn variables(&self) -> BTreeMap<String, String> {
         self.around(default_entry).map(|entry| entry.variables).unwrap_or_default()
     }
 
     /// Whether some entry loads an initrd; `false` where the menu cannot be followed.
-    pub fn has_initrds(&self) -> bool {
+    pub(super) fn has_initrds(&self) -> bool {
         self.initrds().is_some_and(|initrds| !initrds.is_empty())
     }
 
     /// The initrds of all entries, as GRUB names them; `None`: the menu cannot be followed.
-    pub fn initrds(&self) -> Option<Vec<String>> {
+    pub(super) fn initrds(&self) -> Option<Vec<String>> {
         let all = self.around(entries).ok()?;
         Some(all.into_iter().flat_map(|entry| entry.initrds).collect())
     }
@@ -148,7 +148,7 @@ impl Menu {
     /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from
     /// the configuration, other entries do. `configured` is the line that grub-mkconfig puts at the end of every normal
     /// entry (10_linux), as it was when the menu was made; without any such entry nothing can be said.
-    pub fn passed_over(&self, configured: &CommandLine, edit: &Edit) -> Option<Obstacle> {
+    pub(super) fn passed_over(&self, configured: &CommandLine, edit: &Edit) -> Option<Obstacle> {
         let default = self.around(default_entry).ok()?;
         let all = self.around(entries).ok()?;
         let lacks = edit
@@ -176,7 +176,7 @@ impl Menu {
 
     /// Why regenerating cannot help: with every edit made to the default entry as it is written, what GRUB puts in for a
     /// variable is still wrong.
-    pub fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
+    pub(super) fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
         let default = self.around(default_entry).ok()?;
         let words =
             grub_quote::split(self.text.lines().nth(default.line.checked_sub(1)?)?.trim()).ok()?;
@@ -237,7 +237,7 @@ impl Menu {
 
 /// Texts of the files that a configuration reads from its own directory (`custom.cfg`); one that cannot be read is left out,
 /// and the configuration is not followed there.
-pub fn read_beside(
+pub(crate) fn read_beside(
     reader: &dyn Reader,
     directory: &str,
     cfg: &str,

@@ -50,34 +50,34 @@ mod soundness;
 mod states;
 mod tuned;
 
-pub use check_line::{WrongLine, check_line};
+pub(crate) use check_line::check_line;
 pub use entry_before::check as check_entry;
-pub use entry_files::{entry_contents, entry_initrds};
-pub use entry_kernel::{entry_kernel, is_entry_file};
+pub(crate) use entry_files::{entry_contents, entry_initrds};
+pub(crate) use entry_kernel::{entry_kernel, is_entry_file};
 pub use grace::{Superchip, superchip};
-pub use hugepages::asked as huge_pages;
-pub use iommu_after::{iommu_after, iommu_now};
-pub use iommu_off::{iommu_off, iommu_off_by_others};
-pub use kernel_install::{
+pub(crate) use hugepages::asked as huge_pages;
+pub(crate) use iommu_after::{iommu_after, iommu_now};
+pub(crate) use iommu_off::{iommu_off, iommu_off_by_others};
+pub(crate) use kernel_install::{
     BOOT_MOUNTS, KERNEL_CMDLINE, VENDOR_CMDLINE, entries, installed_release, is_kernel_gone,
     release_of_entry,
 };
-pub use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
-pub use next_kernel::{next_kernel, other_kernel};
-pub use one_shot::lasting_kernel;
+pub(crate) use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
+pub(crate) use next_kernel::{next_kernel, other_kernel};
+pub(crate) use one_shot::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
 pub use paths::NEXT_KERNEL;
-pub use repair::unknown as unknown_entry_remedy;
-pub use reverted_entry::{EntryFaults, RevertedEntry};
-pub use soundness::{
+pub(crate) use repair::unknown as unknown_entry_remedy;
+pub(crate) use reverted_entry::{EntryFaults, RevertedEntry};
+pub(crate) use soundness::{
     BOOT_PARAMS, Soundness, recorded_boot_params, report as report_soundness, soundness,
     soundness_of_image,
 };
 
 use super::{Context, Kind};
 use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
-use bedplate_base::cpu::Arch;
-use bedplate_base::reading::{self, Reading};
+use bedplate_base::Arch;
+use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
@@ -87,7 +87,7 @@ use owed::Owed;
 use tuned::Tuned;
 
 /// The row of the table of kinds.
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: NAME,
     about: "kernel command line: configured, next boot, running, effective",
     resolve: resolve::resolve,
@@ -103,7 +103,7 @@ pub const KIND: Kind = Kind {
 pub const NAME: &str = "cmdline";
 
 /// What a back end reads: the line that it would give new boot entries, and the line that the default entry has.
-pub struct Observed {
+pub(crate) struct Observed {
     /// What the configuration says (`/etc/default/grub` and drop-ins, `/etc/kernel/cmdline`).
     pub configured: Reading<CommandLine>,
     /// What the default boot entry carries, as the kernel will see it.
@@ -125,7 +125,7 @@ impl Observed {
 }
 
 /// What a back end would do.
-pub struct Steps {
+pub(crate) struct Steps {
     /// Title of the change.
     pub subject: String,
     /// In order; the last one is the check of the next boot.
@@ -135,7 +135,7 @@ pub struct Steps {
 }
 
 /// What stands in a back end's way.
-pub struct Obstacle {
+pub(crate) struct Obstacle {
     /// Why it cannot be planned.
     pub reason: String,
     /// Remedy.
@@ -143,7 +143,7 @@ pub struct Obstacle {
 }
 
 /// One boot-loader family's way of keeping the command line.
-pub struct Backend {
+pub(crate) struct Backend {
     /// Read both states.
     pub observe: fn(&dyn Reader, &Facts) -> Observed,
     /// The actions that make both states satisfy the edit.
@@ -259,7 +259,7 @@ fn note_hand_edits(context: &Context, edit: &Edit, section: &mut KindPlan) {
 }
 
 /// Whether a plan writes nothing to the command line because something stands in the way.
-pub fn is_refused(plan: &KindPlan) -> bool {
+pub(crate) fn is_refused(plan: &KindPlan) -> bool {
     plan.blockers.iter().any(|blocker| blocker.kind == NAME)
         && plan.changes.iter().all(|change| change.kind != NAME)
 }
@@ -291,7 +291,7 @@ fn block(section: &mut KindPlan, obstacle: Obstacle) {
 
 /// Parameters are read by the architecture's own code; an unknown one is taken for x86-64, where every
 /// parameter of the handbook exists.
-pub fn arch(facts: &Facts) -> Arch {
+pub(crate) fn arch(facts: &Facts) -> Arch {
     facts.arch.known().copied().unwrap_or(Arch::X86_64)
 }
 
@@ -299,7 +299,7 @@ pub fn arch(facts: &Facts) -> Arch {
 /// kernel, translation tables and all, and so are bridge windows, ACS bits and VFs (handbook §2.4): arguments of the IOMMU
 /// and of PCI count for certain only when the machine has gone through its firmware. Others need no more than a kernel
 /// that starts. Arguments that nobody names are the worst case.
-pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
+pub(crate) fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
     let iommu = |token: &str| {
         let token = fold_name(token);
         ["iommu", "intel_iommu", "amd_iommu", "pci"].iter().any(|name| {
@@ -313,7 +313,7 @@ pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
 }
 
 /// The command line of the default boot entry: what [`crate::plan::Check::NextBoot`] is read back from.
-pub fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
+pub(crate) fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
     match backend(&facts.boot) {
         Ok(backend) => (backend.observe)(reader, facts).next,
         Err(obstacle) => Reading::unknown(obstacle.reason),
@@ -322,12 +322,12 @@ pub fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
 
 /// Whether bedplate reads the entries of this machine's loader and does not know the default one's line. A line that a
 /// recording lacks is not lost: its host knows it.
-pub fn is_line_lost(reader: &dyn Reader, facts: &Facts) -> bool {
+pub(crate) fn is_line_lost(reader: &dyn Reader, facts: &Facts) -> bool {
     let Ok(backend) = backend(&facts.boot) else { return false };
     match (backend.observe)(reader, facts).next {
         Reading::Known(_) => false,
         Reading::Absent => true,
-        Reading::Unknown(why) => why.cause != reading::Cause::NotRecorded,
+        Reading::Unknown(why) => why.cause != bedplate_base::Cause::NotRecorded,
     }
 }
 
@@ -361,7 +361,11 @@ pub fn waits_for_passthrough(pending: &Pending) -> bool {
 
 /// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken
 /// off the line and stays in effect until then. A line that cannot be read says nothing.
-pub fn gone_at_next_boot(reader: &dyn Reader, facts: &Facts, tokens: &[String]) -> Vec<String> {
+pub(crate) fn gone_at_next_boot(
+    reader: &dyn Reader,
+    facts: &Facts,
+    tokens: &[String],
+) -> Vec<String> {
     let (Ok(running), Reading::Known(next)) =
         (reader.text("/proc/cmdline"), next_boot(reader, facts))
     else {

@@ -1,12 +1,12 @@
 //! Mounted file systems, and mount points where one is missing. An unmounted /boot must never be taken for an empty one.
 
-use bedplate_base::reading::{ReadError, Reading, Reason};
+use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_host::Reader;
 
 /// Mounts as the reading process sees them (proc(5)).
-pub const MOUNTINFO: &str = "/proc/self/mountinfo";
+pub(crate) const MOUNTINFO: &str = "/proc/self/mountinfo";
 /// Mounts that the operator configured (fstab(5)).
-pub const FSTAB: &str = "/etc/fstab";
+pub(crate) const FSTAB: &str = "/etc/fstab";
 /// Mount points that a boot loader's files may be on, with the systemd unit that mounts each (systemd.mount(5)).
 const POINTS: [(&str, &str); 5] = [
     ("/boot", "boot.mount"),
@@ -18,7 +18,7 @@ const POINTS: [(&str, &str); 5] = [
 
 /// A mounted file system, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mount {
+pub(crate) struct Mount {
     /// Where it is mounted.
     pub point: String,
     /// Directory of the file system that is mounted there; a subvolume of btrfs.
@@ -33,14 +33,14 @@ pub struct Mount {
 
 /// All mounts, in the order in which they were made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mounts(Vec<Mount>);
+pub(crate) struct Mounts(Vec<Mount>);
 
 impl Mounts {
     /// Reads the mounts.
     ///
     /// # Errors
     /// When the kernel does not show them.
-    pub fn read(reader: &dyn Reader) -> Result<Mounts, ReadError> {
+    pub(super) fn read(reader: &dyn Reader) -> Result<Mounts, ReadError> {
         let text = reader.read(MOUNTINFO)?;
         Ok(Mounts::parse(&String::from_utf8_lossy(&text)))
     }
@@ -50,12 +50,12 @@ impl Mounts {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Mount> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Mount> {
         self.0.iter()
     }
 
     /// The mount that a path is on. Of several at one point the last one covers the others.
-    pub fn covering(&self, path: &str) -> Option<&Mount> {
+    pub(super) fn covering(&self, path: &str) -> Option<&Mount> {
         let mut best: Option<&Mount> = None;
         for mount in self.0.iter().filter(|mount| below(path, &mount.point).is_some()) {
             if best.is_none_or(|best| mount.point.len() >= best.point.len()) {
@@ -81,7 +81,7 @@ impl Mounts {
 
 impl Mount {
     /// Whether both are of one file system, or of subvolumes of one.
-    pub fn is_same_file_system(&self, other: &Mount) -> bool {
+    pub(super) fn is_same_file_system(&self, other: &Mount) -> bool {
         self.device == other.device && self.source == other.source
     }
 
@@ -102,7 +102,7 @@ impl Mount {
 }
 
 /// The part of a line of [`MOUNTINFO`] that a recording keeps: file systems that boot loaders read.
-pub fn recorded_mount(line: &str) -> Option<String> {
+pub(crate) fn recorded_mount(line: &str) -> Option<String> {
     let Mount { point, root, device, kind, source } = Mount::parse(line)?;
     let counts = point == "/" || POINTS.iter().any(|(known, _)| *known == point);
     // Names of volumes and pools are the operator's own.
@@ -114,7 +114,7 @@ pub fn recorded_mount(line: &str) -> Option<String> {
 }
 
 /// The part of a line of [`FSTAB`] that a recording keeps.
-pub fn recorded_fstab(line: &str) -> Option<String> {
+pub(crate) fn recorded_fstab(line: &str) -> Option<String> {
     let mut fields = line.split_whitespace().skip(1);
     let (point, kind) = (fields.next()?, fields.next()?);
     let counts = POINTS.iter().any(|(known, _)| *known == point.trim_end_matches('/'));
@@ -124,7 +124,7 @@ pub fn recorded_fstab(line: &str) -> Option<String> {
 }
 
 /// The part of a path behind a directory, with its `/`; empty for the directory itself. `None`: it is not below.
-pub fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
+pub(super) fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
@@ -137,7 +137,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// The configured mount point at or above `path` where nothing is mounted; `Absent`: everything is mounted.
-pub fn unmounted(reader: &dyn Reader, path: &str) -> Reading<String> {
+pub(crate) fn unmounted(reader: &dyn Reader, path: &str) -> Reading<String> {
     let fstab = match reader.read(FSTAB) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.is_absent() => String::new(),

@@ -3,14 +3,14 @@
 
 use super::soundness::{Fault, Soundness};
 use crate::kind::modules::{Installed, installed_for};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_base::value::ModuleName;
 use bedplate_facts::pci::Function;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
 /// Looks for the drivers.
-pub fn judge(reader: &dyn Reader, facts: &Facts, found: &mut Soundness) {
+pub(crate) fn judge(reader: &dyn Reader, facts: &Facts, found: &mut Soundness) {
     let (Some(next), Some(running)) = (facts.os.next_kernel.known(), facts.os.kernel.known())
     else {
         return;

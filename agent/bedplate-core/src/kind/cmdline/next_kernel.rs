@@ -2,7 +2,7 @@
 //! saved defaults are common (handbook §14.2).
 
 use super::{bls, grub, kernel_install, ostree, sdbootutil};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_cmdline::boot::uki;
 use bedplate_facts::{BootLoader, Facts};
@@ -15,7 +15,7 @@ const IMAGES: [&str; 6] = ["vmlinuz-", "vmlinux-", "Image-", "linux-", "kernel-"
 const RESCUE: &str = "0-rescue";
 
 /// The release; `Absent` where no boot entry is to be found.
-pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+pub(crate) fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     let image = match &facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
             grub::image(reader, facts)
@@ -44,7 +44,7 @@ pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 }
 
 /// The kernel of the next boot and the running one, where they differ.
-pub fn other_kernel(facts: &Facts) -> Option<(&str, &str)> {
+pub(crate) fn other_kernel(facts: &Facts) -> Option<(&str, &str)> {
     let (next, running) = (facts.os.next_kernel.known()?, facts.os.kernel.known()?);
     (next != running && facts.host != HostKind::Image).then_some((next, running))
 }

@@ -8,8 +8,8 @@ use crate::kind::modules::section::Modules;
 use crate::kind::sriov::section::Sriov;
 use crate::plan::{Blocker, UpToDate};
 use crate::section::Declared;
-use bedplate_base::cpu::CpuVendor;
-use bedplate_base::reading::Reading;
+use bedplate_base::CpuVendor;
+use bedplate_base::Reading;
 use bedplate_cmdline::fold_name;
 use bedplate_facts::Facts;
 
@@ -18,7 +18,7 @@ const KIND: &str = "cmdline";
 const LEFT_AS_THEY_ARE: [&str; 4] = ["intel_iommu", "amd_iommu", "iommu", "iommu.passthrough"];
 
 /// Leaves the IOMMU's arguments as they are: those that bedplate put on the line stay its own.
-pub fn leave(cmdline: &mut DesiredCmdline) {
+pub(crate) fn leave(cmdline: &mut DesiredCmdline) {
     cmdline.keep.extend(LEFT_AS_THEY_ARE.map(str::to_owned));
 }
 
@@ -26,7 +26,7 @@ pub fn leave(cmdline: &mut DesiredCmdline) {
 ///
 /// # Errors
 /// An IOMMU is needed, and the firmware offers none.
-pub fn is_settled(
+pub(crate) fn is_settled(
     mode: IommuMode,
     profile: &dyn Declared,
     vendor: CpuVendor,

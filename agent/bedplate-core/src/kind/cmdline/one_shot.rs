@@ -3,8 +3,8 @@
 
 use super::next_kernel;
 use bedplate_base::lossless_text;
-use bedplate_base::reading::{ReadError, Reading};
 use bedplate_base::value::PciAddress;
+use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{ConfigSpace, HostKind, Reader};
@@ -14,7 +14,7 @@ const ONE_SHOT: &str =
 const GRUBENV: [&str; 2] = ["/boot/grub/grubenv", "/boot/grub2/grubenv"];
 
 /// The release that the default entry starts after an entry that was chosen for one boot only; `None`: none was chosen.
-pub fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Reading<String>> {
+pub(crate) fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Reading<String>> {
     let is_chosen = match &facts.boot {
         BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
             reader.read(ONE_SHOT).is_ok()

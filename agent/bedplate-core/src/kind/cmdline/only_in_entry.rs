@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use super::kernel_install::KERNEL_CMDLINE;
 use super::{Context, NAME, Observed, Obstacle, grub};
 use crate::plan::Note;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
 use bedplate_facts::BootLoader;
 
 /// Arguments that differ between an entry and its configuration by nature: the image, the deployment of ostree, and what
 /// kernel-install adds to entries that are named after the machine (systemd, 90-loaderentry.install).
-pub const OF_THE_ENTRY: [&str; 4] = ["boot_image", "initrd", "ostree", "systemd.machine_id"];
+pub(crate) const OF_THE_ENTRY: [&str; 4] = ["boot_image", "initrd", "ostree", "systemd.machine_id"];
 /// Arguments that grub-mkconfig adds to what is configured (util/grub.d/10_linux.in; Debian's adds `init` to entries for
 /// another init, Ubuntu's `panic` and `vt.handoff`). Whether those of the root come back is checked after the change.
 const BY_MKCONFIG: [&str; 8] =
@@ -40,14 +40,14 @@ const NEEDED: [&str; 15] = [
 const NEEDED_BEGINNINGS: [&str; 5] = ["iscsi_", "luks.", "nvmf.", "rd.", "rd_"];
 
 /// Whether the machine may not come back without the argument.
-pub fn is_needed(token: &Token) -> bool {
+pub(crate) fn is_needed(token: &Token) -> bool {
     let name = token.folded_name();
     NEEDED.contains(&name.as_str())
         || NEEDED_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// Whether a line has the argument, as the kernel reads it.
-pub fn has(line: &CommandLine, token: &Token) -> bool {
+pub(crate) fn has(line: &CommandLine, token: &Token) -> bool {
     line.tokens().any(|other| other.same_for_kernel(token))
 }
 
@@ -87,7 +87,7 @@ fn named(tokens: &[Token]) -> String {
 ///
 /// # Errors
 /// With the arguments.
-pub fn check(
+pub(super) fn check(
     next: &Reading<CommandLine>,
     made: &CommandLine,
     edit: &Edit,
@@ -146,7 +146,11 @@ fn lost_by_mkconfig(context: &Context, observed: &Observed, edit: &Edit) -> Vec<
 ///
 /// # Errors
 /// With the arguments.
-pub fn check_menu(context: &Context, observed: &Observed, edit: &Edit) -> Result<(), Obstacle> {
+pub(crate) fn check_menu(
+    context: &Context,
+    observed: &Observed,
+    edit: &Edit,
+) -> Result<(), Obstacle> {
     let mut lost = lost_by_mkconfig(context, observed, edit);
     lost.retain(is_needed);
     if lost.is_empty() {
@@ -170,7 +174,7 @@ pub fn check_menu(context: &Context, observed: &Observed, edit: &Edit) -> Result
 }
 
 /// Names the other arguments that the default entry loses with the next generation.
-pub fn note(context: &Context, observed: &Observed, edit: &Edit) -> Option<Note> {
+pub(crate) fn note(context: &Context, observed: &Observed, edit: &Edit) -> Option<Note> {
     let lost = lost_by_mkconfig(context, observed, edit);
     (!lost.is_empty()).then(|| Note {
         kind: NAME,

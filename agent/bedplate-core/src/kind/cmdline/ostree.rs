@@ -9,8 +9,8 @@ use super::bls::entry_files;
 use super::files::{self, replace, verify};
 use super::{Context, Observed, Obstacle, Steps, grub};
 use crate::plan::{Action, WayBack};
-use bedplate_base::cpu::Arch;
-use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::Arch;
+use bedplate_base::{Reading, Reason};
 use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
 use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, grub_token};
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Status};
@@ -47,7 +47,7 @@ impl Kargs {
 }
 
 /// The deployment that boots next is both: there is no configuration apart from it, except in an image.
-pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
     let deployment = deployment(reader);
     let configured = match (facts.host, &facts.boot) {
         (HostKind::Image, BootLoader::Bootc) => image_kargs(reader, facts),
@@ -132,7 +132,7 @@ impl Spelling {
 }
 
 /// The boot entry of the deployment that boots next.
-pub fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
+pub(crate) fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     let files = match entry_files(reader, ENTRIES) {
         Ok(files) => files,
         Err(error) => return Reading::from_result(Err(error)),
@@ -187,7 +187,7 @@ fn kargs_files(reader: &dyn Reader, facts: &Facts) -> Result<Vec<(String, Vec<St
 }
 
 /// What makes the next deployment satisfy the edit.
-pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if context.facts.host == HostKind::Image && context.facts.boot == BootLoader::Bootc {
         return image(context, edit);
     }

@@ -3,15 +3,15 @@
 use super::NAME;
 use crate::kind::{Context, some_of};
 use crate::plan::{KindPlan, Note};
-use bedplate_base::cpu::Arch;
-use bedplate_base::reading::Reading;
+use bedplate_base::Arch;
+use bedplate_base::Reading;
 use bedplate_cmdline::only_on;
 
 /// Arguments that are named.
 const FEW: usize = 6;
 
 /// Notes them: they are written as the profile says, and do nothing.
-pub fn report(context: &Context, section: &mut KindPlan) {
+pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     let Reading::Known(arch) = &context.facts.arch else { return };
     let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());
     let inert: Vec<String> = tokens

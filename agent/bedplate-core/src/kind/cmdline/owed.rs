@@ -9,7 +9,7 @@ use crate::plan::{Action, Item, KindPlan, PaidTool, Rationale};
 use bedplate_host::HostKind;
 
 /// Tools that the ledger has as owed for this kind.
-pub struct Owed<'a> {
+pub(super) struct Owed<'a> {
     tools: Vec<&'a PendingTool>,
     /// Whether the default boot entry proves that they have run, by whomever.
     has_run: bool,
@@ -17,7 +17,7 @@ pub struct Owed<'a> {
 
 impl<'a> Owed<'a> {
     /// Reads them from the ledger.
-    pub fn read(context: &'a Context, comparison: &Comparison) -> Self {
+    pub(super) fn read(context: &'a Context, comparison: &Comparison) -> Self {
         let tools: Vec<&PendingTool> =
             context.ledger.owed.iter().filter(|tool| tool.kind == NAME).collect();
         // A tool of bedplate's own that was cut short may have left the first entry right and the rest half done. Files that
@@ -33,12 +33,12 @@ impl<'a> Owed<'a> {
     }
 
     /// Whether a change has to run them.
-    pub fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         !self.tools.is_empty() && !self.has_run
     }
 
     /// Tools that have run, and those that are paid once the change called `id` is done, because its steps replace them.
-    pub fn paid(&self, change: Option<(&str, &Steps)>) -> Vec<PaidTool> {
+    pub(super) fn paid(&self, change: Option<(&str, &Steps)>) -> Vec<PaidTool> {
         let is_run = |argv: &[String], steps: &Steps| {
             let runs = |action: &Action| matches!(action, Action::RunTool { argv: one, .. } if one == argv);
             steps.actions.iter().any(runs)
@@ -55,7 +55,7 @@ impl<'a> Owed<'a> {
     }
 
     /// The lines of the change that say why they run.
-    pub fn items(&self) -> Vec<Item> {
+    pub(super) fn items(&self) -> Vec<Item> {
         if !self.is_due() {
             return Vec::new();
         }
@@ -73,7 +73,7 @@ fn item(tool: &PendingTool) -> Item {
 }
 
 /// Plans the tools that an image owes where the profile asks for no arguments: the boot entry may have those of an earlier one.
-pub fn plan_alone(context: &Context, section: &mut KindPlan) {
+pub(crate) fn plan_alone(context: &Context, section: &mut KindPlan) {
     if context.reader.kind() != HostKind::Image {
         return;
     }

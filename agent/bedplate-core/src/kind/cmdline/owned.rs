@@ -10,13 +10,13 @@ fn earlier<'a>(context: &'a Context) -> &'a [String] {
 }
 
 /// What is bedplate's own and the profile no longer speaks of.
-pub fn disowned(edit: &Edit, context: &Context, keep: &[String]) -> Vec<String> {
+pub(crate) fn disowned(edit: &Edit, context: &Context, keep: &[String]) -> Vec<String> {
     let disowned = edit.disowned(earlier(context));
     disowned.into_iter().filter(|token| !is_kept(keep, token)).collect()
 }
 
 /// What is bedplate's own afterwards: what is wanted, and what stays although nothing is known about it now.
-pub fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
+pub(crate) fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
     let mut own: Vec<String> = wanted.set.iter().map(|arg| arg.token.clone()).collect();
     own.extend(earlier(context).iter().filter(|token| is_kept(&wanted.keep, token)).cloned());
     own

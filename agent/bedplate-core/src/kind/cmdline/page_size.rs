@@ -3,8 +3,8 @@
 use super::Obstacle;
 use super::hugepages::sizes_asked;
 use crate::plan::Note;
-use bedplate_base::cpu::Arch;
-use bedplate_base::reading::Reading;
+use bedplate_base::Arch;
+use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
@@ -32,7 +32,7 @@ const OF_ARM: [Pages; 3] = [
 
 /// Refuses arguments that ask for a size which the kernel of the next boot does not have: it would ignore that
 /// size and the count after it. A note where the size of its pages is not known and decides.
-pub fn check<'a>(
+pub(super) fn check<'a>(
     reader: &dyn Reader,
     facts: &Facts,
     tokens: impl Iterator<Item = &'a str> + Clone,

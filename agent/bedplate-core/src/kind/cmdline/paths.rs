@@ -8,7 +8,7 @@ use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
 /// Recorded in snapshots.
-pub const RECORDED: &[(&str, RecordMode)] = &[
+pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     // Which shell reads /etc/default/grub.
     ("/bin/sh", RecordMode::Presence),
     ("/etc/debian_version", RecordMode::Presence),
@@ -76,7 +76,7 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
 ];
 
 /// Written here: the sources of the line, and what boot loaders' tools make of them.
-pub const OWNS: WriteScope = WriteScope {
+pub(crate) const OWNS: WriteScope = WriteScope {
     files: &[
         "/etc/default/grub",
         "/etc/default/grub.d/*.cfg",
@@ -108,7 +108,7 @@ pub const OWNS: WriteScope = WriteScope {
 pub const NEXT_KERNEL: &str = "next-kernel";
 
 /// Where boot loaders keep their configuration and entries.
-pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
+pub(crate) fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
     let mut watch = Watch::directories(&[
         "/etc/default",
         "/etc/default/grub.d",
@@ -129,7 +129,7 @@ pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
 }
 
 /// How the IOMMU treats the devices of this host, by their groups, and the kernel of the next boot where it is another one.
-pub fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, String)> {
+pub(crate) fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, String)> {
     let mut labels = Vec::new();
     if let Some((next, _)) = super::other_kernel(facts) {
         labels.push((NEXT_KERNEL, next.to_owned()));

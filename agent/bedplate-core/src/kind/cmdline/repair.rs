@@ -28,7 +28,7 @@ fn named(release: &str) -> String {
 }
 
 /// Where the kernel image is missing.
-pub fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
+pub(crate) fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
     match &facts.boot {
         BootLoader::RpmOstree | BootLoader::Bootc => {
             "boot the previous deployment: `rpm-ostree rollback` or `bootc rollback`".into()
@@ -44,7 +44,7 @@ pub fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
 }
 
 /// Where the initrd is missing.
-pub fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
+pub(crate) fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
     let of_dracut = || match release {
         "" => "dracut --force --regenerate-all".to_owned(),
         release => format!("dracut --force --kver {release}"),
@@ -75,7 +75,7 @@ pub fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
 }
 
 /// Where the modules are missing.
-pub fn modules(facts: &Facts, release: &str) -> String {
+pub(super) fn modules(facts: &Facts, release: &str) -> String {
     let again = match &facts.boot {
         BootLoader::GrubDebian => {
             format!("apt-get install --reinstall linux-modules-{release} linux-image-{release}")
@@ -88,7 +88,7 @@ pub fn modules(facts: &Facts, release: &str) -> String {
 }
 
 /// Where the root file system is another one.
-pub fn root(reader: &dyn Reader, facts: &Facts) -> String {
+pub(crate) fn root(reader: &dyn Reader, facts: &Facts) -> String {
     let by_hand = "if the new root is meant, reboot by hand";
     let is_generated = !matches!(facts.boot, BootLoader::RpmOstree);
     match entries(reader, facts, "").filter(|_| is_generated) {
@@ -100,7 +100,7 @@ pub fn root(reader: &dyn Reader, facts: &Facts) -> String {
 }
 
 /// Where the menu waits for a key for ever.
-pub fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
+pub(crate) fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
         "set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`",
         menu(reader, facts)
@@ -108,7 +108,7 @@ pub fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
 }
 
 /// Where GRUB asks for a password before it boots.
-pub fn password(reader: &dyn Reader, facts: &Facts) -> String {
+pub(crate) fn password(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
         "add --unrestricted to CLASS in /etc/grub.d/10_linux, so that only changes of an entry need the password, then `{}`",
         menu(reader, facts)
@@ -116,7 +116,7 @@ pub fn password(reader: &dyn Reader, facts: &Facts) -> String {
 }
 
 /// Where files of the entry, or the entry itself, cannot be looked up.
-pub fn unknown(facts: &Facts) -> String {
+pub(crate) fn unknown(facts: &Facts) -> String {
     let again = match &facts.boot {
         BootLoader::GrubDebian => "; `update-grub` makes the menu again".to_owned(),
         BootLoader::GrubRhel | BootLoader::GrubSuse => {

@@ -10,7 +10,7 @@ use crate::section::Declared;
 use bedplate_facts::Facts;
 
 /// What the IOMMU's mode needs on this CPU, then what the profile lists.
-pub fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+pub(super) fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
     if let Some(section) = profile.get::<Iommu>() {
         iommu::resolve(profile, section, facts, desired);
     }
@@ -29,7 +29,7 @@ fn unwanted(arg: &CmdlineArg) -> UnwantedArg {
 }
 
 /// The whole command line, other kinds' arguments on it.
-pub fn contribute(
+pub(crate) fn contribute(
     _: &dyn Declared,
     _: &Facts,
     desired: &Desired,

@@ -6,20 +6,20 @@ use super::entry_before::{self, is_of_the_root};
 use super::only_in_entry::{OF_THE_ENTRY, has};
 use super::{backend, next_kernel, root_device, soundness};
 use crate::plan::EntryBefore;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
 /// The entry before the revert.
-pub struct RevertedEntry {
+pub(crate) struct RevertedEntry {
     entry: Option<BootEntry>,
     faults: Vec<String>,
 }
 
 /// Reasons why the entry is not as it should be after a revert.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct EntryFaults {
+pub(crate) struct EntryFaults {
     /// Faults of the revert.
     pub new: Vec<String>,
     /// Faults that the entry had before.
@@ -28,13 +28,18 @@ pub struct EntryFaults {
 
 impl RevertedEntry {
     /// Reads the entry.
-    pub fn read(reader: &dyn Reader, facts: &Facts) -> Self {
+    pub(crate) fn read(reader: &dyn Reader, facts: &Facts) -> Self {
         let entry = boot_entry::default(reader, facts).known().cloned();
         RevertedEntry { entry, faults: faults(reader, facts) }
     }
 
     /// Reads the entry again. `owned` holds the arguments that were bedplate's own.
-    pub fn compare(&self, reader: &dyn Reader, facts: &Facts, owned: &[String]) -> EntryFaults {
+    pub(crate) fn compare(
+        &self,
+        reader: &dyn Reader,
+        facts: &Facts,
+        owned: &[String],
+    ) -> EntryFaults {
         // Tools may have made another kernel the default.
         let mut facts = facts.clone();
         facts.os.next_kernel = next_kernel(reader, &facts);

@@ -8,7 +8,7 @@ use bedplate_host::Reader;
 
 /// How the roots of two lines compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SameRoot {
+pub(crate) enum SameRoot {
     /// The same, or the first names none that could be compared.
     Yes,
     /// The second line names none.
@@ -28,12 +28,12 @@ const BY: [(&str, &str); 4] = [
 ];
 
 /// `root=` of a line: the kernel takes the last one (init/do_mounts.c).
-pub fn root(line: &CommandLine) -> Option<String> {
+pub(crate) fn root(line: &CommandLine) -> Option<String> {
     line.named("root").next_back()?.value().map(Cow::into_owned)
 }
 
 /// Compares the roots of what runs and of what is to boot.
-pub fn compare(reader: &dyn Reader, before: &CommandLine, after: &CommandLine) -> SameRoot {
+pub(crate) fn compare(reader: &dyn Reader, before: &CommandLine, after: &CommandLine) -> SameRoot {
     let Some(one) = root(before).filter(|root| is_on_disk(root)) else { return SameRoot::Yes };
     let Some(other) = root(after) else { return SameRoot::Lost };
     if one.eq_ignore_ascii_case(&other) {
@@ -74,7 +74,7 @@ fn device(reader: &dyn Reader, root: &str) -> Option<String> {
 
 /// Whether the kernel mounts this root without help: partitions by number, name or GPT id (init/do_mounts.c,
 /// block/early-lookup.c). File systems by UUID or label, LVM, RAID and encryption are found by an initrd.
-pub fn is_found_by_kernel(root: &str) -> bool {
+pub(crate) fn is_found_by_kernel(root: &str) -> bool {
     let by_helper = ["/dev/mapper/", "/dev/disk/", "/dev/md/", "/dev/vg", "/dev/ubuntu-vg/"];
     match kind(root) {
         Some("PARTUUID=" | "PARTLABEL=") => true,

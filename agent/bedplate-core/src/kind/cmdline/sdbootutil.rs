@@ -6,7 +6,7 @@ use super::kernel_install::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, touched};
 use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
 use bedplate_base::lossless_text;
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
 use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_cmdline::boot::kernel_cmdline;
@@ -39,7 +39,7 @@ fn reads_as(facts: &Facts) -> BlsReader {
 }
 
 /// Reads both states.
-pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
     let as_loader = reads_as(facts);
     let next = match placed_entry(reader, facts) {
         Reading::Known((_, entry)) => line_of(&entry, as_loader),
@@ -137,7 +137,10 @@ fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstac
 }
 
 /// The entry that boots by default, with the mount point of the partition that its paths are on.
-pub fn placed_entry(reader: &dyn Reader, facts: &Facts) -> Reading<(&'static str, BlsEntry)> {
+pub(crate) fn placed_entry(
+    reader: &dyn Reader,
+    facts: &Facts,
+) -> Reading<(&'static str, BlsEntry)> {
     match reads_as(facts) {
         BlsReader::SystemdBoot => kernel_install::placed_entry(reader),
         BlsReader::Grub => kernel_install::placed_by(reader, |_, entries| {
@@ -179,7 +182,7 @@ fn grub_default<'a>(entries: &'a [BlsEntry], chosen: &[String]) -> Option<&'a Bl
 }
 
 /// Actions that make both states satisfy the edit.
-pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let as_loader = reads_as(context.facts);
     if as_loader == BlsReader::Grub {
         files::carried_by_grub(context)?;

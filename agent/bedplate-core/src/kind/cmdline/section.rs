@@ -81,11 +81,11 @@ pub struct ArgTable {
 }
 
 /// An entry of `cmdline.args` and `cmdline.absent`.
-pub type ArgEntry = At<Entry<ArgText, ArgTable>>;
+pub(crate) type ArgEntry = At<Entry<ArgText, ArgTable>>;
 
 /// What is said of one kernel parameter.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ParamLayer {
+pub(crate) struct ParamLayer {
     /// The whole parameter is to be absent, whatever its value: by the names that say so (`hugepagesz`, `hugepages`).
     pub cleared: Keyed<Option<Leaf<String>>>,
     /// By what the argument owns: the parameter itself, or one of its options.
@@ -94,7 +94,7 @@ pub struct ParamLayer {
 
 /// The tokens of one parameter or option: the last layer that speaks of it decides.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Argument {
+pub(crate) struct Argument {
     /// Those wanted, in order: several when they only make sense together (`hugepagesz=`, `hugepages=`).
     pub set: Vec<Leaf<String>>,
     /// Those unwanted; also beside wanted ones, as the kernel takes every `console=` of a line.
@@ -103,17 +103,17 @@ pub struct Argument {
 
 impl ParamLayer {
     /// Whether any token of the parameter is wanted. Then an earlier wish to clear the whole parameter is over.
-    pub fn sets_something(&self) -> bool {
+    pub(crate) fn sets_something(&self) -> bool {
         self.set().next().is_some()
     }
 
     /// The tokens wanted, in order.
-    pub fn set(&self) -> impl Iterator<Item = &Leaf<String>> {
+    pub(crate) fn set(&self) -> impl Iterator<Item = &Leaf<String>> {
         self.arguments.values().flatten().flat_map(|argument| &argument.value.set)
     }
 
     /// The tokens unwanted, the cleared parameter first.
-    pub fn absent(&self) -> impl Iterator<Item = &Leaf<String>> {
+    pub(crate) fn absent(&self) -> impl Iterator<Item = &Leaf<String>> {
         let cleared = self.cleared.values().flatten().filter(|_| !self.sets_something());
         let parts = self.arguments.values().flatten().flat_map(|argument| &argument.value.absent);
         cleared.chain(parts)

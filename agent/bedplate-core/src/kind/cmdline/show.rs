@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{NAME, Observed, arch, backend, groups};
 use crate::ledger::Ledger;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, Repeated, Token, repeated};
 use bedplate_facts::Facts;
 use bedplate_host::{HostKind, Reader};

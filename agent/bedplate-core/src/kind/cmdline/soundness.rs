@@ -6,14 +6,14 @@ use super::loader_path::{Located, locate};
 use super::root_device::{self, SameRoot};
 use super::{NAME, next_drivers, other_kernel, repair};
 use crate::plan::{Blocker, KindPlan, NextBoot, Note, Unknown};
-use bedplate_base::reading::{Cause, ReadError, Reading, Reason};
+use bedplate_base::{Cause, ReadError, Reading, Reason};
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::grub_cfg::Wait;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
 
 /// Parameters that the boot loader handed to the running kernel (x86).
-pub const BOOT_PARAMS: &str = "/sys/kernel/boot_params/data";
+pub(crate) const BOOT_PARAMS: &str = "/sys/kernel/boot_params/data";
 /// `ramdisk_size` in it.
 const RAMDISK_SIZE: std::ops::Range<usize> = 0x21c..0x220;
 /// Bytes from the start of a file that are looked at.
@@ -61,7 +61,7 @@ impl Soundness {
 }
 
 /// Reports faults as blockers, and where a reboot is due also the unknowns.
-pub fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body: &mut KindPlan) {
+pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body: &mut KindPlan) {
     if let Some((next, running)) = other_kernel(facts) {
         body.notes.push(Note {
             kind: NAME,
@@ -90,7 +90,7 @@ pub fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body: &mut 
 }
 
 /// Judges the default boot entry of a host. An image is not rebooted, so its entry counts as sound.
-pub fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
+pub(crate) fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
     let mut found = Soundness::default();
     if facts.host == HostKind::Image {
         return found;
@@ -117,7 +117,7 @@ pub fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
 }
 
 /// Judges the default boot entry of an image by its files. `None`: the image has none yet; who makes its disk makes the entry.
-pub fn soundness_of_image(reader: &dyn Reader, facts: &Facts) -> Option<Soundness> {
+pub(crate) fn soundness_of_image(reader: &dyn Reader, facts: &Facts) -> Option<Soundness> {
     let is_in_menu = match &facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => true,
         BootLoader::GrubBls | BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
@@ -413,7 +413,7 @@ impl Host<'_> {
 }
 
 /// The file of an initrd: `newc:NAME:PATH` packs one into an archive of GRUB's (grub-core/loader/linux.c).
-pub fn initrd_path(initrd: &str) -> &str {
+pub(crate) fn initrd_path(initrd: &str) -> &str {
     match initrd.strip_prefix("newc:") {
         Some(rest) => rest.split_once(':').map_or(rest, |(_, path)| path),
         None => initrd,
@@ -421,7 +421,7 @@ pub fn initrd_path(initrd: &str) -> &str {
 }
 
 /// Early microcode is an archive of its own in front of the initrd.
-pub fn is_microcode(path: &str) -> bool {
+pub(crate) fn is_microcode(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.contains("ucode") || name.contains("microcode"))
 }
 
@@ -433,7 +433,7 @@ fn had_initrd(reader: &dyn Reader) -> Option<bool> {
 }
 
 /// The part of [`BOOT_PARAMS`] that a recording keeps.
-pub fn recorded_boot_params(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn recorded_boot_params(bytes: &[u8]) -> Vec<u8> {
     let mut kept = vec![0; RAMDISK_SIZE.end];
     if let Some(size) = bytes.get(RAMDISK_SIZE) {
         kept[RAMDISK_SIZE].copy_from_slice(size);

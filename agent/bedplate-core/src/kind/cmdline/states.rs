@@ -8,13 +8,13 @@ use super::{NAME, Observed};
 use crate::desired::DesiredCmdline;
 use crate::kind::{Context, dropped};
 use crate::plan::{Effect, Item, KindPlan, Note, Pending, Rationale, Unknown, UpToDate};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status, worst};
 use bedplate_facts::Facts;
 use bedplate_host::{HostKind, Reader};
 
 /// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
-pub struct Comparison {
+pub(crate) struct Comparison {
     configured: Reading<Vec<Finding>>,
     next: Reading<Vec<Finding>>,
     running: Reading<Vec<Finding>>,
@@ -24,7 +24,7 @@ pub struct Comparison {
 }
 
 /// Reads /proc/cmdline and compares all three lines.
-pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Comparison {
+pub(crate) fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Comparison {
     let defaults = kernel_defaults(context.reader, context.facts);
     let findings = |line: &Reading<CommandLine>| match line {
         Reading::Known(line) => Reading::Known(findings(edit, line, &defaults)),
@@ -54,7 +54,7 @@ pub(super) fn findings(
 
 /// Build-time defaults of the kernels that may boot: the running one and the default boot entry's, or the newest
 /// installed one where no entry tells.
-pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults> {
+pub(crate) fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults> {
     let next = facts.os.next_kernel.known().or(facts.os.installed_kernels.last());
     let mut releases: Vec<&String> = facts.os.kernel.known().into_iter().chain(next).collect();
     releases.dedup();
@@ -90,7 +90,7 @@ impl Comparison {
 
     /// Whether configuration or the default boot entry has to change. A state that is not there (an image without a
     /// grub.cfg) asks for nothing; one that cannot be read asks for nothing *here* and is reported as unknown.
-    pub fn needs_change(&self) -> bool {
+    pub(super) fn needs_change(&self) -> bool {
         [&self.configured, &self.next].iter().any(|state| {
             state.known().is_some_and(|findings| {
                 findings.iter().any(|finding| !finding.status.is_satisfied())
@@ -99,7 +99,7 @@ impl Comparison {
     }
 
     /// Whether the default boot entry has everything that the configuration has: it was generated since.
-    pub fn is_regenerated(&self) -> bool {
+    pub(super) fn is_regenerated(&self) -> bool {
         let Reading::Known(next) = &self.next else { return false };
         let is_asked = |index: usize| {
             let configured = self.configured.known().and_then(|findings| findings.get(index));
@@ -112,7 +112,7 @@ impl Comparison {
 
     /// What the change of configuration and boot entry waits for. What the running kernel was booted with already waits
     /// for nothing: the files are only put back.
-    pub fn effect(&self) -> Effect {
+    pub(super) fn effect(&self) -> Effect {
         let differs = |index: usize| {
             let at = |state: &Reading<Vec<Finding>>| {
                 state.known().and_then(|findings| findings.get(index)).cloned()
@@ -138,7 +138,7 @@ impl Comparison {
     }
 
     /// Profile entries that no state has on its line, and that every known state has by the kernel's build.
-    pub fn by_default(&self) -> BTreeSet<String> {
+    pub(super) fn by_default(&self) -> BTreeSet<String> {
         let mut entries = BTreeSet::new();
         let mut others = BTreeSet::new();
         for finding in
@@ -155,7 +155,7 @@ impl Comparison {
     }
 
     /// The differences, from whichever state shows them: configuration first.
-    pub fn items(&self, wanted: &DesiredCmdline) -> Vec<Item> {
+    pub(super) fn items(&self, wanted: &DesiredCmdline) -> Vec<Item> {
         let configured = items_of(&self.configured, wanted, None);
         if !configured.is_empty() {
             return configured;
@@ -169,7 +169,7 @@ impl Comparison {
 impl Comparison {
     /// Takes into account that TuneD brings arguments that no configuration has, and goes on bringing others that bedplate
     /// has taken out of its own.
-    pub fn credit(&mut self, tuned: &Tuned, edit: &Edit, context: &Context) {
+    pub(super) fn credit(&mut self, tuned: &Tuned, edit: &Edit, context: &Context) {
         let is_meant_to_go = |finding: &Finding| {
             let absent = &context.desired.cmdline.absent;
             finding.entries.iter().any(|entry| absent.iter().any(|arg| arg.token == *entry))
@@ -194,7 +194,7 @@ impl Comparison {
     }
 
     /// Profile entries of which TuneD brings everything and the configuration has nothing.
-    pub fn by_tuned(&self) -> BTreeSet<String> {
+    pub(super) fn by_tuned(&self) -> BTreeSet<String> {
         let is_brought = |finding: &&Finding| match (&finding.status, &self.brought) {
             (Status::Equivalent { by }, Some(source)) => by == source,
             _ => false,
@@ -272,7 +272,12 @@ fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Rationale> {
 }
 
 /// Settled parameters, those that wait for a boot, unreadable states, and files that were not understood.
-pub fn report(context: &Context, edit: &Edit, comparison: &Comparison, section: &mut KindPlan) {
+pub(crate) fn report(
+    context: &Context,
+    edit: &Edit,
+    comparison: &Comparison,
+    section: &mut KindPlan,
+) {
     for (state, subject) in [
         (&comparison.configured, "configured command line"),
         (&comparison.next, "next boot's command line"),
@@ -394,7 +399,7 @@ fn manner(status: &Status) -> String {
 }
 
 /// Without a boot loader that can be written, the running line still says something.
-pub fn running_only(context: &Context, edit: &Edit, section: &mut KindPlan) {
+pub(crate) fn running_only(context: &Context, edit: &Edit, section: &mut KindPlan) {
     let nothing =
         Observed { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };
     let comparison = compare(context, edit, &nothing);

@@ -9,13 +9,13 @@ const VARIABLE: &str = "tuned_params";
 const ACTIVE: &str = "/etc/tuned/active_profile";
 
 /// Arguments that TuneD brings, and its profile.
-pub struct Tuned {
+pub(crate) struct Tuned {
     profile: Option<String>,
     line: CommandLine,
 }
 
 /// Arguments of the default boot entry that come from TuneD; `None` when it brings none.
-pub fn read(context: &Context) -> Option<Tuned> {
+pub(super) fn read(context: &Context) -> Option<Tuned> {
     let value = match context.facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
             grub::variables(context.reader, context.facts).remove(VARIABLE)?
@@ -31,13 +31,13 @@ pub fn read(context: &Context) -> Option<Tuned> {
 
 impl Tuned {
     /// Status of everything that the edit asks for, on TuneD's arguments alone, in the edit's order.
-    pub fn statuses(&self, edit: &Edit) -> Vec<Status> {
+    pub(super) fn statuses(&self, edit: &Edit) -> Vec<Status> {
         let findings = edit.satisfied_by(&self.line, &KernelDefaults::default());
         findings.into_iter().map(|finding| finding.status).collect()
     }
 
     /// Where its arguments come from.
-    pub fn source(&self) -> String {
+    pub(super) fn source(&self) -> String {
         match &self.profile {
             Some(profile) => format!("TuneD profile {profile}"),
             None => "TuneD's profile".to_owned(),
@@ -45,7 +45,7 @@ impl Tuned {
     }
 
     /// Refuses an edit that asks for something else than TuneD, or for something to go that TuneD brings.
-    pub fn check(&self, edit: &Edit, context: &Context) -> Result<(), Obstacle> {
+    pub(super) fn check(&self, edit: &Edit, context: &Context) -> Result<(), Obstacle> {
         let absent = &context.desired.cmdline.absent;
         let conflict = |finding: Finding| match finding.status {
             Status::Other { found } | Status::Reordered { found, .. } => {

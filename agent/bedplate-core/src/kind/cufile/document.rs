@@ -13,13 +13,13 @@ use bedplate_facts::cufile::{PATH, Problem, Wrong, line, root};
 
 /// A file that can be edited.
 #[derive(Debug)]
-pub struct Document {
+pub(crate) struct Document {
     text: String,
 }
 
 /// A value of the file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub(super) struct Found {
     /// To compare: long numbers are rounded, and of two equal names the last counts.
     pub value: Value,
     /// Word for word, with its comments.
@@ -28,7 +28,7 @@ pub struct Found {
 
 /// Why a file cannot be edited.
 #[derive(Debug, thiserror::Error)]
-pub enum NotEditable {
+pub(crate) enum NotEditable {
     /// A value has the wrong type, or it is no JSON object: the library does not read it either.
     #[error("{PATH}:{}: {}", .0.line, .0.problem)]
     Wrong(Wrong),
@@ -67,7 +67,7 @@ impl From<Wrong> for NotEditable {
 
 impl NotEditable {
     /// Remedy.
-    pub fn remedy(&self) -> String {
+    pub(super) fn remedy(&self) -> String {
         match self {
             NotEditable::Wrong(_) => {
                 "correct the file: GPUDirect Storage does not read it either".to_owned()
@@ -92,7 +92,7 @@ struct Walk<'t, 'o> {
 
 impl Document {
     /// An empty one, with bedplate's heading.
-    pub fn new(profile: &str) -> Self {
+    pub(super) fn new(profile: &str) -> Self {
         Document { text: format!("// {}{{\n}}\n", heading(profile)) }
     }
 
@@ -100,13 +100,13 @@ impl Document {
     ///
     /// # Errors
     /// [`NotEditable::Wrong`].
-    pub fn parse(text: &str) -> Result<Self, NotEditable> {
+    pub(super) fn parse(text: &str) -> Result<Self, NotEditable> {
         root(text)?;
         Ok(Document { text: text.to_owned() })
     }
 
     /// The text.
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         &self.text
     }
 
@@ -114,7 +114,7 @@ impl Document {
     ///
     /// # Errors
     /// [`NotEditable::NotAnObject`] and [`NotEditable::Twice`].
-    pub fn get(&self, key: &Key) -> Result<Option<Found>, NotEditable> {
+    pub(super) fn get(&self, key: &Key) -> Result<Option<Found>, NotEditable> {
         let root = root(&self.text)?;
         let end = self.walk(&root, key.names())?.end;
         Ok(end.map(|property| Found {
@@ -127,7 +127,7 @@ impl Document {
     ///
     /// # Errors
     /// As [`Document::get`].
-    pub fn depth(&self, key: &Key) -> Result<usize, NotEditable> {
+    pub(super) fn depth(&self, key: &Key) -> Result<usize, NotEditable> {
         let root = root(&self.text)?;
         Ok(self.walk(&root, key.names())?.chain.len())
     }
@@ -136,7 +136,7 @@ impl Document {
     ///
     /// # Errors
     /// As [`Document::get`].
-    pub fn set(&mut self, key: &Key, source: &str) -> Result<(), NotEditable> {
+    pub(super) fn set(&mut self, key: &Key, source: &str) -> Result<(), NotEditable> {
         let root = root(&self.text)?;
         let Walk { chain, end } = self.walk(&root, key.names())?;
         let edits = match end {
@@ -155,7 +155,7 @@ impl Document {
     ///
     /// # Errors
     /// As [`Document::get`].
-    pub fn remove(&mut self, key: &Key, made: usize) -> Result<(), NotEditable> {
+    pub(super) fn remove(&mut self, key: &Key, made: usize) -> Result<(), NotEditable> {
         let names = key.names();
         for depth in (1..=names.len()).rev().take(made + 1) {
             let root = root(&self.text)?;
@@ -172,7 +172,7 @@ impl Document {
     }
 
     /// Whether bedplate made it, and nothing is left in it but its heading.
-    pub fn is_only_heading(&self) -> bool {
+    pub(super) fn is_only_heading(&self) -> bool {
         let (headings, rest): (Vec<&str>, Vec<&str>) =
             self.text.lines().partition(|l| is_heading(l));
         !headings.is_empty() && rest.iter().flat_map(|line| line.split_whitespace()).eq(["{", "}"])

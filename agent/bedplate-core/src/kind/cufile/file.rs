@@ -12,11 +12,11 @@ use crate::kind::{Context, drop_in, dropped};
 use crate::plan::{
     Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Rationale, UpToDate,
 };
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_facts::cufile::{self, PATH};
 
 /// Compares the file.
-pub fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
+pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
     let earlier = Own::read(context.ledger.owned.get(NAME).map_or(&[], Vec::as_slice));
     if wanted.is_empty() && earlier.is_empty() {
         return;

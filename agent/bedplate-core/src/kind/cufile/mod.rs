@@ -18,7 +18,7 @@ use document::Document;
 use section::{Cufile, Setting};
 
 /// The row of the table of kinds.
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: NAME,
     about: "keys of /etc/cufile.json, for GPUDirect Storage",
     resolve: nothing_to_resolve,

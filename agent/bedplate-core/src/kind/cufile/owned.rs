@@ -9,7 +9,7 @@ use super::splice;
 
 /// A key that bedplate has set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Own {
+pub(crate) struct Own {
     /// The key.
     pub key: String,
     /// What bedplate set.
@@ -32,17 +32,17 @@ fn is_none_made(made: &usize) -> bool {
 
 impl Own {
     /// As the ledger has it. What it does not understand is none.
-    pub fn read(entries: &[String]) -> Vec<Own> {
+    pub(super) fn read(entries: &[String]) -> Vec<Own> {
         entries.iter().filter_map(|entry| serde_json::from_str(entry).ok()).collect()
     }
 
     /// For the ledger.
-    pub fn write(&self) -> Option<String> {
+    pub(super) fn write(&self) -> Option<String> {
         serde_json::to_string(self).ok()
     }
 
     /// What stood there before, as it is to be written.
-    pub fn source(&self) -> Option<String> {
+    pub(super) fn source(&self) -> Option<String> {
         self.text.clone().or_else(|| self.before.as_ref().map(splice::source))
     }
 
@@ -56,7 +56,7 @@ impl Own {
 }
 
 /// How many of the objects above a key are bedplate's: those that are to be made for it, and those that were for others.
-pub fn made(key: &Key, document: &Document, known: &[&Own]) -> Result<usize, NotEditable> {
+pub(crate) fn made(key: &Key, document: &Document, known: &[&Own]) -> Result<usize, NotEditable> {
     let (names, there) = (key.names(), document.depth(key)? - 1);
     let is_made =
         |depth: &usize| *depth > there || known.iter().any(|one| one.has_made(&names[..*depth]));

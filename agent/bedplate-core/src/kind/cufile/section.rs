@@ -140,7 +140,7 @@ pub struct Setting {
 
 /// Values by key.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Keys(BTreeMap<Key, Leaf<Value>>);
+pub(crate) struct Keys(BTreeMap<Key, Leaf<Value>>);
 
 impl Overlay for Keys {
     fn overlay(mut self, later: Self) -> Self {

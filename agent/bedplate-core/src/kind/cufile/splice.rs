@@ -10,20 +10,20 @@ use bedplate_facts::cufile::{comments, without_comments};
 
 /// A part of the text, and what is to stand there.
 #[derive(Debug)]
-pub struct Edit {
+pub(crate) struct Edit {
     at: Range<usize>,
     text: String,
 }
 
 impl Edit {
     /// A replacement.
-    pub fn new(at: impl Into<Place>, text: impl Into<String>) -> Self {
+    pub(super) fn new(at: impl Into<Place>, text: impl Into<String>) -> Self {
         Edit { at: at.into().0, text: text.into() }
     }
 }
 
 /// A range, of bytes or of the parser's.
-pub struct Place(Range<usize>);
+pub(crate) struct Place(Range<usize>);
 
 impl From<Range<usize>> for Place {
     fn from(range: Range<usize>) -> Self {
@@ -38,7 +38,7 @@ impl From<jsonc_parser::common::Range> for Place {
 }
 
 /// The text with all edits made, of which no two touch the same bytes.
-pub fn apply(text: &str, mut edits: Vec<Edit>) -> String {
+pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.at.start, edit.at.end));
     let mut out = String::with_capacity(text.len());
     let mut end = 0;
@@ -52,7 +52,7 @@ pub fn apply(text: &str, mut edits: Vec<Edit>) -> String {
 }
 
 /// A value as it is written: lists with a blank behind the comma.
-pub fn source(value: &Value) -> String {
+pub(crate) fn source(value: &Value) -> String {
     match value {
         Value::Array(all) => format!("[{}]", all.iter().map(source).collect::<Vec<_>>().join(", ")),
         other => other.to_string(),
@@ -63,7 +63,7 @@ const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// Puts a value behind the last one of an object, on a line of its own where that one has one; of several names all but the last are
 /// of objects that are made for it.
-pub fn insertion(
+pub(crate) fn insertion(
     text: &str,
     root: &Object,
     object: &Object,
@@ -130,7 +130,7 @@ fn own_line(text: &str, at: usize) -> Option<&str> {
 }
 
 /// Takes a property out, with the comma that it needed and the blanks before it. Comments in it and behind it stay.
-pub fn removal(text: &str, object: &Object, property: &ObjectProp) -> Vec<Edit> {
+pub(crate) fn removal(text: &str, object: &Object, property: &ObjectProp) -> Vec<Edit> {
     let plain = without_comments(text);
     let (start, end) = (property.range.start, property.range.end);
     let is_last = object.properties.last().is_some_and(|last| last.range == property.range);

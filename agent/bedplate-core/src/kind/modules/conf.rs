@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The modules that a modules-load.d text names, folded.
-pub fn loads(text: &str) -> BTreeSet<String> {
+pub(crate) fn loads(text: &str) -> BTreeSet<String> {
     let lines = text
         .lines()
         .map(str::trim)
@@ -13,7 +13,7 @@ pub fn loads(text: &str) -> BTreeSet<String> {
 
 /// What a modprobe.d text says that bedplate manages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Modprobe {
+pub(crate) struct Modprobe {
     /// (module, parameter) → value; the last one in the text.
     pub options: BTreeMap<(String, String), String>,
     /// Blacklisted modules.
@@ -21,7 +21,7 @@ pub struct Modprobe {
 }
 
 /// sysfs shows a bool as Y or N, a number in decimal, and a string without the quotes that carried it.
-pub fn same_value(running: &str, wanted: &str) -> bool {
+pub(crate) fn same_value(running: &str, wanted: &str) -> bool {
     let truth = |value: &str| match value {
         "1" | "Y" | "y" => Some(true),
         "0" | "N" | "n" => Some(false),
@@ -38,7 +38,7 @@ pub fn same_value(running: &str, wanted: &str) -> bool {
 }
 
 /// Reads `options` and `blacklist`; a backslash joins lines (libkmod libkmod-config.c, handbook §9).
-pub fn modprobe(text: &str) -> Modprobe {
+pub(crate) fn modprobe(text: &str) -> Modprobe {
     let mut found = Modprobe::default();
     let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
     for line in joined.lines() {

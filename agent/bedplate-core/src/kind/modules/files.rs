@@ -47,7 +47,7 @@ impl<'f> Lists<'f> {
 }
 
 /// Compares the boot load list.
-pub fn load_list(context: &Context, section: &mut KindPlan) {
+pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
     let files = match drop_in::files(context.reader, "modules-load.d") {
         Ok(files) => files,
         Err(error) => return drop_in::unknown(NAME, section, MODULES_LOAD_PATH, &error),
@@ -100,7 +100,7 @@ pub fn load_list(context: &Context, section: &mut KindPlan) {
 }
 
 /// Compares options and blacklist.
-pub fn modprobe(context: &Context, section: &mut KindPlan) {
+pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     let wanted = &context.desired.modules;
     let text = match modules_conf::modprobe(wanted, context.profile.name()) {
         Ok(text) => text,

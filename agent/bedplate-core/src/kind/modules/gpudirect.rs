@@ -10,7 +10,7 @@ use super::NAME;
 use super::section::GpuDirect;
 use crate::desired::{Desired, ModuleLoad, WantedModule};
 use crate::plan::{Blocker, Note, Rationale, Unknown};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{KernelVersion, ModuleName};
 use bedplate_facts::Facts;
 use bedplate_facts::gpu::NvidiaDriver;
@@ -57,7 +57,11 @@ impl fmt::Display for DmabufObstacle {
 }
 
 /// The module to load, if any.
-pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
+pub(super) fn resolve(
+    asked: GpuDirect,
+    facts: &Facts,
+    desired: &mut Desired,
+) -> Option<WantedModule> {
     let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
     let (for_guests, of_the_host): (Vec<_>, Vec<_>) =
         functions.filter(|f| f.is_gpu() && f.vendor.0 == 0x10de).partition(|gpu| gpu.vfio);
@@ -150,7 +154,7 @@ fn auto(
 ///
 /// # Errors
 /// Why that cannot be told.
-pub fn dmabuf_obstacle(
+pub(crate) fn dmabuf_obstacle(
     driver: &NvidiaDriver,
     facts: &Facts,
 ) -> Result<Option<DmabufObstacle>, String> {

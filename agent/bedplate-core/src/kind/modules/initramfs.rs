@@ -29,7 +29,7 @@ fn tool(reader: &dyn Reader) -> Option<Action> {
 }
 
 /// Whether a module is inside an initramfs is not known without unpacking it, so it is always rebuilt.
-pub fn rebuild(context: &Context, change: &mut Change, section: &mut KindPlan) {
+pub(crate) fn rebuild(context: &Context, change: &mut Change, section: &mut KindPlan) {
     match tool(context.reader) {
         Some(tool) => change.actions.push(tool),
         None => section.notes.push(Note {
@@ -44,7 +44,7 @@ pub fn rebuild(context: &Context, change: &mut Change, section: &mut KindPlan) {
 
 /// A rebuild that was promised and did not succeed is done now, even though the file is right, unless it shows to have been
 /// made by others.
-pub fn owed_rebuild(context: &Context, section: &mut KindPlan) {
+pub(crate) fn owed_rebuild(context: &Context, section: &mut KindPlan) {
     for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
         // What bedplate itself was cut short in may be new, and half a file.
         if !owed.begun && is_rebuilt(context, owed) {

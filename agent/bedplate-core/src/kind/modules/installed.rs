@@ -6,7 +6,7 @@ use bedplate_host::{HostKind, Reader};
 
 /// Whether a module can be loaded on a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Installed {
+pub(crate) enum Installed {
     /// In modules.dep.
     Yes,
     /// In modules.builtin: part of the kernel image.
@@ -23,7 +23,7 @@ pub enum Installed {
 }
 
 /// The kernel whose modules count: the running one, else the newest installed one.
-pub fn release(facts: &Facts) -> Option<&str> {
+pub(super) fn release(facts: &Facts) -> Option<&str> {
     facts.os.kernel.known().map(String::as_str).or(facts
         .os
         .installed_kernels
@@ -32,7 +32,7 @@ pub fn release(facts: &Facts) -> Option<&str> {
 }
 
 /// Looks the module up by file name, with `-` and `_` folded.
-pub fn installed(reader: &dyn Reader, facts: &Facts, module: &ModuleName) -> Installed {
+pub(super) fn installed(reader: &dyn Reader, facts: &Facts, module: &ModuleName) -> Installed {
     let Some(release) = release(facts) else {
         if facts.host == HostKind::Image {
             return Installed::NoKernel;
@@ -43,7 +43,7 @@ pub fn installed(reader: &dyn Reader, facts: &Facts, module: &ModuleName) -> Ins
 }
 
 /// The same for the kernel of a release.
-pub fn installed_for(reader: &dyn Reader, release: &str, module: &ModuleName) -> Installed {
+pub(crate) fn installed_for(reader: &dyn Reader, release: &str, module: &ModuleName) -> Installed {
     for (index, found) in [("modules.dep", Installed::Yes), ("modules.builtin", Installed::BuiltIn)]
     {
         match reader.text(&format!("/lib/modules/{release}/{index}")) {

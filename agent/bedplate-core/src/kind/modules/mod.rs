@@ -18,12 +18,12 @@ pub mod topo_check;
 use super::{Context, Kind, no_labels};
 use crate::plan::KindPlan;
 
-pub use gpudirect::{DmabufObstacle, dmabuf_obstacle};
-pub use installed::{Installed, installed_for};
-pub use rebuilt::digests as initramfs_digests;
+pub(crate) use gpudirect::{DmabufObstacle, dmabuf_obstacle};
+pub(crate) use installed::{Installed, installed_for};
+pub(crate) use rebuilt::digests as initramfs_digests;
 
 /// The row of the table of kinds.
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: NAME,
     about: "modules-load.d, modprobe.d, and what is loaded now",
     resolve: resolve::resolve,

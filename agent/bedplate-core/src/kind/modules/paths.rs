@@ -5,7 +5,7 @@ use crate::section::Declared;
 use bedplate_facts::Facts;
 
 /// Recorded in snapshots.
-pub const RECORDED: &[(&str, RecordMode)] = &[
+pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/etc/modprobe.d/*", RecordMode::Whole),
     ("/run/modprobe.d/*", RecordMode::Whole),
     ("/usr/local/lib/modprobe.d/*", RecordMode::Whole),
@@ -34,13 +34,13 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
 ];
 
 /// Written here.
-pub const OWNS: WriteScope = WriteScope {
+pub(crate) const OWNS: WriteScope = WriteScope {
     files: &["/etc/modules-load.d/bedplate.conf", "/etc/modprobe.d/zz-bedplate.conf"],
     tools: &[&["update-initramfs", "-u", "-k", "all"], &["dracut", "--force", "--regenerate-all"]],
     ..WriteScope::NONE
 };
 
 /// The two directories that modprobe and systemd-modules-load read on this host.
-pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {
+pub(crate) fn watch(_: &dyn Declared, _: &Facts) -> Watch {
     Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
 }

@@ -11,12 +11,12 @@ use crate::kind::Context;
 use crate::ledger::{Sha, WaitRecord};
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::{Effect, Item, KindPlan, Pending, PendingUntilBoot};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::module::is_live;
 use bedplate_host::{HostKind, boot_id};
 
 /// One thing of a change that waits for a boot.
-pub struct Wait {
+pub(crate) struct Wait {
     module: String,
     subject: String,
     began: Option<String>,
@@ -26,12 +26,12 @@ pub struct Wait {
 
 impl Wait {
     /// Whether a boot is due for it. What is taken away from the file asks for none; only what the file said is remembered.
-    pub fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.next.is_some()
     }
 
     /// What the ledger has to remember of it; `None`: the running module shows it.
-    pub fn pending_until_boot(self, change: &str) -> Option<PendingUntilBoot> {
+    pub(super) fn pending_until_boot(self, change: &str) -> Option<PendingUntilBoot> {
         let Wait { module, subject, began, next, shown } = self;
         (!shown).then(|| PendingUntilBoot {
             change: change.to_owned(),
@@ -45,7 +45,7 @@ impl Wait {
 
 /// What waits for a boot once the file says `target` in place of `ours`. A module that already runs with the value
 /// waits for nothing: then the file is only put back. `content` is what the file will be.
-pub fn waiting(
+pub(crate) fn waiting(
     context: &Context,
     ours: &Modprobe,
     target: &Modprobe,
@@ -106,7 +106,7 @@ fn is_put_back(context: &Context, content: Option<&Sha>) -> bool {
 
 /// What was written in this boot and waits for the next one, as the ledger remembers it; `items` are about to be written
 /// again. A module that is gone waits for nothing: its next load brings what was written.
-pub fn pending(context: &Context, items: &[Item], section: &mut KindPlan) {
+pub(crate) fn pending(context: &Context, items: &[Item], section: &mut KindPlan) {
     let mut records = context.ledger.waiting.iter().filter(|record| record.kind == NAME).peekable();
     if records.peek().is_none() || context.facts.host == HostKind::Image {
         return;

@@ -7,7 +7,7 @@ use crate::kind::nccl::section::Nccl;
 use crate::kind::{some_of, sysctl};
 use crate::plan::{Blocker, Note, Unknown};
 use crate::section::Declared;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::gpu::{FORCE_DMABUF, Rccl, is_amd_accelerator};
 
@@ -18,7 +18,12 @@ const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const SOURCE: &str = "ROCm/rccl src/misc/rocmwrap.cc, src/init.cc; handbook §14.6";
 
 /// Blocks where neither way works, and says what RCCL will warn of.
-pub fn resolve(asked: GpuDirect, profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+pub(super) fn resolve(
+    asked: GpuDirect,
+    profile: &dyn Declared,
+    facts: &Facts,
+    desired: &mut Desired,
+) {
     let Some(rccl) = &facts.gpu.rccl else { return };
     if !matches!(asked, GpuDirect::Auto | GpuDirect::Dmabuf) {
         return;

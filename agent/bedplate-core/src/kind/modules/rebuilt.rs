@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::kind::{Context, cmdline};
 use crate::ledger::{self, PendingTool, Sha};
 use crate::modules_conf::MODPROBE_PATH;
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_facts::os::installed_kernels;
 use bedplate_host::{ModifiedAt, Reader};
 
@@ -31,7 +31,7 @@ const KERNELS: [&str; 5] = [
 const KERNEL: &str = "linux";
 
 /// SHA-256 of every initramfs that is there, by path.
-pub fn digests(reader: &dyn Reader) -> BTreeMap<String, Sha> {
+pub(crate) fn digests(reader: &dyn Reader) -> BTreeMap<String, Sha> {
     let releases = installed_kernels(reader);
     let of_kernels = releases.iter().flat_map(|release| images(reader, release));
     let mut paths: BTreeSet<String> = of_kernels.collect();
@@ -41,7 +41,7 @@ pub fn digests(reader: &dyn Reader) -> BTreeMap<String, Sha> {
 
 /// Whether every kernel has an initramfs, and each of those and of those that boot entries load was made since the tool became
 /// owed. A unified kernel image does not show what is in it, but an old one is wrong.
-pub fn is_rebuilt(context: &Context, owed: &PendingTool) -> bool {
+pub(crate) fn is_rebuilt(context: &Context, owed: &PendingTool) -> bool {
     let (reader, releases) = (context.reader, &context.facts.os.installed_kernels);
     let found = (cmdline::entries(reader), cmdline::entry_initrds(reader));
     let (Some(entries), Some(mut checked)) = found else { return false };

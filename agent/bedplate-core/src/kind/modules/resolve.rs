@@ -17,7 +17,7 @@ const PEERMEM: &str = "nvidia_peermem";
 const NVIDIA: PciId = PciId(0x10de);
 
 /// What the profile lists, and the module that GPUDirect needs here, if it needs one.
-pub fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+pub(super) fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
     let Some(section) = profile.get::<Modules>() else { return };
     let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
     rccl::resolve(section.gpudirect, profile, facts, desired);
@@ -47,7 +47,7 @@ fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Rationale>) {
 }
 
 /// The two files that the kind writes to hosts, byte for byte.
-pub fn contribute(
+pub(crate) fn contribute(
     profile: &dyn Declared,
     facts: &Facts,
     desired: &Desired,

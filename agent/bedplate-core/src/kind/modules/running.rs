@@ -8,13 +8,13 @@ use crate::kind::Context;
 use crate::plan::{
     Action, Blocker, Change, Check, Effect, Item, KindPlan, Note, Rationale, Unknown, UpToDate,
 };
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::ModuleName;
 use bedplate_host::HostKind;
 use bedplate_host::module::is_live;
 
 /// Modules wanted now, and those that no boot can load.
-pub fn load(context: &Context, section: &mut KindPlan) {
+pub(super) fn load(context: &Context, section: &mut KindPlan) {
     for module in &context.desired.modules.load {
         match module.load {
             ModuleLoad::Now => load_one(context, module, section),
@@ -135,7 +135,7 @@ fn remedy(module: &ModuleName) -> String {
 }
 
 /// Modules that the profile wants gone now.
-pub fn unload(context: &Context, section: &mut KindPlan) {
+pub(crate) fn unload(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
     }

@@ -13,7 +13,7 @@ use bedplate_base::value::ModuleName;
 mod lints;
 mod lists;
 
-pub use lists::ListsLayer;
+pub(crate) use lists::ListsLayer;
 
 /// GPU memory registration path (handbook §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -144,7 +144,7 @@ pub struct ModuleTable {
 }
 
 /// An entry of the module lists.
-pub type ModuleEntry = At<Entry<ModuleText, ModuleTable>>;
+pub(crate) type ModuleEntry = At<Entry<ModuleText, ModuleTable>>;
 
 /// `[modules.options.MODULE]`.
-pub type Parameters = BTreeMap<At<String>, ScalarEntry>;
+pub(crate) type Parameters = BTreeMap<At<String>, ScalarEntry>;

@@ -3,15 +3,15 @@
 
 use super::conf;
 use crate::kind::drop_in;
-use bedplate_base::reading::{ReadError, Reading};
 use bedplate_base::value::KernelVersion;
+use bedplate_base::{ReadError, Reading};
 use bedplate_facts::gpu::NvidiaDriver;
 use bedplate_host::Reader;
 
 /// The parameter.
-pub const PARAMETER: &str = "NVreg_GrdmaPciTopoCheckOverride";
+pub(crate) const PARAMETER: &str = "NVreg_GrdmaPciTopoCheckOverride";
 /// Where the driver shows its parameters.
-pub const PARAMS: &str = "/proc/driver/nvidia/params";
+pub(crate) const PARAMS: &str = "/proc/driver/nvidia/params";
 /// As [`PARAMS`] spells it.
 const SHOWN: &str = "GrdmaPciTopoCheckOverride";
 
@@ -33,7 +33,7 @@ pub struct TopoCheck {
 
 /// By which way a device reaches GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// As the driver maps it: nvidia_peermem and DMA-BUF.
     Default,
     /// By the GPU's window, although CPU and GPU share a C2C link (`FORCE_PCIE`): what NCCL asks for with Data Direct.
@@ -42,7 +42,7 @@ pub enum Way {
 
 /// The driver's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// It is let through.
     Allowed,
     /// It is where both are in one IOMMU group, or neither is in one.
@@ -52,7 +52,7 @@ pub enum Access {
 }
 
 /// The answer of a driver for a value of the parameter; `has_c2c`: GPUs that share a C2C link with an Arm CPU.
-pub fn access(driver: &NvidiaDriver, has_c2c: bool, way: Way, value: u32) -> Access {
+pub(crate) fn access(driver: &NvidiaDriver, has_c2c: bool, way: Way, value: u32) -> Access {
     let Some(version) = KernelVersion::from_release(&driver.version) else {
         return Access::Allowed;
     };
@@ -73,7 +73,7 @@ pub fn access(driver: &NvidiaDriver, has_c2c: bool, way: Way, value: u32) -> Acc
 }
 
 /// Whether the parameter can let a Data Direct function and a GPU in different IOMMU groups reach each other.
-pub fn can_override(driver: &NvidiaDriver) -> bool {
+pub(crate) fn can_override(driver: &NvidiaDriver) -> bool {
     KernelVersion::from_release(&driver.version)
         .is_some_and(|v| (FIRST..NOT_OVER_PCIE).contains(&v))
 }

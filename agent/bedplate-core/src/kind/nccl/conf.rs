@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use crate::modules_conf::{header, reasons};
 use crate::plan::Rationale;
 
-pub use bedplate_facts::flow_control::{NCCL_CONF as NCCL, RCCL_CONF as RCCL};
-pub use bedplate_nccl::env::LONGEST_VALUE;
+pub(super) use bedplate_facts::flow_control::{NCCL_CONF as NCCL, RCCL_CONF as RCCL};
+pub(super) use bedplate_nccl::env::LONGEST_VALUE;
 
 const BEGIN: &str = "# BEGIN bedplate";
 const END: &str = "# END bedplate";
@@ -28,7 +28,7 @@ pub struct Variable {
 
 /// A file, split at bedplate's block.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Conf<'t> {
+pub(crate) struct Conf<'t> {
     /// What stands before the block; all of it where there is none.
     before: &'t str,
     /// The block; `None`: there is none.
@@ -39,7 +39,7 @@ pub struct Conf<'t> {
 
 /// Which lines are bedplate's cannot be told.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unclear {
+pub(crate) enum Unclear {
     /// A block begins in this line, from 1 on, and does not end.
     NoEnd(usize),
     /// A second block begins in this line: a copy, perhaps with lines of others.
@@ -51,7 +51,7 @@ impl<'t> Conf<'t> {
     ///
     /// # Errors
     /// [`Unclear`].
-    pub fn parse(text: &'t str) -> Result<Self, Unclear> {
+    pub(super) fn parse(text: &'t str) -> Result<Self, Unclear> {
         let (mut at, mut begin, mut block) = (0, None, None);
         for (number, line) in text.split_inclusive('\n').enumerate() {
             let end = at + line.len();
@@ -78,12 +78,12 @@ impl<'t> Conf<'t> {
     }
 
     /// What the block sets, in order.
-    pub fn ours(&self) -> Vec<(&'t str, &'t str)> {
+    pub(super) fn ours(&self) -> Vec<(&'t str, &'t str)> {
         pairs(self.block.unwrap_or_default()).map(|(_, pair)| pair).collect()
     }
 
     /// What the lines before the block set: they count before it.
-    pub fn before(&self) -> Vec<(&'t str, &'t str)> {
+    pub(super) fn before(&self) -> Vec<(&'t str, &'t str)> {
         match self.block {
             Some(_) => pairs(self.before).map(|(_, pair)| pair).collect(),
             None => Vec::new(),
@@ -91,7 +91,7 @@ impl<'t> Conf<'t> {
     }
 
     /// What others set in the file, each with its line, from 1 on.
-    pub fn theirs(&self) -> Vec<(usize, (&'t str, &'t str))> {
+    pub(super) fn theirs(&self) -> Vec<(usize, (&'t str, &'t str))> {
         let lines = |text: &str| text.split_inclusive('\n').count();
         let below = lines(self.before) + lines(self.block.unwrap_or_default());
         let after = pairs(self.after).map(|(line, pair)| (below + line, pair));
@@ -99,7 +99,7 @@ impl<'t> Conf<'t> {
     }
 
     /// The file with this block in the place of the one that it has; `None`: nothing is left of it.
-    pub fn with(&self, block: &str) -> Option<String> {
+    pub(super) fn with(&self, block: &str) -> Option<String> {
         // Of an earlier block the blank line goes, too, that was put below it.
         let after = match (self.block, self.before) {
             (Some(_), "") => self.after.strip_prefix('\n').unwrap_or(self.after),
@@ -113,7 +113,7 @@ impl<'t> Conf<'t> {
 }
 
 /// Whether a file has bedplate's block and nothing else.
-pub fn is_only_ours(content: &[u8]) -> bool {
+pub(crate) fn is_only_ours(content: &[u8]) -> bool {
     let text = String::from_utf8_lossy(content);
     Conf::parse(&text).is_ok_and(|conf| conf.block.is_some() && conf.with("").is_none())
 }
@@ -131,7 +131,7 @@ fn pairs(text: &str) -> impl Iterator<Item = (usize, (&str, &str))> {
 }
 
 /// bedplate's block; empty where it has nothing to say.
-pub fn block(variables: &[Variable], profile: &str) -> String {
+pub(crate) fn block(variables: &[Variable], profile: &str) -> String {
     if variables.is_empty() {
         return String::new();
     }

@@ -4,10 +4,10 @@ use super::NAME;
 use super::conf::{self, Conf, Unclear, Variable};
 use crate::kind::{Context, drop_in, dropped};
 use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, UpToDate};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 
 /// Compares the file.
-pub fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPlan) {
+pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPlan) {
     let before = match context.reader.read(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.is_absent() => None,

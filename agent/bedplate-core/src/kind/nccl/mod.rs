@@ -7,7 +7,7 @@ pub mod section;
 pub mod topology;
 mod wanted;
 
-pub use conf::is_only_ours;
+pub(crate) use conf::is_only_ours;
 
 use super::image_config::{ConfigFile, ImageConfig, LiveOnly, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
@@ -18,7 +18,7 @@ use bedplate_facts::Facts;
 use section::{HcaList, Nccl};
 
 /// The row of the table of kinds.
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: NAME,
     about: "what NCCL or RCCL is told, in /etc/nccl.conf or /etc/rccl.conf, and a topology file",
     resolve: nothing_to_resolve,

@@ -5,20 +5,20 @@ use super::section::{HcaList, Nccl};
 use super::topology;
 use crate::kind::{RecordMode, Watch, WriteScope};
 use crate::section::Declared;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::Function;
 
 /// Recorded in snapshots. The ports are recorded for `verify`.
-pub const RECORDED: &[(&str, RecordMode)] =
+pub(crate) const RECORDED: &[(&str, RecordMode)] =
     &[(NCCL, RecordMode::Whole), (RCCL, RecordMode::Whole), (topology::PATH, RecordMode::Whole)];
 
 /// Written here.
-pub const OWNS: WriteScope =
+pub(crate) const OWNS: WriteScope =
     WriteScope { files: &[NCCL, RCCL, topology::PATH], ..WriteScope::NONE };
 
 /// The files' directory, and whether the ports that are listed have a link.
-pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
+pub(crate) fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
     let Some(section) = profile.get::<Nccl>() else { return Watch::default() };
     let mut watch = Watch::directories(&["/etc"]);
     if section.hca == HcaList::NearGpus

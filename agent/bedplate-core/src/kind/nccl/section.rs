@@ -10,14 +10,14 @@ use crate::section::{
     At, Checker, Diagnostic, Entry, Finisher, Hit, Leaf, Lint, ListEntry, Overlay, Printer, Reason,
     Rule, ScalarEntry, SectionLint, Severity, Sources, key_of, section,
 };
-use bedplate_nccl::library::Library;
+use bedplate_nccl::Library;
 use bedplate_nccl::switches::{Off, switches_off};
 use bedplate_nccl::variables::{names, own};
 
 /// The variables that keys of their own set.
-pub const HCA: &str = "NCCL_IB_HCA";
+pub(crate) const HCA: &str = "NCCL_IB_HCA";
 /// As [`HCA`].
-pub const SOCKET_INTERFACE: &str = "NCCL_SOCKET_IFNAME";
+pub(crate) const SOCKET_INTERFACE: &str = "NCCL_SOCKET_IFNAME";
 
 /// Which RDMA ports NCCL is told to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -110,7 +110,7 @@ impl Serialize for Variable {
 
 /// Variables by name.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Variables(BTreeMap<String, Leaf<String>>);
+pub(crate) struct Variables(BTreeMap<String, Leaf<String>>);
 
 impl Overlay for Variables {
     fn overlay(mut self, later: Self) -> Self {

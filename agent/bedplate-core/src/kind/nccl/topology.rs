@@ -9,7 +9,7 @@ use crate::plan::{
     Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Rationale, Unknown,
     UpToDate,
 };
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_facts::topology::Topology;
 use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::{Depth, placement, scan};
@@ -17,13 +17,13 @@ use bedplate_host::HostKind;
 use bedplate_nccl::topology_xml::{self, Detail, Machine};
 
 /// The file. Not below /var/run/nvidia-topologyd, which NCCL reads unasked and NVIDIA's daemon writes.
-pub const PATH: &str = "/etc/nccl-topology.xml";
+pub(crate) const PATH: &str = "/etc/nccl-topology.xml";
 
 /// The variable that names it.
-pub const VARIABLE: &str = "NCCL_TOPO_FILE";
+pub(crate) const VARIABLE: &str = "NCCL_TOPO_FILE";
 
 /// It, with its value.
-pub fn variable() -> Variable {
+pub(crate) fn variable() -> Variable {
     let why = vec![Rationale::new("the profile asks for a topology file", "nccl.topology_file")];
     Variable { name: VARIABLE.to_owned(), value: PATH.to_owned(), why }
 }
@@ -120,7 +120,7 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
 }
 
 /// Whether bedplate has written it.
-pub fn is_ours(text: &str) -> bool {
+pub(crate) fn is_ours(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     first.strip_prefix("<!--").is_some_and(|rest| is_heading(&format!("#{rest}")))
 }

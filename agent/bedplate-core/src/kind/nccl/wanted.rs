@@ -6,17 +6,17 @@ use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
 use crate::kind::Context;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::plan::{Blocker, KindPlan, Note, Rationale, Unknown};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::Distance;
 use bedplate_host::HostKind;
+use bedplate_nccl::Library;
 use bedplate_nccl::env::exact_list;
-use bedplate_nccl::library::Library;
 use bedplate_nccl::ports::{self, PlacedPort};
 
 /// What the profile itself says.
-pub fn of_profile(section: &Nccl) -> Vec<Variable> {
+pub(crate) fn of_profile(section: &Nccl) -> Vec<Variable> {
     let interface = section.socket_interface.iter().map(|value| Variable {
         name: SOCKET_INTERFACE.to_owned(),
         value: value.clone(),
@@ -28,7 +28,11 @@ pub fn of_profile(section: &Nccl) -> Vec<Variable> {
 }
 
 /// All that is wanted on this host, by name. What cannot be told now stays as the file has it.
-pub fn variables(context: &Context, section: Option<&Nccl>, out: &mut KindPlan) -> Vec<Variable> {
+pub(crate) fn variables(
+    context: &Context,
+    section: Option<&Nccl>,
+    out: &mut KindPlan,
+) -> Vec<Variable> {
     let Some(section) = section else { return Vec::new() };
     let mut variables = of_profile(section);
     if section.hca == HcaList::NearGpus {
@@ -38,7 +42,7 @@ pub fn variables(context: &Context, section: Option<&Nccl>, out: &mut KindPlan) 
 }
 
 /// Puts a variable in its place.
-pub fn insert(variables: &mut Vec<Variable>, one: Variable) {
+pub(crate) fn insert(variables: &mut Vec<Variable>, one: Variable) {
     let place = variables.partition_point(|other| other.name < one.name);
     variables.insert(place, one);
 }
@@ -124,7 +128,7 @@ fn note(out: &mut KindPlan, text: String) {
 
 /// The file of the library of this host's GPUs, if that reads one. Where no GPU is seen, all may have fallen off the bus, or the PCI
 /// devices cannot be read: then lines stay where they are.
-pub fn path(context: &Context) -> Option<&'static str> {
+pub(super) fn path(context: &Context) -> Option<&'static str> {
     let mut functions =
         context.facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
     if !functions.any(Function::is_gpu) {

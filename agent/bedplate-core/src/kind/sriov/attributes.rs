@@ -7,7 +7,7 @@ use super::{NAME, Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
 use crate::kind::some_of;
 use crate::plan::{Action, Blocker, Item, Rationale, Unknown};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes, VfTable};
 use bedplate_facts::uplink;
 use bedplate_host::HostKind;

@@ -18,7 +18,7 @@ pub const LINK_DIRECTORY: &str = "/etc/systemd/network";
 pub const LINK_PREFIX: &str = "10-bedplate-";
 
 /// Recorded in snapshots.
-pub const RECORDED: &[(&str, RecordMode)] = &[
+pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/sys/class/net/*/flags", RecordMode::Whole),
     ("/sys/class/net/*/operstate", RecordMode::Whole),
     ("/sys/class/net/*/phys_port_name", RecordMode::Whole),
@@ -34,7 +34,7 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
 ];
 
 /// Written here: VF counts, whether VFs get a driver and which, and by netlink what NICs keep of them.
-pub const OWNS: WriteScope = WriteScope {
+pub(crate) const OWNS: WriteScope = WriteScope {
     attributes: &[
         "/sys/bus/pci/devices/*/sriov_numvfs",
         "/sys/bus/pci/devices/*/sriov_drivers_autoprobe",
@@ -46,7 +46,7 @@ pub const OWNS: WriteScope = WriteScope {
 
 /// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some; interfaces of VFs, which block
 /// their removal as long as they are up.
-pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
+pub(crate) fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
     let Some(tree) = facts.pci.known() else { return Watch::default() };
     let pfs = tree.functions.values().filter(|function| function.sriov.known().is_some());
     let paths = pfs.flat_map(|pf| ["sriov_numvfs", "reset"].map(|name| pf.attribute(name)));
@@ -65,7 +65,7 @@ pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
 }
 
 /// How many VFs there are.
-pub fn labels(facts: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
+pub(crate) fn labels(facts: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
     let Some(tree) = facts.pci.known() else { return Vec::new() };
     let vfs = tree.functions.values().filter(|function| function.physfn.is_some()).count();
     vec![("vfs", vfs.to_string())]

@@ -9,7 +9,7 @@ use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Blocker, Device, DeviceRole, Note, Rationale, Subject, Unknown};
 use crate::section::Declared;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciId;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, PciTree};

@@ -8,7 +8,7 @@ use super::{Context, Need, Pf, VfDriver};
 use crate::desired::{SriovCount, WantedAttributes, WantedVfs};
 use crate::ledger::VfKey;
 use crate::plan::{Change, Item, Rationale};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::VfAttributes;
 use bedplate_facts::pci::PciTree;

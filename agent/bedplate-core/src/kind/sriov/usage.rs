@@ -1,6 +1,6 @@
 //! Whether VFs may be destroyed. Anything that is not known counts as use: they may be the network of a guest.
 
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_host::Reader;
 
@@ -8,7 +8,7 @@ use bedplate_host::Reader;
 const IFF_UP: u32 = 1;
 
 /// Who uses the VFs of a PF, one text a VF; empty = nobody.
-pub fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String> {
+pub(crate) fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String> {
     let present = sriov.enabled.known().copied().unwrap_or(u16::MAX);
     let mut users: Vec<String> = sriov
         .vfs
@@ -57,7 +57,7 @@ fn interface_use(name: &str, reader: &dyn Reader) -> Option<String> {
 }
 
 /// Whether an interface is switched on. Never absent: of one that went away meanwhile it is unknown.
-pub fn is_up(name: &str, reader: &dyn Reader) -> Reading<bool> {
+pub(crate) fn is_up(name: &str, reader: &dyn Reader) -> Reading<bool> {
     // operstate says "down" of an interface that is up without a carrier: only the flag tells.
     let text = match reader.attribute(&format!("/sys/class/net/{name}/flags")) {
         Ok(text) => text,

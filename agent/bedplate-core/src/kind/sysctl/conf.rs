@@ -8,11 +8,11 @@ use super::section::Setting;
 use crate::modules_conf::{header, reasons};
 
 /// bedplate's file. Sorts last: of two values for one key the later file wins.
-pub const PATH: &str = "/etc/sysctl.d/zz-bedplate.conf";
+pub(crate) const PATH: &str = "/etc/sysctl.d/zz-bedplate.conf";
 
 /// The values that a text sets, folded; of several for one key the last. Patterns are left out: they do not apply to keys
 /// that are named in full.
-pub fn values(text: &str) -> BTreeMap<Key, String> {
+pub(crate) fn values(text: &str) -> BTreeMap<Key, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
     let pairs = lines.filter_map(|line| line.split_once('='));
     let pair = |(key, value): (&str, &str)| {
@@ -23,7 +23,7 @@ pub fn values(text: &str) -> BTreeMap<Key, String> {
 }
 
 /// The text of [`PATH`]; `None` when nothing is wanted.
-pub fn text(wanted: &[Setting], profile: &str) -> Option<String> {
+pub(crate) fn text(wanted: &[Setting], profile: &str) -> Option<String> {
     if wanted.is_empty() {
         return None;
     }

@@ -10,7 +10,7 @@ use super::section::Setting;
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, dropped};
 use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, UpToDate};
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
 use bedplate_host::HostKind;
 
 /// Where `render bootc` puts the same file into an image; one in /etc takes its place.
@@ -20,7 +20,7 @@ const OF_IMAGE: &str = "/usr/lib/sysctl.d/zz-bedplate.conf";
 const SYSCTL_CONF: &str = "/etc/sysctl.conf";
 
 /// Compares the file, and names those that overrule it.
-pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
+pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     let before = match context.reader.read(PATH) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.is_absent() => None,

@@ -97,7 +97,7 @@ impl Serialize for Key {
 }
 
 /// A value with one blank where the kernel or an operator has several, or a tab.
-pub fn folded(value: &str) -> String {
+pub(crate) fn folded(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

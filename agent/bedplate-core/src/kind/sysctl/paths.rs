@@ -7,7 +7,7 @@ use bedplate_facts::Facts;
 
 /// Recorded in snapshots. Of /proc/sys only what profiles of GPU and RDMA nodes set: some of its files do something when they
 /// are read (vm/stat_refresh). What is not recorded is unknown when a snapshot is planned for.
-pub const RECORDED: &[(&str, RecordMode)] = &[
+pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/etc/sysctl.d/*", RecordMode::Whole),
     ("/run/sysctl.d/*", RecordMode::Whole),
     ("/usr/local/lib/sysctl.d/*", RecordMode::Whole),
@@ -41,14 +41,14 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
 ];
 
 /// Written here.
-pub const OWNS: WriteScope = WriteScope {
+pub(crate) const OWNS: WriteScope = WriteScope {
     files: &["/etc/sysctl.d/zz-bedplate.conf"],
     attributes: &["/proc/sys/**"],
     ..WriteScope::NONE
 };
 
 /// The directory of the file, and the running values: programs write to both.
-pub fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
+pub(crate) fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
     let mut watch = Watch::directories(&["/etc/sysctl.d"]);
     let wanted = profile.get::<Sysctl>().into_iter().flat_map(|section| &section.set);
     watch.attributes = wanted.map(|setting| setting.key.path()).collect();

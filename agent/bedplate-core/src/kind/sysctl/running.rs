@@ -14,7 +14,7 @@ use bedplate_host::boot_id;
 const LIMIT_S: u32 = 60;
 
 /// Compares the running values.
-pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
+pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     for setting in wanted {
         let subject = setting.key.to_string();
         match context.reader.attribute(&setting.key.path()) {
@@ -56,7 +56,7 @@ fn brings(context: &Context, setting: &Setting) -> String {
 
 /// Names the running values that stay behind: of keys that the file still has, and of those that bedplate wrote in this
 /// boot and that have left the file since.
-pub fn left_behind(
+pub(crate) fn left_behind(
     context: &Context,
     wanted: &[Setting],
     file: &BTreeMap<Key, String>,

@@ -46,7 +46,7 @@ pub struct Setting {
 
 /// Values by key.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Keys(BTreeMap<Key, Leaf<String>>);
+pub(crate) struct Keys(BTreeMap<Key, Leaf<String>>);
 
 impl Overlay for Keys {
     fn overlay(mut self, later: Self) -> Self {

@@ -4,7 +4,7 @@ use super::*;
 use crate::ledger::Ledger;
 use crate::plan::Action;
 use crate::profile::of_text;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_testhosts::fixture::{Files, facts};
 
 const NUMA: &str = "/proc/sys/kernel/numa_balancing";

@@ -2,8 +2,8 @@
 
 use super::{Arg, Hit, Parameter, View, lint_ids};
 use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
-use bedplate_base::cpu::{Arch, CpuVendor};
 use bedplate_base::value::PciId;
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_cmdline::only_on;
 
 pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {

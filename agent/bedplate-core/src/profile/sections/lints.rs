@@ -32,11 +32,11 @@ section! {
 
 /// Reasons by the lint's id.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct AllowedLayer(BTreeMap<String, Leaf<String>>);
+pub(crate) struct AllowedLayer(BTreeMap<String, Leaf<String>>);
 
 impl AllowedLayer {
     /// Each with its place.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Leaf<String>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Leaf<String>)> {
         self.0.iter().map(|(id, leaf)| (id.as_str(), leaf))
     }
 }

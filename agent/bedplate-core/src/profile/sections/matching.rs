@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::section::{
     At, Checker, Finisher, Leaf, OneOrMany, Pattern, Printer, section, toml_text,
 };
-use bedplate_base::cpu::{Arch, CpuVendor};
 use bedplate_base::value::{NotAValue, PciId};
+use bedplate_base::{Arch, CpuVendor};
 
 /// What `match` may be instead of conditions.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum MatchWord {
+pub(crate) enum MatchWord {
     /// The shipped profile that fits the hardware best, below this one.
     Auto,
 }
@@ -105,7 +105,7 @@ impl Serialize for PciIdPair {
 /// One `[[match.pci]]`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MatchPciFragment {
+pub(crate) struct MatchPciFragment {
     /// `vendor:device` in hexadecimal, `vendor:*` for any device; several in a list count together. Virtual functions
     /// are not counted.
     #[schemars(example = &"10de:2330", extend("x-source" = "/sys/bus/pci/devices/*/{vendor,device}; pci.ids"))]
@@ -123,7 +123,7 @@ pub struct MatchPciFragment {
 /// A pair of PCI ids.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct PciIdText(
+pub(crate) struct PciIdText(
     /// `vendor:device` in hexadecimal, `vendor:*` for any device.
     #[schemars(regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}:((0x)?[0-9A-Fa-f]{1,4}|\*)$"))]
     pub String,

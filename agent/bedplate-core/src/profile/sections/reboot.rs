@@ -171,7 +171,7 @@ fn show_fleetlock(section: &RebootLayer, model: &Reboot, out: &mut Printer<'_>) 
 }
 
 /// Ways to restart the machine, at least one.
-pub struct Methods;
+pub(crate) struct Methods;
 
 impl Rule for Methods {
     type File = Vec<At<RebootMethod>>;
@@ -194,7 +194,7 @@ impl Rule for Methods {
 }
 
 /// Times at which the machine may be rebooted.
-pub struct Windows;
+pub(crate) struct Windows;
 
 impl Rule for Windows {
     type File = Vec<At<String>>;
@@ -228,7 +228,7 @@ fn window(checker: &mut Checker<'_>, text: At<String>) -> Option<String> {
 }
 
 /// Names of processes.
-pub struct Names;
+pub(crate) struct Names;
 
 impl Rule for Names {
     type File = Vec<At<String>>;
@@ -257,7 +257,7 @@ impl Rule for Names {
 }
 
 /// Program and arguments. The daemon has no working directory and no shell: the program is named in full.
-pub struct Program;
+pub(crate) struct Program;
 
 impl Rule for Program {
     type File = Vec<At<String>>;
@@ -283,7 +283,7 @@ impl Rule for Program {
 }
 
 /// Address of a server.
-pub struct Url;
+pub(crate) struct Url;
 
 impl Rule for Url {
     type File = String;
@@ -312,7 +312,7 @@ impl Rule for Url {
 }
 
 /// A FleetLock group.
-pub struct Group;
+pub(crate) struct Group;
 
 impl Rule for Group {
     type File = String;

@@ -36,7 +36,7 @@ section! {
 /// One entry of `severity`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SeverityTable {
+pub(crate) struct SeverityTable {
     /// What it means that the check does not pass.
     #[schemars(example = &"warn")]
     pub level: At<Severity>,
@@ -47,7 +47,7 @@ pub struct SeverityTable {
 
 /// Severities by the check's id.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeverityLayer(BTreeMap<String, Leaf<Override>>);
+pub(crate) struct SeverityLayer(BTreeMap<String, Leaf<Override>>);
 
 impl Overlay for SeverityLayer {
     fn overlay(mut self, later: Self) -> Self {

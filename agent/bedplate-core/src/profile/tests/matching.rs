@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use bedplate_base::cpu::{Arch, CpuVendor};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{PciAddress, PciId};
+use bedplate_base::{Arch, CpuVendor};
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, PciTree};
 

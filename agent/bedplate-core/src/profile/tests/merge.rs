@@ -61,8 +61,9 @@ fn modules_move_between_the_lists() {
         "[modules]\nload = [\"a\", \"b\"]\nblacklist = [\"c\"]\nunload = [\"c\"]\n",
         "[modules]\nload = [\"c\"]\nblacklist = [\"a\"]\nload_default = \"boot\"\n",
     );
-    let names =
-        |list: &[model::Module]| list.iter().map(|m| m.name.to_string()).collect::<Vec<_>>();
+    let names = |list: &[crate::kind::modules::section::Module]| {
+        list.iter().map(|m| m.name.to_string()).collect::<Vec<_>>()
+    };
     let modules = &loaded.profile.modules;
     assert_eq!(names(&modules.load), ["b", "c"]);
     assert_eq!(names(&modules.blacklist), ["a"]);

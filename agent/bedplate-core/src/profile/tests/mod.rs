@@ -1,6 +1,7 @@
 //! Tests of the whole way from text to profile.
 
 use super::*;
+use crate::section::ProfileErrors;
 
 mod errors;
 mod files;

@@ -11,7 +11,7 @@ use bedplate_base::value::PciAddress;
 const STATES: [&str; 2] = ["absent", "file"];
 
 /// The ledger's text without possible secrets; `None`: it cannot be parsed.
-pub fn redacted(text: &str, words: &mut Masker) -> Option<String> {
+pub(crate) fn redacted(text: &str, words: &mut Masker) -> Option<String> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     if let Some(history) = value.get_mut("history") {
         *history = Value::Array(Vec::new());

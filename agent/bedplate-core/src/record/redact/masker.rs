@@ -42,7 +42,7 @@ pub(super) enum Style {
 }
 
 impl Masker {
-    pub fn new(with_identifiers: bool) -> Self {
+    pub(super) fn new(with_identifiers: bool) -> Self {
         Masker {
             names: BTreeSet::new(),
             numbers: BTreeMap::new(),
@@ -54,7 +54,7 @@ impl Masker {
     }
 
     /// A path that the snapshot shows: its parts are no secrets any more, nor is the id of a boot entry.
-    pub fn show(&mut self, path: &str) {
+    pub(super) fn show(&mut self, path: &str) {
         for part in path.split('/').filter(|part| part.len() > 1) {
             self.names.insert(part.to_owned());
             self.names.extend(part.strip_suffix(".conf").map(str::to_owned));
@@ -62,7 +62,7 @@ impl Masker {
     }
 
     /// Addresses, GUIDs, UUIDs and machine ids replaced, each by one of its own in the same spelling.
-    pub fn identities(&mut self, text: &str) -> String {
+    pub(super) fn identities(&mut self, text: &str) -> String {
         if self.with_identifiers {
             return text.to_owned();
         }
@@ -75,7 +75,7 @@ impl Masker {
 
     /// The same in the text of a version: pairs with dots and decimal digits in a row are its own (`01.02.03.04.05.0b`,
     /// `SE5C620.86B.02.01.0008.031920191559`).
-    pub fn version(&mut self, text: &str) -> String {
+    pub(super) fn version(&mut self, text: &str) -> String {
         if self.with_identifiers {
             return text.to_owned();
         }
@@ -89,7 +89,7 @@ impl Masker {
     }
 
     /// A text that is one of them, digits without a letter too.
-    pub fn identity(&mut self, text: &str) -> String {
+    pub(super) fn identity(&mut self, text: &str) -> String {
         let digits = || text.bytes().filter(u8::is_ascii_hexdigit);
         if self.with_identifiers || digits().take(8).all(|digit| digit == b'0') {
             return text.to_owned();
@@ -99,7 +99,7 @@ impl Masker {
     }
 
     /// An address of a host replaced by one that no host has: IPv4 below 0.0.0.0/16, IPv6 below ::/32.
-    pub fn address(&mut self, address: IpAddr) -> IpAddr {
+    pub(super) fn address(&mut self, address: IpAddr) -> IpAddr {
         let is_masked = match address {
             IpAddr::V4(four) => four.octets()[..2] == [0, 0],
             IpAddr::V6(six) => six.segments()[..2] == [0, 0],
@@ -123,7 +123,7 @@ impl Masker {
     }
 
     /// The mask of a word.
-    pub fn mask(&mut self, word: &str) -> String {
+    pub(super) fn mask(&mut self, word: &str) -> String {
         if is_mask(word) {
             return word.to_owned();
         }
@@ -156,14 +156,14 @@ impl Masker {
     }
 
     /// A text.
-    pub fn text(&mut self, text: &str, style: Style) -> String {
+    pub(super) fn text(&mut self, text: &str, style: Style) -> String {
         let text = self.identities(text);
         Scan { words: self, text: &text, at: 0, out: String::new(), name: None, quote: None, style }
             .run()
     }
 
     /// The value of something of this name.
-    pub fn value(&mut self, name: &str, text: &str, style: Style) -> String {
+    pub(super) fn value(&mut self, name: &str, text: &str, style: Style) -> String {
         let text = self.identities(text);
         let name = Some(name.to_owned());
         Scan { words: self, text: &text, at: 0, out: String::new(), name, quote: None, style }.run()

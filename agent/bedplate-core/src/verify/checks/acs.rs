@@ -11,13 +11,13 @@ use super::counted;
 use crate::desired::WantedAcs;
 use crate::kind::acs::isolation_gone;
 use crate::plan::Unknown;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::pci::{Acs, PciTree};
 use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 
 /// `acs.path`.
-pub const PATH: Check = Check {
+pub(crate) const PATH: Check = Check {
     id: "acs.path",
     group: Group::Acs,
     proves: "what passes between GPUs and NICs below one switch turns round in the switch",
@@ -36,7 +36,7 @@ pub const PATH: Check = Check {
 };
 
 /// `acs.shape`.
-pub const SHAPE: Check = Check {
+pub(crate) const SHAPE: Check = Check {
     id: "acs.shape",
     group: Group::Acs,
     proves: "the other ACS bits are as the shape of the fabric wants them, those that have to be on among them",
@@ -56,7 +56,7 @@ pub const SHAPE: Check = Check {
 };
 
 /// `acs.isolation`.
-pub const ISOLATION: Check = Check {
+pub(crate) const ISOLATION: Check = Check {
     id: "acs.isolation",
     group: Group::Acs,
     proves: "guests are as isolated as their IOMMU groups say",

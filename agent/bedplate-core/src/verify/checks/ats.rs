@@ -6,11 +6,11 @@ use super::super::{
 };
 use super::counted;
 use crate::kind::acs::Ats;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 
 /// `acs.ats`.
-pub const ATS: Check = Check {
+pub(crate) const ATS: Check = Check {
     id: "acs.ats",
     group: Group::Acs,
     proves: "NICs have ATS where guests get the devices, and none on bare metal",

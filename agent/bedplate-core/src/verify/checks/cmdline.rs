@@ -8,7 +8,7 @@ use super::super::{
 use super::kernel_log;
 use crate::kind::cmdline::show::Argument;
 use crate::kind::cmdline::{Soundness, unknown_entry_remedy};
-use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::{Reading, Reason};
 use bedplate_cmdline::{CommandLine, complaint};
 use bedplate_host::HostKind;
 
@@ -16,7 +16,7 @@ const RUNNING: &str = "/proc/cmdline";
 const NEXT: &str = "default boot entry";
 
 /// `cmdline.states`.
-pub const STATES: Check = Check {
+pub(crate) const STATES: Check = Check {
     id: "cmdline.states",
     group: Group::CommandLine,
     proves: "the next boot has the kernel arguments that the running kernel has",
@@ -34,7 +34,7 @@ pub const STATES: Check = Check {
 };
 
 /// `cmdline.boot-entry`.
-pub const BOOT_ENTRY: Check = Check {
+pub(crate) const BOOT_ENTRY: Check = Check {
     id: "cmdline.boot-entry",
     group: Group::CommandLine,
     proves: "the default boot entry loads files that are there, and starts from the root that runs",
@@ -52,7 +52,7 @@ pub const BOOT_ENTRY: Check = Check {
 };
 
 /// `cmdline.harmful`.
-pub const HARMFUL: Check = Check {
+pub(crate) const HARMFUL: Check = Check {
     id: "cmdline.harmful",
     group: Group::CommandLine,
     proves: "no kernel argument is invented, misspelled, or known to do harm",
@@ -69,7 +69,7 @@ pub const HARMFUL: Check = Check {
 };
 
 /// `cmdline.rejected`.
-pub const REJECTED: Check = Check {
+pub(crate) const REJECTED: Check = Check {
     id: "cmdline.rejected",
     group: Group::CommandLine,
     proves: "the kernel took every argument that it was booted with",

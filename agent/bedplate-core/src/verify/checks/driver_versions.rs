@@ -5,7 +5,7 @@ use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Severity, Verdict,
 };
 use super::addresses;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::cuda_library::CudaLibrary;
 use bedplate_facts::nvidia_modules::files_of;
 use bedplate_facts::pci::Function;
@@ -13,7 +13,7 @@ use bedplate_facts::pci::Function;
 const MODULE: &str = "/proc/driver/nvidia/version";
 
 /// `modules.driver-versions`.
-pub const DRIVER_VERSIONS: Check = Check {
+pub(crate) const DRIVER_VERSIONS: Check = Check {
     id: "modules.driver-versions",
     group: Group::Modules,
     proves: "the NVIDIA driver's library, firmware and loaded kernel module are of one version",

@@ -6,12 +6,12 @@ use super::super::{
     Severity,
 };
 use super::counted;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::fabric::{Board, Fabric, GROUP, PROGRAM};
 use bedplate_facts::imex;
 
 /// `modules.fabric-manager`.
-pub const MANAGER: Check = Check {
+pub(crate) const MANAGER: Check = Check {
     id: "modules.fabric-manager",
     group: Group::Modules,
     proves: "the programs that set up the NVSwitches of this host run",
@@ -69,7 +69,7 @@ fn cause(fabric: &Fabric) -> FabricCause {
 }
 
 /// `modules.imex`.
-pub const IMEX: Check = Check {
+pub(crate) const IMEX: Check = Check {
     id: "modules.imex",
     group: Group::Modules,
     proves: "IMEX, where it is set up, lets jobs share GPU memory over NVLink with the other trays of the rack",

@@ -5,7 +5,7 @@ use super::super::{
     Check, CheckInput, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Severity,
 };
 use super::{addresses, counted, size};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::{Bar, Function};
 use bedplate_facts::rebar;
 
@@ -18,7 +18,7 @@ const FOUR_GIB: u64 = 1 << 32;
 const SMALL_WINDOW: u64 = 256 << 20;
 
 /// `firmware.iommu`.
-pub const IOMMU: Check = Check {
+pub(crate) const IOMMU: Check = Check {
     id: "firmware.iommu",
     group: Group::Firmware,
     proves: "the firmware offers an IOMMU where something needs one",
@@ -56,7 +56,7 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// `firmware.above-4g`.
-pub const ABOVE_4G: Check = Check {
+pub(crate) const ABOVE_4G: Check = Check {
     id: "firmware.above-4g",
     group: Group::Firmware,
     proves: "the memory windows of GPUs have addresses, the large ones above 4 GiB",
@@ -154,7 +154,7 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
 }
 
 /// `firmware.sriov-resources`.
-pub const SRIOV_RESOURCES: Check = Check {
+pub(crate) const SRIOV_RESOURCES: Check = Check {
     id: "firmware.sriov-resources",
     group: Group::Firmware,
     proves: "the VFs of RDMA NICs have memory windows",
@@ -210,7 +210,7 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// `firmware.ari`.
-pub const ARI: Check = Check {
+pub(crate) const ARI: Check = Check {
     id: "firmware.ari",
     group: Group::Firmware,
     proves: "ports above NICs forward ARI, so that more than seven VFs fit on a bus",
@@ -261,7 +261,7 @@ fn ari(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// `firmware.numa`.
-pub const NUMA: Check = Check {
+pub(crate) const NUMA: Check = Check {
     id: "firmware.numa",
     group: Group::Firmware,
     proves: "the firmware says which NUMA node GPUs and NICs are near",

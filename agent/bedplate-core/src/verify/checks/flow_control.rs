@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::counted;
 use super::roce::active;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::flow_control::{FlowControl, priorities};
 use bedplate_facts::flow_control::{Congestion, PortFlow};
 use bedplate_facts::rdma::RdmaPort;
@@ -18,7 +18,7 @@ use bedplate_facts::rdma::RdmaPort;
 const USUAL_DSCP: u8 = 26;
 
 /// `rdma.pfc`.
-pub const PFC: Check = Check {
+pub(crate) const PFC: Check = Check {
     id: "rdma.pfc",
     group: Group::Rdma,
     proves: "all RoCE ports have flow control (PFC), and on the priority that RoCE traffic takes",

@@ -7,13 +7,13 @@ use super::super::{
 use super::counted;
 use crate::kind::acs::apart;
 use crate::kind::modules::topo_check::{self, Access, PARAMETER, PARAMS, Way};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
 use bedplate_facts::topology::{Pair, Peer};
 
 /// `acs.groups`.
-pub const GROUPS: Check = Check {
+pub(crate) const GROUPS: Check = Check {
     id: "acs.groups",
     group: Group::Acs,
     proves: "each GPU and its Data Direct function are where the NVIDIA driver lets them reach each other",

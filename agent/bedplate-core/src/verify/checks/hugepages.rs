@@ -8,12 +8,12 @@ use super::super::{
     Check, CheckInput, Evidence, Explain, Group, HugePagesCode, Judgement, Outcome, Severity,
 };
 use crate::kind::cmdline::{arch, huge_pages};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::CommandLine;
 use bedplate_facts::limits::HUGE_PAGES;
 
 /// `limits.hugepages`.
-pub const HUGEPAGES: Check = Check {
+pub(crate) const HUGEPAGES: Check = Check {
     id: "limits.hugepages",
     group: Group::Limits,
     proves: "the kernel has the huge pages that its command line asks for",

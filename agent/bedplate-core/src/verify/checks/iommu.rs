@@ -8,15 +8,15 @@ use super::super::{
 };
 use super::{addresses, named};
 use crate::kind::cmdline::{Superchip, superchip};
-use bedplate_base::reading::{Reading, Reason};
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Reading, Reason};
 use bedplate_facts::pci::Function;
 
 const GROUPS: &str = "/sys/kernel/iommu_groups/*/type";
 const IN_USE: &str = "/sys/class/iommu";
 
 /// `iommu.mode`.
-pub const MODE: Check = Check {
+pub(crate) const MODE: Check = Check {
     id: "iommu.mode",
     group: Group::Iommu,
     proves: "the IOMMU lets the DMA of GPUs and NICs pass as GPUDirect needs it",
@@ -37,7 +37,7 @@ pub const MODE: Check = Check {
 };
 
 /// `iommu.active`.
-pub const ACTIVE: Check = Check {
+pub(crate) const ACTIVE: Check = Check {
     id: "iommu.active",
     group: Group::Iommu,
     proves: "an IOMMU is in use where something needs one",

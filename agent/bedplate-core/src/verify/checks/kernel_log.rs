@@ -7,7 +7,7 @@ use super::super::input::unread;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Severity,
 };
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
 use bedplate_host::{KernelLog, kmsg};
@@ -15,7 +15,7 @@ use bedplate_host::{KernelLog, kmsg};
 pub(super) const HOW: &str = "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; only lines that mean something are kept";
 
 /// `iommu.log`.
-pub const IOMMU: Check = Check {
+pub(crate) const IOMMU: Check = Check {
     id: "iommu.log",
     group: Group::Iommu,
     proves: "the kernel log reports no DMA that the IOMMU refused, and no trouble with bringing it up",

@@ -6,7 +6,7 @@ use super::super::{
     Severity, Verdict,
 };
 use super::{counted, size};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
 use bedplate_facts::units::Setting;
 
@@ -16,7 +16,7 @@ const ENOUGH_SHM: u64 = 1 << 30;
 const OF_CONTAINERS: [&str; 6] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
 
 /// `limits.memlock`.
-pub const MEMLOCK: Check = Check {
+pub(crate) const MEMLOCK: Check = Check {
     id: "limits.memlock",
     group: Group::Limits,
     proves: "jobs may lock as much memory as RDMA registers",
@@ -38,7 +38,7 @@ pub const MEMLOCK: Check = Check {
 };
 
 /// `limits.device-nodes`.
-pub const DEVICE_NODES: Check = Check {
+pub(crate) const DEVICE_NODES: Check = Check {
     id: "limits.device-nodes",
     group: Group::Limits,
     proves: "the device nodes that jobs open are there",
@@ -57,7 +57,7 @@ pub const DEVICE_NODES: Check = Check {
 };
 
 /// `limits.shm`.
-pub const SHARED_MEMORY: Check = Check {
+pub(crate) const SHARED_MEMORY: Check = Check {
     id: "limits.shm",
     group: Group::Limits,
     proves: "/dev/shm has room for what NCCL and data loaders put there",
@@ -75,7 +75,7 @@ pub const SHARED_MEMORY: Check = Check {
 };
 
 /// `limits.numa-balancing`.
-pub const NUMA_BALANCING: Check = Check {
+pub(crate) const NUMA_BALANCING: Check = Check {
     id: "limits.numa-balancing",
     group: Group::Limits,
     proves: "the kernel does not move pages between NUMA nodes under running jobs",
@@ -92,7 +92,7 @@ pub const NUMA_BALANCING: Check = Check {
 };
 
 /// `limits.persistence`.
-pub const PERSISTENCE: Check = Check {
+pub(crate) const PERSISTENCE: Check = Check {
     id: "limits.persistence",
     group: Group::Limits,
     proves: "NVIDIA GPUs stay initialised between jobs",

@@ -8,13 +8,13 @@ use super::super::{
     Severity, Verdict,
 };
 use super::kernel_log::{HOW, clean, concerns, log, seen};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
 use bedplate_host::KernelLog;
 
 /// `modules.log`.
-pub const MODULES: Check = Check {
+pub(crate) const MODULES: Check = Check {
     id: "modules.log",
     group: Group::Modules,
     proves: "the kernel log reports no driver of GPUs or RDMA NICs that was refused, or of two versions",
@@ -35,7 +35,7 @@ pub const MODULES: Check = Check {
 };
 
 /// `pcie.log`.
-pub const PCIE: Check = Check {
+pub(crate) const PCIE: Check = Check {
     id: "pcie.log",
     group: Group::Pcie,
     proves: "the kernel log reports no GPU that fell off the bus and no uncorrected PCIe error on a path",

@@ -10,7 +10,7 @@ use super::{addresses, counted};
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::modules::dmabuf_obstacle;
 use crate::kind::modules::topo_check::{self, Access, PARAMS, TopoCheck, Way};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::flow_control::RCCL_CONF;
 use bedplate_facts::gpu::{FORCE_DMABUF, NvidiaDriver};
 use bedplate_facts::nvidia_modules::needs_open;
@@ -22,7 +22,7 @@ const INTEL: u16 = 0x8086;
 const VERSION: &str = "/proc/driver/nvidia/version";
 
 /// `modules.driver`.
-pub const DRIVER: Check = Check {
+pub(crate) const DRIVER: Check = Check {
     id: "modules.driver",
     group: Group::Modules,
     proves: "every GPU of the host is bound to its maker's driver",
@@ -119,7 +119,7 @@ fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
 }
 
 /// `modules.gpudirect`.
-pub const GPUDIRECT: Check = Check {
+pub(crate) const GPUDIRECT: Check = Check {
     id: "modules.gpudirect",
     group: Group::Modules,
     proves: "RDMA NICs can register GPU memory, by DMA-BUF or by nvidia_peermem",
@@ -280,7 +280,7 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// `modules.leftovers`.
-pub const LEFTOVERS: Check = Check {
+pub(crate) const LEFTOVERS: Check = Check {
     id: "modules.leftovers",
     group: Group::Modules,
     proves: "nothing is left of nv_peer_mem, which nvidia_peermem replaced",

@@ -6,13 +6,13 @@ use super::super::{
 };
 use super::counted;
 use super::topology::Candidates;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::nccl_conf::Variable;
 use bedplate_facts::topology::Distance;
 use bedplate_nccl::switches::{Off, switches_off, takes};
 
 /// `rdma.nccl-conf`.
-pub const NCCL_CONF: Check = Check {
+pub(crate) const NCCL_CONF: Check = Check {
     id: "rdma.nccl-conf",
     group: Group::Rdma,
     proves: "nccl.conf or rccl.conf switches nothing off that GPUDirect RDMA needs",

@@ -7,8 +7,8 @@ use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, LinkCode, Outcome, PcieCode, Severity,
 };
 use super::{addresses, named};
-use bedplate_base::reading::{Reading, Reason};
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Reading, Reason};
 use bedplate_facts::aer::AerTotals;
 use bedplate_facts::pci::{DeviceControl, Function};
 use bedplate_facts::topology::Topology;
@@ -17,7 +17,7 @@ use bedplate_facts::topology::Topology;
 const MANY_CORRECTED: u64 = 1000;
 
 /// `pcie.mps`.
-pub const MPS: Check = Check {
+pub(crate) const MPS: Check = Check {
     id: "pcie.mps",
     group: Group::Pcie,
     proves: "both ends of every link between a GPU or RDMA NIC and the root complex use the same payload size",
@@ -34,7 +34,7 @@ pub const MPS: Check = Check {
 };
 
 /// `pcie.mrrs`.
-pub const MRRS: Check = Check {
+pub(crate) const MRRS: Check = Check {
     id: "pcie.mrrs",
     group: Group::Pcie,
     proves: "RDMA NICs of one model read in requests of the same size, and not of the smallest",
@@ -51,7 +51,7 @@ pub const MRRS: Check = Check {
 };
 
 /// `pcie.relaxed-ordering`.
-pub const RELAXED_ORDERING: Check = Check {
+pub(crate) const RELAXED_ORDERING: Check = Check {
     id: "pcie.relaxed-ordering",
     group: Group::Pcie,
     proves: "RDMA NICs may use relaxed ordering",
@@ -68,7 +68,7 @@ pub const RELAXED_ORDERING: Check = Check {
 };
 
 /// `pcie.aer`.
-pub const AER: Check = Check {
+pub(crate) const AER: Check = Check {
     id: "pcie.aer",
     group: Group::Pcie,
     proves: "GPUs, RDMA NICs and the ports above them have reported no lost transaction since boot",

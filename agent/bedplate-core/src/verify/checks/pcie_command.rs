@@ -7,14 +7,14 @@ use super::super::{
     Check, CheckInput, DeviceCode, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
-use bedplate_base::reading::{Cause, Reading, Reason};
+use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::pci::Function;
 
 const HOW: &str = "command register, in the first 64 bytes of the config space of GPUs, RDMA NICs, Data Direct functions and the \
                    bridges above them";
 
 /// `pcie.answer`.
-pub const ANSWER: Check = Check {
+pub(crate) const ANSWER: Check = Check {
     id: "pcie.answer",
     group: Group::Pcie,
     proves: "GPUs, RDMA NICs, Data Direct functions and the ports above them answer",
@@ -32,7 +32,7 @@ pub const ANSWER: Check = Check {
 };
 
 /// `pcie.bus-master`.
-pub const BUS_MASTER: Check = Check {
+pub(crate) const BUS_MASTER: Check = Check {
     id: "pcie.bus-master",
     group: Group::Pcie,
     proves: "GPUs, RDMA NICs and Data Direct functions may do DMA, and the ports above them forward it",

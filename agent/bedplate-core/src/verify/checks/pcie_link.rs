@@ -5,12 +5,12 @@ use super::super::{
 };
 use super::pcie::{endpoints, links};
 use super::{addresses, counted, named};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::link::{self, Property};
 
 /// `pcie.link-width`.
-pub const WIDTH: Check = Check {
+pub(crate) const WIDTH: Check = Check {
     id: "pcie.link-width",
     group: Group::Pcie,
     proves: "links of GPUs, RDMA NICs and the switches above them use all lanes that both ends have",
@@ -27,7 +27,7 @@ pub const WIDTH: Check = Check {
 };
 
 /// `pcie.link-speed`.
-pub const SPEED: Check = Check {
+pub(crate) const SPEED: Check = Check {
     id: "pcie.link-speed",
     group: Group::Pcie,
     proves: "links of RDMA NICs and switches run at the speed that both ends have",
@@ -44,7 +44,7 @@ pub const SPEED: Check = Check {
 };
 
 /// `pcie.gpu-link-speed`.
-pub const GPU_SPEED: Check = Check {
+pub(crate) const GPU_SPEED: Check = Check {
     id: "pcie.gpu-link-speed",
     group: Group::Pcie,
     proves: "the links of GPUs run at the speed that both ends have",

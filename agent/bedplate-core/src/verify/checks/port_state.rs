@@ -9,12 +9,12 @@ use super::super::{
 };
 use super::counted;
 use super::rdma::{own_ports, port_evidence, unknown_state};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
 
 /// `rdma.port-state`.
-pub const PORT_STATE: Check = Check {
+pub(crate) const PORT_STATE: Check = Check {
     id: "rdma.port-state",
     group: Group::Rdma,
     proves: "each NIC of the GPUs has an active port, and as many as others of its model",

@@ -14,7 +14,7 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::{Function, PciTree, serves_guests};
 
 /// `topology.devices`.
-pub const DEVICES: Check = Check {
+pub(crate) const DEVICES: Check = Check {
     id: "topology.devices",
     group: Group::Topology,
     proves: "Linux sees a GPU and an RDMA NIC",
@@ -207,7 +207,7 @@ fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
 }
 
 /// `topology.data-direct`.
-pub const DATA_DIRECT: Check = Check {
+pub(crate) const DATA_DIRECT: Check = Check {
     id: "topology.data-direct",
     group: Group::Topology,
     proves: "every ConnectX-8 of an Arm superchip has its Data Direct function, with a driver",

@@ -8,13 +8,13 @@ use super::super::{
     ProfileCode, Severity,
 };
 use crate::plan::RebootNeed;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 
 /// Where `systemctl enable` links units that a boot starts.
 const WANTS: &str = "multi-user.target.wants";
 
 /// `profile.in-effect`.
-pub const IN_EFFECT: Check = Check {
+pub(crate) const IN_EFFECT: Check = Check {
     id: "profile.in-effect",
     group: Group::Profile,
     proves: "the host is what its profile says, and waits for no boot",

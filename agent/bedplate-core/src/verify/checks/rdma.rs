@@ -8,7 +8,7 @@ use super::super::rails::model;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Severity,
 };
-use bedplate_base::reading::{Reading, Reason};
+use bedplate_base::{Reading, Reason};
 use bedplate_facts::rdma::RdmaPort;
 
 pub(super) fn unknown_state<'a>(ports: &[&'a RdmaPort]) -> Option<(&'a RdmaPort, &'a Reason)> {
@@ -34,7 +34,7 @@ fn text_or_not_known(reading: &Reading<String>) -> &str {
 }
 
 /// `rdma.rate`.
-pub const RATE: Check = Check {
+pub(crate) const RATE: Check = Check {
     id: "rdma.rate",
     group: Group::Rdma,
     proves: "active ports of RDMA NICs of one model run at one rate",
@@ -52,7 +52,7 @@ pub const RATE: Check = Check {
 };
 
 /// `rdma.link-layer`.
-pub const LINK_LAYER: Check = Check {
+pub(crate) const LINK_LAYER: Check = Check {
     id: "rdma.link-layer",
     group: Group::Rdma,
     proves: "RDMA NICs of one model are all on InfiniBand, or all on Ethernet",
@@ -69,7 +69,7 @@ pub const LINK_LAYER: Check = Check {
 };
 
 /// `rdma.names`.
-pub const NAMES: Check = Check {
+pub(crate) const NAMES: Check = Check {
     id: "rdma.names",
     group: Group::Rdma,
     proves: "RDMA devices have names of one kind, so that one rule of NCCL_IB_HCA fits them all",

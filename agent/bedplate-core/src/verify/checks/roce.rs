@@ -8,7 +8,7 @@ use super::super::{
 };
 use super::counted;
 use super::rdma::own_ports;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::rdma::{GidKind, Interface, RdmaPort, RoceGid};
 
 /// Bytes that the headers of a RoCE packet may take of the interface's MTU (include/rdma/ib_addr.h, iboe_get_mtu: GRH, UDP, BTH,
@@ -18,7 +18,7 @@ const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
 const LARGEST: u32 = 4096;
 
 /// `rdma.gid`.
-pub const GID: Check = Check {
+pub(crate) const GID: Check = Check {
     id: "rdma.gid",
     group: Group::Rdma,
     proves: "every active RoCE port has a GID for RoCE v2 that routers pass on",
@@ -37,7 +37,7 @@ pub const GID: Check = Check {
 };
 
 /// `rdma.netdev`.
-pub const NETDEV: Check = Check {
+pub(crate) const NETDEV: Check = Check {
     id: "rdma.netdev",
     group: Group::Rdma,
     proves: "the interfaces of RoCE ports are up, and their MTU has room for packets of 4,096 bytes",

@@ -7,7 +7,7 @@ use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, SriovCode, Verdict,
 };
 use super::{addresses, counted};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_facts::vfs::{AddressKind, NicAddress};
 
@@ -15,7 +15,7 @@ use bedplate_facts::vfs::{AddressKind, NicAddress};
 const INFINIBAND: u32 = 0x0207;
 
 /// `sriov.counts`.
-pub const COUNTS: Check = Check {
+pub(crate) const COUNTS: Check = Check {
     id: "sriov.counts",
     group: Group::SrIov,
     proves: "every VF that a PF says it has is there",
@@ -33,7 +33,7 @@ pub const COUNTS: Check = Check {
 };
 
 /// `sriov.drivers`.
-pub const DRIVERS: Check = Check {
+pub(crate) const DRIVERS: Check = Check {
     id: "sriov.drivers",
     group: Group::SrIov,
     proves: "VFs of NICs have a driver, or are set aside for guests, and those of RDMA NICs have an RDMA device",
@@ -51,7 +51,7 @@ pub const DRIVERS: Check = Check {
 };
 
 /// `sriov.identity`.
-pub const IDENTITY: Check = Check {
+pub(crate) const IDENTITY: Check = Check {
     id: "sriov.identity",
     group: Group::SrIov,
     proves: "VFs that the host uses have addresses, and no two have the same",

@@ -7,7 +7,7 @@ use super::super::input::unread;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, StorageCode,
 };
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::cufile::{PATH as CUFILE, Settings};
 use bedplate_facts::pci::Acs;
@@ -18,7 +18,7 @@ const NVIDIA_FS: &str = "/sys/module/nvidia_fs";
 const OPEN_ONLY: (u32, u32, u32) = (2, 17, 5);
 
 /// `storage.gds`.
-pub const GDS: Check = Check {
+pub(crate) const GDS: Check = Check {
     id: "storage.gds",
     group: Group::Storage,
     proves: "what GPUDirect Storage goes by has what it needs",
@@ -37,7 +37,7 @@ pub const GDS: Check = Check {
 };
 
 /// `storage.cufile`.
-pub const CUFILE_JSON: Check = Check {
+pub(crate) const CUFILE_JSON: Check = Check {
     id: "storage.cufile",
     group: Group::Storage,
     proves: "cufile.json is what the library of GPUDirect Storage can read",
@@ -54,7 +54,7 @@ pub const CUFILE_JSON: Check = Check {
 };
 
 /// `storage.path`.
-pub const PATH: Check = Check {
+pub(crate) const PATH: Check = Check {
     id: "storage.path",
     group: Group::Storage,
     proves: "what passes between GPUs and NVMe disks below one switch turns round in the switch",

@@ -9,14 +9,14 @@ use super::super::{
 use super::{FEW, addresses, counted, named};
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::some_of;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::pci_path::PciPath;
 use bedplate_facts::topology::{Distance, Peer, Role, Topology};
 
 /// `topology.pairing`.
-pub const PAIRING: Check = Check {
+pub(crate) const PAIRING: Check = Check {
     id: "topology.pairing",
     group: Group::Topology,
     proves: "every GPU has an RDMA NIC near enough for GPUDirect RDMA by NCCL's default",
@@ -165,7 +165,7 @@ fn far_away(
 }
 
 /// `topology.numa`.
-pub const NUMA_BALANCE: Check = Check {
+pub(crate) const NUMA_BALANCE: Check = Check {
     id: "topology.numa",
     group: Group::Topology,
     proves: "every NUMA node with GPUs has an RDMA NIC of its own",
@@ -182,7 +182,7 @@ pub const NUMA_BALANCE: Check = Check {
 };
 
 /// `topology.sharing`.
-pub const SHARING: Check = Check {
+pub(crate) const SHARING: Check = Check {
     id: "topology.sharing",
     group: Group::Topology,
     proves: "no RDMA NIC is the nearest to more GPUs than others are",

@@ -6,12 +6,12 @@ use super::super::{
     Verdict,
 };
 use super::{addresses, counted, size};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rebar;
 
 /// `firmware.bar1-size`.
-pub const BAR1_SIZE: Check = Check {
+pub(crate) const BAR1_SIZE: Check = Check {
     id: "firmware.bar1-size",
     group: Group::Firmware,
     proves: "the large window of each GPU is as large as its model's, or as it can be",

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{CodeText, named};
 use crate::plan::Subject;
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
 const DIRECT_P2P: &str = "`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at \

@@ -123,7 +123,7 @@ impl CodeText for CommandLineCode {
 }
 
 /// Arguments by name, and how many more: `a, b and 3 more arguments`.
-pub fn named(arguments: &[String]) -> String {
+pub(crate) fn named(arguments: &[String]) -> String {
     some_of(arguments.iter().cloned(), FEW, "arguments")
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CodeText, Device, DeviceKind, counted};
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
 /// A finding about a device.

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CodeText, Device, counted, named};
-use bedplate_base::cpu::Arch;
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Arch;
+use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
 /// Settings of the firmware that give memory windows addresses.

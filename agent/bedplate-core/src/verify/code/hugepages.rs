@@ -45,6 +45,6 @@ impl CodeText for HugePagesCode {
 }
 
 /// The size of a page: `2 MiB`.
-pub fn page_size(bytes: u128) -> String {
+pub(crate) fn page_size(bytes: u128) -> String {
     u64::try_from(bytes).map_or_else(|_| format!("{bytes} bytes"), size)
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CodeText, Device};
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Recovery;
 use bedplate_facts::kernel_log::{MessageKind, xid};
 
 const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
@@ -122,7 +122,7 @@ fn logged(sign: MessageKind, over: bool) -> &'static str {
 }
 
 /// Whether a message with this recovery action leaves something unusable until it is over.
-pub fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
+pub(crate) fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
     match sign {
         MessageKind::OffTheBus
         | MessageKind::NotTaken

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{CodeText, named};
 use crate::kind::modules::DmabufObstacle;
 use crate::kind::modules::topo_check::PARAMETER;
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
 /// Makers of GPUs.
@@ -243,7 +243,7 @@ impl CodeText for ModulesCode {
 }
 
 /// The remedy that gives a GPU its maker's driver in the place of this one.
-pub fn bind_driver(maker: Maker, driver: Option<&str>) -> &'static str {
+pub(crate) fn bind_driver(maker: Maker, driver: Option<&str>) -> &'static str {
     match (maker, driver) {
         (Maker::Nvidia, Some("nouveau")) => {
             "install the NVIDIA driver and keep nouveau out: `blacklist = [\"nouveau\"]` in [modules] of the profile, \

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{CodeText, Device, FEW};
 use crate::kind::some_of;
-use bedplate_base::recovery::Recovery;
+use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
 /// Ports or RDMA devices that a finding names before it counts.

@@ -8,7 +8,7 @@ use super::*;
 use crate::kind::modules::DmabufObstacle;
 use crate::plan::Subject;
 use crate::verify::IneffectiveArgument;
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 use bedplate_facts::cufile::Problem;
 use bedplate_facts::kernel_log::MessageKind;
 

@@ -16,7 +16,7 @@ const KEPT: usize = 4 << 10;
 
 /// What the operator's command says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Busy {
+pub(crate) enum Activity {
     /// Nothing is at work.
     Free,
     /// Something is: the reason, in one line.
@@ -25,34 +25,24 @@ pub enum Busy {
     Unknown(String),
 }
 
-impl Busy {
-    /// Why the host is not to be disturbed; none only when the command said that it is free.
-    pub fn reason(&self) -> Option<&str> {
-        match self {
-            Busy::Free => None,
-            Busy::Busy(reason) | Busy::Unknown(reason) => Some(reason),
-        }
-    }
-}
-
 /// Runs the operator's command: status 0 is free, status 1 is busy and the first line it prints is the reason. Anything
-/// else, no end within `timeout` or no start is [`Busy::Unknown`].
+/// else, no end within `timeout` or no start is [`Activity::Unknown`].
 ///
 /// The program is an absolute path: what a search finds is up to others. Standard input is empty, the environment is
 /// `PATH`, `LC_ALL=C` and `HOME=/root`, the directory `/`.
-pub fn busy_command(argv: &[String], timeout: Duration) -> Busy {
+pub(crate) fn busy_command(argv: &[String], timeout: Duration) -> Activity {
     match run(argv, timeout) {
         Ok((status, ran)) => answer(status, &ran.output, &ran.errors),
-        Err(why) => Busy::Unknown(format!("the busy command {why}")),
+        Err(why) => Activity::Unknown(format!("the busy command {why}")),
     }
 }
 
-fn answer(status: ExitStatus, output: &[u8], errors: &[u8]) -> Busy {
+fn answer(status: ExitStatus, output: &[u8], errors: &[u8]) -> Activity {
     match (status.code(), status.signal()) {
-        (Some(0), _) => Busy::Free,
+        (Some(0), _) => Activity::Free,
         (Some(1), _) => {
             let reason = first_line(output);
-            Busy::Busy(reason.unwrap_or_else(|| "the host is busy (no reason given)".into()))
+            Activity::Busy(reason.unwrap_or_else(|| "the host is busy (no reason given)".into()))
         }
         (code, signal) => {
             let end = match code {
@@ -61,7 +51,7 @@ fn answer(status: ExitStatus, output: &[u8], errors: &[u8]) -> Busy {
             };
             let words = first_line(errors).or_else(|| first_line(output));
             let words = words.map(|words| format!(": {words}")).unwrap_or_default();
-            Busy::Unknown(format!("the busy command {end}{words}"))
+            Activity::Unknown(format!("the busy command {end}{words}"))
         }
     }
 }
@@ -99,23 +89,23 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    fn sh(script: &str, timeout: Duration) -> Busy {
+    fn sh(script: &str, timeout: Duration) -> Activity {
         busy_command(&["/bin/sh".into(), "-c".into(), script.into()], timeout)
     }
 
-    fn unknown(busy: &Busy, part: &str) -> bool {
-        matches!(busy, Busy::Unknown(why) if why.contains(part)) && busy.reason().is_some()
+    fn unknown(busy: &Activity, part: &str) -> bool {
+        matches!(busy, Activity::Unknown(why) if why.contains(part))
     }
 
     #[test]
     fn status_0_is_free_and_1_is_busy_for_the_reason_printed() {
-        assert_eq!(sh("echo noise; echo more >&2; exit 0", LONG), Busy::Free);
-        assert_eq!(sh("exit 0", LONG).reason(), None);
+        assert_eq!(sh("echo noise; echo more >&2; exit 0", LONG), Activity::Free);
+        assert_eq!(sh("exit 0", LONG), Activity::Free);
         let busy =
             sh("echo errors first >&2; echo; echo ' job 7 of ada '; echo second; exit 1", LONG);
-        assert_eq!(busy, Busy::Busy("job 7 of ada".into()));
-        assert_eq!(busy.reason(), Some("job 7 of ada"));
-        assert_eq!(sh("exit 1", LONG), Busy::Busy("the host is busy (no reason given)".into()));
+        assert_eq!(busy, Activity::Busy("job 7 of ada".into()));
+        assert_eq!(busy, Activity::Busy("job 7 of ada".into()));
+        assert_eq!(sh("exit 1", LONG), Activity::Busy("the host is busy (no reason given)".into()));
     }
 
     #[test]
@@ -137,13 +127,14 @@ mod tests {
 
     #[test]
     fn a_reason_is_short_and_cannot_steer_a_terminal() {
-        let Busy::Busy(reason) = sh("yes é | head -c 100000 | tr -d '\\n'; exit 1", LONG) else {
+        let Activity::Busy(reason) = sh("yes é | head -c 100000 | tr -d '\\n'; exit 1", LONG)
+        else {
             panic!()
         };
         assert_eq!(reason, "é".repeat(REASON));
         assert_eq!(
             sh("printf 'a\\033[2Jb\\377'; exit 1", LONG),
-            Busy::Busy("a\\u{1b}[2Jb\u{fffd}".into())
+            Activity::Busy("a\\u{1b}[2Jb\u{fffd}".into())
         );
     }
 
@@ -151,14 +142,14 @@ mod tests {
     fn much_output_does_not_stop_the_command() {
         assert_eq!(
             sh("head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2", LONG),
-            Busy::Free
+            Activity::Free
         );
     }
 
     #[test]
     fn it_gets_a_clean_environment_and_no_input() {
         let script = "read line && exit 3; echo $(env | cut -d= -f1 | grep -v -e ^PWD -e ^SHLVL -e ^_ | sort); exit 1";
-        assert_eq!(sh(script, LONG), Busy::Busy("HOME LC_ALL PATH".into()));
+        assert_eq!(sh(script, LONG), Activity::Busy("HOME LC_ALL PATH".into()));
     }
 
     #[test]
@@ -170,7 +161,7 @@ mod tests {
     #[test]
     fn what_it_leaves_in_the_background_does_not_hold_us() {
         let started = Instant::now();
-        assert_eq!(sh("sleep 20 & echo run 9; exit 1", LONG), Busy::Busy("run 9".into()));
+        assert_eq!(sh("sleep 20 & echo run 9; exit 1", LONG), Activity::Busy("run 9".into()));
         assert!(started.elapsed() < Duration::from_secs(10));
     }
 }

@@ -9,7 +9,7 @@ use crate::reboot::decide::{NO_METHOD, entry_veto};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, UNFINISHED, Veto, joined};
 use crate::status::Status;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::reboot_record::phase::{Ending, Phase};
 
@@ -20,7 +20,7 @@ const DECIDING: &str = "the daemon is deciding about the reboot";
 
 impl RebootController {
     /// Writes what the record tells into the status.
-    pub fn show(&self, status: &mut Status) {
+    pub(crate) fn show(&self, status: &mut Status) {
         status.reboot.hold = fast_facts::hold(&self.root, Timestamp::now());
         let Ok(record) = self.record() else { return };
         status.reboot.called_off = match record.phase.ending() {
@@ -32,7 +32,7 @@ impl RebootController {
     }
 
     /// The same before the next decision: an operator who asks after a command finds no older state.
-    pub fn show_at_once(&self, status: &mut Status) {
+    pub(crate) fn show_at_once(&self, status: &mut Status) {
         self.show(status);
         let Ok(record) = self.record() else { return };
         status.reboot.state = match record.phase {
@@ -95,7 +95,7 @@ impl RebootController {
     }
 
     /// The text for a reboot that outlives the daemon.
-    pub fn outlives(&self) -> Option<String> {
+    pub(crate) fn outlives(&self) -> Option<String> {
         let Phase::Scheduled { arranged } = self.record().ok()?.phase else { return None };
         let at = format_utc(arranged.at());
         Some(match arranged.runs_command() {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::reboot::state::{Veto, WaitsFor};
 use crate::store::StoreError;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 
 /// Why a step towards a reboot, or away from it, came to nothing.
 #[derive(Debug, thiserror::Error)]

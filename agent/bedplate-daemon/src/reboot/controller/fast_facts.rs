@@ -9,7 +9,7 @@ use crate::logind::{self, ManagerProxy};
 use crate::reboot::facts::FastFacts;
 use crate::reboot::kexec;
 use crate::reboot::state::{Veto, WaitsFor};
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_core::reboot_hold::Hold;
 use bedplate_core::reboot_record::phase::{Arranged, Phase};
 

@@ -69,7 +69,7 @@ pub(super) fn entry_limit(left: Option<Duration>, answered: bool) -> Option<Dura
 
 impl RebootController {
     /// Time to the final phase of the scheduled reboot, none where its cancellation has failed; `None`: logind has none.
-    pub fn until_final_phase(&self) -> Option<Duration> {
+    pub(crate) fn until_final_phase(&self) -> Option<Duration> {
         match self.at_logind()? {
             (left, Phase::Scheduled { .. }) => Some(left.saturating_sub(final_phase())),
             _ => Some(Duration::ZERO),
@@ -78,7 +78,7 @@ impl RebootController {
 
     /// Time that an observation of the host may take, half of what is left; `None`: no limit. The other half is for the boot
     /// entry.
-    pub fn time_to_look(&self) -> Option<Duration> {
+    pub(crate) fn time_to_look(&self) -> Option<Duration> {
         self.at_logind().map(|(left, _)| left / 2)
     }
 
@@ -93,7 +93,7 @@ impl RebootController {
 }
 
 /// Awaits `work` for `limit`; not at all where that is zero.
-pub async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match limit {
         None => Some(work.await),
         Some(Duration::ZERO) => None,

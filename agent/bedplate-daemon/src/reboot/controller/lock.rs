@@ -18,7 +18,7 @@ use crate::reboot::fleetlock::{self, Client, Released};
 use crate::reboot::identity;
 use crate::reboot::state::RebootState;
 use crate::status::Status;
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_base::mask;
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::profile::model::FleetLock;

@@ -9,7 +9,7 @@ use crate::logind;
 use crate::reboot::facts::FastFacts;
 use crate::reboot::step::Event;
 use crate::status::Status;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::reboot_record::RebootRequest;
 use bedplate_core::reboot_record::phase::{Ending, Phase};
 
@@ -19,7 +19,7 @@ const ON_ITS_WAY: SignedDuration = SignedDuration::from_secs(60);
 impl RebootController {
     /// Whether the machine goes down, whatever logind has scheduled. Asked only before something is taken back because of it:
     /// under a flood each question of the bus takes long.
-    pub async fn machine_stops(&self) -> bool {
+    pub(crate) async fn machine_stops(&self) -> bool {
         match &self.logind {
             Some(logind) => logind::machine_stops(logind.inner().connection()).await,
             None => false,
@@ -28,7 +28,7 @@ impl RebootController {
 
     /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
     /// whether it is still right.
-    pub async fn give_up(&mut self, status: &mut Status, why: &str) {
+    pub(crate) async fn give_up(&mut self, status: &mut Status, why: &str) {
         let driven = self.drive(Trigger::Looked(Err(why)), None).await;
         if let Err(error) = driven {
             self.log_failure(&error.to_string());
@@ -41,7 +41,7 @@ impl RebootController {
     ///
     /// # Errors
     /// Why it cannot even be noted.
-    pub async fn request(
+    pub(crate) async fn request(
         &mut self,
         why: String,
         not_before: Option<Timestamp>,
@@ -68,7 +68,7 @@ impl RebootController {
     ///
     /// # Errors
     /// Why nothing was taken back.
-    pub async fn withdraw(&mut self, by: String) -> Result<String, RestartError> {
+    pub(crate) async fn withdraw(&mut self, by: String) -> Result<String, RestartError> {
         let locked = self.locked().await?.readable()?;
         let (driven, seen) =
             self.drive_locked(locked, Trigger::Cancelled(by.clone()), None).await?;

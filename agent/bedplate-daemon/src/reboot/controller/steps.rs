@@ -4,7 +4,7 @@ use tokio::sync::watch;
 
 /// Knows whether such a step is under way.
 #[derive(Debug, Clone, Default)]
-pub struct Steps(watch::Sender<usize>);
+pub(crate) struct Steps(watch::Sender<usize>);
 
 /// One that is under way, until this is dropped. One may hold another.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Steps {
     }
 
     /// Waits until none is under way.
-    pub async fn over(&self) {
+    pub(crate) async fn over(&self) {
         // The sender lives as long as this.
         let _ = self.0.subscribe().wait_for(|steps| *steps == 0).await;
     }

@@ -30,7 +30,7 @@ const NO_NODE: &str = "error uncordoning node";
 
 /// What became of a slot that was given back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Released {
+pub(crate) enum Released {
     /// This host has none now.
     Yes,
     /// It had none: others hold them all, as the server says in these words (poseidon; airlock makes no difference).

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use rustls::{CertificateError, Error};
 
 use super::line::one_line;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 
 /// What is wrong with TLS. Names of a certificate are in one line, without characters that steer a terminal.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,7 +23,7 @@ pub fn read(root: &Path, path: &str) -> Result<String, MethodError> {
 ///
 /// # Errors
 /// [`MethodError::Write`].
-pub fn write(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
+pub(crate) fn write(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
     let opened = OpenOptions::new().write(true).truncate(true).open(under(root, path));
     let written = opened.and_then(|mut file| file.write_all(value.as_bytes()));
     written.map_err(|source| MethodError::Write {
@@ -37,7 +37,7 @@ pub fn write(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
 ///
 /// # Errors
 /// [`MethodError::Write`], [`MethodError::Read`], [`MethodError::Ignored`].
-pub fn write_and_check(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
+pub(crate) fn write_and_check(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
     write(root, path, value)?;
     let found = read(root, path)?;
     if found == value {
@@ -51,7 +51,7 @@ pub fn write_and_check(root: &Path, path: &str, value: &str) -> Result<(), Metho
 ///
 /// # Errors
 /// What is in the way.
-pub fn writable(root: &Path, path: &str) -> Result<(), Unusable> {
+pub(crate) fn writable(root: &Path, path: &str) -> Result<(), Unusable> {
     let real = under(root, path);
     let meta =
         real.metadata().map_err(|source| Unusable::NotThere { path: path.to_owned(), source })?;

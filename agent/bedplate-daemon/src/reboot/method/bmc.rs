@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::ipmi::{Code, Ipmi, IpmiError};
 use super::unusable::Unusable;
 use super::{Env, Method, MethodError, Next, Row, Undo, attribute, ipmi, under};
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_host::boot_id::PATH as BOOT_ID;
 use bedplate_host::published;
 use bedplate_host::write::replace_own_file;

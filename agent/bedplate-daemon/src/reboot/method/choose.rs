@@ -5,7 +5,7 @@ use super::{Method, Probe};
 
 /// What was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// The first listed method that works, and how; `None` = do not reboot.
     pub taken: Option<(Method, String)>,
     /// Those listed before it that do not work, and why, in the profile's order.
@@ -14,7 +14,7 @@ pub struct Choice {
 
 impl Choice {
     /// What to tell people, a line each: first what was skipped, then what happens.
-    pub fn describe(&self) -> Vec<String> {
+    pub(crate) fn describe(&self) -> Vec<String> {
         let skipped =
             self.skipped.iter().map(|(method, why)| format!("`{method}` cannot be used: {why}"));
         let last = match &self.taken {
@@ -36,7 +36,7 @@ impl Choice {
 }
 
 /// Takes the first of `order` that works. `answer` is asked in that order, and not beyond the method taken.
-pub fn choose(order: &[Method], mut answer: impl FnMut(Method) -> Probe) -> Choice {
+pub(crate) fn choose(order: &[Method], mut answer: impl FnMut(Method) -> Probe) -> Choice {
     let mut skipped = Vec::new();
     for &method in order {
         match answer(method) {

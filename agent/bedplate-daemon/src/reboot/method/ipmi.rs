@@ -219,7 +219,7 @@ pub fn status(ipmi: &dyn Ipmi) -> Result<Status, IpmiError> {
 
 /// What the BMC says the machine was last started by (IPMI v2.0 §28.11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RestartCause {
+pub(crate) enum RestartCause {
     /// The BMC does not know.
     Unknown,
     /// A Chassis Control command.
@@ -246,7 +246,7 @@ pub enum RestartCause {
 
 impl RestartCause {
     /// From the answer's byte, whose upper half is reserved.
-    pub fn from_byte(byte: u8) -> Self {
+    pub(crate) fn from_byte(byte: u8) -> Self {
         match byte & 0x0F {
             0x0 => RestartCause::Unknown,
             0x1 => RestartCause::ChassisControl,
@@ -285,7 +285,7 @@ impl fmt::Display for RestartCause {
 ///
 /// # Errors
 /// Any [`IpmiError`].
-pub fn restart_cause(ipmi: &dyn Ipmi) -> Result<RestartCause, IpmiError> {
+pub(crate) fn restart_cause(ipmi: &dyn Ipmi) -> Result<RestartCause, IpmiError> {
     let command = Command::RestartCause;
     let data = success(command, ipmi.ask(command)?)?;
     // The cause, and the channel of a chassis control command.

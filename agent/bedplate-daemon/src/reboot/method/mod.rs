@@ -17,13 +17,13 @@ pub mod unusable;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use bedplate_base::error_chain::chain;
+use bedplate_base::chain;
 use bedplate_core::reboot_record::preparation::{Next, Prepared, Undo};
 
 pub use bedplate_core::profile::model::RebootMethod as Method;
 
 /// What the methods work with.
-pub struct Env<'a> {
+pub(crate) struct Env<'a> {
     /// The machine's root directory: `/`, or a temporary tree in tests.
     pub root: &'a Path,
     /// The way to the BMC: [`ipmi::Device`] outside tests.
@@ -42,7 +42,7 @@ pub struct Env<'a> {
 }
 
 /// A reboot method.
-pub struct Row {
+pub(crate) struct Row {
     /// The method.
     pub method: Method,
     /// The reboot that it makes, for a sentence: `an ordinary reboot`.
@@ -63,16 +63,17 @@ pub struct Row {
 
 impl Row {
     /// Whether a boot leaves its preparation in place.
-    pub fn survives_boot(&self) -> bool {
+    pub(crate) fn survives_boot(&self) -> bool {
         self.survives_boot
     }
 }
 
 /// Every method.
-pub const METHODS: [Row; 5] = [ordinary::ROW, firmware::ROW, bmc::ROW, rtc::ROW, command::ROW];
+pub(crate) const METHODS: [Row; 5] =
+    [ordinary::ROW, firmware::ROW, bmc::ROW, rtc::ROW, command::ROW];
 
 /// The entry of a method.
-pub fn row(method: Method) -> &'static Row {
+pub(crate) fn row(method: Method) -> &'static Row {
     const TABLE: &[Row; 5] = &METHODS;
     let [ordinary, firmware, bmc, rtc, command] = TABLE;
     match method {
@@ -86,7 +87,7 @@ pub fn row(method: Method) -> &'static Row {
 
 /// Whether a method can be promised. Both texts are for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probe {
+pub(crate) enum Probe {
     /// How it will go.
     Works(String),
     /// Why not, and what would help.
@@ -183,7 +184,7 @@ fn last_words(said: &str) -> String {
 }
 
 /// Whether `method` can be promised now. Reads only.
-pub fn probe(method: Method, env: &Env<'_>) -> Probe {
+pub(crate) fn probe(method: Method, env: &Env<'_>) -> Probe {
     let answer = (row(method).probe)(env);
     answer.map_or_else(|error| Probe::Cannot(chain(&error)), Probe::Works)
 }
@@ -193,7 +194,7 @@ pub fn probe(method: Method, env: &Env<'_>) -> Probe {
 ///
 /// # Errors
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else what cannot be read.
-pub fn way_back(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
+pub(crate) fn way_back(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
     // What was promised may be hours old.
     if let Probe::Cannot(why) = probe(method, env) {
         return Err(MethodError::Cannot { method, why });
@@ -207,7 +208,7 @@ pub fn way_back(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> 
 ///
 /// # Errors
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else the step that failed.
-pub fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
+pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
     let prepared = way_back(method, env)?;
     let Err(failed) = (row(method).prepare)(env) else { return Ok(prepared) };
     match undo(&prepared, env.root) {
@@ -219,7 +220,7 @@ pub fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
 }
 
 /// The part of a preparation that a boot leaves in place; `None`: there is none.
-pub fn surviving(prepared: &Prepared) -> Option<Prepared> {
+pub(crate) fn surviving(prepared: &Prepared) -> Option<Prepared> {
     (row(prepared.method).survives_boot && !prepared.undo.is_empty()).then(|| prepared.clone())
 }
 
@@ -234,7 +235,7 @@ fn is_known(step: &Undo) -> bool {
 ///
 /// # Errors
 /// The first step that failed.
-pub fn undo(prepared: &Prepared, root: &Path) -> Result<(), MethodError> {
+pub(crate) fn undo(prepared: &Prepared, root: &Path) -> Result<(), MethodError> {
     let step = |step: &Undo| match step {
         Undo::Write { path, .. } | Undo::Remove { path } if !is_known(step) => {
             Err(MethodError::Foreign { path: path.clone() })

@@ -17,7 +17,7 @@ const SINCE_EPOCH: &str = "/sys/class/rtc/rtc0/since_epoch";
 /// stays off: units have 90 s to stop by default and the last killing another 90 s (`DefaultTimeoutStopSec=`,
 /// systemd-shutdown), so five minutes is the least. A clock whose alarm has no date takes no more than a day
 /// (`drivers/rtc/rtc-cmos.c`).
-pub const AFTER_S: RangeInclusive<u32> = 300..=86_399;
+pub(crate) const AFTER_S: RangeInclusive<u32> = 300..=86_399;
 
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {

@@ -10,7 +10,7 @@ use super::*;
 pub(in crate::reboot) struct Tree(pub PathBuf);
 
 impl Tree {
-    pub fn new(name: &str) -> Tree {
+    pub(crate) fn new(name: &str) -> Tree {
         let path =
             std::env::temp_dir().join(format!("bedplate-method-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
@@ -18,28 +18,28 @@ impl Tree {
         Tree(path)
     }
 
-    pub fn put(&self, path: &str, text: &str) {
+    pub(crate) fn put(&self, path: &str, text: &str) {
         let path = under(&self.0, path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
 
-    pub fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         std::fs::read_to_string(under(&self.0, path)).unwrap()
     }
 
-    pub fn read_only(&self, path: &str) {
+    pub(crate) fn read_only(&self, path: &str) {
         std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o444))
             .unwrap();
     }
 
-    pub fn executable(&self, path: &str) {
+    pub(crate) fn executable(&self, path: &str) {
         std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o755))
             .unwrap();
     }
 
     /// No BMC, no command, no word on the clock.
-    pub fn env(&self) -> Env<'_> {
+    pub(crate) fn env(&self) -> Env<'_> {
         Env {
             root: &self.0,
             ipmi: &NoBmc,
@@ -73,12 +73,12 @@ pub(in crate::reboot) struct Bmc {
 }
 
 impl Bmc {
-    pub fn new(mut answers: Vec<Result<Answer, IpmiError>>) -> Bmc {
+    pub(crate) fn new(mut answers: Vec<Result<Answer, IpmiError>>) -> Bmc {
         answers.reverse();
         Bmc { answers: RefCell::new(answers), asked: RefCell::default() }
     }
 
-    pub fn asked(&self) -> Vec<Command> {
+    pub(crate) fn asked(&self) -> Vec<Command> {
         self.asked.borrow().clone()
     }
 }

@@ -5,7 +5,7 @@ use super::ipmi::IpmiError;
 
 /// Why not, and what would help.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub(crate) enum Unusable {
     /// What the method needs cannot be read.
     #[error(transparent)]
     Unreadable(#[from] MethodError),

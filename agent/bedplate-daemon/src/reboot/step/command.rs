@@ -8,13 +8,13 @@ use super::{Effect, Missing, NoteKind, Ran, Step};
 use crate::reboot::decide::entry_veto;
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{Veto, WaitsFor, joined};
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, GOING_DOWN_US, Phase};
 
 /// Before its time the announcement has to be seen at logind: one that was not seen since may have been called off.
-pub const SEEN_BEFORE: SignedDuration = SignedDuration::from_secs(5);
+pub(crate) const SEEN_BEFORE: SignedDuration = SignedDuration::from_secs(5);
 /// Later than this after its time nobody expects it any more.
-pub const LATEST: SignedDuration = SignedDuration::from_secs(120);
+pub(crate) const LATEST: SignedDuration = SignedDuration::from_secs(120);
 
 const UNSEEN: &str = "bedplate could not check whether it had been called off";
 /// Reason to put the command off.

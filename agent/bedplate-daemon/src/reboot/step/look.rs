@@ -12,7 +12,7 @@ use bedplate_core::reboot_record::attempt::Attempt;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown, time, usec};
 
 /// Time before a reboot within which each decision reads the boot entry afresh.
-pub const FINAL: SignedDuration = SignedDuration::from_secs(15);
+pub(crate) const FINAL: SignedDuration = SignedDuration::from_secs(15);
 
 /// Text while another build takes over.
 const REPLACED: &str = "the daemon is replaced by another build";
@@ -191,7 +191,7 @@ pub(super) fn reason(step: &Step, arranged: &Arranged) -> String {
 /// Logs a reboot that logind has confirmed.
 pub(super) fn note_scheduled(step: &mut Step, arranged: &Arranged) {
     let why = reason(step, arranged);
-    let at = bedplate_base::utc::format_utc(arranged.at());
+    let at = bedplate_base::format_utc(arranged.at());
     let text = format!("a reboot is announced for {at} ({}): {why}", arranged.method);
     step.note(NoteKind::Scheduled, text);
 }

@@ -3,11 +3,11 @@
 use super::super::method::surviving;
 use super::{Effect, NoteKind, Step, has, taken_back};
 use crate::reboot::facts::FastFacts;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, GOING_DOWN_US, Phase, time};
 
 /// Text for a reboot whose time has passed.
-pub const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
+pub(crate) const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
 /// Reason to take a reboot back that a soft-reboot made logind forget.
 const SOFT_REBOOT: &str = "a soft-reboot has discarded it";
 /// Reason to take a reboot back whose arrangement was cut short.

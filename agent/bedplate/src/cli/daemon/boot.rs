@@ -10,7 +10,7 @@ use bedplate_daemon::{early_boot, journal};
 
 /// `bedplate boot`.
 #[derive(Debug, Args)]
-pub struct BootArgs {
+pub(crate) struct BootArgs {
     /// Have rounds done by this program instead of this one.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct BootArgs {
 
 /// Puts back what the reboot took away, within the time that the profile gives. What is missing then is in the journal and
 /// no failure: a failed unit would be waited for once more, until what hangs in it has ended.
-pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &BootArgs) -> Result<Exit, CliError> {
     journal::start();
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let worker = Launch::Children(worker);

@@ -16,7 +16,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why the daemon did not do what it was asked, as a sentence without the bus's own names for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoAnswer {
+pub(crate) enum NoAnswer {
     /// There is no bus to ask it by.
     #[error("the system bus cannot be reached")]
     NoBus,
@@ -45,7 +45,7 @@ pub enum NoAnswer {
 
 impl NoAnswer {
     /// What helps, if the sentence does not say it.
-    pub fn remedy(&self) -> Option<&'static str> {
+    pub(crate) fn remedy(&self) -> Option<&'static str> {
         match self {
             NoAnswer::NoBus => Some(
                 "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it",
@@ -69,7 +69,7 @@ impl NoAnswer {
     }
 
     /// An error of a command that can do nothing without the daemon; `needs` comes first, and says so.
-    pub fn kept_from(&self, needs: &str) -> CliError {
+    pub(crate) fn kept_from(&self, needs: &str) -> CliError {
         self.error(format!("{needs}{self}"))
     }
 
@@ -143,7 +143,7 @@ fn named(name: &str, text: Option<&str>) -> NoAnswer {
 ///
 /// # Errors
 /// Why it cannot be had, in words.
-pub fn status() -> Result<Status, NoAnswer> {
+pub(crate) fn status() -> Result<Status, NoAnswer> {
     let text = with(Some(READ_LIMIT), |agent| async move { agent.status_json().await })?;
     serde_json::from_str(&text).map_err(|_| NoAnswer::OtherVersion)
 }
@@ -152,7 +152,7 @@ pub fn status() -> Result<Status, NoAnswer> {
 ///
 /// # Errors
 /// Why it did not.
-pub fn ask<T, F: Future<Output = zbus::Result<T>>>(
+pub(crate) fn ask<T, F: Future<Output = zbus::Result<T>>>(
     limit: Option<Duration>,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, NoAnswer> {
@@ -163,7 +163,7 @@ pub fn ask<T, F: Future<Output = zbus::Result<T>>>(
 ///
 /// # Errors
 /// What it said, with what to do when it is not there; `undone` comes first where it was never asked.
-pub fn call<T, F: Future<Output = zbus::Result<T>>>(
+pub(crate) fn call<T, F: Future<Output = zbus::Result<T>>>(
     undone: &str,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, CliError> {

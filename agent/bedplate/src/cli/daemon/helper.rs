@@ -10,14 +10,14 @@ use bedplate_daemon::helper;
 
 /// `bedplate helper`.
 #[derive(Debug, Args)]
-pub struct HelperArgs {
+pub(crate) struct HelperArgs {
     /// Below this directory is the host.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
 }
 
 /// Does it and prints what came of it.
-pub fn run(args: &HelperArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &HelperArgs) -> Result<Exit, CliError> {
     let failed = |error| CliError::while_doing("cannot read the task", error);
     let text = std::io::read_to_string(std::io::stdin()).map_err(failed)?;
     match helper::perform(&text, &args.state_root) {

@@ -13,7 +13,7 @@ use crate::cli::{CliError, Exit, output};
 use crate::report::holders;
 use crate::report::status as text;
 use bedplate_base::duration;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::documents as json;
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::reboot_hold::{self, Hold, HoldError};
@@ -27,7 +27,7 @@ use bedplate_host::write::{remove_own_file, replace_own_file};
 
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
-pub enum RebootCommand {
+pub(crate) enum RebootCommand {
     /// Show whether a reboot is needed, for what, how, when, and what is blocking it; and which one was the last.
     Status(StatusArgs),
     /// Reboot this host the way its profile says. Holds, busy devices, inhibitors and the fleet's lock still apply.
@@ -48,7 +48,7 @@ pub enum RebootCommand {
 #[command(
     after_help = "Exit status: 0 no reboot is needed; 3 one is; 5 not known yet; 1 error; 64 usage."
 )]
-pub struct StatusArgs {
+pub(crate) struct StatusArgs {
     /// Machine-readable.
     #[arg(long)]
     json: bool,
@@ -58,7 +58,7 @@ pub struct StatusArgs {
 
 /// Where the host's files are.
 #[derive(Debug, Args)]
-pub struct HostArgs {
+pub(crate) struct HostArgs {
     /// Where the daemon keeps its files.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
@@ -70,7 +70,7 @@ pub struct HostArgs {
     after_help = "Exit status: 0 the reboot is announced, or begun; 4 something is in its way (the request stays until the next boot); \
     1 error; 64 usage."
 )]
-pub struct ScheduleArgs {
+pub(crate) struct ScheduleArgs {
     /// Wait at least this long: `now` or 0, 30s, 10m, 2h (default: `delay` of the profile).
     #[arg(long = "in", value_name = "TIME", conflicts_with = "at", value_parser = delay)]
     after: Option<SignedDuration>,
@@ -91,7 +91,7 @@ pub struct ScheduleArgs {
     after_help = "Exit status: 0 the hold is in force, and logind has confirmed that an announced reboot is cancelled; 1 error, which \
     says whether the hold is in force; 64 usage."
 )]
-pub struct HoldArgs {
+pub(crate) struct HoldArgs {
     /// How long: 30m, 4h, 2d. If omitted: until it is released.
     #[arg(long = "for", value_name = "TIME", value_parser = reboot_hold::parse_length)]
     length: Option<SignedDuration>,
@@ -103,7 +103,7 @@ pub struct HoldArgs {
 }
 
 /// Does it.
-pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(command: &RebootCommand) -> Result<Exit, CliError> {
     match command {
         RebootCommand::Status(args) => status(args),
         RebootCommand::Schedule(args) => schedule(args),

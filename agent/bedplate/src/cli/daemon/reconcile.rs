@@ -8,7 +8,7 @@ use crate::cli::{CliError, Exit, output};
 
 /// `bedplate reconcile`.
 #[derive(Debug, Args)]
-pub struct ReconcileArgs {
+pub(crate) struct ReconcileArgs {
     /// No longer expect GPUs and NICs that were here and are gone: they were taken out for good.
     #[arg(long)]
     forget_missing: bool,
@@ -21,7 +21,7 @@ pub struct ReconcileArgs {
 const UNCHANGED: &str = "nothing was changed";
 
 /// Has the daemon forget failures and contests, look, and put right; then says where the host stands, as `status` does.
-pub fn run(args: &ReconcileArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &ReconcileArgs) -> Result<Exit, CliError> {
     if args.forget_missing {
         let said = client::call(UNCHANGED, |agent| async move { agent.forget_missing().await })?;
         output::status(&said);

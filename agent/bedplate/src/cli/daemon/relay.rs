@@ -10,7 +10,7 @@ use bedplate_daemon::relay::{self, Relay};
 
 /// `bedplate relay`.
 #[derive(Debug, Args)]
-pub struct RelayArgs {
+pub(crate) struct RelayArgs {
     /// The unit that this runs in, without its instance (`%p`): only its tasks are done.
     #[arg(long = "for", value_name = "UNIT", value_parser = unit)]
     unit: Unit,
@@ -28,7 +28,7 @@ fn unit(name: &str) -> Result<Unit, String> {
 }
 
 /// Serves one connection.
-pub fn run(args: &RelayArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &RelayArgs) -> Result<Exit, CliError> {
     let failed = |error| CliError::while_doing("cannot serve the daemon", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;

@@ -13,16 +13,16 @@ use crate::cli::{CliError, Exit, output, running};
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::reboot_hold::Hold;
 use bedplate_daemon::status::{State, Status};
-use bedplate_host::dir::DirReader;
+use bedplate_host::DirReader;
 
 /// The running machine.
 const HOST: &str = "/";
 /// `bedplate release`.
 #[derive(Debug, Args)]
-pub struct ReleaseArgs {}
+pub(crate) struct ReleaseArgs {}
 
 /// Gives the host back to its daemon.
-pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
     let unusable = settled_status().as_ref().and_then(unusable_profile);
     let released = EnforceHold::release(Path::new(HOST)).map_err(|error| {
         CliError::while_doing(format!("cannot remove {HOLD}"), error).hinting(AS_ROOT)

@@ -12,7 +12,7 @@ use bedplate_daemon::run::{self, Options, RunError};
 
 /// `bedplate daemon`.
 #[derive(Debug, Args)]
-pub struct DaemonArgs {
+pub(crate) struct DaemonArgs {
     /// Keep its own files (record of reboots, status, metrics) below this directory.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
@@ -29,7 +29,7 @@ pub struct DaemonArgs {
 }
 
 /// Runs it.
-pub fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
     // The file that is mapped, also when a package manager has put another one in its place.
     let own = || PathBuf::from("/proc/self/exe");
     let options = Options {

@@ -9,20 +9,20 @@ use super::client;
 use crate::cli::{CliError, Exit, output};
 use crate::report::status as text;
 use bedplate_base::duration;
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::documents as json;
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::engine::EngineError;
 use bedplate_core::reboot_hold::Hold;
-use bedplate_daemon::devices::KnownDevices;
+use bedplate_daemon::KnownDevices;
+use bedplate_daemon::Store;
 use bedplate_daemon::launch::Launch;
 use bedplate_daemon::observation::Observation;
 use bedplate_daemon::observe::{self, ObserveError};
 use bedplate_daemon::status::{State, Status, Verdict};
-use bedplate_daemon::store::Store;
 use bedplate_daemon::worker;
+use bedplate_host::DirReader;
 use bedplate_host::boot_id;
-use bedplate_host::dir::DirReader;
 
 /// Reading the profile takes milliseconds.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(600);
     after_help = "Exit status: 0 ready; 3 a reboot is due; 4 not ready; 5 cannot tell; 1 error; 64 usage. With --wait 0, \
     ready or not."
 )]
-pub struct StatusArgs {
+pub(crate) struct StatusArgs {
     /// Machine-readable.
     #[arg(long)]
     json: bool,
@@ -66,7 +66,7 @@ fn limit(text: &str) -> Result<Limit, String> {
 }
 
 /// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready, 5 cannot tell.
-pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     if let Some(Limit(asked)) = args.wait {
         return wait(asked, args.worker.as_deref());
     }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::{CliError, Exit, output};
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_daemon::uninstall::{call_off, withdraw};
 
 /// `bedplate withdraw`.
 #[derive(Debug, Args)]
-pub struct WithdrawArgs {
+pub(crate) struct WithdrawArgs {
     /// Use this root directory instead of the running machine.
     #[arg(long, value_name = "DIR", value_parser = crate::cli::daemon::absolute())]
     root: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct WithdrawArgs {
 
 /// Removes what bedplate tells others about this host. On the running machine an announced reboot is called off before: what
 /// is removed says whose it is, and without that nothing of bedplate's could call it off any more.
-pub fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
     let root = args.root.as_ref().unwrap_or(&args.state_root);
     if args.root.is_none() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -10,7 +10,7 @@ use bedplate_daemon::public;
 
 /// `bedplate worker`.
 #[derive(Debug, Args)]
-pub struct WorkerArgs {
+pub(crate) struct WorkerArgs {
     /// Apply this change of the plan, by its id; without any: only look.
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
@@ -26,7 +26,7 @@ pub struct WorkerArgs {
 }
 
 /// Does it and prints what came of it.
-pub fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
     let said = match (args.settings, args.only.is_empty()) {
         (true, _) => observe::settings().map_err(ObserveError::from).and_then(|said| json(&said)),
         (false, true) => observe::observe(!args.unjudged).and_then(|seen| json(&seen)),

@@ -4,16 +4,16 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::report::nccl;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_core::documents as json;
 use bedplate_core::kind::cmdline::{Superchip, superchip};
 use bedplate_facts::topology::Distance;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::Reader;
+use bedplate_nccl::Library;
+use bedplate_nccl::Version;
 use bedplate_nccl::env::{self, Advice, Candidate};
-use bedplate_nccl::library::Library;
 use bedplate_nccl::ports;
-use bedplate_nccl::version::Version;
 
 /// `bedplate nccl env`.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ use bedplate_nccl::version::Version;
     after_help = "Put it into /etc/nccl.conf of the host (RCCL: /etc/rccl.conf), or into the job; what a job sets itself takes precedence over the file.\n\n\
 Exit status: 0 printed; 4 no RDMA port is ACTIVE; 5 ports or PCI devices could not be read; 1 error; 64 usage."
 )]
-pub struct EnvArgs {
+pub(crate) struct EnvArgs {
     #[command(flatten)]
     host: HostArgs,
     /// What it is for. Default: the library's own file; a shell where it reads none (oneCCL).
@@ -59,7 +59,7 @@ enum Format {
 
 /// Libraries.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// NVIDIA's.
     Nccl,
     /// AMD's.
@@ -91,7 +91,7 @@ impl From<Format> for nccl::Form {
 }
 
 /// Runs it.
-pub fn run(args: &EnvArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         output::data(&json::document(&nccl::schema())?)?;
         return Ok(Exit::Done);
@@ -137,7 +137,7 @@ pub fn run(args: &EnvArgs) -> Result<Exit, CliError> {
 }
 
 /// The version that was asked for, or the newest that is covered.
-pub fn version(library: Library, asked: Option<Version>) -> Result<Version, CliError> {
+pub(crate) fn version(library: Library, asked: Option<Version>) -> Result<Version, CliError> {
     let asked = asked.map(|version| library.covers(version)).transpose();
     let asked = asked.map_err(|error| {
         CliError::request(error.to_string())
@@ -147,7 +147,7 @@ pub fn version(library: Library, asked: Option<Version>) -> Result<Version, CliE
 }
 
 /// What a library is to be told on a host; not known, or absent: its PCI devices.
-pub fn advise(
+pub(crate) fn advise(
     reader: &dyn Reader,
     facts: &Facts,
     library: Library,
@@ -166,7 +166,7 @@ pub fn advise(
 }
 
 /// How far GPUDirect RDMA goes by default.
-pub fn reach(facts: &Facts, library: Library, version: Version) -> Distance {
+pub(crate) fn reach(facts: &Facts, library: Library, version: Version) -> Distance {
     // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
     match superchip(facts) {
         Superchip::No => Distance::Pxb,

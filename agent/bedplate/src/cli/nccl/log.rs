@@ -30,7 +30,7 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
     after_help = "Exit status: 0 all connections between nodes are direct, or there is one node only; 4 they are not, or a fault is \
 reported; 5 the log does not say, or not of every rank; 1 error; 64 usage."
 )]
-pub struct LogArgs {
+pub(crate) struct LogArgs {
     /// Logs of one job, in their order; plain, gzip or zstd; `-`: standard input.
     #[arg(value_name = "FILE", required_unless_present = "json_schema")]
     files: Vec<String>,
@@ -48,7 +48,7 @@ pub struct LogArgs {
 }
 
 /// Reads the logs and says what they come to.
-pub fn run(args: &LogArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &LogArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         output::data(&json::document(&schema())?)?;
         return Ok(Exit::Done);

@@ -10,7 +10,7 @@ use super::env;
 use super::unpack::open;
 use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::report::nccl_perf;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::terminal::brief;
 use bedplate_base::value::PciAddress;
 use bedplate_core::documents as json;
@@ -19,8 +19,8 @@ use bedplate_facts::Depth;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::topology::{Distance, link};
 use bedplate_host::Reader;
+use bedplate_nccl::Library;
 use bedplate_nccl::env::{Candidate, chosen};
-use bedplate_nccl::library::Library;
 use bedplate_nccl::perf::judge::{self, Links, Verdict};
 use bedplate_nccl::perf::limit::{Nic, Pcie, Port};
 use bedplate_nccl::perf::{self, Test};
@@ -31,7 +31,7 @@ use bedplate_nccl::ports::{self, PlacedPort};
 #[command(
     after_help = "Exit status: 0 what this host's links explain; 4 not what it should be; 5 cannot tell; 1 error; 64 usage."
 )]
-pub struct PerfArgs {
+pub(crate) struct PerfArgs {
     /// What nccl-tests, RCCL-tests or perftest printed; plain, gzip or zstd; `-`: standard input.
     #[arg(value_name = "FILE", required_unless_present = "json_schema")]
     file: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct PerfArgs {
 }
 
 /// Reads, judges, prints.
-pub fn run(args: &PerfArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     let Some(file) = args.file.as_ref().filter(|_| !args.json_schema) else {
         output::data(&json::document(&nccl_perf::schema())?)?;
         return Ok(Exit::Done);

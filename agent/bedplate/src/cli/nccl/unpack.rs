@@ -7,7 +7,7 @@ use std::path::Path;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 /// Bytes that are read at once.
-pub const PIECE: usize = 256 << 10;
+pub(crate) const PIECE: usize = 256 << 10;
 /// Files that are larger show how far they are.
 const LARGE: u64 = 64 << 20;
 
@@ -15,7 +15,7 @@ const LARGE: u64 = 64 << 20;
 ///
 /// # Errors
 /// It cannot be opened, or is packed and damaged at its beginning. Reading it tells of damage further on.
-pub fn open(file: &str) -> Result<Box<dyn Read>> {
+pub(crate) fn open(file: &str) -> Result<Box<dyn Read>> {
     let (source, length): (Box<dyn Read>, u64) = match file {
         "-" => (Box::new(std::io::stdin()), 0),
         _ => {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::super::CliError;
-use bedplate_base::reading::ReadError;
+use bedplate_base::ReadError;
+use bedplate_host::DirReader;
 use bedplate_host::Reader as _;
-use bedplate_host::dir::DirReader;
 use bedplate_render::{OutFile, Rendered};
 
 /// The differences, as a unified diff with git's words for modes: of the rendered files, and of those left over, which are

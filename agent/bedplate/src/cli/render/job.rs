@@ -4,12 +4,12 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::CliError;
 use crate::cli::nccl::env;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_core::engine::observe;
 use bedplate_facts::Depth;
 use bedplate_host::Reader;
-use bedplate_nccl::library::Library;
-use bedplate_nccl::version::Version;
+use bedplate_nccl::Library;
+use bedplate_nccl::Version;
 use bedplate_render::{Collective, Job, JobForm};
 
 const HEADING: &str = "Target: nccl-job";
@@ -17,7 +17,7 @@ const HEADING: &str = "Target: nccl-job";
 /// What the job is to be.
 #[derive(Debug, Args)]
 #[command(next_help_heading = HEADING)]
-pub struct JobArgs {
+pub(crate) struct JobArgs {
     /// What the job is written for.
     #[arg(long = "as", value_name = "FORM", default_value = "job")]
     form: Form,
@@ -147,7 +147,7 @@ impl JobArgs {
     ///
     /// # Errors
     /// A version that is not covered.
-    pub fn job(&self, host: Option<&dyn Reader>) -> Result<Job, CliError> {
+    pub(super) fn job(&self, host: Option<&dyn Reader>) -> Result<Job, CliError> {
         let mut job = Job {
             form: self.form.into(),
             test: self.test.into(),

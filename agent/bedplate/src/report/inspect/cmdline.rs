@@ -3,7 +3,7 @@
 use super::format::{NONE, clean};
 use super::tables::section;
 use crate::report::style::{HEAD, WARN, paint};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_core::kind::cmdline::show::Shown;
 
 /// The table.

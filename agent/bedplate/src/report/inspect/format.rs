@@ -1,8 +1,8 @@
 //! PCI numbers → short words for people: vendors, classes, port types, links, VFs. Nothing is decided from them.
 
 use crate::report::names::vendor;
-use bedplate_base::reading::{Cause, Reading, Reason};
 use bedplate_base::terminal::one_line;
+use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::pci::{Function, PortType};
 
 /// Shown where something is known not to be there.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::format::{clean, count, wrapped};
 use crate::report::style::{FAINT, HEAD, WARN, paint};
-use bedplate_base::reading::{Cause, Reading, Reason};
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::pci::Function;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::HostKind;

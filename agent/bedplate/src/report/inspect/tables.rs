@@ -9,7 +9,7 @@ use super::format::{
 };
 use crate::report::names::counted;
 use crate::report::style::{HEAD, WARN, paint};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::Facts;
 use bedplate_facts::names::Names;

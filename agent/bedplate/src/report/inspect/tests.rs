@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::report::style::terminal;
-use bedplate_base::cpu::CpuVendor;
-use bedplate_base::reading::{Cause, ReadError, Reading, Reason};
+use bedplate_base::CpuVendor;
 use bedplate_base::value::{AcsBits, PciAddress, PciId};
+use bedplate_base::{Cause, ReadError, Reading, Reason};
 use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
 use bedplate_facts::pci::{

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::format::{UNKNOWN, class, clean, count, ids, link, reading};
 use crate::report::names::name;
 use crate::report::style::{FAINT, HEAD, WARN, paint};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::names::Names;

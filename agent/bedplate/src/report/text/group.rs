@@ -14,10 +14,10 @@ const SHOWN: usize = 2;
 /// Entries of a long list shown before the rest is counted.
 const SUBJECTS: usize = 3;
 /// The most entries of a list that are shown without counting.
-pub const FEW: usize = 6;
+pub(crate) const FEW: usize = 6;
 
 /// Changes in order of their first member, those together that differ only in their subject, reasons and disturbances.
-pub fn alike<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
+pub(crate) fn alike<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
     let mut groups: Vec<Vec<&Change>> = Vec::new();
     for change in changes {
         match groups.iter_mut().find(|group| group.first().is_some_and(|first| same(first, change)))
@@ -30,7 +30,7 @@ pub fn alike<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
 }
 
 /// A list of which the rest is counted when it is long.
-pub fn folded(list: &[&str], between: &str) -> String {
+pub(crate) fn folded(list: &[&str], between: &str) -> String {
     if list.len() <= FEW {
         return list.join(between);
     }
@@ -49,7 +49,7 @@ fn same(one: &Change, other: &Change) -> bool {
 }
 
 /// A group of at least two.
-pub fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
+pub(crate) fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
     let devices: Vec<&Device> =
         group.iter().filter_map(|change| change.subject.device.as_deref()).collect();
     let (Some(first), Some(device)) = (group.first(), devices.first()) else { return };

@@ -5,7 +5,7 @@ use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::wrap;
 use bedplate_base::terminal::brief;
 use bedplate_core::kind::some_of;
-use bedplate_nccl::library::Library;
+use bedplate_nccl::Library;
 use bedplate_nccl::topology_file::Imported;
 use bedplate_nccl::topology_file::compare::{Compared, Finding, Here, compare};
 

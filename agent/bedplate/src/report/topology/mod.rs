@@ -24,7 +24,7 @@ use bedplate_nccl::topology_xml::{self, Detail};
 
 pub use document::{document, schema};
 pub use import::imported;
-pub use page::html;
+pub(crate) use page::html;
 pub(super) use page::sections;
 pub use picture::svg;
 
@@ -253,7 +253,7 @@ fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
 }
 
 /// Functions that could not be read; `None`: all were.
-pub fn unread(shown: &Shown) -> Option<String> {
+pub(crate) fn unread(shown: &Shown) -> Option<String> {
     let unread = shown.topology.tree().unread();
     let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
     let rest = match unread.len() {

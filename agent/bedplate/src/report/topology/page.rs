@@ -9,7 +9,7 @@ use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::Device;
 
 /// The page.
-pub fn html(shown: &Shown) -> String {
+pub(crate) fn html(shown: &Shown) -> String {
     let title = format!("PCIe topology of {}", shown.facts.label());
     let mut page = page::open(&title);
     page.element("h1", &[], &title);

@@ -5,7 +5,7 @@ use super::ENTRIES;
 use super::loader::{Config, Loader};
 use crate::kind::cmdline::{Context, Obstacle, check_line, files};
 use crate::plan::Action;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_cmdline::boot::grub_quote;
 use bedplate_cmdline::{CommandLine, Edit};
@@ -17,7 +17,11 @@ const VARIABLE: &str = "kernelopts";
 /// # Errors
 /// [`Obstacle`] where a file cannot be edited safely, and where the default entry would still be wrong or would lose an
 /// argument that the profile does not name.
-pub fn actions(context: &Context, before: &Loader, edit: &Edit) -> Result<Vec<Action>, Obstacle> {
+pub(crate) fn actions(
+    context: &Context,
+    before: &Loader,
+    edit: &Edit,
+) -> Result<Vec<Action>, Obstacle> {
     let after = edited(before, edit)?;
     keeps_the_rest(context, before, &after, edit)?;
     let files = before.entries.iter().zip(&after.entries).filter_map(|(old, new)| {

@@ -3,7 +3,7 @@
 use super::{ENTRIES, EntryFile, entry_files};
 use crate::kind::cmdline::files::{is_blank, raw, readable};
 use crate::kind::cmdline::menu::read_beside;
-use bedplate_base::reading::{ReadError, Reading, Reason};
+use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::NotUnderstood;
 use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
@@ -15,7 +15,7 @@ use bedplate_host::{HostKind, Reader};
 
 /// Files that decide which entry boots, and with which line.
 #[derive(Clone)]
-pub struct Loader {
+pub(crate) struct Loader {
     /// Entry files, in directory order.
     pub entries: Vec<EntryFile>,
     /// The configuration and what lies beside it.
@@ -24,7 +24,7 @@ pub struct Loader {
 
 /// `grub.cfg` with its environment block.
 #[derive(Clone)]
-pub struct Config {
+pub(crate) struct Config {
     path: String,
     /// `None`: not there.
     text: Option<String>,
@@ -42,7 +42,7 @@ pub struct Config {
 
 /// Files that an entry loads, as GRUB names them, and why GRUB may wait before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadedFiles {
+pub(crate) struct LoadedFiles {
     /// The kernel image.
     pub image: String,
     /// Its initrds.
@@ -62,17 +62,17 @@ impl Loader {
     ///
     /// # Errors
     /// When the entry directory is absent, or one of the files cannot be read.
-    pub fn read(reader: &dyn Reader, cfg: &str) -> Result<Loader, ReadError> {
+    pub(super) fn read(reader: &dyn Reader, cfg: &str) -> Result<Loader, ReadError> {
         Ok(Loader { entries: entry_files(reader, ENTRIES)?, config: Config::read(reader, cfg)? })
     }
 
     /// The command line of the default entry.
-    pub fn line(&self) -> Reading<CommandLine> {
+    pub(super) fn line(&self) -> Reading<CommandLine> {
         reading(self.default(|chosen| self.line_of(chosen)))
     }
 
     /// The same once a configuration that is lost has been made again. Any other is taken as it is.
-    pub fn line_once_made(&self) -> Reading<CommandLine> {
+    pub(super) fn line_once_made(&self) -> Reading<CommandLine> {
         match self.config.is_lost() {
             true => reading(self.newest(|chosen| self.line_of(chosen))),
             false => self.line(),
@@ -93,7 +93,7 @@ impl Loader {
     }
 
     /// The kernel image of the default entry, as GRUB names it.
-    pub fn image(&self) -> Reading<String> {
+    pub(super) fn image(&self) -> Reading<String> {
         let image = self.default(|chosen| match chosen {
             Chosen::Menu(entry) => Ok(entry.image),
             Chosen::File(entry) => Ok(entry.linux().unwrap_or_default().to_owned()),
@@ -102,7 +102,7 @@ impl Loader {
     }
 
     /// Files that the default entry loads, and why it may wait.
-    pub fn files(&self) -> Reading<LoadedFiles> {
+    pub(super) fn files(&self) -> Reading<LoadedFiles> {
         let files = self.default(|chosen| match chosen {
             Chosen::Menu(entry) => {
                 Ok(LoadedFiles { image: entry.image, initrds: entry.initrds, waits: entry.waits })
@@ -180,7 +180,7 @@ impl Config {
     }
 
     /// Path of `grub.cfg`.
-    pub fn path(&self) -> &str {
+    pub(super) fn path(&self) -> &str {
         &self.path
     }
 
@@ -199,7 +199,7 @@ impl Config {
     ///
     /// # Errors
     /// With the reason why it is not known.
-    pub fn value(&self, name: &str) -> Result<String, String> {
+    pub(super) fn value(&self, name: &str) -> Result<String, String> {
         let stored = self.environment.as_ref().and_then(|(_, environment)| environment.get(name));
         let Some(text) = self.text.as_ref().filter(|_| !self.is_lost()) else {
             let state = if self.text.is_some() { "empty" } else { "not there" };

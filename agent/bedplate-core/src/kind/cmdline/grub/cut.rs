@@ -23,7 +23,7 @@ pub(super) struct Cut<'a> {
 
 impl Cut<'_> {
     /// Takes arguments out of whichever file and variable holds them; everything else keeps every byte.
-    pub fn apply(mut self, sources: &[Sourced]) -> Result<Vec<Sourced>, Obstacle> {
+    pub(super) fn apply(mut self, sources: &[Sourced]) -> Result<Vec<Sourced>, Obstacle> {
         let mut result: Vec<Sourced> = Vec::new();
         for source in sources {
             let mut changes = Vec::new();

@@ -7,7 +7,7 @@ use super::refused::{in_the_way, read_only};
 use super::sources::{Sourced, line, sources};
 use super::{Family, next};
 use crate::plan::Action;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
 use bedplate_cmdline::boot::grub_quote;
 use bedplate_cmdline::{Edit, Finding, KernelDefaults, LineDiff, Token};
@@ -17,7 +17,7 @@ use bedplate_host::Reader;
 pub(super) const NOTE: &str = "written by bedplate; changes made here are overwritten";
 
 /// The file replacements that make the configured line satisfy the edit; none when it does.
-pub fn edit_files(
+pub(crate) fn edit_files(
     reader: &dyn Reader,
     family: &Family,
     edit: &Edit,

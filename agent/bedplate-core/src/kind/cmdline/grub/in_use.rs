@@ -8,7 +8,7 @@ use bedplate_facts::os::release_value;
 use bedplate_host::{HostKind, Reader};
 
 /// Where a BIOS build of GRUB, and every stub, looks.
-pub const BOOT: &str = "/boot/grub2/grub.cfg";
+pub(crate) const BOOT: &str = "/boot/grub2/grub.cfg";
 const ESP: &str = "/boot/efi/EFI";
 /// Present where UEFI firmware started the running kernel.
 const BOOTED_BY_UEFI: &str = "/sys/firmware/efi";
@@ -17,7 +17,7 @@ const BOOTED_BY_UEFI: &str = "/sys/firmware/efi";
 ///
 /// # Errors
 /// [`Obstacle`] where they cannot be told apart.
-pub fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
+pub(crate) fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
     let whole = whole_on_esp(reader)?;
     let boot = reader.exists(BOOT).map_err(|error| files::unreadable(&error))?;
     // A link to the file on the ESP does not count as a second configuration.
@@ -128,7 +128,7 @@ fn whole_on_esp(reader: &dyn Reader) -> Result<OnEsp, Obstacle> {
 
 /// Name of the distribution's directory on the ESP (efi-rpm-macros): os-release `ID`, but `redhat` for RHEL and its
 /// rebuild by Oracle.
-pub fn vendor(id: &str) -> &str {
+pub(crate) fn vendor(id: &str) -> &str {
     match id {
         "rhel" | "ol" => "redhat",
         _ => id,
@@ -147,7 +147,7 @@ fn is_whole(reader: &dyn Reader, path: &str) -> Result<bool, Obstacle> {
 const MENU: [&str; 6] = ["menuentry", "submenu", "blscfg", "linux", "linux16", "linuxefi"];
 
 /// Whether a configuration has entries, or leads to some.
-pub fn leads_on(text: &str) -> bool {
+pub(crate) fn leads_on(text: &str) -> bool {
     has_command(text, &MENU) || has_command(text, &["configfile", "source"])
 }
 

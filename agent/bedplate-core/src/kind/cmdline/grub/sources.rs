@@ -2,7 +2,7 @@
 
 use super::Family;
 use crate::kind::cmdline::files::raw;
-use bedplate_base::reading::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};
 use bedplate_cmdline::boot::grub_quote;
@@ -67,7 +67,7 @@ pub(super) struct Unfollowed {
 
 impl Unfollowed {
     /// Whether the value holds bytes of another encoding, which no regeneration makes readable.
-    pub fn is_not_text(&self) -> bool {
+    pub(super) fn is_not_text(&self) -> bool {
         self.why.starts_with(NOT_UTF8)
     }
 }
@@ -128,7 +128,7 @@ fn unreadable_at(sources: &[Sourced]) -> String {
 }
 
 /// The configured line. A file that cannot be followed makes it unknown, with a remark that names the place.
-pub fn read(
+pub(crate) fn read(
     reader: &dyn Reader,
     family: &Family,
     remarks: &mut Vec<String>,

@@ -3,11 +3,11 @@
 use super::BOOT_MOUNTS;
 use super::made::release_of;
 use crate::kind::cmdline::mounts::unmounted;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_host::Reader;
 
 /// The release of a `kernel-install add`.
-pub fn installed_release(argv: &[String]) -> Option<&str> {
+pub(crate) fn installed_release(argv: &[String]) -> Option<&str> {
     match argv {
         [tool, command, release, _] if tool == "kernel-install" && command == "add" => {
             Some(release)
@@ -17,12 +17,12 @@ pub fn installed_release(argv: &[String]) -> Option<&str> {
 }
 
 /// The one of `releases` that an entry file is about.
-pub fn release_of_entry<'a>(path: &str, releases: &'a [String]) -> Option<&'a str> {
+pub(crate) fn release_of_entry<'a>(path: &str, releases: &'a [String]) -> Option<&'a str> {
     release_of(path.rsplit('/').next().unwrap_or(path), releases)
 }
 
 /// Whether a kernel is proved to have neither image nor entry any more.
-pub fn is_kernel_gone(reader: &dyn Reader, release: &str) -> bool {
+pub(crate) fn is_kernel_gone(reader: &dyn Reader, release: &str) -> bool {
     let images =
         [format!("/usr/lib/modules/{release}/vmlinuz"), format!("/boot/vmlinuz-{release}")];
     let is_mounted = |path: &str| unmounted(reader, path) == Reading::Absent;
@@ -36,7 +36,7 @@ pub fn is_kernel_gone(reader: &dyn Reader, release: &str) -> bool {
 }
 
 /// Paths of all entries and unified kernel images; `None` where some may be unread.
-pub fn entries(reader: &dyn Reader) -> Option<Vec<String>> {
+pub(crate) fn entries(reader: &dyn Reader) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for (below, ending) in [("loader/entries", ".conf"), ("EFI/Linux", ".efi")] {
         for mount in BOOT_MOUNTS {

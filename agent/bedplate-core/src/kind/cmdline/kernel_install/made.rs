@@ -5,7 +5,7 @@
 
 use super::{BOOT_MOUNTS, KERNEL_CMDLINE, default_entry, newest_uki, next_uki};
 use crate::kind::cmdline::{Context, Obstacle, files};
-use bedplate_base::reading::{Cause, Reading};
+use bedplate_base::{Cause, Reading};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
 
@@ -15,7 +15,7 @@ const TOOL: &str = "/usr/bin/kernel-install";
 ///
 /// # Errors
 /// [`Obstacle`] where nothing would bring the file's line into the default entry.
-pub fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
+pub(crate) fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
     let (reader, facts) = (context.reader, context.facts);
     if reader.exists(TOOL) != Ok(true) {
         return Err(nothing_reads(facts, "kernel-install is not installed"));
@@ -91,7 +91,7 @@ fn names(reader: &dyn Reader, uki: bool) -> Vec<String> {
 }
 
 /// The installed kernel that a file of kernel-install's is about.
-pub fn release_of<'a>(name: &str, installed: &'a [String]) -> Option<&'a str> {
+pub(crate) fn release_of<'a>(name: &str, installed: &'a [String]) -> Option<&'a str> {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     // A boot counter: `+3`, `+2-1`.
     let plain = stem.rsplit_once('+').filter(|(_, count)| {

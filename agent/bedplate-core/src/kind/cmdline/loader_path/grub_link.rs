@@ -2,7 +2,7 @@
 //! (`grub-core/fs/fshelp.c`).
 
 use crate::kind::cmdline::mounts::{Mounts, below};
-use bedplate_base::reading::Reason;
+use bedplate_base::Reason;
 use bedplate_host::{Reader, link};
 
 /// Links on the way to one file; at the eighth GRUB gives up.

@@ -1,6 +1,6 @@
 //! What a kernel argument of a profile owns, for merging: the only place that asks [`bedplate_cmdline`] for keys.
 
-use bedplate_base::cpu::Arch;
+use bedplate_base::Arch;
 use bedplate_cmdline::{Edit, EditError, Key, Token};
 
 /// A profile is merged before any host is known. x86-64 knows every spelling that another architecture knows, and

@@ -15,7 +15,7 @@ use bedplate_base::value::ModuleName;
 
 /// What is said of modules by name.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ListsLayer {
+pub(crate) struct ListsLayer {
     /// By module: in one list or in another.
     pub names: Keyed<ModuleLayer>,
     /// Sorted by module and parameter.
@@ -25,7 +25,7 @@ overlay_fields!(ListsLayer { names, options });
 
 impl ListsLayer {
     /// Modules wanted loaded, with their places.
-    pub fn loaded(&self) -> impl Iterator<Item = (&str, Place)> {
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = (&str, Place)> {
         self.names.0.iter().filter_map(|(name, module)| {
             let leaf = module.load.as_ref()?;
             leaf.value.is_some().then_some((name.as_str(), leaf.place))
@@ -35,7 +35,7 @@ impl ListsLayer {
 
 /// Parameters by module and name.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Options(pub BTreeMap<(ModuleName, String), Leaf<String>>);
+pub(crate) struct Options(pub BTreeMap<(ModuleName, String), Leaf<String>>);
 
 impl Overlay for Options {
     fn overlay(mut self, later: Self) -> Self {
@@ -46,7 +46,7 @@ impl Overlay for Options {
 
 /// What is said of one module; `Leaf<None>` and `Leaf<false>`: a layer has said that it is not so.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ModuleLayer {
+pub(crate) struct ModuleLayer {
     /// To be loaded.
     pub load: Option<Leaf<Option<Loading>>>,
     /// Kept from being loaded by alias.
@@ -58,7 +58,7 @@ overlay_fields!(ModuleLayer { load, blacklist, unload });
 
 /// A module is wanted loaded; `None`: when the section's default says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Loading(pub Option<ModuleLoad>);
+pub(crate) struct Loading(pub Option<ModuleLoad>);
 
 /// One entry of a module list.
 struct Listed {

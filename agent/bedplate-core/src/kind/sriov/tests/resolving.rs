@@ -1,3 +1,4 @@
+use super::super::resolve::Resolved;
 use super::*;
 use bedplate_base::value::PciId;
 use bedplate_testhosts::fixture::hgx;

@@ -9,7 +9,7 @@ use super::super::client;
 use super::NoAnswer;
 use crate::cli::exit::AS_ROOT;
 use crate::cli::{CliError, hold, output};
-use bedplate_base::utc::format_utc;
+use bedplate_base::format_utc;
 use bedplate_core::reboot_hold::Hold;
 use bedplate_core::reboot_record::Record;
 use bedplate_daemon::reboot::controller::{AtLogind, Offline, RestartError};

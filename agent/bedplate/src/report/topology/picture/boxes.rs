@@ -8,7 +8,7 @@ use super::scene::{Anchor, CHAR, Group, cut, width};
 use super::tree::{Branch, Panel, What};
 use crate::report::inspect::format::ids;
 use crate::report::names::name;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::topology::devices::{Device, Sort};
 
 /// Around everything, and inside of a NUMA node.

@@ -4,7 +4,7 @@ use super::super::{Shown, labels, product};
 use super::marks::{Mark, Redirect, State};
 use super::tree::{Branch, What, node};
 use crate::report::inspect::format::{link, reading};
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::{Device, Sort};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Shown;
-use bedplate_base::reading::Reading;
+use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_core::kind::acs;
 use bedplate_facts::pci::Function;
