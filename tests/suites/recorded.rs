@@ -4,14 +4,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use bedplate_base::CpuVendor;
-use bedplate_base::Reading;
+use bedplate_base::{CpuVendor, Reading};
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::topology::{Distance, Topology};
 use bedplate_facts::{BootLoader, Depth, Facts, observe, placement};
-use bedplate_host::DirReader;
-use bedplate_host::Reader;
+use bedplate_host::{DirReader, Reader};
 use bedplate_tests::fixtures;
 
 fn unpack(archive: &str) -> (tempfile::TempDir, PathBuf) {

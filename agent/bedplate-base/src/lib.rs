@@ -1,7 +1,7 @@
 //! Values and texts that every other crate uses: PCI addresses, attributes of VFs, readings that may be unknown, masked
-//! identifiers, safe text for terminals, times and durations. No I/O, no other crate of bedplate.
+//! identifiers, safe text for terminals, times and durations. No I/O.
 //!
-//! Start with [`value`] and [`reading`].
+//! Depends on no other crate of bedplate. Start with [`Reading`] in `reading.rs` and [`value`].
 
 mod cpu;
 pub mod duration;

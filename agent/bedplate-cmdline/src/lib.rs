@@ -4,8 +4,9 @@
 //! - [`Edit`]: what a profile owns ([`Key`]s), applied to a line or compared with it.
 //! - [`KernelDefaults`] and the `iommu_passthrough` family: what a line comes to on a given kernel.
 //! - [`complaint`]: how the kernel says in its log that it did not take one.
+//! - [`boot`]: how boot loaders wrap these texts.
 //!
-//! How boot loaders wrap these texts is the business of [`crate::boot`].
+//! Depends on bedplate-base alone. Start with `line.rs` and `edit.rs`.
 
 mod absent;
 mod arch_only;

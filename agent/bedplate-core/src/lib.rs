@@ -1,7 +1,9 @@
-//! From profile to plan, and from plan to host: [`profile`] is parsed and checked, [`engine`] compares it with the host by the
-//! [`kind`]s, [`plan`] is the difference, [`apply`] and [`revert`] write. [`verify`] and [`doctor`] judge what is there.
+//! From profile to plan, and from plan to host: [`profile`] is parsed and checked, the [`kind`]s compare it with the host, [`plan`]
+//! is the difference, [`apply`] and [`revert`] write. [`verify`] and [`doctor`] judge what is there; [`documents`] are their
+//! JSON.
 //!
-//! Planning only reads; [`apply`], [`revert`] and [`seal`] alone write. Start with [`engine`].
+//! Planning only reads; [`apply`], [`revert`] and [`seal`] alone write. Depends on all crates below it, and on no async runtime.
+//! Start with [`engine`], which runs the pipeline, then `kind/mod.rs`.
 
 pub mod apply;
 pub mod checker;

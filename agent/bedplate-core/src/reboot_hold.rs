@@ -6,9 +6,8 @@ use std::path::Path;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use bedplate_base::duration;
-use bedplate_base::format_utc;
 use bedplate_base::terminal::{brief, one_line};
+use bedplate_base::{duration, format_utc};
 use bedplate_host::{Reader, file};
 
 /// Where the hold is kept, inside the host. Beside the ledger: it must outlive a reboot.

@@ -1,5 +1,5 @@
 //! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
-//! printed; [`run`] does it with the executor's own steps. What others have changed since is refused,
+//! printed; [`run()`] does it with the executor's own steps. What others have changed since is refused,
 //! each thing by itself, unless it is forced.
 
 mod boot_entry;
@@ -21,10 +21,9 @@ use crate::ledger::{
     AttributeRecord, FileRecord, FileState, Ledger, PendingTool, RegisterKey, RegisterRecord, VfKey,
 };
 use crate::plan::FileContent;
-use bedplate_base::Reading;
-use bedplate_base::chain;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_base::{Reading, chain};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader, Writer, boot_id};
 

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::status::Verdict;
-use bedplate_base::mask;
-use bedplate_base::terminal;
+use bedplate_base::{mask, terminal};
 use bedplate_core::verify::{CHECKS, Group, Judged, Report, Severity, Verdict as Outcome};
 
 /// Every outcome, in the order of metrics.

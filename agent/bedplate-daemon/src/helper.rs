@@ -21,9 +21,8 @@ use bedplate_base::chain;
 use bedplate_core::plan::{NextBoot, RebootNeed};
 use bedplate_core::profile::model::{Reboot, RebootMethod};
 use bedplate_core::reboot_record::preparation::Prepared;
-use bedplate_host::DirReader;
-use bedplate_host::process;
 use bedplate_host::write::DirWriter;
+use bedplate_host::{DirReader, process};
 
 /// The operator's busy check.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);

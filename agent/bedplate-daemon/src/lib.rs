@@ -2,9 +2,11 @@
 //!
 //! The daemon itself touches nothing of the host and has no rights to. Each [`observation`] and each change is made by another
 //! process, the [`worker`], that runs the same pipeline as `bedplate apply`: a driver that hangs in a sysfs write hangs there,
-//! and the memory of a plan goes with it. What else needs rights is done by a [`helper`]; [`launch`] starts both. `backoff` (what may be tried again, and when), `status` (what is said of it all) and the exports
-//! are pure;
-//! `run` is the loop; `bus`, `events` and `logind` are its edges.
+//! and the memory of a plan goes with it. What else needs rights is done by a [`helper`]; [`launch`] starts both. [`backoff`]
+//! (what may be tried again, and when), [`status`] (what is said of it all) and the exports are pure; [`run`] is the loop;
+//! [`bus`], [`events`] and [`logind`] are its edges; [`reboot`] decides on reboots.
+//!
+//! Depends on bedplate-base, -cmdline, -host, -facts and -core. Start with `run.rs`, then `reboot/step.rs`.
 
 pub mod backoff;
 mod build;

@@ -24,8 +24,7 @@ use bedplate_core::profile::model::{Agent, AgentMode, Profile};
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::Topology;
 use bedplate_facts::{Depth, Facts};
-use bedplate_host::DirReader;
-use bedplate_host::{Reader, link, package_lock};
+use bedplate_host::{DirReader, Reader, link, package_lock};
 
 /// Only what the operator has put on the host: nothing is enforced on a guess.
 const REQUEST: Request<'static> = Request::dry_run(Choice::HostOnly);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pci::{Function, PciTree};
-use super::{Arch, Cpu, CpuVendor, Dmi, IommuFacts};
-use bedplate_base::{ReadError, Reading};
+use super::{Cpu, Dmi, IommuFacts};
+use bedplate_base::{Arch, CpuVendor, ReadError, Reading};
 use bedplate_host::Reader;
 
 /// `/proc/cpuinfo` costs per CPU; the first one says it all.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{ReadError, Reader};
+use super::Reader;
+use bedplate_base::ReadError;
 
 /// Where the kernel shows it, inside the host.
 pub const PATH: &str = "/proc/sys/kernel/random/boot_id";

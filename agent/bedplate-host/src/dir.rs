@@ -25,9 +25,10 @@ use self::functions::{DEVICES, Functions};
 use self::refusal::{error, refused};
 pub use super::image::{ImageError, ImageRoot};
 use super::{
-    ConfigSpace, HostKind, Keep, KernelLog, ModifiedAt, ReadCost, ReadError, Reader, file, kmsg,
-    netlink, trust,
+    ConfigSpace, HostKind, Keep, KernelLog, ModifiedAt, ReadCost, Reader, file, kmsg, netlink,
+    trust,
 };
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};

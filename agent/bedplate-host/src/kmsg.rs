@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::ReadError;
+use bedplate_base::ReadError;
 
 /// Where it is.
 pub const PATH: &str = "/dev/kmsg";

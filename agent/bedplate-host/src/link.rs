@@ -1,6 +1,7 @@
 //! Links: those of sysfs, which name the driver of a PCI function and the VFs of a PF, and the components of paths.
 
-use super::{ReadError, Reader};
+use super::Reader;
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 
 const DEVICES: &str = "/sys/bus/pci/devices";

@@ -1,8 +1,9 @@
 //! What `/sys/module` says of a module (kernel/module/main.c, handbook §9). A directory without `initstate` is built-in
 //! code; a built-in module without parameters has no directory at all.
 
-use super::{ReadError, Reader, Reading};
+use super::Reader;
 use bedplate_base::value::ModuleName;
+use bedplate_base::{ReadError, Reading};
 
 /// Whether the module is live or built in.
 pub fn is_live(reader: &dyn Reader, module: &ModuleName) -> Reading<bool> {

@@ -18,7 +18,8 @@ use netlink_sys::{Socket, SocketAddr};
 use nix::errno::Errno;
 
 use super::timeout::{Unfinished, run_with_timeout};
-use super::{HostKind, ReadError, Reader, snapshot_paths};
+use super::{HostKind, Reader, snapshot_paths};
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};

@@ -5,7 +5,8 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use super::{ConfigSpace, HostKind, ReadError, Reader};
+use super::{ConfigSpace, HostKind, Reader};
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 
 /// Links that one path may take, as in Linux (MAXSYMLINKS).

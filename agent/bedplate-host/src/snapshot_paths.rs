@@ -3,7 +3,8 @@
 
 use serde::de::DeserializeOwned;
 
-use super::{ReadError, Reader};
+use super::Reader;
+use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 
 /// Below it are the answers.

@@ -230,10 +230,9 @@ pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressibl
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::tests::of_text;
-    use bedplate_base::CpuVendor;
-    use bedplate_base::Reading;
+    use crate::render::tests::of_text;
     use bedplate_base::value::{AcsBits, ModuleName};
+    use bedplate_base::{CpuVendor, Reading};
     use bedplate_core::desired::{
         AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, VfDriver,
         WantedAcs, WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,

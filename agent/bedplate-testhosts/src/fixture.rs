@@ -7,8 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bedplate_base::value::{AcsBits, PciAddress, PciId};
-use bedplate_base::{Arch, CpuVendor};
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{Arch, CpuVendor, ReadError, Reading};
 use bedplate_facts::gpu::GpuStack;
 use bedplate_facts::pci::{Acs, Function, PciTree, PortType, SriovPf};
 use bedplate_facts::{BootLoader, Cpu, Dmi, Facts, IommuFacts, Os};

@@ -7,6 +7,7 @@ use bedplate_base::{Arch, CpuVendor};
 use bedplate_facts::pci::{Function, PciTree, PortType};
 use bedplate_facts::{BootLoader, Depth, Facts, observe};
 use bedplate_host::Reader;
+use bedplate_host::snapshot::Snapshot;
 
 fn spec(text: &str) -> Snapshot {
     HostSpec::from_toml(text).unwrap().build()

@@ -1,7 +1,7 @@
-//! bedplate: a host provisioning agent for bare-metal GPU nodes.
+//! The program: arguments in; text, JSON and pictures out.
 //!
-//! One pipeline: a profile and a host's facts make the desired state; the host's observed state makes the difference;
-//! the difference is the plan. Planning only reads; `apply` alone writes.
+//! One file a subcommand in [`cli`]; [`report`] makes texts and pictures of what the crates below say. Without the feature `daemon`
+//! the daemon and the commands that speak with it are left out. Depends on all other crates. Start with `cli.rs`.
 
 pub mod cli;
 pub mod report;

@@ -1,4 +1,4 @@
-//! What the program knows of each action: one file an action, one row in [`of`]. An action reads, compares, returns
+//! What the program knows of each action: one file an action, one row in [`operation_for`]. An action reads, compares, returns
 //! early when equal, writes, and reads back; what it changes is in the ledger before it is changed.
 
 pub mod attribute;

@@ -15,8 +15,7 @@ use crate::seal::{self, Machine, SealPlan, SealReport};
 use bedplate_base::chain;
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::write::DirWriter;
-use bedplate_host::{DirReader, ImageRoot};
-use bedplate_host::{HostKind, Reader, Writer};
+use bedplate_host::{DirReader, HostKind, ImageRoot, Reader, Writer};
 
 /// The host that is changed.
 #[derive(Debug, Clone)]

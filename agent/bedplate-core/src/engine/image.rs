@@ -11,8 +11,7 @@ use crate::plan::Action;
 use crate::profile::model::AgentMode;
 use crate::profile::show;
 use crate::verify::ImageState;
-use bedplate_base::chain;
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading, chain};
 use bedplate_facts::units;
 use bedplate_host::{HostKind, Reader};
 

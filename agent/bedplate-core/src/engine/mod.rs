@@ -1,5 +1,5 @@
 //! The pipeline: profile and facts make desired state; each kind compares it with the host; the sections make the plan.
-//! Synchronous. Planning ([`prepare`], [`plan`]) holds a reader only; [`apply`] and [`revert`] walk the way back and forth
+//! Synchronous. Planning ([`prepare()`], [`plan`]) holds a reader only; [`apply`] and [`revert`] walk the way back and forth
 //! under the host's lock.
 
 mod change;

@@ -12,12 +12,9 @@ use crate::ledger::{self, Ledger, LedgerError, PendingTool};
 use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
 use crate::profile::Loaded;
-use bedplate_base::CpuVendor;
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{CpuVendor, ReadError, Reading};
 use bedplate_facts::{Depth, Facts};
-use bedplate_host::ImageError;
-use bedplate_host::LockError;
-use bedplate_host::{HostKind, Reader, WriteError, old_copy};
+use bedplate_host::{HostKind, ImageError, LockError, Reader, WriteError, old_copy};
 
 /// What to plan.
 #[derive(Debug, Clone, Copy)]

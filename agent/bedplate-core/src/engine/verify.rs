@@ -15,8 +15,7 @@ use crate::plan::Plan;
 use crate::profile::Loaded;
 use crate::verify::{CheckInput, ImageState, InEffect, NoPlan, Observed, Report, Selection, judge};
 use bedplate_base::{ReadError, Reading};
-use bedplate_facts::kernel_log;
-use bedplate_facts::{Depth, Facts};
+use bedplate_facts::{Depth, Facts, kernel_log};
 use bedplate_host::{KernelLog, Reader};
 
 /// What was found of a host, and what it is.

@@ -1,5 +1,5 @@
 //! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
-//! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
+//! [`resolve()`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
 mod collapsed;
 mod fabric;

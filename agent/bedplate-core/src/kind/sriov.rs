@@ -1,4 +1,4 @@
-//! SR-IOV: how many VFs each PF has, and which driver they get. [`resolve`] says what is wanted; the plan here
+//! SR-IOV: how many VFs each PF has, and which driver they get. [`resolve()`] says what is wanted; the plan here
 //! compares PFs with it and refuses to destroy VFs that are in use. Writing is `apply`'s business.
 
 mod attributes;

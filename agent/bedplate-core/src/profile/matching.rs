@@ -3,8 +3,7 @@
 use std::fmt;
 
 use super::model::{Match, MatchPci};
-use bedplate_base::Reading;
-use bedplate_base::{Arch, CpuVendor};
+use bedplate_base::{Arch, CpuVendor, Reading};
 use bedplate_facts::Facts;
 
 /// Why no profile could be chosen.

@@ -12,11 +12,11 @@ pub enum Next {
     LogindReboot,
     /// Ask logind for `poweroff`.
     LogindPoweroff,
-    /// Ask logind for an announcement only: [`command::run`] has the machine cycled from outside.
+    /// Ask logind for an announcement only: the operator's command has the machine cycled from outside.
     RunCommand,
 }
 
-/// A method that is ready. It can be stored, so that a daemon that starts again after a crash can still [`undo`] it.
+/// A method that is ready. It can be stored, so that a daemon that starts again after a crash can still undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
     /// The method.

@@ -7,8 +7,7 @@ use crate::apply::action::expect;
 use crate::apply::{StepError, Store, saved_content};
 use crate::kind::cmdline::{self, EntryFaults, RevertedEntry};
 use crate::ledger::{FileRecord, FileState, Ledger, Sha};
-use bedplate_base::Reading;
-use bedplate_base::chain;
+use bedplate_base::{Reading, chain};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::Reader;
 

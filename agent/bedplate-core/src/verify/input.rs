@@ -335,7 +335,7 @@ impl<'a> CheckInput<'a> {
         Device { kind, function: function.address, name }
     }
 
-    /// [`Evidence::gpus`], for a check that is about nothing without one.
+    /// [`CheckInput::gpus`], for a check that is about nothing without one.
     ///
     /// # Errors
     /// Text without one.
@@ -347,7 +347,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// [`Evidence::rdma_nics`] without VFs, for a check that is about nothing without one.
+    /// [`CheckInput::rdma_nics`] without VFs, for a check that is about nothing without one.
     ///
     /// # Errors
     /// Text without one.

@@ -1,4 +1,4 @@
-//! The connection to the bus behind the [`Gate`]: what it does not let in is read and forgotten before anything is made of
+//! The connection to the bus behind the [`CallLimiter`]: what it does not let in is read and forgotten before anything is made of
 //! it, and what is written goes out in two queues.
 
 use std::io;

@@ -16,8 +16,7 @@ use bedplate_core::engine::{
 };
 use bedplate_core::plan::{Action, RebootNeed};
 use bedplate_facts::names::Names;
-use bedplate_host::LockError;
-use bedplate_host::Reader;
+use bedplate_host::{LockError, Reader};
 
 /// Which host to change.
 #[derive(Debug, Clone, Args)]

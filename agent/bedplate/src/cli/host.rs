@@ -8,9 +8,8 @@ use crate::report::style::{HEAD, paint};
 use bedplate_core::engine::{Target, observe};
 use bedplate_core::ledger::Ledger;
 use bedplate_facts::{Depth, Facts};
-use bedplate_host::DirReader;
-use bedplate_host::Reader;
 use bedplate_host::snapshot::Snapshot;
+use bedplate_host::{DirReader, Reader};
 use bedplate_testhosts as demo;
 
 /// Longest text that is taken for a snapshot; that of a machine with eight GPUs and all its modules has two or three MiB.

@@ -1,5 +1,8 @@
 //! `--allow-lint`: a lint of level error that is let pass, with the reason.
 
+// Sections of the profile stand in brackets in the help.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use clap::Args;
 
 use bedplate_core::plan::allowed::AllowedLint;

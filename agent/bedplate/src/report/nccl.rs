@@ -6,10 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use bedplate_base::terminal::one_line;
-use bedplate_nccl::Library;
-use bedplate_nccl::Version;
 use bedplate_nccl::env::Advice;
 use bedplate_nccl::variables;
+use bedplate_nccl::{Library, Version};
 
 /// What the variables are written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

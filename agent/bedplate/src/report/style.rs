@@ -1,7 +1,7 @@
 //! The few styles that reports use, and the one place where a report becomes text for a terminal.
 //!
 //! Reports hold texts of hosts and profiles, which must not steer a terminal. So a report has no escape sequences of its
-//! own either: [`paint`] sets marks; [`terminal`] turns them into sequences, and shows what steers as its code.
+//! own either: [`paint`] sets marks; [`terminal()`] turns them into sequences, and shows what steers as its code.
 
 use anstyle::{AnsiColor, Color};
 

@@ -4,8 +4,7 @@ use super::states::Comparison;
 use super::{NAME, Obstacle, owned};
 use crate::desired::DesiredCmdline;
 use crate::kind::Context;
-use bedplate_base::Arch;
-use bedplate_base::chain;
+use bedplate_base::{Arch, chain};
 use bedplate_cmdline::Edit;
 
 /// What the profile wants, and what bedplate once put there and nobody wants any more.
@@ -59,7 +58,7 @@ fn edit_of(
     Edit::new(arch, set, &absent).map_err(|error| bad(&error))
 }
 
-/// Where to correct what the profile asks for. `profile check` knows no machine, and what [acs] comes to on one only its plan.
+/// Where to correct what the profile asks for. `profile check` knows no machine, and what `[acs]` comes to on one only its plan.
 fn remedy(wanted: &DesiredCmdline, arch: Arch) -> String {
     let listed = wanted.set.iter().filter(|arg| arg.from == NAME).map(|arg| arg.token.as_str());
     let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();

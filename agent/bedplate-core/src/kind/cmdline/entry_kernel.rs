@@ -1,8 +1,7 @@
 //! Whether the kernel of a boot entry file is still installed. An entry without its kernel must not come back.
 
 use super::mounts::unmounted;
-use bedplate_base::Reading;
-use bedplate_base::lossless_text;
+use bedplate_base::{Reading, lossless_text};
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_host::Reader;
 

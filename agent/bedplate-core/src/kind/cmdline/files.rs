@@ -5,9 +5,7 @@ use std::error::Error;
 
 use super::{Context, Obstacle};
 use crate::plan::{Action, Check, FileContent};
-use bedplate_base::chain;
-use bedplate_base::lossless_text;
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading, chain, lossless_text};
 use bedplate_cmdline::boot::{NotUnderstood, grub_quote};
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::Reader;

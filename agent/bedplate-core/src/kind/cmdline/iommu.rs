@@ -5,8 +5,7 @@ use super::{NAME, grace, no_iommu};
 use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
 use crate::plan::{Blocker, Rationale, Unknown};
 use crate::section::Declared;
-use bedplate_base::Reading;
-use bedplate_base::{Arch, CpuVendor};
+use bedplate_base::{Arch, CpuVendor, Reading};
 use bedplate_facts::Facts;
 
 /// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.

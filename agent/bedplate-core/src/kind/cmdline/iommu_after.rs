@@ -3,8 +3,7 @@
 
 use super::arch;
 use crate::desired::DesiredCmdline;
-use bedplate_base::CpuVendor;
-use bedplate_base::Reading;
+use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::{CommandLine, KernelDefaults, fold_name, iommu_off_by};
 use bedplate_facts::Facts;
 

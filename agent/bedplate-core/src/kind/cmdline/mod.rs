@@ -76,8 +76,7 @@ pub(crate) use soundness::{
 
 use super::{Context, Kind};
 use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
-use bedplate_base::Arch;
-use bedplate_base::Reading;
+use bedplate_base::{Arch, Reading};
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;

@@ -8,8 +8,7 @@ use crate::kind::modules::section::Modules;
 use crate::kind::sriov::section::Sriov;
 use crate::plan::{Blocker, UpToDate};
 use crate::section::Declared;
-use bedplate_base::CpuVendor;
-use bedplate_base::Reading;
+use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::fold_name;
 use bedplate_facts::Facts;
 

@@ -3,8 +3,7 @@
 use super::NAME;
 use crate::kind::{Context, some_of};
 use crate::plan::{KindPlan, Note};
-use bedplate_base::Arch;
-use bedplate_base::Reading;
+use bedplate_base::{Arch, Reading};
 use bedplate_cmdline::only_on;
 
 /// Arguments that are named.

@@ -3,8 +3,7 @@
 use super::Obstacle;
 use super::hugepages::sizes_asked;
 use crate::plan::Note;
-use bedplate_base::Arch;
-use bedplate_base::Reading;
+use bedplate_base::{Arch, Reading};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 

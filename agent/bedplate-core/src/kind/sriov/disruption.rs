@@ -7,9 +7,8 @@ use super::attributes::names_of;
 use super::{Differs, NAME, Need, Pf, usage};
 use crate::kind::some_of;
 use crate::plan::{Blocker, KindPlan};
-use bedplate_base::ReadError;
-use bedplate_base::Reading;
 use bedplate_base::value::vf::VfAttributes;
+use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
 const NET: &str = "/sys/class/net";

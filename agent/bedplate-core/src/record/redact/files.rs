@@ -5,8 +5,7 @@ use super::masker::{Masker, Style};
 use super::{kernel_log, ledger, profile};
 use crate::kind::cmdline;
 use crate::record;
-use bedplate_base::lossless_text;
-use bedplate_base::mask;
+use bedplate_base::{lossless_text, mask};
 use bedplate_facts::{flow_control, imex, limits, nvidia_modules};
 use bedplate_host::snapshot_paths;
 

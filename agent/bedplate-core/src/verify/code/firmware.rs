@@ -6,9 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CodeText, Device, counted, named};
-use bedplate_base::Arch;
-use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Arch, Recovery};
 
 /// Settings of the firmware that give memory windows addresses.
 const WINDOW_SPACE: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") on in the firmware's setup, and raise \

@@ -8,8 +8,7 @@ use crate::reboot::method::undo;
 use crate::reboot::state::{Veto, WaitsFor};
 use crate::reboot::step::{Cleared, Effect, Event, Ran};
 use crate::worker::WorkError;
-use bedplate_base::chain;
-use bedplate_base::format_utc;
+use bedplate_base::{chain, format_utc};
 use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase};
 use bedplate_core::reboot_record::preparation::{Prepared, Undo};
 

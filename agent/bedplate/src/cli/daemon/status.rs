@@ -8,21 +8,18 @@ use clap::Args;
 use super::client;
 use crate::cli::{CliError, Exit, output};
 use crate::report::status as text;
-use bedplate_base::duration;
-use bedplate_base::format_utc;
+use bedplate_base::{duration, format_utc};
 use bedplate_core::documents as json;
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::engine::EngineError;
 use bedplate_core::reboot_hold::Hold;
-use bedplate_daemon::KnownDevices;
-use bedplate_daemon::Store;
 use bedplate_daemon::launch::Launch;
 use bedplate_daemon::observation::Observation;
 use bedplate_daemon::observe::{self, ObserveError};
 use bedplate_daemon::status::{State, Status, Verdict};
 use bedplate_daemon::worker;
-use bedplate_host::DirReader;
-use bedplate_host::boot_id;
+use bedplate_daemon::{KnownDevices, Store};
+use bedplate_host::{DirReader, boot_id};
 
 /// Reading the profile takes milliseconds.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);

@@ -1,5 +1,8 @@
 //! `bedplate worker`, hidden: what the daemon has its child do. It observes the host, or applies changes first; JSON.
 
+// Sections of the profile stand in brackets in the help.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use clap::Args;
 
 use crate::cli::{CliError, Exit, output};

@@ -10,10 +10,9 @@ use bedplate_core::kind::cmdline::{Superchip, superchip};
 use bedplate_facts::topology::Distance;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::Reader;
-use bedplate_nccl::Library;
-use bedplate_nccl::Version;
 use bedplate_nccl::env::{self, Advice, Candidate};
 use bedplate_nccl::ports;
+use bedplate_nccl::{Library, Version};
 
 /// `bedplate nccl env`.
 #[derive(Debug, Args)]

@@ -8,8 +8,7 @@ use bedplate_base::Reading;
 use bedplate_core::engine::observe;
 use bedplate_facts::Depth;
 use bedplate_host::Reader;
-use bedplate_nccl::Library;
-use bedplate_nccl::Version;
+use bedplate_nccl::{Library, Version};
 use bedplate_render::{Collective, Job, JobForm};
 
 const HEADING: &str = "Target: nccl-job";

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::format::{NONE, UNKNOWN, clean, count, memory, reading, unread};
 use crate::report::style::{FAINT, HEAD, paint};
-use bedplate_base::Arch;
-use bedplate_base::Reading;
+use bedplate_base::{Arch, Reading};
 use bedplate_facts::{BootLoader, Facts, IommuFacts};
 use bedplate_host::HostKind;
 
