@@ -189,6 +189,38 @@ fn files_that_the_architecture_names_are_there() {
     assert!(missing.is_empty(), "named in docs/architecture.md, and not there: {missing:?}");
 }
 
+/// Documents that name files by their path in the repository.
+const WITH_PATHS: [&str; 5] =
+    ["CONTRIBUTING.md", "README.md", "docs/design.md", "docs/security.md", "docs/handbook.md"];
+
+/// Each path is there, and each name that stands before one in parentheses (`` `NAME` (`path` ``) stands in that file.
+#[test]
+fn paths_that_documents_name_are_there() {
+    let mut paths = 0;
+    for document_path in WITH_PATHS {
+        let text = document(document_path).replace("\n", " ");
+        let words: Vec<&str> = text.split('`').collect();
+        for (at, word) in words.iter().enumerate().skip(1).step_by(2) {
+            let is_path =
+                ["agent/", "tests/", "packaging/"].iter().any(|top| word.starts_with(top));
+            let path = word.split(' ').next().unwrap_or_default();
+            if !is_path || path.contains(['*', '<']) || path.bytes().any(|b| b.is_ascii_uppercase())
+            {
+                continue;
+            }
+            paths += 1;
+            let file = root().join(path);
+            assert!(file.exists(), "{document_path} names {path}, which is not there");
+            if words[at - 1].trim() == "(" && at >= 2 && path.ends_with(".rs") {
+                let source = std::fs::read_to_string(&file).expect("it is a file");
+                let name = words[at - 2];
+                assert!(source.contains(name), "{document_path}: {name} is not in {path}");
+            }
+        }
+    }
+    assert!(paths > 40, "only {paths} paths");
+}
+
 #[test]
 fn rooms_of_the_layout_are_there() {
     let text = document("docs/design.md");
