@@ -119,14 +119,14 @@ fn any_of(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
 }
 
 fn all_of(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
-    let mut met = one(words, allowed);
+    let mut met = is_license_met(words, allowed);
     while words.pop_if(|word| *word == "AND").is_some() {
-        met &= one(words, allowed);
+        met &= is_license_met(words, allowed);
     }
     met
 }
 
-fn one(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
+fn is_license_met(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
     let word = words.pop().expect("a licence");
     if word == "(" {
         let met = any_of(words, allowed);

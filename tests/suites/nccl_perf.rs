@@ -13,7 +13,7 @@ fn cases() -> Vec<(String, PathBuf)> {
 }
 
 /// stdout and exit status, as the case asks for it.
-fn said(directory: &Path, more: &[&str]) -> (String, i32) {
+fn report_of(directory: &Path, more: &[&str]) -> (String, i32) {
     let recorded = tempfile::NamedTempFile::new().expect("a file");
     let mut host = std::fs::read_to_string(directory.join("args")).unwrap_or_default();
     if directory.join("host.toml").exists() {
@@ -40,8 +40,8 @@ fn each_file_is_judged() {
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let mut wrong = Vec::new();
     for (name, directory) in cases() {
-        let (text, status) = said(&directory, &[]);
-        let (json, same) = said(&directory, &["--json"]);
+        let (text, status) = report_of(&directory, &[]);
+        let (json, same) = report_of(&directory, &["--json"]);
         assert_eq!(status, same, "{name}");
         let value = serde_json::from_str(&json).expect("JSON");
         let errors: Vec<String> =
@@ -59,12 +59,12 @@ fn each_file_is_judged() {
 #[test]
 fn each_picture_is_one() {
     for (name, directory) in cases() {
-        let (svg, _) = said(&directory, &["--svg"]);
+        let (svg, _) = report_of(&directory, &["--svg"]);
         let document =
             roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
         let fields =
             document.descendants().filter(|node| node.attribute("class") == Some("panel")).count();
-        let (json, _) = said(&directory, &["--json"]);
+        let (json, _) = report_of(&directory, &["--json"]);
         let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         let runs = json["runs"].as_array().expect("runs").iter();
         let measured = runs
@@ -78,7 +78,7 @@ fn each_picture_is_one() {
 #[test]
 fn a_pipe_and_a_plain_terminal() {
     let directory = bedplate_tests::data("nccl/perf/all-reduce");
-    let (plain, _) = said(&directory, &["--ascii"]);
+    let (plain, _) = report_of(&directory, &["--ascii"]);
     assert!(plain.is_ascii() && plain.contains("####"), "{plain}");
     let input = std::fs::File::open(directory.join("input.txt")).expect("a file");
     let run = program::bedplate(&["nccl", "perf", "-", "--demo", "hgx", "--ascii"])

@@ -28,7 +28,7 @@ fn render(case: &Case, family: GrubFamily) -> Rendered {
 fn wanted(case: &Case) -> Arguments {
     let mut all: Arguments = Vec::new();
     for wanted in &case.desired.cmdline.set {
-        let (name, value) = one(&kernel_arguments(&wanted.token));
+        let (name, value) = run_case(&kernel_arguments(&wanted.token));
         match all.iter_mut().find(|(earlier, _)| name == "pci" && earlier == "pci") {
             Some((_, Some(list))) => *list = format!("{list},{}", value.unwrap()),
             _ => all.push((name, value)),
@@ -37,7 +37,7 @@ fn wanted(case: &Case) -> Arguments {
     all
 }
 
-fn one(arguments: &Arguments) -> (String, Option<String>) {
+fn run_case(arguments: &Arguments) -> (String, Option<String>) {
     assert_eq!(arguments.len(), 1, "{arguments:?}");
     arguments[0].clone()
 }

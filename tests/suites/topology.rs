@@ -83,7 +83,7 @@ fn main() {
 /// Every GPU of a machine that is made of HGX boards has a NIC and a disk of its own in its switch.
 fn huge() -> Result<(), String> {
     let spec = HostSpec { functions: 10_000, ..HostSpec::default() };
-    let said = Said::of(&spec.build(), Options::default())?;
+    let said = Said::read(&spec.build(), Options::default())?;
     let document: Value = serde_json::from_str(&said.json).map_err(|error| error.to_string())?;
     let pairs = document["pairing"].as_array().ok_or("no pairs")?;
     let own = |choices: &Value| {
@@ -121,7 +121,7 @@ fn case(directory: &Path) -> Result<(), String> {
     let by_hand: ByHand =
         toml::from_str(&text).map_err(|error| format!("by-hand.toml: {error}"))?;
     let options = Options { vfs: by_hand.vfs, all: false };
-    let said = Said::of(&host, options)?;
+    let said = Said::read(&host, options)?;
     let document: Value = serde_json::from_str(&said.json).map_err(|error| error.to_string())?;
     if let Some(error) = validator().iter_errors(&document).next() {
         return Err(format!("the JSON breaks its schema at {}: {error}", error.instance_path()));
@@ -136,7 +136,7 @@ fn case(directory: &Path) -> Result<(), String> {
         return Err(format!("what was written as NCCL's topology, read again: {found:?}"));
     }
     let recorded = Snapshot::from_text(&record(&host).to_text()).map_err(|e| e.to_string())?;
-    match Said::of(&recorded, options)? == said {
+    match Said::read(&recorded, options)? == said {
         true => Ok(()),
         false => Err("a recording of it shows another topology".into()),
     }
@@ -154,7 +154,7 @@ struct Said {
 }
 
 impl Said {
-    fn of(host: &dyn Reader, options: Options) -> Result<Self, String> {
+    fn read(host: &dyn Reader, options: Options) -> Result<Self, String> {
         let facts = observe(host, Depth::Thorough);
         let tree = facts.pci.known().ok_or("the PCI tree is not known")?;
         let placement = placement::observe(host, tree);

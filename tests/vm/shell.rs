@@ -71,15 +71,15 @@ fn run(arguments: &Arguments) -> Result<u8> {
 
 fn command(node: &Node, arguments: &Arguments) -> Result<u8> {
     let line = arguments.command.join(" ");
-    let mut status = said(node, &line)?;
+    let mut status = run_line(node, &line)?;
     if arguments.reboot {
         node.reboot()?;
-        status = said(node, &line)?;
+        status = run_line(node, &line)?;
     }
     Ok(status)
 }
 
-fn said(node: &Node, line: &str) -> Result<u8> {
+fn run_line(node: &Node, line: &str) -> Result<u8> {
     let output = node.run_for(line, Duration::from_secs(3600))?;
     print!("{}", output.stdout);
     eprint!("{}", output.stderr);

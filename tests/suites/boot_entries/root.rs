@@ -22,7 +22,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Ran {
+    fn from_output(output: Output) -> Ran {
         let text = [output.stdout, output.stderr]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ran { code: output.status.code(), text: text.concat() }
@@ -105,7 +105,7 @@ impl Root {
     /// A command with the image's root.
     pub fn image(&self, command: &str, more: &[&str]) -> Ran {
         let directory = self.path().display().to_string();
-        Ran::of(program::run(&[&[command, "--root", &directory], more].concat()))
+        Ran::from_output(program::run(&[&[command, "--root", &directory], more].concat()))
     }
 
     /// The same with this directory as the root of the running system. Needs root.
@@ -123,7 +123,7 @@ impl Root {
             .env("COLUMNS", "1000")
             .output()
             .expect("unshare runs");
-        Ran::of(output)
+        Ran::from_output(output)
     }
 
     /// Puts programs of this machine into the root, with their libraries.

@@ -27,7 +27,7 @@ fn boot(rig: &Rig, settle: &str) -> (Output, Duration) {
     (output, begun.elapsed())
 }
 
-fn said(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -48,13 +48,13 @@ fn what_acts_on_the_machine_is_put_back_and_nothing_else() {
     rig.look(&both(drifted(&rig)));
     rig.after(&both(fixed(&rig)));
     let (output, _) = boot(&rig, "exit 0");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
     assert_eq!(
         rig.calls(),
         ["worker --settings", "worker --unjudged", "worker --only=acs/0000:22:00.0 --unjudged"]
     );
     assert_eq!(rig.read("settled"), "settle --timeout=2\n", "half of the five seconds");
-    assert!(said(&output).contains("done: port 0000:22:00.0"), "{}", said(&output));
+    assert!(text_of(&output).contains("done: port 0000:22:00.0"), "{}", text_of(&output));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn an_observer_puts_nothing_back() {
     seen["agent"]["mode"] = json!("observe");
     rig.look(&seen);
     let (output, _) = boot(&rig, "exit 0");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
     assert_eq!(rig.calls(), ["worker --settings"]);
 }
 
@@ -76,8 +76,12 @@ fn a_udev_that_never_ends_leaves_time_for_the_rest() {
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
     let (output, took) = boot(&rig, "exec sleep 1000");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("the boot goes on without waiting for it"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    assert!(
+        text_of(&output).contains("the boot goes on without waiting for it"),
+        "{}",
+        text_of(&output)
+    );
     assert!(
         rig.calls().contains(&"worker --only=acs/0000:22:00.0 --unjudged".to_owned()),
         "{:?}",
@@ -96,8 +100,8 @@ fn a_device_that_hangs_does_not_hold_up_the_boot() {
     let worker = rig.read("worker").replace("*--only*)", "*--only*) exec sleep 1000;");
     rig.program("worker", &worker);
     let (output, took) = boot(&rig, "exit 0");
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    assert!(said(&output).contains("took more than 5 s"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", text_of(&output));
+    assert!(text_of(&output).contains("took more than 5 s"), "{}", text_of(&output));
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
@@ -110,13 +114,13 @@ fn what_could_not_be_put_back_is_named() {
     rig.look(&drifted(&rig));
     rig.after(&failed);
     let (output, _) = boot(&rig, "exit 0");
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", text_of(&output));
     for told in [
         "failed (no such port): port 0000:22:00.0 ACS control: 001d → 0011",
         "not as the profile says: port 0000:22:00.0 ACS control: 001d → 0011",
         "the history was not written: No space left on device",
     ] {
-        assert!(said(&output).contains(told), "{told}: {}", said(&output));
+        assert!(text_of(&output).contains(told), "{told}: {}", text_of(&output));
     }
 }
 
@@ -127,6 +131,6 @@ fn a_profile_that_cannot_be_used_fails_with_its_reason() {
     rig.look(&right(&rig));
     rig.write("fails", "error: no profile\n");
     let (output, _) = boot(&rig, "exit 0");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("no profile"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
+    assert!(text_of(&output).contains("no profile"), "{}", text_of(&output));
 }

@@ -27,7 +27,7 @@ fn not_ready(rig: &Rig) -> Status {
     })
 }
 
-fn said(rig: &Rig, text: &str) -> usize {
+fn times_logged(rig: &Rig, text: &str) -> usize {
     rig.read("log").matches(text).count()
 }
 
@@ -106,11 +106,16 @@ fn a_check_is_logged_when_it_changes() {
         rig.until("told", |status| status.reason.starts_with(text));
     }
     let line = format!("check {PORT} fails: {DOWN}; do: look at it");
-    assert_eq!((said(&rig, &line), said(&rig, "check ")), (1, 1), "{}", rig.read("log"));
+    assert_eq!(
+        (times_logged(&rig, &line), times_logged(&rig, "check ")),
+        (1, 1),
+        "{}",
+        rig.read("log")
+    );
     rig.look(&with_check(right(&rig), PORT, "pass", ""));
     rig.touch();
     rig.until("ready", |status| status.verdict == Verdict::Ready);
-    until("logged", || said(&rig, &format!("check {PORT} passes again")) == 1);
+    until("logged", || times_logged(&rig, &format!("check {PORT} passes again")) == 1);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn public(rig: &Rig) -> BTreeMap<String, String> {
 
 /// Has the daemon look at a host with these files, 0600 each, and gives back what it shows; `expected` has to be in it, so that
 /// the files count.
-fn shown(files: &Files, expected: &[&str]) {
+fn assert_shown(files: &Files, expected: &[&str]) {
     let rig = Rig::new();
     Node::new(&rig);
     std::fs::create_dir_all(rig.path("etc/kubernetes/node-feature-discovery/features.d"))
@@ -147,7 +147,7 @@ fn shown(files: &Files, expected: &[&str]) {
     ignore = "needs dbus-daemon and user-namespaces"
 )]
 fn a_plan_shows_none() {
-    shown(
+    assert_shown(
         &files(&[]),
         &[
             "\"withheld\": true",
@@ -170,7 +170,7 @@ fn what_is_settled_shows_none() {
     let conf = "# BEGIN bedplate\nNCCL_DEBUG_FILE=hunter2-file\nNCCL_NET=hunter2-net\n# END bedplate\nNCCL_NET=hunter2-theirs\n";
     let cufile = r#"{"site": {"token": "hunter2-new-token", "kept": "hunter2-kept"}}"#;
     let files = files(&[("etc/nccl.conf", conf), ("etc/cufile.json", cufile)]);
-    shown(&files, &["as the profile asks", "`bedplate plan`, as root, says it"]);
+    assert_shown(&files, &["as the profile asks", "`bedplate plan`, as root, says it"]);
 }
 
 /// A file that the library could not read.
@@ -182,7 +182,7 @@ fn what_is_settled_shows_none() {
 fn a_file_that_is_wrong_shows_none() {
     let cufile =
         r#"{"properties": {"use_pci_p2pdma": "hunter2-value"}, "site": {"token": "hunter2"}}"#;
-    shown(&files(&[("etc/cufile.json", cufile)]), &["/etc/cufile.json"]);
+    assert_shown(&files(&[("etc/cufile.json", cufile)]), &["/etc/cufile.json"]);
 }
 
 #[test]
@@ -192,17 +192,17 @@ fn a_file_that_is_wrong_shows_none() {
 )]
 fn syntax_errors_next_to_them_show_none() {
     let grub = GRUB.replace("MY_TOKEN='hunter2-variable'", "MY_TOKEN='hunter2-never-closed");
-    shown(&files(&[("etc/default/grub", &grub)]), &["/etc/default/grub:3"]);
+    assert_shown(&files(&[("etc/default/grub", &grub)]), &["/etc/default/grub:3"]);
     let grub = GRUB.replace("MY_TOKEN=", "eval hunter2-eval; MY_TOKEN=`hunter2-run`");
-    shown(&files(&[("etc/default/grub", &grub)]), &["/etc/default/grub"]);
+    assert_shown(&files(&[("etc/default/grub", &grub)]), &["/etc/default/grub"]);
     let quote = GRUB.replace("password=hunter2-token", "dyndbg=\\\"hunter2-quote password=x");
-    shown(&files(&[("etc/default/grub", &quote)]), &["/etc/default/grub"]);
+    assert_shown(&files(&[("etc/default/grub", &quote)]), &["/etc/default/grub"]);
     let cfg = GRUB_CFG.replace("set default=\"0\"", "set default=\"${hunter2}6hunter2");
-    shown(&files(&[("boot/grub/grub.cfg", &cfg)]), &["/boot/grub/grub.cfg"]);
+    assert_shown(&files(&[("boot/grub/grub.cfg", &cfg)]), &["/boot/grub/grub.cfg"]);
     let cfg = GRUB_CFG.replace("linux /boot/vmlinuz-6.1.0-13-amd64", "linux /boot/hunter2");
-    shown(&files(&[("boot/grub/grub.cfg", &cfg)]), &["/etc/default/grub"]);
+    assert_shown(&files(&[("boot/grub/grub.cfg", &cfg)]), &["/etc/default/grub"]);
     let conf = "options loop max_part=\"hunter2\noptions loop hunter2=\\\nhunter2 hunter2";
-    shown(&files(&[("etc/modprobe.d/site.conf", conf)]), &["options loop max_part"]);
+    assert_shown(&files(&[("etc/modprobe.d/site.conf", conf)]), &["options loop max_part"]);
 }
 
 #[test]
@@ -225,11 +225,11 @@ fn boot_entries_show_none() {
         files.remove("boot/grub/grub.cfg");
         files
     };
-    shown(&host(BLS), &["/boot/loader/entries"]);
+    assert_shown(&host(BLS), &["/boot/loader/entries"]);
     let broken = BLS.replace("options root", "options $hunter2 \"root");
-    shown(&host(&broken), &["/boot/loader/entries/a.conf"]);
+    assert_shown(&host(&broken), &["/boot/loader/entries/a.conf"]);
     let twice = BLS.to_owned() + "options hunter2-second\nlinux /hunter2\n";
-    shown(&host(&twice), &["/boot/loader/entries/a.conf"]);
+    assert_shown(&host(&twice), &["/boot/loader/entries/a.conf"]);
 }
 
 #[test]
@@ -251,11 +251,11 @@ fn a_profile_that_cannot_be_used_shows_none() {
         (broken("mode = \"observe\"", "mode = 7\ninterval = \"hunter2\""), "profile.toml:"),
         (broken("[lints]", "[lints]\nhunter2 = 1"), "profile.toml:"),
     ] {
-        shown(&files(&[("etc/bedplate/profile.toml", &profile)]), &[expected]);
+        assert_shown(&files(&[("etc/bedplate/profile.toml", &profile)]), &[expected]);
     }
     // A user and a password in a URL of the right scheme: the daemon refuses it when it asks for the slot.
     let user = broken("http://127.0.0.1:9/", "http://me:hunter2@127.0.0.1:9/");
-    shown(&files(&[("etc/bedplate/profile.toml", &user)]), &["rd.luks.key=…"]);
+    assert_shown(&files(&[("etc/bedplate/profile.toml", &user)]), &["rd.luks.key=…"]);
     let layer = "schema = 1\n[cmdline]\nargs = [\"a=hunter2\", hunter2]\n";
-    shown(&files(&[("etc/bedplate/profile.d/x.toml", layer)]), &["profile.d/x.toml:3:"]);
+    assert_shown(&files(&[("etc/bedplate/profile.d/x.toml", layer)]), &["profile.d/x.toml:3:"]);
 }

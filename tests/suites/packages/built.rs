@@ -6,11 +6,12 @@ use std::process::Command;
 
 use bedplate_tests::program::install_sh;
 
-use super::{REPOSITORY, packages, said, tools};
+use super::{REPOSITORY, output_of, packages, tools};
 
 /// Path to mode, of every file that a directory holds.
 fn tree(root: &Path) -> BTreeMap<String, String> {
-    let listed = said(Command::new("find").arg(root).args(["-type", "f", "-printf", "/%P %m\n"]));
+    let listed =
+        output_of(Command::new("find").arg(root).args(["-type", "f", "-printf", "/%P %m\n"]));
     let row = |line: &str| line.rsplit_once(' ').map(|(path, mode)| (path.into(), mode.into()));
     listed.lines().filter_map(row).collect()
 }
@@ -57,11 +58,11 @@ fn documents(others: &[&str]) -> Vec<String> {
 
 fn deb(package: &Path, directory: &Path) {
     let root = directory.join("deb");
-    said(Command::new("dpkg-deb").arg("--raw-extract").args([package, &root]));
+    output_of(Command::new("dpkg-deb").arg("--raw-extract").args([package, &root]));
     let control = std::fs::read_to_string(root.join("DEBIAN/control")).expect("a control file");
     assert!(control.contains("\nVersion: 9.8.7-1\n"), "{control}");
     assert!(!control.contains("\nDepends: libc"), "{control}");
-    let owners = said(Command::new("dpkg-deb").arg("--contents").arg(package));
+    let owners = output_of(Command::new("dpkg-deb").arg("--contents").arg(package));
     assert!(owners.lines().all(|line| line.contains(" 0/0 ") || line.contains(" root/root ")));
     for name in ["postinst", "prerm", "postrm"] {
         script(&std::fs::read_to_string(root.join("DEBIAN").join(name)).expect("a script"));
@@ -76,7 +77,7 @@ fn deb(package: &Path, directory: &Path) {
     errors.args(["--allow-root", "--fail-on", "error"]).arg(package);
     // What is tested is linked dynamically; what is handed out is not.
     errors.args(["--suppress-tags", "undeclared-elf-prerequisites,unused-override"]);
-    println!("{}", said(&mut errors));
+    println!("{}", output_of(&mut errors));
 }
 
 fn rpm(package: &Path, directory: &Path) {
@@ -84,7 +85,7 @@ fn rpm(package: &Path, directory: &Path) {
     std::fs::create_dir(&root).expect("ours");
     // Into an empty root: nothing of the host is looked at, and no script is run.
     let root = root.display().to_string();
-    said(
+    output_of(
         Command::new("rpm")
             .args(["--install", "--noscripts", "--nodeps", "--root", &root])
             .arg(package),
@@ -93,7 +94,7 @@ fn rpm(package: &Path, directory: &Path) {
     let database = ["root", "var", "usr/lib/sysimage"].map(|path| format!("{root}/{path}"));
     database.iter().for_each(|path| _ = std::fs::remove_dir_all(path));
     assert_eq!(beside(Path::new(&root), false), documents(&["LICENSE-APACHE", "LICENSE-MIT"]));
-    let query = |what: &[&str]| said(Command::new("rpm").args(what).arg(package));
+    let query = |what: &[&str]| output_of(Command::new("rpm").args(what).arg(package));
     let files = query(&["-qp", "--qf", "[%{FILENAMES} %{FILEUSERNAME} %{FILEGROUPNAME}\n]"]);
     assert!(files.lines().all(|line| line.ends_with(" root root")), "{files}");
     let needs = query(&["-qp", "--requires"]);
@@ -107,13 +108,13 @@ fn rpm(package: &Path, directory: &Path) {
     // As with lintian: the filter for a static program is unused here.
     errors.arg("--ignore-unused-rpmlintrc");
     errors.args(["-r", &format!("{REPOSITORY}/packaging/rpmlint.conf")]).arg(package);
-    println!("{}", said(&mut errors));
+    println!("{}", output_of(&mut errors));
 }
 
 /// A shell reads it, and it enables and starts nothing.
 fn script(text: &str) {
     assert!(text.starts_with("#!/bin/sh\nset -e\n"), "{text}");
-    said(Command::new("sh").args(["-n", "-c", text]));
+    output_of(Command::new("sh").args(["-n", "-c", text]));
     for line in text.lines().filter(|line| line.contains("systemctl ")) {
         let verb = line.split("systemctl ").nth(1).and_then(|rest| rest.split(' ').next());
         let verb = verb.unwrap_or_default();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use bedplate_tests::fixtures;
 
-use super::{packages, said, tools};
+use super::{output_of, packages, tools};
 
 /// Mounts that copy, for its own process alone, and runs a script in it. $1: a directory for it, $2: the script.
 const COPY: &str = "set -e
@@ -23,7 +23,7 @@ fn in_a_copy(directory: &Path, script: &str) -> String {
     let script = script.replace("HERE", &directory.display().to_string());
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "sh", "-c", COPY, "sh"]).arg(&mount).arg(script);
-    let said = said(unshare.env("LC_ALL", "C.UTF-8"));
+    let said = output_of(unshare.env("LC_ALL", "C.UTF-8"));
     std::fs::remove_dir(mount).expect("nothing is mounted any more");
     said
 }

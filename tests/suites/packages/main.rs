@@ -12,7 +12,7 @@ use bedplate_tests::{fixtures, program};
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// stdout of a program that must succeed.
-fn said(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     let done = command.output().expect("it starts");
     let out = String::from_utf8_lossy(&done.stdout).into_owned();
     let errors = String::from_utf8_lossy(&done.stderr);
@@ -33,8 +33,8 @@ fn tools() {
 /// times as large.
 fn packages(directory: &Path, version: &str) -> (PathBuf, PathBuf) {
     let program = directory.join("bedplate");
-    said(Command::new("strip").arg("-o").args([&program, &program::path()]));
-    said(
+    output_of(Command::new("strip").arg("-o").args([&program, &program::path()]));
+    output_of(
         Command::new("packaging/build")
             .args(["--fast", "--version", version, "--target", "x86_64-unknown-linux-gnu"])
             .arg("--program")

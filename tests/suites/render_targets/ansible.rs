@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use bedplate_tests::{fixtures, program};
 
-use crate::consumers::said;
+use crate::consumers::text_of;
 
 /// Something for every step.
 const PROFILE: &str = r#"schema = 1
@@ -62,7 +62,7 @@ impl Host {
         let args =
             ["render", "ansible", "-p", profile, "--cpu", "intel", "--family", family, "-o", role];
         let rendered = program::run(&args);
-        assert!(rendered.status.success(), "{}", said(&rendered));
+        assert!(rendered.status.success(), "{}", text_of(&rendered));
         fs::write(host.at("site.yml"), PLAY).unwrap();
         for directory in
             ["fail", "values", "bin", "root/boot/grub", "root/sys/module", "root/usr/local"]
@@ -148,7 +148,7 @@ fn release() -> String {
 }
 
 fn changed(output: &Output) -> bool {
-    !said(output).contains("changed=0 ")
+    !text_of(output).contains("changed=0 ")
 }
 
 #[test]
@@ -161,28 +161,28 @@ fn a_failed_step_is_done_by_the_next_run() {
     let host = Host::new("debian");
     let has_arguments = || host.read("root/boot/grub/grub.cfg").contains("iommu=pt");
     let first = host.play(&playbook, &["update-grub"]);
-    assert!(!first.status.success() && !has_arguments(), "{}", said(&first));
+    assert!(!first.status.success() && !has_arguments(), "{}", text_of(&first));
     let second = host.play(&playbook, &["update-initramfs"]);
-    assert!(!second.status.success() && has_arguments(), "{}", said(&second));
+    assert!(!second.status.success() && has_arguments(), "{}", text_of(&second));
     let image = host.at("root/boot").join(format!("initrd.img-{}", release()));
     let options = host.at("root/etc/modprobe.d/zz-bedplate.conf");
     let age = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     assert!(age(&image) < age(&options));
     // What is for the running system only keeps nothing else from being done, and is tried again.
     let third = host.play(&playbook, &["systemctl", "sysctl"]);
-    assert!(!third.status.success() && age(&image) > age(&options), "{}", said(&third));
+    assert!(!third.status.success() && age(&image) > age(&options), "{}", text_of(&third));
     assert_eq!(host.read("values/kernel.numa_balancing"), "1\n");
     assert!(!host.at("root/sys/module/ib_uverbs").exists());
     let fourth = host.play(&playbook, &[]);
-    assert!(fourth.status.success() && changed(&fourth), "{}", said(&fourth));
+    assert!(fourth.status.success() && changed(&fourth), "{}", text_of(&fourth));
     assert_eq!(host.read("values/kernel.numa_balancing"), "0\n");
     assert!(host.at("root/sys/module/ib_uverbs").exists());
     let fifth = host.play(&playbook, &[]);
-    assert!(fifth.status.success() && !changed(&fifth), "{}", said(&fifth));
+    assert!(fifth.status.success() && !changed(&fifth), "{}", text_of(&fifth));
     // A menu without the arguments is noticed, whatever made it.
     fs::write(host.at("root/boot/grub/grub.cfg"), "linux /vmlinuz quiet\n").unwrap();
     let sixth = host.play(&playbook, &[]);
-    assert!(sixth.status.success() && has_arguments(), "{}", said(&sixth));
+    assert!(sixth.status.success() && has_arguments(), "{}", text_of(&sixth));
 }
 
 #[test]
@@ -194,10 +194,10 @@ fn entries_of_rhel_are_read_back() {
     let playbook = playbook();
     let host = Host::new("rhel");
     let first = host.play(&playbook, &["grubby"]);
-    assert!(!first.status.success() && host.read("args") == "ro quiet\n", "{}", said(&first));
+    assert!(!first.status.success() && host.read("args") == "ro quiet\n", "{}", text_of(&first));
     let second = host.play(&playbook, &[]);
-    assert!(second.status.success(), "{}", said(&second));
+    assert!(second.status.success(), "{}", text_of(&second));
     assert!(host.read("args").contains("iommu=pt"), "{}", host.read("args"));
     let third = host.play(&playbook, &[]);
-    assert!(third.status.success() && !changed(&third), "{}", said(&third));
+    assert!(third.status.success() && !changed(&third), "{}", text_of(&third));
 }

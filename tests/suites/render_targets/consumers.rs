@@ -23,7 +23,7 @@ pub fn write(rendered: &Rendered, directory: &Path) {
 }
 
 /// All that a program wrote.
-pub fn said(output: &Output) -> String {
+pub fn text_of(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -33,7 +33,7 @@ pub fn said(output: &Output) -> String {
 
 pub fn succeeds(command: &mut Command, what: &str) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let said = said(&output);
+    let said = text_of(&output);
     assert!(output.status.success(), "{what}: {}: {said}", output.status);
     said
 }
@@ -206,7 +206,7 @@ fn the_kernel_install_script_merges_the_line_and_does_so_once() {
         fs::create_dir_all(root.join("usr/lib/kernel")).unwrap();
         let before = "root=UUID=1  ro iommu=off intel-iommu=off console=* pci=noats";
         fs::write(root.join("usr/lib/kernel/cmdline"), format!("{before} {tail}\n")).unwrap();
-        assert!(run().status.success(), "{what}: {}", said(&run()));
+        assert!(run().status.success(), "{what}: {}", text_of(&run()));
         let merged = fs::read_to_string(&file).unwrap();
         assert!(merged.starts_with("root=UUID=1 ro "), "{what}: {merged}");
         assert!(
@@ -248,7 +248,7 @@ fn tuned_reads_its_profile() {
             .arg(directory.path())
             .output()
             .unwrap();
-        assert!(output.status.success(), "{what}: {}", said(&output));
+        assert!(output.status.success(), "{what}: {}", text_of(&output));
         let units: Value = serde_json::from_slice(&output.stdout).unwrap();
         let mut read = Vec::new();
         for (section, key) in [

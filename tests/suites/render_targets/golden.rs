@@ -23,7 +23,7 @@ fn files_are_what_they_were() {
             let command = text.lines().next().unwrap_or_default().to_owned();
             let words: Vec<&str> = command.split(' ').collect();
             assert_eq!(words[..4], ["$", "bedplate", "render", target.name], "{}", path.display());
-            let actual = format!("{command}\n{}", shown(&words[2..]));
+            let actual = format!("{command}\n{}", output_of(&words[2..]));
             if let Err(difference) = expected::file(&path, &actual, "render_targets") {
                 wrong.push(difference);
             }
@@ -38,7 +38,7 @@ fn files_are_what_they_were() {
 
 /// What a command makes: files, notes, and what is left. Digest, version and the text of the profile itself stand as words: they
 /// change with every key that profiles get.
-fn shown(args: &[&str]) -> String {
+fn output_of(args: &[&str]) -> String {
     let run = |args: &[&str]| {
         let output = program::bedplate(args).current_dir(directory()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -11,7 +11,7 @@ use bedplate_tests::fixtures::{document, tool};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-use crate::consumers::{said, write};
+use crate::consumers::{text_of, write};
 use crate::schemas::{complaints_of, documents};
 use crate::shipped::{Made, made_with};
 
@@ -34,7 +34,7 @@ struct Schema {
 }
 
 impl Schema {
-    fn of(kind: &str) -> Schema {
+    fn for_kind(kind: &str) -> Schema {
         let path = bedplate_tests::data(&format!("schemas/{kind}.json"));
         let text = document(&fs::read_to_string(path).unwrap());
         Schema { validator: jsonschema::validator_for(&text).unwrap(), text }
@@ -53,7 +53,7 @@ fn objects_fit_what_the_projects_publish() {
         for Made { what, rendered } in made_with("nccl-job", &options(form, nodes)) {
             for object in documents(&rendered.file("nccl-job.yaml").unwrap().text) {
                 let kind = object["kind"].as_str().unwrap().to_lowercase();
-                let schema = schemas.entry(kind).or_insert_with_key(|kind| Schema::of(kind));
+                let schema = schemas.entry(kind).or_insert_with_key(|kind| Schema::for_kind(kind));
                 assert_eq!(schema.complaints(&object), [] as [String; 0], "{what}: {object:#}");
                 // It tells a right object from a wrong one.
                 let mut misspelt = object.clone();
@@ -95,7 +95,7 @@ fn the_batch_script_passes_its_values_on_as_they_are() {
     pretend(directory.path(), "srun");
     let path = format!("{}:/usr/bin:/bin", directory.path().display());
     let output = Command::new("bash").arg(&script).env("PATH", path).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", text_of(&output));
     assert!(!touched.exists());
     let args = lines(&directory.path().join("srun.said"));
     assert_eq!(
@@ -127,7 +127,7 @@ fn batch_scripts_are_bash() {
             checks[1].arg("--exclude=SC2016");
             for check in &mut checks {
                 let output = check.arg(&script).output().unwrap();
-                assert!(output.status.success(), "{what}: {}", said(&output));
+                assert!(output.status.success(), "{what}: {}", text_of(&output));
             }
             // Slurm reads options up to the first command.
             let text = fs::read_to_string(&script).unwrap();
@@ -177,7 +177,7 @@ fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
                 .env("NCCL_IB_HCA", "=mlx5_0:1")
                 .output()
                 .unwrap();
-            assert!(output.status.success(), "{}", said(&output));
+            assert!(output.status.success(), "{}", text_of(&output));
             let sshd = lines(&own.join("sshd.said"));
             assert_eq!(own.join("mpirun.said").exists(), number == "0");
             if number == "1" {
@@ -213,6 +213,6 @@ fn the_script_of_pods_is_bash() {
         let pod = places.iter().find_map(|place| object.pointer(place)).unwrap();
         fs::write(&script, pod["spec"]["containers"][0]["command"][2].as_str().unwrap()).unwrap();
         let output = Command::new(&shellcheck).arg("--shell=bash").arg(&script).output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", text_of(&output));
     }
 }

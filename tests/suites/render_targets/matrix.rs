@@ -70,7 +70,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(rendered: Rendered) -> Self {
+    fn from_rendered(rendered: Rendered) -> Self {
         let text: String = rendered.files.iter().map(|file| file.text.as_str()).collect();
         let codes = [
             ("%3D", "="),
@@ -173,7 +173,7 @@ fn no_setting_is_left_out_silently() {
                 &desired,
                 &options,
             );
-            let answer = Answer::of(rendered.unwrap());
+            let answer = Answer::from_rendered(rendered.unwrap());
             // What these run does the rest in the image.
             let applies = ["mkosi", "packer"].contains(&target.name)
                 && answer.says(&["bedplate apply --root"]);

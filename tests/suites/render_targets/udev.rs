@@ -6,7 +6,7 @@ use std::process::Command;
 
 use bedplate_tests::fixtures::{mount_namespaces, tool};
 
-use crate::consumers::{said, write};
+use crate::consumers::{text_of, write};
 use crate::shipped::{Made, made};
 
 /// udev's own programs, with rules and links of ours alone in /etc.
@@ -22,7 +22,7 @@ fn beside_udev(directory: &Path, mounted: &str, command: &str) -> String {
         .env("SYSTEMD_LOG_LEVEL", "debug")
         .output()
         .unwrap();
-    said(&output)
+    text_of(&output)
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn udev_reads_every_rule() {
         if verify {
             let output =
                 Command::new(&udevadm).args(["verify", "--no-style"]).arg(&path).output().unwrap();
-            return (output.status.success(), said(&output));
+            return (output.status.success(), text_of(&output));
         }
         let command = format!("{} test /sys/class/net/lo", udevadm.display());
         let said = beside_udev(directory.path(), "/etc/udev/rules.d", &command);

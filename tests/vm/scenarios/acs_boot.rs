@@ -34,7 +34,7 @@ fn config_acs(case: &mut Case) -> Result<()> {
         "ports that the kernel says it configured"
     );
     let after = guest::acs(&node)?;
-    same!(guest::of(&after, &PATH_PORTS), ["0000"; 6], "ACS of the planned ports");
+    same!(guest::bits_of(&after, &PATH_PORTS), ["0000"; 6], "ACS of the planned ports");
     let others = |acs: &BTreeMap<String, String>| -> Vec<(String, String)> {
         acs.iter()
             .filter(|(port, _)| !PATH_PORTS.contains(&port.as_str()))
@@ -42,7 +42,7 @@ fn config_acs(case: &mut Case) -> Result<()> {
             .collect()
     };
     same!(others(&after), others(&before), "ACS of the other ports");
-    same!(guest::of(&after, &OTHER_PORTS), ["001d"; 2], "ACS of the empty root ports");
+    same!(guest::bits_of(&after, &OTHER_PORTS), ["001d"; 2], "ACS of the empty root ports");
     for (gpu, nic) in [("0000:23:00.0", "0000:24:00.0"), ("0000:83:00.0", "0000:84:00.0")] {
         same!(
             guest::group_of(&node, gpu)?,

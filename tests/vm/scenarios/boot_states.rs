@@ -18,7 +18,7 @@ fn profile() -> String {
 }
 
 /// What `plan` says of `iommu=pt`, in words; the whole plan, for messages.
-fn said(node: &Node) -> Result<String> {
+fn status_text(node: &Node) -> Result<String> {
     node.ok("bedplate plan -v")
 }
 
@@ -69,7 +69,7 @@ fn another_default_entry(case: &mut Case) -> Result<()> {
     check!(words.contains(&MINE.to_owned()), "GRUB took another entry: {words:?}");
     check!(!words.contains(&"iommu=pt".to_owned()), "the entry has it after all: {words:?}");
     check!(guest::groups(&node)?.values().all(|kind| kind == "DMA"), "the groups have changed");
-    let shown = said(&node)?;
+    let shown = status_text(&node)?;
     check!(
         shown.contains("nothing to do, 1 waiting for a boot"),
         "configured and next boot have it:\n{shown}"
@@ -108,7 +108,7 @@ fn overriding_drop_in(case: &mut Case) -> Result<()> {
         "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"console=ttyS0,115200 mitigations=off\"\n",
     )?;
     let before = guest::contents(&node)?;
-    let shown = said(&node)?;
+    let shown = status_text(&node)?;
     check!(
         shown.contains("zzz-site.cfg"),
         "the plan does not name the file that overrides:\n{shown}"
@@ -123,12 +123,12 @@ fn edited_not_regenerated(case: &mut Case) -> Result<()> {
     node.put(PROFILE_PATH, profile())?;
     node.ok("sed -i 's/^GRUB_CMDLINE_LINUX_DEFAULT=.*/GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\"/' /etc/default/grub")?;
     node.step("configured by hand, grub.cfg older: update-grub is all that is planned");
-    let shown = said(&node)?;
+    let shown = status_text(&node)?;
     check!(shown.contains("run update-grub"), "the plan does not regenerate:\n{shown}");
     node.expect(3, "bedplate apply --yes")?;
     check!(guest::grub_lines(&node)?[0].contains("iommu=pt"), "update-grub was not run");
     node.step("written and regenerated, not booted: nothing to do but wait");
-    let shown = said(&node)?;
+    let shown = status_text(&node)?;
     check!(
         shown.contains("nothing to do, 1 waiting for a boot"),
         "the plan of a host that waits:\n{shown}"
@@ -138,7 +138,7 @@ fn edited_not_regenerated(case: &mut Case) -> Result<()> {
         "booted with it, then switched off by hand for one boot: running differs from next boot",
     );
     node.ok("cp /boot/grub/grub.cfg /var/tmp/kept && sed -i 's/ iommu=pt//' /boot/grub/grub.cfg && sync")?;
-    let shown = said(&node)?;
+    let shown = status_text(&node)?;
     check!(
         shown.contains("run update-grub"),
         "a default entry that lost the argument goes unnoticed:\n{shown}"

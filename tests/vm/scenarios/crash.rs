@@ -110,7 +110,7 @@ fn finish(node: &Node, state: &str) -> Result<()> {
     node.expect(if state == "before" { 3 } else { 0 }, "bedplate apply --yes")?;
     let line = guest::grub_lines(node)?.swap_remove(0);
     check!(ARGUMENTS.iter().all(|argument| line.contains(argument)), "the default entry: {line}");
-    same!(guest::of(&guest::acs(node)?, &guest::PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::bits_of(&guest::acs(node)?, &guest::PATH_PORTS), ["0011"; 6], "ACS");
     same!(guest::vfs(node)?, ["1"; 3], "VFs");
     let left = node.ok(
         "find /etc /boot /var/lib/bedplate -xdev -name '*bedplate*' \\( -name '*.tmp*' -o -name '.*' \\)",

@@ -91,7 +91,7 @@ fn enabled(node: &Node, profile: &str) -> Result<()> {
     node.put(PROFILE_PATH, profile)?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
     until(node, "converged but for the boot", &state("waiting-for-boot"))?;
-    same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
     same!(guest::vfs(node)?, ["7", "7", "7"], "VFs");
     check!(guest::loaded(node, "tun")?, "tun is not loaded");
     check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");

@@ -63,7 +63,7 @@ pub fn acs(node: &Node) -> Result<BTreeMap<String, String>> {
 }
 
 /// What of [`acs`] belongs to `ports`.
-pub fn of<'a>(acs: &'a BTreeMap<String, String>, ports: &[&str]) -> Vec<&'a str> {
+pub fn bits_of<'a>(acs: &'a BTreeMap<String, String>, ports: &[&str]) -> Vec<&'a str> {
     ports.iter().map(|port| acs.get(*port).map_or("none", String::as_str)).collect()
 }
 

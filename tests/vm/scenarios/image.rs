@@ -55,8 +55,8 @@ fn first_boot(case: &mut Case) -> Result<()> {
     same!(node.ok("systemctl is-active bedplate-boot.service")?, "active", "the unit");
     same!(guest::vfs(&node)?, ["7"; 3], "sriov_numvfs");
     let acs = guest::acs(&node)?;
-    same!(guest::of(&acs, &PATH_PORTS), ["0000"; 6], "ACS control on the GPU-NIC ways");
-    same!(guest::of(&acs, &OTHER_PORTS), ["001d"; 2], "ACS control elsewhere");
+    same!(guest::bits_of(&acs, &PATH_PORTS), ["0000"; 6], "ACS control on the GPU-NIC ways");
+    same!(guest::bits_of(&acs, &OTHER_PORTS), ["001d"; 2], "ACS control elsewhere");
 
     node.step("nothing is left to do, and no reboot is wanted");
     node.expect(0, "bedplate plan --exit-code")?;

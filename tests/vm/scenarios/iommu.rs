@@ -69,7 +69,11 @@ fn intel_off(case: &mut Case) -> Result<()> {
         "what firmware offers"
     );
     // Linux switches redirection on only where an IOMMU is in use (drivers/pci/pci.c pci_request_acs).
-    same!(guest::of(&guest::acs(&node)?, &guest::PATH_PORTS), ["0000"; 6], "ACS without an IOMMU");
+    same!(
+        guest::bits_of(&guest::acs(&node)?, &guest::PATH_PORTS),
+        ["0000"; 6],
+        "ACS without an IOMMU"
+    );
     check!(!guest::kinds(&guest::plan(&node)?).contains_key("acs"), "there is nothing to clear");
     let shown = node.ok("bedplate plan -v")?;
     check!(shown.contains("no IOMMU group"), "the plan hides that no IOMMU is in use:\n{shown}");

@@ -23,7 +23,7 @@ fn from_zero(case: &mut Case) -> Result<()> {
     same!(kinds, ["acs", "cmdline", "modules", "sriov"], "kinds in the plan");
     node.expect(2, "bedplate plan --exit-code")?;
     same!(
-        guest::of(&guest::acs(&node)?, &PATH_PORTS),
+        guest::bits_of(&guest::acs(&node)?, &PATH_PORTS),
         ["001d"; 6],
         "ACS as Linux leaves it, before"
     );
@@ -61,8 +61,8 @@ fn from_zero(case: &mut Case) -> Result<()> {
 fn now_true(node: &Node) -> Result<()> {
     let acs = guest::acs(node)?;
     // Source validation and upstream forwarding stay; request and completion redirect go.
-    same!(guest::of(&acs, &PATH_PORTS), ["0011"; 6], "ACS control on the GPU-NIC ways");
-    same!(guest::of(&acs, &OTHER_PORTS), ["001d"; 2], "ACS control elsewhere");
+    same!(guest::bits_of(&acs, &PATH_PORTS), ["0011"; 6], "ACS control on the GPU-NIC ways");
+    same!(guest::bits_of(&acs, &OTHER_PORTS), ["001d"; 2], "ACS control elsewhere");
     same!(guest::vfs(node)?, ["7"; 3], "sriov_numvfs");
     // 82576 Virtual Function (pci.ids).
     same!(node.ok("lspci -D -d 8086:10ca | wc -l")?, "21", "VFs that lspci sees");

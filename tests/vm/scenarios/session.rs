@@ -113,7 +113,7 @@ fn apply(ops: &Operator) -> Result<()> {
     node.put("/root/stand-ins.toml", guest::STAND_INS)?;
     node.ok(&format!("cat /root/stand-ins.toml >>{PROFILE_PATH}"))?;
     ops.types(3, "bedplate apply --yes", &["… run update-grub", "waiting for a boot"])?;
-    same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
     same!(guest::vfs(node)?, ["1"; 3], "VFs");
     check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
     ops.types(0, "systemctl enable --now bedplate-boot bedplate", &["Created symlink"])?;
@@ -196,7 +196,7 @@ fn reboot(ops: &Operator) -> Result<()> {
     ops.types(0, "bedplate reboot status", &["reboot not needed"])?;
     check!(guest::running(node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
     check!(guest::groups(node)?.values().all(|kind| kind == "identity"), "group types");
-    same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
     same!(guest::vfs(node)?, ["1"; 3], "VFs");
     exports(ops, "bedplate_ready 1")
 }

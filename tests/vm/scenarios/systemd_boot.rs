@@ -77,7 +77,7 @@ fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
         "group types: {types:?}"
     );
     check!(
-        !guest::of(&guest::acs(&node)?, &PATH_PORTS).contains(&"0000"),
+        !guest::bits_of(&guest::acs(&node)?, &PATH_PORTS).contains(&"0000"),
         "ACS stays off after the revert's boot"
     );
     Ok(())
@@ -85,6 +85,6 @@ fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
 
 fn effective(node: &Node) -> Result<()> {
     guest::in_passthrough(node)?;
-    same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0000"; 6], "ACS after the boot");
+    same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), ["0000"; 6], "ACS after the boot");
     Ok(())
 }

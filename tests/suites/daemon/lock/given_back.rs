@@ -39,7 +39,7 @@ fn waits(status: &Status) -> bool {
     matches!(status.reboot.state, RebootState::Waiting { .. })
 }
 
-fn said(status: &Status) -> &str {
+fn lock_text(status: &Status) -> &str {
     status.reboot.lock_said.as_deref().unwrap_or_default()
 }
 
@@ -58,14 +58,14 @@ fn goes_back_by_itself(failure: &'static str, why: &str) {
     rig.look(&server.in_profile(right(&rig)));
     rig.reboot("boot-2");
     let status =
-        rig.until("it has failed", |status| said(status).contains("is not given back yet"));
-    assert!(said(&status).contains(why), "{}", said(&status));
+        rig.until("it has failed", |status| lock_text(status).contains("is not given back yet"));
+    assert!(lock_text(&status).contains(why), "{}", lock_text(&status));
     assert!(
         status.reboot.lock.is_some() && rig.logged("is not given back yet; this is tried again: ")
     );
     server.at_steady_state(&[YES]);
     let status = rig.until("given back", |status| status.reboot.lock.is_none());
-    assert_eq!(said(&status), "this host is well, and holds no slot");
+    assert_eq!(lock_text(&status), "this host is well, and holds no slot");
     assert!(rig.logged(&format!("reported to {} that this host is well", server.url)));
     assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"lock\": null"));
 }
@@ -122,7 +122,7 @@ fn what_others_hold_is_none_to_give_back() {
     rig.look(&server.in_profile(right(&rig)));
     rig.reboot("boot-2");
     let status = rig.until("well", |status| status.reboot.lock.is_none());
-    assert_eq!(said(&status), "this host holds no slot");
+    assert_eq!(lock_text(&status), "this host holds no slot");
     assert!(rig.logged(
         "says that this host holds no slot, so there is none to give back (lock_held: reboot lease"
     ));
@@ -142,7 +142,7 @@ fn a_host_that_the_cluster_does_not_know_is_told_so() {
     rig.look(&server.in_profile(right(&rig)));
     rig.reboot("boot-2");
     rig.until("it is said", |status| {
-        said(status).contains("no node of its cluster has this host's machine id")
+        lock_text(status).contains("no node of its cluster has this host's machine id")
     });
     let (_, text) = rig.run(&["reboot", "status"]);
     for line in
@@ -162,7 +162,7 @@ fn an_operator_who_cancels_gives_the_slot_back() {
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(asked(&server, 2), [TAKE, GIVE]);
     let status = rig.until("given back", |status| status.reboot.lock.is_none());
-    assert_eq!(said(&status), "given back: no reboot is due");
+    assert_eq!(lock_text(&status), "given back: no reboot is due");
     assert!(rig.logged(&format!("gave the slot back to {}: no reboot is due", server.url)));
     rig.touch();
     rig.settle();
@@ -214,7 +214,7 @@ fn a_slot_that_may_be_given_back_is_not_counted_on() {
     holding(&mut rig, &server, waiting);
     server.at_steady_state(&[DROPPED]);
     rig.inhibit(&["apt"]);
-    rig.until("it has failed", |status| said(status).contains("is not given back yet"));
+    rig.until("it has failed", |status| lock_text(status).contains("is not given back yet"));
     rig.inhibit(&[]);
     until("announced again", || announced(&rig));
     assert_eq!(server.asked(), [TAKE, GIVE, TAKE]);
@@ -372,7 +372,7 @@ fn a_right_host_that_is_to_be_rebooted_keeps_its_slot() {
     // It comes back wrong.
     rig.look(&server.in_profile(blocked(&rig, "a GPU is gone")));
     rig.reboot("boot-2");
-    rig.until("kept", |status| said(status).starts_with("kept until this host is well"));
+    rig.until("kept", |status| lock_text(status).starts_with("kept until this host is well"));
     rig.settle();
     assert_eq!(server.asked(), [GIVE, TAKE]);
 }
@@ -397,7 +397,7 @@ fn only_what_is_new_after_the_reboot_keeps_the_slot() {
     holding(&mut rig, &server, |_| seen);
     rig.look(&server.in_profile(blocked(&rig, "a GPU is gone")));
     rig.reboot("boot-2");
-    rig.until("kept", |status| said(status).starts_with("kept until this host is well"));
+    rig.until("kept", |status| lock_text(status).starts_with("kept until this host is well"));
     // Not even for an operator who wants no reboot any more.
     rig.run(&["reboot", "cancel"]);
     rig.settle();

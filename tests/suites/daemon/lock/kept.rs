@@ -12,7 +12,7 @@ const RECORD: &str = "var/lib/bedplate/daemon/reboot.json";
 const TEMPORARY: &str = "var/lib/bedplate/daemon/.reboot.json.tmp";
 const CANNOT_WRITE: &str = "cannot write /var/lib/bedplate/daemon/reboot.json: ";
 
-fn said(status: &Status) -> &str {
+fn lock_text(status: &Status) -> &str {
     status.reboot.lock_said.as_deref().unwrap_or_default()
 }
 
@@ -25,8 +25,12 @@ fn a_damaged_record_keeps_a_slot_and_says_so() {
     rig.look(&server.in_profile(right(&rig)));
     rig.start();
     let why = "a slot of the fleet's lock may be held and cannot be given back: ";
-    let status = rig.until("said", |status| said(status).starts_with(why));
-    assert!(said(&status).contains("/var/lib/bedplate/daemon/reboot.json"), "{}", said(&status));
+    let status = rig.until("said", |status| lock_text(status).starts_with(why));
+    assert!(
+        lock_text(&status).contains("/var/lib/bedplate/daemon/reboot.json"),
+        "{}",
+        lock_text(&status)
+    );
     let (_, text) = rig.run(&["reboot", "status"]);
     assert!(text.contains("may be held"), "{text}");
     for _ in 0..2 {
@@ -69,8 +73,8 @@ fn a_full_disk_keeps_the_slot_and_says_so() {
     rig.look(&server.in_profile(right(&rig)));
     std::fs::create_dir(rig.path(TEMPORARY)).expect("ours");
     rig.reboot("boot-2");
-    let status = rig.until("said", |status| said(status).contains("is not given back yet: "));
-    assert!(said(&status).contains(CANNOT_WRITE), "{}", said(&status));
+    let status = rig.until("said", |status| lock_text(status).contains("is not given back yet: "));
+    assert!(lock_text(&status).contains(CANNOT_WRITE), "{}", lock_text(&status));
     assert!(rig.logged("is not given back yet; this is tried again: cannot write"));
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
     std::fs::remove_dir(rig.path(TEMPORARY)).expect("ours");

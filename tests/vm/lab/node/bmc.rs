@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     /// What is sent for a message, which may need escapes.
-    fn said(line: &mut Line, message: &[u8]) -> Vec<u8> {
+    fn answer(line: &mut Line, message: &[u8]) -> Vec<u8> {
         let mut whole = message.to_vec();
         whole.push(sum(message).wrapping_neg());
         escaped(&whole).chain([END_OF_MESSAGE]).flat_map(|byte| line.take(byte)).collect()
@@ -225,17 +225,17 @@ mod tests {
     fn messages_are_told_apart_and_controls_are_kept() {
         let bmc = Bmc::default();
         let mut line = Line { bmc: bmc.clone(), enables: 0, message: Vec::new(), escape: false };
-        assert_eq!(said(&mut line, &[6, 0x00, 0x07])[3..5], [SUCCESS, 0x00]);
+        assert_eq!(answer(&mut line, &[6, 0x00, 0x07])[3..5], [SUCCESS, 0x00]);
         assert_eq!(
-            said(&mut line, &[0xA0, 0x00, 0x02, 0x02]),
+            answer(&mut line, &[0xA0, 0x00, 0x02, 0x02]),
             [0xAA, 0xB0, 0x04, 0x02, 0x00, 0x5A, 0xA0]
         );
-        assert_eq!(said(&mut line, &[1, 0x00, 0x02, 0x00]), [1, 0x04, 0x02, INVALID, 0x2D, 0xA0]);
-        assert_eq!(said(&mut line, &[2, 0x18, 0x2E, 0x01])[..2], [ENABLE_IRQ, END_OF_COMMAND]);
+        assert_eq!(answer(&mut line, &[1, 0x00, 0x02, 0x00]), [1, 0x04, 0x02, INVALID, 0x2D, 0xA0]);
+        assert_eq!(answer(&mut line, &[2, 0x18, 0x2E, 0x01])[..2], [ENABLE_IRQ, END_OF_COMMAND]);
         assert_eq!([RESET, END_OF_COMMAND].map(|byte| line.take(byte)), [[], []] as [[u8; 0]; 2]);
-        assert_eq!(said(&mut line, &[3, 0x18, 0x2F])[4], 0);
-        assert_eq!(said(&mut line, &[4, 0x18, 0x08])[3], UNKNOWN);
-        assert_eq!(said(&mut line, &[7, 0x00, 0x07])[3..5], [SUCCESS, 0x01]);
+        assert_eq!(answer(&mut line, &[3, 0x18, 0x2F])[4], 0);
+        assert_eq!(answer(&mut line, &[4, 0x18, 0x08])[3], UNKNOWN);
+        assert_eq!(answer(&mut line, &[7, 0x00, 0x07])[3..5], [SUCCESS, 0x01]);
         // One whose checksum is wrong has no answer.
         assert!(
             [5, 0x00, 0x02, 0x02, 0, END_OF_MESSAGE].iter().all(|byte| line.take(*byte).is_empty())

@@ -219,14 +219,14 @@ pub(super) fn load(section: &ModulesLayer, finisher: &mut Finisher<'_>) -> Vec<M
 /// The modules kept from being loaded by alias.
 pub(super) fn blacklist(section: &ModulesLayer, finisher: &mut Finisher<'_>) -> Vec<Module> {
     let default = default_load(section);
-    let kept_out = |module: &ModuleLayer| said(module.blacklist.as_ref()?, default);
+    let kept_out = |module: &ModuleLayer| load_if_listed(module.blacklist.as_ref()?, default);
     listed(section, "modules.blacklist", kept_out, finisher)
 }
 
 /// The modules unloaded now.
 pub(super) fn unload(section: &ModulesLayer, finisher: &mut Finisher<'_>) -> Vec<Module> {
     let default = default_load(section);
-    let unloaded = |module: &ModuleLayer| said(module.unload.as_ref()?, default);
+    let unloaded = |module: &ModuleLayer| load_if_listed(module.unload.as_ref()?, default);
     listed(section, "modules.unload", unloaded, finisher)
 }
 
@@ -234,7 +234,7 @@ fn default_load(section: &ModulesLayer) -> ModuleLoad {
     section.load_default.as_ref().map_or(DEFAULT_LOAD, |leaf| leaf.value)
 }
 
-fn said(leaf: &Leaf<bool>, default: ModuleLoad) -> Option<Leaf<ModuleLoad>> {
+fn load_if_listed(leaf: &Leaf<bool>, default: ModuleLoad) -> Option<Leaf<ModuleLoad>> {
     let Leaf { place, why, source, .. } = leaf.clone();
     leaf.value.then_some(Leaf { value: default, place, why, source })
 }
