@@ -272,7 +272,7 @@ pub(crate) fn note_paid(
 
 /// Enters the files of bedplate's that the ledger has lost, as they were planned.
 fn adopt(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
-    store.update_ledger(|ledger| plan.body.orphans.iter().for_each(|orphan| ledger.adopt(orphan)))
+    store.update_ledger(|ledger| plan.body.orphans.iter().for_each(|orphan| orphan.adopt(ledger)))
 }
 
 /// Enters that owed tools need not run any more.

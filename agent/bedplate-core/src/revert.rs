@@ -6,6 +6,7 @@ mod boot_entry;
 mod kernels;
 mod nic;
 mod orphan;
+mod report;
 mod run;
 
 use std::cell::OnceCell;
@@ -28,7 +29,8 @@ use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader, Writer, boot_id};
 
 use kernels::{Source, Tools};
-pub use run::{RevertReport, StepOutcome, run};
+pub use report::{RevertReport, StepOutcome};
+pub use run::run;
 
 /// What would be put back, in order, and what would not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]

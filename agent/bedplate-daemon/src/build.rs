@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::launch::Unit;
+use super::unit::Unit;
 
 /// The file that this process runs, wherever its name leads by now.
 const OWN: &str = "/proc/self/exe";

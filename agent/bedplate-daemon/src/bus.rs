@@ -15,7 +15,7 @@ use super::logind;
 use super::on_demand::ObserveRequester;
 use super::status::{State, Status};
 use super::store::StoreError;
-use crate::reboot::controller::RestartError;
+use crate::reboot::controller::error::RestartError;
 use crate::reboot::state::RebootState;
 use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;

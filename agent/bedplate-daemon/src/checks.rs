@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::status::Verdict;
+use super::state::Verdict;
 use bedplate_base::{mask, terminal};
 use bedplate_core::verify::{CHECKS, Group, Judged, Report, Severity, Verdict as Outcome};
 

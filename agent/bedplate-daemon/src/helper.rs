@@ -9,8 +9,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::launch::{HELPER, Launch, Unit};
+use super::launch::{HELPER, Launch};
 use super::observation::Observation;
+use super::unit::Unit;
 use super::worker::{self, WorkError};
 use super::{methods, observe, public, reboot_required};
 use crate::reboot::busy::{self, Activity};

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::build::{Builds, Program};
+use super::unit::Unit;
 
 /// The first line of a unit: it runs. Only then it is asked for something.
 pub(crate) const RUNS: &str = "runs";
@@ -24,38 +25,6 @@ pub const END: &str = "end ";
 /// How a unit ends that was asked by another build of this program, and then the daemon that asked (sysexits.h:
 /// `EX_TEMPFAIL`).
 pub const REPLACED: i32 = 75;
-
-/// The units, by their rights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Observes the host: it may read everything, and write nothing.
-    Observer,
-    /// Changes the host, but for modules, and observes it afterwards.
-    Worker,
-    /// The same, and loads and unloads modules.
-    Loader,
-    /// Sees the open files of all processes.
-    Holders,
-    /// Runs the operator's busy check, and writes the marker in /run that asks others for a reboot.
-    Check,
-}
-
-impl Unit {
-    /// All of them.
-    pub const ALL: [Unit; 5] =
-        [Unit::Observer, Unit::Worker, Unit::Loader, Unit::Holders, Unit::Check];
-
-    /// Of its socket and its file: `bedplate-NAME.socket`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::Observer => "observer",
-            Unit::Worker => "worker",
-            Unit::Loader => "loader",
-            Unit::Holders => "holders",
-            Unit::Check => "check",
-        }
-    }
-}
 
 /// How processes are started.
 #[derive(Debug, Clone)]

@@ -12,7 +12,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::build::Program;
-use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, Unit, WORKER};
+use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, WORKER};
+use super::unit::Unit;
 use super::{helper, stuck_workers, worker};
 
 /// Longest request: a profile's reboot commands, and the ids of a plan's changes.

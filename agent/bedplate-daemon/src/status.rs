@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-mod state;
-
-pub(crate) use state::STATES;
-pub use state::{State, Verdict};
+pub(crate) use crate::state::STATES;
+pub use crate::state::{State, Verdict};
 
 use super::backoff::{Contested, Failed};
 use super::checks::{self, Checked};

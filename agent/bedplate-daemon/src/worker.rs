@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use super::launch::{Launch, Process, REPLACED, Unit, WORKER};
+use super::launch::{Launch, Process, REPLACED, WORKER};
 use super::observation::{AT, NO_PROFILE, Observation};
+use super::unit::Unit;
 use bedplate_core::profile::model::Agent;
 
 /// A look takes milliseconds on the largest hosts; a sysfs that does not answer is worth a word soon.

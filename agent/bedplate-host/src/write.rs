@@ -12,6 +12,7 @@ mod replace;
 mod resolve;
 mod state_file;
 mod trusted_directory;
+mod unlink;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

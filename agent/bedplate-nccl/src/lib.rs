@@ -3,6 +3,7 @@
 //!
 //! Depends on bedplate-base, -host and -facts. Start with [`mod@env`] and [`variables`]; logs are in [`log`], benchmarks in [`perf`].
 
+mod coverage;
 pub mod env;
 mod library;
 pub mod log;

@@ -5,7 +5,7 @@ use bedplate_core::kind::modules;
 use bedplate_facts::units::{OWN, OWN_DROP_IN};
 
 use super::common::{heading, live_only};
-use super::{Deferred, Inexpressible, Options, OutFile, Rendered, udev, vf_rules};
+use super::{Deferred, Inexpressible, Options, OutFile, Rendered, vf_rules};
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
 
@@ -55,15 +55,6 @@ impl Agent {
             ..Rendered::default()
         };
         Agent { profile: Some(OutFile::new(PROFILE, text)), rest }
-    }
-
-    /// For the image of a host whose VFs are made by [`udev`]'s rules.
-    pub(crate) fn of_image(build: &ImageConfig, options: &Options) -> Self {
-        Agent::with_rest(
-            build,
-            options,
-            udev::leftovers(build, options).chain(of_machine(build)).collect(),
-        )
     }
 
     /// The profile, and what starts the units where no tool enables them.

@@ -5,7 +5,7 @@ use bedplate_core::kind::image_config::{ImageConfig, VfRule};
 use bedplate_core::kind::sriov;
 use bedplate_core::kind::sriov::section::PfSelector;
 
-use super::agent::Agent;
+use super::agent::{Agent, of_machine};
 use super::common::{Unsupported, heading};
 use super::vf_rules::{Group, Pfs, groups, of_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
@@ -24,6 +24,17 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered,
     ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
+}
+
+impl Agent {
+    /// For the image of a host whose VFs are made by [`rules`].
+    pub(crate) fn of_image(build: &ImageConfig, options: &Options) -> Self {
+        Agent::with_rest(
+            build,
+            options,
+            leftovers(build, options).chain(of_machine(build)).collect(),
+        )
+    }
 }
 
 /// Ends with success where no network interface of the device is up. Drivers may stop a port's traffic while they make VFs,

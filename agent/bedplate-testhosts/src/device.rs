@@ -5,7 +5,7 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::Guid;
 use bedplate_facts::aer;
 use bedplate_facts::pci::PortType;
-use bedplate_host::snapshot::{Config, Node, Snapshot};
+use bedplate_host::snapshot::Config;
 
 /// What ports of switches and root complexes can do: all but egress control.
 pub(crate) const ACS_CAPABLE: u16 = 0x005f;
@@ -156,69 +156,7 @@ impl Device {
         self.class >> 8 == 0x0604
     }
 
-    /// Put the function into a host; `address_space` is where its windows start, and moves on.
-    pub(crate) fn write(
-        &self,
-        snapshot: &mut Snapshot,
-        address_space: &mut u64,
-        config_length: u16,
-    ) {
-        let name = self.address.to_string();
-        let depth = self.directory.matches('/').count() - 1;
-        let up = "../".repeat(depth);
-        snapshot.insert(
-            &format!("/sys/bus/pci/devices/{name}"),
-            Node::Link(format!("../../../{}", self.directory.trim_start_matches("/sys/"))),
-        );
-        let file = |snapshot: &mut Snapshot, name: &str, text: String| {
-            snapshot.insert(&format!("{}/{name}", self.directory), Node::File(text.into_bytes()));
-        };
-        let link = |snapshot: &mut Snapshot, name: &str, text: String| {
-            snapshot.insert(&format!("{}/{name}", self.directory), Node::Link(text));
-        };
-        for (name, text) in self.attributes(address_space) {
-            file(snapshot, name, text);
-        }
-        link(snapshot, "subsystem", format!("{up}bus/pci"));
-        if let Some(driver) = self.bound() {
-            snapshot.insert(&format!("/sys/bus/pci/drivers/{driver}"), Node::Dir(None));
-            link(snapshot, "driver", format!("{up}bus/pci/drivers/{driver}"));
-        }
-        if let Some(group) = self.group {
-            link(snapshot, "iommu_group", format!("{up}kernel/iommu_groups/{group}"));
-            let device = format!("../../../../{}", self.directory.trim_start_matches("/sys/"));
-            snapshot.insert(
-                &format!("/sys/kernel/iommu_groups/{group}/devices/{name}"),
-                Node::Link(device),
-            );
-        }
-        if let Some(vpd) = &self.vpd {
-            snapshot.insert(&format!("{}/vpd", self.directory), Node::File(vpd.clone()));
-        }
-        if let Some(sriov) = &self.sriov {
-            for (index, vf) in sriov.vfs.iter().enumerate() {
-                link(snapshot, &format!("virtfn{index}"), format!("../{vf}"));
-            }
-        }
-        if let Some(pf) = &self.physfn {
-            link(snapshot, "physfn", format!("../{pf}"));
-        }
-        if let Some(port) = &self.network {
-            super::nic::files(self, port, snapshot);
-        }
-        if let Some(disk) = &self.disk {
-            snapshot.insert(&format!("{}/nvme/{disk}", self.directory), Node::Dir(None));
-        }
-        if self.vfio_dev {
-            super::function::vfio_device(self, snapshot);
-        }
-        let mut config = self.config();
-        config.length = config_length;
-        config.blocks.retain(|at, _| *at < config_length);
-        snapshot.insert(&format!("{}/config", self.directory), Node::Config(config));
-    }
-
-    fn attributes(&self, address_space: &mut u64) -> Vec<(&'static str, String)> {
+    pub(crate) fn attributes(&self, address_space: &mut u64) -> Vec<(&'static str, String)> {
         let (vendor, device) = self.id;
         let (sub_vendor, sub_device) = self.subsystem;
         let mut files = vec![
@@ -292,7 +230,7 @@ impl Device {
     }
 
     /// Config space; zero wherever nothing is said.
-    fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         let mut config = Config { length: 4096, rest_is_zero: true, ..Config::default() };
         if !self.control.answers {
             config.add(0, &[0xff; 4096]);

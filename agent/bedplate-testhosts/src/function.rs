@@ -4,7 +4,6 @@ use super::described::{Described, What};
 use super::device::{ACS_BY_LINUX, ACS_CAPABLE, Device, Port};
 use super::spec::HostSpec;
 use bedplate_facts::pci::PortType;
-use bedplate_host::snapshot::{Node, Snapshot};
 
 /// Adds the functions that a host's description names, and changes those that are there already.
 pub(crate) fn describe(spec: &HostSpec, devices: &mut Vec<Device>) {
@@ -111,13 +110,4 @@ pub fn vpd(name: &str, board: &str, uuid: &str) -> Vec<u8> {
     };
     let name = resource(0x82, name.as_bytes());
     [name, resource(0x90, &fields), vec![0x78]].concat()
-}
-
-/// The class directory by which VFIO devices are found, and the device's own.
-pub(super) fn vfio_device(device: &Device, snapshot: &mut Snapshot) {
-    let name = format!("vfio{:x}{:02x}", device.address.domain, device.address.bus);
-    let directory = format!("{}/vfio-dev/{name}", device.directory);
-    snapshot.insert(&directory, Node::Dir(None));
-    let target = format!("../..{}", directory.trim_start_matches("/sys"));
-    snapshot.insert(&format!("/sys/class/vfio-dev/{name}"), Node::Link(target));
 }

@@ -7,6 +7,7 @@ mod boot;
 mod demos;
 mod described;
 mod device;
+mod device_files;
 pub mod fixture;
 mod function;
 mod machine;

@@ -5,6 +5,7 @@ mod completions;
 #[cfg(feature = "daemon")]
 mod daemon;
 mod doctor;
+mod error;
 mod exit;
 mod history;
 mod hold;
@@ -38,7 +39,8 @@ use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{ImageRequest, Request};
 use bedplate_core::kind;
 use bedplate_core::plan::KindName;
-pub(crate) use exit::{CliError, Exit};
+pub(crate) use error::CliError;
+pub(crate) use exit::Exit;
 
 /// Prepare bare-metal GPU hosts for GPUDirect RDMA, and prove that they are ready.
 ///

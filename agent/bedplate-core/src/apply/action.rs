@@ -7,6 +7,7 @@ pub mod file;
 mod made;
 mod module;
 pub mod nic;
+mod program;
 pub mod register;
 pub mod tool;
 mod verify;

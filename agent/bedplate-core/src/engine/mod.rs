@@ -4,6 +4,7 @@
 
 mod change;
 mod coverage;
+mod error;
 mod image;
 mod ineffective;
 mod left_out;
@@ -13,10 +14,9 @@ pub mod profile_source;
 mod verify;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, note_ran, plan_seal, revert, seal};
+pub use error::EngineError;
 pub use lints::Judged;
-pub use prepare::{
-    EngineError, ImageRequest, Planned, Request, choose, prepare, prepare_at, prepare_loaded,
-};
+pub use prepare::{ImageRequest, Planned, Request, choose, prepare, prepare_at, prepare_loaded};
 pub use verify::{HostReport, Verified, verify, verify_planned, whole};
 
 use std::borrow::Cow;

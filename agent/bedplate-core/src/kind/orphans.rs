@@ -153,7 +153,7 @@ mod tests {
         }
         let mut ledger = Ledger::default();
         for orphan in orphans(&host, &ledger.clone()) {
-            ledger.adopt(&orphan);
+            orphan.adopt(&mut ledger);
         }
         assert_eq!(ledger.files.len(), ROWS.len());
         assert_eq!(crate::kind::foreign(&ledger), None);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::sysctl::Key;
+use super::sysctl::key::Key;
 use bedplate_cmdline::boot::grub_default;
 
 const CONTROLS: &str =

@@ -3,14 +3,12 @@
 
 mod conf;
 mod file;
-mod key;
+pub(super) mod key;
 mod paths;
 mod running;
 pub mod section;
 #[cfg(test)]
 mod tests;
-
-pub(super) use key::Key;
 
 use super::image_config::{ConfigFile, ImageConfig, Setting, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};

@@ -4,7 +4,7 @@
 use glob::{MatchOptions, Pattern};
 
 use super::KINDS;
-use super::sysctl::Key;
+use super::sysctl::key::Key;
 use crate::ledger::{FileRecord, FileState, Ledger, VfRecord};
 use crate::plan::KindName;
 use bedplate_base::value::PciAddress;

@@ -7,7 +7,6 @@ use super::{
     AttributeRecord, FileRecord, FileState, Generator, Ledger, PendingTool, RegisterRecord, Sha,
     UndoTool, Unfinished,
 };
-use crate::plan::Orphan;
 use bedplate_base::value::PciAddress;
 
 /// Who is about to write something.
@@ -112,18 +111,17 @@ impl Ledger {
     }
 
     /// A file of bedplate's that the ledger did not know is taken over: before it there was none.
-    pub fn adopt(&mut self, orphan: &Orphan) {
-        let Some(content) = &orphan.content else { return };
+    pub fn adopt(&mut self, path: &str, kind: &str, content: Sha, reader: Option<Generator>) {
         let record = FileRecord {
-            kind: orphan.kind.to_owned(),
+            kind: kind.to_owned(),
             original: FileState::Absent,
-            ours: vec![Some(content.clone())],
+            ours: vec![Some(content)],
             unfinished: None,
             edited: false,
             generator: None,
-            readers: orphan.reader.iter().cloned().collect(),
+            readers: reader.into_iter().collect(),
         };
-        self.files.entry(orphan.path.clone()).or_insert(record);
+        self.files.entry(path.to_owned()).or_insert(record);
     }
 
     /// A tool of a change has ended, whatever came of it; `now` is what it left in a file that it may rewrite.

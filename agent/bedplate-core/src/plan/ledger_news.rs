@@ -1,7 +1,7 @@
 //! Corrections of the ledger that a plan carries beside its changes: owed tools that have run, files that the ledger lost.
 
 use super::KindName;
-use crate::ledger::{Generator, Sha};
+use crate::ledger::{Generator, Ledger, Sha};
 
 /// A tool that an earlier run owes, and that need not run any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,4 +25,13 @@ pub struct Orphan {
     pub content: Option<Sha>,
     /// The tool that makes other files from it.
     pub reader: Option<Generator>,
+}
+
+impl Orphan {
+    /// Enters it in the ledger, if all of its content is bedplate's.
+    pub fn adopt(&self, ledger: &mut Ledger) {
+        if let Some(content) = self.content.clone() {
+            ledger.adopt(&self.path, self.kind, content, self.reader.clone());
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod files;
 mod imex;
 mod kernel_log;
 mod ledger;
+mod lines;
 mod masker;
 mod nccl;
 mod profile;

@@ -1,7 +1,7 @@
 //! The default boot entry during a revert: read before it, checked after it as `apply` checks it. Files by which it boots are
 //! put back where the revert has broken it.
 
-use super::run::{FileStates, StepOutcome, StepReport};
+use super::report::{FileStates, StepOutcome, StepReport};
 use super::{RevertPlan, Step};
 use crate::apply::action::expect;
 use crate::apply::{StepError, Store, saved_content};

@@ -3,77 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
 use super::boot_entry::{Guard, concerns_boot};
+use super::report::{FileStates, RevertReport, StepOutcome, StepReport};
 use super::{RevertPlan, Step};
 use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
 use crate::apply::{StepError, Store};
 use crate::kind::{cmdline, kind_of_tool, modules};
 use crate::ledger::{
-    self, Entry, EntryResult, FileState, Generator, Ledger, PendingTool, RegisterKey, Sha,
-    Unfinished,
+    self, Entry, EntryResult, Generator, Ledger, PendingTool, RegisterKey, Sha, Unfinished,
 };
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::KindName;
 use bedplate_base::chain;
 use bedplate_host::{HostKind, Reader, Writer};
-
-/// What became of one step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum StepOutcome {
-    /// Put back, and read back.
-    Done,
-    /// It stays as it is.
-    Left {
-        /// Why.
-        why: String,
-    },
-    /// It failed; its record stays in the ledger.
-    Failed {
-        /// Why.
-        why: String,
-        /// The end of the tool's output, if it was a tool.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        output: Option<String>,
-    },
-}
-
-impl StepOutcome {
-    /// A failure of no tool.
-    pub(super) fn failed(why: impl Into<String>) -> Self {
-        StepOutcome::Failed { why: why.into(), output: None }
-    }
-}
-
-/// One step, afterwards.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct StepReport {
-    /// What it was about.
-    pub subject: String,
-    /// Outcome.
-    #[serde(flatten)]
-    pub outcome: StepOutcome,
-}
-
-/// The whole revert.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct RevertReport {
-    /// Every step of the plan, in its order, and the default boot entry where it failed its check.
-    pub steps: Vec<StepReport>,
-    /// Tools that the image build has to run, since they are not run from here.
-    pub owed: Vec<Vec<String>>,
-    /// What went wrong beside the steps.
-    pub warnings: Vec<String>,
-}
-
-impl RevertReport {
-    /// Whether no step failed.
-    pub fn succeeded(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step.outcome, StepOutcome::Failed { .. }))
-    }
-}
 
 /// Do the plan. `ledger` is the one it was made from, under the same lock; `now` is written into the history.
 pub fn run(
@@ -140,9 +82,6 @@ pub fn run(
 
 /// What stands for the revert where the ledger names the change that a file is in.
 const REVERT: &str = "revert";
-
-/// States of files, by path.
-pub(super) type FileStates = BTreeMap<String, FileState>;
 
 /// Writes down which files are about to be replaced: of those a power cut may leave nothing (on FAT), and the next run puts
 /// back what was there. Returns what is there.

@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use super::code::{Device, DeviceKind};
 use super::rails::rails;
-use super::{ImageState, Outcome};
+use super::{ImageState, IneffectiveArgument, NoPlan, Outcome};
 use crate::kind::acs::Resolved;
 use crate::kind::cmdline::show::Shown;
 use crate::kind::cmdline::{self, Soundness};
@@ -82,22 +79,6 @@ pub struct Observed {
     pub kernel_log: Reading<KernelLog>,
     /// Whether modules that it complains of are loaded all the same.
     pub complained_of: BTreeMap<String, Reading<bool>>,
-}
-
-/// An argument of the kernel's that does nothing, or not what it is there for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "Suspect")]
-pub struct IneffectiveArgument {
-    /// As it is written.
-    pub argument: String,
-    /// The lint's id.
-    pub lint: &'static str,
-    /// What is wrong with it, in one sentence.
-    #[serde(skip)]
-    pub message: String,
-    /// Remedy.
-    #[serde(skip)]
-    pub remedy: String,
 }
 
 impl Observed {
@@ -185,36 +166,6 @@ pub struct InEffect<'a> {
     pub plan: &'a Plan,
     /// State of an image beside the plan; `None`: the host is none.
     pub image: Option<&'a ImageState>,
-}
-
-/// Why there is no plan for a host that has a profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoPlan {
-    /// The profile is broken, is not trusted, or none of several is for this host.
-    Unusable,
-    /// The profile could not be read.
-    Unread,
-    /// The ledger could not be used.
-    Ledger,
-}
-
-impl NoPlan {
-    /// In one sentence without its full stop. Nothing of the files is in it: what is wrong may be what should not be shown.
-    pub fn description(self) -> &'static str {
-        match self {
-            NoPlan::Unusable => "the profile on this host cannot be used",
-            NoPlan::Unread => "the profile on this host cannot be read",
-            NoPlan::Ledger => "what bedplate did on this host before cannot be read",
-        }
-    }
-
-    /// Which command says more.
-    pub fn command(self) -> &'static str {
-        match self {
-            NoPlan::Unusable | NoPlan::Unread => "`bedplate profile check` says why",
-            NoPlan::Ledger => "`bedplate plan` says why",
-        }
-    }
 }
 
 /// Evidence for checks.

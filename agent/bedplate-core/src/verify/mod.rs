@@ -5,7 +5,10 @@
 mod checks;
 mod code;
 mod image;
+mod image_state;
+mod ineffective_argument;
 mod input;
+mod no_plan;
 mod outcome;
 mod rails;
 mod select;
@@ -24,9 +27,10 @@ pub(crate) use code::{
     TopologyCode,
 };
 pub use code::{Code, Device};
-pub(crate) use image::ImageState;
-pub use input::NoPlan;
-pub(crate) use input::{CheckInput, InEffect, IneffectiveArgument, Observed};
+pub(crate) use image_state::ImageState;
+pub(crate) use ineffective_argument::IneffectiveArgument;
+pub(crate) use input::{CheckInput, InEffect, Observed};
+pub use no_plan::NoPlan;
 pub(crate) use outcome::Evidence;
 pub use outcome::Outcome;
 pub use select::{SelectError, Selection};

@@ -5,7 +5,7 @@ mod current_record;
 mod display;
 mod drive;
 mod effects;
-mod error;
+pub(crate) mod error;
 mod fast_facts;
 mod final_phase;
 mod last_boot;

@@ -17,11 +17,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 
-use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::sys::statfs::{MSDOS_SUPER_MAGIC, fstatfs};
-use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
+use nix::unistd::fsync;
 use rustix::fs::Advice;
 
 use super::super::{Expected, old_copy};
@@ -29,6 +28,7 @@ use super::DirWriter;
 use super::error_text::{Fault, at};
 use super::replace::{Keep, write_all};
 use super::resolve::{Located, Place};
+use super::unlink::unlink_in_order;
 
 /// Whether what is in this directory is on FAT.
 fn is_fat(directory: &OwnedFd) -> bool {
@@ -141,19 +141,6 @@ impl DirWriter {
         self.replace(path, &bytes, Keep::Found { new_mode: 0o644 }, Expected::Anything)?;
         Ok(true)
     }
-}
-
-/// Remove a name, and let its clusters go only once that is on the disk. Not being there is success.
-pub(super) fn unlink_in_order(place: &Place, name: &str) -> Result<(), Errno> {
-    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let held = match openat(&place.directory, name, flags, Mode::empty()) {
-        Err(Errno::ENOENT) => return Ok(()),
-        held => held?,
-    };
-    unlinkat(&place.directory, name, UnlinkatFlags::NoRemoveDir)?;
-    fsync(&place.directory)?;
-    drop(held);
-    Ok(())
 }
 
 fn read(mut file: &File) -> std::io::Result<Vec<u8>> {

@@ -10,8 +10,8 @@ use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::error_text::{Fault, at, from_rustix};
-use super::fat::unlink_in_order;
 use super::resolve::{Located, Place};
+use super::unlink::unlink_in_order;
 use super::{DirWriter, meta};
 use crate::{Expected, FileMeta};
 

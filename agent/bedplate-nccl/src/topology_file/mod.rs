@@ -1,6 +1,7 @@
 //! What others say of a machine's topology: NCCL's XML, and the matrix of `nvidia-smi topo -m`. Pure.
 
 pub mod compare;
+pub mod compared;
 pub mod nccl;
 mod of_nccl;
 pub mod smi;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compare::{Compared, Finding, Here, affinity_of};
+use super::compared::{Compared, Finding, Here, affinity_of};
 use super::nccl::{File, Function};
 use crate::nets;
 use bedplate_base::value::PciAddress;

@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use bedplate_base::terminal::one_line;
 use bedplate_nccl::env::Advice;
-use bedplate_nccl::variables;
-use bedplate_nccl::{Library, Version};
+use bedplate_nccl::{Library, Version, variables};
 
 /// What the variables are written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

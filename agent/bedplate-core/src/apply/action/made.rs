@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tool::{self, RunTool};
-use super::{StepError, Store, Task, Undo};
-use crate::ledger::{Author, FileState, Sha};
+use super::{StepError, Store, Task, Undo, program};
+use crate::ledger::{Author, FileState, Generator, Sha};
 use crate::plan::Action;
 use bedplate_cmdline::boot::uki;
 
@@ -57,17 +56,18 @@ fn files_in(store: &Store, directory: &str, ending: &str) -> Result<Vec<String>,
 pub(super) fn note(
     store: &mut Store,
     task: Task,
-    tool: &RunTool,
+    touches: &[String],
+    tool: &Generator,
     before: &Listing,
 ) -> Result<Option<Box<dyn Undo>>, StepError> {
-    let now = Listing::read(store, tool.touches)?;
+    let now = Listing::read(store, touches)?;
     let change = task.change;
     for path in now.files.iter().filter(|path| !before.files.contains(path)) {
         let author = Author { kind: change.kind, change: &change.id };
         let left = store.file(path)?.state.sha().cloned();
         store.update_ledger(|ledger| {
             let absent = (&FileState::Absent, true);
-            ledger.begin_tool_file(path, author, absent, Some(tool.generator()));
+            ledger.begin_tool_file(path, author, absent, Some(tool.clone()));
             ledger.tool_left(path, left);
         })?;
         store.written.insert(path.clone());
@@ -80,7 +80,7 @@ pub(super) fn note(
     let rewritten: Vec<String> =
         there.iter().filter(|image| is_changed(image)).map(|(path, _)| path.clone()).collect();
     let images = MadeImages {
-        argv: tool.argv.to_vec(),
+        argv: tool.argv.clone(),
         limit_s: tool.limit_s,
         new: new.into_iter().map(|(path, _)| path).collect(),
         rewritten: [rewritten, lost].concat(),
@@ -131,7 +131,7 @@ impl MadeImages {
         match &self.absent_source {
             _ if self.rewritten.is_empty() => Ok(()),
             Some(path) => Err(StepError::NoSource { path: path.clone() }),
-            None => tool::run(store, &self.argv, self.limit_s)
+            None => program::run(store, &self.argv, self.limit_s)
                 .map_err(|source| StepError::NotRemade { source: Box::new(source) }),
         }
     }

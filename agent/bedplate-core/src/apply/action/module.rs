@@ -1,6 +1,6 @@
 //! Loading and unloading a module by `modprobe`. Neither is undone: neither way is safe to try blindly.
 
-use super::{Operation, StepError, Store, Task, Undo, UndoList, tool, verify};
+use super::{Operation, StepError, Store, Task, Undo, UndoList, program, verify};
 use crate::plan::Check;
 use bedplate_host::module::is_loaded;
 
@@ -40,7 +40,7 @@ impl Operation for LoadModule<'_> {
             return Ok(());
         }
         undo.push(Box::new(ModuleUndo { module: self.module.to_owned(), was: "not loaded" }));
-        tool::run(store, &["modprobe", "--", self.module].map(str::to_owned), LIMIT_S)?;
+        program::run(store, &["modprobe", "--", self.module].map(str::to_owned), LIMIT_S)?;
         verify::verify(store, task, &self.live())
     }
 }
@@ -83,7 +83,7 @@ impl Operation for UnloadModule<'_> {
             return Ok(());
         }
         undo.push(Box::new(ModuleUndo { module: self.module.to_owned(), was: "loaded" }));
-        tool::run(store, &["modprobe", "-r", "--", self.module].map(str::to_owned), LIMIT_S)?;
+        program::run(store, &["modprobe", "-r", "--", self.module].map(str::to_owned), LIMIT_S)?;
         match self.is_loaded(store)? {
             false => Ok(()),
             true => Err(StepError::StillLoaded { module: self.module.to_owned() }),

@@ -1,12 +1,12 @@
 //! Running one of the host's own tools. The files that it may rewrite are saved first.
 
 use super::made::{self, Listing};
-use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file};
+use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file, program};
 use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
 use crate::plan::{Action, WayBack};
 use bedplate_cmdline::boot::whole::is_whole;
 use bedplate_host::child::STANDARD;
-use bedplate_host::{HostKind, ToolEnd, ToolOutput, package_lock};
+use bedplate_host::{HostKind, package_lock};
 
 /// [`Action::RunTool`].
 pub(super) struct RunTool<'a> {
@@ -91,7 +91,7 @@ impl Operation for RunTool<'_> {
         save_touched(store, author, &before.files, generator.as_ref())?;
         let WayBack::Run { argv: back } = self.way_back else {
             let ended = run_touching(store, self.argv, self.limit_s, &before.files);
-            let made = made::note(store, task, self, &before);
+            let made = made::note(store, task, self.touches, &self.generator(), &before);
             return ended.and(made.map(|images| undo.extend(images)));
         };
         let record = UndoTool {
@@ -116,7 +116,7 @@ impl Operation for RunTool<'_> {
 }
 
 impl RunTool<'_> {
-    pub(super) fn generator(&self) -> Generator {
+    fn generator(&self) -> Generator {
         Generator {
             argv: self.argv.to_vec(),
             purpose: self.purpose.to_owned(),
@@ -136,7 +136,7 @@ impl Undo for RunBack {
     }
 
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
-        run(store, &self.record.argv, self.record.limit_s)?;
+        program::run(store, &self.record.argv, self.record.limit_s)?;
         store.ledger.drop_undo(&self.record);
         Ok(())
     }
@@ -186,7 +186,7 @@ fn run_touching(
     touches: &[String],
 ) -> Result<(), StepError> {
     wait_for_packages(store)?;
-    let ended = run(store, argv, limit_s);
+    let ended = program::run(store, argv, limit_s);
     for path in touches {
         // One that cannot be read is not taken for the tool's work.
         if let Ok(left) = store.file(path) {
@@ -194,15 +194,6 @@ fn run_touching(
         }
     }
     ended
-}
-
-/// Run a tool; anything but exit status 0 is a failure.
-pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<(), StepError> {
-    let ToolOutput { end, output } = store.writer.run_tool(argv, limit_s);
-    match end {
-        ToolEnd::Exited(0) => Ok(()),
-        end => Err(StepError::Tool { argv: argv.to_vec(), end, output }),
-    }
 }
 
 /// Runs a tool again, to make the files `makes` from those that were put back. If it fails, its files must not stay half-made:

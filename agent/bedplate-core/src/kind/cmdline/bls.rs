@@ -4,9 +4,8 @@
 mod entries;
 mod loader;
 
-use super::files::{self, raw, readable, replace, verify};
+use super::files::{self, KERNEL_CMDLINE, raw, readable, replace, verify};
 use super::grub;
-use super::kernel_install::KERNEL_CMDLINE;
 use super::{Context, Observed, Obstacle, Steps};
 use crate::plan::Action;
 use bedplate_base::{ReadError, Reading};

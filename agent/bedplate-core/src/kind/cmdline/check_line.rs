@@ -1,7 +1,7 @@
 //! The check after regeneration: does the default boot entry carry what the plan wants?
 
 use super::arch;
-use super::states::{findings, kernel_defaults};
+use super::kernel_defaults::{findings, kernel_defaults};
 use bedplate_cmdline::{CommandLine, Edit, EditError, Finding, Status};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;

@@ -10,6 +10,11 @@ use bedplate_cmdline::boot::{NotUnderstood, grub_quote};
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::Reader;
 
+/// The line that kernel-install makes entries from.
+pub(crate) const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
+/// The one that it takes where that is absent. Without both it takes /proc/cmdline (kernel-install(8)).
+pub(crate) const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
+
 /// A file that need not be UTF-8 throughout: a comment or a title may be written in any encoding.
 ///
 /// # Errors

@@ -2,13 +2,13 @@
 //! making it again is a change of its own; a menu with content that bedplate cannot follow is never overwritten.
 
 use super::files::{is_blank, raw};
-use super::mounts::unmounted;
+use super::mounts::{no_directory, unmounted};
 use super::{Context, Observed, Obstacle, Steps, grub};
 use crate::plan::{Action, Item, Rationale};
 use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::BootLoader;
 use bedplate_facts::boot::started_by_grub;
-use bedplate_host::{HostKind, Reader};
+use bedplate_host::HostKind;
 
 /// State of the generated menu.
 pub(crate) enum Generated {
@@ -125,17 +125,6 @@ fn leads_nowhere(path: &str, target: &str) -> Obstacle {
             "mount the file system that {target} is on, or remove the link; then plan again"
         ),
     }
-}
-
-/// Why no menu can be generated: its directory, where GRUB keeps its own files too, is not there.
-pub(crate) fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> {
-    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-    (reader.exists(directory) == Ok(false)).then(|| Obstacle {
-        reason: format!("{directory}, where GRUB has its boot menu, is not there"),
-        remedy: "check that /boot is mounted; else install GRUB again (`grub-install`, `grub2-install`, or its packages on UEFI \
-                 machines), then plan again"
-            .into(),
-    })
 }
 
 impl LostMenu {

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::files::{self, verify};
 use super::menu::Menu;
-use super::{Context, NAME, Observed, Obstacle, Steps, generated};
+use super::mounts::no_directory;
+use super::{Context, NAME, Observed, Obstacle, Steps};
 use crate::plan::{Action, WayBack};
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
@@ -230,9 +231,7 @@ fn passed_over(context: &Context, family: &Family, edit: &Edit) -> Result<(), Ob
 pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obstacle> {
     let family = family(&context.facts.boot);
     let is_image = context.facts.host == HostKind::Image;
-    generated::no_directory(context.reader, configuration)
-        .filter(|_| !is_image)
-        .map_or(Ok(()), Err)?;
+    no_directory(context.reader, configuration).filter(|_| !is_image).map_or(Ok(()), Err)?;
     let there = family.tools.iter().find(|(proof, _)| context.reader.exists(proof) == Ok(true));
     let (_, argv) = match (there, family.tools.first()) {
         (Some(tool), _) => tool,

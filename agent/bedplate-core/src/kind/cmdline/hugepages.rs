@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Obstacle, page_size};
+use super::Obstacle;
+use super::page_size::{self, bytes};
 use crate::kind::Context;
 use crate::plan::KindPlan;
 use bedplate_base::Arch;
@@ -79,32 +80,10 @@ pub(crate) fn asked<'a>(
     Some(pages)
 }
 
-/// Arguments that name a size, with it in bytes. Those whose size is not one are left to the kernel's log.
-pub(crate) fn sizes_asked<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u128)> {
-    let size = |token: &'a str| {
-        let (name, value) = token.split_once('=')?;
-        let is_size = matches!(name, "hugepagesz" | "default_hugepagesz");
-        is_size.then(|| bytes(value)).flatten().map(|size| (token, size))
-    };
-    tokens.filter_map(size).collect()
-}
-
 /// `64`, or `0:32,1:32` by NUMA node.
 fn count(text: &str) -> Option<u128> {
     let one = |part: &str| part.rsplit(':').next()?.parse::<u32>().ok().map(u128::from);
     text.split(',').map(one).sum()
-}
-
-/// `2M`, `1G`, as the kernel's memparse() takes them.
-fn bytes(text: &str) -> Option<u128> {
-    let (number, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
-        b'K' => (&text[..text.len() - 1], 10),
-        b'M' => (&text[..text.len() - 1], 20),
-        b'G' => (&text[..text.len() - 1], 30),
-        b'T' => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
-    };
-    number.parse::<u32>().ok().map(|number| u128::from(number) << shift)
 }
 
 #[cfg(test)]

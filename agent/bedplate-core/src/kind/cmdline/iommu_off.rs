@@ -4,7 +4,7 @@
 use super::groups::groups;
 use super::section::Cmdline;
 use super::section::iommu::{Iommu, IommuMode};
-use super::{Context, NAME, arch, backend, states};
+use super::{Context, NAME, arch, backend, kernel_defaults};
 use crate::ledger::Ledger;
 use crate::plan::{Effect, KindPlan, Pending};
 use crate::section::Declared;
@@ -70,7 +70,7 @@ fn off_on(
     if lines.is_empty() {
         return Reading::unknown("no command line could be read");
     }
-    let mut defaults = states::kernel_defaults(reader, facts);
+    let mut defaults = kernel_defaults::kernel_defaults(reader, facts);
     if defaults.is_empty() {
         defaults.push(KernelDefaults::default());
     }

@@ -5,7 +5,7 @@ mod gone;
 mod made;
 
 use super::bls::entry_files;
-use super::files::{self, raw, readable, replace, verify};
+use super::files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
 use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
 use bedplate_base::{Reading, Reason};
@@ -17,10 +17,6 @@ use bedplate_host::Reader;
 
 pub(crate) use gone::{entries, installed_release, is_kernel_gone, release_of_entry};
 
-/// The line that kernel-install makes entries from.
-pub(crate) const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
-/// The one that it takes where that is absent. Without both it takes /proc/cmdline (kernel-install(8)).
-pub(crate) const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
 /// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
 pub(crate) const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
 /// Rebuilding an initramfs is part of kernel-install.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::states::{findings, kernel_defaults};
+use super::kernel_defaults::{findings, kernel_defaults};
 use super::{Context, Observed, Obstacle, bls, grub, kernel_install, ostree, sdbootutil};
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;

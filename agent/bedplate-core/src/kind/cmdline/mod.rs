@@ -13,6 +13,7 @@ pub mod effective;
 mod entry_before;
 mod entry_files;
 mod entry_kernel;
+mod fault;
 mod files;
 mod generated;
 mod grace;
@@ -23,6 +24,7 @@ mod iommu;
 mod iommu_after;
 mod iommu_off;
 mod kernel_context;
+mod kernel_defaults;
 mod kernel_install;
 mod length;
 mod loader_path;
@@ -54,13 +56,14 @@ pub(crate) use check_line::check_line;
 pub use entry_before::check as check_entry;
 pub(crate) use entry_files::{entry_contents, entry_initrds};
 pub(crate) use entry_kernel::{entry_kernel, is_entry_file};
+pub(crate) use fault::{Soundness, report as report_soundness};
+pub(crate) use files::{KERNEL_CMDLINE, VENDOR_CMDLINE};
 pub use grace::{Superchip, superchip};
 pub(crate) use hugepages::asked as huge_pages;
 pub(crate) use iommu_after::{iommu_after, iommu_now};
 pub(crate) use iommu_off::{iommu_off, iommu_off_by_others};
 pub(crate) use kernel_install::{
-    BOOT_MOUNTS, KERNEL_CMDLINE, VENDOR_CMDLINE, entries, installed_release, is_kernel_gone,
-    release_of_entry,
+    BOOT_MOUNTS, entries, installed_release, is_kernel_gone, release_of_entry,
 };
 pub(crate) use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
 pub(crate) use next_kernel::{next_kernel, other_kernel};
@@ -69,10 +72,7 @@ pub use ostree::KARGS_FILE as BOOTC_KARGS;
 pub use paths::NEXT_KERNEL;
 pub(crate) use repair::unknown as unknown_entry_remedy;
 pub(crate) use reverted_entry::{EntryFaults, RevertedEntry};
-pub(crate) use soundness::{
-    BOOT_PARAMS, Soundness, recorded_boot_params, report as report_soundness, soundness,
-    soundness_of_image,
-};
+pub(crate) use soundness::{BOOT_PARAMS, recorded_boot_params, soundness, soundness_of_image};
 
 use super::{Context, Kind};
 use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
@@ -348,7 +348,11 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
         kernels,
         log,
     };
-    Some(diagnosis::cause(&seen, &edit, &states::kernel_defaults(context.reader, context.facts)))
+    Some(diagnosis::cause(
+        &seen,
+        &edit,
+        &kernel_defaults::kernel_defaults(context.reader, context.facts),
+    ))
 }
 
 /// Whether what waits for a boot is an argument that turns IOMMU passthrough on.

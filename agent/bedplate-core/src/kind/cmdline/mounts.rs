@@ -1,5 +1,6 @@
 //! Mounted file systems, and mount points where one is missing. An unmounted /boot must never be taken for an empty one.
 
+use super::Obstacle;
 use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_host::Reader;
 
@@ -169,6 +170,17 @@ pub(crate) fn unmounted(reader: &dyn Reader, path: &str) -> Reading<String> {
             Reason::from(error).about(format!("whether {} is mounted", configured[0])),
         ),
     }
+}
+
+/// Why no menu can be generated: its directory, where GRUB keeps its own files too, is not there.
+pub(crate) fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> {
+    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    (reader.exists(directory) == Ok(false)).then(|| Obstacle {
+        reason: format!("{directory}, where GRUB has its boot menu, is not there"),
+        remedy: "check that /boot is mounted; else install GRUB again (`grub-install`, `grub2-install`, or its packages on UEFI \
+                 machines), then plan again"
+            .into(),
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Drivers of the kernel that boots next, for GPUs and NICs that the running one drives. Out-of-tree drivers (NVIDIA's,
 //! DOCA-OFED's) are built for each kernel apart, so a new kernel may come without them.
 
-use super::soundness::{Fault, Soundness};
-use crate::kind::modules::{Installed, installed_for};
+use super::fault::{Fault, Soundness};
+use crate::kind::modules::installed::{Installed, installed_for};
 use bedplate_base::ReadError;
 use bedplate_base::value::ModuleName;
 use bedplate_facts::pci::Function;

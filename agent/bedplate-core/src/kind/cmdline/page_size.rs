@@ -1,7 +1,6 @@
 //! Which sizes of huge pages a kernel has, which on 64-bit Arm depends on the size of its pages (handbook §1.7).
 
 use super::Obstacle;
-use super::hugepages::sizes_asked;
 use crate::plan::Note;
 use bedplate_base::{Arch, Reading};
 use bedplate_facts::Facts;
@@ -99,4 +98,26 @@ fn named(sizes: &[u128]) -> String {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
         _ => all.concat(),
     }
+}
+
+/// Arguments that name a size, with it in bytes. Those whose size is not one are left to the kernel's log.
+fn sizes_asked<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u128)> {
+    let size = |token: &'a str| {
+        let (name, value) = token.split_once('=')?;
+        let is_size = matches!(name, "hugepagesz" | "default_hugepagesz");
+        is_size.then(|| bytes(value)).flatten().map(|size| (token, size))
+    };
+    tokens.filter_map(size).collect()
+}
+
+/// `2M`, `1G`, as the kernel's memparse() takes them.
+pub(super) fn bytes(text: &str) -> Option<u128> {
+    let (number, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        b'T' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    number.parse::<u32>().ok().map(|number| u128::from(number) << shift)
 }

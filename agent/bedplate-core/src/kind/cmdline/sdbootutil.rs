@@ -1,8 +1,8 @@
 //! SUSE with sdbootutil: it makes the `options` of every entry of this system from /etc/kernel/cmdline, for GRUB that reads entries
 //! on the EFI system partition (`grub2-bls`) and for systemd-boot alike (handbook §10.4).
 
-use super::files::{self, raw, readable, replace, verify};
-use super::kernel_install::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, touched};
+use super::files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
+use super::kernel_install::{self, touched};
 use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
 use bedplate_base::{ReadError, Reading, lossless_text};

@@ -2,10 +2,10 @@
 //! be missing makes the entry unsound, one that cannot be looked up leaves it unknown.
 
 use super::boot_entry::{self, BootEntry, Place};
+use super::fault::Soundness;
 use super::loader_path::{Located, locate};
 use super::root_device::{self, SameRoot};
-use super::{NAME, next_drivers, other_kernel, repair};
-use crate::plan::{Blocker, KindPlan, NextBoot, Note, Unknown};
+use super::{next_drivers, repair};
 use bedplate_base::{Cause, ReadError, Reading, Reason};
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::grub_cfg::Wait;
@@ -18,76 +18,6 @@ pub(crate) const BOOT_PARAMS: &str = "/sys/kernel/boot_params/data";
 const RAMDISK_SIZE: std::ops::Range<usize> = 0x21c..0x220;
 /// Bytes from the start of a file that are looked at.
 const START: usize = 4096;
-/// The name of the entry in plans.
-const SUBJECT: &str = "boot entry";
-
-/// A reason why the entry is known to fail, with what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Why it fails.
-    pub reason: String,
-    /// The remedy, as a command where there is one.
-    pub remedy: String,
-}
-
-/// Result of judging the entry.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Soundness {
-    /// Why it fails.
-    pub faults: Vec<Fault>,
-    /// Reasons why something is not known.
-    pub unknown: Vec<Reason>,
-}
-
-impl Soundness {
-    /// The same, for a plan.
-    pub fn next_boot(&self) -> NextBoot {
-        if !self.faults.is_empty() {
-            let reasons = self.faults.iter().map(|fault| fault.reason.clone()).collect();
-            return NextBoot::Unsound { reasons };
-        }
-        match self.unknown.is_empty() {
-            true => NextBoot::Sound,
-            false => {
-                let reasons = self.unknown.iter().map(Reason::to_string).collect();
-                NextBoot::Unknown { reasons }
-            }
-        }
-    }
-
-    fn fault(&mut self, reason: impl Into<String>, remedy: impl Into<String>) {
-        self.faults.push(Fault { reason: reason.into(), remedy: remedy.into() });
-    }
-}
-
-/// Reports faults as blockers, and where a reboot is due also the unknowns.
-pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body: &mut KindPlan) {
-    if let Some((next, running)) = other_kernel(facts) {
-        body.notes.push(Note {
-            kind: NAME,
-            subject: "next boot".into(),
-            text: format!("the next boot starts Linux {next}, not the running {running}"),
-        });
-    }
-    for fault in &found.faults {
-        body.blockers.push(Blocker {
-            kind: NAME,
-            subject: SUBJECT.into(),
-            reason: fault.reason.clone(),
-            remedy: fault.remedy.clone(),
-        });
-    }
-    // What a recording lacks is for its host to find out, and what is reported already is not repeated.
-    let counts = |why: &&Reason| {
-        why.cause != Cause::NotRecorded
-            && body.unknowns.iter().all(|unknown| unknown.reason != why.to_string())
-    };
-    let unknown = found.unknown.iter().filter(|_| is_reboot_due).filter(counts);
-    let unknowns: Vec<Unknown> = unknown
-        .map(|why| Unknown { kind: NAME, subject: SUBJECT.into(), reason: why.to_string() })
-        .collect();
-    body.unknowns.extend(unknowns);
-}
 
 /// Judges the default boot entry of a host. An image is not rebooted, so its entry counts as sound.
 pub(crate) fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::NAME;
 use super::conf::{self, Modprobe};
-use super::{initramfs, pending};
+use super::{initramfs, item, pending};
 use crate::desired::{DesiredModules, WantedOption};
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, dropped};
@@ -150,20 +150,6 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
         .extend(waiting.into_iter().filter_map(|wait| wait.pending_until_boot(&change.id)));
     initramfs::rebuild(context, &mut change, section);
     section.changes.push(change);
-}
-
-pub(super) fn item(
-    subject: &str,
-    before: Option<&str>,
-    after: Option<&str>,
-    why: &[Rationale],
-) -> Item {
-    Item {
-        subject: subject.to_owned(),
-        before: before.map(str::to_owned),
-        after: after.map(str::to_owned),
-        why: why.to_vec(),
-    }
 }
 
 fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Item> {

@@ -1,8 +1,7 @@
 //! The initramfs: which tool rebuilds it, and a rebuild that is owed.
 
-use super::NAME;
-use super::files::item;
 use super::rebuilt::is_rebuilt;
+use super::{NAME, item};
 use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::{Action, Change, KindPlan, Note, PaidTool, Rationale, UpToDate, WayBack};

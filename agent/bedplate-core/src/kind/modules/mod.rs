@@ -5,7 +5,7 @@ mod conf;
 mod files;
 mod gpudirect;
 mod initramfs;
-mod installed;
+pub(crate) mod installed;
 mod paths;
 mod pending;
 mod rccl;
@@ -16,10 +16,9 @@ pub mod section;
 pub mod topo_check;
 
 use super::{Context, Kind, no_labels};
-use crate::plan::KindPlan;
+use crate::plan::{Item, KindPlan, Rationale};
 
 pub(crate) use gpudirect::{DmabufObstacle, dmabuf_obstacle};
-pub(crate) use installed::{Installed, installed_for};
 pub(crate) use rebuilt::digests as initramfs_digests;
 
 /// The row of the table of kinds.
@@ -45,4 +44,13 @@ fn plan(context: &Context) -> KindPlan {
     running::load(context, &mut section);
     running::unload(context, &mut section);
     section
+}
+
+fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Rationale]) -> Item {
+    Item {
+        subject: subject.to_owned(),
+        before: before.map(str::to_owned),
+        after: after.map(str::to_owned),
+        why: why.to_vec(),
+    }
 }

@@ -1,6 +1,7 @@
 //! What of each file a snapshot keeps: a list of paths, each with the reader that takes out what bedplate uses. A file that is not
 //! on it is recorded as being there, and nothing more. Pure.
 
+use super::lines::lines;
 use super::masker::{Masker, Style};
 use super::{kernel_log, ledger, profile};
 use crate::kind::cmdline;
@@ -167,19 +168,6 @@ const TUNED: [&str; 9] = [
     "realtime-virtual-host",
     "throughput-performance",
 ];
-
-/// Lines that `keep` makes something of.
-pub(super) fn lines(text: &str, mut keep: impl FnMut(&str) -> Option<String>) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let (own, end) = line.strip_suffix('\n').map_or((line, ""), |own| (own, "\n"));
-        if let Some(kept) = keep(own) {
-            clean.push_str(&kept);
-            clean.push_str(end);
-        }
-    }
-    clean
-}
 
 /// Of `name<mark>value` lines the named ones.
 fn fields(text: &str, mark: char, names: &[&str], words: &mut Masker) -> String {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::files::lines;
+use super::lines::lines;
 use super::masker::Masker;
 use bedplate_facts::imex;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::{CliError, Exit};
-use bedplate_daemon::launch::Unit;
 use bedplate_daemon::relay::{self, Relay};
+use bedplate_daemon::unit::Unit;
 
 /// `bedplate relay`.
 #[derive(Debug, Args)]

@@ -17,8 +17,7 @@ use bedplate_daemon::launch::Launch;
 use bedplate_daemon::observation::Observation;
 use bedplate_daemon::observe::{self, ObserveError};
 use bedplate_daemon::status::{State, Status, Verdict};
-use bedplate_daemon::worker;
-use bedplate_daemon::{KnownDevices, Store};
+use bedplate_daemon::{KnownDevices, Store, worker};
 use bedplate_host::{DirReader, boot_id};
 
 /// Reading the profile takes milliseconds.

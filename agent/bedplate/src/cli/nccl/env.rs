@@ -11,8 +11,7 @@ use bedplate_facts::topology::Distance;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::Reader;
 use bedplate_nccl::env::{self, Advice, Candidate};
-use bedplate_nccl::ports;
-use bedplate_nccl::{Library, Version};
+use bedplate_nccl::{Library, Version, ports};
 
 /// `bedplate nccl env`.
 #[derive(Debug, Args)]

@@ -7,7 +7,8 @@ use bedplate_base::terminal::brief;
 use bedplate_core::kind::some_of;
 use bedplate_nccl::Library;
 use bedplate_nccl::topology_file::Imported;
-use bedplate_nccl::topology_file::compare::{Compared, Finding, Here, compare};
+use bedplate_nccl::topology_file::compare::compare;
+use bedplate_nccl::topology_file::compared::{Compared, Finding, Here};
 
 /// Disagreements that are named; the rest is counted.
 const NAMED: usize = 40;

@@ -3,8 +3,8 @@
 use super::super::labels::cell;
 use super::super::{Shown, labels as reasons};
 use super::labels::class;
-use super::layout::Tally;
 use super::scene::Group;
+use super::tally::Tally;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::Device;

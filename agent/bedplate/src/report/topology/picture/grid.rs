@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use super::super::Shown;
 use super::boxes::MARGIN;
 use super::labels;
-use super::layout::Tally;
 use super::scene::{Anchor, Group};
+use super::tally::Tally;
 use super::tree::Panel;
 use bedplate_facts::topology::Distance;
 

@@ -8,11 +8,11 @@ use super::boxes::{self, DEVICE, HALF, HEAD, MARGIN, PORT};
 use super::grid::{Block, Grid, blocks};
 use super::labels;
 use super::legend;
-use super::marks::{Ports, Redirect, State};
+use super::marks::{Ports, State};
 use super::scene::{Anchor, CHAR, Group, Scene};
+use super::tally::Tally;
 use super::tree::{Branch, Host, Panel, tree};
 use bedplate_base::value::PciAddress;
-use bedplate_facts::topology::Distance;
 
 /// Height of a device with the gap below it.
 const ROW: i32 = 42;
@@ -31,18 +31,6 @@ pub(super) struct Layout<'s, 'a> {
     /// Where devices of this node are, for the lines that join pairs.
     places: Vec<(PciAddress, i32)>,
     pub tally: Tally,
-}
-
-/// What is to be said of all links together.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub states: Vec<State>,
-    pub redirects: Vec<Redirect>,
-    pub distances: Vec<Distance>,
-    /// Devices that are not drawn.
-    pub left_out: usize,
-    /// Whether lines join pairs.
-    pub pairs: bool,
 }
 
 /// The drawing.

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use super::super::{Shown, labels as letters};
 use super::boxes::MARGIN;
 use super::labels::class;
-use super::layout::Tally;
 use super::marks::{Redirect, State};
 use super::scene::{Anchor, CHAR, Group, Scene, cut, width};
+use super::tally::Tally;
 use bedplate_base::terminal::one_line;
 
 /// Width of a picture with the legend below it.

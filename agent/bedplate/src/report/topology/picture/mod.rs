@@ -10,6 +10,7 @@ mod legend;
 mod marks;
 pub(in crate::report) mod scene;
 pub(in crate::report) mod svg;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod tree;

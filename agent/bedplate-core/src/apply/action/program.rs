@@ -1,0 +1,13 @@
+//! One run of a program on the host.
+
+use super::{StepError, Store};
+use bedplate_host::{ToolEnd, ToolOutput};
+
+/// Run a tool; anything but exit status 0 is a failure.
+pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<(), StepError> {
+    let ToolOutput { end, output } = store.writer.run_tool(argv, limit_s);
+    match end {
+        ToolEnd::Exited(0) => Ok(()),
+        end => Err(StepError::Tool { argv: argv.to_vec(), end, output }),
+    }
+}
