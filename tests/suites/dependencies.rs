@@ -1,8 +1,11 @@
 //! What bedplate is built of keeps to deny.toml: licences, sources, crates that are not wanted, more than one version of a
 //! crate. cargo-deny reads the same file and knows advisories, too (`.ci/run`); it takes longer to build than bedplate does.
+//! Crates, and files within them, depend on each other in one direction.
+
+mod import_circles;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
@@ -248,4 +251,24 @@ fn crates_depend_on_each_other_as_the_layout_says() {
     let unknown = unknown.filter(|package| package.name != "bedplate-tests");
     wrong.extend(unknown.map(|package| format!("{} is not in docs/design.md", package.name)));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Source folders of the crates.
+fn source_roots() -> Vec<PathBuf> {
+    let agent = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("agent");
+    let pattern = format!("{}/*/src", agent.display());
+    glob::glob(&pattern).expect("a pattern").map(|root| root.expect("readable")).collect()
+}
+
+/// Source files below a folder, without those of tests, by their module.
+fn source_files(root: &Path) -> BTreeMap<Vec<String>, PathBuf> {
+    let pattern = format!("{}/**/*.rs", root.display());
+    let files = glob::glob(&pattern).expect("a pattern").map(|file| file.expect("readable"));
+    let modules = files.filter_map(|file| {
+        let inside = file.strip_prefix(root).ok()?.with_extension("");
+        let mut module: Vec<String> = inside.to_str()?.split('/').map(str::to_owned).collect();
+        module.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
+        (!module.iter().any(|name| name == "tests")).then_some((module, file))
+    });
+    modules.collect()
 }
