@@ -1,9 +1,53 @@
 //! Host → boot-loader family: who owns the kernel command line here (handbook §10.4). An ordered table of looks;
 //! the first that knows decides. What is not known is `Unknown` with what was looked for, never a default.
 
-use super::{BootLoader, Os};
+use serde::Serialize;
+
+use super::os::Os;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::{HostKind, Reader};
+
+/// Who owns the kernel command line on this host (handbook §10.4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "family", rename_all = "kebab-case")]
+pub enum BootLoader {
+    /// Debian, Ubuntu and kin: /etc/default/grub, grub.d drop-ins, update-grub.
+    GrubDebian,
+    /// RHEL, Fedora and kin with BLS entries read by GRUB.
+    GrubBls,
+    /// RHEL family without BLS (GRUB_ENABLE_BLSCFG not true): /etc/default/grub and grub2-mkconfig.
+    GrubRhel,
+    /// SUSE: /etc/default/grub and grub2-mkconfig / update-bootloader.
+    GrubSuse,
+    /// systemd-boot with kernel-install (type 1 entries or UKI).
+    SystemdBoot {
+        /// The running system was started from a unified kernel image (StubInfo), so options are embedded.
+        uki: bool,
+    },
+    /// SUSE with entries that sdbootutil makes from /etc/kernel/cmdline.
+    Sdbootutil {
+        /// GRUB reads them (`grub2-bls`), not systemd-boot.
+        grub: bool,
+    },
+    /// rpm-ostree deployments: `rpm-ostree kargs`.
+    RpmOstree,
+    /// bootc: kargs.d files and `bootc`.
+    Bootc,
+    /// Known, but nothing on the host can own it (Talos, a container …): the reason.
+    Unmanaged {
+        /// Reason.
+        reason: String,
+        /// Way to change the kernel arguments without bedplate.
+        remedy: String,
+    },
+    /// Cannot tell: the reason. Never skipped silently.
+    Unknown {
+        /// Signs that were looked for and not found.
+        reason: String,
+        /// Way to change the kernel arguments without bedplate.
+        remedy: String,
+    },
+}
 
 /// GUID of the boot loader interface's EFI variables (systemd.io/BOOT_LOADER_INTERFACE).
 const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";

@@ -9,6 +9,7 @@ pub mod boot;
 pub mod caps;
 pub mod cuda_library;
 pub mod cufile;
+mod depth;
 pub mod fabric;
 mod facts;
 pub mod flow_control;
@@ -35,4 +36,8 @@ pub mod uplink;
 pub mod vfs;
 pub mod vpd;
 
-pub use facts::{BootLoader, Cpu, Depth, Dmi, Facts, IommuFacts, Os, observe};
+pub use boot::BootLoader;
+pub use depth::Depth;
+pub use facts::{Facts, observe};
+pub use os::Os;
+pub use system::{Cpu, Dmi, IommuFacts};

@@ -1,10 +1,38 @@
 //! Host → operating system facts: os-release, kernel releases, lockdown.
 
+use serde::Serialize;
+
 use std::cmp::Ordering;
 
-use super::Os;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
+
+/// Operating system facts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Os {
+    /// `ID` of os-release (`ubuntu`, `debian`, `rhel`, `fedora`, `sles`, `talos` …).
+    pub id: Reading<String>,
+    /// `ID_LIKE`, split at blanks; empty when absent.
+    pub id_like: Vec<String>,
+    /// `VERSION_ID`.
+    pub version: Reading<String>,
+    /// `PRETTY_NAME`.
+    pub pretty: Reading<String>,
+    /// Running kernel release (`uname -r`); an image has none and reports the newest installed one in `installed_kernels`.
+    pub kernel: Reading<String>,
+    /// `/proc/version_signature` of Ubuntu's kernels: package, flavour and the upstream stable release they are made from.
+    pub version_signature: Reading<String>,
+    /// Release of the kernel that the default boot entry starts. Boot entries are read by the kind that manages the command
+    /// line (`engine::observe`); until it was asked this is unknown.
+    pub next_kernel: Reading<String>,
+    /// The same from the boot after it on, where an entry was chosen for one boot only (`grub-reboot`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lasting_kernel: Option<Reading<String>>,
+    /// Kernel releases that have a directory in /lib/modules, in version order.
+    pub installed_kernels: Vec<String>,
+    /// Kernel lockdown mode (`none`, `integrity`, `confidentiality`).
+    pub lockdown: Reading<String>,
+}
 
 impl Os {
     /// Whether it is one of these, or like one of them, by its os-release.

@@ -1,11 +1,82 @@
 //! Host → CPU, architecture, memory, DMI and IOMMU facts. Parsing of `/proc` and `/sys` texts only.
 
+use serde::Serialize;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pci::{Function, PciTree};
-use super::{Cpu, Dmi, IommuFacts};
 use bedplate_base::{Arch, CpuVendor, ReadError, Reading};
 use bedplate_host::Reader;
+
+/// CPU facts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cpu {
+    /// Maker.
+    pub vendor: Reading<CpuVendor>,
+    /// Marketing name.
+    pub model: Reading<String>,
+    /// Family number (AMD ≥ 0x17 is always accepted for P2P by the kernel; handbook §3.2).
+    pub family: Reading<u32>,
+    /// Whether it is a virtual machine's (CPUID, leaf 1, bit 31 of ECX); `Absent`: Arm CPUs do not say.
+    #[serde(skip)]
+    pub is_guest: Reading<bool>,
+    /// Online logical CPUs, e.g. `0-111` as the kernel writes it.
+    pub online: Reading<String>,
+    /// Online NUMA nodes, e.g. `0-1`.
+    pub nodes: Reading<String>,
+}
+
+impl Cpu {
+    /// Whether it is known to be a virtual machine's.
+    pub fn is_virtual(&self) -> bool {
+        self.is_guest.known() == Some(&true)
+    }
+}
+
+/// DMI identity; the fields readable without root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dmi {
+    /// `/sys/class/dmi/id/sys_vendor`.
+    pub sys_vendor: Reading<String>,
+    /// `/sys/class/dmi/id/product_name`.
+    pub product_name: Reading<String>,
+    /// `/sys/class/dmi/id/board_name`.
+    pub board_name: Reading<String>,
+    /// `/sys/class/dmi/id/bios_version`.
+    pub bios_version: Reading<String>,
+}
+
+/// Build-time defaults of a kernel that matter, from /boot/config-RELEASE or /proc/config.gz.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IommuFacts {
+    /// Names in /sys/class/iommu (`dmar0`, `ivhd0`, `smmu3.0x…`); empty = no IOMMU active.
+    pub active: Reading<Vec<String>>,
+    /// Firmware offers one: DMAR or IVRS (or IORT) table name present in /sys/firmware/acpi/tables.
+    pub firmware: Reading<String>,
+    /// What keeps it off at the next boot (`intel_iommu=off`, or how the kernel was built); `Absent` = nothing does. Like
+    /// the next kernel this is for the kind that manages the command line to say (`engine::observe`).
+    pub off_by: Reading<String>,
+    /// `type` of every IOMMU group that has an endpoint which takes part (`DMA`, `DMA-FQ`, `identity` …); read by a thorough scan only.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<u32, Reading<String>>,
+}
+
+impl IommuFacts {
+    /// Of a machine that was not looked at.
+    pub fn unknown() -> Self {
+        IommuFacts {
+            active: unknown(),
+            firmware: unknown(),
+            off_by: unknown(),
+            groups: BTreeMap::new(),
+        }
+    }
+}
+
+/// What is not known where no machine was looked at.
+pub(crate) fn unknown<T>() -> Reading<T> {
+    Reading::unknown("no machine was looked at")
+}
 
 /// `/proc/cpuinfo` costs per CPU; the first one says it all.
 const FIRST_CHUNK: usize = 4096;

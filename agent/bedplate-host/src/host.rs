@@ -2,6 +2,7 @@
 
 use crate::{Keep, KernelLog, snapshot_paths};
 use bedplate_base::ReadError;
+use serde::de::DeserializeOwned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -115,20 +116,12 @@ pub trait Reader {
     /// What the kernel says of a PF's VFs by one of its network interfaces, and that interface's own permanent address.
     fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
         let _ = pf;
-        snapshot_paths::answer(
-            self,
-            &snapshot_paths::vfs_at(interface),
-            snapshot_paths::vfs_named(interface),
-        )
+        answer(self, &snapshot_paths::vfs_at(interface), snapshot_paths::vfs_named(interface))
     }
 
     /// The mode of a PF's eswitch; `None` = its driver has none. The kernel tells root only.
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
-        snapshot_paths::answer(
-            self,
-            &snapshot_paths::eswitch_at(pf),
-            snapshot_paths::eswitch_named(pf),
-        )
+        answer(self, &snapshot_paths::eswitch_at(pf), snapshot_paths::eswitch_named(pf))
     }
 
     /// What the driver of a function's network interface says of its flow control; `None` = it has no DCB.
@@ -139,25 +132,18 @@ pub trait Reader {
     ) -> Result<Option<FlowControl>, ReadError> {
         let _ = function;
         let named = snapshot_paths::flow_control_named(interface);
-        snapshot_paths::answer(self, &snapshot_paths::flow_control_at(interface), named)
+        answer(self, &snapshot_paths::flow_control_at(interface), named)
     }
 
     /// Interfaces that default routes of the main table go through, every next hop of every family.
     fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
-        snapshot_paths::answer(
-            self,
-            snapshot_paths::ROUTES,
-            snapshot_paths::ROUTES_NAMED.to_owned(),
-        )
+        answer(self, snapshot_paths::ROUTES, snapshot_paths::ROUTES_NAMED.to_owned())
     }
 
     /// Of the lines of the kernel's log what `keep` leaves. Not there where no kernel runs, or its log is not shown.
     fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
-        let mut log: KernelLog = snapshot_paths::answer(
-            self,
-            snapshot_paths::KERNEL_LOG,
-            snapshot_paths::KERNEL_LOG_NAMED.to_owned(),
-        )?;
+        let mut log: KernelLog =
+            answer(self, snapshot_paths::KERNEL_LOG, snapshot_paths::KERNEL_LOG_NAMED.to_owned())?;
         log.keep(keep);
         Ok(log)
     }
@@ -370,4 +356,22 @@ pub trait Writer {
 
     /// Run a tool of the host, bounded in time; its whole process group is killed at the limit.
     fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput;
+}
+
+/// An answer that was kept. What is not there was not asked for: older snapshots have none.
+fn answer<T: DeserializeOwned>(
+    reader: &(impl Reader + ?Sized),
+    at: &str,
+    named: String,
+) -> Result<T, ReadError> {
+    let bytes = reader.read(at).map_err(|error| match error {
+        ReadError::NotFound { .. } | ReadError::NotRecorded { .. } => {
+            ReadError::NotRecorded { path: named.clone() }
+        }
+        ReadError::Denied { .. } => ReadError::Denied { path: named.clone() },
+        ReadError::Failed { reason, .. } => ReadError::Failed { path: named.clone(), reason },
+        ReadError::Untrusted { why, .. } => ReadError::Untrusted { path: named.clone(), why },
+    })?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| ReadError::Failed { path: named, reason: error.to_string() })
 }

@@ -230,7 +230,6 @@ pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressibl
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::render::tests::of_text;
     use bedplate_base::value::{AcsBits, ModuleName};
     use bedplate_base::{CpuVendor, Reading};
     use bedplate_core::desired::{
@@ -241,9 +240,16 @@ pub(super) mod tests {
     use bedplate_core::kind::image_config::VfRule;
     use bedplate_core::kind::sriov::section::PfSelector;
     use bedplate_core::plan::Rationale;
+    use bedplate_core::profile::model::Profile;
     use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, SriovCount};
+    use bedplate_core::profile::{LayerText, load};
     use bedplate_facts::Facts;
     use bedplate_testhosts::fixture::Machine;
+
+    /// A profile of this text, called `test`.
+    pub(crate) fn of_text(text: &str) -> Profile {
+        load(&[LayerText { path: "test.toml", text }], &[]).unwrap().profile
+    }
 
     fn why() -> Vec<Rationale> {
         vec![Rationale::new("a reason", "handbook §1")]

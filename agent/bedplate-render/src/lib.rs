@@ -22,6 +22,7 @@ mod machineconfig;
 mod nccl_job;
 mod network_operator;
 mod networkd;
+mod output;
 mod provision;
 mod render;
 mod second_boot;
@@ -34,9 +35,10 @@ mod vf_rules;
 mod yaml;
 
 pub use nccl_job::{Collective, Job, JobForm};
-pub(crate) use render::SCRIPT_MODE;
-pub use render::{
+pub(crate) use output::SCRIPT_MODE;
+pub use output::{
     Deferred, GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, digest, is_ours,
-    is_with_its_id, render, target,
+    is_with_its_id,
 };
+pub use render::{render, target};
 pub use targets::{SHARED, TARGETS, Target};

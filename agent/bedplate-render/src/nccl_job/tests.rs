@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::common::tests::{build, desired, nothing};
 use super::*;
 use bedplate_core::desired::{Desired, VfDriver};
+use bedplate_nccl::env::Setting;
 
 const FORMS: [JobForm; 4] =
     [JobForm::Job, JobForm::MpiJob, JobForm::LeaderWorkerSet, JobForm::Slurm];

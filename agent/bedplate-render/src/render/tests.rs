@@ -1,18 +1,13 @@
 //! What holds for every target.
 
-use super::common::tests::{desired, with_profile};
 use super::*;
+use crate::common::tests::{desired, of_text, with_profile};
+use crate::{GrubFamily, Job, OutFile, is_ours};
+use bedplate_base::CpuVendor;
 use bedplate_base::Reading;
 use bedplate_base::value::vf::EswitchMode;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Blocker, Note, Unknown};
-use bedplate_core::profile::model::Profile;
-use bedplate_core::profile::{LayerText, load};
-
-/// A profile of this text, called `test`.
-pub(crate) fn of_text(text: &str) -> Profile {
-    load(&[LayerText { path: "test.toml", text }], &[]).unwrap().profile
-}
 
 fn made(target: &Target, desired: &Desired, options: &Options) -> Rendered {
     let sysctl = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
