@@ -272,3 +272,16 @@ fn source_files(root: &Path) -> BTreeMap<Vec<String>, PathBuf> {
     });
     modules.collect()
 }
+
+#[test]
+fn source_files_have_at_most_400_lines() {
+    let mut long = Vec::new();
+    for root in source_roots() {
+        let files = glob::glob(&format!("{}/**/*.rs", root.display())).expect("a pattern");
+        for file in files.map(|file| file.expect("readable")) {
+            let lines = std::fs::read_to_string(&file).expect("UTF-8").lines().count();
+            long.extend((lines > 400).then(|| format!("{} has {lines} lines", file.display())));
+        }
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}

@@ -4,14 +4,12 @@
 mod error;
 mod nic;
 mod record;
+mod sha;
 mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use bedplate_base::value::PciAddress;
 use bedplate_host::{FileMeta, Reader};
@@ -20,6 +18,7 @@ pub use error::LedgerError;
 pub use nic::VfKey;
 pub(crate) use nic::{EswitchRecord, StartRecord, VfRecord};
 pub use record::{Author, RegisterKey};
+pub use sha::Sha;
 pub(crate) use tool::Generator;
 pub use tool::UndoTool;
 
@@ -133,57 +132,6 @@ impl PendingTool {
     }
 }
 
-/// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Sha(String);
-
-impl Sha {
-    /// Of these bytes.
-    pub fn digest(bytes: &[u8]) -> Self {
-        Sha::from(<[u8; 32]>::from(Sha256::digest(bytes)))
-    }
-
-    /// Where the content is kept, inside the host.
-    pub fn blob(&self) -> String {
-        format!("{BLOBS}/{}", self.0)
-    }
-
-    /// The digits.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Sha {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A text that is no SHA-256.
-#[derive(Debug, thiserror::Error)]
-#[error("{0:?} is not a SHA-256")]
-pub struct NotASha(String);
-
-impl FromStr for Sha {
-    type Err = NotASha;
-
-    fn from_str(text: &str) -> Result<Self, NotASha> {
-        let good = text.len() == 64
-            && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        good.then(|| Sha(text.to_owned())).ok_or_else(|| NotASha(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for Sha {
-    type Error = NotASha;
-
-    fn try_from(text: String) -> Result<Self, NotASha> {
-        text.parse()
-    }
-}
-
 /// SHA-256 of each of these files that can be read, by path.
 pub(crate) fn contents(
     reader: &dyn Reader,
@@ -191,18 +139,6 @@ pub(crate) fn contents(
 ) -> BTreeMap<String, Sha> {
     let content = |path: String| reader.digest(&path).ok().map(|digest| (path, digest.into()));
     paths.into_iter().filter_map(content).collect()
-}
-
-impl From<[u8; 32]> for Sha {
-    fn from(digest: [u8; 32]) -> Self {
-        Sha(digest.iter().map(|byte| format!("{byte:02x}")).collect())
-    }
-}
-
-impl From<Sha> for String {
-    fn from(sha: Sha) -> String {
-        sha.0
-    }
 }
 
 /// A file as it was at some time. Its bytes are a blob.

@@ -2,6 +2,7 @@
 //! rules (`kernel.rs`).
 
 mod edit;
+mod edit_units;
 mod kernel;
 mod lex;
 mod props;

@@ -1,7 +1,9 @@
 //! The table of symptoms. What logs say is from handbook §4, §6, §8.8; what causes it from the sections that its checks name.
 
-mod failing;
+mod cuda;
+mod gpudirect;
 mod impaired;
+mod network;
 
 use super::{Cause, Pattern, Symptom, conditions};
 
@@ -25,17 +27,17 @@ const fn where_so(when: super::Condition, check: &'static str, explains: &'stati
 
 /// Every symptom, from what stops a job to what slows it.
 pub static SYMPTOMS: &[Symptom] = &[
-    failing::GPU_LOST,
-    failing::NO_CUDA_DEVICE,
-    failing::CUDA_START,
-    failing::HANGS,
-    failing::NIC_DOWN,
-    failing::SOCKET_FALLBACK,
-    failing::CONNECT,
-    failing::REGISTRATION,
-    failing::GDR_DISABLED,
-    failing::PEERMEM,
-    failing::VFS_MISSING,
+    cuda::GPU_LOST,
+    cuda::NO_CUDA_DEVICE,
+    cuda::CUDA_START,
+    network::HANGS,
+    network::NIC_DOWN,
+    network::SOCKET_FALLBACK,
+    network::CONNECT,
+    gpudirect::REGISTRATION,
+    gpudirect::GDR_DISABLED,
+    gpudirect::PEERMEM,
+    network::VFS_MISSING,
     impaired::GROUPS_LARGE,
     impaired::DMA_FAULTS,
     impaired::BAR_SPACE,

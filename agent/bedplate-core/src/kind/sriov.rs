@@ -5,6 +5,7 @@ mod attributes;
 mod change;
 mod disruption;
 mod drivers;
+mod operator;
 mod paths;
 mod permissions;
 mod resolve;
@@ -18,9 +19,9 @@ mod vf_diff;
 use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::plan::{Blocker, Device, DeviceRole, KindPlan, Note, Subject, Unknown, UpToDate};
 use crate::section::Declared;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::EswitchMode;
-use bedplate_base::{ReadError, Reading};
 use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader};
@@ -30,6 +31,7 @@ use super::{Context, Kind, some_of};
 
 use attributes::Stop;
 use change::vfs;
+use operator::left_to_operator;
 pub use paths::{LINK_DIRECTORY, LINK_PREFIX, UDEV_DIRECTORIES, UDEV_RULES};
 pub use resolve::resolve;
 use section::{Sriov, SriovManaged};
@@ -75,10 +77,6 @@ pub(crate) fn use_of_vf(
         None => Some("not among the PCI functions that can be seen".to_owned()),
     }
 }
-
-/// What the SR-IOV network operator for Kubernetes keeps on every node that its config daemon runs on
-/// (pkg/consts/constants.go, `SriovConfBasePath`).
-const OPERATOR: &str = "/etc/sriov-operator";
 
 /// The kind's row in the table.
 pub(crate) const KIND: Kind = Kind {
@@ -140,40 +138,6 @@ fn plan(context: &Context) -> KindPlan {
         }
     }
     section
-}
-
-/// Two masters of one VF count would undo each other's work for ever: where the operator is, it is the master.
-fn left_to_operator(context: &Context, section: &mut KindPlan) -> bool {
-    match context.reader.exists(OPERATOR) {
-        Ok(false) => false,
-        Ok(true) => {
-            let pfs = context
-                .desired
-                .sriov
-                .iter()
-                .map(|wanted| wanted.pf.to_string())
-                .collect::<Vec<_>>();
-            section.notes.push(Note {
-                kind: NAME,
-                subject: format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")),
-                text: format!(
-                    "left alone: the SR-IOV network operator manages this node ({OPERATOR} is there); remove that \
-                     directory if the operator is gone"
-                ),
-            });
-            true
-        }
-        Err(error) => {
-            // Nothing is ever written to a recorded host, so that its plan may go on.
-            let go_on = matches!(error, ReadError::NotRecorded { .. });
-            section.unknowns.push(Unknown {
-                kind: NAME,
-                subject: "SR-IOV network operator".into(),
-                reason: format!("cannot tell whether it manages this node: {error}"),
-            });
-            !go_on
-        }
-    }
 }
 
 /// systemd-udevd sets VF counts too, from .link files, whenever the PF's interface appears (handbook §5.4).

@@ -3,9 +3,8 @@
 use super::*;
 use crate::common::tests::{desired, of_text, with_profile};
 use crate::{GrubFamily, Job, OutFile, is_ours};
-use bedplate_base::CpuVendor;
-use bedplate_base::Reading;
 use bedplate_base::value::vf::EswitchMode;
+use bedplate_base::{CpuVendor, Reading};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Blocker, Note, Unknown};
 

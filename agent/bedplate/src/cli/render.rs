@@ -2,6 +2,7 @@
 
 mod check;
 mod job;
+mod message;
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +17,14 @@ use bedplate_core::documents as json;
 use bedplate_core::engine;
 use bedplate_core::engine::profile_source::Chosen;
 use bedplate_core::kind;
-use bedplate_core::kind::some_of;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::profile::show;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::{Depth, Facts, IommuFacts};
 use bedplate_host::Writer as _;
 use bedplate_host::write::DirWriter;
-use bedplate_render::{Deferred, GrubFamily, Inexpressible, Options, RenderError, Rendered};
+use bedplate_render::{GrubFamily, Inexpressible, Options, RenderError, Rendered};
+use message::{printed, say};
 
 /// `bedplate render`.
 #[derive(Debug, Args)]
@@ -340,58 +341,6 @@ fn write_all(
         }
     }
     Ok(())
-}
-
-/// Prints the items that no file holds, and the notes.
-fn say(args: &RenderArgs, rendered: &Rendered) {
-    for line in deferred(&rendered.deferred) {
-        output::status(&format!("left to bedplate on the machine: {line}"));
-    }
-    for note in &rendered.notes {
-        output::status(&format!("note: {note}"));
-    }
-    for left in &rendered.inexpressible {
-        match args.reason(left) {
-            None => output::warn(&missing(&args.target, left)),
-            Some(reason) => output::status(&format!("accepted: {}: {reason}", left.what)),
-        }
-    }
-    let is_idle =
-        |accepted: &&Accepted| !rendered.inexpressible.iter().any(|left| accepted.takes(left));
-    for Accepted { id, .. } in args.accept.iter().filter(is_idle) {
-        output::status(&format!("note: nothing to accept as {id}"));
-    }
-}
-
-/// Items with the same reason together.
-fn deferred(items: &[Deferred]) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for item in items {
-        match reasons.iter_mut().find(|(why, _)| *why == item.why) {
-            Some((_, whats)) => whats.push(item.what.clone()),
-            None => reasons.push((&item.why, vec![item.what.clone()])),
-        }
-    }
-    let line = |(why, whats): (&str, Vec<String>)| {
-        format!("{} ({why})", some_of(whats.into_iter(), 3, "others"))
-    };
-    reasons.into_iter().map(line).collect()
-}
-
-fn missing(target: &str, left: &Inexpressible) -> String {
-    let Inexpressible { id, what, why, instead } = left;
-    format!("{target} cannot express {what} [{id}]: {why}; instead: {instead}")
-}
-
-/// One file is printed as it is, so that it can be piped; several get a heading each.
-fn printed(rendered: &Rendered) -> String {
-    match rendered.files.as_slice() {
-        [only] => only.text.clone(),
-        files => files
-            .iter()
-            .map(|file| format!("# --- {} ---\n{}\n", file.path, file.text.trim_end()))
-            .collect(),
-    }
 }
 
 fn write(dir: &Path, file: &bedplate_render::OutFile) -> Result<(), CliError> {

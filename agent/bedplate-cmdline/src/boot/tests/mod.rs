@@ -2,6 +2,7 @@
 
 mod bls;
 mod grub_cfg;
+mod grub_cfg_script;
 mod grub_default;
 mod grub_quote;
 mod grubenv;

@@ -6,6 +6,8 @@
 //! while a reboot is announced or under way, and by a host that came back from it and is not well: what a reboot has
 //! broken here it would break on the next host too.
 
+mod wellness;
+
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -16,14 +18,13 @@ use crate::journal::{self, say};
 use crate::observation::Observation;
 use crate::reboot::fleetlock::{self, Client, Released};
 use crate::reboot::identity;
-use crate::reboot::state::RebootState;
 use crate::status::Status;
 use bedplate_base::{chain, mask};
-use bedplate_core::plan::RebootNeed;
 use bedplate_core::profile::model::FleetLock;
 use bedplate_core::reboot_record::phase::{GOING_DOWN_US, Phase};
 use bedplate_core::reboot_record::{Held, Record};
 use bedplate_host::file;
+use wellness::{format_release, is_well, troubles};
 
 /// A lock server that takes longer is as good as none.
 const SERVER_LIMIT: Duration = Duration::from_secs(20);
@@ -383,45 +384,6 @@ impl RebootController {
             }
             (Ok(None), _) => false,
         }
-    }
-}
-
-/// What people have to deal with on this host, and what cannot be read of it.
-fn troubles(observation: &Observation) -> Vec<String> {
-    let blockers = observation.blockers.iter().map(|one| (&one.subject, &one.reason));
-    let troubles =
-        blockers.chain(observation.unknowns.iter().map(|one| (&one.subject, &one.reason)));
-    troubles.map(|(subject, reason)| format!("{subject}: {reason}")).collect()
-}
-
-/// Whether nothing is wrong with this host but what was known `before` it was rebooted.
-fn is_well(status: &Status, observation: &Observation, before: &[String]) -> bool {
-    observation.changes.is_empty()
-        && observation.pending.is_empty()
-        && observation.need == RebootNeed::None
-        && observation.failure().is_none()
-        && status.contested.is_empty()
-        && !matches!(status.reboot.state, RebootState::Stuck { .. })
-        && troubles(observation).iter().all(|trouble| before.contains(trouble))
-}
-
-/// What is said of a slot that was given back: in the journal, and in the status.
-fn format_release(released: &Released, url: &str, well: bool) -> (String, String) {
-    match (released, well) {
-        (Released::HeldNone(said), _) => (
-            format!(
-                "{url} says that this host holds no slot, so there is none to give back ({said})"
-            ),
-            "this host holds no slot".into(),
-        ),
-        (Released::Yes, true) => (
-            format!("reported to {url} that this host is well"),
-            "this host is well, and holds no slot".into(),
-        ),
-        (Released::Yes, false) => (
-            format!("gave the slot back to {url}: no reboot is due"),
-            "given back: no reboot is due".into(),
-        ),
     }
 }
 

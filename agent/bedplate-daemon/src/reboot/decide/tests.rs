@@ -5,6 +5,7 @@ use bedplate_core::reboot_record::RebootRequest;
 use bedplate_core::reboot_record::attempt::Attempt;
 
 mod entry;
+mod window;
 
 const BOOT: &str = "b-now";
 
@@ -271,58 +272,6 @@ fn every_combination() {
         }
     }
     assert_eq!(seen.len(), NAMES.len() - 1, "all but `unknown`: {seen:?}");
-}
-
-#[test]
-fn the_time_is_after_the_delay_and_inside_the_window() {
-    let record = Record::default();
-    let mut settings = settings(RebootPolicy::Schedule, &["02:00-05:00 UTC"]);
-    let at = |text: &str| RebootState::Announcing { at: text.parse().unwrap() };
-    assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
-    // More jitter than the window has room for: the delay alone.
-    settings.jitter_s = 86_400 * 365;
-    assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
-    settings.jitter_s = 600;
-    let RebootState::Announcing { at: jittered } = decide(&free(&settings, &record)) else {
-        panic!()
-    };
-    let RebootState::Announcing { at: other } =
-        decide(&Situation { boot_id: "b-other", ..free(&settings, &record) })
-    else {
-        panic!()
-    };
-    let late = |time: Timestamp| time.duration_since(now()).as_secs();
-    assert!((300..=900).contains(&late(jittered)) && jittered != other, "{jittered} {other}");
-    // Not even room for the delay.
-    let late =
-        Situation { now: "2026-03-03T04:58:00Z".parse().unwrap(), ..free(&settings, &record) };
-    assert!(matches!(decide(&late), RebootState::Waiting { until: None, .. }));
-}
-
-#[test]
-fn a_closed_window_says_when_the_next_one_opens() {
-    let record = Record::default();
-    let settings =
-        settings(RebootPolicy::Schedule, &["Sun 02:00-05:00 UTC", "Fri 02:00-05:00 UTC"]);
-    let RebootState::Waiting { why, until, .. } = decide(&free(&settings, &record)) else {
-        panic!()
-    };
-    assert_eq!(why, [Veto::new(WaitsFor::Window, "the window `Fri 02:00-05:00 UTC` is not open")]);
-    assert_eq!(until, Some("2026-03-06T02:00:00Z".parse().unwrap()));
-}
-
-/// The clock is set to another day while a reboot is announced: it would now fall outside the window.
-#[test]
-fn a_clock_that_jumps_takes_the_announcement_back() {
-    let record = Record::default();
-    let settings = settings(RebootPolicy::Schedule, &["Tue 02:00-05:00 UTC"]);
-    let ours = Situation {
-        scheduled: Scheduled::Ours { at: now(), request: None },
-        ..free(&settings, &record)
-    };
-    assert!(matches!(decide(&ours), RebootState::Announced { .. }));
-    let jumped = Situation { now: "2027-01-01T03:00:00Z".parse().unwrap(), ..ours };
-    assert!(matches!(decide(&jumped), RebootState::CallingOff { .. }));
 }
 
 /// Boots are counted by their ids: no clock, however wrong, gives a second attempt.

@@ -3,6 +3,7 @@
 
 mod instances;
 mod property;
+mod tuned;
 
 use std::path::Path;
 use std::process::Command;

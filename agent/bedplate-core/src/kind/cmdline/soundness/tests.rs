@@ -1,5 +1,7 @@
 //! Healthy hosts of every kind are sound; what is proved to be missing is a fault; what cannot be looked up is unknown.
 
+mod next_drivers;
+
 use super::*;
 use crate::engine;
 use crate::kind::cmdline::mounts::{FSTAB, MOUNTINFO};
@@ -381,24 +383,4 @@ fn another_root_is_a_fault() {
 fn menu_that_is_not_known_is_unknown() {
     assert_unknown("empty", Case::new("").file("/boot/grub/grub.cfg", ""), "the menu has no entry");
     assert_unknown("gone", Case::new("").without("/boot/grub/grub.cfg"), "no boot entry was found");
-}
-
-#[test]
-fn driver_that_the_next_kernel_lacks_is_a_fault() {
-    let next = "6.17.0-3-generic";
-    let host = |modules: &str| {
-        let text = format!("machine = 'hgx'\nkernel = '{next}'\nolder-kernels = ['{KERNEL}']");
-        let spec = HostSpec::from_toml(&text).unwrap();
-        Case(spec.build())
-            .file("/proc/sys/kernel/osrelease", &format!("{KERNEL}\n"))
-            .file(&format!("/usr/lib/modules/{next}/modules.dep"), modules)
-    };
-    let all = "updates/dkms/nvidia.ko.zst:\nupdates/dkms/mlx5_core.ko.zst:\nkernel/nvme.ko:\n";
-    assert_sound("all drivers", host(all));
-    assert_fault("no GPU driver", host("kernel/mlx5_core.ko:\n"), "module nvidia is");
-    assert_fault("no NIC driver", host("kernel/nvidia.ko:\n"), "module mlx5_core is");
-    // From elsewhere, as GPU operators load it.
-    let container = host("kernel/mlx5_core.ko:\n")
-        .file(&format!("/usr/lib/modules/{KERNEL}/modules.dep"), "kernel/mlx5_core.ko:\n");
-    assert_sound("driver from a container", container);
 }

@@ -1,0 +1,162 @@
+//! Scripts in GRUB configurations: branches, functions, and what is not followed.
+
+use super::super::NotUnderstood;
+use super::super::grub_cfg::{Entry, entries};
+use super::super::grub_files::GrubFiles;
+use super::grub_cfg::with;
+
+fn tiny(script: &str) -> Result<Entry, NotUnderstood> {
+    with(
+        &format!("{script}\nmenuentry a {{ linux /a x$x$y }}\nmenuentry b {{ linux /b z }}\n"),
+        "v=1 2\n",
+        &[],
+        &[],
+    )
+}
+
+#[test]
+fn branches_that_depend_on_the_machine_make_values_unknown() {
+    let entry =
+        tiny("if [ \"$grub_platform\" = efi ]; then set x=1; fi; set y=2").expect("followed");
+    assert_eq!((entry.cmdline.as_str(), entry.others.as_slice()), ("x2", &["x12".to_owned()][..]));
+    assert!(entry.unresolved.is_empty());
+    let any = tiny("if [ \"$grub_platform\" = efi ]; then set x=$lang; fi").expect("followed");
+    assert_eq!((any.cmdline.as_str(), any.others.len()), ("x$x", 0));
+    assert_eq!(any.unresolved, ["x"]);
+    let same =
+        tiny("if [ \"$grub_platform\" = efi ]; then set x=1; else x=1; fi").expect("followed");
+    assert_eq!(same.cmdline, "x1");
+    assert!(
+        tiny("if sometest; then set default=1; fi")
+            .expect_err("unknown")
+            .why
+            .contains("which entry")
+    );
+    assert_eq!(tiny("if ! true; then set default=1; fi").expect("followed").image, "/a");
+    assert_eq!(tiny("if ! false; then set default=1; fi").expect("followed").image, "/b");
+    let calls = tiny("function f { set x=1; g; }\nfunction g { y=2 }\nf").expect("followed");
+    assert_eq!(calls.cmdline, "x12");
+    let looped = tiny("for i in 1 2; do x=$i; done").expect("followed");
+    assert_eq!(looped.unresolved, ["x"]);
+}
+
+#[test]
+fn functions_run_with_their_arguments() {
+    let line = |script: &str| {
+        let entry = tiny(script).expect("followed");
+        (entry.cmdline, entry.others, entry.unresolved)
+    };
+    let known = |text: &str| (text.to_owned(), Vec::new(), Vec::new());
+    assert_eq!(line("function f { set x=\"${1}\"; y=$2 }\nf 'a b' c"), known("xa bc"));
+    assert_eq!(
+        line("function f { if [ \"${1}\" = keep ]; then x=1; else x=; fi }\nf keep"),
+        known("x1")
+    );
+    // Which number the second word has depends on whether the first is none, one or several.
+    let (_, _, unresolved) = line("function f { set x=$2 }\nf $lang a");
+    assert_eq!(unresolved, ["x"]);
+    let (_, _, unresolved) = line("function f { x=$1; return; x=2 }\nf a");
+    assert_eq!(unresolved, ["x"], "a function that ends early is not followed");
+    let (_, _, unresolved) = line("function f { set x=1; f }\nf");
+    assert_eq!(unresolved, ["x"], "nor one that calls itself");
+    let entry = with("function f { menuentry q { linux /q $x } }\nx=1\nf", "", &[], &[]);
+    assert_eq!(entry.expect("followed").cmdline, "1");
+    // Nine ways are more than are kept apart.
+    let nine = "if [ $lang = 1 ]; then v=1; else v=2; fi";
+    let nine: String = ["a", "b", "c", "d"].iter().map(|v| nine.replace('v', v) + "\n").collect();
+    let entry = with(&format!("{nine}menuentry m {{ linux /m $a $b $c $d }}"), "", &[], &[])
+        .expect("followed");
+    assert_eq!((entry.others.len(), entry.unresolved.as_slice()), (7, &["d".to_owned()][..]));
+}
+
+#[test]
+fn values_are_split_outside_quotes_only() {
+    let cfg = |word: &str| format!("load_env\nmenuentry a {{ linux /a p{word}q }}\n");
+    let line = |word: &str| with(&cfg(word), "v=1 2\n", &[], &[]).expect("followed").cmdline;
+    assert_eq!(line("${v}"), "p1 2q");
+    assert_eq!(line("\"${v}\""), "\"p1 2q\"");
+    assert_eq!(line("${none}"), "pq");
+}
+
+#[test]
+fn what_is_not_followed_is_named() {
+    let line = |script: &str| tiny(script).expect_err("not followed").line;
+    assert_eq!(line("set x=1\nload_env -f /other"), 2);
+    assert_eq!(line("source /other/file\n"), 1);
+    assert_eq!(line("a | b"), 1);
+    // Found missing at the end.
+    assert_eq!(line("if true; then"), 4);
+    assert_eq!(line("case x in y) ;; esac"), 1);
+    assert_eq!(line("}"), 1);
+    assert_eq!(line("set x='"), 1);
+    assert_eq!(line("for q in a; do\n menuentry $q { true }\ndone"), 2);
+    let doubtful =
+        with("menuentry a { if cpuid; then linux /a x; else linux /b y; fi }", "", &[], &[]);
+    assert!(doubtful.expect_err("either").why.contains("which kernel"));
+    let none = with("menuentry a { chainloader +1 }", "", &[], &[]);
+    assert!(none.expect_err("no kernel").why.contains("no Linux kernel"));
+    assert!(with("set default=0\n", "", &[], &[]).expect_err("empty").why.contains("no entry"));
+}
+
+/// Nothing that a file of this size can say takes more than moments, or a stack.
+#[test]
+fn what_would_take_too_much_is_refused() {
+    let long = format!("set a='{}'\n", "x".repeat(4000));
+    let functions = |count: usize, call: fn(usize) -> String| -> String {
+        (0..count).rev().map(|at| format!("function f{at} {{\n{}\n}}\n", call(at))).collect()
+    };
+    let refused = [
+        format!("{long}linux /vmlinuz {}\n", "$a".repeat(100_000)),
+        format!("{long}{}", "linux /vmlinuz $a$a$a$a\n".repeat(100_000)),
+        format!("{}\nf0\n", functions(40, |at| format!("f{0}\nf{0}", at + 1))),
+        format!("{}\nf0\n", functions(50_000, |at| format!("f{}", at + 1))),
+        format!(
+            "{}{}",
+            (0..20_000).map(|at| format!("set a{at}=x\n")).collect::<String>(),
+            "if [ $root = x ]; then true; fi\n".repeat(20_000)
+        ),
+    ];
+    for script in refused {
+        let error = tiny(&script).expect_err(&script[..100]);
+        assert!(error.why.contains("too m"), "{error:?}");
+    }
+}
+
+/// The same of files with very many parts, for the default entry and for all of them together.
+#[test]
+fn very_many_parts_are_refused_soon() {
+    let numbered = |count: usize, text: &str| -> String {
+        (0..count).map(|at| text.replace('#', &at.to_string()) + "\n").collect()
+    };
+    let menu = "menuentry m# { linux /m# }";
+    let scripts = [
+        format!("{}{}", numbered(300_000, "function f# { true; }"), numbered(100_000, menu)),
+        format!(
+            "{}{}",
+            numbered(10_000, "function f# { true; }"),
+            numbered(10_000, "menuentry m# { function g { true; }; linux /m }")
+        ),
+        numbered(200_000, "if [ $root = a ]; then true; fi"),
+        numbered(20_000, "if [ $root = a ]; then set b#=1; fi"),
+        (0..60)
+            .rev()
+            .map(|at| format!("function f{at} {{ f{0}; f{0}; }}\n", at + 1))
+            .collect::<String>()
+            + "f0\n",
+        format!("#{}\n{}", "x".repeat(10 << 20), numbered(5_000, menu)),
+    ];
+    for script in scripts {
+        let start = std::time::Instant::now();
+        let (first, all) = (tiny(&script), entries(&script, &GrubFiles::default()));
+        assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+        assert!(all.is_err() || script.starts_with('#'), "{}", &script[..100]);
+        for error in [first.err(), all.err()].into_iter().flatten() {
+            assert!(error.why.contains("too m"), "{error:?}");
+        }
+    }
+    let usual = numbered(
+        400,
+        "menuentry m# {\n\tinsmod gzio\n\tset root='hd0,gpt2'\n\tsearch --set=root -u a\n\tlinux /m# quiet\n\tinitrd /i#\n}",
+    );
+    assert_eq!(entries(&usual, &GrubFiles::default()).expect("followed").len(), 400);
+}

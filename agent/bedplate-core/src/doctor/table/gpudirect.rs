@@ -1,0 +1,128 @@
+//! Symptoms of GPUDirect RDMA that does not work.
+
+use super::super::{Pattern, Symptom, conditions};
+use super::{because, has, where_so};
+
+/// Memory cannot be registered.
+pub(super) const REGISTRATION: Symptom = Symptom {
+    id: "registration",
+    title: "memory cannot be registered or shared: ibv_reg_mr, memlock, /dev/shm",
+    means: "a program cannot lock, map or share the memory that it is to use",
+    phrases: &[
+        "ibv reg mr",
+        "reg mr",
+        "memlock",
+        "locked memory",
+        "max locked memory",
+        "cannot allocate memory",
+        "ibv create qp",
+        "memory registration",
+        "ulimit",
+        "shm",
+        "dev shm",
+        "shared memory",
+        "no space left on device",
+    ],
+    lines: &[
+        has(&["Call to ibv_reg_mr", "failed"]),
+        has(&["Call to ibv_reg_dmabuf_mr", "failed"]),
+        has(&["Call to ibv_create_qp failed"]),
+        has(&["Call to ibv_create_cq failed"]),
+        has(&["creating shared memory segment"]),
+    ],
+    causes: &[
+        because(
+            "limits.memlock",
+            "what is registered is locked, and the limit of the job's process is short",
+        ),
+        because("limits.shm", "ranks of one host share memory in /dev/shm, and it is too small"),
+        because(
+            "modules.gpudirect",
+            "without DMA-BUF and nvidia_peermem GPU memory cannot be registered (`Bad address`)",
+        ),
+        because("acs.groups", "the driver refuses DMA-BUF between functions of different groups"),
+        because(
+            "firmware.bar1-size",
+            "GPU memory that is registered at a time has to fit into the GPU's window",
+        ),
+    ],
+};
+
+/// GDR disabled.
+pub(super) const GDR_DISABLED: Symptom = Symptom {
+    id: "gdr-disabled",
+    title: "GDR disabled",
+    means: "NCCL uses RDMA, and copies GPU memory through the host's",
+    phrases: &[
+        "gdr disabled",
+        "gdrdma missing",
+        "no gdr",
+        "gdr not working",
+        "gdr not used",
+        "gpudirect not working",
+        "gpu direct not working",
+        "gpudirect rdma not working",
+        "gpudirect does not work",
+        "gdr is disabled",
+        "gpu direct rdma disabled",
+        "gpudirect rdma disabled",
+        "no gdrdma",
+        "gpudirect disabled",
+        "gpudirect rdma not used",
+    ],
+    lines: &[
+        has(&["GPU Direct RDMA Disabled"]),
+        Pattern { has: &["via NET/IB/"], lacks: &["/GDRDMA"] },
+    ],
+    causes: &[
+        because(
+            "modules.gpudirect",
+            "NCCL asks for DMA-BUF first, then for nvidia_peermem, and copies without either",
+        ),
+        because("modules.driver", "only the maker's driver gives out GPU memory"),
+        because(
+            "topology.pairing",
+            "NCCL copies where GPU and NIC are further apart than a common PCIe switch",
+        ),
+        because("rdma.nccl-conf", "the file for all jobs switches it off"),
+        because("acs.groups", "the driver refuses DMA-BUF between functions of different groups"),
+        because(
+            "topology.data-direct",
+            "without its Data Direct function a NIC reaches GPU memory by the CPU's links",
+        ),
+        where_so(
+            conditions::with_data_direct,
+            "acs.shape",
+            "a Data Direct function is used only where the ports above it have the bits of its shape",
+        ),
+    ],
+};
+
+/// Peermem won't load.
+pub(super) const PEERMEM: Symptom = Symptom {
+    id: "peermem",
+    title: "peermem won't load",
+    means: "nvidia_peermem cannot be loaded, or does not work",
+    phrases: &[
+        "peermem wont load",
+        "peermem",
+        "nvidia peermem",
+        "nv peer mem",
+        "could not insert nvidia peermem",
+    ],
+    lines: &[
+        has(&["nvidia_peermem: "]),
+        has(&["nvidia-peermem ", "ERROR"]),
+        has(&["could not insert", "peermem"]),
+    ],
+    causes: &[
+        where_so(
+            conditions::of_peermem,
+            "modules.log",
+            "the kernel said why it refused the module",
+        ),
+        because("modules.gpudirect", "what the module needs is missing, or nothing loads it"),
+        because("modules.leftovers", "nv_peer_mem registers first, and its successor cannot"),
+        because("modules.driver", "nvidia_peermem needs the nvidia module"),
+    ],
+};

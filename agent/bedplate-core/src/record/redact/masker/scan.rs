@@ -1,0 +1,198 @@
+//! Text word by word.
+
+use super::{Masker, Style, is_variable};
+use bedplate_base::{lossless_text, mask};
+
+pub(super) struct Scan<'a, 'w> {
+    pub(super) words: &'w mut Masker,
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+    pub(super) out: String,
+    /// The name whose value comes next.
+    pub(super) name: Option<String>,
+    pub(super) quote: Option<char>,
+    pub(super) style: Style,
+}
+
+fn separates(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || "'\"`$(){}[]<>|&;!#=\\,/".contains(c)
+}
+
+impl Scan<'_, '_> {
+    pub(super) fn run(mut self) -> String {
+        while let Some(c) = self.text[self.at..].chars().next() {
+            if self.comment(c) {
+                continue;
+            }
+            let value = self.name.is_some() && "/,!#".contains(c) && self.is_value();
+            if separates(c) && !lossless_text::is_raw(c) && !value {
+                self.separator(c);
+            } else {
+                self.word();
+            }
+        }
+        self.out
+    }
+
+    /// Passes over a comment; only its mark stays.
+    fn comment(&mut self, c: char) -> bool {
+        let before = &self.text[..self.at];
+        // Back over blanks only: a line may be long.
+        let blank = |c: char| c.is_whitespace() && c != '\n';
+        let first =
+            || matches!(before.trim_end_matches(blank).chars().next_back(), None | Some('\n'));
+        let begins = match self.style {
+            Style::Line => false,
+            Style::Script => {
+                c == '#' && self.quote.is_none() && (before.ends_with([' ', '\t', ';']) || first())
+            }
+            Style::Entry => c == '#' && first(),
+            Style::Setting => matches!(c, '#' | ';') && first(),
+        };
+        if begins {
+            self.out.push(c);
+            self.at += self.text[self.at..].find('\n').unwrap_or(self.text.len() - self.at);
+        }
+        begins
+    }
+
+    fn separator(&mut self, c: char) {
+        let escaped = self.text[..self.at].ends_with('\\');
+        if matches!(c, '"' | '\'') && !escaped {
+            self.quote = match self.quote {
+                None => Some(c),
+                Some(open) if open == c => None,
+                open => open,
+            };
+        }
+        let keeps =
+            matches!(c, '=' | '"' | '\'' | '\\') || (self.style == Style::Setting && c != '\n');
+        if !keeps {
+            self.name = None;
+        }
+        self.out.push(c);
+        self.at += c.len_utf8();
+    }
+
+    fn word(&mut self) {
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c| separates(c) && !lossless_text::is_raw(c)).unwrap_or(rest.len());
+        let word = &rest[..end];
+        if self.out.ends_with('$') || self.out.ends_with("${") {
+            return self.variable(word);
+        }
+        if let Some(name) = self.name.clone().filter(|_| self.is_value()) {
+            let holds_arguments = name.bytes().all(|c| c.is_ascii_uppercase() || c == b'_')
+                || ["kernelopts", "tuned_params", "options", "kargs", "--args", "extra_cmdline"]
+                    .contains(&name.as_str());
+            if !(holds_arguments && self.out.ends_with(['"', '\'']) && self.is_name(word)) {
+                return self.put_value(&name);
+            }
+        }
+        if self.is_name(word) {
+            self.out.push_str(word);
+            self.name = Some(word.trim_end_matches('+').to_owned());
+        } else if self.style == Style::Script
+            && rest[end..].starts_with("()")
+            && mask::is_name(word)
+        {
+            // A function, and wherever it is called.
+            self.words.names.insert(word.to_owned());
+            self.out.push_str(word);
+        } else if self.words.is_shown(word)
+            || (self.style == Style::Setting && mask::is_numeric(word))
+        {
+            self.out.push_str(word);
+            self.name = None;
+        } else {
+            let mask = self.words.fitted(word);
+            self.out.push_str(&mask);
+            self.name = None;
+        }
+        self.at += end;
+    }
+
+    /// Whether what comes is the value of the name before it.
+    fn is_value(&self) -> bool {
+        let before = self.out.trim_end_matches(['"', '\'', '\\']);
+        let spaced = self.style == Style::Setting;
+        let before = if spaced { before.trim_end_matches([' ', '\t']) } else { before };
+        before.ends_with('=') || (spaced && self.name.is_some()) || before.is_empty()
+    }
+
+    fn variable(&mut self, word: &str) {
+        let end =
+            word.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(word.len());
+        let (name, _) = word.split_at(end.max(word.chars().next().map_or(0, char::len_utf8)));
+        match mask::is_name(name) {
+            true => self.out.push_str(name),
+            false => {
+                let mask = self.words.fitted(name);
+                self.out.push_str(&mask);
+            }
+        }
+        self.at += name.len();
+    }
+
+    /// Whether a word is a name that a value follows, and not the end of something in Base64.
+    fn is_name(&self, word: &str) -> bool {
+        let after = &self.text[self.at + word.len()..];
+        let after = if self.style == Style::Setting {
+            after.trim_start_matches([' ', '\t'])
+        } else {
+            after
+        };
+        let Some(value) = after.strip_prefix('=') else { return false };
+        // `+=` is bash's.
+        let shape = mask::is_name(word.strip_suffix('+').unwrap_or(word));
+        if self.style == Style::Setting {
+            return shape;
+        }
+        let variable = is_variable(word);
+        let next = value.chars().next();
+        let padding = next.is_none_or(|c| c.is_whitespace() || c == '=')
+            || (next == self.quote && self.quote.is_some());
+        shape && (!padding || (variable && next != Some('=')))
+    }
+
+    /// A value as far as it goes: what stands beside a known name may hold anything that a list holds.
+    fn put_value(&mut self, name: &str) {
+        let rest = &self.text[self.at..];
+        let ends = |stops: &'static str| {
+            rest.find(move |c: char| c.is_whitespace() || c.is_control() || stops.contains(c))
+                .unwrap_or(rest.len())
+        };
+        let (wide, narrow) = (&rest[..ends("'\"`$\\")], &rest[..ends("'\"`$\\;&|<>(){}")]);
+        self.name = None;
+        if self.words.is_harmless(name, wide, self.style) {
+            // `pci=config_acs="…"`: the quoted list belongs to `pci`.
+            self.name = wide.ends_with('=').then(|| name.to_owned());
+            self.out.push_str(wide);
+            self.at += wide.len();
+            return;
+        }
+        let shown = self.words.is_harmless(name, narrow, self.style);
+        // Installers and live systems are known by it.
+        let live = narrow.strip_prefix("live:").filter(|_| name == "root" && !shown);
+        let text = match (shown, live) {
+            (true, _) => narrow.to_owned(),
+            (false, Some(rest)) => format!("live:{}", self.words.fitted(rest)),
+            (false, None) if mask::sounds_secret(name) => self.words.fitted(narrow),
+            (false, None) => self.parts(narrow),
+        };
+        self.out.push_str(&text);
+        self.at += narrow.len();
+    }
+
+    /// A value word by word, as it is masked where it stands alone.
+    fn parts(&mut self, value: &str) -> String {
+        let mut clean = String::with_capacity(value.len());
+        for part in value.split_inclusive(separates) {
+            let word = part.trim_end_matches(separates);
+            let shown = word.is_empty() || self.words.is_shown(word);
+            clean.push_str(&if shown { word.to_owned() } else { self.words.fitted(word) });
+            clean.push_str(&part[word.len()..]);
+        }
+        clean
+    }
+}

@@ -1,0 +1,46 @@
+//! Whether this host is well after its reboot, and how giving its slot back is reported.
+
+use crate::observation::Observation;
+use crate::reboot::fleetlock::Released;
+use crate::reboot::state::RebootState;
+use crate::status::Status;
+use bedplate_core::plan::RebootNeed;
+
+/// What people have to deal with on this host, and what cannot be read of it.
+pub(super) fn troubles(observation: &Observation) -> Vec<String> {
+    let blockers = observation.blockers.iter().map(|one| (&one.subject, &one.reason));
+    let troubles =
+        blockers.chain(observation.unknowns.iter().map(|one| (&one.subject, &one.reason)));
+    troubles.map(|(subject, reason)| format!("{subject}: {reason}")).collect()
+}
+
+/// Whether nothing is wrong with this host but what was known `before` it was rebooted.
+pub(super) fn is_well(status: &Status, observation: &Observation, before: &[String]) -> bool {
+    observation.changes.is_empty()
+        && observation.pending.is_empty()
+        && observation.need == RebootNeed::None
+        && observation.failure().is_none()
+        && status.contested.is_empty()
+        && !matches!(status.reboot.state, RebootState::Stuck { .. })
+        && troubles(observation).iter().all(|trouble| before.contains(trouble))
+}
+
+/// What is said of a slot that was given back: in the journal, and in the status.
+pub(super) fn format_release(released: &Released, url: &str, well: bool) -> (String, String) {
+    match (released, well) {
+        (Released::HeldNone(said), _) => (
+            format!(
+                "{url} says that this host holds no slot, so there is none to give back ({said})"
+            ),
+            "this host holds no slot".into(),
+        ),
+        (Released::Yes, true) => (
+            format!("reported to {url} that this host is well"),
+            "this host is well, and holds no slot".into(),
+        ),
+        (Released::Yes, false) => (
+            format!("gave the slot back to {url}: no reboot is due"),
+            "given back: no reboot is due".into(),
+        ),
+    }
+}
