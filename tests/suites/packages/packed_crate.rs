@@ -1,21 +1,21 @@
-//! `cargo package` packs the crate alone: what the program embeds has to be inside.
+//! `cargo package` packs each crate alone: what it embeds has to be inside.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use super::REPOSITORY;
 
-/// What cargo would pack, relative to the crate.
-fn packed() -> BTreeSet<PathBuf> {
+/// What cargo would pack of a crate, relative to it.
+fn packed(name: &str) -> BTreeSet<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let listed = Command::new(cargo)
-        .args(["package", "--package", "bedplate", "--locked", "--offline"])
+        .args(["package", "--package", name, "--locked", "--offline"])
         .args(["--allow-dirty", "--list"])
         .current_dir(REPOSITORY)
         .output()
         .expect("cargo starts");
-    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    assert!(listed.status.success(), "{name}: {}", String::from_utf8_lossy(&listed.stderr));
     String::from_utf8_lossy(&listed.stdout).lines().map(PathBuf::from).collect()
 }
 
@@ -44,30 +44,45 @@ fn embedded(text: &str) -> Vec<&str> {
         .collect()
 }
 
-#[test]
-fn what_the_program_embeds_is_in_the_packed_crate() {
-    let packed = packed();
+/// How many files the sources of a crate embed; each has to be packed.
+fn check_embedded(name: &str, packed: &BTreeSet<PathBuf>) -> usize {
     let mut seen = 0;
     for source in packed.iter().filter(|path| path.extension().is_some_and(|end| end == "rs")) {
-        let text = std::fs::read_to_string(Path::new(REPOSITORY).join("agent").join(source));
-        for name in embedded(&text.expect("cargo listed it")) {
-            let target = plain(&source.parent().expect("a file").join(name));
-            let inside = if name.ends_with('/') {
+        let path = Path::new(REPOSITORY).join("agent").join(name).join(source);
+        let text = std::fs::read_to_string(path);
+        for embedded in embedded(&text.expect("cargo listed it")) {
+            let target = plain(&source.parent().expect("a file").join(embedded));
+            let inside = if embedded.ends_with('/') {
                 packed.iter().any(|path| path.starts_with(&target))
             } else {
                 packed.contains(&target)
             };
-            assert!(inside, "{} embeds {name}, which is not packed", source.display());
+            let source = source.display();
+            assert!(inside, "{name}: {source} embeds {embedded}, which is not packed");
             seen += 1;
         }
     }
+    seen
+}
+
+#[test]
+fn what_a_crate_embeds_is_packed_with_it() {
+    let crates = std::fs::read_dir(format!("{REPOSITORY}/agent")).expect("ours");
+    let names = crates.map(|entry| entry.expect("ours").file_name().into_string().expect("UTF-8"));
+    let packed: BTreeMap<String, BTreeSet<PathBuf>> =
+        names.map(|name| (name.clone(), packed(&name))).collect();
+    assert_eq!(packed.len(), 10, "{:?}", packed.keys());
+    let seen: usize = packed.iter().map(|(name, packed)| check_embedded(name, packed)).sum();
     assert!(seen > 8, "{seen} embedded files were found");
+    let check = |name: &str, file: &Path| {
+        assert!(packed[name].contains(file), "{name}: {} is not packed", file.display());
+    };
     // By its name alone: `profile/shipped.rs` puts the paths together.
     for profile in std::fs::read_dir(format!("{REPOSITORY}/profiles")).expect("ours") {
-        let path = Path::new("profiles").join(profile.expect("ours").file_name());
-        assert!(packed.contains(&path), "{} is not packed", path.display());
+        check("bedplate-core", &Path::new("profiles").join(profile.expect("ours").file_name()));
     }
-    for file in ["README.md", "LICENSE-APACHE", "LICENSE-MIT", "systemd/bedplate.service"] {
-        assert!(packed.contains(Path::new(file)), "{file} is not packed");
+    check("bedplate-daemon", Path::new("systemd/bedplate.service"));
+    for file in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+        check("bedplate", Path::new(file));
     }
 }
