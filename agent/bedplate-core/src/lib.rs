@@ -23,6 +23,8 @@ pub mod record;
 pub mod revert;
 pub mod seal;
 mod section;
+mod unified_diff;
 pub mod verify;
 
 pub use section::Declared;
+pub use unified_diff::unified_diff;

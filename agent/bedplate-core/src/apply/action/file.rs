@@ -1,13 +1,12 @@
 //! Replacing, making and removing a file. The ledger has what was there before, so it also knows what an earlier run of
 //! the same change did before it was cut short.
 
-use similar::TextDiff;
-
 use super::{
     FoundFile, Operation, StepError, Store, Task, UndoList, expect, expect_written, generators,
 };
 use crate::ledger::{Author, FileRecord, FileState, Ledger, Sha, Unfinished};
 use crate::plan::FileContent;
+use crate::unified_diff;
 use bedplate_cmdline::boot::whole::is_whole;
 use bedplate_host::Expected;
 
@@ -37,10 +36,12 @@ impl Operation for ReplaceFile<'_> {
         let name = |prefix: &str, there: bool| {
             if there { format!("{prefix}/{relative}") } else { "/dev/null".to_owned() }
         };
-        let diff = TextDiff::from_lines(old.as_str(), new.as_str());
-        diff.unified_diff()
-            .header(&name("a", self.before.is_some()), &name("b", self.after.is_some()))
-            .to_string()
+        unified_diff(
+            &old,
+            &new,
+            &name("a", self.before.is_some()),
+            &name("b", self.after.is_some()),
+        )
     }
 
     fn plan_line(&self, subject: &str) -> Option<String> {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::super::CliError;
 use bedplate_base::ReadError;
+use bedplate_core::unified_diff;
 use bedplate_host::DirReader;
 use bedplate_host::Reader as _;
 use bedplate_render::{OutFile, Rendered};
@@ -88,12 +89,12 @@ impl Directory<'_> {
     fn of_file(&self, file: &OutFile) -> Result<String, ReadError> {
         let shown = self.display_path(&file.path);
         let Some(found) = self.content(&file.path)? else {
-            return Ok(diff("", &file.text, "/dev/null", &format!("{shown} (rendered)")));
+            return Ok(unified_diff("", &file.text, "/dev/null", &format!("{shown} (rendered)")));
         };
         let mut all = self.of_mode(file, &shown)?;
         if found != file.text.as_bytes() {
             let old = String::from_utf8_lossy(&found);
-            let diff = diff(&old, &file.text, &shown, &format!("{shown} (rendered)"));
+            let diff = unified_diff(&old, &file.text, &shown, &format!("{shown} (rendered)"));
             all.push_str(&diff);
             // Bytes that are no text may differ where their replacements do not.
             if diff.is_empty() {
@@ -120,7 +121,7 @@ impl Directory<'_> {
         let Some(found) = self.content(path)? else { return Ok(String::new()) };
         let text = String::from_utf8_lossy(&found);
         Ok(match bedplate_render::is_ours(path, &text) {
-            true => diff(&text, "", &self.display_path(path), "/dev/null"),
+            true => unified_diff(&text, "", &self.display_path(path), "/dev/null"),
             false => String::new(),
         })
     }
@@ -166,8 +167,4 @@ impl Directory<'_> {
     fn display_path(&self, path: &str) -> String {
         self.dir.join(path).display().to_string()
     }
-}
-
-fn diff(old: &str, new: &str, old_name: &str, new_name: &str) -> String {
-    similar::TextDiff::from_lines(old, new).unified_diff().header(old_name, new_name).to_string()
 }
