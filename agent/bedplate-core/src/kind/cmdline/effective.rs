@@ -3,7 +3,8 @@
 //! and translates all the same is a blocker: nothing that can be written here, and no further boot, would change that.
 
 use super::groups::{Groups, groups};
-use super::{NAME, arch, kernel_defaults, passthrough_wanted};
+use super::kernel_defaults::kernel_defaults;
+use super::{NAME, arch, passthrough_wanted};
 use crate::kind::{Context, some_of};
 use crate::plan::{Blocker, KindPlan, Note, Unknown};
 use bedplate_base::value::PciAddress;
@@ -47,7 +48,7 @@ fn booted_with_passthrough(context: &Context) -> bool {
     let Ok(running) = context.reader.text("/proc/cmdline") else { return false };
     let line = CommandLine::parse(running.trim_end());
     // By its line, or by a default that every kernel here has.
-    let defaults = kernel_defaults::kernel_defaults(context.reader, context.facts);
+    let defaults = kernel_defaults(context.reader, context.facts);
     let passes = |defaults| iommu_passthrough(&line, defaults, arch(context.facts)) == Some(true);
     !defaults.is_empty() && defaults.iter().all(passes)
 }

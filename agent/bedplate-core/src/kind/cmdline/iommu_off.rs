@@ -2,9 +2,10 @@
 //! kernel was built. Off gives DMA 1:1, which is what passthrough is for (handbook §14.4).
 
 use super::groups::groups;
+use super::kernel_defaults::kernel_defaults;
 use super::section::Cmdline;
 use super::section::iommu::{Iommu, IommuMode};
-use super::{Context, NAME, arch, backend, kernel_defaults};
+use super::{Context, NAME, arch, backend};
 use crate::ledger::Ledger;
 use crate::plan::{Effect, KindPlan, Pending};
 use crate::section::Declared;
@@ -70,7 +71,7 @@ fn off_on(
     if lines.is_empty() {
         return Reading::unknown("no command line could be read");
     }
-    let mut defaults = kernel_defaults::kernel_defaults(reader, facts);
+    let mut defaults = kernel_defaults(reader, facts);
     if defaults.is_empty() {
         defaults.push(KernelDefaults::default());
     }

@@ -82,6 +82,7 @@ use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 use desired_edit::edit;
 use diagnosis::{BootObservation, Cause};
+use kernel_defaults::kernel_defaults;
 use owed::Owed;
 use tuned::Tuned;
 
@@ -348,11 +349,7 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
         kernels,
         log,
     };
-    Some(diagnosis::cause(
-        &seen,
-        &edit,
-        &kernel_defaults::kernel_defaults(context.reader, context.facts),
-    ))
+    Some(diagnosis::cause(&seen, &edit, &kernel_defaults(context.reader, context.facts)))
 }
 
 /// Whether what waits for a boot is an argument that turns IOMMU passthrough on.
