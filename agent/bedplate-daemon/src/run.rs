@@ -41,7 +41,7 @@ use super::remind::Reminder;
 use super::status::{State, Status, Work};
 use super::watchdog::{self, Busy, notify};
 use crate::reboot::controller::RebootController;
-use background::OnRequest;
+use background::BackgroundObserver;
 use bedplate_core::kind::Watch;
 use bedplate_host::boot_id;
 use shutdown::StopSignal;
@@ -117,7 +117,7 @@ struct Daemon {
     triggers: Receiver<Trigger>,
     to_asked: Sender<BusRequest>,
     asked: Receiver<BusRequest>,
-    looks: OnRequest,
+    looks: BackgroundObserver,
     files: Option<Files>,
     links: Option<Links>,
     restart: RebootController,
@@ -190,7 +190,7 @@ impl Daemon {
             triggers,
             to_asked,
             asked,
-            looks: OnRequest::new(),
+            looks: BackgroundObserver::new(),
             files,
             links,
             devices: restart.store().devices(),
@@ -249,10 +249,10 @@ impl Daemon {
         tokio::spawn(release_memory::after_bursts(self.message.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
         let steps = self.restart.steps();
-        let mut happened = LoopEvent::Begun;
+        let mut event = LoopEvent::Begun;
         loop {
             self.busy.begin();
-            if shutdown::cut_if_told(&mut told, &steps, self.see_to(happened)).await {
+            if shutdown::cut_if_told(&mut told, &steps, self.handle(event)).await {
                 break;
             }
             self.busy.end();
@@ -263,13 +263,13 @@ impl Daemon {
                 release_memory::give_back();
             }
             let wake = self.wake();
-            happened = tokio::select! {
+            event = tokio::select! {
                 // People first: events may never end.
                 biased;
                 () = told.received() => break,
                 () = received(&mut hangup) => LoopEvent::Reload,
                 Some(asked) = self.asked.recv() => LoopEvent::Asked(asked),
-                seen = self.looks.next() => LoopEvent::OnRequest(seen),
+                event = self.looks.next() => LoopEvent::Observe(event),
                 Some(lost) = self.lost.recv() => LoopEvent::Lost(lost),
                 Some(trigger) = self.triggers.recv() => LoopEvent::Trigger(trigger),
                 () = tokio::time::sleep_until(wake.into()) => LoopEvent::Due,
@@ -278,12 +278,12 @@ impl Daemon {
         self.end(&told).await
     }
 
-    async fn see_to(&mut self, happened: LoopEvent) {
-        match happened {
+    async fn handle(&mut self, event: LoopEvent) {
+        match event {
             LoopEvent::Begun => return self.observe().await,
             LoopEvent::Reload => self.reload().await,
             LoopEvent::Asked(asked) => self.answer(asked).await,
-            LoopEvent::OnRequest(happened) => self.on_request(happened).await,
+            LoopEvent::Observe(event) => self.on_observe_event(event).await,
             LoopEvent::Lost(Lost::Bus) => self.disconnected().await,
             LoopEvent::Lost(Lost::LogindSignals) => self.listen_again().await,
             LoopEvent::Trigger(trigger) => self.on_trigger(trigger).await,
@@ -377,7 +377,7 @@ enum LoopEvent {
     Begun,
     Reload,
     Asked(BusRequest),
-    OnRequest(background::ObserveEvent),
+    Observe(background::ObserveEvent),
     Lost(Lost),
     Trigger(Trigger),
     Due,

@@ -18,7 +18,7 @@ use crate::worker;
 /// What was found; `None`: the host could not be looked at.
 type Observed = Option<Box<Observation>>;
 
-pub(super) struct OnRequest {
+pub(super) struct BackgroundObserver {
     asked: ObserveRequests,
     /// Those that nobody asks for.
     pub(super) again: Again,
@@ -32,11 +32,11 @@ pub(super) enum ObserveEvent {
     Seen(Observed),
 }
 
-impl OnRequest {
+impl BackgroundObserver {
     pub(super) fn new() -> Self {
         let (to_seen, seen) = mpsc::channel(1);
         let (asked, again) = (ObserveRequests::default(), Again::default());
-        OnRequest { asked, again, to_seen, under_way: None, seen }
+        BackgroundObserver { asked, again, to_seen, under_way: None, seen }
     }
 
     /// For those who ask.
@@ -75,8 +75,8 @@ impl OnRequest {
 }
 
 impl Daemon {
-    pub(super) async fn on_request(&mut self, happened: ObserveEvent) {
-        match happened {
+    pub(super) async fn on_observe_event(&mut self, event: ObserveEvent) {
+        match event {
             ObserveEvent::Wanted => self.observe_in_background(),
             ObserveEvent::Seen(seen) => {
                 // What the loop has seen since counts, not this.

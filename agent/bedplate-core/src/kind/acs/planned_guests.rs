@@ -9,7 +9,7 @@ use bedplate_facts::Facts;
 use bedplate_facts::pci::serves_guests;
 
 /// The PFs whose VFs are to have a driver for guests.
-pub(crate) fn guests_to_come(profile: &dyn Declared, facts: &Facts) -> Vec<PciAddress> {
+pub(crate) fn planned_guests(profile: &dyn Declared, facts: &Facts) -> Vec<PciAddress> {
     let Some(section) = profile.get::<Sriov>() else { return Vec::new() };
     let for_guests = |wanted: &WantedVfs| {
         wanted.count > 0

@@ -22,7 +22,7 @@ use super::guard::{guests_below, refuse_arguments};
 use super::isolation::{self, Intent};
 use super::missing_device::carried_over;
 use super::persist::{RedirectOnly, persist};
-use super::planned_guests::guests_to_come;
+use super::planned_guests::planned_guests;
 use super::previous_argument::{above_guests, covers_more, has_argument};
 use super::register_reads::{Readable, readings, report_others};
 use super::resolved::{Ats, Resolved};
@@ -39,7 +39,7 @@ pub(super) fn resolve_into(
     ledger: &Ledger,
     desired: &mut Desired,
 ) {
-    let to_come = guests_to_come(profile, facts);
+    let to_come = planned_guests(profile, facts);
     desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
     let Some(section) = profile.get::<section::Acs>() else { return };
     let beside = PlanContext {
@@ -239,7 +239,7 @@ fn lasting(
         resolved.acs.ports.sort_by_key(|wanted| wanted.port);
     }
     // Nothing can be worked out here: an argument of an earlier run stays. One for the fabrics that are known is not withheld
-    // for those that are not (but see `earlier_argument`).
+    // for those that are not (but see `previous_argument`).
     let unknown = resolved.unknowns.first().map(|one| format!("{}: {}", one.subject, one.reason));
     let unknown = unknown.or_else(|| unread.first().map(|gap| gap.reason.to_string()));
     if let (Some(unknown), Reading::Absent, true) =
