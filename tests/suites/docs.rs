@@ -217,10 +217,7 @@ fn paths_that_documents_name_are_there() {
                 let defines = |kind: &&str| source.contains(&format!("{kind} {name}"));
                 let kinds =
                     ["const", "static", "struct", "enum", "trait", "type", "fn", "macro_rules!"];
-                assert!(
-                    kinds.iter().any(|kind| defines(&kind)),
-                    "{document_path}: {path} has no {name}"
-                );
+                assert!(kinds.iter().any(defines), "{document_path}: {path} has no {name}");
             }
         }
     }
