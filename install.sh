@@ -102,6 +102,9 @@ live() {
   fi
 }
 
+user=$(id -u)
+group=$(id -g)
+
 # Prints a directory that others than root and the caller may write: they could put a link there after it was looked at.
 # $2 = above: one above DIR, in which it is enough that others cannot replace what is not theirs. In a user namespace of the
 # caller's own all that belongs to this system shows as the overflow user's.
@@ -113,8 +116,8 @@ open_to_others() {
       unmapped="! -user $(cat /proc/sys/kernel/overflowuid)"
   fi
   # shellcheck disable=SC2086
-  find "$1" -prune \( ! -user 0 ! -user "$(id -u)" $unmapped -o $sticky -perm -0002 \
-    -o $sticky -perm -0020 ! -group 0 ! -group "$(id -g)" \) -print
+  find "$1" -prune \( ! -user 0 ! -user "$user" $unmapped -o $sticky -perm -0002 \
+    -o $sticky -perm -0020 ! -group 0 ! -group "$group" \) -print
 }
 
 expect_closed() {
@@ -147,6 +150,15 @@ refuse_foreign() {
   above "$destdir"
 }
 
+# Refused: a directory from $1 up to DIR that others may write.
+below_closed() {
+  at=$1
+  while [ "$at" != "${root:-/}" ] && [ "$at" != / ]; do
+    ! [ -e "$at" ] || expect_closed "$(realpath -- "$at")"
+    at=$(dirname -- "$at")
+  done
+}
+
 # Refused: a directory of DIR that is a link out of it, or that others may write. Root would write and delete files of this host through it.
 stay_inside() {
   [ -n "$destdir" ] || return 0
@@ -158,19 +170,15 @@ stay_inside() {
     for unit in bedplate.service bedplate-worker.socket bedplate-observer@.service bedplate-worker@.service bedplate-loader@.service; do
       echo "$drop_ins/$unit.d"
     done
-  } | while read -r parent; do
+  } | sort -u | while read -r parent; do
     real=$(realpath -m -- "$destdir$parent")
     case $real/ in
       "$root"/*) ;;
       *) echo "install.sh: $destdir$parent leads out of $destdir, to $real: nothing was changed" >&2; exit 1 ;;
     esac
     # Each directory on the way, as it is named and where it leads.
-    for at in "$root$parent" "$real"; do
-      while [ "$at" != "${root:-/}" ] && [ "$at" != / ]; do
-        ! [ -e "$at" ] || expect_closed "$(realpath -- "$at")"
-        at=$(dirname -- "$at")
-      done
-    done
+    below_closed "$root$parent"
+    [ "$real" = "$root$parent" ] || below_closed "$real"
   done
 }
 
