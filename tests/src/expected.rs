@@ -1,6 +1,9 @@
-//! Expected texts: files that hold what is printed, written again with `BLESS=1`.
+//! Expected texts: files that hold what is printed, written again with `BLESS=1`. In texts and differences, references
+//! to a table replace the sentences that many of them share ([`wording`]).
 
 use std::path::Path;
+
+use crate::wording;
 
 /// Whether expected texts are to be written, not compared.
 pub fn is_blessing() -> bool {
@@ -13,10 +16,15 @@ pub fn is_blessing() -> bool {
 /// The difference, or why the file cannot be written.
 pub fn file(path: &Path, actual: &str, test: &str) -> Result<(), String> {
     if is_blessing() {
-        return std::fs::write(path, actual)
-            .map_err(|error| format!("{}: {error}", path.display()));
+        let text =
+            if wording::applies_to(path) { wording::shorten(actual) } else { actual.to_owned() };
+        return std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()));
     }
-    let expected = std::fs::read_to_string(path).unwrap_or_default();
+    let mut expected = std::fs::read_to_string(path).unwrap_or_default();
+    if wording::applies_to(path) {
+        expected =
+            wording::expand(&expected).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     if expected == actual {
         return Ok(());
     }
@@ -25,6 +33,7 @@ pub fn file(path: &Path, actual: &str, test: &str) -> Result<(), String> {
         .header(&path.display().to_string(), "now")
         .to_string();
     Err(format!(
-        "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test {test}"
+        "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test {test}\n\
+         if many files have the sentence: edit tests/data/wording.txt"
     ))
 }

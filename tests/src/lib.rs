@@ -14,6 +14,7 @@ pub mod picture;
 pub mod program;
 pub mod property;
 pub mod whole_host;
+pub mod wording;
 
 /// Path of a file or directory of `tests/data`.
 pub fn data(path: &str) -> PathBuf {
