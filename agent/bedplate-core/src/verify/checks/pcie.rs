@@ -312,11 +312,12 @@ fn aer(input: &CheckInput<'_>) -> Judgement {
     let counts =
         |end: &&Function| matches!(input.observed.aer.get(&end.address), Some(Reading::Known(_)));
     let silent: Vec<&Function> = ends.iter().copied().filter(|end| !counts(end)).collect();
-    Ok(none_bad(unknown, counting, all, &silent))
+    Ok(none_bad(input, unknown, counting, all, &silent))
 }
 
 /// No error was counted that matters: what that is worth, by how many functions on the paths count at all.
 fn none_bad(
+    input: &CheckInput<'_>,
     unknown: Option<(PciAddress, &Reason)>,
     counting: usize,
     all: usize,
@@ -324,6 +325,11 @@ fn none_bad(
 ) -> Outcome {
     match (unknown, counting) {
         (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),
+        (None, 0) if input.facts.cpu.is_virtual() => {
+            Outcome::unknown("a virtual machine counts no PCIe errors of what its host passes through")
+                .seen("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
+                .hint("have the counters read on the host of this virtual machine")
+        }
         (None, 0) => {
             Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
                 .seen("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
