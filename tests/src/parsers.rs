@@ -17,7 +17,7 @@ use bedplate_core::ledger::Ledger;
 use bedplate_core::profile::{LayerText, load, shipped};
 use bedplate_core::reboot_hold::Hold;
 use bedplate_daemon::reboot::fleetlock;
-use bedplate_daemon::{events, links};
+use bedplate_daemon::{events, interface_monitor};
 use bedplate_facts::names::Names;
 use bedplate_facts::placement::{self, Placement};
 use bedplate_facts::{Depth, Facts, observe, vpd};
@@ -47,7 +47,7 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("kernel-config", |bytes| _ = KernelDefaults::parse(&text(bytes))),
     ("kernel-log", kernel_log),
     ("ledger", ledger),
-    ("link-events", |bytes| _ = links::changed_links(bytes)),
+    ("link-events", |bytes| _ = interface_monitor::changed_links(bytes)),
     ("mdev", |bytes| with_file("/sys/bus/mdev/devices/x/mdev_type/name", bytes)),
     ("modprobe", |bytes| with_file("/etc/modprobe.d/site.conf", bytes)),
     ("modules-load", |bytes| with_file("/etc/modules-load.d/site.conf", bytes)),

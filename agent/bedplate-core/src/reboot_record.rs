@@ -183,7 +183,7 @@ impl Record {
     }
 
     /// A reboot that was asked for in this boot and was called off: it will not happen.
-    pub fn call_off(&mut self, boot_id: &str) {
+    pub fn cancel_attempt(&mut self, boot_id: &str) {
         self.attempts.retain(|attempt| attempt.boot_id != boot_id);
     }
 
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!((record.used("p", "1"), record.used("p", "2")), (0, 1));
         record.attempt(attempt("q", "2"));
         assert_eq!((record.used("p", "3"), record.used("q", "3"), record.in_a_row("3")), (1, 1, 2));
-        record.call_off("2");
+        record.cancel_attempt("2");
         assert_eq!(record.in_a_row("3"), 1);
         record.attempt(attempt("r", "3"));
         record.forget_earlier("3");

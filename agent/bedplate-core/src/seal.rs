@@ -118,7 +118,7 @@ pub trait Machine {
     fn in_use(&mut self) -> Option<Refused>;
 
     /// Removes the files that the daemon publishes on a running host. Returns its errors.
-    fn withdraw(&mut self) -> Vec<String>;
+    fn remove_published_files(&mut self) -> Vec<String>;
 }
 
 /// Carries out `plan` under the host's lock.
@@ -167,7 +167,7 @@ fn remove(
     failed.extend(store.remove_surplus_contents());
     let is_live = reader.kind() == HostKind::Live;
     if is_live && has_published(plan) {
-        failed.extend(machine.withdraw());
+        failed.extend(machine.remove_published_files());
     }
     if failed.is_empty() {
         let is_chosen = |source: Source| !(source.is_hold() || is_live && source.is_published());

@@ -45,7 +45,7 @@ struct Memory {
     failed_at: Duration,
     failed: Option<Failed>,
     contested: Option<Contested>,
-    /// Since when nobody has changed the contested value; `None` in its `seen`: it was right at the last look.
+    /// Since when nobody has changed the contested value; `None` in its `seen`: it was right at the last observation.
     quiet_since: Duration,
     seen: Option<String>,
     /// Contests in a row, and when the last one was given another try.
@@ -77,14 +77,14 @@ pub struct Contested {
     pub times: u32,
 }
 
-/// What is to be done about a look at the host.
+/// What is to be done about an observation of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Admitted {
     /// Ids to apply now.
     pub now: Vec<String>,
     /// When the first of those that have to wait may be tried again.
     pub next: Option<Duration>,
-    /// Those that became contested by this look.
+    /// Those that became contested by this observation.
     pub contested: Vec<Contested>,
 }
 
@@ -114,7 +114,7 @@ impl Backoff {
         admitted
     }
 
-    /// What is contested and right at this look: once that has lasted, it is no longer contested.
+    /// What is contested and right at this observation: once that has lasted, it is no longer contested.
     fn unclaimed(&mut self, found: &[Difference], now: Duration) -> Admitted {
         let mut admitted = Admitted::default();
         for (id, memory) in &mut self.changes {
@@ -160,7 +160,7 @@ impl Backoff {
         self.changes.values().filter_map(|memory| memory.contested.clone()).collect()
     }
 
-    /// Whether anything is left to others, so that a look counts even where nothing differs.
+    /// Whether anything is left to others, so that an observation counts even where nothing differs.
     pub(crate) fn is_contested(&self) -> bool {
         self.changes.values().any(|memory| memory.contested.is_some())
     }

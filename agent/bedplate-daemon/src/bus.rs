@@ -15,7 +15,7 @@ use super::logind;
 use super::on_demand::ObserveRequester;
 use super::status::{State, Status};
 use super::store::StoreError;
-use crate::reboot::controller::error::RestartError;
+use crate::reboot::controller::error::RebootError;
 use crate::reboot::state::RebootState;
 use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;
@@ -103,7 +103,7 @@ pub enum RequestError {
     DevicesUnread,
     /// The reboot cannot be asked for or taken back.
     #[error(transparent)]
-    Restart(#[from] RestartError),
+    Reboot(#[from] RebootError),
     /// What has to be remembered cannot be.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -153,7 +153,7 @@ pub struct Agent {
     shown: Shared,
     /// Only what the caller may ask for is in this queue: readers have none.
     to: mpsc::Sender<BusRequest>,
-    looks: ObserveRequester,
+    observe_requester: ObserveRequester,
     authority: Arc<Authority>,
 }
 
@@ -162,10 +162,10 @@ impl Agent {
     pub fn new(
         shown: Shared,
         to: mpsc::Sender<BusRequest>,
-        looks: ObserveRequester,
+        observe_requester: ObserveRequester,
         authority: Authority,
     ) -> Self {
-        Agent { shown, to, looks, authority: Arc::new(authority) }
+        Agent { shown, to, observe_requester, authority: Arc::new(authority) }
     }
 
     fn see<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
@@ -215,7 +215,7 @@ impl Agent {
     /// The plan as JSON, as `bedplate plan` prints it, of a look at the host that is at most ten seconds old; older where
     /// the host does not answer in time, or many ask at once. Changes nothing.
     async fn plan(&self) -> fdo::Result<String> {
-        self.looks.look().await;
+        self.observe_requester.observe().await;
         self.see(|shown| match &shown.unusable {
             Some(why) => Err(fdo::Error::Failed(why.clone())),
             None => Ok(shown.plan.clone()),

@@ -1,5 +1,5 @@
 //! Events come in bursts: a driver that is loaded, an update of packages, a device that resets again and again. One burst
-//! is worth one look. Time is an argument.
+//! is worth one observation. Time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::logind;
 
 /// Quiet that ends a burst.
 const QUIET: Duration = Duration::from_millis(200);
-/// The longest burst that is waited for. One that goes on after that costs a look and then gets twice the time, so that a
+/// The longest burst that is waited for. One that goes on after that costs an observation and then gets twice the time, so that a
 /// machine in which events never end is not looked at all the time.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(32);
@@ -100,7 +100,7 @@ mod tests {
         assert!(!debounce.over(begun + QUIET).unwrap().other);
     }
 
-    /// An event every 10 ms for five minutes: a look after 1, 2, 4 … 32, 32 seconds; then quiet, and 1 again.
+    /// An event every 10 ms for five minutes: an observation after 1, 2, 4 … 32, 32 seconds; then quiet, and 1 again.
     #[test]
     fn events_without_end_cost_ever_fewer_looks() {
         let (mut debounce, begun) = (Debounce::default(), Instant::now());

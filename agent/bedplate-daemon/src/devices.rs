@@ -1,5 +1,5 @@
 //! GPUs and NICs of the host, which of them the profile is about, and whether those are still there. A device that is gone
-//! differs from nothing: no rule selects it any more, and a look at the host alone would find everything right. Pure.
+//! differs from nothing: no rule selects it any more, and an observation of the host alone would find everything right. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ impl Default for KnownDevices {
 }
 
 impl KnownDevices {
-    /// From its text form; `None`: it cannot be understood, and the next look makes a new one.
+    /// From its text form; `None`: it cannot be understood, and the next observation makes a new one.
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|known: &KnownDevices| known.version == VERSION)
     }

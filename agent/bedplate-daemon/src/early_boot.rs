@@ -25,7 +25,7 @@ const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 /// be put back at once is.
 ///
 /// # Errors
-/// [`WorkError`]: the host or the profile cannot be looked at.
+/// [`WorkError`]: the host or the profile cannot be observed.
 pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
     if let Some(hold) = EnforceHold::load(root) {
         log_changes::held(None, Some(&hold));
@@ -53,7 +53,7 @@ pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
     }
 }
 
-/// A look, and the live changes that it asks for. Whether the host is ready is for the daemon to say: checks only take time here.
+/// An observation, and the live changes that it asks for. Whether the host is ready is for the daemon to say: checks only take time here.
 async fn live(worker: &Launch, until: Instant) -> Result<Observation, WorkError> {
     let left = || until.saturating_duration_since(Instant::now());
     let seen = worker::observe_unjudged(worker, left()).await?;

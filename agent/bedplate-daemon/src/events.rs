@@ -1,5 +1,5 @@
 //! What tells of drift as it happens: the kernel's uevents, and writes to files and sysfs attributes. One stream of
-//! triggers comes out; what has changed is for a look at the host to find.
+//! triggers comes out; what has changed is for an observation of the host to find.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};
@@ -49,7 +49,7 @@ pub(crate) fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
                 // ENOBUFS: more came than the socket holds. Something of it may have mattered.
                 Ok(Err(_)) => Some(Trigger { what: "uevents were lost".into(), profile: false }),
             };
-            // A full channel: a look is due anyway.
+            // A full channel: an observation is due anyway.
             if let Some(trigger) = trigger {
                 let _ = to.try_send(trigger);
             }

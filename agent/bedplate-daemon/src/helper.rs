@@ -38,15 +38,32 @@ const AGAIN: (Duration, u32) = (Duration::from_secs(1), 5);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "kebab-case", deny_unknown_fields)]
 enum Task<'a> {
-    Holders { idle: Vec<String> },
+    Holders {
+        idle: Vec<String>,
+    },
     BusyCommand {},
-    Methods { need: RebootNeed },
-    WayBack { method: RebootMethod, at: Timestamp },
-    Prepare { method: RebootMethod, plan: &'a str, at: Timestamp },
-    TakeBack { prepared: Prepared },
+    Methods {
+        need: RebootNeed,
+    },
+    #[serde(rename = "way-back")]
+    FindUndo {
+        method: RebootMethod,
+        at: Timestamp,
+    },
+    Prepare {
+        method: RebootMethod,
+        plan: &'a str,
+        at: Timestamp,
+    },
+    #[serde(rename = "take-back")]
+    Disarm {
+        prepared: Prepared,
+    },
     PowerCommand {},
     RestartCause {},
-    Marker { wanted: bool },
+    Marker {
+        wanted: bool,
+    },
 }
 
 impl Task<'_> {
@@ -56,9 +73,9 @@ impl Task<'_> {
             Task::Holders { .. } => Unit::Holders,
             Task::BusyCommand {} | Task::Marker { .. } => Unit::Check,
             Task::Methods { .. }
-            | Task::WayBack { .. }
+            | Task::FindUndo { .. }
             | Task::Prepare { .. }
-            | Task::TakeBack { .. }
+            | Task::Disarm { .. }
             | Task::PowerCommand {}
             | Task::RestartCause {} => Unit::Worker,
         }
@@ -86,15 +103,15 @@ pub fn perform(text: &str, root: &Path) -> Result<String, String> {
         Task::Holders { idle } => json(&holders(root, &idle)),
         Task::BusyCommand {} => json(&busy_command(&settings(root)?.busy_command)),
         Task::Methods { need } => json(&methods::taken(root, &settings(root)?, need)),
-        Task::WayBack { method, at } => {
-            let way_back = methods::way_back(root, method, &settings(root)?, at);
-            json(&way_back.map_err(|error| chain(&error))?)
+        Task::FindUndo { method, at } => {
+            let found = methods::find_undo(root, method, &settings(root)?, at);
+            json(&found.map_err(|error| chain(&error))?)
         }
         Task::Prepare { method, plan, at } => {
             let ready = methods::ready(root, method, &settings(root)?, plan, at);
             json(&ready.map_err(|error| chain(&error))?)
         }
-        Task::TakeBack { prepared } => json(&undo(&prepared, root).map_err(|error| chain(&error))?),
+        Task::Disarm { prepared } => json(&undo(&prepared, root).map_err(|error| chain(&error))?),
         Task::PowerCommand {} => {
             let settings = settings(root)?;
             let command = methods::command(&settings).ok_or("the profile has no `command`")?;
@@ -231,12 +248,12 @@ impl Helpers {
     ///
     /// # Errors
     /// [`WorkError`].
-    pub(crate) async fn way_back(
+    pub(crate) async fn find_undo(
         &self,
         method: RebootMethod,
         at: Timestamp,
     ) -> Result<Prepared, WorkError> {
-        self.ask(&Task::WayBack { method, at }).await
+        self.ask(&Task::FindUndo { method, at }).await
     }
 
     /// Makes a method ready for a reboot at `at`.
@@ -256,12 +273,12 @@ impl Helpers {
     ///
     /// # Errors
     /// [`WorkError`].
-    pub(crate) async fn take_back(&self, prepared: &Prepared) -> Result<(), WorkError> {
+    pub(crate) async fn disarm(&self, prepared: &Prepared) -> Result<(), WorkError> {
         // Most methods leave nothing behind.
         if prepared.undo.is_empty() {
             return Ok(());
         }
-        self.ask(&Task::TakeBack { prepared: prepared.clone() }).await
+        self.ask(&Task::Disarm { prepared: prepared.clone() }).await
     }
 
     /// Runs the operator's command that cycles the power; how long the machine may take to go down after it.

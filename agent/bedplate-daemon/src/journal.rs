@@ -62,7 +62,7 @@ messages! {
     CHECK Warning "9cf7bc85e4d54e049142368819ede1a3";
     /// It passes again.
     CHECK_PASSED Info "281cbdee5d0547699347d1bc629079e0";
-    /// The profile cannot be used, or the host not be looked at.
+    /// The profile cannot be used, or the host not be observed.
     UNUSABLE Error "066b72f8c1a8418f989c892be6409883";
     /// The bus is back.
     CONNECTED Info "9c3ad0a6b3f24c0c8d3f4f5f0f6f2f51";
@@ -74,10 +74,10 @@ messages! {
     REBOOT_LEFT_TO_PEOPLE Warning "7a8ce45c5bbe4532a4b4a9f1213cdcab";
     /// A reboot is announced.
     REBOOT_SCHEDULED Warning "d45d437b23c44c6495b448573cc1cdd2";
-    /// bedplate's own announcement was taken back.
-    REBOOT_CANCELLED Warning "1ede2787d2ce45dda411c5d58cf6fa29";
-    /// bedplate's announcement was called off by people.
-    REBOOT_CALLED_OFF Warning "b1b6f6fd2e8a4a0a9b9d3c5c0e7d9a44";
+    /// bedplate's own announcement was cancelled by bedplate.
+    REBOOT_CANCELLED_BY_AGENT Warning "1ede2787d2ce45dda411c5d58cf6fa29";
+    /// bedplate's announcement was cancelled by an operator or another program.
+    REBOOT_CANCELLED Warning "b1b6f6fd2e8a4a0a9b9d3c5c0e7d9a44";
     /// Something is in the way of a reboot.
     REBOOT_WAITS Info "827e7f4673c04e03be6203e7e35f3353";
     /// A reboot did not come, or what was prepared for it stays.

@@ -114,7 +114,7 @@ pub(crate) fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32
     lines
 }
 
-/// Name of the trigger that asks for a decision only, not for a look.
+/// Name of the trigger that asks for a decision only, not for an observation.
 pub(crate) const CHANGED: &str = "logind";
 
 /// Sends a trigger when inhibitors come or go, when a shutdown begins or comes to nothing, and when logind itself comes or

@@ -74,14 +74,14 @@ fn promised(method: RebootMethod, settings: &Reboot) -> Result<(), MethodError> 
 ///
 /// # Errors
 /// [`MethodError`].
-pub(crate) fn way_back(
+pub(crate) fn find_undo(
     root: &Path,
     method: RebootMethod,
     settings: &Reboot,
     at: Timestamp,
 ) -> Result<Prepared, MethodError> {
     promised(method, settings)?;
-    with(root, settings, "", at, |env| method::way_back(method, env))
+    with(root, settings, "", at, |env| method::find_undo(method, env))
 }
 
 /// Makes a method ready for a reboot at `at`.

@@ -1,4 +1,4 @@
-//! One look at the host, or one change of it, as the worker tells the daemon: pure data. The worker is this program
+//! One observation of the host, or one change of it, as the worker tells the daemon: pure data. The worker is this program
 //! itself (`bedplate worker`, hidden); both ends are always the same build.
 
 use std::collections::BTreeMap;

@@ -24,7 +24,7 @@ use bedplate_core::profile::model::{Agent, AgentMode, Profile};
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::Topology;
 use bedplate_facts::{Depth, Facts};
-use bedplate_host::{DirReader, Reader, link, package_lock};
+use bedplate_host::{DirReader, Reader, package_lock, symlink};
 
 /// Only what the operator has put on the host: nothing is enforced on a guess.
 const REQUEST: Request<'static> = Request::dry_run(Choice::HostOnly);
@@ -282,7 +282,7 @@ fn links(facts: &Facts, reader: &dyn Reader) -> Vec<String> {
     let own = tree.functions.values().filter(carries).flat_map(|nic| &nic.net);
     let with_bond = own.flat_map(|name| {
         let bond = reader.link(&format!("/sys/class/net/{name}/master")).ok();
-        let bond = bond.as_deref().and_then(link::last_part).map(str::to_owned);
+        let bond = bond.as_deref().and_then(symlink::last_part).map(str::to_owned);
         [Some(name.clone()), bond].into_iter().flatten()
     });
     with_bond.collect::<BTreeSet<String>>().into_iter().collect()

@@ -1,4 +1,4 @@
-//! What of a look at the host everybody may see: bus, status file, metrics, labels and log show this and nothing else. It says
+//! What of an observation of the host everybody may see: bus, status file, metrics, labels and log show this and nothing else. It says
 //! what changes, where, and which arguments, with values that are harmless; never what stands in a file, also where anybody may read that
 //! file, and never the operator's own words in a profile. Pure.
 
@@ -212,7 +212,7 @@ pub(crate) fn cause(cause: Cause) -> Cause {
     }
 }
 
-/// Why the host was not looked at.
+/// Why the host was not observed.
 pub fn error(error: &EngineError) -> String {
     match error {
         EngineError::Profile(SourceError::Invalid(findings)) => invalid(findings),

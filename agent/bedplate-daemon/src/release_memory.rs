@@ -1,4 +1,4 @@
-//! Gives pages of the heap that hold nothing and of the program's own code back before the daemon sleeps. What a start and a look need of it (argument
+//! Gives pages of the heap that hold nothing and of the program's own code back before the daemon sleeps. What a start and an observation need of it (argument
 //! parsing, TOML, TLS) is mapped by then, 64 KiB around every place that ran, and would stay for days although a sleeping
 //! daemon needs a tenth of it. Two thirds of what it held were such pages.
 

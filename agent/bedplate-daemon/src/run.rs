@@ -1,8 +1,8 @@
 //! The loop: waits for something to happen, has the host observed, and tells what came of it. Idle, it sleeps.
 
 mod background;
+mod bus_connection;
 mod clock;
-mod link;
 mod publish;
 mod readiness;
 mod reconcile;
@@ -29,9 +29,9 @@ use super::devices::KnownDevices;
 use super::events::{self, Files, Trigger};
 use super::export::Written;
 use super::helper::Helpers;
+use super::interface_monitor::InterfaceMonitor;
 use super::journal::{self, say};
 use super::launch::Launch;
-use super::links::Links;
 use super::log_changes::Logged;
 use super::logind::ManagerProxy;
 use super::observation::Observation;
@@ -117,10 +117,10 @@ struct Daemon {
     triggers: Receiver<Trigger>,
     to_asked: Sender<BusRequest>,
     asked: Receiver<BusRequest>,
-    looks: BackgroundObserver,
+    observer: BackgroundObserver,
     files: Option<Files>,
-    links: Option<Links>,
-    restart: RebootController,
+    interface_monitor: Option<InterfaceMonitor>,
+    reboot: RebootController,
     backoff: Backoff,
     status: Status,
     observation: Option<Observation>,
@@ -137,9 +137,9 @@ struct Daemon {
     logged: Logged,
     reminder: Reminder,
     helpers: Helpers,
-    /// Why the host cannot be looked at or the profile not be used.
+    /// Why the host cannot be observed or the profile not be used.
     unusable: Option<String>,
-    /// What is being done now: the status of the last look does not count meanwhile.
+    /// What is being done now: the status of the last observation does not count meanwhile.
     work: Option<Work>,
     /// Since when the profile that was enforced is gone.
     profile_gone: Option<Instant>,
@@ -147,12 +147,12 @@ struct Daemon {
 }
 
 /// Hears of what the kernel and other programs change; what cannot be heard is found by the re-check only.
-fn listen(to_triggers: &Sender<Trigger>) -> (Option<Files>, Option<Links>) {
+fn listen(to_triggers: &Sender<Trigger>) -> (Option<Files>, Option<InterfaceMonitor>) {
     if let Err(error) = events::uevents(to_triggers.clone()) {
         let text = "no kernel events: only the periodic check finds what the kernel changes";
         say(journal::IMPAIRED, &format!("{text}: {error}"));
     }
-    let links = Links::new(to_triggers.clone())
+    let links = InterfaceMonitor::new(to_triggers.clone())
         .inspect_err(|error| say(journal::IMPAIRED, &format!("no link events: {error}")));
     let files = Files::new(to_triggers.clone())
         .inspect_err(|error| say(journal::IMPAIRED, &format!("no file events: {error}")));
@@ -167,9 +167,9 @@ impl Daemon {
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
         let (to_lost, lost) = mpsc::channel(4);
-        let (files, links) = listen(&to_triggers);
+        let (files, interface_monitor) = listen(&to_triggers);
         let helpers = Helpers::new(options.launch.clone(), &options.root);
-        let restart = RebootController::new(&options.root, boot_id, helpers.clone());
+        let reboot = RebootController::new(&options.root, boot_id, helpers.clone());
         let now = Instant::now();
         let mut daemon = Daemon {
             reminder: Reminder::new(options.remind_every),
@@ -190,11 +190,11 @@ impl Daemon {
             triggers,
             to_asked,
             asked,
-            looks: BackgroundObserver::new(),
+            observer: BackgroundObserver::new(),
             files,
-            links,
-            devices: restart.store().devices(),
-            restart,
+            interface_monitor,
+            devices: reboot.store().devices(),
+            reboot,
             backoff: Backoff::default(),
             status,
             observation: None,
@@ -227,11 +227,12 @@ impl Daemon {
             return Err(RunError::Name);
         }
         say(journal::IMPAIRED, &format!("{NO_BUS}: {error}"));
-        self.bus_again = Some((Instant::now() + link::BUS_AGAIN.0, link::BUS_AGAIN.0));
+        self.bus_again =
+            Some((Instant::now() + bus_connection::BUS_AGAIN.0, bus_connection::BUS_AGAIN.0));
         Ok(())
     }
 
-    /// The files that ask for a look whatever the profile says. A directory that comes back has to be watched again.
+    /// The files that ask for an observation whatever the profile says. A directory that comes back has to be watched again.
     fn watch_own_files(&self) {
         let Some(files) = &self.files else { return };
         let at = |path: &str| self.options.root.join(path).display().to_string();
@@ -248,7 +249,7 @@ impl Daemon {
         tokio::spawn(watchdog::watch(self.busy.clone()));
         tokio::spawn(release_memory::after_bursts(self.message.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
-        let steps = self.restart.steps();
+        let steps = self.reboot.steps();
         let mut event = LoopEvent::Begun;
         loop {
             self.busy.begin();
@@ -269,7 +270,7 @@ impl Daemon {
                 () = told.received() => break,
                 () = received(&mut hangup) => LoopEvent::Reload,
                 Some(asked) = self.asked.recv() => LoopEvent::Asked(asked),
-                event = self.looks.next() => LoopEvent::Observe(event),
+                event = self.observer.next() => LoopEvent::Observe(event),
                 Some(lost) = self.lost.recv() => LoopEvent::Lost(lost),
                 Some(trigger) = self.triggers.recv() => LoopEvent::Trigger(trigger),
                 () = tokio::time::sleep_until(wake.into()) => LoopEvent::Due,
@@ -292,7 +293,7 @@ impl Daemon {
         self.remind();
     }
 
-    /// Something has happened. From here until it was looked at, nothing that was said of the host counts.
+    /// Something has happened. From here until it was observed, nothing that was said of the host counts.
     async fn on_trigger(&mut self, trigger: Trigger) {
         self.gather(trigger);
         if self.work.is_none() && self.debounce.is_of_the_host() {
@@ -346,13 +347,13 @@ impl Daemon {
     /// Sees to the reboot, and tells everybody where the host stands.
     async fn decide(&mut self) {
         self.held();
-        self.restart.show(&mut self.status);
+        self.reboot.show(&mut self.status);
         if let Some(observation) = &self.observation
             && self.unusable.is_none()
             // What was decided on a profile that may be gone does not act.
             && self.profile_gone.is_none()
         {
-            let again = self.restart.step(&mut self.status, observation).await;
+            let again = self.reboot.step(&mut self.status, observation).await;
             self.decide_again = again.map(|wait| Instant::now() + wait);
             self.status.update_verdict(observation.failure());
             if self.status.state == State::Stuck

@@ -24,7 +24,7 @@ use bedplate_host::published;
 pub(crate) const VERSION: u32 = 2;
 /// Why a host is `converged`.
 const IN_EFFECT: &str = "everything the profile asks for is in effect";
-/// What is known before the first look.
+/// What is known before the first observation.
 const NOT_OBSERVED: &str = "the host has not been observed yet";
 /// Where the daemon keeps it for those without a bus. Everybody may read it.
 pub const FILE: &str = published::STATUS;
@@ -40,7 +40,7 @@ pub struct Status {
     pub verdict: Verdict,
     /// In one sentence, why.
     pub reason: String,
-    /// The profile's name; empty before the first look.
+    /// The profile's name; empty before the first observation.
     pub profile: String,
     /// Whether the daemon writes.
     pub mode: Option<AgentMode>,
@@ -49,7 +49,7 @@ pub struct Status {
     pub held: Option<EnforceHold>,
     /// This boot.
     pub boot_id: String,
-    /// Whether a daemon says it, and keeps it so; `false`: a look of `bedplate status` itself, for the moment it was made.
+    /// Whether a daemon says it, and keeps it so; `false`: an observation of `bedplate status` itself, for the moment it was made.
     #[serde(default = "said_by_a_daemon")]
     pub daemon: bool,
     /// The daemon's process; 0 without one.
@@ -111,7 +111,7 @@ pub struct Work {
 /// The reboot, as `bedplate reboot status` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebootStatus {
-    /// What the host waits for; `None`: not known (not looked at yet, no profile, an error).
+    /// What the host waits for; `None`: not known (not observed yet, no profile, an error).
     pub need: Option<RebootNeed>,
     /// The profile's policy.
     pub policy: Option<RebootPolicy>,
@@ -133,9 +133,9 @@ pub struct RebootStatus {
     pub lock_said: Option<String>,
     /// Hold, busy devices and whatever else forbids it.
     pub vetoes: Vec<String>,
-    /// Who called off the last announcement or request of this boot, and when; or that it did not come.
-    #[serde(default)]
-    pub called_off: Option<String>,
+    /// Who cancelled the last announcement or request of this boot, and when; or that it did not come.
+    #[serde(default, rename = "called_off")]
+    pub cancelled_by: Option<String>,
     /// The operator's hold, in words, whether a reboot is wanted or not.
     #[serde(default)]
     pub hold: Option<String>,
@@ -161,7 +161,7 @@ impl Default for RebootStatus {
             lock: None,
             lock_said: None,
             vetoes: Vec::new(),
-            called_off: None,
+            cancelled_by: None,
             hold: None,
             came: None,
             next_boot: None,
@@ -177,7 +177,7 @@ impl RebootStatus {
 }
 
 impl Status {
-    /// Before the first look.
+    /// Before the first observation.
     pub fn starting(boot_id: String) -> Self {
         Status {
             bedplate_status: VERSION,

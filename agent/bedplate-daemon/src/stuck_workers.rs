@@ -1,5 +1,5 @@
 //! What is left of an earlier unit that systemd could not end: a process that hangs in a driver (state D) takes no signal,
-//! and systemd gives its unit up. Another look would hang at the same place, and each would leave one more.
+//! and systemd gives its unit up. Another observation would hang at the same place, and each would leave one more.
 
 use std::fs;
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::reboot_required;
-use crate::reboot::controller::{AtLogind, Offline, RestartError};
+use crate::reboot::controller::{AtLogind, Offline, RebootError};
 use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::Phase;
 use bedplate_host::published::{
@@ -16,7 +16,7 @@ use bedplate_host::write::{remove_own_directory, remove_own_file, temporary};
 
 /// Why an announced reboot may still come: the record that says whose it is has to stay.
 #[derive(Debug, thiserror::Error)]
-pub enum CallOffError {
+pub enum CancelError {
     /// logind does not take it back.
     #[error(
         "bedplate has announced a reboot for {}, and systemd-logind cannot be asked to take it back ({why}): it may \
@@ -27,22 +27,22 @@ pub enum CallOffError {
         /// When it is due.
         at: Timestamp,
         /// Why not.
-        why: RestartError,
+        why: RebootError,
     },
     /// The machine would still go through its firmware, or off, at its next reboot.
     #[error("{0}. Nothing was removed; try again")]
     Undo(String),
     /// The record cannot be read.
     #[error(transparent)]
-    Record(#[from] RestartError),
+    Record(#[from] RebootError),
 }
 
 /// Calls off the reboot that bedplate has announced on the running machine, whose files are below `root`, and undoes what
 /// was prepared for it. What logind has scheduled for others stays. The time of the reboot that was called off, if any.
 ///
 /// # Errors
-/// [`CallOffError`].
-pub async fn call_off(root: &Path) -> Result<Option<Timestamp>, CallOffError> {
+/// [`CancelError`].
+pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, CancelError> {
     let mut offline = Offline::connect(root).await;
     let (record, found) = offline.find().await?;
     if record.phase == Phase::Rest {
@@ -54,21 +54,21 @@ pub async fn call_off(root: &Path) -> Result<Option<Timestamp>, CallOffError> {
         AtLogind::Scheduled { at } | AtLogind::Unknown { at, .. } => at,
         AtLogind::Nothing | AtLogind::GoingDown => {
             return match cancelled {
-                Err(RestartError::Armed(text)) => Err(CallOffError::Undo(text)),
+                Err(RebootError::Armed(text)) => Err(CancelError::Undo(text)),
                 // There was nothing, or another shutdown.
                 _ => Ok(None),
             };
         }
     };
-    cancelled.map_err(|why| CallOffError::Logind { at, why })?;
+    cancelled.map_err(|why| CancelError::Logind { at, why })?;
     match offline.find().await?.0.phase.is_open() {
-        true => Err(CallOffError::Undo("what was prepared for the reboot is not undone".into())),
+        true => Err(CancelError::Undo("what was prepared for the reboot is not undone".into())),
         false => Ok(Some(at)),
     }
 }
 
 /// Removes all of it below `root`. What could not be removed, in words; the rest is gone.
-pub fn withdraw(root: &Path) -> Vec<String> {
+pub fn remove_published_files(root: &Path) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     // An image may hold links to anywhere: what they lead to is not the image's.
     let outside =
@@ -149,11 +149,15 @@ mod tests {
         reboot_required::set(root.path(), true).unwrap();
         put("run/bedplate/power-cycle", "{}");
         assert!(files(root.path()).len() > theirs.len() + 2, "{:?}", files(root.path()));
-        assert_eq!(withdraw(root.path()), [""; 0]);
+        assert_eq!(remove_published_files(root.path()), [""; 0]);
         assert_eq!(files(root.path()), theirs);
         let listed = std::fs::read_to_string(root.path().join("run/reboot-required.pkgs")).unwrap();
         assert_eq!(listed, "linux-base\n");
-        assert_eq!(withdraw(root.path()), [""; 0], "the second time there is nothing");
+        assert_eq!(
+            remove_published_files(root.path()),
+            [""; 0],
+            "the second time there is nothing"
+        );
     }
 
     #[test]
@@ -162,7 +166,7 @@ mod tests {
         let host = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(host.path().join("bedplate")).unwrap();
         std::os::unix::fs::symlink(host.path(), root.path().join("run")).unwrap();
-        let said = withdraw(root.path());
+        let said = remove_published_files(root.path());
         assert!(said[0].starts_with("/run leads out of "), "{said:?}");
         assert!(host.path().join("bedplate").exists());
     }

@@ -13,7 +13,7 @@ use super::observation::{AT, NO_PROFILE, Observation};
 use super::unit::Unit;
 use bedplate_core::profile::model::Agent;
 
-/// A look takes milliseconds on the largest hosts; a sysfs that does not answer is worth a word soon.
+/// An observation takes milliseconds on the largest hosts; a sysfs that does not answer is worth a word soon.
 const LOOK_LIMIT: Duration = Duration::from_secs(60);
 /// Changes run update-grub, rebuild initramfs, create VFs; each is bounded by itself.
 const APPLY_LIMIT: Duration = Duration::from_secs(20 * 60);

@@ -1,7 +1,7 @@
 //! Version of the NVIDIA driver's library for user space, from the name of its file.
 
 use bedplate_base::Reading;
-use bedplate_host::{Reader, link};
+use bedplate_host::{Reader, symlink};
 
 /// Where the driver's packages put it: Debian and Ubuntu, then the others.
 const DIRECTORIES: [&str; 3] =
@@ -27,7 +27,7 @@ pub fn observe(reader: &dyn Reader) -> Reading<CudaLibrary> {
         let mut at = path.clone();
         for _ in 0..LINKS {
             match Reading::from_result(reader.link(&at)) {
-                Reading::Known(target) => at = link::target(&at, &target),
+                Reading::Known(target) => at = symlink::target(&at, &target),
                 Reading::Absent => break,
                 Reading::Unknown(why) => return Reading::Unknown(why),
             }

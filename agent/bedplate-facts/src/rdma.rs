@@ -8,7 +8,7 @@ use super::pci::Function;
 use super::uplink;
 use bedplate_base::value::PciAddress;
 use bedplate_base::{ReadError, Reading, Reason};
-use bedplate_host::{Reader, link};
+use bedplate_host::{Reader, symlink};
 
 /// Directory of the RDMA devices.
 const CLASS: &str = "/sys/class/infiniband";
@@ -196,7 +196,7 @@ fn interface(
     let own = || uplink::uplink(reader, &function.net).map(str::to_owned);
     let Some(own) = of_gid.filter(|name| !name.is_empty()).or_else(own) else { return Ok(None) };
     let name = match reader.link(&format!("{NET}/{own}/master")) {
-        Ok(master) => link::last_part(&master).unwrap_or(&own).to_owned(),
+        Ok(master) => symlink::last_part(&master).unwrap_or(&own).to_owned(),
         Err(_) => own,
     };
     let attribute = |what: &str| reader.attribute(&format!("{NET}/{name}/{what}"));

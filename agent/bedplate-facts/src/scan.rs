@@ -14,7 +14,7 @@ use super::pci::{Function, PciTree, PortType, SriovPf, UnreadFunction, serves_gu
 use super::{Depth, caps};
 use bedplate_base::value::{PciAddress, PciId};
 use bedplate_base::{ReadError, Reading, Reason};
-use bedplate_host::{ConfigSpace, Reader, link};
+use bedplate_host::{ConfigSpace, Reader, symlink};
 
 /// Directory of the PCI functions.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
@@ -182,7 +182,7 @@ impl Scan<'_> {
 
     /// A link that cannot be read is not a function without a driver.
     fn driver_link(&mut self, address: PciAddress) -> Option<String> {
-        link::driver(self.reader, &address.to_string()).unwrap_or_else(|error| {
+        symlink::driver(self.reader, &address.to_string()).unwrap_or_else(|error| {
             let reason = Reason::from(error);
             self.tree.unread_drivers.insert(address, reason.clone());
             self.gap(address, reason.about("its driver is not known"));
@@ -215,7 +215,7 @@ impl Scan<'_> {
 
     fn iommu_group(&self, directory: &str) -> Reading<u32> {
         match self.reader.link(&format!("{directory}/iommu_group")) {
-            Ok(text) => match link::last_part(&text).and_then(|number| number.parse().ok()) {
+            Ok(text) => match symlink::last_part(&text).and_then(|number| number.parse().ok()) {
                 Some(number) => Reading::Known(number),
                 None => Reading::unknown(format!(
                     "{directory}/iommu_group leads to {text:?}, not to a group"
@@ -270,7 +270,7 @@ impl Scan<'_> {
     }
 
     fn virtual_function(&self, pf: PciAddress, index: u16) -> Option<PciAddress> {
-        link::virtual_function(self.reader, pf, index).ok()?.parse().ok()
+        symlink::virtual_function(self.reader, pf, index).ok()?.parse().ok()
     }
 
     /// The interface of a virtio NIC belongs to the device below the function, `virtio0/net/eth0` (drivers/virtio/virtio.c).

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bedplate_base::ReadError;
-use bedplate_host::{Reader, link};
+use bedplate_host::{Reader, symlink};
 
 /// Where units are, the strongest place first.
 const UNITS: [&str; 4] = [
@@ -131,7 +131,7 @@ fn is_mask(reader: &dyn Reader, path: &str) -> Result<bool, ReadError> {
 
 /// Whether a path is a link that ends at /dev/null.
 fn leads_nowhere(reader: &dyn Reader, path: &str) -> bool {
-    reader.link(path).is_ok() && link::resolved(reader, path) == "/dev/null"
+    reader.link(path).is_ok() && symlink::resolved(reader, path) == "/dev/null"
 }
 
 /// The file, then its drop-ins by name; one of a stronger place hides those of the same name in weaker ones.

@@ -27,7 +27,7 @@ const CHUNK: usize = 16 << 10;
 
 /// How much of what a program prints is kept, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub enum Keep {
+pub enum KeptOutput {
     /// The end of output and errors together, as they came.
     Tail(usize),
     /// The start of the output, and that of the errors. The rest is read and dropped: a full pipe would stop the program.
@@ -36,12 +36,12 @@ pub enum Keep {
     Head(usize),
 }
 
-/// A program that was started.
+/// Result of a program that was started.
 #[derive(Debug)]
-pub struct Ran {
+pub struct ChildResult {
     /// How it ended.
-    pub end: End,
-    /// What is kept of its output; with [`Keep::Tail`], of its errors too.
+    pub end: ChildEnd,
+    /// What is kept of its output; with [`KeptOutput::Tail`], of its errors too.
     pub output: Vec<u8>,
     /// What is kept of its errors.
     pub errors: Vec<u8>,
@@ -49,7 +49,7 @@ pub struct Ran {
 
 /// How a program ended.
 #[derive(Debug)]
-pub enum End {
+pub enum ChildEnd {
     /// By itself, or by a signal from outside.
     Status(ExitStatus),
     /// It was killed at the limit, with everything it had started.
@@ -77,8 +77,8 @@ pub fn run(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     limit: Duration,
-    keep: Keep,
-) -> Result<Ran, NotStarted> {
+    keep: KeptOutput,
+) -> Result<ChildResult, NotStarted> {
     run_in(Path::new("/"), program, arguments, limit, keep)
 }
 
@@ -91,14 +91,14 @@ pub(crate) fn run_in(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     limit: Duration,
-    keep: Keep,
-) -> Result<Ran, NotStarted> {
+    keep: KeptOutput,
+) -> Result<ChildResult, NotStarted> {
     let pipe = || std::io::pipe().map_err(NotStarted::Pipe);
     let (output, output_end) = pipe()?;
     let (errors, errors_end): (Option<PipeReader>, Option<PipeWriter>) = match keep {
-        Keep::Tail(_) => (None, Some(output_end.try_clone().map_err(NotStarted::Pipe)?)),
-        Keep::Heads(_) => pipe().map(|(errors, end)| (Some(errors), Some(end)))?,
-        Keep::Head(_) => (None, None),
+        KeptOutput::Tail(_) => (None, Some(output_end.try_clone().map_err(NotStarted::Pipe)?)),
+        KeptOutput::Heads(_) => pipe().map(|(errors, end)| (Some(errors), Some(end)))?,
+        KeptOutput::Head(_) => (None, None),
     };
     let mut command = Command::new(program);
     command
@@ -126,7 +126,7 @@ pub(crate) fn run_in(
     let end = wait(&mut child, limit);
     let deadline = Instant::now() + AFTERMATH;
     let errors = errors.map(|errors| errors.by(deadline)).unwrap_or_default();
-    Ok(Ran { end, output: output.by(deadline), errors })
+    Ok(ChildResult { end, output: output.by(deadline), errors })
 }
 
 /// A program that the host lacks.
@@ -148,20 +148,20 @@ pub fn find(program: &str) -> Result<PathBuf, NotInstalled> {
     places.into_iter().find(runs).ok_or_else(|| NotInstalled { program: program.to_owned() })
 }
 
-fn wait(child: &mut Child, limit: Duration) -> End {
+fn wait(child: &mut Child, limit: Duration) -> ChildEnd {
     let started = Instant::now();
     loop {
         match child.try_wait() {
-            Ok(Some(status)) => return End::Status(status),
+            Ok(Some(status)) => return ChildEnd::Status(status),
             // Compared this way round: an instant that far ahead need not exist.
             Ok(None) if started.elapsed() < limit => std::thread::sleep(TICK),
             Ok(None) => {
                 kill_group(child);
-                return End::TimedOut;
+                return ChildEnd::TimedOut;
             }
             Err(error) => {
                 kill_group(child);
-                return End::Lost(error);
+                return ChildEnd::Lost(error);
             }
         }
     }
@@ -188,7 +188,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn read(mut from: PipeReader, keep: Keep) -> std::io::Result<Self> {
+    fn read(mut from: PipeReader, keep: KeptOutput) -> std::io::Result<Self> {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&bytes);
         let thread = std::thread::Builder::new().name("child output".into()).spawn(move || {
@@ -197,13 +197,13 @@ impl Kept {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.extend_from_slice(&buffer[..got]);
                 match keep {
-                    Keep::Tail(most) => {
+                    KeptOutput::Tail(most) => {
                         let surplus = kept.len().saturating_sub(most);
                         kept.drain(..surplus);
                     }
-                    Keep::Heads(most) => kept.truncate(most),
-                    Keep::Head(most) if kept.len() >= most => return kept.truncate(most),
-                    Keep::Head(_) => {}
+                    KeptOutput::Heads(most) => kept.truncate(most),
+                    KeptOutput::Head(most) if kept.len() >= most => return kept.truncate(most),
+                    KeptOutput::Head(_) => {}
                 }
             }
         })?;
@@ -225,34 +225,34 @@ mod tests {
 
     use super::*;
 
-    fn sh(script: &str, limit: u64, keep: Keep) -> Ran {
+    fn sh(script: &str, limit: u64, keep: KeptOutput) -> ChildResult {
         run(Path::new("/bin/sh"), ["-c", script], Duration::from_secs(limit), keep).unwrap()
     }
 
     #[test]
     fn each_way_keeps_what_it_promises() {
         let script = "printf 123; printf abc >&2; printf 456; printf def >&2";
-        let ran = sh(script, 30, Keep::Tail(8));
+        let ran = sh(script, 30, KeptOutput::Tail(8));
         assert_eq!((ran.output.as_slice(), ran.errors.as_slice()), (&b"3abc456def"[2..], &b""[..]));
-        let ran = sh(script, 30, Keep::Heads(4));
+        let ran = sh(script, 30, KeptOutput::Heads(4));
         assert_eq!((ran.output.as_slice(), ran.errors.as_slice()), (&b"1234"[..], &b"abcd"[..]));
-        let ran = sh(script, 30, Keep::Head(100));
+        let ran = sh(script, 30, KeptOutput::Head(100));
         assert_eq!((ran.output.as_slice(), ran.errors.as_slice()), (&b"123456"[..], &b""[..]));
     }
 
     #[test]
     fn one_that_says_more_than_is_wanted_ends() {
-        let ran = sh("exec yes", 300, Keep::Head(5));
+        let ran = sh("exec yes", 300, KeptOutput::Head(5));
         assert_eq!(ran.output, b"y\ny\ny");
-        let End::Status(status) = ran.end else { panic!("{:?}", ran.end) };
+        let ChildEnd::Status(status) = ran.end else { panic!("{:?}", ran.end) };
         // SIGPIPE; where the tests' parent ignores it, an error of its own.
         assert!(status.signal() == Some(13) || status.code() == Some(1), "{status}");
     }
 
     #[test]
     fn one_that_hangs_is_killed_with_what_it_started() {
-        let ran = sh("sleep 300 & echo $!; wait", 1, Keep::Heads(100));
-        assert!(matches!(ran.end, End::TimedOut), "{:?}", ran.end);
+        let ran = sh("sleep 300 & echo $!; wait", 1, KeptOutput::Heads(100));
+        assert!(matches!(ran.end, ChildEnd::TimedOut), "{:?}", ran.end);
         let started = String::from_utf8(ran.output).unwrap();
         let gone = (0..500).any(|_| {
             std::thread::sleep(TICK);
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn what_was_said_before_the_limit_is_kept() {
-        let ran = sh("echo begun; sleep 300", 1, Keep::Heads(100));
-        assert!(matches!(ran.end, End::TimedOut), "{:?}", ran.end);
+        let ran = sh("echo begun; sleep 300", 1, KeptOutput::Heads(100));
+        assert!(matches!(ran.end, ChildEnd::TimedOut), "{:?}", ran.end);
         assert_eq!(ran.output, b"begun\n");
     }
 }

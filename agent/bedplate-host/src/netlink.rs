@@ -4,8 +4,8 @@
 
 mod dcb;
 pub(super) mod devlink;
-pub(super) mod link;
 mod route;
+pub(super) mod rtm_link;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub(super) fn ask_for_vfs(
         return Err(ReadError::NotFound { path });
     }
     let index = index_below(reader, pf, interface)?;
-    let mut table = link::vfs(index).map_err(|refusal| read_error(path.clone(), refusal))?;
+    let mut table = rtm_link::vfs(index).map_err(|refusal| read_error(path.clone(), refusal))?;
     if index_below(reader, pf, interface) != Ok(index) {
         return Err(renamed(path));
     }
@@ -164,7 +164,10 @@ pub fn changed_links(datagram: &[u8]) -> Vec<(String, u32)> {
     let mut bodies = Vec::new();
     // What is garbled ends the list.
     let _ = read(datagram, &mut bodies);
-    bodies.iter().filter_map(|body| Some((link::name_in(body)?, link::flags_in(body)?))).collect()
+    bodies
+        .iter()
+        .filter_map(|body| Some((rtm_link::name_in(body)?, rtm_link::flags_in(body)?)))
+        .collect()
 }
 
 /// Reads a datagram as an answer to each question that is asked here: what the tests of hostile bytes call.
@@ -173,8 +176,12 @@ pub fn any_answer(datagram: &[u8]) {
     // What is garbled ends the list.
     let _ = read(datagram, &mut bodies);
     for body in bodies {
-        let _ =
-            (link::table(&body), link::name_in(&body), route::hops(&body), devlink::mode(&body));
+        let _ = (
+            rtm_link::table(&body),
+            rtm_link::name_in(&body),
+            route::hops(&body),
+            devlink::mode(&body),
+        );
         let _ = dcb::state(&body);
     }
 }

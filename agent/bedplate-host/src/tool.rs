@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::child::{self, End, Keep, NotStarted, Ran};
+use super::child::{self, ChildEnd, ChildResult, KeptOutput, NotStarted};
 use super::{ToolEnd, ToolOutput};
 
 /// How much of the output is kept: its end.
@@ -20,14 +20,14 @@ pub(super) fn not_started(why: String) -> ToolOutput {
 /// are kept together, as they came.
 pub(super) fn run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> ToolOutput {
     match try_run(argv, limit_s, chroot) {
-        Ok(Ran { end, output, .. }) => {
+        Ok(ChildResult { end, output, .. }) => {
             ToolOutput { end: ended(end), output: String::from_utf8_lossy(&output).into_owned() }
         }
         Err(why) => not_started(why),
     }
 }
 
-fn try_run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> Result<Ran, String> {
+fn try_run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> Result<ChildResult, String> {
     let (program, arguments) = argv.split_first().ok_or("no program was named")?;
     let find = |program: &str| child::find(program).map_err(|error| error.to_string());
     let (program, mut all) = match chroot {
@@ -38,21 +38,23 @@ fn try_run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> Result<Ran, 
     all.extend(arguments.iter().map(OsStr::new));
     let limit = Duration::from_secs(limit_s.into());
     let directory = chroot.unwrap_or(Path::new("/"));
-    child::run_in(directory, &program, all, limit, Keep::Tail(KEPT)).map_err(|error| match error {
-        NotStarted::Pipe(error) => format!("no pipe for its output: {error}"),
-        NotStarted::Spawn(error) => error.to_string(),
-        NotStarted::Thread(error) => format!("no thread for its output: {error}"),
+    child::run_in(directory, &program, all, limit, KeptOutput::Tail(KEPT)).map_err(|error| {
+        match error {
+            NotStarted::Pipe(error) => format!("no pipe for its output: {error}"),
+            NotStarted::Spawn(error) => error.to_string(),
+            NotStarted::Thread(error) => format!("no thread for its output: {error}"),
+        }
     })
 }
 
-fn ended(end: End) -> ToolEnd {
+fn ended(end: ChildEnd) -> ToolEnd {
     match end {
-        End::Status(status) => match (status.code(), status.signal()) {
+        ChildEnd::Status(status) => match (status.code(), status.signal()) {
             (Some(code), _) => ToolEnd::Exited(code),
             (None, signal) => ToolEnd::Signal(signal.unwrap_or(0)),
         },
-        End::TimedOut => ToolEnd::TimedOut,
-        End::Lost(error) => {
+        ChildEnd::TimedOut => ToolEnd::TimedOut,
+        ChildEnd::Lost(error) => {
             ToolEnd::NotStarted(format!("it was started, but cannot be waited for: {error}"))
         }
     }

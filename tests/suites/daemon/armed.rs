@@ -70,7 +70,7 @@ fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
     rig.start();
     until("undone", || rig.read(MODE) == "warm");
     until("forgotten", || kept(&rig)["arranged"].is_null());
-    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::Cancelled { .. }));
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn what_is_armed_is_not_for_the_reboot_of_others() {
     until("undone", || rig.read(MODE) == "warm");
     until("forgotten", || kept(&rig)["arranged"].is_null());
     assert_eq!(kept(&rig)["ending"]["ending"], "called-off");
-    let status = rig.until("said", |status| status.reboot.called_off.is_some());
-    let said = status.reboot.called_off.unwrap_or_default();
+    let status = rig.until("said", |status| status.reboot.cancelled_by.is_some());
+    let said = status.reboot.cancelled_by.unwrap_or_default();
     assert!(said.contains("another shutdown that took its place: reboot at 2096"), "{said}");
     assert!(rig.logged("called off by another shutdown"), "{}", rig.read("log"));
     assert!(!rig.asked_of_logind().contains(&"cancel".to_owned()));
@@ -147,7 +147,7 @@ fn what_is_armed_is_not_for_the_reboot_of_others() {
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.inhibit(&[]);
     rig.settle();
-    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::Cancelled { .. }));
     assert_eq!(rig.read(MODE), "warm");
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use bedplate_daemon::uninstall::withdraw;
+use bedplate_daemon::uninstall::remove_published_files;
 use bedplate_host::write::{remove_own_file, replace_public_file};
 
 /// The directory of a collector, or the one above, may belong to the collector.
@@ -57,7 +57,7 @@ fn nothing_is_removed_through_a_link_of_another_user() {
         std::os::unix::fs::symlink(at("other"), at(link)).unwrap();
         std::os::unix::fs::lchown(at(link), Some(1234), None).unwrap();
     }
-    let said = withdraw(root.path());
+    let said = remove_published_files(root.path());
     assert!(said.iter().all(|said| said.contains("no link is followed there")), "{said:?}");
     assert_eq!(said.len(), 3, "{said:?}");
     assert!(kept.iter().all(|path| at(path).exists()), "{said:?}");

@@ -114,6 +114,6 @@ fn logind_that_comes_back_is_asked_at_once() {
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.restart_logind();
     let begun = Instant::now();
-    rig.until("called off", |status| status.reboot.called_off.is_some());
+    rig.until("called off", |status| status.reboot.cancelled_by.is_some());
     assert!(begun.elapsed() < RECOVERY, "{:?}\n{}", begun.elapsed(), rig.read("log"));
 }

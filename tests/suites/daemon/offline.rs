@@ -74,7 +74,7 @@ fn cancel_without_daemon_cancels_at_logind() {
     assert!(code == Some(0) && said.contains("is taken back"), "{said}");
     assert!(!rig.has_schedule());
     rig.start();
-    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::Cancelled { .. }));
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
 }
@@ -206,7 +206,7 @@ fn status_after_a_command_is_the_new_one() {
     let (code, said) = rig.reboot_command(&["cancel"]);
     assert_eq!(code, Some(0), "{said}");
     let status = rig.status().expect("it answers");
-    assert!(matches!(status.reboot.state, RebootState::CalledOff { .. }), "{:?}", status.reboot);
+    assert!(matches!(status.reboot.state, RebootState::Cancelled { .. }), "{:?}", status.reboot);
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(announced(&rig));

@@ -162,8 +162,8 @@ fn a_reboot_that_does_not_come_has_an_end() {
     rig.login.lock().expect("not poisoned").stops = false;
     rig.inhibit(&[]);
     let status =
-        rig.until("ended", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
-    let said = status.reboot.called_off.unwrap_or_default();
+        rig.until("ended", |status| matches!(status.reboot.state, RebootState::Cancelled { .. }));
+    let said = status.reboot.cancelled_by.unwrap_or_default();
     assert!(said.contains("the machine did not go down"), "{said}");
     assert!(rig.logged("the announced reboot did not happen"), "{}", rig.read("log"));
     assert_eq!(rig.record()["attempts"][0]["boot_id"], "boot-1");
@@ -218,7 +218,7 @@ fn who_takes_the_announcement_back_is_heard() {
     // `shutdown -c`
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
-    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::Cancelled { .. }));
     rig.kill();
     rig.start();
     rig.settle();

@@ -226,7 +226,7 @@ fn the_way_down_takes_no_attempt_back() {
     // It has come to nothing: `systemctl reboot` was withdrawn (`shutdown.target` has no job any more).
     rig.login.lock().expect("not poisoned").stops = false;
     rig.touch();
-    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::Cancelled { .. }));
 }
 
 /// Where the marker cannot be written that is said once, and no unit is started for it whenever there is news.

@@ -112,7 +112,7 @@ fn shutdown_c_withdraws_an_operators_request_too() {
     rig.until("converged", |status| status.state == State::Converged);
     assert_eq!(schedule(&rig), "announced");
     shutdown_c(&rig);
-    let status = rig.until("called off", |status| status.reboot.called_off.is_some());
+    let status = rig.until("called off", |status| status.reboot.cancelled_by.is_some());
     assert_eq!(status.reboot.state, RebootState::Idle);
     let (_, said) = rig.run(&["reboot", "status"]);
     assert!(said.contains("called off  through logind, as `shutdown -c` does"), "{said}");

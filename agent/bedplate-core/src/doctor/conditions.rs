@@ -4,8 +4,8 @@
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::sriov;
 use crate::verify::{
-    AcsCode, Code, CommandLineCode, DeviceCode, DeviceKind, Judged, LimitsCode, LinkCode, LogCode,
-    ProfileCode, RdmaCode, Severity, SriovCode, Verdict,
+    AcsFinding, CommandLineFinding, DeviceFinding, DeviceKind, Finding, Judged, LimitsFinding,
+    LogFinding, PcieLinkFinding, ProfileFinding, RdmaFinding, Severity, SriovFinding, Verdict,
 };
 use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
@@ -52,7 +52,7 @@ pub(super) fn of_missing_nic(facts: &Facts, judged: &Judged) -> bool {
 fn fewer(judged: &Judged, wanted: DeviceKind) -> bool {
     found(
         judged,
-        |code| matches!(code, Code::Device(DeviceCode::FewerDevices { kind, .. }) if *kind == wanted),
+        |code| matches!(code, Finding::Device(DeviceFinding::FewerDevices { kind, .. }) if *kind == wanted),
     )
 }
 
@@ -64,9 +64,9 @@ pub(super) fn of_gpus_link(facts: &Facts, judged: &Judged) -> bool {
         gpus.into_iter().any(|gpu| gpu.address == at || tree.path_up(gpu.address).contains(&at))
     };
     found(judged, |code| match code {
-        Code::Link(LinkCode::LinkNarrow { device, .. } | LinkCode::AerErrors { device, .. }) => {
-            is_gpus(device.function)
-        }
+        Finding::Link(
+            PcieLinkFinding::LinkNarrow { device, .. } | PcieLinkFinding::AerErrors { device, .. },
+        ) => is_gpus(device.function),
         _ => false,
     })
 }
@@ -90,24 +90,24 @@ pub(super) fn at_all(_: &Facts, judged: &Judged) -> bool {
 /// Device nodes of GPUs are missing.
 pub(super) fn of_gpu_nodes(_: &Facts, judged: &Judged) -> bool {
     found(judged, |code| {
-        matches!(code, Code::Limits(LimitsCode::NodeMissing { kind: DeviceKind::Gpu, .. }))
+        matches!(code, Finding::Limits(LimitsFinding::NodeMissing { kind: DeviceKind::Gpu, .. }))
     })
 }
 
 /// A NIC has no ATS where guests need it; one that has it for nothing works all the same.
 pub(super) fn of_missing_ats(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::Acs(AcsCode::NoAts { .. })))
+    found(judged, |code| matches!(code, Finding::Acs(AcsFinding::NoAts { .. })))
 }
 
 /// A VF has no address, rather than that of another.
 pub(super) fn of_zero_address(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::Sriov(SriovCode::ZeroAddress { .. })))
+    found(judged, |code| matches!(code, Finding::Sriov(SriovFinding::ZeroAddress { .. })))
 }
 
 /// VFs are among what is left to do.
 pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
     found(judged, |code| {
-        matches!(code, Code::Profile(ProfileCode::NotInEffect { setting: sriov::NAME, .. }))
+        matches!(code, Finding::Profile(ProfileFinding::NotInEffect { setting: sriov::NAME, .. }))
     })
 }
 
@@ -115,20 +115,20 @@ pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
 pub(super) fn of_pci_argument(_: &Facts, judged: &Judged) -> bool {
     found(
         judged,
-        |code| matches!(code, Code::CommandLine(CommandLineCode::ArgumentRefused { argument, .. }) if argument.starts_with("pci=")),
+        |code| matches!(code, Finding::CommandLine(CommandLineFinding::ArgumentRefused { argument, .. }) if argument.starts_with("pci=")),
     )
 }
 
 /// No port of the GPUs' NICs is active.
 pub(super) fn of_no_port(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Code::Rdma(RdmaCode::NoActivePort { .. })))
+    found(judged, |code| matches!(code, Finding::Rdma(RdmaFinding::NoActivePort { .. })))
 }
 
 /// A GPU does not answer, or a port above one may not.
 pub(super) fn of_dead_gpu(_: &Facts, judged: &Judged) -> bool {
     found(
         judged,
-        |code| matches!(code, Code::Device(DeviceCode::NoAnswer { device }) if matches!(device.kind, DeviceKind::Gpu | DeviceKind::Port)),
+        |code| matches!(code, Finding::Device(DeviceFinding::NoAnswer { device }) if matches!(device.kind, DeviceKind::Gpu | DeviceKind::Port)),
     )
 }
 
@@ -136,7 +136,7 @@ pub(super) fn of_dead_gpu(_: &Facts, judged: &Judged) -> bool {
 pub(super) fn of_dead_nic(_: &Facts, judged: &Judged) -> bool {
     found(
         judged,
-        |code| matches!(code, Code::Device(DeviceCode::NoAnswer { device }) if device.kind != DeviceKind::Gpu),
+        |code| matches!(code, Finding::Device(DeviceFinding::NoAnswer { device }) if device.kind != DeviceKind::Gpu),
     )
 }
 
@@ -190,13 +190,13 @@ pub(super) fn of_lost_link(_: &Facts, judged: &Judged) -> bool {
     logged(judged, |sign, _| matches!(sign, MessageKind::Contained | MessageKind::LinkDown))
 }
 
-fn found(judged: &Judged, test: impl Fn(&Code) -> bool) -> bool {
+fn found(judged: &Judged, test: impl Fn(&Finding) -> bool) -> bool {
     judged.codes.iter().any(test)
 }
 
 fn logged(judged: &Judged, test: impl Fn(MessageKind, Option<&str>) -> bool) -> bool {
     found(judged, |code| match code {
-        Code::Log(LogCode::Logged { sign, module, .. }) => test(*sign, module.as_deref()),
+        Finding::Log(LogFinding::Logged { sign, module, .. }) => test(*sign, module.as_deref()),
         _ => false,
     })
 }

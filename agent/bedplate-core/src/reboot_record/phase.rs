@@ -106,12 +106,14 @@ impl Arranged {
 #[serde(tag = "ending", rename_all = "kebab-case")]
 pub enum Ending {
     /// By bedplate itself: it may be scheduled again.
-    TakenBack {
+    #[serde(rename = "taken-back")]
+    CancelledByAgent {
         /// Reason.
         why: String,
     },
     /// By an operator or another program: scheduled again in this boot only if an operator asks.
-    CalledOff {
+    #[serde(rename = "called-off")]
+    Cancelled {
         /// By whom or what, and when.
         by: String,
     },
@@ -227,7 +229,7 @@ impl Phase {
 
     /// Whether another reboot is arranged in this boot only if an operator asks.
     pub fn needs_operator(&self) -> bool {
-        let ended = !matches!(self.ending(), None | Some(Ending::TakenBack { .. }));
+        let ended = !matches!(self.ending(), None | Some(Ending::CancelledByAgent { .. }));
         ended || matches!(self, Phase::CommandRun { .. })
     }
 }

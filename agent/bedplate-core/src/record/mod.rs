@@ -13,7 +13,7 @@ use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};
 use bedplate_host::snapshot::{Config, Node, Snapshot};
 use bedplate_host::snapshot_paths::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
-use bedplate_host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, Reader, link};
+use bedplate_host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, Reader, symlink};
 
 pub(crate) use redact::Redactions;
 
@@ -78,7 +78,7 @@ impl<'a> Recorder<'a> {
 
     /// The path without links, with every link on the way recorded; `None` = it ends on the way, and that is recorded.
     fn walk(&self, path: &str, follow: bool) -> Option<String> {
-        let mut rest: Vec<String> = link::components(path);
+        let mut rest: Vec<String> = symlink::components(path);
         let mut at = String::new();
         let mut links = 0;
         while let Some(name) = rest.pop() {
@@ -96,7 +96,7 @@ impl<'a> Recorder<'a> {
                     if target.starts_with('/') {
                         at.clear();
                     }
-                    rest.extend(link::components(&target));
+                    rest.extend(symlink::components(&target));
                 }
                 _ => at = next,
             }

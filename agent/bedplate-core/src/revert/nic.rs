@@ -9,7 +9,7 @@ use crate::ledger::{EswitchRecord, Ledger, VfKey, VfRecord};
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::VfAttributes;
 use bedplate_facts::{Depth, observe, uplink};
-use bedplate_host::{Reader, link};
+use bedplate_host::{Reader, symlink};
 
 /// What helps where a PF has no interface.
 const NO_INTERFACE: &str = "load its network driver, or move the interface back from its network namespace, then run again";
@@ -63,8 +63,8 @@ pub(super) fn plan_starts(
 
 /// Whether the VF is there, without a driver.
 fn has_no_driver(reader: &dyn Reader, key: &VfKey) -> bool {
-    let vf = link::virtual_function(reader, key.pf, key.vf);
-    vf.and_then(|vf| link::driver(reader, &vf)).is_ok_and(|driver| driver.is_none())
+    let vf = symlink::virtual_function(reader, key.pf, key.vf);
+    vf.and_then(|vf| symlink::driver(reader, &vf)).is_ok_and(|driver| driver.is_none())
 }
 
 /// Whether the PF's VFs are taken away, or made again.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::revert::Refused;
-use bedplate_host::{HostKind, Reader, STATE_DIRECTORY, link};
+use bedplate_host::{HostKind, Reader, STATE_DIRECTORY, symlink};
 
 use super::parts::{PARTS, Source};
 use super::{PartPlan, refusal};
@@ -36,7 +36,7 @@ pub(super) fn obstacles(parts: &[PartPlan], reader: &dyn Reader) -> Vec<Refused>
 /// A directory of an image that links turn into one of another purpose (`/run` a link to `/etc`). A link that keeps the last three
 /// names of the path leads to the same directory in another place (`/var` to `/data/var`, `/run` to `/var/run`).
 fn redirected(reader: &dyn Reader, directory: &str) -> Option<Refused> {
-    let real = link::resolved(reader, directory);
+    let real = symlink::resolved(reader, directory);
     let names = directory.matches('/').count().min(3);
     let purpose = |path: &str| path.rsplit('/').take(names).map(str::to_owned).collect::<Vec<_>>();
     (purpose(&real) != purpose(directory)).then(|| Refused {

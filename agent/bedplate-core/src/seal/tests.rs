@@ -82,7 +82,7 @@ impl<F: FnMut() -> Option<Refused>> Machine for Looked<F> {
         (self.0)()
     }
 
-    fn withdraw(&mut self) -> Vec<String> {
+    fn remove_published_files(&mut self) -> Vec<String> {
         panic!("an image publishes nothing")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::code::{Device, DeviceKind};
+use super::finding::{Device, DeviceKind};
 use super::rails::rails;
 use super::{ImageState, IneffectiveArgument, NoPlan, Outcome};
 use crate::kind::acs::Resolved;

@@ -3,7 +3,7 @@
 //! counts as passed.
 
 mod checks;
-mod code;
+mod finding;
 mod image;
 mod image_state;
 mod ineffective_argument;
@@ -20,13 +20,13 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use code::{
-    AcsCode, Carriers, CommandLineCode, DeviceCode, DeviceKind, FabricCause, FabricCode,
-    FirmwareCode, HugePagesCode, IommuCode, LimitsCode, LinkCode, LogCode, Maker, ModuleKind,
-    ModulesCode, NcclCode, PcieCode, ProfileCode, RdmaCode, RoceCode, SriovCode, StorageCode,
-    TopologyCode,
+pub(crate) use finding::{
+    AcsFinding, Carriers, CommandLineFinding, DeviceFinding, DeviceKind, FabricCause,
+    FabricFinding, FirmwareFinding, HugePagesFinding, IommuFinding, LimitsFinding, LogFinding,
+    Maker, ModuleKind, ModulesFinding, NcclFinding, PcieFinding, PcieLinkFinding, ProfileFinding,
+    RdmaFinding, RoceFinding, SriovFinding, StorageFinding, TopologyFinding,
 };
-pub use code::{Code, Device};
+pub use finding::{Device, Finding};
 pub(crate) use image_state::ImageState;
 pub(crate) use ineffective_argument::IneffectiveArgument;
 pub(crate) use input::{CheckInput, InEffect, Observed};

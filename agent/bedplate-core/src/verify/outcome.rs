@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::code::{self, Code};
+use super::finding::{self, Finding};
 use super::{Severity, Verdict};
 
 /// One thing that was read.
@@ -26,7 +26,7 @@ pub struct Outcome {
     /// Evidence.
     pub evidence: Vec<Evidence>,
     /// The same for programs.
-    pub codes: Vec<Code>,
+    pub codes: Vec<Finding>,
     /// Remedy: a command, a line of the profile.
     pub remedy: Option<String>,
     /// The highest severity of this outcome, where that is below its check's.
@@ -51,20 +51,20 @@ impl Outcome {
     }
 
     /// Not as it should be, in the words of these codes; there is one at least.
-    pub fn fail(codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
+    pub fn fail(codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
         Outcome::found(Verdict::Fail, codes)
     }
 
     /// Not as it should be, and no reason to call the host not ready; in the words of these codes, of which there is one at
     /// least.
-    pub fn warn(codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
+    pub fn warn(codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
         Outcome::found(Verdict::Warn, codes)
     }
 
     /// An outcome in the words of these codes, with the remedy of the first; there is one at least.
-    pub fn found(verdict: Verdict, codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
-        let codes: Vec<Code> = codes.into_iter().map(Into::into).collect();
-        let (finding, remedy) = (code::format_codes(&codes), code::remedy(&codes));
+    pub fn found(verdict: Verdict, codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
+        let codes: Vec<Finding> = codes.into_iter().map(Into::into).collect();
+        let (finding, remedy) = (finding::format_findings(&codes), finding::remedy(&codes));
         Outcome { codes, remedy, ..Outcome::new(verdict, finding) }
     }
 
@@ -80,7 +80,7 @@ impl Outcome {
 
     /// With more codes, for programs: its sentence says nothing of them.
     #[must_use]
-    pub fn also(mut self, codes: impl IntoIterator<Item = impl Into<Code>>) -> Self {
+    pub fn also(mut self, codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
         self.codes.extend(codes.into_iter().map(Into::into));
         self
     }

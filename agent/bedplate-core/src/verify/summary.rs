@@ -9,7 +9,9 @@ use super::outcome::Evidence;
 use crate::kind::cmdline;
 use crate::plan::Change;
 
-use super::{CHECKS, Check, CheckInput, Code, Group, Outcome, Selection, Severity, Verdict, image};
+use super::{
+    CHECKS, Check, CheckInput, Finding, Group, Outcome, Selection, Severity, Verdict, image,
+};
 use bedplate_base::Recovery;
 use bedplate_host::HostKind;
 
@@ -38,7 +40,7 @@ pub struct Judged {
     /// Evidence.
     pub evidence: Vec<Evidence>,
     /// Findings for programs.
-    pub codes: Vec<Code>,
+    pub codes: Vec<Finding>,
     /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
@@ -224,7 +226,7 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     };
     let decisive = || checks.iter().filter(decides);
     let codes = decisive().flat_map(|judged| &judged.codes);
-    let recovery = codes.map(Code::recovery).max().unwrap_or(Recovery::None);
+    let recovery = codes.map(Finding::recovery).max().unwrap_or(Recovery::None);
     let decided_by = decisive().map(|judged| judged.id).collect();
     let warned = |judged: &&Judged| judged.verdict == Verdict::Warn && !judged.is_ignored();
     let to_do = checks.iter().filter(|judged| judged.fails());

@@ -6,7 +6,7 @@ use bedplate_base::Reading;
 use bedplate_cmdline::complaint;
 use bedplate_facts::kernel_log::kept;
 use bedplate_host::KernelLog;
-use bedplate_host::child::{self, Keep};
+use bedplate_host::child::{self, KeptOutput};
 use bedplate_host::kmsg::{self, Line};
 
 /// What a kernel says first (init/version-timestamp.c, linux_banner): where it is there, nothing before it is missing.
@@ -19,7 +19,7 @@ pub(crate) fn complaints() -> Option<String> {
     match kmsg::read(complaints) {
         Ok((log, _)) => Some(log.lines.iter().map(|line| format!("{}\n", line.text)).collect()),
         // The oldest lines first, which are those of the start; a log full of later troubles is not read to its end.
-        Err(_) => journal(LIMIT, Keep::Head(MOST)).map(|output| messages(&output).collect()),
+        Err(_) => journal(LIMIT, KeptOutput::Head(MOST)).map(|output| messages(&output).collect()),
     }
 }
 
@@ -29,10 +29,12 @@ pub(crate) fn of_checks() -> Reading<KernelLog> {
     match kmsg::read(kept) {
         Ok((log, _)) => Reading::Known(log),
         // The newest lines: a GPU falls off the bus days after the start.
-        Err(error) => match journal(LIMIT, Keep::Tail(MOST)).filter(|text| !text.is_empty()) {
-            Some(output) => Reading::Known(parse(&output)),
-            None => Reading::unknown(format!("{error}, and journalctl shows no copy of it")),
-        },
+        Err(error) => {
+            match journal(LIMIT, KeptOutput::Tail(MOST)).filter(|text| !text.is_empty()) {
+                Some(output) => Reading::Known(parse(&output)),
+                None => Reading::unknown(format!("{error}, and journalctl shows no copy of it")),
+            }
+        }
     }
 }
 
@@ -64,7 +66,7 @@ fn messages(output: &str) -> impl Iterator<Item = String> {
 /// Bytes of the journal's copy that are taken.
 const MOST: usize = 16 << 20;
 
-fn journal(limit: Duration, keep: Keep) -> Option<String> {
+fn journal(limit: Duration, keep: KeptOutput) -> Option<String> {
     let arguments = [
         "--dmesg",
         "--boot",

@@ -15,7 +15,7 @@ mod operator;
 mod slow_facts;
 mod steps;
 
-pub use error::RestartError;
+pub use error::RebootError;
 pub(crate) use final_phase::within;
 pub use offline::{AtLogind, Offline};
 pub(crate) use steps::Steps;
@@ -32,7 +32,7 @@ use crate::journal::{self, say};
 use crate::logind::ManagerProxy;
 use crate::observation::Observation;
 use crate::reboot::state::{RebootState, Veto, WaitsFor};
-use crate::reboot::step::{FINAL, Missing};
+use crate::reboot::step::{FINAL_PHASE_LENGTH, Missing};
 use crate::status::Status;
 use crate::store::Store;
 use bedplate_core::enforce_hold::EnforceHold;
@@ -42,9 +42,9 @@ use bedplate_core::reboot_record::last_boot::LastBoot;
 use bedplate_core::reboot_record::phase::Phase;
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(30);
+pub(crate) const OBSERVE_AGAIN: Duration = Duration::from_secs(30);
 /// Looks that one decision may take: a fresh boot entry, a slot, an effect that failed, a reboot that was moved.
-const LOOKS: usize = 8;
+const MAX_OBSERVATIONS: usize = 8;
 
 /// The daemon's memory between two decisions. The state is in the record.
 pub(crate) struct RebootController {
@@ -147,21 +147,21 @@ impl RebootController {
             return Some(lock::POLL);
         }
         let (mut again, mut taking, mut fresh) = (None, false, false);
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_OBSERVATIONS {
             let (wanted, closely) = self.gather(status, observation, fresh).await;
-            let decided = self.drive(Trigger::Looked(Ok(&wanted)), failed.clone()).await;
+            let decided = self.drive(Trigger::Observed(Ok(&wanted)), failed.clone()).await;
             let (driven, seen) = match decided {
                 Ok(decided) => decided,
                 Err(error) => {
                     status.reboot.state =
                         RebootState::waiting(error.waits_for(), error.to_string());
-                    again = Some(LOOK_AGAIN);
+                    again = Some(OBSERVE_AGAIN);
                     break;
                 }
             };
             self.show_vetoes(status, &seen, (&wanted, closely), failed.as_ref());
             match self.follow(status, observation, driven, &mut failed).await {
-                Next::Look { fresh: again } => fresh = again,
+                Next::Observe { fresh: again } => fresh = again,
                 Next::Done { taking: asked, again: after } => {
                     (taking, again) = (asked, after);
                     break;
@@ -193,40 +193,40 @@ impl RebootController {
             if driven.in_vain {
                 self.lock.in_vain(&why.text);
             }
-            let again = Next::Look { fresh: false };
+            let again = Next::Observe { fresh: false };
             if failed.replace(why.clone()).is_none() {
                 return again;
             }
         }
         match driven.missing {
-            Some(Missing::FreshEntry) => return Next::Look { fresh: true },
+            Some(Missing::FreshEntry) => return Next::Observe { fresh: true },
             Some(Missing::Slot) => {
                 status.reboot.state = RebootState::TakingLock;
                 return match self.take_lock(observation).await {
-                    Ok(true) => Next::Look { fresh: false },
+                    Ok(true) => Next::Observe { fresh: false },
                     Ok(false) => Next::Done { taking: true, again: self.lock.again() },
                     Err(error) => {
                         status.reboot.state =
                             RebootState::waiting(error.waits_for(), error.to_string());
                         self.note_wait().await;
-                        let again = self.lock.again().unwrap_or(LOOK_AGAIN);
+                        let again = self.lock.again().unwrap_or(OBSERVE_AGAIN);
                         Next::Done { taking: true, again: Some(again) }
                     }
                 };
             }
             None => {}
         }
-        let again = failed.is_some().then(|| self.lock.again().unwrap_or(LOOK_AGAIN));
+        let again = failed.is_some().then(|| self.lock.again().unwrap_or(OBSERVE_AGAIN));
         if let Some(why) = driven.unkept.filter(|_| !is_going_down(&driven.record)) {
             status.reboot.state = RebootState::waiting(WaitsFor::Record, why);
-            return Next::Done { taking: false, again: Some(LOOK_AGAIN) };
+            return Next::Done { taking: false, again: Some(OBSERVE_AGAIN) };
         }
         match driven.shown {
             Some(state) => {
                 status.reboot.state = state;
                 Next::Done { taking: false, again }
             }
-            None => Next::Look { fresh: false },
+            None => Next::Observe { fresh: false },
         }
     }
 
@@ -263,7 +263,7 @@ impl RebootController {
 
 /// Continuation after an observation.
 enum Next {
-    Look { fresh: bool },
+    Observe { fresh: bool },
     Done { taking: bool, again: Option<Duration> },
 }
 
@@ -281,46 +281,46 @@ fn come_again(status: &Status, again: Option<Duration>) -> Option<Duration> {
             });
             // The wall clock may be set: never sleep so long that it would matter.
             let opens = opens.map(|wait| wait.min(Duration::from_secs(600)));
-            again.or(opens).or(Some(LOOK_AGAIN))
+            again.or(opens).or(Some(OBSERVE_AGAIN))
         }
         // What is announced is called off when something comes in the way.
         RebootState::Announcing { .. }
         | RebootState::Announced { .. }
-        | RebootState::UnderWay { .. } => Some(LOOK_AGAIN),
+        | RebootState::UnderWay { .. } => Some(OBSERVE_AGAIN),
         RebootState::Converging if !status.reboot.is_needed() => again,
         // What else is in the way is shown as it is.
-        RebootState::CalledOff { .. } | RebootState::Converging => again.or(Some(LOOK_AGAIN)),
+        RebootState::Cancelled { .. } | RebootState::Converging => again.or(Some(OBSERVE_AGAIN)),
         _ => again,
     }
 }
 
-/// Before these times to a reboot it is looked at again, and then closely until it is long past.
-const BEFORE: [SignedDuration; 3] =
-    [FINAL, SignedDuration::from_secs(5), SignedDuration::from_millis(1500)];
+/// Before these times to a reboot it is observed again, and then closely until it is long past.
+const CHECK_LEAD_TIMES: [SignedDuration; 3] =
+    [FINAL_PHASE_LENGTH, SignedDuration::from_secs(5), SignedDuration::from_millis(1500)];
 /// Time that the busy commands get beside that of their last run, before the final phase.
 const BUSY_SLACK: SignedDuration = SignedDuration::from_secs(2);
-const CLOSELY: Duration = Duration::from_secs(1);
-const CLOSELY_FOR: SignedDuration = SignedDuration::from_secs(10);
+const DUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const DUE_POLL_DURATION: SignedDuration = SignedDuration::from_secs(10);
 
 /// When to look at an arranged reboot again. `busy`: time that the busy commands took, which are asked before the final phase.
 fn watch(phase: &Phase, now: Timestamp, busy: SignedDuration) -> Option<Duration> {
     match phase {
         Phase::Scheduled { arranged } => {
             let left = arranged.at().duration_since(now);
-            if left < -CLOSELY_FOR {
-                return Some(LOOK_AGAIN);
+            if left < -DUE_POLL_DURATION {
+                return Some(OBSERVE_AGAIN);
             }
-            let busy = (busy > BUSY_SLACK / 2).then(|| busy + FINAL + BUSY_SLACK);
-            let next = BEFORE.into_iter().chain(busy).map(|before| left - before);
+            let busy = (busy > BUSY_SLACK / 2).then(|| busy + FINAL_PHASE_LENGTH + BUSY_SLACK);
+            let next = CHECK_LEAD_TIMES.into_iter().chain(busy).map(|before| left - before);
             let next = next.filter_map(|wait| Duration::try_from(wait).ok()).min();
             // A moment later, so that the time has surely come.
-            let next = next.map_or(CLOSELY, |wait| wait + Duration::from_millis(50));
-            Some(next.min(LOOK_AGAIN))
+            let next = next.map_or(DUE_POLL_INTERVAL, |wait| wait + Duration::from_millis(50));
+            Some(next.min(OBSERVE_AGAIN))
         }
         Phase::Arming { .. }
         | Phase::Scheduling { .. }
         | Phase::Cancelling { .. }
-        | Phase::Disarming { .. } => Some(LOOK_AGAIN),
+        | Phase::Disarming { .. } => Some(OBSERVE_AGAIN),
         Phase::Rest | Phase::CommandRun { .. } | Phase::GoingDown { .. } | Phase::Ended { .. } => {
             None
         }

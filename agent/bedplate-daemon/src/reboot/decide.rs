@@ -40,7 +40,7 @@ pub struct Situation<'a> {
     /// The method by which this host would be restarted; `None`: none works.
     pub method: Option<RebootMethod>,
     /// Whether what was announced in this boot was called off, or did not come.
-    pub called_off: bool,
+    pub needs_operator: bool,
     /// Block inhibitors, by who and why, and for how long they have been in the way.
     pub inhibitors: &'a [String],
     /// Since when inhibitors have been in the way.
@@ -104,22 +104,22 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
         return RebootState::UnderWay { at };
     }
     let ours = matches!(situation.scheduled, Scheduled::Ours { .. });
-    let call_off = |why: String, otherwise: RebootState| match ours {
-        true => RebootState::CallingOff { why: vec![why] },
+    let cancel = |why: String, otherwise: RebootState| match ours {
+        true => RebootState::Cancelling { why: vec![why] },
         false => otherwise,
     };
     let record = match situation.record {
         Ok(record) => record,
         // Without the record nobody counts: the loop guard is gone.
         Err(why) => {
-            return call_off(why.to_owned(), RebootState::waiting(WaitsFor::Record, why));
+            return cancel(why.to_owned(), RebootState::waiting(WaitsFor::Record, why));
         }
     };
     let asked = record.request(situation.boot_id);
     if asked.is_none()
         && let Some((why, state)) = at_rest(situation, record)
     {
-        return call_off(why, state);
+        return cancel(why, state);
     }
     let window = if asked.is_some() { Ok(None) } else { window(situation) };
     let mut why = obstacles(situation, record, asked);
@@ -130,13 +130,13 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
             *until
         }
     };
-    if situation.called_off && asked.is_none() && !ours {
-        return RebootState::CalledOff { why };
+    if situation.needs_operator && asked.is_none() && !ours {
+        return RebootState::Cancelled { why };
     }
     if !why.is_empty() {
         if ours {
             let why = why.iter().map(Veto::to_string).collect();
-            return RebootState::CallingOff { why };
+            return RebootState::Cancelling { why };
         }
         let bound = SignedDuration::from_secs(i64::from(situation.settings.inhibitor_wait_s));
         let overdue = !situation.inhibitors.is_empty() && situation.inhibited_for >= bound;
@@ -144,7 +144,7 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
     }
     if let Scheduled::Ours { at, request } = situation.scheduled {
         return match asked.filter(|asked| request != Some(asked.since)) {
-            Some(_) => RebootState::CallingOff { why: vec![MOVED.into()] },
+            Some(_) => RebootState::Cancelling { why: vec![MOVED.into()] },
             None => RebootState::Announced { at },
         };
     }

@@ -60,6 +60,6 @@ pub(crate) struct SlowFacts<'a> {
     pub entry: NextBoot,
     /// Whether `entry` was read for this decision. Nothing is scheduled on an older reading.
     pub fresh: bool,
-    /// Whether another build takes over: nothing could be looked at.
+    /// Whether another build takes over: nothing could be observed.
     pub replaced: bool,
 }

@@ -29,8 +29,9 @@ pub enum RebootState {
         /// In words.
         why: String,
     },
-    /// Announced in this boot and called off; announced again only when an operator asks.
-    CalledOff {
+    /// Announced in this boot and cancelled; announced again only when an operator asks.
+    #[serde(rename = "called-off")]
+    Cancelled {
         /// What else is in the way.
         why: Vec<Veto>,
     },
@@ -62,8 +63,9 @@ pub enum RebootState {
         /// Since when.
         at: Timestamp,
     },
-    /// bedplate takes its own announcement back.
-    CallingOff {
+    /// bedplate cancels its own announcement.
+    #[serde(rename = "calling-off")]
+    Cancelling {
         /// Why, in words.
         why: Vec<String>,
     },
@@ -278,14 +280,14 @@ impl RebootState {
             RebootState::LeftToPeople => "left-to-people",
             RebootState::LeftToOthers => "left-to-others",
             RebootState::Stuck { .. } => "stuck",
-            RebootState::CalledOff { .. } => "called-off",
+            RebootState::Cancelled { .. } => "called-off",
             RebootState::Converging => "converging",
             RebootState::Waiting { .. } => "waiting",
             RebootState::TakingLock => "taking-lock",
             RebootState::Announcing { .. } => "announcing",
             RebootState::Announced { .. } => "announced",
             RebootState::UnderWay { .. } => "under-way",
-            RebootState::CallingOff { .. } => "calling-off",
+            RebootState::Cancelling { .. } => "calling-off",
         }
     }
 
@@ -300,8 +302,8 @@ impl RebootState {
     }
 }
 
-/// What is said of an announcement that was called off.
-pub const CALLED_OFF: &str =
+/// Text for an announcement that was cancelled.
+pub const CANCELLED: &str =
     "the announced reboot was called off; `bedplate reboot schedule` asks for it again";
 /// What is said while the boot would bring only a part.
 pub(crate) const UNFINISHED: &str = "not all changes that need this boot are written yet";
@@ -318,8 +320,8 @@ impl fmt::Display for RebootState {
                 "left to what reads /run/reboot-required: the profile's policy is `mark`",
             ),
             RebootState::Stuck { why } => write!(f, "stuck: {why}"),
-            RebootState::CalledOff { why } if why.is_empty() => f.write_str(CALLED_OFF),
-            RebootState::CalledOff { why } => write!(f, "{CALLED_OFF}; also {}", joined(why)),
+            RebootState::Cancelled { why } if why.is_empty() => f.write_str(CANCELLED),
+            RebootState::Cancelled { why } => write!(f, "{CANCELLED}; also {}", joined(why)),
             RebootState::Converging => write!(f, "waits: {UNFINISHED}"),
             RebootState::Waiting { why, until: Some(until), .. } => {
                 write!(f, "waits until {}: {}", format_utc(*until), joined(why))
@@ -330,7 +332,7 @@ impl fmt::Display for RebootState {
                 write!(f, "announced for {}", format_utc(*at))
             }
             RebootState::UnderWay { at } => write!(f, "going down since {}", format_utc(*at)),
-            RebootState::CallingOff { why } => write!(f, "taken back: {}", why.join("; ")),
+            RebootState::Cancelling { why } => write!(f, "taken back: {}", why.join("; ")),
         }
     }
 }
@@ -357,14 +359,14 @@ mod tests {
             RebootState::LeftToPeople,
             RebootState::LeftToOthers,
             RebootState::Stuck { why: text() },
-            RebootState::CalledOff { why: Vec::new() },
+            RebootState::Cancelled { why: Vec::new() },
             RebootState::Converging,
             RebootState::waiting(WaitsFor::Lock, "w"),
             RebootState::TakingLock,
             RebootState::Announcing { at },
             RebootState::Announced { at },
             RebootState::UnderWay { at },
-            RebootState::CallingOff { why: vec![text()] },
+            RebootState::Cancelling { why: vec![text()] },
         ];
         assert_eq!(all.each_ref().map(RebootState::name), NAMES);
         for state in all {

@@ -3,7 +3,7 @@
 //! the next event. Effects can be repeated, so that a crash at any point costs nothing but time.
 
 mod command;
-mod look;
+mod observed;
 mod outcome;
 mod reconcile;
 
@@ -16,7 +16,7 @@ use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown};
 use bedplate_core::reboot_record::preparation::{Prepared, Undo};
 use bedplate_core::reboot_record::{RebootRequest, Record};
 
-pub(crate) use look::FINAL;
+pub(crate) use observed::FINAL_PHASE_LENGTH;
 
 /// Everything that can happen.
 #[derive(Debug)]
@@ -24,41 +24,41 @@ pub(crate) enum Event<'a> {
     /// Some time has passed: logind, PID 1 and small files were read.
     Polled(&'a FastFacts),
     /// The same, by a command beside the daemon, which may be in the middle of arming a method: that is left to the daemon.
-    Held(&'a FastFacts),
+    PolledByCommand(&'a FastFacts),
     /// The host was observed; `Err`: it cannot be compared with its profile, and why.
-    Looked(&'a FastFacts, Result<&'a SlowFacts<'a>, &'a str>),
+    Observed(&'a FastFacts, Result<&'a SlowFacts<'a>, &'a str>),
     /// The record cannot be read: only the memory of this process tells what is arranged.
     RecordLost(&'a FastFacts, &'a str),
     /// An operator asks for a reboot.
     Requested(RebootRequest),
     /// An operator cancels: who and when, for display.
-    Cancelled(&'a FastFacts, String),
-    /// Result of [`Effect::FindWayBack`].
-    WayBack(Result<Prepared, Veto>),
+    CancelRequested(&'a FastFacts, String),
+    /// Result of [`Effect::FindUndo`].
+    UndoFound(Result<Prepared, Veto>),
     /// Result of [`Effect::Arm`].
     Armed(Result<Prepared, Veto>),
     /// Result of [`Effect::Schedule`]: logind confirms it.
-    Set(Result<(), Veto>),
+    ScheduleAnswered(Result<(), Veto>),
     /// Result of [`Effect::Cancel`].
-    Cleared(Result<Cleared, Veto>),
+    CancelAnswered(Result<CancelResult, Veto>),
     /// Result of [`Effect::Disarm`]: the steps that are left.
     Disarmed(Vec<Undo>),
     /// Result of [`Effect::RunCommand`].
-    Ran(Ran),
+    CommandEnded(CommandResult),
 }
 
 /// Result of asking logind to forget a reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cleared {
+pub(crate) enum CancelResult {
     /// It does not have it.
-    Gone,
+    Absent,
     /// It is too late: the machine goes down.
     GoingDown,
 }
 
 /// How the operator's command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ran {
+pub(crate) enum CommandResult {
     /// It succeeded: the power should be cycled within so many seconds.
     Done(u64),
     /// Another build of this program refused to run it.
@@ -82,7 +82,7 @@ pub(crate) enum Missing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Find the steps that undo a method. Changes nothing.
-    FindWayBack {
+    FindUndo {
         /// The method.
         method: RebootMethod,
         /// Due time.
@@ -127,9 +127,9 @@ pub(crate) enum NoteKind {
     /// A reboot is scheduled, or the command runs.
     Scheduled,
     /// bedplate has taken a reboot back.
-    TakenBack,
+    CancelledByAgent,
     /// An operator or another program has cancelled it.
-    CalledOff,
+    Cancelled,
     /// Something did not go as it should.
     Failed,
     /// A reboot waits.
@@ -185,7 +185,7 @@ impl Step {
     fn end(mut self, arranged: Arranged, ending: Ending) -> Self {
         self.end_request(&arranged, &ending);
         if ending != Ending::DidNotCome {
-            self.record.call_off(&arranged.boot_id);
+            self.record.cancel_attempt(&arranged.boot_id);
         }
         let armed = arranged.prepared.clone().filter(|_| arranged.is_armed());
         match armed {
@@ -204,8 +204,8 @@ impl Step {
     /// back itself it stays, for the whole delay.
     fn end_request(&mut self, arranged: &Arranged, ending: &Ending) {
         match ending {
-            Ending::CalledOff { .. } | Ending::DidNotCome => self.record.asked = None,
-            Ending::TakenBack { .. } => {
+            Ending::Cancelled { .. } | Ending::DidNotCome => self.record.asked = None,
+            Ending::CancelledByAgent { .. } => {
                 let own = |asked: &&mut RebootRequest| arranged.request == Some(asked.since);
                 if let Some(asked) = self.record.asked.as_mut().filter(own) {
                     asked.waited = true;
@@ -218,13 +218,13 @@ impl Step {
 /// Phase after the end of a reboot of which nothing is left.
 fn over(boot_id: String, ending: Ending) -> Phase {
     match ending {
-        Ending::TakenBack { .. } => Phase::Rest,
+        Ending::CancelledByAgent { .. } => Phase::Rest,
         ending => Phase::Ended { boot_id, ending },
     }
 }
 
-fn taken_back(why: &[Veto]) -> Ending {
-    Ending::TakenBack { why: joined(why) }
+fn cancelled_for(why: &[Veto]) -> Ending {
+    Ending::CancelledByAgent { why: joined(why) }
 }
 
 /// The next state, and what follows from it.
@@ -232,25 +232,25 @@ pub(crate) fn step(record: &Record, event: Event<'_>) -> Step {
     let step = Step::new(record.clone());
     match event {
         Event::Polled(seen) => reconcile::seen(step, seen),
-        Event::Held(_) if matches!(step.record.phase, Phase::Arming { .. }) => step,
-        Event::Held(seen) => reconcile::seen(step, seen),
-        Event::Looked(seen, wanted) => look::looked(step, seen, wanted),
-        Event::RecordLost(seen, why) => look::looked(step, seen, Err(why)),
+        Event::PolledByCommand(_) if matches!(step.record.phase, Phase::Arming { .. }) => step,
+        Event::PolledByCommand(seen) => reconcile::seen(step, seen),
+        Event::Observed(seen, wanted) => observed::observed(step, seen, wanted),
+        Event::RecordLost(seen, why) => observed::observed(step, seen, Err(why)),
         Event::Requested(asked) => requested(step, asked),
-        Event::Cancelled(seen, by) => cancelled(step, seen, by),
-        Event::WayBack(found) => outcome::way_back(step, found),
+        Event::CancelRequested(seen, by) => cancelled(step, seen, by),
+        Event::UndoFound(found) => outcome::undo_found(step, found),
         Event::Armed(armed) => outcome::armed(step, armed),
-        Event::Set(set) => outcome::set(step, set),
-        Event::Cleared(cleared) => outcome::cleared(step, cleared),
+        Event::ScheduleAnswered(set) => outcome::schedule_answered(step, set),
+        Event::CancelAnswered(cleared) => outcome::cancel_answered(step, cleared),
         Event::Disarmed(left) => outcome::disarmed(step, left),
-        Event::Ran(ran) => command::ran(step, ran),
+        Event::CommandEnded(ran) => command::ended(step, ran),
     }
 }
 
 /// An earlier cancellation does not count against an operator who asks now; a command that was run does.
 fn requested(mut step: Step, asked: RebootRequest) -> Step {
     step.record.asked = Some(asked);
-    let own = || Ending::TakenBack { why: "an operator asked again".into() };
+    let own = || Ending::CancelledByAgent { why: "an operator asked again".into() };
     match &mut step.record.phase {
         phase @ Phase::Ended { .. } => *phase = Phase::Rest,
         Phase::Cancelling { ending, .. } | Phase::Disarming { ending, .. } => *ending = own(),
@@ -266,19 +266,19 @@ fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
         if arranged.boot_id == seen.boot_id);
     let mut step = reconcile::seen(step, seen);
     step.record.asked = None;
-    let ending = Ending::CalledOff { by };
+    let ending = Ending::Cancelled { by };
     match step.record.phase.clone() {
         Phase::Scheduling { arranged } | Phase::Scheduled { arranged } => {
             if arranged.runs_command() && arranged.late(seen.now) >= 0 && seen.lacks(&arranged) {
                 // logind has done its part; only the command is left.
-                step.note(NoteKind::CalledOff, command::not_run("`bedplate reboot cancel`"));
+                step.note(NoteKind::Cancelled, command::not_run("`bedplate reboot cancel`"));
                 return step.end(arranged, ending);
             }
             step.effect = None;
             step.cancel(arranged, ending)
         }
         Phase::Cancelling { arranged, .. } => step.cancel(arranged, ending),
-        Phase::Disarming { arranged, ending: Ending::TakenBack { .. } } => {
+        Phase::Disarming { arranged, ending: Ending::CancelledByAgent { .. } } => {
             step.record.phase = Phase::Disarming { arranged, ending };
             step
         }

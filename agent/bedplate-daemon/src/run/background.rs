@@ -1,5 +1,5 @@
-//! Looks that others ask for, or the clock. Such a look is made beside the loop, which goes on meanwhile; nothing follows from
-//! it but a look of the loop's own, where it found the host other than it was known to be.
+//! Observations that others ask for, or the clock. Such an observation is made beside the loop, which goes on meanwhile; nothing follows from
+//! it but an observation of the loop's own, where it found the host other than it was known to be.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::observation::Observation;
 use crate::on_demand::{self, ObserveRequester, ObserveRequests};
 use crate::worker;
 
-/// What was found; `None`: the host could not be looked at.
+/// What was found; `None`: the host could not be observed.
 type Observed = Option<Box<Observation>>;
 
 pub(super) struct BackgroundObserver {
@@ -40,8 +40,8 @@ impl BackgroundObserver {
     }
 
     /// For those who ask.
-    pub(super) fn asking(&self) -> ObserveRequester {
-        self.asked.asking()
+    pub(super) fn requester(&self) -> ObserveRequester {
+        self.asked.requester()
     }
 
     /// Both senders live as long as this.
@@ -63,14 +63,14 @@ impl BackgroundObserver {
 
     /// Nobody is answered any more.
     pub(super) fn stop(&mut self) {
-        if let Some(look) = self.under_way.take() {
-            look.abort();
+        if let Some(task) = self.under_way.take() {
+            task.abort();
         }
     }
 
-    /// The loop has looked.
-    pub(super) fn looked(&mut self) {
-        self.asked.looked(Instant::now());
+    /// The loop has observed the host.
+    pub(super) fn note_observed(&mut self) {
+        self.asked.note_observed(Instant::now());
     }
 }
 
@@ -80,21 +80,21 @@ impl Daemon {
             ObserveEvent::Wanted => self.observe_in_background(),
             ObserveEvent::Seen(seen) => {
                 // What the loop has seen since counts, not this.
-                let newest = self.looks.asked.end(self.status.observations);
+                let newest = self.observer.asked.end(self.status.observations);
                 if newest && self.is_news(seen.as_deref()) {
-                    // Those who wait are answered after the look that follows.
+                    // Those who wait are answered after the observation that follows.
                     let what = on_demand::FOUND.to_owned();
                     return self.on_trigger(Trigger { what, profile: false }).await;
                 }
-                self.looks.looked();
+                self.observer.note_observed();
             }
         }
     }
 
-    /// Begins a look beside the loop, unless one is under way or was made just now.
+    /// Begins an observation beside the loop, unless one is under way or was made just now.
     pub(super) fn observe_in_background(&mut self) {
-        if self.looks.asked.begin(self.status.observations, Instant::now()) {
-            self.looks.begin(&self.options.launch);
+        if self.observer.asked.begin(self.status.observations, Instant::now()) {
+            self.observer.begin(&self.options.launch);
         }
     }
 

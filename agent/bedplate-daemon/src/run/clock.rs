@@ -26,7 +26,7 @@ impl Daemon {
             self.debounce.ends(),
             self.bus_again.map(|(at, _)| at),
             self.unmarked.as_ref().map(|unmarked| unmarked.until),
-            self.looks.again.at(),
+            self.observer.again.at(),
         ]
         .into_iter()
         .flatten()
@@ -44,7 +44,7 @@ impl Daemon {
         }
         if self.recheck <= now {
             self.recheck = now + self.interval();
-            // A look reads config space; without any sign of a change there is no need.
+            // An observation reads config space; without any sign of a change there is no need.
             if fingerprint::fingerprint(
                 &self.options.root,
                 self.observation.as_ref().map(|observation| &observation.watch),
@@ -56,7 +56,7 @@ impl Daemon {
             self.beat();
             self.publish().await;
             // What checks look at gives no sign of most of its changes: counters of errors, the kernel's log, ports of
-            // InfiniBand. Nothing is known to have happened: what was said counts until such a look finds something else.
+            // InfiniBand. Nothing is known to have happened: what was said counts until such an observation finds something else.
             if self.status.checks.is_some() {
                 self.observe_in_background();
             }

@@ -10,7 +10,7 @@ use crate::bus::{self, Agent};
 use crate::export;
 use crate::journal::{self, say};
 use crate::ready_target;
-use crate::reboot::controller::LOOK_AGAIN;
+use crate::reboot::controller::OBSERVE_AGAIN;
 use crate::reboot_required;
 use crate::status::Status;
 use crate::watchdog::notify;
@@ -51,7 +51,7 @@ impl Daemon {
         if self.unmarked.as_ref().is_none_or(|before| before.said != said) {
             say(journal::IMPAIRED, &said);
         }
-        self.unmarked = Some(Unmarked { wanted, until: Instant::now() + LOOK_AGAIN, said });
+        self.unmarked = Some(Unmarked { wanted, until: Instant::now() + OBSERVE_AGAIN, said });
     }
 
     pub(super) async fn publish(&mut self) {

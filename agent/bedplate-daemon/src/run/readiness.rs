@@ -1,4 +1,4 @@
-//! When a host that only checks keep from being ready is looked at again: soon at first, for a port of InfiniBand that comes up
+//! When a host that only checks keep from being ready is observed again: soon at first, for a port of InfiniBand that comes up
 //! after the boot gives no sign of it, and a boot may wait for it.
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::status::State;
 /// The first wait; each one is twice as long, until the re-check is as often.
 const FIRST: Duration = Duration::from_secs(15);
 
-/// The next such look.
+/// The next such observation.
 #[derive(Debug, Default)]
 pub(super) struct Again {
     next: Option<(Instant, Duration)>,
@@ -36,7 +36,7 @@ impl Again {
         }
     }
 
-    /// Whether a look is due; then the next one is put off. Re-checks come every `interval` anyway.
+    /// Whether an observation is due; then the next one is put off. Re-checks come every `interval` anyway.
     fn is_due(&mut self, now: Instant, interval: Duration) -> bool {
         let Some((_, wait)) = self.next.filter(|(at, _)| *at <= now) else { return false };
         let longer = wait * 2;
@@ -46,17 +46,17 @@ impl Again {
 }
 
 impl Daemon {
-    /// After a look of the loop's own.
+    /// After an observation of the loop's own.
     pub(super) fn judge_again(&mut self) {
         let checks = self.status.checks.as_deref();
         let stands = self.status.state == State::Converged
             && checks.is_some_and(|checks| checks.iter().any(|one| one.fails() || one.hides()));
-        self.looks.again.note(checks, stands, Instant::now());
+        self.observer.again.note(checks, stands, Instant::now());
     }
 
     pub(super) fn judge_if_due(&mut self, now: Instant) {
         let interval = self.interval();
-        if self.looks.again.is_due(now, interval) {
+        if self.observer.again.is_due(now, interval) {
             self.observe_in_background();
         }
     }

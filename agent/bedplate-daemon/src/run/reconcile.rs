@@ -1,4 +1,4 @@
-//! A look at the host, what may be put right after it, and what follows from what was seen.
+//! An observation of the host, what may be put right after it, and what follows from what was seen.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::fingerprint;
 use crate::journal::{self, say};
 use crate::log_changes;
 use crate::observation::Observation;
-use crate::reboot::controller::{LOOK_AGAIN, within};
+use crate::reboot::controller::{OBSERVE_AGAIN, within};
 use crate::status::Work;
 use crate::worker::{self, WorkError, WorkerMessage};
 use bedplate_base::chain;
@@ -29,17 +29,17 @@ const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 impl Daemon {
     /// Looks at the host; in mode `enforce`, puts right what may be put right now.
     pub(super) async fn observe(&mut self) {
-        self.look_and_act().await;
-        self.looks.looked();
+        self.observe_and_remediate().await;
+        self.observer.note_observed();
     }
 
-    async fn look_and_act(&mut self) {
+    async fn observe_and_remediate(&mut self) {
         let begun = Instant::now();
         self.status.observations += 1;
         let act = !self.held();
-        let limit = self.restart.time_to_look();
+        let limit = self.reboot.observation_limit();
         let Some(observed) = within(limit, worker::observe(&self.options.launch)).await else {
-            return self.look_later().await;
+            return self.observe_later().await;
         };
         let observation = match observed {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
@@ -61,13 +61,13 @@ impl Daemon {
             Err(_) if self.old_profile_is_gone() => self.wait_for_profile().await,
             // That says nothing of the host: this daemon is about to end, and what it has announced is the next one's.
             Err(WorkError::Replaced) => {}
-            Err(_) if self.restart.machine_stops().await => self.decide().await,
+            Err(_) if self.reboot.machine_stops().await => self.decide().await,
             Err(error) => {
                 let why = chain(&error);
                 if self.unusable.as_ref() != Some(&why) {
                     say(journal::UNUSABLE, &why);
                 }
-                self.restart.give_up(&mut self.status, &why).await;
+                self.reboot.cancel_unverified(&mut self.status, &why).await;
                 self.status.fail(why.clone());
                 self.unusable(why).await;
             }
@@ -76,13 +76,13 @@ impl Daemon {
 
     /// The last seconds before a scheduled reboot belong to its boot entry: an observation that hangs is cut. A host that
     /// was never observed is not known to be sound.
-    async fn look_later(&mut self) {
+    async fn observe_later(&mut self) {
         self.work = None;
         if self.observation.is_none() {
-            self.restart.give_up(&mut self.status, NOT_OBSERVED).await;
+            self.reboot.cancel_unverified(&mut self.status, NOT_OBSERVED).await;
         }
-        let soon = self.restart.until_final_phase().is_some_and(|left| left.is_zero());
-        self.retry = Some(Instant::now() + if soon { CANCEL_AGAIN } else { LOOK_AGAIN });
+        let soon = self.reboot.until_final_phase().is_some_and(|left| left.is_zero());
+        self.retry = Some(Instant::now() + if soon { CANCEL_AGAIN } else { OBSERVE_AGAIN });
         self.decide().await;
     }
 
@@ -147,13 +147,13 @@ impl Daemon {
     /// Awaits work that changes the host. A scheduled reboot whose final phase begins meanwhile is cancelled, as often as it takes.
     async fn changing<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        let mut limit = self.restart.until_final_phase();
+        let mut limit = self.reboot.until_final_phase();
         loop {
             if let Some(done) = within(limit, work.as_mut()).await {
                 return done;
             }
-            self.restart.give_up(&mut self.status, CHANGING).await;
-            limit = self.restart.until_final_phase().map(|left| left.max(CANCEL_AGAIN));
+            self.reboot.cancel_unverified(&mut self.status, CHANGING).await;
+            limit = self.reboot.until_final_phase().map(|left| left.max(CANCEL_AGAIN));
         }
     }
 
@@ -162,7 +162,7 @@ impl Daemon {
         let before = self.devices.clone();
         self.devices.report_missing(observation);
         if self.devices != before
-            && let Err(error) = self.restart.store().keep_devices(&self.devices)
+            && let Err(error) = self.reboot.store().keep_devices(&self.devices)
         {
             say(journal::IMPAIRED, &error.to_string());
         }
@@ -182,8 +182,8 @@ impl Daemon {
         if let Some(files) = &self.files {
             files.set(&observation.watch);
         }
-        if let Some(links) = &self.links {
-            links.set(&observation.watch);
+        if let Some(monitor) = &self.interface_monitor {
+            monitor.set(&observation.watch);
         }
         self.watch_own_files();
         self.logged.differences(&observation);
@@ -208,7 +208,7 @@ impl Daemon {
             self.recheck = Instant::now() + self.interval();
         }
         self.observation = Some(observation);
-        self.restart.observed();
+        self.reboot.observed();
         self.seen = fingerprint::fingerprint(
             &self.options.root,
             self.observation.as_ref().map(|observation| &observation.watch),

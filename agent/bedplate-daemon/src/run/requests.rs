@@ -41,12 +41,12 @@ impl Daemon {
             Request::CancelReboot { uid, reply } => {
                 let when = format_utc(Timestamp::now());
                 let by = format!("by user {uid} with `bedplate reboot cancel`, at {when}");
-                let taken_back = self.restart.withdraw(by).await;
+                let cancelled = self.reboot.cancel(by).await;
                 // What follows from it needs more questions on the bus, each of which takes long while others flood it. The
                 // status tells of the cancellation before that.
-                self.restart.show_at_once(&mut self.status);
+                self.reboot.show_at_once(&mut self.status);
                 self.working_on("deciding about the reboot").await;
-                let _ = reply.send(taken_back.map_err(RequestError::from));
+                let _ = reply.send(cancelled.map_err(RequestError::from));
                 self.work = None;
                 self.decide().await;
             }
@@ -88,7 +88,7 @@ impl Daemon {
             return Err(refused(RequestError::NotObserved));
         };
         let delay_s = observation.reboot.delay_s;
-        self.restart.request(why, at, force, delay_s).await?;
+        self.reboot.request(why, at, force, delay_s).await?;
         self.decide().await;
         let state = self.status.reboot.state.clone();
         let text = match state {
@@ -117,7 +117,7 @@ impl Daemon {
             return Ok("no GPU or NIC is missing".into());
         }
         self.devices.forget(&gone);
-        self.restart.store().keep_devices(&self.devices)?;
+        self.reboot.store().keep_devices(&self.devices)?;
         self.observe().await;
         self.work_off_events().await;
         let names: Vec<String> =

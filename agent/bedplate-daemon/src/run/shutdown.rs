@@ -46,7 +46,7 @@ impl StopSignal {
 
 /// Works until that is done, or the daemon is told to end (`true`): then the work is cut.
 ///
-/// Cut are looks, changes and waits, which are ready for a power cut at any moment (the process at work ends with the daemon,
+/// Cut are observations, changes and waits, which are ready for a power cut at any moment (the process at work ends with the daemon,
 /// and the ledger knows what it did), and questions to the lock server, which the record knows of before they are asked. Not
 /// cut is a step of a reboot between what it does and what it keeps of that: after a power cut /run is empty and nothing is
 /// armed, but the next daemon of this boot would find an announcement that was never made, take its own cancel for that of
@@ -85,13 +85,13 @@ impl Daemon {
         let launch = self.options.launch.clone();
         let since = told.at.map_or(Duration::ZERO, |at| at.elapsed());
         notify(&[NotifyState::Stopping]);
-        self.looks.stop();
+        self.observer.stop();
         if !launch.all_ended(ENDING.saturating_sub(since)).await {
             let text = "a process that looks at this host or changes it does not end: `systemctl list-units 'bedplate-*'`";
             say(journal::IMPAIRED, text);
         }
         if !launch.is_replaced()
-            && let Some(text) = self.restart.outlives()
+            && let Some(text) = self.reboot.outlives()
         {
             say(journal::REBOOT_SCHEDULED, &text);
         }

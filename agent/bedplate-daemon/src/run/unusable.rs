@@ -22,7 +22,7 @@ impl Daemon {
         if self.unusable.as_ref() != Some(&why) {
             say(journal::NO_PROFILE, &why);
         }
-        self.restart.give_up(&mut self.status, &why).await;
+        self.reboot.cancel_unverified(&mut self.status, &why).await;
         self.status.without_profile(why.clone());
         self.unusable(why).await;
     }
@@ -34,7 +34,7 @@ impl Daemon {
         before.any(|file| !seen.profile_files.contains(file)) && self.profile_may_come_back()
     }
 
-    /// The same, where the host could not be looked at.
+    /// The same, where the host could not be observed.
     pub(super) fn old_profile_is_gone(&mut self) -> bool {
         !self.gone_files().is_empty() && self.profile_may_come_back()
     }

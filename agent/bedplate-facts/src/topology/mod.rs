@@ -15,9 +15,9 @@ use bedplate_base::value::PciAddress;
 mod assign;
 pub mod cpulist;
 pub mod devices;
-pub mod link;
 pub mod pairing;
 pub mod pci_path;
+pub mod pcie_link;
 
 /// What a bridge is to the tree around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

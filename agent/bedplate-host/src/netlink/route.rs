@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::errno::Errno;
 
-use super::{Refusal, ask, attributes, dump, link, u16_at, u32_at};
+use super::{Refusal, ask, attributes, dump, rtm_link, u16_at, u32_at};
 
 const RTM_GETROUTE: u16 = 26;
 const AF_INET: u8 = 2;
@@ -28,7 +28,7 @@ const TRIES: usize = 8;
 
 /// Names of the interfaces that default routes of the main table name, every next hop of them.
 pub(crate) fn default_interfaces() -> Result<BTreeSet<String>, Refusal> {
-    named(defaults, link::name)
+    named(defaults, rtm_link::name)
 }
 
 /// An interface may go between the two questions: then both are asked again.

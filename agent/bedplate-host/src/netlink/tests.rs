@@ -102,9 +102,9 @@ fn what_is_cut_off_is_no_answer() {
 /// The kernel that runs this test understands the frames: every one has a loopback interface.
 #[test]
 fn a_kernel_answers() {
-    assert_eq!(link::vfs(1), Ok(VfTable::default()));
-    assert_eq!(link::name(1), Ok("lo".to_owned()), "it is the first one everywhere");
-    let refusal = link::vfs(i32::MAX.cast_unsigned()).unwrap_err();
+    assert_eq!(rtm_link::vfs(1), Ok(VfTable::default()));
+    assert_eq!(rtm_link::name(1), Ok("lo".to_owned()), "it is the first one everywhere");
+    let refusal = rtm_link::vfs(i32::MAX.cast_unsigned()).unwrap_err();
     assert_eq!(refusal.errno, Errno::ENODEV);
 }
 

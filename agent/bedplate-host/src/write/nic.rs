@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use super::DirWriter;
 use super::error_text::{Fault, plain};
 use crate::dir::DirReader;
-use crate::netlink::{self, Refusal, devlink, link};
+use crate::netlink::{self, Refusal, devlink, rtm_link};
 use crate::{NicCause, NicError, WriteError};
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
@@ -23,12 +23,12 @@ impl DirWriter {
             .and_then(|()| self.pass("set a VF", &named(attributes)))
             .map_err(|fault| other(fault.about("set", &named(attributes))))?;
         let reader = DirReader::live();
-        for one in link::together(attributes) {
+        for one in rtm_link::one_per_message(attributes) {
             // Each time: the interface may be renamed or replaced in between.
             let index = netlink::index_below(&reader, pf, interface).map_err(|error| {
                 other(Fault::refusal(error.to_string()).about("set", &named(&one)))
             })?;
-            link::set_vf(index, vf, &one, limit_s)
+            rtm_link::set_vf(index, vf, &one, limit_s)
                 .map_err(|refusal| refused(&refusal, limit_s, &named(&one)))?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Run, Test};
-use bedplate_facts::topology::link::in_words;
+use bedplate_facts::topology::pcie_link::in_words;
 
 /// Bytes of a write on a link up to 32 GT/s besides its payload: header of four words 16, framing with sequence number 4, LCRC 4
 /// (PCIe Base Specification 5.0, §2.2 and §4.2.2).

@@ -47,9 +47,9 @@ pub(crate) fn daemon_runs() -> bool {
 
 /// Removes the files that the daemon publishes about this host; what went wrong, in words. Without the daemon there is nothing that
 /// could: `bedplate seal` refuses the running machine before.
-pub(crate) fn withdraw(root: &Path) -> Vec<String> {
+pub(crate) fn remove_published_files(root: &Path) -> Vec<String> {
     #[cfg(feature = "daemon")]
-    let wrong = bedplate_daemon::uninstall::withdraw(root);
+    let wrong = bedplate_daemon::uninstall::remove_published_files(root);
     #[cfg(not(feature = "daemon"))]
     let wrong = vec![format!("{}: built without the daemon", root.display())];
     wrong

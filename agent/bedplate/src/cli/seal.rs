@@ -142,7 +142,7 @@ impl Machine for OfTarget<'_> {
         })
     }
 
-    fn withdraw(&mut self) -> Vec<String> {
-        running::withdraw(Path::new(HOST))
+    fn remove_published_files(&mut self) -> Vec<String> {
+        running::remove_published_files(Path::new(HOST))
     }
 }

@@ -13,7 +13,7 @@ use bedplate_core::profile::model::{AgentMode, RebootPolicy};
 use bedplate_daemon::backoff::{CLEARS, Contested, Failed};
 use bedplate_daemon::checks::{Checked, counted};
 use bedplate_daemon::reboot::decide::entry_veto;
-use bedplate_daemon::reboot::state::{CALLED_OFF, RebootState, Veto};
+use bedplate_daemon::reboot::state::{CANCELLED, RebootState, Veto};
 use bedplate_daemon::status::{RebootStatus, State, Status, Verdict};
 
 /// How a hold on reboots ends.
@@ -202,17 +202,17 @@ fn where_it_stands(reboot: &RebootStatus, out: &mut String) {
             format!("waits until {}", format_utc(*until))
         }
         RebootState::Waiting { why, .. } if why.len() > 1 => "waits".to_owned(),
-        RebootState::CalledOff { .. } => CALLED_OFF.to_owned(),
+        RebootState::Cancelled { .. } => CANCELLED.to_owned(),
         state => state.to_string(),
     };
     let _ = writeln!(out, "now       {state}");
     let in_the_way: &[Veto] = match &reboot.state {
         RebootState::Waiting { why, until, .. } if why.len() > 1 || until.is_some() => why,
-        RebootState::CalledOff { why } => why,
+        RebootState::Cancelled { why } => why,
         _ => &[],
     };
     in_the_way.iter().for_each(|why| _ = writeln!(out, "  in the way  {why}"));
-    if let Some(by) = &reboot.called_off {
+    if let Some(by) = &reboot.cancelled_by {
         let _ = writeln!(out, "  called off  {by}; `bedplate reboot schedule` asks for it again");
     }
 }

@@ -184,7 +184,7 @@ fn whoever_calls_the_reboot_off_gives_the_slot_back() {
     rig.touch();
     assert_eq!(asked(&server, 2), [TAKE, GIVE]);
     rig.until("given back", |status| {
-        matches!(status.reboot.state, RebootState::CalledOff { .. }) && status.reboot.lock.is_none()
+        matches!(status.reboot.state, RebootState::Cancelled { .. }) && status.reboot.lock.is_none()
     });
     // The attempt that did not come is none.
     assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"attempts\": []"));
@@ -326,7 +326,7 @@ fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
         rig.touch();
     };
     schedule("reboot");
-    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::Cancelled { .. }));
     rig.settle();
     assert_eq!(server.asked(), [TAKE]);
     schedule("poweroff");

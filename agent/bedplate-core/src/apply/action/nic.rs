@@ -7,7 +7,7 @@ use crate::ledger::{Ledger, VfKey};
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::VfAttributes;
 use bedplate_facts::uplink;
-use bedplate_host::{NicCause, NicError, link};
+use bedplate_host::{NicCause, NicError, symlink};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const DRIVERS_PROBE: &str = "/sys/bus/pci/drivers_probe";
@@ -105,7 +105,7 @@ impl Set {
             return write(store, key, attributes, *limit_s);
         }
         let vf = address(store, key)?;
-        let stopped = match link::driver(store.reader, &vf)? {
+        let stopped = match symlink::driver(store.reader, &vf)? {
             Some(_) if attributes.is_empty() => {
                 return store.update_ledger(|ledger| ledger.started(key));
             }
@@ -140,7 +140,7 @@ impl Set {
             return Ok(());
         }
         store.write_attribute(DRIVERS_PROBE, vf, self.limit_s)?;
-        if link::driver(store.reader, vf)?.is_none() && !finds_driver(store, self.key.pf, vf) {
+        if symlink::driver(store.reader, vf)?.is_none() && !finds_driver(store, self.key.pf, vf) {
             return Ok(());
         }
         store.update_ledger(|ledger| ledger.started(&self.key))
@@ -154,7 +154,7 @@ fn owes_start(store: &Store, key: &VfKey) -> bool {
 
 /// Whether the VF has no driver because of bedplate.
 fn waits_for_driver(store: &Store, key: &VfKey) -> bool {
-    let driver = || Ok::<_, StepError>(link::driver(store.reader, &address(store, key)?)?);
+    let driver = || Ok::<_, StepError>(symlink::driver(store.reader, &address(store, key)?)?);
     owes_start(store, key) && driver().is_ok_and(|driver| driver.is_none())
 }
 
@@ -252,7 +252,7 @@ pub(super) fn refused(
 
 /// What a driver cannot do is said with its name.
 fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
-    match link::driver(store.reader, &pf.to_string()) {
+    match symlink::driver(store.reader, &pf.to_string()) {
         Ok(Some(driver)) => StepError::Driver { driver, source: Box::new(source) },
         _ => source,
     }
@@ -277,6 +277,6 @@ fn interface(store: &Store, key: &VfKey) -> Result<String, StepError> {
 /// The PCI address of a VF.
 fn address(store: &Store, key: &VfKey) -> Result<String, StepError> {
     let (pf, number) = (key.pf, key.vf);
-    let vf = link::virtual_function(store.reader, pf, number);
+    let vf = symlink::virtual_function(store.reader, pf, number);
     vf.map_err(|source| StepError::NoVf { number, pf, source })
 }

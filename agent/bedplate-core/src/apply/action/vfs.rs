@@ -5,7 +5,7 @@ use super::attribute::{same_value, settle, to_write};
 use super::{Operation, StepError, Store, Task, Undo, UndoList};
 use crate::ledger::Ledger;
 use bedplate_base::value::PciAddress;
-use bedplate_host::link;
+use bedplate_host::symlink;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const DRIVERS: &str = "/sys/bus/pci/drivers";
@@ -72,7 +72,7 @@ impl BindVfs<'_> {
         let pf = self.pf;
         (0..self.count)
             .map(|number| {
-                let vf = link::virtual_function(store.reader, pf, number);
+                let vf = symlink::virtual_function(store.reader, pf, number);
                 vf.map_err(|source| StepError::NoVf { number, pf, source })
             })
             .collect()
@@ -82,7 +82,7 @@ impl BindVfs<'_> {
     fn unbound(&self, store: &Store) -> Result<Vec<String>, StepError> {
         let mut without = Vec::new();
         for vf in self.vfs(store)? {
-            match link::driver(store.reader, &vf)? {
+            match symlink::driver(store.reader, &vf)? {
                 None => without.push(vf),
                 Some(bound) if bound == self.driver => {}
                 Some(driver) => return Err(StepError::VfTaken { vf, driver }),
@@ -107,7 +107,7 @@ impl VfUndo {
         let VfUndo { vf, driver, limit_s, .. } = self;
         store.write_attribute(&driver_override(vf), driver, *limit_s)?;
         store.write_attribute(&format!("{DRIVERS}/{driver}/bind"), vf, *limit_s)?;
-        let bound = link::driver(store.reader, vf)?;
+        let bound = symlink::driver(store.reader, vf)?;
         if bound.as_ref() == Some(driver) {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl Undo for VfUndo {
     /// Take the driver from the VF again, and let it forget the driver's name.
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
         let VfUndo { vf, driver, driver_override: was, limit_s } = self;
-        if link::driver(store.reader, vf)?.as_ref() == Some(driver) {
+        if symlink::driver(store.reader, vf)?.as_ref() == Some(driver) {
             store.write_attribute(&format!("{DRIVERS}/{driver}/unbind"), vf, *limit_s)?;
         }
         let path = driver_override(vf);

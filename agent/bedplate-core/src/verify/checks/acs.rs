@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::super::input::{remedy, unread};
 use super::super::{
-    AcsCode, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
+    AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
 use crate::desired::WantedAcs;
@@ -157,7 +157,7 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
         let partly = partly.or_else(|| (known < pairs.len()).then(|| so_far.clone()));
         let partly = partly.map(|what| Evidence { what, at: "/sys/bus/pci/devices".to_owned() });
-        return Ok(Outcome::fail([AcsCode::Redirected {
+        return Ok(Outcome::fail([AcsFinding::Redirected {
             detoured,
             pairs: pairs.len(),
             ports: addresses(&open),
@@ -179,7 +179,7 @@ fn path(input: &CheckInput<'_>) -> Judgement {
     }
     let detoured = pairs.iter().filter(|pair| on_path(pair, &for_guests)).count();
     if detoured > 0 {
-        return Ok(Outcome::warn([AcsCode::RedirectedForGuests {
+        return Ok(Outcome::warn([AcsFinding::RedirectedForGuests {
             detoured,
             pairs: pairs.len(),
             ports: addresses(&for_guests),
@@ -227,7 +227,7 @@ fn not_as_linux_sets(input: &CheckInput<'_>, topology: &Topology<'_>) -> Option<
         return None;
     }
     let ports = off.iter().map(|(at, ..)| *at).collect();
-    Some(Outcome::warn([AcsCode::LinuxBitsOff { ports }]).all_seen(off.iter().map(
+    Some(Outcome::warn([AcsFinding::LinuxBitsOff { ports }]).all_seen(off.iter().map(
         |(at, acs, off)| Evidence {
             what: format!("port {at}: {off} off"),
             at: format!("config space, {:#05x}", acs.control_offset()),
@@ -250,7 +250,7 @@ fn shape(input: &CheckInput<'_>) -> Judgement {
     let without_dt: Vec<&Port<'_>> =
         ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();
     if !without_dt.is_empty() {
-        return Ok(Outcome::fail([AcsCode::DtOff { ports: addresses(&without_dt) }])
+        return Ok(Outcome::fail([AcsFinding::DtOff { ports: addresses(&without_dt) }])
             .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port))))));
     }
     // Above what a guest has, what isolates stays on, whatever the shape would have.
@@ -264,7 +264,7 @@ fn shape(input: &CheckInput<'_>) -> Judgement {
             let words: Vec<String> = words.map(|(bits, what)| format!("{bits} {what}")).collect();
             seen(port, words.join(", "))
         };
-        return Ok(Outcome::warn([AcsCode::AcsBitsDiffer { ports: addresses(&wrong) }])
+        return Ok(Outcome::warn([AcsFinding::AcsBitsDiffer { ports: addresses(&wrong) }])
             .all_seen(wrong.iter().map(words)));
     }
     Ok(match (input.acs.unknowns.first(), ports.len()) {
@@ -283,7 +283,7 @@ fn isolation(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no function that a guest has (VFIO)"));
     }
     if let Some(blocker) = isolation_gone(topology).first() {
-        return Ok(Outcome::fail([AcsCode::GuestExposed {
+        return Ok(Outcome::fail([AcsFinding::GuestExposed {
             port: blocker.subject.clone(),
             reason: blocker.reason.clone(),
             remedy: blocker.remedy.clone(),

@@ -2,7 +2,7 @@
 
 use super::super::input::remedy;
 use super::super::{
-    AcsCode, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
+    AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
 use crate::kind::acs::Ats;
@@ -40,13 +40,13 @@ fn ats(input: &CheckInput<'_>) -> Judgement {
     };
     if !found.lacking.is_empty() {
         return Ok(Outcome::warn(
-            found.lacking.iter().map(|nic| AcsCode::NoAts { function: *nic }),
+            found.lacking.iter().map(|nic| AcsFinding::NoAts { function: *nic }),
         )
         .all_seen(seen(&found.lacking, "no ATS capability")));
     }
     let needless = [&found.needless[..], &found.mixed].concat();
     if !needless.is_empty() {
-        return Ok(Outcome::warn([AcsCode::AtsNeedless { nics: needless.clone() }])
+        return Ok(Outcome::warn([AcsFinding::AtsNeedless { nics: needless.clone() }])
             .all_seen(seen(&needless, "ATS capability")));
     }
     if let Some((nic, why)) = found.unread.first() {
@@ -64,7 +64,7 @@ fn ats(input: &CheckInput<'_>) -> Judgement {
     };
     let off: Vec<PciAddress> = found.wanted.iter().filter(is_off).copied().collect();
     if !off.is_empty() {
-        return Ok(Outcome::warn([AcsCode::AtsOffForGuest { nics: off.clone() }])
+        return Ok(Outcome::warn([AcsFinding::AtsOffForGuest { nics: off.clone() }])
             .all_seen(seen(&off, "ATS control: off")));
     }
     Ok(as_wanted(found))

@@ -1,9 +1,9 @@
 //! The kernel command line: whether its states agree, and what on it does nothing or harm.
 
-use super::super::code::named_arguments;
+use super::super::finding::named_arguments;
 use super::super::input::{remedy, unread};
 use super::super::{
-    Check, CheckInput, CommandLineCode, Evidence, Explain, Group, Judgement, Outcome, Severity,
+    Check, CheckInput, CommandLineFinding, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::kernel_log;
 use crate::kind::cmdline::show::Argument;
@@ -160,7 +160,7 @@ fn states(input: &CheckInput<'_>) -> Judgement {
         });
     }
     let is_sound = |entry: &Soundness| entry.faults.is_empty() && entry.unknown.is_empty();
-    Ok(Outcome::warn([CommandLineCode::CommandLinesDiffer {
+    Ok(Outcome::warn([CommandLineFinding::CommandLinesDiffer {
         not_in_entry: stuck,
         added: comes,
         removed: goes,
@@ -189,7 +189,7 @@ fn boot_entry(input: &CheckInput<'_>) -> Judgement {
             .faults
             .iter()
             .map(|fault| Evidence { what: fault.reason.clone(), at: NEXT.into() });
-        return Ok(Outcome::fail([CommandLineCode::BootEntryUnsound {
+        return Ok(Outcome::fail([CommandLineFinding::BootEntryUnsound {
             faults: found.faults.len(),
             reason: first.reason.clone(),
             remedy: first.remedy.clone(),
@@ -213,7 +213,7 @@ fn harmful(input: &CheckInput<'_>) -> Judgement {
             what: format!("{} ({})", one.message, one.lint),
             at: format!("{RUNNING}, {NEXT}"),
         });
-        return Ok(Outcome::warn([CommandLineCode::HarmfulArgument {
+        return Ok(Outcome::warn([CommandLineFinding::HarmfulArgument {
             arguments: observed.suspect.clone(),
         }])
         .all_seen(seen));
@@ -268,7 +268,7 @@ fn rejected(input: &CheckInput<'_>) -> Judgement {
         return Ok(kernel_log::clean(log, "no complaint about an argument"));
     }
     let codes = |arguments: Vec<String>, passed_on| {
-        let code = move |argument| CommandLineCode::ArgumentRefused { argument, passed_on };
+        let code = move |argument| CommandLineFinding::ArgumentRefused { argument, passed_on };
         arguments.into_iter().map(code)
     };
     let outcome = match refused.is_empty() {

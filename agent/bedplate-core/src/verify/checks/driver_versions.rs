@@ -2,7 +2,8 @@
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, ModulesCode, Outcome, Severity, Verdict,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, ModulesFinding, Outcome, Severity,
+    Verdict,
 };
 use super::addresses;
 use bedplate_base::Reading;
@@ -51,7 +52,7 @@ fn judge(input: &CheckInput<'_>) -> Judgement {
     let Some([file, ..]) = without.first().and_then(|gpu| files_of(gpu)) else {
         return Ok(outcome);
     };
-    let code = ModulesCode::GspFirmwareMissing {
+    let code = ModulesFinding::GspFirmwareMissing {
         gpus: addresses(&without),
         file: (*file).to_owned(),
         driver: module.clone(),
@@ -68,7 +69,7 @@ fn of_library(module: &str, library: &Reading<CudaLibrary>) -> Outcome {
             Outcome::pass(format!("{module}, kernel module and library"))
                 .seen(&library.version, &library.path)
         }
-        Reading::Known(library) => Outcome::fail([ModulesCode::DriverVersions {
+        Reading::Known(library) => Outcome::fail([ModulesFinding::DriverVersions {
             library: library.version.clone(),
             module: module.to_owned(),
         }])

@@ -2,7 +2,7 @@
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, DeviceKind, Explain, FabricCause, FabricCode, Group, Judgement, Outcome,
+    Check, CheckInput, DeviceKind, Explain, FabricCause, FabricFinding, Group, Judgement, Outcome,
     Severity,
 };
 use super::counted;
@@ -44,11 +44,11 @@ fn manager(input: &CheckInput<'_>) -> Judgement {
         Board::Nvlink5(count) => (DeviceKind::Gpu, count, counted(count, "GPU")),
     };
     if let Reading::Known(false) | Reading::Absent = fabric.manager {
-        let code = FabricCode::FabricManagerDown { kind, count, cause: cause(fabric) };
+        let code = FabricFinding::FabricManagerDown { kind, count, cause: cause(fabric) };
         return Ok(Outcome::fail([code]).seen("no process", GROUP));
     }
     if fabric.nvlsm == Reading::Known(false) {
-        let code = FabricCode::NvlsmDown { gpus: count, cause: cause(fabric) };
+        let code = FabricFinding::NvlsmDown { gpus: count, cause: cause(fabric) };
         return Ok(Outcome::fail([code]).seen("no process nvlsm", GROUP));
     }
     for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
@@ -93,19 +93,19 @@ fn imex(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no IMEX on this host"));
     };
     if let Reading::Known(false) | Reading::Absent = imex.runs {
-        return Ok(Outcome::warn([FabricCode::ImexDown])
+        return Ok(Outcome::warn([FabricFinding::ImexDown])
             .seen("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
     }
     if let Reading::Known(nodes) = &imex.nodes
         && let Some(times) = nodes.own.filter(|times| *times != 1)
     {
-        let code = FabricCode::ImexNodes { path: nodes.path.clone(), times };
+        let code = FabricFinding::ImexNodes { path: nodes.path.clone(), times };
         return Ok(Outcome::warn([code])
             .seen(format!("{times} lines with an address of this host"), &nodes.path));
     }
     if imex.channels == Reading::Known(0) {
         return Ok(
-            Outcome::warn([FabricCode::NoImexChannel]).seen("no device node", imex::CHANNELS)
+            Outcome::warn([FabricFinding::NoImexChannel]).seen("no device node", imex::CHANNELS)
         );
     }
     let nodes = imex.nodes.clone().map(|_| ());

@@ -2,7 +2,7 @@
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Severity,
+    Check, CheckInput, Evidence, Explain, FirmwareFinding, Group, Judgement, Outcome, Severity,
 };
 use super::{addresses, counted, size};
 use bedplate_base::Reading;
@@ -49,7 +49,7 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
         Reading::Absent => {
             let arch = input.facts.arch.known().copied();
             let functions = guests.clone();
-            Outcome::fail([FirmwareCode::NoIommuInFirmware { functions, arch }])
+            Outcome::fail([FirmwareFinding::NoIommuInFirmware { functions, arch }])
                 .seen("no DMAR, IVRS or IORT", TABLES)
         }
     })
@@ -93,7 +93,7 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
         });
         let gpus = addresses(&without);
         return Ok(
-            Outcome::fail([FirmwareCode::WindowWithoutAddress { gpus }]).seen(what, at(first))
+            Outcome::fail([FirmwareFinding::WindowWithoutAddress { gpus }]).seen(what, at(first))
         );
     }
     if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
@@ -106,7 +106,7 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
     }
     if let Some(first) = low.first() {
         let gpus = addresses(&low);
-        return Ok(Outcome::warn([FirmwareCode::WindowBelow4Gib { gpus }])
+        return Ok(Outcome::warn([FirmwareFinding::WindowBelow4Gib { gpus }])
             .seen("starts below 4 GiB", at(first)));
     }
     Ok(Outcome::pass(format!(
@@ -136,7 +136,7 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
         .collect();
     if let Some(first) = dropped.first() {
         return Some(
-            Outcome::fail([FirmwareCode::WindowDropped { gpus: addresses(&dropped) }]).seen(
+            Outcome::fail([FirmwareFinding::WindowDropped { gpus: addresses(&dropped) }]).seen(
                 format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
                 first.attribute("resource"),
             ),
@@ -204,8 +204,10 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
     Ok(match without.first() {
         None => Outcome::pass(format!("{} with windows for VFs", counted(pfs.len(), "PF")))
             .seen("windows for VFs", pfs[0].attribute("resource")),
-        Some(first) => Outcome::warn([FirmwareCode::NoWindowForVfs { nics: addresses(&without) }])
-            .seen("no window with an address in lines 8 to 13", first.attribute("resource")),
+        Some(first) => {
+            Outcome::warn([FirmwareFinding::NoWindowForVfs { nics: addresses(&without) }])
+                .seen("no window with an address in lines 8 to 13", first.attribute("resource"))
+        }
     })
 }
 
@@ -246,7 +248,7 @@ fn ari(input: &CheckInput<'_>) -> Judgement {
     }
     if let Some(first) = wrong.first() {
         let ports = addresses(&wrong);
-        return Ok(Outcome::warn([FirmwareCode::NoAriForwarding { ports }])
+        return Ok(Outcome::warn([FirmwareFinding::NoAriForwarding { ports }])
             .seen("device control 2: bit 5 is 0", first.attribute("config")));
     }
     Ok(match (unknown, right) {
@@ -296,7 +298,7 @@ fn numa(input: &CheckInput<'_>) -> Judgement {
         .collect();
     if let Some(first) = none.first() {
         let functions = addresses(&none);
-        return Ok(Outcome::warn([FirmwareCode::NoNumaNode { functions }])
+        return Ok(Outcome::warn([FirmwareFinding::NoNumaNode { functions }])
             .seen("-1", first.attribute("numa_node"))
             .seen(nodes, online));
     }

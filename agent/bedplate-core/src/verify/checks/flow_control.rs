@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::code::{PfcTally, class_remedy};
+use super::super::finding::{PfcTally, class_remedy};
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Severity,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceFinding, Severity,
 };
 use super::counted;
 use super::roce::active;
@@ -110,7 +110,7 @@ fn pfc(input: &CheckInput<'_>) -> Judgement {
     let beside = priorities_taken.iter().find(|(priority, _)| mask >> **priority & 1 == 0);
     if let Some((priority, ports)) = beside {
         let dscp = covered_dscp(ports[0].2, mask);
-        let code = |(port, ..): &&Port<'_>| RoceCode::PfcNotOnRocePriority {
+        let code = |(port, ..): &&Port<'_>| RoceFinding::PfcNotOnRocePriority {
             port: port.name.clone(),
             priority: *priority,
             mask,
@@ -129,11 +129,11 @@ fn differ(ports: &[Port<'_>]) -> Outcome {
     ports.iter().for_each(|port| *tally.entry(port.3).or_default() += 1);
     let tally = tally.into_iter().map(|(mask, ports)| PfcTally { mask, ports }).collect();
     let interface = ports[0].1.interface.clone();
-    Outcome::warn([RoceCode::PfcDiffers { tally, interface }]).all_seen(ports.iter().map(seen))
+    Outcome::warn([RoceFinding::PfcDiffers { tally, interface }]).all_seen(ports.iter().map(seen))
 }
 
 fn none(ports: &[Port<'_>]) -> Outcome {
-    Outcome::warn([RoceCode::PfcOff { ports: ports.len() }]).all_seen(ports.iter().map(seen))
+    Outcome::warn([RoceFinding::PfcOff { ports: ports.len() }]).all_seen(ports.iter().map(seen))
 }
 
 /// The traffic class of a port's RoCE packets, and where it stands.
@@ -214,7 +214,7 @@ fn with_ecn(
         outcome.all_seen(ports.iter().map(seen)).all_seen(class)
     };
     if let Some((_, flow, priority)) = off.first() {
-        let code = |(port, flow, priority): &(&RdmaPort, &PortFlow, u8)| RoceCode::EcnOff {
+        let code = |(port, flow, priority): &(&RdmaPort, &PortFlow, u8)| RoceFinding::EcnOff {
             port: port.name.clone(),
             interface: flow.interface.clone(),
             priority: *priority,

@@ -2,7 +2,7 @@
 
 use super::super::input::unread;
 use super::super::{
-    AcsCode, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
+    AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
 use crate::kind::acs::apart;
@@ -83,7 +83,7 @@ fn groups(input: &CheckInput<'_>) -> Judgement {
 
 /// The outcome for pairs that the driver refuses.
 fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
-    let code = |pair: &Pair| AcsCode::GroupsApart { gpu: pair.gpu, function: pair.peer };
+    let code = |pair: &Pair| AcsFinding::GroupsApart { gpu: pair.gpu, function: pair.peer };
     let shown = |at: PciAddress| match tree.get(at).map(|function| &function.iommu_group) {
         Some(Reading::Known(group)) => format!("{at}: group {group}"),
         _ => format!("{at}: no group"),

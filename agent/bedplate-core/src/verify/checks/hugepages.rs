@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::code::page_size;
+use super::super::finding::page_size;
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, HugePagesCode, Judgement, Outcome, Severity,
+    Check, CheckInput, Evidence, Explain, Group, HugePagesFinding, Judgement, Outcome, Severity,
 };
 use crate::kind::cmdline::{arch, huge_pages};
 use bedplate_base::Reading;
@@ -68,7 +68,7 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
         };
         let what = format!("{found} of {wanted} pages of {name}");
         if found < wanted {
-            short.push(HugePagesCode::HugePagesShort { bytes, found, wanted });
+            short.push(HugePagesFinding::HugePagesShort { bytes, found, wanted });
         }
         seen.push(Evidence {
             what,

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::input::unread;
 use super::super::{
-    Carriers, Check, CheckInput, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Severity,
+    Carriers, Check, CheckInput, Evidence, Explain, Group, IommuFinding, Judgement, Outcome,
+    Severity,
 };
 use super::{addresses, named};
 use crate::kind::cmdline::{Superchip, superchip};
@@ -73,7 +74,7 @@ fn active(input: &CheckInput<'_>) -> Judgement {
             Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1"))
                 .seen(listed(&iommu.active), IN_USE)
         }
-        functions => Outcome::fail([IommuCode::IommuOffWithGuests {
+        functions => Outcome::fail([IommuFinding::IommuOffWithGuests {
             off_by: by.cloned(),
             function_count: functions,
         }])
@@ -208,7 +209,7 @@ fn on_most(types: &Types<'_>) -> Outcome {
         return Outcome::pass(format!("1:1 DMA: {}", format_types(types)))
             .all_seen(type_evidence(types));
     }
-    Outcome::fail([IommuCode::DmaTranslated {
+    Outcome::fail([IommuFinding::DmaTranslated {
         carriers: carriers(&translated),
         mixed: types.keys().any(|kind| passes(kind)),
     }])
@@ -227,6 +228,6 @@ fn on_old_grace(types: &Types<'_>) -> Outcome {
             format!("translated, as this Arm CPU needs before Linux 6.11: {}", format_types(types));
         return Outcome::pass(text).all_seen(type_evidence(types));
     }
-    Outcome::fail([IommuCode::DmaPassesThrough { carriers: carriers(&through) }])
+    Outcome::fail([IommuFinding::DmaPassesThrough { carriers: carriers(&through) }])
         .all_seen(type_evidence(types))
 }

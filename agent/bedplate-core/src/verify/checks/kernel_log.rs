@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, IommuCode, Judgement, Outcome, Severity,
+    Check, CheckInput, Evidence, Explain, Group, IommuFinding, Judgement, Outcome, Severity,
 };
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
@@ -87,7 +87,7 @@ fn worst(lines: &[Line]) -> Option<Outcome> {
         }
         let functions: BTreeSet<PciAddress> =
             such.iter().filter_map(|(said, _)| said.function).collect();
-        let code = IommuCode::IommuLog {
+        let code = IommuFinding::IommuLog {
             sign: *sign,
             functions: functions.into_iter().collect(),
             lines: such.len(),

@@ -2,7 +2,7 @@
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, DeviceKind, Evidence, Explain, Group, Judgement, LimitsCode, Outcome,
+    Check, CheckInput, DeviceKind, Evidence, Explain, Group, Judgement, LimitsFinding, Outcome,
     Severity, Verdict,
 };
 use super::{counted, size};
@@ -159,8 +159,8 @@ fn memlock(input: &CheckInput<'_>) -> Judgement {
     }
     let services = names(&short);
     Ok(match short.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name)) {
-        true => Outcome::warn([LimitsCode::MemlockLimitedUnlessContainer { services }]),
-        false => Outcome::fail([LimitsCode::MemlockLimited { services }]),
+        true => Outcome::warn([LimitsFinding::MemlockLimitedUnlessContainer { services }]),
+        false => Outcome::fail([LimitsFinding::MemlockLimited { services }]),
     }
     .all_seen(seen))
 }
@@ -172,9 +172,9 @@ fn of_sessions(input: &CheckInput<'_>) -> Outcome {
             Outcome::pass("no limit for sessions; no service here starts jobs")
                 .seen(format!("memlock {}", setting.value), &setting.path)
         }
-        Reading::Known(setting) => Outcome::warn([LimitsCode::SessionMemlockLimited])
+        Reading::Known(setting) => Outcome::warn([LimitsFinding::SessionMemlockLimited])
             .seen(format!("memlock {}", setting.value), &setting.path),
-        Reading::Absent => Outcome::warn([LimitsCode::SessionMemlockLimited]).seen(
+        Reading::Absent => Outcome::warn([LimitsFinding::SessionMemlockLimited]).seen(
             "no line for everybody (`*`) with memlock",
             "/etc/security/limits.conf, limits.d",
         ),
@@ -201,14 +201,14 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
         seen.collect::<Vec<Evidence>>()
     };
     let codes = |paths: &[&String]| {
-        let code = |path: &&String| LimitsCode::NodeMissing {
+        let code = |path: &&String| LimitsFinding::NodeMissing {
             path: (*path).clone(),
             kind: match path.starts_with("/dev/infiniband/") {
                 true => DeviceKind::Nic,
                 false => DeviceKind::Gpu,
             },
         };
-        paths.iter().map(code).collect::<Vec<LimitsCode>>()
+        paths.iter().map(code).collect::<Vec<LimitsFinding>>()
     };
     if !verbs.is_empty() {
         return Ok(Outcome::fail(codes(&verbs)).also(codes(&others)).all_seen(seen(&verbs)));
@@ -242,13 +242,12 @@ fn shm(input: &CheckInput<'_>) -> Judgement {
     input.some_carriers()?;
     Ok(match &input.observed.limits.shm {
         Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
-        Reading::Absent => {
-            Outcome::warn([LimitsCode::ShmNotMounted]).seen(format!("no line with {SHM}"), MOUNTS)
-        }
+        Reading::Absent => Outcome::warn([LimitsFinding::ShmNotMounted])
+            .seen(format!("no line with {SHM}"), MOUNTS),
         Reading::Known(shm) => match shm.size {
             None => Outcome::pass(format!("{}, half of memory", shm.kind))
                 .seen("no size given: the kernel's default", MOUNTS),
-            Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn([LimitsCode::ShmSmall { bytes }])
+            Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn([LimitsFinding::ShmSmall { bytes }])
                 .seen(format!("{}, {}", shm.kind, size(bytes)), MOUNTS),
             Some(bytes) => Outcome::pass(format!("{}, {}", shm.kind, size(bytes)))
                 .seen(format!("size={}k", bytes >> 10), MOUNTS),
@@ -265,7 +264,7 @@ fn numa_balancing(input: &CheckInput<'_>) -> Judgement {
     Ok(match &input.observed.limits.numa_balancing {
         Reading::Known(0) => Outcome::pass("off").seen("0", path),
         Reading::Absent => Outcome::pass("not built into this kernel").seen("not there", path),
-        Reading::Known(mode) => Outcome::warn([LimitsCode::NumaBalancingOn { mode: *mode }])
+        Reading::Known(mode) => Outcome::warn([LimitsFinding::NumaBalancingOn { mode: *mode }])
             .seen(mode.to_string(), path),
         Reading::Unknown(why) => unread("kernel.numa_balancing", why),
     })
@@ -282,7 +281,7 @@ fn persistence(input: &CheckInput<'_>) -> Judgement {
         }
         Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
         Reading::Known(false) | Reading::Absent => {
-            Outcome::warn([LimitsCode::PersistencedDown]).seen("not there", PERSISTENCED)
+            Outcome::warn([LimitsFinding::PersistencedDown]).seen("not there", PERSISTENCED)
         }
     })
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::code::is_severe;
+use super::super::finding::is_severe;
 use super::super::{
-    Check, CheckInput, Device, DeviceKind, Evidence, Explain, Group, Judgement, LogCode, Outcome,
-    Severity, Verdict,
+    Check, CheckInput, Device, DeviceKind, Evidence, Explain, Group, Judgement, LogFinding,
+    Outcome, Severity, Verdict,
 };
 use super::kernel_log::{HOW, clean, concerns, log, seen};
 use bedplate_base::Reading;
@@ -153,14 +153,14 @@ fn judged(
     is_wanted: impl Fn(&KernelMessage) -> bool,
 ) -> Option<Outcome> {
     let all = lines(log);
-    let mut codes: BTreeMap<_, LogCode> = BTreeMap::new();
+    let mut codes: BTreeMap<_, LogFinding> = BTreeMap::new();
     let mut seen = Vec::new();
     for (at, line) in all.iter().enumerate().filter(|(_, line)| is_wanted(&line.said)) {
         let said = &line.said;
         let is_past = is_over(input, said, &all[at + 1..]);
         let is_severe = is_severe(said.sign, said.recovery()) && !is_past;
         let key = (!is_severe, said.sign, said.function, said.module.clone(), said.number, is_past);
-        let code = codes.entry(key).or_insert_with(|| LogCode::Logged {
+        let code = codes.entry(key).or_insert_with(|| LogFinding::Logged {
             sign: said.sign,
             device: said.function.map(|at| device(input, said.sign, at)),
             module: said.module.clone(),
@@ -170,7 +170,7 @@ fn judged(
             over: is_past,
             recovery: said.recovery(),
         });
-        let LogCode::Logged { lines, .. } = code;
+        let LogFinding::Logged { lines, .. } = code;
         *lines += 1;
         seen.push((!is_severe, line.seen.clone()));
     }

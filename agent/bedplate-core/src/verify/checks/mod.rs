@@ -28,7 +28,7 @@ pub(super) mod storage;
 pub(super) mod topology;
 pub(super) mod window;
 
-pub(super) use super::code::{counted, size};
+pub(super) use super::finding::{counted, size};
 use crate::kind::some_of;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;

@@ -1,9 +1,9 @@
 //! Drivers and modules.
 
-use super::super::code::bind_driver;
+use super::super::finding::bind_driver;
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Maker, ModuleKind, ModulesCode,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Maker, ModuleKind, ModulesFinding,
     Outcome, Severity,
 };
 use super::{addresses, counted};
@@ -64,7 +64,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
         input.gpus.iter().copied().partition(is_right);
     if let Some(first) = wrong.first() {
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
-        return Ok(Outcome::fail([ModulesCode::WrongDriver {
+        return Ok(Outcome::fail([ModulesFinding::WrongDriver {
             gpus: addresses(&wrong),
             maker: Maker::from_vendor(first.vendor.0),
             driver: first.driver.clone(),
@@ -107,7 +107,7 @@ fn kind(is_open: bool) -> ModuleKind {
 /// The loaded modules are not those that these GPUs need.
 fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
     let has = kind(loaded.open).name();
-    Outcome::fail([ModulesCode::WrongKernelModules {
+    Outcome::fail([ModulesFinding::WrongKernelModules {
         gpus: addresses(gpus),
         needs: kind(!loaded.open),
     }])
@@ -187,7 +187,7 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
                 .hint("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
             }
             Reading::Known(false) | Reading::Absent => {
-                let code = ModulesCode::KernelOptionMissing { option: option.to_owned() };
+                let code = ModulesFinding::KernelOptionMissing { option: option.to_owned() };
                 return Ok(Outcome::fail([code]).seen(format!("no line {option}=y"), at));
             }
             Reading::Unknown(why) => {
@@ -227,12 +227,12 @@ fn denied(input: &CheckInput<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
     if let Reading::Known(value) = running
         && denies(*value)
     {
-        let code = ModulesCode::PeersRefused { value: *value, path: None };
+        let code = ModulesFinding::PeersRefused { value: *value, path: None };
         return Some(Outcome::fail([code]).seen(value.to_string(), PARAMS));
     }
     match next {
         Reading::Known((value, path)) if denies(*value) => {
-            let code = ModulesCode::PeersRefused { value: *value, path: Some(path.clone()) };
+            let code = ModulesFinding::PeersRefused { value: *value, path: Some(path.clone()) };
             Some(Outcome::fail([code]).seen(value.to_string(), path))
         }
         _ => None,
@@ -244,7 +244,7 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
     let driver = match &facts.gpu.nvidia {
         Reading::Known(driver) => driver,
         Reading::Absent => {
-            return Ok(Outcome::fail([ModulesCode::NoNvidiaDriver]).seen("not there", VERSION));
+            return Ok(Outcome::fail([ModulesFinding::NoNvidiaDriver]).seen("not there", VERSION));
         }
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
     };
@@ -266,14 +266,13 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
                 .seen("loaded", peermem)
         }
         (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
-        (_, Reading::Known(true)) => {
-            Outcome::fail([ModulesCode::PeermemNotLoaded { obstacle }]).seen("not there", peermem)
-        }
+        (_, Reading::Known(true)) => Outcome::fail([ModulesFinding::PeermemNotLoaded { obstacle }])
+            .seen("not there", peermem),
         (_, Reading::Unknown(why)) => {
             unread("whether ib_core exports the peer-memory symbols", why)
         }
         (_, Reading::Known(false) | Reading::Absent) => {
-            Outcome::fail([ModulesCode::NoWayToRegister { obstacle }])
+            Outcome::fail([ModulesFinding::NoWayToRegister { obstacle }])
                 .seen(format!("driver {}", driver.version), VERSION)
         }
     })
@@ -300,7 +299,7 @@ fn leftovers(input: &CheckInput<'_>) -> Judgement {
     let observed = input.observed;
     match &observed.nv_peer_mem {
         Reading::Known(true) => {
-            return Ok(Outcome::warn([ModulesCode::NvPeerMemLoaded])
+            return Ok(Outcome::warn([ModulesFinding::NvPeerMemLoaded])
                 .seen("loaded", "/sys/module/nv_peer_mem"));
         }
         Reading::Unknown(why) => return Ok(unread("whether nv_peer_mem is loaded", why)),
@@ -310,7 +309,7 @@ fn leftovers(input: &CheckInput<'_>) -> Judgement {
         Reading::Known(found) => match found.first() {
             None => Outcome::pass("neither loaded nor listed")
                 .seen("not named", "modules-load.d, /etc/modules"),
-            Some((path, module)) => Outcome::warn([ModulesCode::NvPeerMemListed {
+            Some((path, module)) => Outcome::warn([ModulesFinding::NvPeerMemListed {
                 module: module.clone(),
                 path: path.clone(),
             }])

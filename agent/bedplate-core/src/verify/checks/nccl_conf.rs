@@ -2,7 +2,7 @@
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, NcclCode, Outcome, Severity, Verdict,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, NcclFinding, Outcome, Severity, Verdict,
 };
 use super::counted;
 use super::topology::Candidates;
@@ -109,7 +109,7 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
         let same = found.iter().filter(|(one, seen, _)| one == verdict && seen.at != at);
         same.map(|(_, seen, _)| seen.at.clone()).collect()
     };
-    let code = |(_, seen, what): &(Verdict, Evidence, String)| NcclCode::SwitchedOff {
+    let code = |(_, seen, what): &(Verdict, Evidence, String)| NcclFinding::SwitchedOff {
         setting: seen.what.clone(),
         at: seen.at.clone(),
         what: what.clone(),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, LinkCode, Outcome, PcieCode, Severity,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, PcieFinding, PcieLinkFinding,
+    Severity,
 };
 use super::{addresses, named};
 use bedplate_base::value::PciAddress;
@@ -146,7 +147,7 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
     if !wrong.is_empty() {
         let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
         let functions = addresses(&functions);
-        return Ok(Outcome::fail([PcieCode::PayloadDiffers { functions }]).all_seen(
+        return Ok(Outcome::fail([PcieFinding::PayloadDiffers { functions }]).all_seen(
             wrong.iter().map(|(below, above, own, theirs)| Evidence {
                 what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
                 at: "config space, device control".to_owned(),
@@ -196,7 +197,7 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
     };
     let (gpu, peer, switch) = (pair.gpu, pair.peer, pair.switch);
     Some(
-        Outcome::fail([PcieCode::PayloadDiffersOnPath { gpu, peer, switch }])
+        Outcome::fail([PcieFinding::PayloadDiffersOnPath { gpu, peer, switch }])
             .all_seen([seen(least), seen(most)]),
     )
 }
@@ -244,7 +245,7 @@ fn mrrs(input: &CheckInput<'_>) -> Judgement {
     }
     let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
     let nics = addresses(&functions);
-    Ok(Outcome::warn([PcieCode::ReadRequestsSmall { nics }])
+    Ok(Outcome::warn([PcieFinding::ReadRequestsSmall { nics }])
         .all_seen(small.iter().map(|one| seen(one))))
 }
 
@@ -256,7 +257,7 @@ fn relaxed_ordering(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
             .seen("bit 4 is 1", "config space, device control"));
     }
-    Ok(Outcome::warn([PcieCode::RelaxedOrderingOff { nics: addresses(&off) }])
+    Ok(Outcome::warn([PcieFinding::RelaxedOrderingOff { nics: addresses(&off) }])
         .seen("bit 4 is 0", "config space, device control"))
 }
 
@@ -287,7 +288,7 @@ fn aer(input: &CheckInput<'_>) -> Judgement {
     }
     if !bad.is_empty() {
         let code = |(at, totals): &(PciAddress, AerTotals)| {
-            Some(LinkCode::AerErrors {
+            Some(PcieLinkFinding::AerErrors {
                 device: input.device(tree.get(*at)?),
                 fatal: totals.fatal,
                 nonfatal: totals.nonfatal,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, DeviceCode, Evidence, Explain, Group, Judgement, Outcome, Severity,
+    Check, CheckInput, DeviceFinding, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
 use bedplate_base::{Cause, Reading, Reason};
@@ -90,7 +90,7 @@ fn answer(input: &CheckInput<'_>) -> Judgement {
     let all = all(input, |_| true);
     let dead: Vec<&Function> = all.iter().filter(|function| function.is_dead()).copied().collect();
     if !dead.is_empty() {
-        let codes = dead.iter().map(|f| DeviceCode::NoAnswer { device: input.device(f) });
+        let codes = dead.iter().map(|f| DeviceFinding::NoAnswer { device: input.device(f) });
         return Ok(
             Outcome::fail(codes).all_seen(dead.iter().map(|function| seen(function, "ones")))
         );
@@ -111,7 +111,7 @@ fn bus_master(input: &CheckInput<'_>) -> Judgement {
     let off: Vec<&Function> =
         all.iter().filter(|function| command(function) == Ok(Some(false))).copied().collect();
     if !off.is_empty() {
-        let codes = off.iter().map(|f| DeviceCode::BusMasterOff { device: input.device(f) });
+        let codes = off.iter().map(|f| DeviceFinding::BusMasterOff { device: input.device(f) });
         let seen = |function: &&Function| seen(function, "bit 2 of the command register is 0");
         return Ok(Outcome::fail(codes).all_seen(off.iter().map(seen)));
     }

@@ -1,13 +1,13 @@
 //! PCIe links: what each runs at, against what both of its ends can do.
 
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, LinkCode, Outcome, Severity,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, PcieLinkFinding, Severity,
 };
 use super::pcie::{endpoints, links};
 use super::{addresses, counted, named};
 use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
-use bedplate_facts::topology::link::{self, Property};
+use bedplate_facts::topology::pcie_link::{self, Property};
 
 /// `pcie.link-width`.
 pub(crate) const WIDTH: Check = Check {
@@ -104,7 +104,7 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
 }
 
 fn width(input: &CheckInput<'_>) -> Judgement {
-    let links = judged(input, link::width)?;
+    let links = judged(input, pcie_link::width)?;
     let degraded: Vec<&Judged<'_>> =
         links.iter().filter(|link| link.property.is_degraded()).collect();
     if degraded.is_empty() {
@@ -113,7 +113,7 @@ fn width(input: &CheckInput<'_>) -> Judgement {
             Outcome::pass(format!("{} as wide as both ends can be", counted(links.len(), "link")))
         }));
     }
-    let code = |link: &&Judged<'_>| LinkCode::LinkNarrow {
+    let code = |link: &&Judged<'_>| PcieLinkFinding::LinkNarrow {
         device: input.device(link.below),
         lanes: link.property.now,
         best: link.property.best,
@@ -135,21 +135,21 @@ fn narrow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
         |function: &Function| lanes(function).map_or("?".to_owned(), |lanes| format!("x{lanes}"));
     (!narrow.is_empty()).then(|| {
         let functions = addresses(&functions);
-        Outcome::warn([LinkCode::SlotNarrow { functions }])
+        Outcome::warn([PcieLinkFinding::SlotNarrow { functions }])
             .all_seen(narrow.iter().map(|link| of_both(link, shown)))
     })
 }
 
 /// Cards that could be faster than the slot.
 fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
-    let best = |function: &Function| link::tenths(&function.detail.as_ref()?.link.max_speed);
+    let best = |function: &Function| pcie_link::tenths(&function.detail.as_ref()?.link.max_speed);
     let is_slow = |link: &&Judged<'_>| matches!((best(link.below), best(link.above)), (Some(card), Some(slot)) if slot < card);
     let slow: Vec<&Judged<'_>> = links.iter().filter(is_slow).collect();
     let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
-    let shown = |function: &Function| best(function).map_or("?".to_owned(), link::in_words);
+    let shown = |function: &Function| best(function).map_or("?".to_owned(), pcie_link::in_words);
     (!slow.is_empty()).then(|| {
         let functions = addresses(&functions);
-        Outcome::warn([LinkCode::SlotSlow { functions }])
+        Outcome::warn([PcieLinkFinding::SlotSlow { functions }])
             .all_seen(slow.iter().map(|link| of_both(link, shown)))
     })
 }
@@ -171,7 +171,7 @@ fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Evidence {
 
 /// Links of GPUs, or all others, by speed.
 fn speeds<'a>(input: &'a CheckInput<'_>, of_gpus: bool) -> Result<Vec<Judged<'a>>, Outcome> {
-    let mut links = judged(input, link::speed)?;
+    let mut links = judged(input, pcie_link::speed)?;
     links.retain(|link| link.below.is_gpu() == of_gpus);
     match links.is_empty() {
         true => Err(Outcome::not_applicable("no such link")),
@@ -183,13 +183,13 @@ fn speed(input: &CheckInput<'_>) -> Judgement {
     let links = speeds(input, false)?;
     let slow: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
     if !slow.is_empty() {
-        let code = |link: &&Judged<'_>| LinkCode::LinkSlow {
+        let code = |link: &&Judged<'_>| PcieLinkFinding::LinkSlow {
             device: input.device(link.below),
             speed: link.property.now,
             best: link.property.best,
         };
         return Ok(Outcome::fail(slow.iter().map(code))
-            .all_seen(slow.iter().map(|link| seen(link, link::in_words))));
+            .all_seen(slow.iter().map(|link| seen(link, pcie_link::in_words))));
     }
     Ok(unread(&links).unwrap_or_else(|| {
         Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
@@ -213,7 +213,7 @@ fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
         named(&functions, "GPUs")
     );
     Ok(Outcome::unknown(text)
-        .all_seen(idle.iter().map(|link| seen(link, link::in_words)))
+        .all_seen(idle.iter().map(|link| seen(link, pcie_link::in_words)))
         .hint("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::input::unread;
 use super::super::rails::model;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Severity,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaFinding, Severity,
 };
 use super::counted;
 use super::rdma::{own_ports, port_evidence, unknown_state};
@@ -44,22 +44,22 @@ impl Adapter<'_> {
     }
 
     /// There is one at least.
-    fn codes(&self, input: &CheckInput<'_>, usual: usize) -> Vec<RdmaCode> {
+    fn codes(&self, input: &CheckInput<'_>, usual: usize) -> Vec<RdmaFinding> {
         let without = self.functions.iter().filter(|function| function.infiniband.is_empty());
-        let without = without.map(|function| RdmaCode::NoRdmaDevice {
+        let without = without.map(|function| RdmaFinding::NoRdmaDevice {
             device: input.device(function),
             driver: function.driver.clone(),
         });
         let down = self.ports.iter().filter(|port| !port.is_active());
-        let down = down.map(|port| RdmaCode::PortNotActive {
+        let down = down.map(|port| RdmaFinding::PortNotActive {
             port: port.name.clone(),
             function: port.function,
             state: port.state.known().cloned().unwrap_or_default(),
         });
-        let mut codes: Vec<RdmaCode> = without.chain(down).collect();
+        let mut codes: Vec<RdmaFinding> = without.chain(down).collect();
         if codes.is_empty() {
             let device = input.device(self.functions[0]);
-            codes.push(RdmaCode::FewerPorts { device, active: self.active(), usual });
+            codes.push(RdmaFinding::FewerPorts { device, active: self.active(), usual });
         }
         codes
     }
@@ -119,8 +119,11 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
         let of_each = short.iter().flat_map(|adapter| adapter.codes(input, wanted(adapter)));
         let none = adapters.iter().all(|adapter| adapter.active() == 0);
         let ports = short.iter().map(|adapter| adapter.ports.len()).sum();
-        let codes: Vec<RdmaCode> =
-            none.then_some(RdmaCode::NoActivePort { ports }).into_iter().chain(of_each).collect();
+        let codes: Vec<RdmaFinding> = none
+            .then_some(RdmaFinding::NoActivePort { ports })
+            .into_iter()
+            .chain(of_each)
+            .collect();
         let down = short.iter().flat_map(|adapter| &adapter.ports);
         let seen = down.map(|port| port_evidence(port, &port.state, &port.phys_state));
         return Ok(Outcome::fail(codes).all_seen(seen));

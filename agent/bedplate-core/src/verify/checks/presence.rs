@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::input::unread;
 use super::super::rails::{Model, model};
 use super::super::{
-    Check, CheckInput, DeviceCode, DeviceKind, Evidence, Explain, Group, Judgement, Outcome,
+    Check, CheckInput, DeviceFinding, DeviceKind, Evidence, Explain, Group, Judgement, Outcome,
     Severity, Verdict,
 };
 use super::counted;
@@ -101,7 +101,7 @@ fn none(input: &CheckInput<'_>, tree: &PciTree) -> Outcome {
     let kind = if input.gpus.is_empty() { DeviceKind::Gpu } else { DeviceKind::Nic };
     let (gpus, nics) = (input.gpus.len(), input.rdma_nics.len());
     let functions = tree.functions.len();
-    Outcome::fail([DeviceCode::NoDevices {
+    Outcome::fail([DeviceFinding::NoDevices {
         kind,
         function_count: functions,
         guests: input.guests.len(),
@@ -185,9 +185,9 @@ fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
     let gpus = short(&branches, |branch| branch.gpus.len(), |branch| models(&branch.nics));
     let nics = short(&branches, |branch| branch.nics.len(), |branch| models(&branch.gpus));
     let code = |(root, there, usual): &(&PciAddress, usize, usize), kind| {
-        DeviceCode::FewerDevices { kind, root: **root, there: *there, usual: *usual }
+        DeviceFinding::FewerDevices { kind, root: **root, there: *there, usual: *usual }
     };
-    let codes: Vec<DeviceCode> = gpus
+    let codes: Vec<DeviceFinding> = gpus
         .iter()
         .map(|short| code(short, DeviceKind::Gpu))
         .chain(nics.iter().map(|short| code(short, DeviceKind::Nic)))
@@ -244,9 +244,9 @@ fn data_direct(input: &CheckInput<'_>) -> Judgement {
         let nics = topology.nics_of(dma.address);
         nics.is_empty() || nics.iter().any(is_the_hosts)
     };
-    let mut codes: Vec<DeviceCode> = without_driver
+    let mut codes: Vec<DeviceFinding> = without_driver
         .filter(hosts)
-        .map(|dma| DeviceCode::DataDirectUnbound {
+        .map(|dma| DeviceFinding::DataDirectUnbound {
             device: input.device(dma),
             driver: dma.driver.clone(),
         })
@@ -259,7 +259,7 @@ fn data_direct(input: &CheckInput<'_>) -> Judgement {
         nics.iter().filter(|nic| !owned.contains(&nic.address)).copied().collect();
     if unpaired < lacking.len() && (unpaired == 0 || codes.is_empty()) {
         codes.extend(
-            lacking.iter().map(|nic| DeviceCode::NoDataDirect { device: input.device(nic) }),
+            lacking.iter().map(|nic| DeviceFinding::NoDataDirect { device: input.device(nic) }),
         );
     }
     if !codes.is_empty() {

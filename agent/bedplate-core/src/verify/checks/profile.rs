@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::input::unread;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, ImageState, Judgement, NoPlan, Outcome,
-    ProfileCode, Severity,
+    ProfileFinding, Severity,
 };
 use crate::plan::RebootNeed;
 use bedplate_base::Reading;
@@ -36,7 +36,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
     let profile = match input.profile {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(Outcome::not_applicable("no profile in /etc/bedplate")),
-        Err(NoPlan::Unusable) => return Ok(Outcome::fail([ProfileCode::ProfileUnusable])),
+        Err(NoPlan::Unusable) => return Ok(Outcome::fail([ProfileFinding::ProfileUnusable])),
         Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
             return Ok(Outcome::unknown(why.description()).hint(why.command()));
         }
@@ -45,7 +45,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
     let at = "bedplate plan";
     let name = profile.name;
     if let Some(blocker) = body.blockers.first() {
-        return Ok(Outcome::fail([ProfileCode::ProfileBlocked {
+        return Ok(Outcome::fail([ProfileFinding::ProfileBlocked {
             profile: name.to_owned(),
             setting: blocker.kind,
             subject: blocker.subject.clone(),
@@ -65,7 +65,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             .map(|change| Evidence { what: change.subject.text.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = doable().map(|change| change.kind).collect();
         let code =
-            |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes };
+            |setting| ProfileFinding::NotInEffect { setting, profile: name.to_owned(), changes };
         return Ok(Outcome::fail(settings.into_iter().map(code)).all_seen(named));
     }
     if profile.plan.reboot != RebootNeed::None {
@@ -75,11 +75,14 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             .take(3)
             .map(|pending| Evidence { what: pending.subject.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
-        let code =
-            |setting| ProfileCode::NotInEffect { setting, profile: name.to_owned(), changes: None };
-        let mut codes: Vec<ProfileCode> = settings.into_iter().map(code).collect();
+        let code = |setting| ProfileFinding::NotInEffect {
+            setting,
+            profile: name.to_owned(),
+            changes: None,
+        };
+        let mut codes: Vec<ProfileFinding> = settings.into_iter().map(code).collect();
         if codes.is_empty() {
-            codes.push(ProfileCode::ProfileWaitsForReboot { profile: name.to_owned() });
+            codes.push(ProfileFinding::ProfileWaitsForReboot { profile: name.to_owned() });
         }
         return Ok(Outcome::fail(codes).all_seen(named));
     }
@@ -97,8 +100,8 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
 /// The finding about work that the build of an image has left.
 fn unfinished(image: &ImageState) -> Option<Outcome> {
     let code = match (image.unfinished.clone(), image.owed.clone()) {
-        (files, _) if !files.is_empty() => ProfileCode::ChangeInterrupted { files },
-        (_, commands) if !commands.is_empty() => ProfileCode::ToolsOwed { commands },
+        (files, _) if !files.is_empty() => ProfileFinding::ChangeInterrupted { files },
+        (_, commands) if !commands.is_empty() => ProfileFinding::ToolsOwed { commands },
         _ => return None,
     };
     Some(Outcome::fail([code]).seen("owed", "bedplate plan"))
@@ -108,24 +111,28 @@ fn unfinished(image: &ImageState) -> Option<Outcome> {
 fn not_on_machine(image: &ImageState) -> Option<Outcome> {
     if !image.overruled.is_empty() {
         let settings = image.overruled.clone();
-        let outcome = Outcome::fail([ProfileCode::Overruled { settings }]);
+        let outcome = Outcome::fail([ProfileFinding::Overruled { settings }]);
         return Some(outcome.seen("overruled", "bedplate plan"));
     }
     match &image.has_profile {
         Reading::Known(false) => {
-            let outcome = Outcome::fail([ProfileCode::ProfileNotInImage]);
+            let outcome = Outcome::fail([ProfileFinding::ProfileNotInImage]);
             return Some(outcome.seen("not this profile", "/etc/bedplate"));
         }
         Reading::Unknown(why) => return Some(unread("the profile of the image", why)),
         Reading::Known(true) if !image.may_enforce => {
-            return Some(Outcome::fail([ProfileCode::AgentObserves]).seen("observe", "agent.mode"));
+            return Some(
+                Outcome::fail([ProfileFinding::AgentObserves]).seen("observe", "agent.mode"),
+            );
         }
         Reading::Known(true) | Reading::Absent => {}
     }
     match &image.disabled {
         Reading::Known(units) if !units.is_empty() => {
             let units = units.clone();
-            Some(Outcome::fail([ProfileCode::UnitsDisabled { units }]).seen("not enabled", WANTS))
+            Some(
+                Outcome::fail([ProfileFinding::UnitsDisabled { units }]).seen("not enabled", WANTS),
+            )
         }
         Reading::Unknown(why) => Some(unread("whether the image starts bedplate", why)),
         Reading::Known(_) | Reading::Absent => None,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::code::{Tally, few_of, tally};
+use super::super::finding::{Tally, few_of, tally};
 use super::super::input::unread;
 use super::super::rails::model;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaCode, Severity,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaFinding, Severity,
 };
 use bedplate_base::{Reading, Reason};
 use bedplate_facts::rdma::RdmaPort;
@@ -159,7 +159,7 @@ fn rate(input: &CheckInput<'_>) -> Judgement {
     }
     let rates = tallies(models.iter().flatten().map(|port| text_or_not_known(&port.rate)));
     if !slow.is_empty() {
-        let code = |port: &&RdmaPort| RdmaCode::PortSlow {
+        let code = |port: &&RdmaPort| RdmaFinding::PortSlow {
             port: port.name.clone(),
             function: port.function,
             rate: text_or_not_known(&port.rate).to_owned(),
@@ -183,7 +183,7 @@ fn link_layer(input: &CheckInput<'_>) -> Judgement {
     let differs =
         |ports: &&Vec<&RdmaPort>| ports.iter().any(|port| port.link_layer != ports[0].link_layer);
     Ok(match models.iter().find(differs) {
-        Some(ports) => Outcome::fail([RdmaCode::LinkLayersDiffer { link_layers }])
+        Some(ports) => Outcome::fail([RdmaFinding::LinkLayersDiffer { link_layers }])
             .all_seen(ports.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate))),
         None => Outcome::pass(tally(&link_layers))
             .seen("link_layer", "/sys/class/infiniband/*/ports/*/link_layer"),
@@ -231,7 +231,7 @@ fn names_of_devices(input: &CheckInput<'_>) -> Judgement {
             some(&others)
         ))
         .seen(format!("{} devices", others.len()), at),
-        (false, false) => Outcome::warn([RdmaCode::NamesOfTwoKinds {
+        (false, false) => Outcome::warn([RdmaFinding::NamesOfTwoKinds {
             kernel: owned(&kernels),
             others: owned(&others),
         }])

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceCode, Severity,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceFinding, Severity,
 };
 use super::counted;
 use super::rdma::own_ports;
@@ -87,7 +87,7 @@ fn gid(input: &CheckInput<'_>) -> Judgement {
         }
     }
     if !none.is_empty() {
-        let codes = none.iter().map(|port| RoceCode::NoGid { port: port.name.clone() });
+        let codes = none.iter().map(|port| RoceFinding::NoGid { port: port.name.clone() });
         return Ok(Outcome::fail(codes).all_seen(none.iter().map(|port| Evidence {
             what: "no entry of type RoCE v2".to_owned(),
             at: format!("{}/gid_attrs/types", port.directory()),
@@ -97,8 +97,9 @@ fn gid(input: &CheckInput<'_>) -> Judgement {
         return Ok(unread(&format!("the GIDs of port {}", port.name), why));
     }
     if !local.is_empty() {
-        let code =
-            |(port, _): &(&RdmaPort, RoceGid)| RoceCode::GidLinkLocal { port: port.name.clone() };
+        let code = |(port, _): &(&RdmaPort, RoceGid)| RoceFinding::GidLinkLocal {
+            port: port.name.clone(),
+        };
         return Ok(Outcome::warn(local.iter().map(code)).all_seen(local.iter().map(gid_evidence)));
     }
     let mut indices: BTreeMap<u16, usize> = BTreeMap::new();
@@ -164,7 +165,7 @@ fn netdev(input: &CheckInput<'_>) -> Judgement {
         }
     }
     if !down.is_empty() {
-        let code = |(port, interface): &(&RdmaPort, &Interface)| RoceCode::InterfaceDown {
+        let code = |(port, interface): &(&RdmaPort, &Interface)| RoceFinding::InterfaceDown {
             port: port.name.clone(),
             interface: interface.name.clone(),
         };
@@ -174,14 +175,14 @@ fn netdev(input: &CheckInput<'_>) -> Judgement {
         return Ok(unread(&format!("the interface of port {}", port.name), why));
     }
     if !none.is_empty() {
-        let codes = none.iter().map(|port| RoceCode::NoInterface { port: port.name.clone() });
+        let codes = none.iter().map(|port| RoceFinding::NoInterface { port: port.name.clone() });
         return Ok(Outcome::warn(codes).all_seen(none.iter().map(|port| Evidence {
             what: "no interface".to_owned(),
             at: format!("{}/gid_attrs/ndevs", port.directory()),
         })));
     }
     if !small.is_empty() {
-        let code = |(port, interface): &(&RdmaPort, &Interface)| RoceCode::MtuSmall {
+        let code = |(port, interface): &(&RdmaPort, &Interface)| RoceFinding::MtuSmall {
             port: port.name.clone(),
             interface: interface.name.clone(),
             mtu: interface.mtu.known().copied(),

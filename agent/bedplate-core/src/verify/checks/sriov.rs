@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, SriovCode, Verdict,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, SriovFinding,
+    Verdict,
 };
 use super::{addresses, counted};
 use bedplate_base::Reading;
@@ -95,7 +96,7 @@ fn counts(input: &CheckInput<'_>) -> Judgement {
     }
     if !short.is_empty() {
         let pfs = short.iter().map(|(function, ..)| function.address).collect();
-        return Ok(Outcome::fail([SriovCode::VfsGone { pfs }]).all_seen(short.iter().map(
+        return Ok(Outcome::fail([SriovFinding::VfsGone { pfs }]).all_seen(short.iter().map(
             |(function, there, enabled)| Evidence {
                 what: format!("{there} of {enabled}"),
                 at: function.attribute("sriov_numvfs"),
@@ -151,11 +152,11 @@ fn drivers(input: &CheckInput<'_>) -> Judgement {
         }
     }
     if let Some(first) = bare.first() {
-        return Ok(Outcome::fail([SriovCode::VfWithoutDriver { vfs: addresses(&bare) }])
+        return Ok(Outcome::fail([SriovFinding::VfWithoutDriver { vfs: addresses(&bare) }])
             .seen("no DRIVER= line", first.attribute("uevent")));
     }
     if let Some(first) = no_rdma.first() {
-        return Ok(Outcome::fail([SriovCode::VfWithoutRdma { vfs: addresses(&no_rdma) }])
+        return Ok(Outcome::fail([SriovFinding::VfWithoutRdma { vfs: addresses(&no_rdma) }])
             .seen(first.driver.as_deref().unwrap_or_default(), first.attribute("uevent"))
             .seen("not there", first.attribute("infiniband")));
     }
@@ -163,7 +164,7 @@ fn drivers(input: &CheckInput<'_>) -> Judgement {
         return Ok(unread(&what, why));
     }
     if let Some(first) = waiting.first() {
-        return Ok(Outcome::warn([SriovCode::VfWaitsForDriver { vfs: addresses(&waiting) }])
+        return Ok(Outcome::warn([SriovFinding::VfWaitsForDriver { vfs: addresses(&waiting) }])
             .seen("no DRIVER= line", first.attribute("uevent"))
             .seen("0", pf(first).unwrap_or(first).attribute("sriov_drivers_autoprobe")));
     }
@@ -199,7 +200,7 @@ fn identity(input: &CheckInput<'_>) -> Judgement {
     };
     if let Some(double) = double {
         let functions = double.iter().map(|address| address.function).collect();
-        return Ok(Outcome::fail([SriovCode::AddressesEqual { functions }])
+        return Ok(Outcome::fail([SriovFinding::AddressesEqual { functions }])
             .all_seen(double.iter().map(|address| shown(address, "the same"))));
     }
     let zero: Vec<&NicAddress> = zero.into_iter().filter(vf).collect();
@@ -209,7 +210,7 @@ fn identity(input: &CheckInput<'_>) -> Judgement {
     };
     if !zero.is_empty() {
         let codes =
-            zero.iter().map(|address| SriovCode::ZeroAddress { function: address.function });
+            zero.iter().map(|address| SriovFinding::ZeroAddress { function: address.function });
         let verdict = match zero.iter().any(|one| is_down(&one)) {
             true => Verdict::Fail,
             false => Verdict::Warn,

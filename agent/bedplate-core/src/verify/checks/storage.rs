@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::code::P2PDMA_DRIVER;
+use super::super::finding::P2PDMA_DRIVER;
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, StorageCode,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, StorageFinding,
 };
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
@@ -104,7 +104,7 @@ fn gds(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::not_applicable(NOT_IN_USE));
     }
     if !used {
-        return Ok(Outcome::warn([StorageCode::CufileWouldFail])
+        return Ok(Outcome::warn([StorageFinding::CufileWouldFail])
             .seen("allow_compat_mode: false", CUFILE)
             .seen("not there", NVIDIA_FS));
     }
@@ -123,9 +123,11 @@ fn by_nvidia_fs(input: &CheckInput<'_>) -> Outcome {
     let is_open = input.facts.gpu.nvidia.known().map(|driver| driver.open);
     let at = format!("{NVIDIA_FS}/version");
     if numbers(version) >= OPEN_ONLY && is_open == Some(false) {
-        return Outcome::warn([StorageCode::NvidiaFsNeedsOpenModules { version: version.clone() }])
-            .seen(version, at)
-            .seen("proprietary kernel modules", "/proc/driver/nvidia/version");
+        return Outcome::warn([StorageFinding::NvidiaFsNeedsOpenModules {
+            version: version.clone(),
+        }])
+        .seen(version, at)
+        .seen("proprietary kernel modules", "/proc/driver/nvidia/version");
     }
     Outcome::pass(format!("nvidia_fs {version}")).seen(version, at)
 }
@@ -143,7 +145,7 @@ fn by_p2pdma(input: &CheckInput<'_>) -> Outcome {
         Reading::Known(driver) if driver.open && numbers(&driver.version).0 >= P2PDMA_DRIVER => {}
         Reading::Known(driver) => {
             let kind = if driver.open { "open" } else { "proprietary" };
-            let code = StorageCode::P2pdmaNeedsOpenModules {
+            let code = StorageFinding::P2pdmaNeedsOpenModules {
                 driver: driver.version.clone(),
                 open: driver.open,
             };
@@ -151,7 +153,7 @@ fn by_p2pdma(input: &CheckInput<'_>) -> Outcome {
                 .seen(format!("{}, {kind}", driver.version), version);
         }
         Reading::Absent => {
-            return asked(Outcome::warn([StorageCode::P2pdmaWithoutDriver]))
+            return asked(Outcome::warn([StorageFinding::P2pdmaWithoutDriver]))
                 .seen("not there", version);
         }
         Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
@@ -162,7 +164,7 @@ fn by_p2pdma(input: &CheckInput<'_>) -> Outcome {
         }
         Reading::Unknown(why) => unread("whether the kernel has CONFIG_PCI_P2PDMA=y", why),
         Reading::Known(false) | Reading::Absent => {
-            asked(Outcome::warn([StorageCode::KernelWithoutP2pdma]))
+            asked(Outcome::warn([StorageFinding::KernelWithoutP2pdma]))
                 .seen("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
         }
     }
@@ -177,7 +179,7 @@ fn cufile(input: &CheckInput<'_>) -> Judgement {
         }
         Reading::Known(Err(wrong)) => {
             let (line, problem) = (wrong.line, wrong.problem);
-            Outcome::warn([StorageCode::CufileInvalid { line, problem }])
+            Outcome::warn([StorageFinding::CufileInvalid { line, problem }])
                 .seen(problem.to_string(), format!("{CUFILE}:{line}"))
         }
     })
@@ -224,10 +226,9 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         )));
     }
     let ports = redirecting.keys().copied().collect();
-    Ok(Outcome::warn([StorageCode::DiskRedirected { pairs: detoured, of: all, ports }]).all_seen(
-        redirecting.iter().map(|(port, acs)| Evidence {
+    Ok(Outcome::warn([StorageFinding::DiskRedirected { pairs: detoured, of: all, ports }])
+        .all_seen(redirecting.iter().map(|(port, acs)| Evidence {
             what: format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
             at: format!("config space, {:#05x}", acs.control_offset()),
-        }),
-    ))
+        })))
 }

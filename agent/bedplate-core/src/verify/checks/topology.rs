@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, TopologyCode,
+    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, TopologyFinding,
 };
 use super::{FEW, addresses, counted, named};
 use crate::kind::cmdline::{Superchip, superchip};
@@ -159,7 +159,7 @@ fn far_away(
         ))
         .all_seen(seen);
     }
-    Outcome::warn([TopologyCode::NoNearNic { gpus: addresses(far) }])
+    Outcome::warn([TopologyFinding::NoNearNic { gpus: addresses(far) }])
         .all_seen(seen)
         .all_seen(not_counted(input, topology, far))
 }
@@ -248,7 +248,7 @@ fn numa_balance(input: &CheckInput<'_>) -> Judgement {
         .collect();
     Ok(match without.is_empty() {
         true => Outcome::pass(all).seen("numa_node of each", "/sys/bus/pci/devices"),
-        false => Outcome::warn([TopologyCode::NodeWithoutNic { nodes: without }])
+        false => Outcome::warn([TopologyFinding::NodeWithoutNic { nodes: without }])
             .seen(all, "numa_node in /sys/bus/pci/devices"),
     })
 }
@@ -287,6 +287,6 @@ fn sharing(input: &CheckInput<'_>) -> Judgement {
         what: format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
         at: "places in /sys/bus/pci/devices".to_owned(),
     };
-    Ok(Outcome::warn([TopologyCode::NicSharedUnevenly { nics: heavy, most, least }])
+    Ok(Outcome::warn([TopologyFinding::NicSharedUnevenly { nics: heavy, most, least }])
         .all_seen(used.iter().map(is_more)))
 }

@@ -2,7 +2,7 @@
 
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, FirmwareCode, Group, Judgement, Outcome, Severity,
+    Check, CheckInput, Evidence, Explain, FirmwareFinding, Group, Judgement, Outcome, Severity,
     Verdict,
 };
 use super::{addresses, counted, size};
@@ -95,9 +95,9 @@ fn is_for_jobs(gpu: &Function) -> bool {
 /// Windows, by finding.
 #[derive(Default)]
 struct Found<'a> {
-    small: Vec<FirmwareCode>,
+    small: Vec<FirmwareFinding>,
     /// Small, and still as large as someone may have chosen.
-    smaller: Vec<FirmwareCode>,
+    smaller: Vec<FirmwareFinding>,
     resizable: Vec<&'a Function>,
     doubtful: Vec<&'a Function>,
     seen: Vec<Evidence>,
@@ -129,7 +129,7 @@ impl<'a> Found<'a> {
             {
                 let has_display_mode = matches!(design, Some(Size::GibWithoutDisplay(_)));
                 self.seen.push(shown(wanted * GIB));
-                let code = FirmwareCode::WindowSmall {
+                let code = FirmwareFinding::WindowSmall {
                     device: input.device(gpu),
                     bytes: bar.size,
                     by_design: wanted * GIB,
@@ -170,11 +170,11 @@ fn bar1_size(input: &CheckInput<'_>) -> Judgement {
     }
     if !resizable.is_empty() {
         let gpus = addresses(&resizable);
-        return Ok(Outcome::warn([FirmwareCode::WindowResizable { gpus }]).all_seen(seen));
+        return Ok(Outcome::warn([FirmwareFinding::WindowResizable { gpus }]).all_seen(seen));
     }
     if let Some(first) = doubtful.first() {
         let gpus = addresses(&doubtful);
-        return Ok(Outcome::warn([FirmwareCode::WindowDoubtful { gpus }])
+        return Ok(Outcome::warn([FirmwareFinding::WindowDoubtful { gpus }])
             .seen("the largest window", first.attribute("resource")));
     }
     let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use bedplate_base::terminal::one_line;
-use bedplate_host::child::{self, End, Keep, NotStarted, Ran};
+use bedplate_host::child::{self, ChildEnd, ChildResult, KeptOutput, NotStarted};
 
 /// How many characters of a reason are kept: it goes into one line of a log or a status.
 const REASON: usize = 200;
@@ -63,21 +63,21 @@ fn first_line(bytes: &[u8]) -> Option<String> {
     Some(one_line(line).chars().take(REASON).collect())
 }
 
-fn run(argv: &[String], timeout: Duration) -> Result<(ExitStatus, Ran), String> {
+fn run(argv: &[String], timeout: Duration) -> Result<(ExitStatus, ChildResult), String> {
     let (program, arguments) = argv.split_first().ok_or("is empty")?;
     if !Path::new(program).is_absolute() {
         return Err(format!("`{}` is not an absolute path", one_line(program)));
     }
-    let ran = child::run(Path::new(program), arguments, timeout, Keep::Heads(KEPT));
+    let ran = child::run(Path::new(program), arguments, timeout, KeptOutput::Heads(KEPT));
     let ran = ran.map_err(|error| match error {
         NotStarted::Pipe(error) => format!("has no pipe for its output: {error}"),
         NotStarted::Spawn(error) => format!("cannot be started: {error}"),
         NotStarted::Thread(error) => format!("has no thread for its output: {error}"),
     })?;
     match ran.end {
-        End::Status(status) => Ok((status, ran)),
-        End::TimedOut => Err(format!("did not end within {timeout:?} and was killed")),
-        End::Lost(error) => Err(format!("cannot be waited for: {error}")),
+        ChildEnd::Status(status) => Ok((status, ran)),
+        ChildEnd::TimedOut => Err(format!("did not end within {timeout:?} and was killed")),
+        ChildEnd::Lost(error) => Err(format!("cannot be waited for: {error}")),
     }
 }
 

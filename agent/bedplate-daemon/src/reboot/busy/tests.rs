@@ -33,13 +33,13 @@ impl Proc {
         }
     }
 
-    fn look(&self) -> InUse {
+    fn observe(&self) -> InUse {
         holders(&self.0, &[]).unwrap()
     }
 
     /// Holders as (pid, comm, device).
     fn found(&self) -> Vec<(u32, String, String)> {
-        let in_use = self.look();
+        let in_use = self.observe();
         assert_eq!(in_use.unreadable, 0);
         in_use.holders.into_iter().map(|holder| (holder.pid, holder.comm, holder.device)).collect()
     }
@@ -76,14 +76,14 @@ fn devices_of_work_are_found_sorted_and_once() {
             row(1000, "rocm", "/dev/kfd"),
         ]
     );
-    let reason = proc.look().reason(|_| None).unwrap();
+    let reason = proc.observe().reason(|_| None).unwrap();
     assert_eq!(
         reason,
         "all_reduce_perf (pid 30) uses /dev/infiniband/uverbs3; other processes with open devices: 2"
     );
     let started = "2026-03-03T03:00:00Z".parse().ok();
     let who = |pid| (pid == 30).then(|| Who { user: "ada\x1b".to_owned(), started });
-    let reason = proc.look().reason(who).unwrap();
+    let reason = proc.observe().reason(who).unwrap();
     let expected = "all_reduce_perf (pid 30, user ada\\u{1b}, since 2026-03-03 03:00:00 UTC) uses \
                     /dev/infiniband/uverbs3;";
     assert!(reason.starts_with(expected), "{reason}");
@@ -102,8 +102,8 @@ fn other_files_are_no_work() {
         "/dev/nvme0",
     ];
     proc.process(7, "opensm", &files);
-    assert_eq!(proc.look(), InUse { holders: vec![], unreadable: 0 });
-    assert_eq!(proc.look().reason(|_| None), None);
+    assert_eq!(proc.observe(), InUse { holders: vec![], unreadable: 0 });
+    assert_eq!(proc.observe().reason(|_| None), None);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn processes_that_vanish_are_skipped() {
     fs::create_dir_all(proc.0.join("60/fd")).unwrap();
     fs::create_dir_all(proc.0.join("61")).unwrap();
     fs::write(proc.0.join("61/comm"), "gone\n").unwrap();
-    assert_eq!(proc.look(), InUse { holders: vec![], unreadable: 0 });
+    assert_eq!(proc.observe(), InUse { holders: vec![], unreadable: 0 });
     assert!(is_gone(&io::Error::from(Errno::ESRCH)) && is_gone(&io::Error::from(Errno::ENOENT)));
     assert!(!is_gone(&io::Error::from(Errno::EACCES)) && !is_gone(&io::Error::from(Errno::EPERM)));
 }
@@ -180,7 +180,7 @@ fn what_cannot_be_looked_into_is_counted_and_not_taken_for_nobody() {
     proc.process(71, "partly", &["/dev/nvidia3"]);
     fs::write(proc.0.join("71/fd/8"), "").unwrap();
     fs::write(proc.0.join("71/fd/9"), "").unwrap();
-    let in_use = proc.look();
+    let in_use = proc.observe();
     assert_eq!((in_use.unreadable, in_use.holders.len()), (2, 1));
     let blind = InUse { holders: vec![], unreadable: 1 };
     assert!(blind.reason(|_| None).unwrap().contains("could not be checked for open devices"));
@@ -194,7 +194,7 @@ fn files_that_permissions_keep_from_us_are_counted() {
     let proc = Proc::new();
     proc.process(80, "python3", &["/dev/nvidia0"]);
     fs::set_permissions(proc.0.join("80/fd"), fs::Permissions::from_mode(0o000)).unwrap();
-    let in_use = proc.look();
+    let in_use = proc.observe();
     fs::set_permissions(proc.0.join("80/fd"), fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(in_use, InUse { holders: vec![], unreadable: 1 });
 }

@@ -1,7 +1,7 @@
 //! The record as this process knows it: on the disk, and in memory for as long as the disk does not take it. Where the file
 //! cannot be read, memory still tells what has to be cancelled and undone.
 
-use super::RestartError;
+use super::RebootError;
 use crate::store::{RecordLock, Store, StoreError};
 use bedplate_core::reboot_record::Record;
 
@@ -59,7 +59,7 @@ impl RecordCache {
         lock: &RecordLock,
         record: Record,
         must: bool,
-    ) -> Result<Option<StoreError>, RestartError> {
+    ) -> Result<Option<StoreError>, RebootError> {
         if self.unsaved.is_none() && self.saved.as_ref() == Some(&record) && store.has_record() {
             return Ok(None);
         }

@@ -23,10 +23,10 @@ impl RebootController {
     pub(crate) fn show(&self, status: &mut Status) {
         status.reboot.hold = fast_facts::hold(&self.root, Timestamp::now());
         let Ok(record) = self.record() else { return };
-        status.reboot.called_off = match record.phase.ending() {
-            Some(Ending::CalledOff { by }) => Some(by.clone()),
+        status.reboot.cancelled_by = match record.phase.ending() {
+            Some(Ending::Cancelled { by }) => Some(by.clone()),
             Some(Ending::DidNotCome) => Some(DID_NOT_COME.to_owned()),
-            Some(Ending::TakenBack { .. }) | None => None,
+            Some(Ending::CancelledByAgent { .. }) | None => None,
         };
         status.reboot.attempts = record.in_a_row(&self.boot_id);
     }
@@ -38,7 +38,7 @@ impl RebootController {
         status.reboot.state = match record.phase {
             Phase::Scheduled { arranged } => RebootState::Announced { at: arranged.at() },
             Phase::GoingDown { arranged } => RebootState::UnderWay { at: arranged.at() },
-            phase if phase.needs_operator() => RebootState::CalledOff { why: Vec::new() },
+            phase if phase.needs_operator() => RebootState::Cancelled { why: Vec::new() },
             _ => RebootState::Unknown { why: DECIDING.into() },
         };
     }
@@ -88,7 +88,7 @@ impl RebootController {
             RebootState::Converging => {
                 say(journal::REBOOT_WAITS, &format!("a reboot waits: {UNFINISHED}"));
             }
-            RebootState::CalledOff { .. } => say(journal::REBOOT_WAITS, &state.to_string()),
+            RebootState::Cancelled { .. } => say(journal::REBOOT_WAITS, &state.to_string()),
             _ => {}
         }
         self.last = Some(state.clone());

@@ -3,11 +3,11 @@
 //! written: in between, no other process of bedplate changes the record or asks logind for anything.
 
 use super::current_record::Current;
-use super::{RebootController, RestartError};
+use super::{RebootController, RebootError};
 use crate::journal::{self, Message, say};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, Veto};
-use crate::reboot::step::{Cleared, Effect, Event, Missing, Note, NoteKind, step};
+use crate::reboot::step::{CancelResult, Effect, Event, Missing, Note, NoteKind, step};
 use crate::store::{RecordLock, StoreError};
 use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::phase::Phase;
@@ -17,21 +17,21 @@ use bedplate_core::reboot_record::phase::Phase;
 pub(super) enum Trigger<'a> {
     /// [`Event::Polled`].
     Polled,
-    /// [`Event::Held`].
-    Held,
-    /// [`Event::Looked`].
-    Looked(Result<&'a SlowFacts<'a>, &'a str>),
-    /// [`Event::Cancelled`].
-    Cancelled(String),
+    /// [`Event::PolledByCommand`].
+    PolledByCommand,
+    /// [`Event::Observed`].
+    Observed(Result<&'a SlowFacts<'a>, &'a str>),
+    /// [`Event::CancelRequested`].
+    CancelRequested(String),
 }
 
 impl<'a> Trigger<'a> {
     fn event(self, seen: &'a FastFacts) -> Event<'a> {
         match self {
             Trigger::Polled => Event::Polled(seen),
-            Trigger::Held => Event::Held(seen),
-            Trigger::Looked(wanted) => Event::Looked(seen, wanted),
-            Trigger::Cancelled(by) => Event::Cancelled(seen, by),
+            Trigger::PolledByCommand => Event::PolledByCommand(seen),
+            Trigger::Observed(wanted) => Event::Observed(seen, wanted),
+            Trigger::CancelRequested(by) => Event::CancelRequested(seen, by),
         }
     }
 }
@@ -74,7 +74,7 @@ pub(super) struct Driven {
     /// Whether that was one on the way to a reboot.
     pub(super) in_vain: bool,
     /// Whether logind was asked to forget the reboot, and read back without it.
-    pub(super) cleared: bool,
+    pub(super) is_cancelled: bool,
     /// Whether anything was done.
     pub(super) acted: bool,
     /// Why the record cannot be read or written.
@@ -83,7 +83,7 @@ pub(super) struct Driven {
 
 impl RebootController {
     /// Takes the record's lock and reads the record.
-    pub(super) async fn locked(&mut self) -> Result<Locked, RestartError> {
+    pub(super) async fn locked(&mut self) -> Result<Locked, RebootError> {
         let lock = self.store.lock().await?;
         let current = self.kept.current(&self.store)?;
         self.kept.note(&current);
@@ -95,7 +95,7 @@ impl RebootController {
         &mut self,
         trigger: Trigger<'_>,
         failed: Option<Veto>,
-    ) -> Result<(Driven, FastFacts), RestartError> {
+    ) -> Result<(Driven, FastFacts), RebootError> {
         let locked = self.locked().await?;
         self.drive_locked(locked, trigger, failed).await
     }
@@ -106,7 +106,7 @@ impl RebootController {
         locked: Locked,
         trigger: Trigger<'_>,
         failed: Option<Veto>,
-    ) -> Result<(Driven, FastFacts), RestartError> {
+    ) -> Result<(Driven, FastFacts), RebootError> {
         let seen = self.see(&locked.current.record.phase, failed).await;
         let driven = self.run(locked, trigger.event(&seen)).await?;
         Ok((driven, seen))
@@ -117,7 +117,7 @@ impl RebootController {
         &mut self,
         locked: Locked,
         event: Event<'_>,
-    ) -> Result<Driven, RestartError> {
+    ) -> Result<Driven, RebootError> {
         // Once begun, a chain of effects is run to its end.
         let _step = self.steps.begin();
         let mut driven = Driven { before: locked.record().clone(), ..Driven::default() };
@@ -136,7 +136,8 @@ impl RebootController {
                 driven.in_vain |= is_on_the_way(&next);
                 driven.failed.get_or_insert(why);
             }
-            driven.cleared |= matches!(outcome, Event::Cleared(Ok(Cleared::Gone)));
+            driven.is_cancelled |=
+                matches!(outcome, Event::CancelAnswered(Ok(CancelResult::Absent)));
             let locked = self.locked().await?;
             effect = self.apply(locked, outcome, &mut driven)?;
         }
@@ -149,10 +150,10 @@ impl RebootController {
         Locked { lock, current }: Locked,
         event: Event<'_>,
         driven: &mut Driven,
-    ) -> Result<Option<Effect>, RestartError> {
+    ) -> Result<Option<Effect>, RebootError> {
         let lost = current.lost.as_ref().map(StoreError::to_string);
         let event = match (event, &lost) {
-            (Event::Looked(seen, _), Some(why)) => Event::RecordLost(seen, why),
+            (Event::Observed(seen, _), Some(why)) => Event::RecordLost(seen, why),
             (event, _) => event,
         };
         let next = step(&current.record, event);
@@ -194,7 +195,7 @@ impl RebootController {
     pub(super) async fn update(
         &mut self,
         change: impl FnOnce(&mut Record),
-    ) -> Result<Record, RestartError> {
+    ) -> Result<Record, RebootError> {
         let Locked { lock, current } = self.locked().await?.readable()?;
         let mut record = current.record;
         change(&mut record);
@@ -206,7 +207,7 @@ impl RebootController {
 fn is_on_the_way(effect: &Effect) -> bool {
     match effect {
         Effect::Cancel(_) | Effect::Disarm(_) => false,
-        Effect::FindWayBack { .. }
+        Effect::FindUndo { .. }
         | Effect::Arm { .. }
         | Effect::Schedule { .. }
         | Effect::RunCommand => true,
@@ -220,8 +221,8 @@ fn log(note: &Note) {
 fn message(kind: NoteKind) -> Message {
     match kind {
         NoteKind::Scheduled => journal::REBOOT_SCHEDULED,
-        NoteKind::TakenBack => journal::REBOOT_CANCELLED,
-        NoteKind::CalledOff => journal::REBOOT_CALLED_OFF,
+        NoteKind::CancelledByAgent => journal::REBOOT_CANCELLED_BY_AGENT,
+        NoteKind::Cancelled => journal::REBOOT_CANCELLED,
         NoteKind::Failed => journal::REBOOT_FAILED,
         NoteKind::Waits => journal::REBOOT_WAITS,
     }

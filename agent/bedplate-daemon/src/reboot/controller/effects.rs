@@ -1,12 +1,12 @@
 //! Effects on the host. Each reads the current state first, and its own result afterwards.
 
 use super::fast_facts::{goes_down, hold};
-use super::{RebootController, RestartError};
+use super::{RebootController, RebootError};
 use crate::journal::{self, say};
 use crate::logind;
 use crate::reboot::method::undo;
 use crate::reboot::state::{Veto, WaitsFor};
-use crate::reboot::step::{Cleared, Effect, Event, Ran};
+use crate::reboot::step::{CancelResult, CommandResult, Effect, Event};
 use crate::worker::WorkError;
 use bedplate_base::{chain, format_utc};
 use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase};
@@ -23,10 +23,10 @@ impl RebootController {
     /// Carries out an effect: its result, and why it failed.
     pub(super) async fn perform(&mut self, effect: &Effect) -> (Event<'static>, Option<Veto>) {
         match effect {
-            Effect::FindWayBack { method: by, at } => {
-                let found = self.helpers.way_back(*by, *at).await.map_err(|error| method(&error));
+            Effect::FindUndo { method: by, at } => {
+                let found = self.helpers.find_undo(*by, *at).await.map_err(|error| method(&error));
                 let failed = found.as_ref().err().cloned();
-                (Event::WayBack(found), failed)
+                (Event::UndoFound(found), failed)
             }
             Effect::Arm { method: by, plan, at } => {
                 let armed =
@@ -37,41 +37,41 @@ impl RebootController {
             Effect::Schedule { arranged, why } => {
                 let set = self.schedule(arranged, why).await.map_err(|error| error.reason());
                 let failed = set.as_ref().err().cloned();
-                (Event::Set(set), failed)
+                (Event::ScheduleAnswered(set), failed)
             }
             Effect::Cancel(arranged) => {
-                let cleared = self.clear(arranged).await.map_err(|error| error.reason());
+                let cleared = self.cancel_at_logind(arranged).await.map_err(|error| error.reason());
                 let failed = cleared.as_ref().err().cloned();
-                (Event::Cleared(cleared), failed)
+                (Event::CancelAnswered(cleared), failed)
             }
             Effect::Disarm(prepared) => self.disarm(prepared).await,
-            Effect::RunCommand => (Event::Ran(self.run_command().await), None),
+            Effect::RunCommand => (Event::CommandEnded(self.run_command().await), None),
         }
     }
 
     /// Has logind schedule it. The record's lock is held from the first look for a hold until logind has answered: the command
     /// that writes a hold is seen here, or finds the reboot at logind.
-    async fn schedule(&mut self, arranged: &Arranged, why: &str) -> Result<(), RestartError> {
+    async fn schedule(&mut self, arranged: &Arranged, why: &str) -> Result<(), RebootError> {
         let Some(logind) = self.logind.clone() else {
-            return Err(RestartError::NoLogind);
+            return Err(RebootError::NoLogind);
         };
         let _lock = self.store.lock().await?;
         let current = self.kept.current(&self.store)?.record;
         if !matches!(&current.phase, Phase::Scheduling { arranged: now } if now == arranged) {
-            return Err(RestartError::Overtaken);
+            return Err(RebootError::Overtaken);
         }
         self.expect_no_hold()?;
-        let (kind, usec) = logind.scheduled_shutdown().await.map_err(RestartError::schedule)?;
+        let (kind, usec) = logind.scheduled_shutdown().await.map_err(RebootError::schedule)?;
         if arranged.is(&kind, usec) {
             return Ok(());
         }
         if !kind.is_empty() {
-            return Err(RestartError::NotOurs { kind, at: logind::time(usec) });
+            return Err(RebootError::NotOurs { kind, at: logind::time(usec) });
         }
         let at = format_utc(arranged.at());
         let wall = format!("bedplate reboots this host at {at}: {why} (`bedplate reboot status`)");
         let doing = "logind does not schedule the reboot";
-        let refused = |error| RestartError::Logind { doing, error };
+        let refused = |error| RebootError::Logind { doing, error };
         logind.set_wall_message(&wall, true).await.map_err(refused)?;
         // logind may take its time for each answer.
         self.expect_no_hold()?;
@@ -84,43 +84,43 @@ impl RebootController {
                 self.last_ours = Some(jiff::Timestamp::now());
                 Ok(())
             }
-            false => Err(RestartError::NotTaken),
+            false => Err(RebootError::NotTaken),
         }
     }
 
-    fn expect_no_hold(&self) -> Result<(), RestartError> {
+    fn expect_no_hold(&self) -> Result<(), RebootError> {
         match hold(&self.root, jiff::Timestamp::now()) {
-            Some(hold) => Err(RestartError::Held(hold)),
+            Some(hold) => Err(RebootError::Held(hold)),
             None => Ok(()),
         }
     }
 
     /// Has logind forget it, if logind has it. The record's lock is held meanwhile: no other process schedules one between the
     /// question and the cancellation.
-    async fn clear(&mut self, arranged: &Arranged) -> Result<Cleared, RestartError> {
+    async fn cancel_at_logind(&mut self, arranged: &Arranged) -> Result<CancelResult, RebootError> {
         let Some(logind) = self.logind.clone() else {
-            return Err(RestartError::NoLogind);
+            return Err(RebootError::NoLogind);
         };
         let _lock = self.store.lock().await?;
         let phase = self.kept.current(&self.store)?.record.phase;
-        let by_operator = matches!(phase.ending(), Some(Ending::CalledOff { .. }));
+        let by_operator = matches!(phase.ending(), Some(Ending::Cancelled { .. }));
         // An operator is answered with fewer questions, and gets the same answer.
         if !by_operator && !arranged.is_dry() && goes_down(&logind).await? {
-            return Ok(Cleared::GoingDown);
+            return Ok(CancelResult::GoingDown);
         }
         self.last_ours = None;
         // Asked right before, whatever was seen a moment ago: another program may have put its own schedule in its place.
         if self.is_at_logind(arranged).await? {
-            logind.cancel_scheduled_shutdown().await.map_err(|error| RestartError::Logind {
+            logind.cancel_scheduled_shutdown().await.map_err(|error| RebootError::Logind {
                 doing: "logind does not take the reboot back",
                 error,
             })?;
         }
         let (has, goes_down) = tokio::join!(self.is_at_logind(arranged), goes_down(&logind));
         match (has?, goes_down?) {
-            (_, true) if !arranged.is_dry() => Ok(Cleared::GoingDown),
-            (true, _) => Err(RestartError::NotForgotten { at: arranged.at() }),
-            (false, _) => Ok(Cleared::Gone),
+            (_, true) if !arranged.is_dry() => Ok(CancelResult::GoingDown),
+            (true, _) => Err(RebootError::NotForgotten { at: arranged.at() }),
+            (false, _) => Ok(CancelResult::Absent),
         }
     }
 
@@ -129,7 +129,7 @@ impl RebootController {
     async fn disarm(&self, prepared: &Prepared) -> (Event<'static>, Option<Veto>) {
         let steps = prepared.undo.iter().filter(|step| !self.remove_own(prepared, step));
         let prepared = Prepared { undo: steps.cloned().collect(), ..prepared.clone() };
-        match self.helpers.take_back(&prepared).await {
+        match self.helpers.disarm(&prepared).await {
             Ok(()) => (Event::Disarmed(Vec::new()), None),
             Err(error) => {
                 let text = describe(&prepared, &chain(&error));
@@ -147,19 +147,19 @@ impl RebootController {
     }
 
     /// A hold that was set since the decision comes before it, or finds that the command was started.
-    async fn run_command(&self) -> Ran {
+    async fn run_command(&self) -> CommandResult {
         if let Some(hold) = hold(&self.root, jiff::Timestamp::now()) {
-            return Ran::NotStarted(hold);
+            return CommandResult::NotStarted(hold);
         }
         match self.helpers.power_command().await {
-            Ok(grace) => Ran::Done(grace.as_secs()),
-            Err(WorkError::Replaced) => Ran::Replaced,
+            Ok(grace) => CommandResult::Done(grace.as_secs()),
+            Err(WorkError::Replaced) => CommandResult::Replaced,
             Err(error @ (WorkError::Start { .. } | WorkError::Connect { .. })) => {
-                Ran::NotStarted(chain(&error))
+                CommandResult::NotStarted(chain(&error))
             }
             Err(error) => {
                 say(journal::REBOOT_FAILED, &chain(&error));
-                Ran::Failed(chain(&error))
+                CommandResult::Failed(chain(&error))
             }
         }
     }

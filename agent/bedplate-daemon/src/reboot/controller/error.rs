@@ -8,7 +8,7 @@ use bedplate_base::format_utc;
 
 /// Why a step towards a reboot, or away from it, came to nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum RestartError {
+pub enum RebootError {
     /// What has to be remembered cannot be.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -82,29 +82,29 @@ pub enum RestartError {
     NothingAnnounced,
 }
 
-impl RestartError {
+impl RebootError {
     pub(super) fn schedule(error: zbus::Error) -> Self {
-        RestartError::Logind { doing: "cannot ask logind what is scheduled", error }
+        RebootError::Logind { doing: "cannot ask logind what is scheduled", error }
     }
 
     /// What the reboot waits for after it.
     pub(super) fn waits_for(&self) -> WaitsFor {
         match self {
-            RestartError::Store(_) => WaitsFor::Record,
-            RestartError::Logind { .. }
-            | RestartError::NoLogind
-            | RestartError::Overtaken
-            | RestartError::NotTaken
-            | RestartError::NotForgotten { .. } => WaitsFor::Logind,
-            RestartError::Held(_) => WaitsFor::Hold,
-            RestartError::Failed(why) => why.waits_for,
-            RestartError::Lock(_) => WaitsFor::Lock,
-            RestartError::Armed(_) => WaitsFor::Method,
-            RestartError::GoingDown
-            | RestartError::NotOurs { .. }
-            | RestartError::Past(_)
-            | RestartError::Unidentified { .. }
-            | RestartError::NothingAnnounced => WaitsFor::OtherShutdown,
+            RebootError::Store(_) => WaitsFor::Record,
+            RebootError::Logind { .. }
+            | RebootError::NoLogind
+            | RebootError::Overtaken
+            | RebootError::NotTaken
+            | RebootError::NotForgotten { .. } => WaitsFor::Logind,
+            RebootError::Held(_) => WaitsFor::Hold,
+            RebootError::Failed(why) => why.waits_for,
+            RebootError::Lock(_) => WaitsFor::Lock,
+            RebootError::Armed(_) => WaitsFor::Method,
+            RebootError::GoingDown
+            | RebootError::NotOurs { .. }
+            | RebootError::Past(_)
+            | RebootError::Unidentified { .. }
+            | RebootError::NothingAnnounced => WaitsFor::OtherShutdown,
         }
     }
 

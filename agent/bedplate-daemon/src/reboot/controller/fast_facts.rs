@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::{RebootController, RestartError};
+use super::{RebootController, RebootError};
 use crate::logind::{self, ManagerProxy};
 use crate::reboot::facts::FastFacts;
 use crate::reboot::kexec;
@@ -20,10 +20,10 @@ pub(super) fn hold(root: &Path, now: Timestamp) -> Option<String> {
 }
 
 /// Whether logind or PID 1 is on its way down.
-pub(super) async fn goes_down(logind: &ManagerProxy<'static>) -> Result<bool, RestartError> {
+pub(super) async fn goes_down(logind: &ManagerProxy<'static>) -> Result<bool, RebootError> {
     let stops = logind::machine_stops(logind.inner().connection());
     let (preparing, stops) = tokio::join!(logind.preparing_for_shutdown(), stops);
-    Ok(preparing.map_err(RestartError::schedule)? || stops)
+    Ok(preparing.map_err(RebootError::schedule)? || stops)
 }
 
 impl RebootController {
@@ -50,20 +50,16 @@ impl RebootController {
     }
 
     /// Whether logind has this reboot.
-    pub(super) async fn is_at_logind(&self, arranged: &Arranged) -> Result<bool, RestartError> {
-        let Some(logind) = &self.logind else { return Err(RestartError::NoLogind) };
-        let read = logind.scheduled_shutdown().await.map_err(RestartError::schedule);
+    pub(super) async fn is_at_logind(&self, arranged: &Arranged) -> Result<bool, RebootError> {
+        let Some(logind) = &self.logind else { return Err(RebootError::NoLogind) };
+        let read = logind.scheduled_shutdown().await.map_err(RebootError::schedule);
         read.map(|(kind, usec)| arranged.is(&kind, usec))
     }
 
     /// Under a flood each question of the bus takes long: no more are asked than the phase needs.
-    async fn ask_logind(
-        &mut self,
-        phase: &Phase,
-        seen: &mut FastFacts,
-    ) -> Result<(), RestartError> {
-        let Some(logind) = self.logind.clone() else { return Err(RestartError::NoLogind) };
-        let (kind, usec) = logind.scheduled_shutdown().await.map_err(RestartError::schedule)?;
+    async fn ask_logind(&mut self, phase: &Phase, seen: &mut FastFacts) -> Result<(), RebootError> {
+        let Some(logind) = self.logind.clone() else { return Err(RebootError::NoLogind) };
+        let (kind, usec) = logind.scheduled_shutdown().await.map_err(RebootError::schedule)?;
         let now = Timestamp::now();
         let arranged = phase.arranged();
         let is_ours = arranged.is_some_and(|arranged| arranged.is(&kind, usec));

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 
 use super::RebootController;
 use crate::reboot::state::Veto;
-use crate::reboot::step::FINAL;
+use crate::reboot::step::FINAL_PHASE_LENGTH;
 use bedplate_core::reboot_record::phase::{Arranged, Phase};
 
 /// Time before a reboot by which its boot entry has to be read, so that logind can still cancel it.
-const LAST_ANSWER: Duration = Duration::from_secs(3);
+const CANCEL_LEAD_TIME: Duration = Duration::from_secs(3);
 /// Time before a reboot within which an entry that was read in its last seconds is not read again.
-const LAST_LOOK: Duration = Duration::from_millis(500);
+const REREAD_LEAD_TIME: Duration = Duration::from_millis(500);
 /// Age up to which an answer of `busy_command` counts, where no newer one comes in time.
 const RECENT: Duration = Duration::from_secs(180);
 
@@ -36,7 +36,7 @@ impl BusyAnswer {
 
 /// When the final phase begins, before the due time.
 pub(super) fn final_phase() -> Duration {
-    Duration::try_from(FINAL).unwrap_or_default()
+    Duration::try_from(FINAL_PHASE_LENGTH).unwrap_or_default()
 }
 
 /// Time to the due time of the scheduled reboot; `None`: none is scheduled, or its time has come.
@@ -52,7 +52,7 @@ fn until(arranged: &Arranged, now: Timestamp) -> Option<Duration> {
 /// Time that the busy commands may take; `None`: no limit. `answered`: a recent answer is there.
 pub(super) fn busy_limit(left: Option<Duration>, answered: bool) -> Option<Duration> {
     // The final phase belongs to the boot entry.
-    let end = if answered { final_phase() } else { LAST_ANSWER };
+    let end = if answered { final_phase() } else { CANCEL_LEAD_TIME };
     left.map(|left| left.saturating_sub(end))
 }
 
@@ -63,7 +63,7 @@ pub(super) fn is_of_the_final_phase(age: Option<Duration>, left: Option<Duration
 
 /// Time that reading the boot entry may take; `None`: no limit. `answered`: it was read in the final phase.
 pub(super) fn entry_limit(left: Option<Duration>, answered: bool) -> Option<Duration> {
-    let end = if answered { LAST_LOOK } else { LAST_ANSWER };
+    let end = if answered { REREAD_LEAD_TIME } else { CANCEL_LEAD_TIME };
     left.map(|left| left.saturating_sub(end))
 }
 
@@ -78,7 +78,7 @@ impl RebootController {
 
     /// Time that an observation of the host may take, half of what is left; `None`: no limit. The other half is for the boot
     /// entry.
-    pub(crate) fn time_to_look(&self) -> Option<Duration> {
+    pub(crate) fn observation_limit(&self) -> Option<Duration> {
         self.at_logind().map(|(left, _)| left / 2)
     }
 

@@ -1,4 +1,4 @@
-//! Which reboot this boot follows: found out at the first look, said once, kept for the rest of the boot.
+//! Which reboot this boot follows: found out at the first observation, said once, kept for the rest of the boot.
 
 use super::RebootController;
 use crate::journal::{self, say};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
-use super::{LOOK_AGAIN, RebootController, RestartError};
+use super::{OBSERVE_AGAIN, RebootController, RebootError};
 use crate::journal::{self, say};
 use crate::observation::Observation;
 use crate::reboot::fleetlock::{self, Client, Released};
@@ -165,7 +165,7 @@ impl RebootController {
             format!("a slot of the fleet's lock may be held and cannot be given back: {why}");
         self.lock.kept(&text);
         status.reboot.lock_said = Some(text);
-        Some(LOOK_AGAIN)
+        Some(OBSERVE_AGAIN)
     }
 
     /// One question to the lock server. No other one is asked meanwhile: a server may take two in either order.
@@ -214,10 +214,10 @@ impl RebootController {
     pub(super) async fn take_lock(
         &mut self,
         observation: &Observation,
-    ) -> Result<bool, RestartError> {
+    ) -> Result<bool, RebootError> {
         let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(true) };
         if self.lock.take.left().is_some() {
-            return Err(RestartError::Lock(self.lock.take.why.clone()));
+            return Err(RebootError::Lock(self.lock.take.why.clone()));
         }
         // The record has room for one slot: that of a server that the profile no longer names would be forgotten.
         let mut record = self.record()?;
@@ -225,7 +225,7 @@ impl RebootController {
             record.lock.as_ref().map(|held| held.server.clone()).filter(|old| *old != server)
         {
             self.release(&mut record, &old, false).await.map_err(|why| {
-                RestartError::Lock(format!(
+                RebootError::Lock(format!(
                     "the slot of {} must be given back before {} is asked: {why}",
                     mask_server(&old),
                     mask_server(&server)
@@ -256,7 +256,7 @@ impl RebootController {
                 let waits = format!("no slot of the fleet's lock yet: {why}");
                 self.lock.take.failed(&waits);
                 self.lock.said = Some(why);
-                Err(RestartError::Lock(waits))
+                Err(RebootError::Lock(waits))
             }
         }
     }
@@ -289,7 +289,7 @@ impl RebootController {
                         "kept until this host is well after the reboot that it was for".into(),
                     );
                 } else if !taking {
-                    again = Some(LOOK_AGAIN);
+                    again = Some(OBSERVE_AGAIN);
                     unused = (!self.goes_down().await).then_some(held.server);
                 }
             }
@@ -307,7 +307,7 @@ impl RebootController {
         if let Some(server) = unused {
             // That it failed is in the journal.
             let done = self.release(&mut record, &server, well).await;
-            again = done.is_err().then(|| self.lock.again().unwrap_or(LOOK_AGAIN));
+            again = done.is_err().then(|| self.lock.again().unwrap_or(OBSERVE_AGAIN));
         }
         status.reboot.lock = record.lock.map(|mut held| {
             held.server.url = mask_server(&held.server);

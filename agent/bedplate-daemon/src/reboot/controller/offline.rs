@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::drive::{Driven, Trigger};
-use super::{RebootController, RestartError};
+use super::{RebootController, RebootError};
 use crate::bus;
 use crate::helper::Helpers;
 use crate::launch::Launch;
@@ -45,12 +45,12 @@ impl Offline {
     pub async fn connect(root: &Path) -> Self {
         let launch = Launch::Children("/proc/self/exe".into());
         let helpers = Helpers::new(launch, root);
-        let mut restart = RebootController::new(root, boot_id::below(root), helpers);
+        let mut controller = RebootController::new(root, boot_id::below(root), helpers);
         let connected = tokio::time::timeout(bus::CONNECT_LIMIT, bus::connect()).await;
         if let Ok(Ok(connection)) = connected {
-            restart.set_logind(logind::manager(&connection).await.ok());
+            controller.set_logind(logind::manager(&connection).await.ok());
         }
-        Offline(restart)
+        Offline(controller)
     }
 
     /// Has logind forget what an operator's hold forbids, and reads its schedule back. Returns the time of the cancelled
@@ -58,10 +58,10 @@ impl Offline {
     ///
     /// # Errors
     /// logind may still have it, or the machine goes down already.
-    pub async fn settle(&mut self) -> Result<Option<Timestamp>, RestartError> {
+    pub async fn settle(&mut self) -> Result<Option<Timestamp>, RebootError> {
         let locked = match self.0.locked().await {
             Ok(locked) => locked,
-            Err(RestartError::Store(error)) if !matches!(error, StoreError::Lock(_)) => {
+            Err(RebootError::Store(error)) if !matches!(error, StoreError::Lock(_)) => {
                 return self.without_record(error).await;
             }
             Err(error) => return Err(error),
@@ -69,9 +69,9 @@ impl Offline {
         if !locked.record().phase.is_open() {
             return Ok(None);
         }
-        let (driven, seen) = self.0.drive_locked(locked, Trigger::Held, None).await?;
+        let (driven, seen) = self.0.drive_locked(locked, Trigger::PolledByCommand, None).await?;
         settled(&driven, seen.schedule.err())?;
-        self.0.expect_gone(&driven).await?;
+        self.0.expect_cancelled(&driven).await?;
         Ok(driven.before.phase.at_logind().map(Arranged::at))
     }
 
@@ -79,14 +79,14 @@ impl Offline {
     async fn without_record(
         &mut self,
         error: StoreError,
-    ) -> Result<Option<Timestamp>, RestartError> {
+    ) -> Result<Option<Timestamp>, RebootError> {
         // A daemon that knows the record from memory may be asking logind.
         let _lock = self.0.store.lock().await?;
         match self.0.see(&Phase::Rest, None).await.schedule {
             Ok(None) => Ok(None),
             Ok(Some((kind, usec))) => {
                 let at = logind::time(usec);
-                Err(RestartError::Unidentified { kind, at, why: error.to_string() })
+                Err(RebootError::Unidentified { kind, at, why: error.to_string() })
             }
             Err(_) => Err(error.into()),
         }
@@ -96,15 +96,15 @@ impl Offline {
     ///
     /// # Errors
     /// Nothing was cancelled.
-    pub async fn cancel(&mut self, by: String) -> Result<String, RestartError> {
-        self.0.withdraw(by).await
+    pub async fn cancel(&mut self, by: String) -> Result<String, RebootError> {
+        self.0.cancel(by).await
     }
 
     /// The record, and where bedplate's reboot is. Changes nothing.
     ///
     /// # Errors
     /// The record cannot be read.
-    pub async fn find(&mut self) -> Result<(Record, AtLogind), RestartError> {
+    pub async fn find(&mut self) -> Result<(Record, AtLogind), RebootError> {
         let record = self.0.record()?;
         let arranged =
             record.phase.at_logind().filter(|one| one.boot_id == self.0.boot_id).cloned();
@@ -122,16 +122,16 @@ impl Offline {
 }
 
 /// Whether the reboot is cancelled, as far as the record tells. `unasked`: why logind could not be asked.
-fn settled(driven: &Driven, unasked: Option<Veto>) -> Result<(), RestartError> {
+fn settled(driven: &Driven, unasked: Option<Veto>) -> Result<(), RebootError> {
     let phase = &driven.record.phase;
     if matches!(phase, Phase::GoingDown { .. } | Phase::CommandRun { .. }) {
-        return Err(RestartError::GoingDown);
+        return Err(RebootError::GoingDown);
     }
     match (driven.failed.clone().or(unasked), phase.at_logind()) {
-        (Some(why), Some(_)) => Err(RestartError::Failed(why)),
+        (Some(why), Some(_)) => Err(RebootError::Failed(why)),
         // Without it: the announcement of a command that a hold forbids at its time.
         (None, Some(arranged)) if !arranged.is_dry() => {
-            Err(RestartError::NotForgotten { at: arranged.at() })
+            Err(RebootError::NotForgotten { at: arranged.at() })
         }
         _ => Ok(()),
     }

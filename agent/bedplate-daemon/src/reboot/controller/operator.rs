@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::drive::{Driven, Trigger};
-use super::{RebootController, RestartError};
+use super::{RebootController, RebootError};
 use crate::journal::{self, say};
 use crate::logind;
 use crate::reboot::facts::FastFacts;
@@ -28,12 +28,12 @@ impl RebootController {
 
     /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
     /// whether it is still right.
-    pub(crate) async fn give_up(&mut self, status: &mut Status, why: &str) {
-        let driven = self.drive(Trigger::Looked(Err(why)), None).await;
+    pub(crate) async fn cancel_unverified(&mut self, status: &mut Status, why: &str) {
+        let driven = self.drive(Trigger::Observed(Err(why)), None).await;
         if let Err(error) = driven {
             self.log_failure(&error.to_string());
         }
-        // It fails: the next look comes by itself, and with it the next try.
+        // It fails: the next observation comes by itself, and with it the next try.
         self.give_back(status, None, false).await;
     }
 
@@ -47,10 +47,10 @@ impl RebootController {
         not_before: Option<Timestamp>,
         force: bool,
         delay_s: u32,
-    ) -> Result<(), RestartError> {
+    ) -> Result<(), RebootError> {
         let now = Timestamp::now();
         if let Some(past) = not_before.filter(|at| now.duration_since(*at) > ON_ITS_WAY) {
-            return Err(RestartError::Past(past));
+            return Err(RebootError::Past(past));
         }
         let soon = now.saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
         let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
@@ -64,16 +64,16 @@ impl RebootController {
         }
     }
 
-    /// An operator withdraws a request, or bedplate's own announcement. `by`: who and when, for display.
+    /// An operator cancels a request, or bedplate's own announcement. `by`: who and when, for display.
     ///
     /// # Errors
     /// Why nothing was taken back.
-    pub(crate) async fn withdraw(&mut self, by: String) -> Result<String, RestartError> {
+    pub(crate) async fn cancel(&mut self, by: String) -> Result<String, RebootError> {
         let locked = self.locked().await?.readable()?;
         let (driven, seen) =
-            self.drive_locked(locked, Trigger::Cancelled(by.clone()), None).await?;
+            self.drive_locked(locked, Trigger::CancelRequested(by.clone()), None).await?;
         let said = answer(&seen, &driven, &by)?;
-        self.expect_gone(&driven).await?;
+        self.expect_cancelled(&driven).await?;
         Ok(said)
     }
 
@@ -81,15 +81,15 @@ impl RebootController {
     ///
     /// # Errors
     /// logind has it, or may have it.
-    pub(super) async fn expect_gone(&self, driven: &Driven) -> Result<(), RestartError> {
-        if driven.cleared {
+    pub(super) async fn expect_cancelled(&self, driven: &Driven) -> Result<(), RebootError> {
+        if driven.is_cancelled {
             return Ok(());
         }
         let before = &driven.before.phase;
         // An announcement alone reboots nothing.
         let Some(arranged) = before.arranged().filter(|one| !one.is_dry()) else { return Ok(()) };
         match self.is_at_logind(arranged).await {
-            Ok(true) => Err(RestartError::NotForgotten { at: arranged.at() }),
+            Ok(true) => Err(RebootError::NotForgotten { at: arranged.at() }),
             Err(error) if before.at_logind().is_some() => Err(error),
             Ok(false) | Err(_) => Ok(()),
         }
@@ -103,21 +103,21 @@ impl RebootController {
 }
 
 /// Answer to a cancellation.
-fn answer(seen: &FastFacts, driven: &Driven, by: &str) -> Result<String, RestartError> {
+fn answer(seen: &FastFacts, driven: &Driven, by: &str) -> Result<String, RebootError> {
     let before = &driven.before;
     let after = &driven.record.phase;
     if matches!(after, Phase::GoingDown { .. }) {
-        return Err(RestartError::GoingDown);
+        return Err(RebootError::GoingDown);
     }
     let left = driven.failed.as_ref().map(|why| why.text.clone());
     if let (Phase::Cancelling { .. }, Some(why)) = (after, &driven.failed) {
-        return Err(RestartError::Failed(why.clone()));
+        return Err(RebootError::Failed(why.clone()));
     }
     let with_rest = |said: String| match &left {
         Some(left) => format!("{said}, but {left}"),
         None => said,
     };
-    let is_ours = matches!(after.ending(), Some(Ending::CalledOff { by: named }) if named == by);
+    let is_ours = matches!(after.ending(), Some(Ending::Cancelled { by: named }) if named == by);
     match &before.phase {
         Phase::Arming { arranged } if is_ours => {
             let at = format_utc(arranged.at());
@@ -140,18 +140,18 @@ fn answer(seen: &FastFacts, driven: &Driven, by: &str) -> Result<String, Restart
     }
     match (&seen.schedule, &left) {
         (Err(why), _) if before.asked.is_none() && before.phase.is_open() => {
-            Err(RestartError::Failed(why.clone()))
+            Err(RebootError::Failed(why.clone()))
         }
         (Ok(Some((kind, usec))), _) => {
-            Err(RestartError::NotOurs { kind: kind.clone(), at: logind::time(*usec) })
+            Err(RebootError::NotOurs { kind: kind.clone(), at: logind::time(*usec) })
         }
-        (_, Some(left)) if before.asked.is_none() => Err(RestartError::Armed(left.clone())),
+        (_, Some(left)) if before.asked.is_none() => Err(RebootError::Armed(left.clone())),
         _ if before.asked.is_some() => {
             Ok(with_rest("the request is taken back; nothing was announced yet".into()))
         }
         _ if matches!(before.phase, Phase::Disarming { .. } | Phase::Arming { .. }) => {
             Ok("what was prepared for the reboot that was taken back is undone".into())
         }
-        _ => Err(RestartError::NothingAnnounced),
+        _ => Err(RebootError::NothingAnnounced),
     }
 }

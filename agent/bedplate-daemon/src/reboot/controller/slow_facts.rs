@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::final_phase::{
     BusyAnswer, busy_limit, entry_limit, final_phase, is_of_the_final_phase, left, within,
 };
-use super::{LOOK_AGAIN, RebootController, enforce_hold};
+use super::{OBSERVE_AGAIN, RebootController, enforce_hold};
 use crate::logind;
 use crate::observation::Observation;
 use crate::reboot::facts::SlowFacts;
@@ -60,7 +60,7 @@ impl RebootController {
         let closely = asked || by_policy || record.phase.is_open();
         if closely {
             let left = left(&record.phase, Timestamp::now());
-            self.look_closely(&mut wanted, status, observation, (fresh, left)).await;
+            self.gather_slow_facts(&mut wanted, status, observation, (fresh, left)).await;
         }
         if asked {
             // An operator's own word counts.
@@ -95,7 +95,7 @@ impl RebootController {
         }
     }
 
-    async fn look_closely(
+    async fn gather_slow_facts(
         &mut self,
         wanted: &mut SlowFacts<'_>,
         status: &mut Status,
@@ -129,7 +129,7 @@ impl RebootController {
         match entry {
             Entry::Read(entry) => {
                 let is_unknown = matches!(entry, NextBoot::Unknown { .. });
-                self.inspect_again = is_unknown.then(|| Instant::now() + LOOK_AGAIN);
+                self.inspect_again = is_unknown.then(|| Instant::now() + OBSERVE_AGAIN);
                 (self.inspected, self.inspected_at) = (Some(entry.clone()), Some(Instant::now()));
                 (wanted.entry, wanted.fresh) = (entry, true);
             }
@@ -137,7 +137,7 @@ impl RebootController {
             Entry::Late => {
                 let entry = NextBoot::Unknown { reasons: vec![NOT_READ.to_owned()] };
                 self.inspected = Some(entry.clone());
-                self.inspect_again = Some(Instant::now() + LOOK_AGAIN);
+                self.inspect_again = Some(Instant::now() + OBSERVE_AGAIN);
                 (wanted.entry, wanted.fresh) = (entry, true);
             }
             Entry::NotAsked => {}

@@ -69,7 +69,7 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
         held: None,
         entry: &NextBoot::Sound,
         method: Some(RebootMethod::Ordinary),
-        called_off: false,
+        needs_operator: false,
         inhibitors: &[],
         inhibited_for: SignedDuration::ZERO,
         scheduled: Scheduled::Nothing,
@@ -99,7 +99,7 @@ struct Moment {
     locked: Option<bool>,
     readable: bool,
     refused: bool,
-    called_off: bool,
+    needs_operator: bool,
     unsound: bool,
 }
 
@@ -127,11 +127,11 @@ impl Moment {
             locked: [None, Some(false), Some(true)][digit(3)],
             readable: digit(2) == 0,
             refused: digit(2) == 1,
-            called_off: digit(2) == 1,
+            needs_operator: digit(2) == 1,
             unsound: digit(2) == 1,
         };
         // What is scheduled was not called off.
-        moment.called_off &= !moment.is_ours() && !moment.is_underway();
+        moment.needs_operator &= !moment.is_ours() && !moment.is_underway();
         moment
     }
 
@@ -155,7 +155,7 @@ impl Moment {
             && given.settings.policy == RebootPolicy::Schedule
             && given.settings.windows != [TOO_SHORT]
             && !self.unfinished
-            && !self.called_off
+            && !self.needs_operator
             && !given.tried;
         free && (given.requested || by_itself)
     }
@@ -163,8 +163,8 @@ impl Moment {
     /// Whether the state before this moment may have been this one.
     fn follows(&self, before: &str) -> bool {
         match before {
-            "announced" => self.is_ours() || self.is_underway() || self.called_off,
-            "under-way" => self.is_underway() || self.called_off,
+            "announced" => self.is_ours() || self.is_underway() || self.needs_operator,
+            "under-way" => self.is_underway() || self.needs_operator,
             // The caller does these at once, and decides again with what came of it.
             "announcing" | "taking-lock" | "calling-off" => false,
             "unknown" => true,
@@ -177,14 +177,14 @@ impl Moment {
         let (allowed, requested) = (self.allows(given), given.requested);
         match decision {
             RebootState::Unknown { .. } | RebootState::UnderWay { .. } => false,
-            RebootState::CalledOff { .. } => self.called_off && !requested && !allowed,
+            RebootState::Cancelled { .. } => self.needs_operator && !requested && !allowed,
             RebootState::Converging => self.unfinished && !requested && !allowed,
             RebootState::Announcing { .. } => {
                 allowed && self.locked != Some(false) && self.scheduled == Scheduled::Nothing
             }
             RebootState::TakingLock => allowed && self.locked == Some(false),
             RebootState::Announced { .. } => allowed && self.is_ours(),
-            RebootState::CallingOff { why } => !allowed && self.is_ours() && !why.is_empty(),
+            RebootState::Cancelling { why } => !allowed && self.is_ours() && !why.is_empty(),
             RebootState::Waiting { why, .. } => !allowed && !why.is_empty(),
             RebootState::Stuck { .. } => !requested && given.tried,
             // What was rebooted for and refused must not be taken for done.
@@ -213,7 +213,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
         need: moment.need,
         unfinished: moment.unfinished,
         refused: moment.refused,
-        called_off: moment.called_off,
+        needs_operator: moment.needs_operator,
         vetoes: if moment.vetoed { &vetoes } else { &[] },
         inhibitors: if moment.inhibited { &inhibitors } else { &[] },
         scheduled,
@@ -224,7 +224,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
     let decision = decide(&situation);
     for before in NAMES.into_iter().filter(|before| moment.follows(before)) {
         // An operator may ask before bedplate has seen that it was called off.
-        let asked_again = moment.called_off && given.requested;
+        let asked_again = moment.needs_operator && given.requested;
         let next = decision.name();
         assert!(asked_again || may_follow(before, next), "{before} → {next}: {situation:?}");
     }
@@ -236,7 +236,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
     // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
     let acts = match moment.allows(given) {
         true => matches!(decision.name(), "announcing" | "taking-lock" | "announced"),
-        false => !moment.is_ours() || matches!(decision, RebootState::CallingOff { .. }),
+        false => !moment.is_ours() || matches!(decision, RebootState::Cancelling { .. }),
     };
     assert!(acts, "{situation:?}: {decision:?}");
     decision
@@ -351,7 +351,7 @@ fn request_moves_scheduled_reboot() {
     for (of, moves) in [(None, true), (Some(Timestamp::UNIX_EPOCH), true), (Some(now()), false)] {
         let scheduled = Scheduled::Ours { at: now(), request: of };
         let state = decide(&Situation { scheduled, ..free(&settings, &record) });
-        let moved = RebootState::CallingOff { why: vec![MOVED.into()] };
+        let moved = RebootState::Cancelling { why: vec![MOVED.into()] };
         let expected = if moves { moved } else { RebootState::Announced { at: now() } };
         assert_eq!(state, expected);
     }

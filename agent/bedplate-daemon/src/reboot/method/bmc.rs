@@ -61,7 +61,7 @@ pub(super) const ROW: Row = Row {
     subject: "a power cycle by the BMC",
     next: Next::LogindReboot,
     probe,
-    way_back: |_| Ok(way_back()),
+    find_undo: |_| Ok(find_undo()),
     prepare,
     undoes,
     survives_boot: false,
@@ -88,7 +88,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
 }
 
 /// Without the request the reboot is an ordinary one.
-fn way_back() -> Vec<Undo> {
+fn find_undo() -> Vec<Undo> {
     vec![Undo::Remove { path: REQUEST.into() }]
 }
 

@@ -28,7 +28,7 @@ pub(super) const ROW: Row = Row {
     subject: "a power cycle by the profile's command",
     next: Next::RunCommand,
     probe,
-    way_back: |_| Ok(Vec::new()),
+    find_undo: |_| Ok(Vec::new()),
     prepare: |_| Ok(()),
     undoes: |_| false,
     survives_boot: false,

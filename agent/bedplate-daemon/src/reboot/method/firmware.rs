@@ -25,7 +25,7 @@ pub(super) const ROW: Row = Row {
     subject: "a reset by the firmware",
     next: Next::LogindReboot,
     probe,
-    way_back,
+    find_undo,
     prepare,
     undoes,
     survives_boot: false,
@@ -45,7 +45,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
         attribute::writable(env.root, path)?;
         let found = attribute::read(env.root, path)?;
         if !values.contains(&found.as_str()) {
-            return Err(Unusable::NoWayBack { path, found });
+            return Err(Unusable::NoUndo { path, found });
         }
     }
     capable(env)?;
@@ -56,7 +56,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
 }
 
 /// Both as they are now, the one that is written last first.
-fn way_back(env: &Env<'_>) -> Result<Vec<Undo>, MethodError> {
+fn find_undo(env: &Env<'_>) -> Result<Vec<Undo>, MethodError> {
     let step =
         |path: &str| Ok(Undo::Write { path: path.into(), value: attribute::read(env.root, path)? });
     [TYPE, MODE].into_iter().map(step).collect()
@@ -164,7 +164,7 @@ mod tests {
         // Takes every write and shows none, as an attribute may whose store is stubbed out.
         std::fs::remove_file(under(&tree.0, TYPE)).unwrap();
         std::os::unix::fs::symlink("/dev/null", under(&tree.0, TYPE)).unwrap();
-        let steps = super::way_back(&tree.env()).unwrap();
+        let steps = super::find_undo(&tree.env()).unwrap();
         let failed = super::prepare(&tree.env()).unwrap_err();
         assert!(
             matches!(&failed, MethodError::Ignored { path, found, .. } if path == TYPE && found.is_empty())

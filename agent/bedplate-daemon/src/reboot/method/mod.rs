@@ -52,7 +52,7 @@ pub(crate) struct Row {
     /// Whether it can be promised, and how it goes. Reads only.
     probe: fn(&Env<'_>) -> Result<String, unusable::Unusable>,
     /// The steps that undo `prepare`, the last change first. Reads only.
-    way_back: fn(&Env<'_>) -> Result<Vec<Undo>, MethodError>,
+    find_undo: fn(&Env<'_>) -> Result<Vec<Undo>, MethodError>,
     /// Makes it ready.
     prepare: fn(&Env<'_>) -> Result<(), MethodError>,
     /// Whether the method leaves this step.
@@ -194,12 +194,12 @@ pub(crate) fn probe(method: Method, env: &Env<'_>) -> Probe {
 ///
 /// # Errors
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else what cannot be read.
-pub(crate) fn way_back(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
+pub(crate) fn find_undo(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
     // What was promised may be hours old.
     if let Probe::Cannot(why) = probe(method, env) {
         return Err(MethodError::Cannot { method, why });
     }
-    let undo = (row(method).way_back)(env)?;
+    let undo = (row(method).find_undo)(env)?;
     Ok(Prepared { method, next: row(method).next, undo })
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn way_back(method: Method, env: &Env<'_>) -> Result<Prepared, Method
 /// # Errors
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else the step that failed.
 pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
-    let prepared = way_back(method, env)?;
+    let prepared = find_undo(method, env)?;
     let Err(failed) = (row(method).prepare)(env) else { return Ok(prepared) };
     match undo(&prepared, env.root) {
         Ok(()) => Err(failed),

@@ -8,7 +8,7 @@ pub(super) const ROW: Row = Row {
     subject: "an ordinary reboot",
     next: Next::LogindReboot,
     probe: |_| Ok("an ordinary reboot through logind; firmware runs, the power stays on".to_owned()),
-    way_back: |_| Ok(Vec::new()),
+    find_undo: |_| Ok(Vec::new()),
     prepare: |_| Ok(()),
     undoes: |_| false,
     survives_boot: false,

@@ -25,7 +25,7 @@ pub(super) const ROW: Row = Row {
     subject: "a power-off with wake-up by the real-time clock",
     next: Next::LogindPoweroff,
     probe,
-    way_back: |_| Ok(way_back()),
+    find_undo: |_| Ok(find_undo()),
     prepare,
     undoes,
     survives_boot: true,
@@ -67,7 +67,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
 }
 
 /// There was no alarm, or the method could not be used.
-fn way_back() -> Vec<Undo> {
+fn find_undo() -> Vec<Undo> {
     vec![Undo::Write { path: ALARM.into(), value: NONE.into() }]
 }
 

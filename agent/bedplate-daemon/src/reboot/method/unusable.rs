@@ -12,7 +12,7 @@ pub(crate) enum Unusable {
     /// The BMC does not answer as it should.
     #[error(transparent)]
     Bmc(#[from] IpmiError),
-    /// An attribute cannot be looked at.
+    /// An attribute cannot be read.
     #[error("{path}")]
     NotThere {
         /// The attribute.
@@ -46,7 +46,7 @@ pub(crate) enum Unusable {
     },
     /// An attribute has a value that it does not take.
     #[error("{path} reads `{found}`, which could not be put back if the reboot is cancelled")]
-    NoWayBack {
+    NoUndo {
         /// The attribute.
         path: &'static str,
         /// Its value.

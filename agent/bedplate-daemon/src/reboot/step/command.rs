@@ -4,7 +4,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Effect, Missing, NoteKind, Ran, Step};
+use super::{CommandResult, Effect, Missing, NoteKind, Step};
 use crate::reboot::decide::entry_veto;
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{Veto, WaitsFor, joined};
@@ -40,22 +40,22 @@ pub(super) fn due_now(
     wanted: Result<&SlowFacts<'_>, &str>,
 ) -> Step {
     if i128::from(arranged.late(seen.now)) * 1000 > LATEST.as_nanos() {
-        return call_off(step, arranged, UNSEEN);
+        return cancel(step, arranged, UNSEEN);
     }
     let wanted = match wanted {
         Ok(wanted) => wanted,
-        Err(why) => return call_off(step, arranged, why),
+        Err(why) => return cancel(step, arranged, why),
     };
     if wanted.replaced {
         // Nothing could be observed, which does not forbid it.
-        return put_off(step, arranged);
+        return postpone(step, arranged);
     }
     if !wanted.fresh {
         return step.needing(Missing::FreshEntry);
     }
     let why = obstacles(&step, &arranged, seen, wanted);
     if wanted.settings.command.is_empty() || !why.is_empty() {
-        return call_off(step, arranged, &joined(&why));
+        return cancel(step, arranged, &joined(&why));
     }
     // That it was run is kept first: the power may be gone before it ends.
     let asked = step.record.asked.take();
@@ -97,34 +97,34 @@ pub(super) fn not_run(why: &str) -> String {
 }
 
 /// The command is not run, nor asked for again by itself in this boot.
-fn call_off(mut step: Step, arranged: Arranged, why: &str) -> Step {
-    step.note(NoteKind::CalledOff, not_run(why));
-    step.end(arranged, Ending::CalledOff { by: format!("at its time: {why}") })
+fn cancel(mut step: Step, arranged: Arranged, why: &str) -> Step {
+    step.note(NoteKind::Cancelled, not_run(why));
+    step.end(arranged, Ending::Cancelled { by: format!("at its time: {why}") })
 }
 
 /// The units are of another build by now, and have run nothing. The next daemon starts at once, too late for this
 /// announcement: it makes another one, with the whole delay.
-fn put_off(mut step: Step, arranged: Arranged) -> Step {
+fn postpone(mut step: Step, arranged: Arranged) -> Step {
     let text = "bedplate was replaced by another build at the time of the announced reboot, and the command that cycles this \
         host's power was not run: it is announced again";
-    step.note(NoteKind::TakenBack, text);
-    step.end(arranged, Ending::TakenBack { why: OTHER_BUILD.into() })
+    step.note(NoteKind::CancelledByAgent, text);
+    step.end(arranged, Ending::CancelledByAgent { why: OTHER_BUILD.into() })
 }
 
-pub(super) fn ran(mut step: Step, ran: Ran) -> Step {
+pub(super) fn ended(mut step: Step, ran: CommandResult) -> Step {
     let Phase::CommandRun { arranged, asked } = step.record.phase.clone() else { return step };
     match ran {
-        Ran::Done(grace) => {
+        CommandResult::Done(grace) => {
             let text = format!("the power should be cycled within {grace} s");
             step.note(NoteKind::Waits, text);
             step
         }
-        Ran::Failed(_) => step,
-        Ran::Replaced => {
+        CommandResult::Failed(_) => step,
+        CommandResult::Replaced => {
             step.record.asked = asked;
-            put_off(step, arranged)
+            postpone(step, arranged)
         }
-        Ran::NotStarted(why) => call_off(step, arranged, &why),
+        CommandResult::NotStarted(why) => cancel(step, arranged, &why),
     }
 }
 

@@ -1,18 +1,18 @@
 //! Transitions on the result of an effect. The phase may have changed meanwhile, by a command beside the daemon: a result
 //! that no longer fits is undone.
 
-use super::reconcile::taken_back_text;
-use super::{Cleared, Effect, NoteKind, Step, kind, look, over};
+use super::reconcile::cancelled_text;
+use super::{CancelResult, Effect, NoteKind, Step, kind, observed, over};
 use crate::reboot::state::{RebootState, Veto};
 use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase};
 use bedplate_core::reboot_record::preparation::{Prepared, Undo};
 
 fn failed(why: &Veto) -> Ending {
-    Ending::TakenBack { why: why.text.clone() }
+    Ending::CancelledByAgent { why: why.text.clone() }
 }
 
 /// The way back is kept before anything is changed: where arming ends half-way, for whatever reason, it is undone from there.
-pub(super) fn way_back(mut step: Step, found: Result<Prepared, Veto>) -> Step {
+pub(super) fn undo_found(mut step: Step, found: Result<Prepared, Veto>) -> Step {
     let Phase::Arming { arranged } = step.record.phase.clone() else { return step };
     match found {
         Err(why) => step.end(arranged, failed(&why)),
@@ -31,7 +31,7 @@ fn with(arranged: Arranged, prepared: Prepared) -> Arranged {
 pub(super) fn armed(step: Step, armed: Result<Prepared, Veto>) -> Step {
     match (step.record.phase.clone(), armed) {
         (Phase::Arming { arranged }, Ok(prepared)) => {
-            look::schedule(step, with(arranged, prepared))
+            observed::schedule(step, with(arranged, prepared))
         }
         (Phase::Arming { arranged }, Err(why)) => step.end(arranged, failed(&why)),
         // Cancelled meanwhile: what was armed after that is undone once more.
@@ -44,10 +44,10 @@ pub(super) fn armed(step: Step, armed: Result<Prepared, Veto>) -> Step {
     }
 }
 
-pub(super) fn set(mut step: Step, set: Result<(), Veto>) -> Step {
+pub(super) fn schedule_answered(mut step: Step, set: Result<(), Veto>) -> Step {
     match (step.record.phase.clone(), set) {
         (Phase::Scheduling { arranged }, Ok(())) => {
-            look::note_scheduled(&mut step, &arranged);
+            observed::note_scheduled(&mut step, &arranged);
             let at = arranged.at();
             step.record.phase = Phase::Scheduled { arranged };
             step.showing(RebootState::Announced { at })
@@ -58,19 +58,23 @@ pub(super) fn set(mut step: Step, set: Result<(), Veto>) -> Step {
     }
 }
 
-pub(super) fn cleared(mut step: Step, cleared: Result<Cleared, Veto>) -> Step {
+pub(super) fn cancel_answered(mut step: Step, cleared: Result<CancelResult, Veto>) -> Step {
     let Phase::Cancelling { arranged, ending } = step.record.phase.clone() else { return step };
     match cleared {
         // Tried again with the next observation.
         Err(_) => step,
-        Ok(Cleared::GoingDown) => {
+        Ok(CancelResult::GoingDown) => {
             step.record.phase = Phase::GoingDown { arranged };
             step
         }
-        Ok(Cleared::Gone) => {
+        Ok(CancelResult::Absent) => {
             match &ending {
-                Ending::TakenBack { why } => step.note(NoteKind::TakenBack, taken_back_text(why)),
-                Ending::CalledOff { by } => step.note(NoteKind::TakenBack, taken_back_text(by)),
+                Ending::CancelledByAgent { why } => {
+                    step.note(NoteKind::CancelledByAgent, cancelled_text(why))
+                }
+                Ending::Cancelled { by } => {
+                    step.note(NoteKind::CancelledByAgent, cancelled_text(by))
+                }
                 Ending::DidNotCome => {}
             }
             step.end(arranged, ending)

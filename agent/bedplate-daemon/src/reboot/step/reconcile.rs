@@ -1,7 +1,7 @@
 //! Transitions of an arranged reboot on the word of logind and PID 1.
 
 use super::super::method::surviving;
-use super::{Effect, NoteKind, Step, has, taken_back};
+use super::{Effect, NoteKind, Step, cancelled_for, has};
 use crate::reboot::facts::FastFacts;
 use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, GOING_DOWN_US, Phase, time};
@@ -75,7 +75,7 @@ fn booted(mut step: Step, seen: &FastFacts) -> Step {
 }
 
 fn because(why: &str) -> Ending {
-    Ending::TakenBack { why: why.to_owned() }
+    Ending::CancelledByAgent { why: why.to_owned() }
 }
 
 /// Whether its time has passed for so long that it cannot be on its way any more.
@@ -102,7 +102,7 @@ fn scheduled(step: Step, arranged: Arranged, seen: &FastFacts) -> Step {
             (true, false) if is_over(&arranged, seen) => did_not_come(step, arranged, true),
             (true, false) => going_down(step, arranged),
             (false, _) if !seen.vetoes.is_empty() => {
-                step.cancel(arranged, taken_back(&seen.vetoes))
+                step.cancel(arranged, cancelled_for(&seen.vetoes))
             }
             (false, _) => step,
         };
@@ -134,12 +134,12 @@ fn lost(
         Some((kind, usec)) => {
             let at = format_utc(time(*usec));
             let by = format!("by another shutdown that took its place: {kind} at {at}");
-            Ending::CalledOff { by }
+            Ending::Cancelled { by }
         }
         None if changed => because(SOFT_REBOOT),
         // Whoever set a hold has cancelled it as well: its end brings it back.
-        None if !seen.vetoes.is_empty() => taken_back(&seen.vetoes),
-        None => Ending::CalledOff {
+        None if !seen.vetoes.is_empty() => cancelled_for(&seen.vetoes),
+        None => Ending::Cancelled {
             by: format!(
                 "through logind, as `shutdown -c` does, at {} or shortly before",
                 format_utc(seen.now)
@@ -147,9 +147,9 @@ fn lost(
         },
     };
     match &ending {
-        Ending::TakenBack { why } => step.note(NoteKind::TakenBack, taken_back_text(why)),
-        Ending::CalledOff { by } => step.note(
-            NoteKind::CalledOff,
+        Ending::CancelledByAgent { why } => step.note(NoteKind::CancelledByAgent, cancelled_text(why)),
+        Ending::Cancelled { by } => step.note(
+            NoteKind::Cancelled,
             format!(
                 "the announced reboot was called off {by}; `bedplate reboot schedule` asks for it again"
             ),
@@ -160,7 +160,7 @@ fn lost(
 }
 
 /// Text for a reboot that bedplate took back.
-pub(super) fn taken_back_text(why: &str) -> String {
+pub(super) fn cancelled_text(why: &str) -> String {
     format!("the announced reboot is taken back: {why}")
 }
 
@@ -191,7 +191,7 @@ fn still_going_down(mut step: Step, arranged: Arranged, seen: &FastFacts) -> Ste
     }
     let changed = arranged.userspace.zip(seen.userspace).is_some_and(|(then, now)| then != now);
     if changed && !has(schedule.as_ref(), &arranged) {
-        step.note(NoteKind::TakenBack, taken_back_text(SOFT_REBOOT));
+        step.note(NoteKind::CancelledByAgent, cancelled_text(SOFT_REBOOT));
         return step.end(arranged, because(SOFT_REBOOT));
     }
     if is_over(&arranged, seen) {

@@ -88,17 +88,17 @@ fn prepared(method: RebootMethod) -> Prepared {
     Prepared { method, next, undo }
 }
 
-fn look(record: &Record, seen: &FastFacts, wanted: &SlowFacts<'_>) -> Step {
-    step(record, Event::Looked(seen, Ok(wanted)))
+fn observe(record: &Record, seen: &FastFacts, wanted: &SlowFacts<'_>) -> Step {
+    step(record, Event::Observed(seen, Ok(wanted)))
 }
 
 /// A record with a reboot that logind has, and what logind has.
 fn scheduled(method: RebootMethod) -> (Record, (String, u64)) {
     let settings = settings(method);
-    let arming = look(&Record::default(), &seen(start()), &wanted(&settings));
-    let armed = step(&arming.record, Event::WayBack(Ok(prepared(method))));
+    let arming = observe(&Record::default(), &seen(start()), &wanted(&settings));
+    let armed = step(&arming.record, Event::UndoFound(Ok(prepared(method))));
     let scheduling = step(&armed.record, Event::Armed(Ok(prepared(method))));
-    let set = step(&scheduling.record, Event::Set(Ok(())));
+    let set = step(&scheduling.record, Event::ScheduleAnswered(Ok(())));
     let arranged = set.record.phase.arranged().unwrap();
     (set.record.clone(), (arranged.kind.name().to_owned(), arranged.usec))
 }
@@ -107,25 +107,25 @@ fn scheduled(method: RebootMethod) -> (Record, (String, u64)) {
 fn reboot_is_arranged_step_by_step() {
     let settings = settings(RebootMethod::Firmware);
     let stale = SlowFacts { fresh: false, ..wanted(&settings) };
-    let first = look(&Record::default(), &seen(start()), &stale);
+    let first = observe(&Record::default(), &seen(start()), &stale);
     assert_eq!((first.missing, &first.record), (Some(Missing::FreshEntry), &Record::default()));
-    let arming = look(&Record::default(), &seen(start()), &wanted(&settings));
-    assert!(matches!(arming.effect, Some(Effect::FindWayBack { .. })), "{arming:?}");
+    let arming = observe(&Record::default(), &seen(start()), &wanted(&settings));
+    assert!(matches!(arming.effect, Some(Effect::FindUndo { .. })), "{arming:?}");
     assert_eq!(arming.record.attempts.len(), 1, "counted first");
-    let way_back = step(&arming.record, Event::WayBack(Ok(prepared(RebootMethod::Firmware))));
-    let kept = way_back.record.phase.arranged().and_then(|one| one.prepared.clone());
+    let find_undo = step(&arming.record, Event::UndoFound(Ok(prepared(RebootMethod::Firmware))));
+    let kept = find_undo.record.phase.arranged().and_then(|one| one.prepared.clone());
     assert_eq!(kept, Some(prepared(RebootMethod::Firmware)), "kept before it is armed");
-    let armed = step(&way_back.record, Event::Armed(Ok(prepared(RebootMethod::Firmware))));
+    let armed = step(&find_undo.record, Event::Armed(Ok(prepared(RebootMethod::Firmware))));
     assert!(matches!(armed.record.phase, Phase::Scheduling { .. }), "{armed:?}");
     let Some(Effect::Schedule { why, .. }) = &armed.effect else { panic!("{armed:?}") };
     assert_eq!(why, "iommu=pt");
-    let set = step(&armed.record, Event::Set(Ok(())));
+    let set = step(&armed.record, Event::ScheduleAnswered(Ok(())));
     assert_eq!(set.shown, Some(RebootState::Announced { at: after(60) }));
     // logind refuses: it is asked to forget it, since it may have taken it, and what was armed is undone.
     let why = Veto::new(WaitsFor::Logind, "no");
-    let refused = step(&armed.record, Event::Set(Err(why)));
+    let refused = step(&armed.record, Event::ScheduleAnswered(Err(why)));
     assert!(matches!(refused.effect, Some(Effect::Cancel(_))), "{refused:?}");
-    let gone = step(&refused.record, Event::Cleared(Ok(Cleared::Gone)));
+    let gone = step(&refused.record, Event::CancelAnswered(Ok(CancelResult::Absent)));
     assert!(matches!(gone.effect, Some(Effect::Disarm(_))), "{gone:?}");
     let rest = step(&gone.record, Event::Disarmed(Vec::new()));
     assert_eq!(rest.record, Record::default());
@@ -140,13 +140,13 @@ fn hold_cancels_and_its_end_schedules_again() {
     let cancel = step(&record, Event::Polled(&held));
     assert!(matches!(cancel.effect, Some(Effect::Cancel(_))), "{cancel:?}");
     assert_eq!(cancel.record.attempts.len(), 1, "counted until logind confirms");
-    let gone = step(&cancel.record, Event::Cleared(Ok(Cleared::Gone)));
+    let gone = step(&cancel.record, Event::CancelAnswered(Ok(CancelResult::Absent)));
     assert_eq!((&gone.record.phase, gone.record.attempts.len()), (&Phase::Rest, 0));
     // A command has cancelled it at logind, before the daemon has seen the hold.
     let gone = step(&record, Event::Polled(&FastFacts { schedule: Ok(None), ..held.clone() }));
     assert_eq!(gone.record.phase, Phase::Rest);
     // Too late.
-    let down = step(&cancel.record, Event::Cleared(Ok(Cleared::GoingDown)));
+    let down = step(&cancel.record, Event::CancelAnswered(Ok(CancelResult::GoingDown)));
     assert!(matches!(down.record.phase, Phase::GoingDown { .. }));
     assert_eq!(down.record.attempts.len(), 1);
 }
@@ -165,11 +165,11 @@ fn entry_is_read_afresh_right_before_the_reboot() {
     let (record, schedule) = scheduled(RebootMethod::Ordinary);
     let stale = SlowFacts { fresh: false, ..wanted(&settings) };
     let at = |seconds| FastFacts { schedule: Ok(Some(schedule.clone())), ..seen(after(seconds)) };
-    assert_eq!(look(&record, &at(30), &stale).missing, None);
-    assert_eq!(look(&record, &at(50), &stale).missing, Some(Missing::FreshEntry));
+    assert_eq!(observe(&record, &at(30), &stale).missing, None);
+    assert_eq!(observe(&record, &at(50), &stale).missing, Some(Missing::FreshEntry));
     let reasons = vec!["grub.cfg is empty".into()];
     let empty = SlowFacts { entry: NextBoot::Unknown { reasons }, ..wanted(&settings) };
-    assert!(matches!(look(&record, &at(50), &empty).effect, Some(Effect::Cancel(_))));
+    assert!(matches!(observe(&record, &at(50), &empty).effect, Some(Effect::Cancel(_))));
 }
 
 /// Nobody has cancelled it: it is scheduled again.
@@ -180,12 +180,12 @@ fn soft_reboot_is_no_cancellation() {
     let other = FastFacts { userspace: Some(2), ..seen(after(20)) };
     let lost = step(&record, Event::Polled(&other));
     assert_eq!(lost.record.phase, Phase::Rest);
-    assert!(look(&lost.record, &other, &wanted(&settings)).effect.is_some());
+    assert!(observe(&lost.record, &other, &wanted(&settings)).effect.is_some());
     // `shutdown -c` in the same userspace is one.
     let cancelled = step(&record, Event::Polled(&seen(after(20))));
     assert!(cancelled.record.phase.needs_operator(), "{cancelled:?}");
-    let state = look(&cancelled.record, &seen(after(20)), &wanted(&settings)).shown;
-    assert!(matches!(state, Some(RebootState::CalledOff { .. })));
+    let state = observe(&cancelled.record, &seen(after(20)), &wanted(&settings)).shown;
+    assert!(matches!(state, Some(RebootState::Cancelled { .. })));
 }
 
 /// `systemctl reboot` before its time: logind forgets its schedule, and the attempt has to count.
@@ -213,7 +213,7 @@ fn reboot_that_does_not_come_has_an_end() {
     assert!(matches!(still.record.phase, Phase::GoingDown { .. }), "{still:?}");
     let over = step(&down.record, Event::Polled(&at(2000)));
     assert!(matches!(over.effect, Some(Effect::Cancel(_))), "logind names it still: {over:?}");
-    let gone = step(&over.record, Event::Cleared(Ok(Cleared::Gone)));
+    let gone = step(&over.record, Event::CancelAnswered(Ok(CancelResult::Absent)));
     let ended = step(&gone.record, Event::Disarmed(Vec::new()));
     assert_eq!(ended.record.phase.ending(), Some(&Ending::DidNotCome));
     assert_eq!(ended.record.attempts.len(), 1, "it counts");
@@ -223,11 +223,11 @@ fn reboot_that_does_not_come_has_an_end() {
 #[test]
 fn crash_between_persisting_and_acting_is_recovered() {
     let settings = settings(RebootMethod::Firmware);
-    let arming = look(&Record::default(), &seen(start()), &wanted(&settings));
-    let way_back = step(&arming.record, Event::WayBack(Ok(prepared(RebootMethod::Firmware))));
-    let next = step(&way_back.record, Event::Polled(&seen(after(5))));
+    let arming = observe(&Record::default(), &seen(start()), &wanted(&settings));
+    let find_undo = step(&arming.record, Event::UndoFound(Ok(prepared(RebootMethod::Firmware))));
+    let next = step(&find_undo.record, Event::Polled(&seen(after(5))));
     assert!(matches!(next.effect, Some(Effect::Disarm(_))), "{next:?}");
-    let armed = step(&way_back.record, Event::Armed(Ok(prepared(RebootMethod::Firmware))));
+    let armed = step(&find_undo.record, Event::Armed(Ok(prepared(RebootMethod::Firmware))));
     let arranged = armed.record.phase.arranged().unwrap();
     let schedule = Ok(Some((arranged.kind.name().to_owned(), arranged.usec)));
     let found = step(&armed.record, Event::Polled(&FastFacts { schedule, ..seen(after(5)) }));
@@ -242,18 +242,18 @@ fn command_runs_once_and_only_when_seen_before_its_time() {
     let settings = settings(RebootMethod::Command);
     let (record, _) = scheduled(RebootMethod::Command);
     let due = FastFacts { last_ours: Some(after(59)), ..seen(after(61)) };
-    let runs = look(&record, &due, &wanted(&settings));
+    let runs = observe(&record, &due, &wanted(&settings));
     assert_eq!(runs.effect, Some(Effect::RunCommand));
-    let again = look(&runs.record, &due, &wanted(&settings));
+    let again = observe(&runs.record, &due, &wanted(&settings));
     assert_eq!(again.effect, None, "after a crash it counts as run: {again:?}");
-    let unseen = look(&record, &seen(after(61)), &wanted(&settings));
+    let unseen = observe(&record, &seen(after(61)), &wanted(&settings));
     assert!(unseen.record.phase.needs_operator() && unseen.effect.is_none(), "{unseen:?}");
     let held = FastFacts { vetoes: vec![Veto::new(WaitsFor::Hold, "held")], ..due.clone() };
-    assert_eq!(look(&record, &held, &wanted(&settings)).effect, None);
+    assert_eq!(observe(&record, &held, &wanted(&settings)).effect, None);
     let late = FastFacts { last_ours: Some(after(59)), ..seen(after(200)) };
-    assert_eq!(look(&record, &late, &wanted(&settings)).effect, None);
+    assert_eq!(observe(&record, &late, &wanted(&settings)).effect, None);
     // Nothing was started: another announcement, with the whole delay.
-    let off = step(&runs.record, Event::Ran(Ran::Replaced));
+    let off = step(&runs.record, Event::CommandEnded(CommandResult::Replaced));
     assert_eq!((&off.record.phase, off.record.attempts.len()), (&Phase::Rest, 0));
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::{CliError, Exit, output};
 use bedplate_base::format_utc;
-use bedplate_daemon::uninstall::{call_off, withdraw};
+use bedplate_daemon::uninstall::{cancel_reboot, remove_published_files};
 
 /// `bedplate withdraw`.
 #[derive(Debug, Args)]
@@ -27,12 +27,12 @@ pub(crate) fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
-        let called_off = runtime.block_on(call_off(root));
-        if let Some(at) = called_off.map_err(|error| CliError::host(error.to_string()))? {
+        let cancelled = runtime.block_on(cancel_reboot(root));
+        if let Some(at) = cancelled.map_err(|error| CliError::host(error.to_string()))? {
             output::status(&format!("the reboot announced for {} is taken back", format_utc(at)));
         }
     }
-    let wrong = withdraw(root);
+    let wrong = remove_published_files(root);
     wrong.iter().for_each(|wrong| output::warn(wrong));
     Ok(if wrong.is_empty() { Exit::Done } else { Exit::Failed })
 }

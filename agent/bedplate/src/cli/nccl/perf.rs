@@ -17,7 +17,7 @@ use bedplate_core::documents as json;
 use bedplate_core::kind::cmdline::{Superchip, superchip};
 use bedplate_facts::Depth;
 use bedplate_facts::pci::{Function, PciTree};
-use bedplate_facts::topology::{Distance, link};
+use bedplate_facts::topology::{Distance, pcie_link};
 use bedplate_host::Reader;
 use bedplate_nccl::Library;
 use bedplate_nccl::env::{Candidate, chosen};
@@ -161,7 +161,7 @@ fn gpus(tree: &PciTree) -> Vec<Pcie> {
     let gpus = tree.functions.values().filter(|function| function.is_gpu() && !function.vfio);
     let link = |gpu: &Function| {
         let above = tree.get(gpu.parent?)?;
-        Some(Pcie { speed: link::speed(gpu, above).best?, ..pcie(tree, gpu)? })
+        Some(Pcie { speed: pcie_link::speed(gpu, above).best?, ..pcie(tree, gpu)? })
     };
     gpus.map(link).collect::<Option<Vec<Pcie>>>().unwrap_or_default()
 }
@@ -170,7 +170,7 @@ fn gpus(tree: &PciTree) -> Vec<Pcie> {
 fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
     let above = tree.get(function.parent?)?;
     let control = function.detail.as_ref().and_then(|detail| detail.control.known());
-    let (speed, width) = (link::speed(function, above), link::width(function, above));
+    let (speed, width) = (pcie_link::speed(function, above), pcie_link::width(function, above));
     let is_degraded = speed.is_degraded() || width.is_degraded();
     Some(Pcie {
         address: function.address.to_string(),

@@ -3,7 +3,7 @@
 
 use crate::kind::cmdline::mounts::{Mounts, below};
 use bedplate_base::Reason;
-use bedplate_host::{Reader, link};
+use bedplate_host::{Reader, symlink};
 
 /// Links on the way to one file; at the eighth GRUB gives up.
 const MOST_LINKS: usize = 7;
@@ -29,7 +29,7 @@ pub(super) fn followed(reader: &dyn Reader, mounts: &Mounts, path: &str) -> Foll
     let root = mount.root.trim_end_matches('/');
     let inside = format!("{root}{}", below(path, &mount.point).unwrap_or_default());
     let link = |inside: &str| host(inside).and_then(|host| reader.link(&host).ok());
-    let Some((at, links)) = link::follow(&inside, MOST_LINKS, link) else {
+    let Some((at, links)) = symlink::follow(&inside, MOST_LINKS, link) else {
         return Followed::NotKnown(format!("{path} is a link that leads on too often").into());
     };
     match (links, host(&at)) {

@@ -19,7 +19,7 @@ fn entry_that_is_not_sound_forbids_unless_forced() {
             let request = record.asked.as_ref().map(|asked| asked.since);
             let scheduled = Scheduled::Ours { at: now(), request };
             let ours = Situation { scheduled, ..situation };
-            assert!(matches!(decide(&ours), RebootState::CallingOff { .. }));
+            assert!(matches!(decide(&ours), RebootState::Cancelling { .. }));
         }
         let record =
             Record { asked: Some(RebootRequest { force: true, ..request() }), ..Record::default() };
@@ -46,7 +46,7 @@ fn cancelled_reboot_names_the_entry_that_was_lost() {
             entry: &entry,
             ..free(&settings, &record)
         };
-        let RebootState::CallingOff { why } = decide(&situation) else { panic!("it stays") };
+        let RebootState::Cancelling { why } = decide(&situation) else { panic!("it stays") };
         assert!(why[0].ends_with(": /boot/grub/grub.cfg is empty"), "{why:?}");
     }
 }

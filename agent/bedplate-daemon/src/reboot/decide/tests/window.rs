@@ -51,5 +51,5 @@ fn a_clock_that_jumps_takes_the_announcement_back() {
     };
     assert!(matches!(decide(&ours), RebootState::Announced { .. }));
     let jumped = Situation { now: "2027-01-01T03:00:00Z".parse().unwrap(), ..ours };
-    assert!(matches!(decide(&jumped), RebootState::CallingOff { .. }));
+    assert!(matches!(decide(&jumped), RebootState::Cancelling { .. }));
 }

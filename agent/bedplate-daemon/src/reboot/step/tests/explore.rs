@@ -20,8 +20,8 @@ fn daemon(world: &World) -> Vec<Transition> {
             ("crash after", |world, _| world.act_and_crash()),
         ],
         (false, true) => vec![
-            ("look", |world, settings| world.look(settings, false)),
-            ("look before the hold", |world, settings| world.look(settings, true)),
+            ("look", |world, settings| world.observe(settings, false)),
+            ("look before the hold", |world, settings| world.observe(settings, true)),
             ("request", |world, _| world.request(false)),
             ("request by force", |world, _| world.request(true)),
             ("cancel", |world, _| world.cancel()),
@@ -100,7 +100,7 @@ fn recovers(world: &World, settings: &Reboot) {
     calm.act_to_the_end();
     calm.alive = true;
     for _ in 0..4 {
-        calm.look(settings, false);
+        calm.observe(settings, false);
         calm.act_to_the_end();
         if calm.down.is_some() {
             return;
@@ -127,7 +127,7 @@ fn recovers(world: &World, settings: &Reboot) {
 fn beginnings(settings: &Reboot, locks: bool) -> Vec<World> {
     let quiet = World::new(locks);
     let mut asking = quiet.clone();
-    asking.look(settings, false);
+    asking.observe(settings, false);
     while !matches!(asking.next, Some(Effect::Schedule { .. })) {
         asking.act();
     }

@@ -179,7 +179,7 @@ impl World {
     }
 
     /// One decision of the daemon, with a fresh entry where it asks for one.
-    pub(super) fn look(&mut self, settings: &Reboot, blind: bool) {
+    pub(super) fn observe(&mut self, settings: &Reboot, blind: bool) {
         for fresh in [false, true] {
             let seen = self.see(blind);
             let mut facts = wanted(settings);
@@ -194,7 +194,7 @@ impl World {
             self.seen_inhibited = self.inhibited;
             let asked = self.record.request(&seen.boot_id);
             self.forced = asked.is_some_and(|asked| asked.force);
-            let step = look(&self.record, &seen, &facts);
+            let step = observe(&self.record, &seen, &facts);
             let missing = step.missing;
             self.persist(step);
             if missing.is_none() {
@@ -207,36 +207,40 @@ impl World {
     /// Carries an effect out; its result.
     fn perform(&mut self, effect: &Effect) -> Event<'static> {
         match effect {
-            Effect::FindWayBack { method, .. } => Event::WayBack(Ok(prepared(*method))),
+            Effect::FindUndo { method, .. } => Event::UndoFound(Ok(prepared(*method))),
             Effect::Arm { method, .. } => {
                 self.armed = !prepared(*method).undo.is_empty();
                 Event::Armed(Ok(prepared(*method)))
             }
-            Effect::Schedule { arranged, .. } => {
-                Event::Set(self.may_schedule(arranged).and_then(|()| self.schedule(arranged)))
-            }
+            Effect::Schedule { arranged, .. } => Event::ScheduleAnswered(
+                self.may_schedule(arranged).and_then(|()| self.schedule(arranged)),
+            ),
             Effect::Cancel(arranged) => {
                 let late = self.down.is_some() && !arranged.is_dry();
                 let by_operator =
-                    matches!(self.record.phase.ending(), Some(Ending::CalledOff { .. }));
+                    matches!(self.record.phase.ending(), Some(Ending::Cancelled { .. }));
                 if has(self.logind.as_ref(), arranged) && (by_operator || !late) {
                     self.set_logind(None, false);
                 }
-                Event::Cleared(Ok(if late { Cleared::GoingDown } else { Cleared::Gone }))
+                Event::CancelAnswered(Ok(if late {
+                    CancelResult::GoingDown
+                } else {
+                    CancelResult::Absent
+                }))
             }
             Effect::Disarm(_) => {
                 self.armed = false;
                 Event::Disarmed(Vec::new())
             }
             Effect::RunCommand if self.hold != Hold::None => {
-                Event::Ran(Ran::NotStarted("held".into()))
+                Event::CommandEnded(CommandResult::NotStarted("held".into()))
             }
             Effect::RunCommand => {
                 self.runs += 1;
                 assert!(self.runs <= 1, "the command runs twice in one boot: {self:?}");
                 self.allowed("the command runs");
                 self.down = Some(Down::Ours);
-                Event::Ran(Ran::Done(0))
+                Event::CommandEnded(CommandResult::Done(0))
             }
         }
     }
@@ -272,7 +276,7 @@ impl World {
             Some(Request::Sent(arranged)) => {
                 self.request = Some(Request::Answered(self.schedule(&arranged)));
             }
-            Some(Request::Answered(answer)) => self.apply(Event::Set(answer)),
+            Some(Request::Answered(answer)) => self.apply(Event::ScheduleAnswered(answer)),
             None => self.act_on_next(),
         }
     }
@@ -330,8 +334,8 @@ impl World {
         let daemon = (self.next.take(), self.request.take(), self.last_ours);
         let before = self.record.phase.clone();
         match cancels {
-            true => self.apply(Event::Cancelled(&seen, "by ada".into())),
-            false => self.apply(Event::Held(&seen)),
+            true => self.apply(Event::CancelRequested(&seen, "by ada".into())),
+            false => self.apply(Event::PolledByCommand(&seen)),
         }
         self.act_to_the_end();
         (self.next, self.request, self.last_ours) = daemon;
@@ -352,7 +356,7 @@ impl World {
 
     pub(super) fn cancel(&mut self) {
         let seen = self.see(false);
-        let next = step(&self.record, Event::Cancelled(&seen, "by ada".into()));
+        let next = step(&self.record, Event::CancelRequested(&seen, "by ada".into()));
         self.persist(next);
     }
 

@@ -12,7 +12,7 @@ use crate::cli::{CliError, hold, output};
 use bedplate_base::format_utc;
 use bedplate_core::reboot_hold::Hold;
 use bedplate_core::reboot_record::Record;
-use bedplate_daemon::reboot::controller::{AtLogind, Offline, RestartError};
+use bedplate_daemon::reboot::controller::{AtLogind, Offline, RebootError};
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::Status;
 use bedplate_host::boot_id;
@@ -34,11 +34,11 @@ fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
     Ok(done)
 }
 
-fn failed(error: &RestartError, head: &str) -> CliError {
+fn failed(error: &RebootError, head: &str) -> CliError {
     let failed = CliError::host(format!("{head}{error}"));
     match error {
-        RestartError::GoingDown => failed,
-        RestartError::Store(_) if !nix::unistd::geteuid().is_root() => failed.hinting(AS_ROOT),
+        RebootError::GoingDown => failed,
+        RebootError::Store(_) if !nix::unistd::geteuid().is_root() => failed.hinting(AS_ROOT),
         _ => failed.hinting(CANCELS),
     }
 }

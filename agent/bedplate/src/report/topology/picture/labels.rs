@@ -8,7 +8,7 @@ use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::{Device, Sort};
-use bedplate_facts::topology::link::{Property, in_words};
+use bedplate_facts::topology::pcie_link::{Property, in_words};
 
 /// A box: what it is, and what was read of it.
 pub(super) fn branch(shown: &Shown, branch: &Branch) -> Vec<String> {

@@ -8,7 +8,7 @@ use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_core::kind::acs;
 use bedplate_facts::pci::Function;
-use bedplate_facts::topology::link::{self, Property};
+use bedplate_facts::topology::pcie_link::{self, Property};
 
 /// How a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ impl Ports {
         let above = function.parent.and_then(|port| shown.topology.tree().get(port));
         let unknown = Property { now: None, best: None };
         let (speed, width) = above.map_or((unknown, unknown), |above| {
-            (link::speed(function, above), link::width(function, above))
+            (pcie_link::speed(function, above), pcie_link::width(function, above))
         });
         let state = match (above.is_some(), width.is_degraded(), speed.is_degraded()) {
             (false, ..) => State::Best,

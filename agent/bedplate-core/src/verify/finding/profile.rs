@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, counted};
+use super::{FindingText, counted};
 use crate::plan::{KindName, Subject};
 use crate::verify::NoPlan;
 
 /// A finding about the profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum ProfileCode {
+#[schemars(rename = "ProfileCode")]
+pub enum ProfileFinding {
     /// The profile is broken, is not trusted, or none of several is for this host.
     ProfileUnusable,
     /// A setting of the profile cannot be put into effect.
@@ -72,35 +73,35 @@ pub enum ProfileCode {
     },
 }
 
-impl CodeText for ProfileCode {
+impl FindingText for ProfileFinding {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            ProfileCode::ProfileUnusable => NoPlan::Unusable.description().into(),
-            ProfileCode::ProfileBlocked { .. } => "".into(),
-            ProfileCode::NotInEffect { profile, changes: None, .. }
-            | ProfileCode::ProfileWaitsForReboot { profile } => {
+            ProfileFinding::ProfileUnusable => NoPlan::Unusable.description().into(),
+            ProfileFinding::ProfileBlocked { .. } => "".into(),
+            ProfileFinding::NotInEffect { profile, changes: None, .. }
+            | ProfileFinding::ProfileWaitsForReboot { profile } => {
                 format!("profile {profile} waits for a reboot").into()
             }
-            ProfileCode::NotInEffect { profile, changes: Some(changes), .. } => {
+            ProfileFinding::NotInEffect { profile, changes: Some(changes), .. } => {
                 format!("profile {profile} is not in effect: {}", counted(*changes, "change"))
                     .into()
             }
-            ProfileCode::ChangeInterrupted { files } => {
+            ProfileFinding::ChangeInterrupted { files } => {
                 format!("a change was interrupted: {}", files.join(", ")).into()
             }
-            ProfileCode::ProfileNotInImage => {
+            ProfileFinding::ProfileNotInImage => {
                 "the profile leaves settings to the machine, and /etc/bedplate of the image has not this profile".into()
             }
-            ProfileCode::Overruled { settings } => {
+            ProfileFinding::Overruled { settings } => {
                 format!("overruled at boot: {}", settings.join("; ")).into()
             }
-            ProfileCode::AgentObserves => {
+            ProfileFinding::AgentObserves => {
                 "the profile leaves settings to the machine, and `mode` in [agent] keeps bedplate from making them".into()
             }
-            ProfileCode::ToolsOwed { commands } => {
+            ProfileFinding::ToolsOwed { commands } => {
                 format!("the image build still has to run: {}", commands.join("; ")).into()
             }
-            ProfileCode::UnitsDisabled { units } => format!(
+            ProfileFinding::UnitsDisabled { units } => format!(
                 "the profile leaves settings to the machine, and no boot starts {}",
                 units.join(", ")
             )
@@ -110,7 +111,7 @@ impl CodeText for ProfileCode {
 
     fn subject(&self) -> String {
         match self {
-            ProfileCode::ProfileBlocked { profile, subject, reason, .. } => {
+            ProfileFinding::ProfileBlocked { profile, subject, reason, .. } => {
                 format!("profile {profile} cannot be put into effect: {subject}: {reason}")
             }
             _ => String::new(),
@@ -119,30 +120,30 @@ impl CodeText for ProfileCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         match self {
-            ProfileCode::ProfileUnusable => NoPlan::Unusable.command().into(),
-            ProfileCode::ProfileBlocked { remedy, .. } => remedy.clone().into(),
-            ProfileCode::NotInEffect { changes: None, .. }
-            | ProfileCode::ProfileWaitsForReboot { .. } => {
+            ProfileFinding::ProfileUnusable => NoPlan::Unusable.command().into(),
+            ProfileFinding::ProfileBlocked { remedy, .. } => remedy.clone().into(),
+            ProfileFinding::NotInEffect { changes: None, .. }
+            | ProfileFinding::ProfileWaitsForReboot { .. } => {
                 "reboot, through firmware (`bedplate reboot status` says how)".into()
             }
-            ProfileCode::ChangeInterrupted { .. } => {
+            ProfileFinding::ChangeInterrupted { .. } => {
                 "`bedplate apply --root DIR` finishes it, `bedplate revert --root DIR` undoes it".into()
             }
-            ProfileCode::ProfileNotInImage => {
+            ProfileFinding::ProfileNotInImage => {
                 "put the profile into /etc/bedplate/profile.toml of the image".into()
             }
-            ProfileCode::Overruled { .. } => {
+            ProfileFinding::Overruled { .. } => {
                 "take the setting out of that file, which sorts after bedplate's".into()
             }
-            ProfileCode::AgentObserves => "set `mode = \"enforce\"` in [agent]".into(),
-            ProfileCode::ToolsOwed { .. } => {
+            ProfileFinding::AgentObserves => "set `mode = \"enforce\"` in [agent]".into(),
+            ProfileFinding::ToolsOwed { .. } => {
                 "`bedplate apply --root DIR --chroot-tools` runs them; where they have run already, `--ran TOOL` says so".into()
             }
-            ProfileCode::UnitsDisabled { .. } => {
+            ProfileFinding::UnitsDisabled { .. } => {
                 "install bedplate in the image, then `systemctl --root=DIR enable bedplate-boot bedplate`"
                     .into()
             }
-            ProfileCode::NotInEffect { .. } => {
+            ProfileFinding::NotInEffect { .. } => {
                 "`bedplate plan` shows them, `bedplate apply` makes them".into()
             }
         }

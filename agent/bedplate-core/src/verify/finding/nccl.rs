@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::CodeText;
+use super::FindingText;
 
 /// A finding about the collective library's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum NcclCode {
+#[schemars(rename = "NcclCode")]
+pub enum NcclFinding {
     /// A variable for all jobs switches off what they need.
     SwitchedOff {
         /// `NCCL_IB_DISABLE=1`.
@@ -24,18 +25,18 @@ pub enum NcclCode {
     },
 }
 
-impl CodeText for NcclCode {
+impl FindingText for NcclFinding {
     fn says(&self) -> Cow<'static, str> {
         "".into()
     }
 
     fn subject(&self) -> String {
-        let NcclCode::SwitchedOff { setting, at, what, .. } = self;
+        let NcclFinding::SwitchedOff { setting, at, what, .. } = self;
         format!("`{setting}` ({at}) leaves all jobs without {what}")
     }
 
     fn remedy(&self) -> Cow<'static, str> {
-        let NcclCode::SwitchedOff { at, others, .. } = self;
+        let NcclFinding::SwitchedOff { at, others, .. } = self;
         let lines = if others.is_empty() { "the line" } else { "the lines" };
         let all: Vec<&str> = [at].into_iter().chain(others).map(String::as_str).collect();
         format!(

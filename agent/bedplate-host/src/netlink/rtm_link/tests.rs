@@ -67,7 +67,7 @@ fn each_attribute_is_a_message_of_its_own() {
         max_tx_rate: Some(2),
         ..VfAttributes::default()
     };
-    let texts: Vec<String> = together(&all).iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = one_per_message(&all).iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["VLAN none", "trust on", "min tx rate 1 Mbit/s, max tx rate 2 Mbit/s"]);
 }
 

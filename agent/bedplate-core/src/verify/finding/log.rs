@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, Device};
+use super::{Device, FindingText};
 use bedplate_base::Recovery;
 use bedplate_facts::kernel_log::{MessageKind, xid};
 
@@ -14,7 +14,8 @@ const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and 
 /// A finding about the kernel's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum LogCode {
+#[schemars(rename = "LogCode")]
+pub enum LogFinding {
     /// The kernel's log has a message that means something.
     Logged {
         /// Its meaning.
@@ -39,14 +40,14 @@ pub enum LogCode {
     },
 }
 
-impl CodeText for LogCode {
+impl FindingText for LogFinding {
     fn says(&self) -> Cow<'static, str> {
-        let LogCode::Logged { sign, over, .. } = self;
+        let LogFinding::Logged { sign, over, .. } = self;
         logged(*sign, *over).into()
     }
 
     fn subject(&self) -> String {
-        let LogCode::Logged { sign, device, module, number, lines, first, .. } = self;
+        let LogFinding::Logged { sign, device, module, number, lines, first, .. } = self;
         let device = device.as_ref().map(Device::to_string);
         let subject = device.or_else(|| module.clone());
         let subject = subject.unwrap_or_else(|| "the NVIDIA driver".to_owned());
@@ -66,14 +67,14 @@ impl CodeText for LogCode {
     }
 
     fn remedy(&self) -> Cow<'static, str> {
-        let LogCode::Logged { sign, over, recovery, .. } = self;
+        let LogFinding::Logged { sign, over, recovery, .. } = self;
         remedy(*sign, *over || !is_severe(*sign, *recovery)).into()
     }
 
     fn recovery(&self) -> Recovery {
         match self {
-            LogCode::Logged { over: true, .. } => Recovery::None,
-            LogCode::Logged { recovery, .. } => *recovery,
+            LogFinding::Logged { over: true, .. } => Recovery::None,
+            LogFinding::Logged { recovery, .. } => *recovery,
         }
     }
 }

@@ -12,13 +12,13 @@ use bedplate_core::reboot_record::attempt::Attempt;
 use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown, time, usec};
 
 /// Time before a reboot within which each decision reads the boot entry afresh.
-pub(crate) const FINAL: SignedDuration = SignedDuration::from_secs(15);
+pub(crate) const FINAL_PHASE_LENGTH: SignedDuration = SignedDuration::from_secs(15);
 
 /// Text while another build takes over.
 const REPLACED: &str = "the daemon is replaced by another build";
 
 /// Reconciles the phase, and decides. A step that changes the phase by an effect is followed by another observation.
-pub(super) fn looked(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>, &str>) -> Step {
+pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>, &str>) -> Step {
     let mut step = reconcile::seen(step, seen);
     if step.effect.is_some() {
         return step;
@@ -28,7 +28,7 @@ pub(super) fn looked(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>
     }
     let wanted = match wanted {
         Ok(wanted) => wanted,
-        Err(why) => return give_up(step, why),
+        Err(why) => return cancel_unverified(step, why),
     };
     let scheduled = scheduled(&step.record.phase, seen);
     if wanted.replaced {
@@ -49,15 +49,17 @@ pub(super) fn looked(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>
             step.needing(Missing::FreshEntry)
         }
         RebootState::Announced { at }
-            if !wanted.fresh && at.duration_since(seen.now) <= FINAL && at > seen.now =>
+            if !wanted.fresh
+                && at.duration_since(seen.now) <= FINAL_PHASE_LENGTH
+                && at > seen.now =>
         {
             step.needing(Missing::FreshEntry)
         }
         RebootState::TakingLock => step.needing(Missing::Slot),
         RebootState::Announcing { at } => arrange(step, seen, wanted, usec(at)),
-        RebootState::CallingOff { why } => match step.record.phase.clone() {
+        RebootState::Cancelling { why } => match step.record.phase.clone() {
             Phase::Scheduled { arranged } => {
-                step.cancel(arranged, Ending::TakenBack { why: why.join("; ") })
+                step.cancel(arranged, Ending::CancelledByAgent { why: why.join("; ") })
             }
             _ => step,
         },
@@ -66,10 +68,10 @@ pub(super) fn looked(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>
 }
 
 /// Nobody can tell any more whether the reboot is still right.
-fn give_up(step: Step, why: &str) -> Step {
+fn cancel_unverified(step: Step, why: &str) -> Step {
     match step.record.phase.clone() {
         Phase::Scheduled { arranged } => {
-            step.cancel(arranged, Ending::TakenBack { why: why.to_owned() })
+            step.cancel(arranged, Ending::CancelledByAgent { why: why.to_owned() })
         }
         _ => step,
     }
@@ -104,7 +106,7 @@ fn decided(
         held: wanted.held.as_ref(),
         entry: &wanted.entry,
         method: wanted.method,
-        called_off: record.phase.needs_operator(),
+        needs_operator: record.phase.needs_operator(),
         inhibitors: &wanted.inhibitors,
         inhibited_for: wanted.inhibited_for,
         scheduled,
@@ -163,7 +165,7 @@ fn arrange(mut step: Step, seen: &FastFacts, wanted: &SlowFacts<'_>, usec: u64) 
     }
     let at = arranged.at();
     step.record.phase = Phase::Arming { arranged };
-    step.then(Effect::FindWayBack { method, at })
+    step.then(Effect::FindUndo { method, at })
 }
 
 /// Subject of a reboot, which everybody who is logged in sees.

@@ -74,7 +74,7 @@ pub(crate) fn set_vf(
 
 /// Attributes by message. Each has one of its own, for the kernel stops at the first that the driver refuses and does not say
 /// which one that was; but the two rates are one of the kernel's.
-pub(crate) fn together(attributes: &VfAttributes) -> Vec<VfAttributes> {
+pub(crate) fn one_per_message(attributes: &VfAttributes) -> Vec<VfAttributes> {
     let rates = |from: &VfAttributes| VfAttributes {
         min_tx_rate: from.min_tx_rate,
         max_tx_rate: from.max_tx_rate,

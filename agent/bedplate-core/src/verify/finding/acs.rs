@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, named};
+use super::{FindingText, named};
 use crate::plan::Subject;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
@@ -16,7 +16,8 @@ const DIRECT_P2P: &str = "`policy = \"direct-p2p\"` in [acs] of the profile, the
 /// A finding about ACS, ATS or IOMMU groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum AcsCode {
+#[schemars(rename = "AcsCode")]
+pub enum AcsFinding {
     /// Ports send traffic of pairs up to the root complex.
     Redirected {
         /// Pairs of a GPU and a NIC or GPU whose traffic they send there.
@@ -86,75 +87,81 @@ pub enum AcsCode {
     },
 }
 
-impl CodeText for AcsCode {
+impl FindingText for AcsFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            AcsCode::Redirected { .. }
-            | AcsCode::RedirectedForGuests { .. }
-            | AcsCode::GuestExposed { .. } => "",
-            AcsCode::LinuxBitsOff { .. } => {
+            AcsFinding::Redirected { .. }
+            | AcsFinding::RedirectedForGuests { .. }
+            | AcsFinding::GuestExposed { .. } => "",
+            AcsFinding::LinuxBitsOff { .. } => {
                 "ACS bits that Linux sets on NVIDIA's Arm CPUs are off at root ports {}"
             }
-            AcsCode::DtOff { .. } => {
+            AcsFinding::DtOff { .. } => {
                 "translated requests do not pass directly, as guests need: DT is off at {}"
             }
-            AcsCode::AcsBitsDiffer { .. } => "ACS bits differ from what this fabric needs at {}",
-            AcsCode::GroupsApart { .. } => {
+            AcsFinding::AcsBitsDiffer { .. } => "ACS bits differ from what this fabric needs at {}",
+            AcsFinding::GroupsApart { .. } => {
                 "in different IOMMU groups, so that the NVIDIA driver refuses DMA-BUF between them"
             }
-            AcsCode::NoAts { .. } => "NIC {}: no ATS, in a switch for guests",
-            AcsCode::AtsNeedless { .. } => {
+            AcsFinding::NoAts { .. } => "NIC {}: no ATS, in a switch for guests",
+            AcsFinding::AtsNeedless { .. } => {
                 "NIC {}: ATS is on in its firmware, and its fabric is that of bare metal"
             }
-            AcsCode::AtsOffForGuest { .. } => "NIC {}: a guest has it, and ATS is switched off",
+            AcsFinding::AtsOffForGuest { .. } => "NIC {}: a guest has it, and ATS is switched off",
         };
         says.into()
     }
 
     fn subject(&self) -> String {
         match self {
-            AcsCode::Redirected { detoured, pairs, ports } => redirected(*detoured, *pairs, ports),
-            AcsCode::RedirectedForGuests { detoured, pairs, ports } => {
+            AcsFinding::Redirected { detoured, pairs, ports } => {
+                redirected(*detoured, *pairs, ports)
+            }
+            AcsFinding::RedirectedForGuests { detoured, pairs, ports } => {
                 let redirected = redirected(*detoured, *pairs, ports);
                 format!("{redirected}, and have to be, for a guest has a function below")
             }
-            AcsCode::LinuxBitsOff { ports }
-            | AcsCode::DtOff { ports }
-            | AcsCode::AcsBitsDiffer { ports } => named(ports, "ports"),
-            AcsCode::GuestExposed { port, reason, .. } => format!("{port}: {reason}"),
-            AcsCode::GroupsApart { gpu, function } => format!("GPU {gpu} and function {function}"),
-            AcsCode::NoAts { function } => function.to_string(),
-            AcsCode::AtsNeedless { nics } | AcsCode::AtsOffForGuest { nics } => named(nics, "NICs"),
+            AcsFinding::LinuxBitsOff { ports }
+            | AcsFinding::DtOff { ports }
+            | AcsFinding::AcsBitsDiffer { ports } => named(ports, "ports"),
+            AcsFinding::GuestExposed { port, reason, .. } => format!("{port}: {reason}"),
+            AcsFinding::GroupsApart { gpu, function } => {
+                format!("GPU {gpu} and function {function}")
+            }
+            AcsFinding::NoAts { function } => function.to_string(),
+            AcsFinding::AtsNeedless { nics } | AcsFinding::AtsOffForGuest { nics } => {
+                named(nics, "NICs")
+            }
         }
     }
 
     fn noun(&self) -> &'static str {
         match self {
-            AcsCode::NoAts { .. } => "NICs",
+            AcsFinding::NoAts { .. } => "NICs",
             _ => "of them",
         }
     }
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            AcsCode::Redirected { .. } | AcsCode::DtOff { .. } => DIRECT_P2P,
-            AcsCode::RedirectedForGuests { .. } => {
+            AcsFinding::Redirected { .. } | AcsFinding::DtOff { .. } => DIRECT_P2P,
+            AcsFinding::RedirectedForGuests { .. } => {
                 "give guests functions of switches that the host does not use itself"
             }
-            AcsCode::LinuxBitsOff { .. } => {
+            AcsFinding::LinuxBitsOff { .. } => {
                 "look for what switched them off: `pci=disable_acs_redir=` or `pci=config_acs=` on the kernel command line, or a \
                  script with setpci; Linux sets them at the next boot without it"
             }
-            AcsCode::AcsBitsDiffer { .. } => {
+            AcsFinding::AcsBitsDiffer { .. } => {
                 "`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why"
             }
-            AcsCode::GuestExposed { remedy, .. } => return remedy.clone().into(),
-            AcsCode::GroupsApart { .. } => {
+            AcsFinding::GuestExposed { remedy, .. } => return remedy.clone().into(),
+            AcsFinding::GroupsApart { .. } => {
                 "`policy = \"direct-p2p\"` in [acs] of the profile, `bedplate apply`, and reboot: groups follow at the next boot"
             }
-            AcsCode::NoAts { function } => return switch_ats_on(*function).into(),
-            AcsCode::AtsNeedless { nics } => return switch_ats_off(nics).into(),
-            AcsCode::AtsOffForGuest { .. } => {
+            AcsFinding::NoAts { function } => return switch_ats_on(*function).into(),
+            AcsFinding::AtsNeedless { nics } => return switch_ats_off(nics).into(),
+            AcsFinding::AtsOffForGuest { .. } => {
                 "drop `pci=noats` where it is on the command line; else the IOMMU of this host does not support it"
             }
         };
@@ -163,7 +170,7 @@ impl CodeText for AcsCode {
 
     fn recovery(&self) -> Recovery {
         match self {
-            AcsCode::GroupsApart { .. } => Recovery::Reboot,
+            AcsFinding::GroupsApart { .. } => Recovery::Reboot,
             _ => Recovery::None,
         }
     }

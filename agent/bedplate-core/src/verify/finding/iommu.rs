@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, counted, named};
+use super::{FindingText, counted, named};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::MessageKind;
 
@@ -39,7 +39,8 @@ impl Carriers {
 /// A finding about the IOMMU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum IommuCode {
+#[schemars(rename = "IommuCode")]
+pub enum IommuFinding {
     /// The IOMMU is off, and guests have functions, which they cannot use without.
     IommuOffWithGuests {
         /// The argument that switches it off; `None`: none does.
@@ -73,18 +74,20 @@ pub enum IommuCode {
     },
 }
 
-impl CodeText for IommuCode {
+impl FindingText for IommuFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            IommuCode::IommuOffWithGuests { .. } => "",
-            IommuCode::DmaTranslated { mixed: false, .. } => "the IOMMU translates the DMA of {}",
-            IommuCode::DmaTranslated { .. } => {
+            IommuFinding::IommuOffWithGuests { .. } => "",
+            IommuFinding::DmaTranslated { mixed: false, .. } => {
+                "the IOMMU translates the DMA of {}"
+            }
+            IommuFinding::DmaTranslated { .. } => {
                 "the IOMMU translates the DMA of {}, others pass through: the modes are mixed"
             }
-            IommuCode::DmaPassesThrough { .. } => {
+            IommuFinding::DmaPassesThrough { .. } => {
                 "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then"
             }
-            IommuCode::IommuLog { sign, .. } => match sign {
+            IommuFinding::IommuLog { sign, .. } => match sign {
                 MessageKind::IommuFirmware => "the firmware describes its IOMMU wrongly",
                 MessageKind::IommuCopied => {
                     "this kernel was started by kexec and took over the IOMMU tables of the one before"
@@ -100,36 +103,36 @@ impl CodeText for IommuCode {
 
     fn subject(&self) -> String {
         match self {
-            IommuCode::IommuOffWithGuests { off_by, function_count } => {
+            IommuFinding::IommuOffWithGuests { off_by, function_count } => {
                 let by = off_by.as_ref().map(|by| format!(", by `{by}`")).unwrap_or_default();
                 format!(
                     "the IOMMU is off{by}, and guests have {}, which they cannot use without",
                     counted(*function_count, "function")
                 )
             }
-            IommuCode::DmaTranslated { carriers, .. }
-            | IommuCode::DmaPassesThrough { carriers } => carriers.counted(),
-            IommuCode::IommuLog { sign: MessageKind::DmaFault, functions, lines } => {
+            IommuFinding::DmaTranslated { carriers, .. }
+            | IommuFinding::DmaPassesThrough { carriers } => carriers.counted(),
+            IommuFinding::IommuLog { sign: MessageKind::DmaFault, functions, lines } => {
                 format!("{} ({})", named(functions, "functions"), counted(*lines, "line"))
             }
-            IommuCode::IommuLog { .. } => String::new(),
+            IommuFinding::IommuLog { .. } => String::new(),
         }
     }
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            IommuCode::IommuOffWithGuests { .. } => {
+            IommuFinding::IommuOffWithGuests { .. } => {
                 "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
                  offers none, switch it on there first"
             }
-            IommuCode::DmaTranslated { .. } => {
+            IommuFinding::DmaTranslated { .. } => {
                 "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the kernel was booted \
                  with it already, `bedplate plan` says what stands in the way"
             }
-            IommuCode::DmaPassesThrough { .. } => {
+            IommuFinding::DmaPassesThrough { .. } => {
                 "`mode = \"auto\"` in [iommu] of the profile, `bedplate apply`, and reboot; or boot Linux 6.11 or newer"
             }
-            IommuCode::IommuLog { sign, .. } => match sign {
+            IommuFinding::IommuLog { sign, .. } => match sign {
                 MessageKind::IommuFirmware => "update the firmware (BIOS)",
                 MessageKind::IommuCopied => {
                     "reboot through the firmware: `bedplate reboot schedule`, never `systemctl kexec`"

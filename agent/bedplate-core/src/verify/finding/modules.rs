@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, named};
+use super::{FindingText, named};
 use crate::kind::modules::DmabufObstacle;
 use crate::kind::modules::topo_check::PARAMETER;
 use bedplate_base::Recovery;
@@ -67,7 +67,8 @@ impl ModuleKind {
 /// A finding about drivers and kernel modules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum ModulesCode {
+#[schemars(rename = "ModulesCode")]
+pub enum ModulesFinding {
     /// GPUs are not bound to their maker's driver.
     WrongDriver {
         /// The GPUs.
@@ -137,41 +138,41 @@ pub enum ModulesCode {
     },
 }
 
-impl CodeText for ModulesCode {
+impl FindingText for ModulesFinding {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            ModulesCode::WrongDriver { driver: Some(driver), .. } => {
+            ModulesFinding::WrongDriver { driver: Some(driver), .. } => {
                 format!("GPU {{}}: bound to {driver}").into()
             }
-            ModulesCode::WrongDriver { driver: None, .. } => "GPU {}: bound to no driver".into(),
-            ModulesCode::WrongKernelModules { needs, .. } => format!(
+            ModulesFinding::WrongDriver { driver: None, .. } => "GPU {}: bound to no driver".into(),
+            ModulesFinding::WrongKernelModules { needs, .. } => format!(
                 "GPU {{}} needs the {} kernel modules, and the {} ones are loaded",
                 needs.name(),
                 needs.other().name()
             )
             .into(),
-            ModulesCode::KernelOptionMissing { .. } => {
+            ModulesFinding::KernelOptionMissing { .. } => {
                 "this kernel was built without {}: RCCL registers no GPU memory by DMA-BUF".into()
             }
-            ModulesCode::PeersRefused { path: None, .. } => {
+            ModulesFinding::PeersRefused { path: None, .. } => {
                 "the NVIDIA driver is set to refuse peers: {}".into()
             }
-            ModulesCode::PeersRefused { .. } => {
+            ModulesFinding::PeersRefused { .. } => {
                 "the NVIDIA driver will refuse peers once it is loaded again: {}".into()
             }
-            ModulesCode::NoNvidiaDriver => "no NVIDIA driver is loaded".into(),
-            ModulesCode::PeermemNotLoaded { .. } => {
+            ModulesFinding::NoNvidiaDriver => "no NVIDIA driver is loaded".into(),
+            ModulesFinding::PeermemNotLoaded { .. } => {
                 "nvidia_peermem is not loaded, and DMA-BUF is out: {}".into()
             }
-            ModulesCode::NoWayToRegister { .. } => {
+            ModulesFinding::NoWayToRegister { .. } => {
                 "neither way works: DMA-BUF is out ({}), and this ib_core has no peer-memory symbols".into()
             }
-            ModulesCode::NvPeerMemLoaded => "nv_peer_mem is loaded".into(),
-            ModulesCode::NvPeerMemListed { .. } => "{} is listed to be loaded at boot".into(),
-            ModulesCode::DriverVersions { .. } => {
+            ModulesFinding::NvPeerMemLoaded => "nv_peer_mem is loaded".into(),
+            ModulesFinding::NvPeerMemListed { .. } => "{} is listed to be loaded at boot".into(),
+            ModulesFinding::DriverVersions { .. } => {
                 "not one version, so that CUDA starts no program (error 803)".into()
             }
-            ModulesCode::GspFirmwareMissing { file, driver, .. } => format!(
+            ModulesFinding::GspFirmwareMissing { file, driver, .. } => format!(
                 "the firmware {file} of driver {driver} is not there, without which GPU {{}} cannot start again"
             )
             .into(),
@@ -180,16 +181,16 @@ impl CodeText for ModulesCode {
 
     fn subject(&self) -> String {
         match self {
-            ModulesCode::WrongDriver { gpus, .. }
-            | ModulesCode::WrongKernelModules { gpus, .. }
-            | ModulesCode::GspFirmwareMissing { gpus, .. } => named(gpus, "GPUs"),
-            ModulesCode::KernelOptionMissing { option } => format!("{option}=y"),
-            ModulesCode::PeersRefused { value, .. } => format!("{PARAMETER}={value}"),
-            ModulesCode::NoNvidiaDriver | ModulesCode::NvPeerMemLoaded => String::new(),
-            ModulesCode::PeermemNotLoaded { obstacle }
-            | ModulesCode::NoWayToRegister { obstacle } => obstacle.to_string(),
-            ModulesCode::NvPeerMemListed { module, .. } => module.clone(),
-            ModulesCode::DriverVersions { library, module } => {
+            ModulesFinding::WrongDriver { gpus, .. }
+            | ModulesFinding::WrongKernelModules { gpus, .. }
+            | ModulesFinding::GspFirmwareMissing { gpus, .. } => named(gpus, "GPUs"),
+            ModulesFinding::KernelOptionMissing { option } => format!("{option}=y"),
+            ModulesFinding::PeersRefused { value, .. } => format!("{PARAMETER}={value}"),
+            ModulesFinding::NoNvidiaDriver | ModulesFinding::NvPeerMemLoaded => String::new(),
+            ModulesFinding::PeermemNotLoaded { obstacle }
+            | ModulesFinding::NoWayToRegister { obstacle } => obstacle.to_string(),
+            ModulesFinding::NvPeerMemListed { module, .. } => module.clone(),
+            ModulesFinding::DriverVersions { library, module } => {
                 format!("the NVIDIA driver's library {library} and its kernel module {module}")
             }
         }
@@ -197,37 +198,39 @@ impl CodeText for ModulesCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            ModulesCode::WrongDriver { maker, driver, .. } => {
+            ModulesFinding::WrongDriver { maker, driver, .. } => {
                 bind_driver(*maker, driver.as_deref())
             }
-            ModulesCode::WrongKernelModules { needs, .. } => {
+            ModulesFinding::WrongKernelModules { needs, .. } => {
                 return replace_modules(*needs).into();
             }
-            ModulesCode::KernelOptionMissing { option } => {
+            ModulesFinding::KernelOptionMissing { option } => {
                 return format!("boot a kernel with {option}=y").into();
             }
-            ModulesCode::PeersRefused { path, .. } => return allow_peers(path.as_deref()).into(),
-            ModulesCode::NoNvidiaDriver => "`modprobe nvidia`",
-            ModulesCode::PeermemNotLoaded { .. } => {
+            ModulesFinding::PeersRefused { path, .. } => {
+                return allow_peers(path.as_deref()).into();
+            }
+            ModulesFinding::NoNvidiaDriver => "`modprobe nvidia`",
+            ModulesFinding::PeermemNotLoaded { .. } => {
                 "`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`"
             }
-            ModulesCode::NoWayToRegister { obstacle: DmabufObstacle::ProprietaryModules } => {
+            ModulesFinding::NoWayToRegister { obstacle: DmabufObstacle::ProprietaryModules } => {
                 "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)"
             }
-            ModulesCode::NoWayToRegister { .. } => {
+            ModulesFinding::NoWayToRegister { .. } => {
                 "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install DOCA-OFED \
                  (nvidia_peermem)"
             }
-            ModulesCode::NvPeerMemLoaded => {
+            ModulesFinding::NvPeerMemLoaded => {
                 "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`"
             }
-            ModulesCode::NvPeerMemListed { module, path } => {
+            ModulesFinding::NvPeerMemListed { module, path } => {
                 return format!("take {module} out of {path}").into();
             }
-            ModulesCode::DriverVersions { .. } => {
+            ModulesFinding::DriverVersions { .. } => {
                 "reboot, or stop all jobs and load the nvidia modules again"
             }
-            ModulesCode::GspFirmwareMissing { .. } => {
+            ModulesFinding::GspFirmwareMissing { .. } => {
                 "install the firmware package of that driver, or reboot where the driver was updated since the boot"
             }
         };
@@ -236,7 +239,7 @@ impl CodeText for ModulesCode {
 
     fn recovery(&self) -> Recovery {
         match self {
-            ModulesCode::DriverVersions { .. } => Recovery::Reboot,
+            ModulesFinding::DriverVersions { .. } => Recovery::Reboot,
             _ => Recovery::None,
         }
     }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rdma::FEW_PORTS;
-use super::{CodeText, counted};
+use super::{FindingText, counted};
 use bedplate_base::value::flow_control::priorities;
 
 /// ECT(0) in the low bits of a traffic class: what ECN marks (RFC 3168).
@@ -24,7 +24,8 @@ pub struct PfcTally {
 /// A finding about RoCE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum RoceCode {
+#[schemars(rename = "RoceCode")]
+pub enum RoceFinding {
     /// A port has no GID for RoCE v2.
     NoGid {
         /// `mlx5_0/1`.
@@ -94,33 +95,33 @@ pub enum RoceCode {
     },
 }
 
-impl CodeText for RoceCode {
+impl FindingText for RoceFinding {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            RoceCode::NoGid { .. } => "port {}: no GID for RoCE v2".into(),
-            RoceCode::GidLinkLocal { .. } => {
+            RoceFinding::NoGid { .. } => "port {}: no GID for RoCE v2".into(),
+            RoceFinding::GidLinkLocal { .. } => {
                 "port {}: RoCE v2 by a link-local address only, which no router passes on".into()
             }
-            RoceCode::InterfaceDown { .. } => "port {}: its interface is down".into(),
-            RoceCode::NoInterface { .. } => "port {}: no network interface shows here".into(),
-            RoceCode::MtuSmall { .. } => {
+            RoceFinding::InterfaceDown { .. } => "port {}: its interface is down".into(),
+            RoceFinding::NoInterface { .. } => "port {}: no network interface shows here".into(),
+            RoceFinding::MtuSmall { .. } => {
                 "port {}: the MTU is too small for packets of 4,096 bytes".into()
             }
-            RoceCode::PfcDiffers { tally, .. } => {
+            RoceFinding::PfcDiffers { tally, .. } => {
                 let each: Vec<String> = tally.iter().map(pfc_of).collect();
                 format!("PFC differs between RoCE ports: {}", each.join(", ")).into()
             }
-            RoceCode::PfcOff { ports } => format!(
+            RoceFinding::PfcOff { ports } => format!(
                 "PFC is off on {}: packets are lost where the network is congested",
                 counted(*ports, "RoCE port")
             )
             .into(),
-            RoceCode::PfcNotOnRocePriority { priority, mask, .. } => format!(
+            RoceFinding::PfcNotOnRocePriority { priority, mask, .. } => format!(
                 "port {{}}: RoCE takes priority {priority}, and PFC is on for {}",
                 priorities(*mask)
             )
             .into(),
-            RoceCode::EcnOff { priority, .. } => {
+            RoceFinding::EcnOff { priority, .. } => {
                 format!("port {{}}: ECN is off for priority {priority}").into()
             }
         }
@@ -128,14 +129,14 @@ impl CodeText for RoceCode {
 
     fn subject(&self) -> String {
         match self {
-            RoceCode::NoGid { port }
-            | RoceCode::GidLinkLocal { port }
-            | RoceCode::InterfaceDown { port, .. }
-            | RoceCode::NoInterface { port }
-            | RoceCode::MtuSmall { port, .. }
-            | RoceCode::PfcNotOnRocePriority { port, .. }
-            | RoceCode::EcnOff { port, .. } => port.clone(),
-            RoceCode::PfcDiffers { .. } | RoceCode::PfcOff { .. } => String::new(),
+            RoceFinding::NoGid { port }
+            | RoceFinding::GidLinkLocal { port }
+            | RoceFinding::InterfaceDown { port, .. }
+            | RoceFinding::NoInterface { port }
+            | RoceFinding::MtuSmall { port, .. }
+            | RoceFinding::PfcNotOnRocePriority { port, .. }
+            | RoceFinding::EcnOff { port, .. } => port.clone(),
+            RoceFinding::PfcDiffers { .. } | RoceFinding::PfcOff { .. } => String::new(),
         }
     }
 
@@ -149,34 +150,34 @@ impl CodeText for RoceCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         match self {
-            RoceCode::NoGid { .. } => {
+            RoceFinding::NoGid { .. } => {
                 "give the interface an IP address; where that does not help, RoCE is off: `devlink dev param show` (enable_roce)".into()
             }
-            RoceCode::GidLinkLocal { .. } => {
+            RoceFinding::GidLinkLocal { .. } => {
                 "give the interface an IPv4 address, or a routed IPv6 address".into()
             }
-            RoceCode::InterfaceDown { interface, .. } => {
+            RoceFinding::InterfaceDown { interface, .. } => {
                 format!("`ip link set {interface} up`").into()
             }
-            RoceCode::NoInterface { .. } => {
+            RoceFinding::NoInterface { .. } => {
                 "look for it in the network namespaces of containers (`ip netns`): RoCE uses its addresses".into()
             }
-            RoceCode::MtuSmall { interface, .. } => format!(
+            RoceFinding::MtuSmall { interface, .. } => format!(
                 "`ip link set {interface} mtu 9000` where the switches pass such frames, and the same in the network's configuration"
             )
             .into(),
-            RoceCode::PfcDiffers { interface, .. } => format!(
+            RoceFinding::PfcDiffers { interface, .. } => format!(
                 "set all alike: `dcb pfc set dev {interface} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it"
             )
             .into(),
-            RoceCode::PfcOff { .. } => {
+            RoceFinding::PfcOff { .. } => {
                 "`dcb pfc set dev IF prio-pfc 3:on` (or `mlnx_qos -i IF --trust dscp --pfc 0,0,0,1,0,0,0,0`) where the switches do the \
                  same; where the network is lossy on purpose, `\"rdma.pfc\" = { level = \"ignore\", reason = \"…\" }` in \
                  [verify.severity] of the profile"
                     .into()
             }
-            RoceCode::PfcNotOnRocePriority { dscp, conf, .. } => class_remedy(*dscp, conf).into(),
-            RoceCode::EcnOff { interface, priority, .. } => format!(
+            RoceFinding::PfcNotOnRocePriority { dscp, conf, .. } => class_remedy(*dscp, conf).into(),
+            RoceFinding::EcnOff { interface, priority, .. } => format!(
                 "write 1 to /sys/class/net/{interface}/ecn/roce_np/enable/{priority} and roce_rp/enable/{priority}"
             )
             .into(),

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, size};
+use super::{FindingText, size};
 
 /// A finding about huge pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum HugePagesCode {
+#[schemars(rename = "HugePagesCode")]
+pub enum HugePagesFinding {
     /// There are fewer huge pages of a size than the command line asks for.
     HugePagesShort {
         /// Size of a page in bytes.
@@ -22,13 +23,13 @@ pub enum HugePagesCode {
     },
 }
 
-impl CodeText for HugePagesCode {
+impl FindingText for HugePagesFinding {
     fn says(&self) -> Cow<'static, str> {
         "fewer huge pages than asked for: {}".into()
     }
 
     fn subject(&self) -> String {
-        let HugePagesCode::HugePagesShort { bytes, found, wanted } = self;
+        let HugePagesFinding::HugePagesShort { bytes, found, wanted } = self;
         format!("{found} of {wanted} pages of {}", page_size(*bytes))
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, named};
+use super::{FindingText, named};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::cufile::{PATH, Problem};
 
@@ -15,7 +15,8 @@ pub(in crate::verify) const P2PDMA_DRIVER: u32 = 570;
 /// A finding about GPUDirect Storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum StorageCode {
+#[schemars(rename = "StorageCode")]
+pub enum StorageFinding {
     /// cufile.json forbids copies through host memory, and there is neither nvidia_fs nor P2PDMA.
     CufileWouldFail,
     /// nvidia_fs of this version works with the open kernel modules only.
@@ -52,24 +53,24 @@ pub enum StorageCode {
     },
 }
 
-impl CodeText for StorageCode {
+impl FindingText for StorageFinding {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            StorageCode::CufileWouldFail => {
+            StorageFinding::CufileWouldFail => {
                 "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode".into()
             }
-            StorageCode::NvidiaFsNeedsOpenModules { .. } => {
+            StorageFinding::NvidiaFsNeedsOpenModules { .. } => {
                 "{} works with the open kernel modules only".into()
             }
-            StorageCode::P2pdmaNeedsOpenModules { .. } => {
+            StorageFinding::P2pdmaNeedsOpenModules { .. } => {
                 format!("P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on").into()
             }
-            StorageCode::P2pdmaWithoutDriver => "P2PDMA mode without an NVIDIA driver".into(),
-            StorageCode::KernelWithoutP2pdma => {
+            StorageFinding::P2pdmaWithoutDriver => "P2PDMA mode without an NVIDIA driver".into(),
+            StorageFinding::KernelWithoutP2pdma => {
                 "this kernel was built without CONFIG_PCI_P2PDMA=y".into()
             }
-            StorageCode::CufileInvalid { problem, .. } => problem.to_string().into(),
-            StorageCode::DiskRedirected { pairs, of, .. } => format!(
+            StorageFinding::CufileInvalid { problem, .. } => problem.to_string().into(),
+            StorageFinding::DiskRedirected { pairs, of, .. } => format!(
                 "traffic of {pairs} of {of} pairs of a GPU and an NVMe disk goes up through the root complex: ACS redirects (RR, CR, EC) at {{}}"
             )
             .into(),
@@ -78,29 +79,29 @@ impl CodeText for StorageCode {
 
     fn subject(&self) -> String {
         match self {
-            StorageCode::NvidiaFsNeedsOpenModules { version } => format!("nvidia_fs {version}"),
-            StorageCode::CufileInvalid { line, .. } => format!("{PATH}:{line}"),
-            StorageCode::DiskRedirected { ports, .. } => named(ports, "ports"),
+            StorageFinding::NvidiaFsNeedsOpenModules { version } => format!("nvidia_fs {version}"),
+            StorageFinding::CufileInvalid { line, .. } => format!("{PATH}:{line}"),
+            StorageFinding::DiskRedirected { ports, .. } => named(ports, "ports"),
             _ => String::new(),
         }
     }
 
     fn remedy(&self) -> Cow<'static, str> {
         match self {
-            StorageCode::CufileWouldFail => {
+            StorageFinding::CufileWouldFail => {
                 "`modprobe nvidia_fs`, or `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json".into()
             }
-            StorageCode::NvidiaFsNeedsOpenModules { .. } => {
+            StorageFinding::NvidiaFsNeedsOpenModules { .. } => {
                 "install the open NVIDIA kernel modules".into()
             }
-            StorageCode::P2pdmaNeedsOpenModules { .. } => {
+            StorageFinding::P2pdmaNeedsOpenModules { .. } => {
                 "install such a driver, or load nvidia_fs and take `use_pci_p2pdma` out".into()
             }
-            StorageCode::P2pdmaWithoutDriver => "".into(),
-            StorageCode::KernelWithoutP2pdma => {
+            StorageFinding::P2pdmaWithoutDriver => "".into(),
+            StorageFinding::KernelWithoutP2pdma => {
                 "boot a kernel that has it, or load nvidia_fs and take `use_pci_p2pdma` out".into()
             }
-            StorageCode::CufileInvalid { problem, .. } => match problem {
+            StorageFinding::CufileInvalid { problem, .. } => match problem {
                 Problem::Type { key: Some(key), expected } => {
                     format!("make `{key}` {}", expected.description()).into()
                 }
@@ -109,7 +110,7 @@ impl CodeText for StorageCode {
                     "compare it with the file that the package brings".into()
                 }
             },
-            StorageCode::DiskRedirected { .. } => {
+            StorageFinding::DiskRedirected { .. } => {
                 "`peers = [\"nic\", \"gpu\", \"nvme\"]` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot".into()
             }
         }

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, DeviceKind, size};
+use super::{DeviceKind, FindingText, size};
 
 /// A finding about the limits of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum LimitsCode {
+#[schemars(rename = "LimitsCode")]
+pub enum LimitsFinding {
     /// Services hand a limit of locked memory on to jobs.
     MemlockLimited {
         /// Services, without `.service`.
@@ -46,33 +47,35 @@ pub enum LimitsCode {
     PersistencedDown,
 }
 
-impl CodeText for LimitsCode {
+impl FindingText for LimitsFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            LimitsCode::MemlockLimited { .. } => {
+            LimitsFinding::MemlockLimited { .. } => {
                 "jobs of {} are limited in the memory that they lock"
             }
-            LimitsCode::MemlockLimitedUnlessContainer { .. } => {
+            LimitsFinding::MemlockLimitedUnlessContainer { .. } => {
                 "jobs of {} are limited in the memory that they lock, unless their containers have CAP_IPC_LOCK"
             }
-            LimitsCode::SessionMemlockLimited => {
+            LimitsFinding::SessionMemlockLimited => {
                 "sessions are limited in the memory that they lock; no service here starts jobs"
             }
-            LimitsCode::NodeMissing { .. } => "no device node {}",
-            LimitsCode::ShmNotMounted => "nothing is mounted on /dev/shm",
-            LimitsCode::ShmSmall { .. } => "/dev/shm has {}, less than 1 GiB",
-            LimitsCode::NumaBalancingOn { .. } => "the kernel balances memory between NUMA nodes",
-            LimitsCode::PersistencedDown => "nvidia-persistenced does not run",
+            LimitsFinding::NodeMissing { .. } => "no device node {}",
+            LimitsFinding::ShmNotMounted => "nothing is mounted on /dev/shm",
+            LimitsFinding::ShmSmall { .. } => "/dev/shm has {}, less than 1 GiB",
+            LimitsFinding::NumaBalancingOn { .. } => {
+                "the kernel balances memory between NUMA nodes"
+            }
+            LimitsFinding::PersistencedDown => "nvidia-persistenced does not run",
         };
         says.into()
     }
 
     fn subject(&self) -> String {
         match self {
-            LimitsCode::MemlockLimited { services }
-            | LimitsCode::MemlockLimitedUnlessContainer { services } => services.join(", "),
-            LimitsCode::NodeMissing { path, .. } => path.clone(),
-            LimitsCode::ShmSmall { bytes } => size(*bytes),
+            LimitsFinding::MemlockLimited { services }
+            | LimitsFinding::MemlockLimitedUnlessContainer { services } => services.join(", "),
+            LimitsFinding::NodeMissing { path, .. } => path.clone(),
+            LimitsFinding::ShmSmall { bytes } => size(*bytes),
             _ => String::new(),
         }
     }
@@ -83,32 +86,32 @@ impl CodeText for LimitsCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         match self {
-            LimitsCode::MemlockLimited { services } => unlimited(services).into(),
-            LimitsCode::MemlockLimitedUnlessContainer { services } => format!(
+            LimitsFinding::MemlockLimited { services } => unlimited(services).into(),
+            LimitsFinding::MemlockLimitedUnlessContainer { services } => format!(
                 "{}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)",
                 unlimited(services)
             )
             .into(),
-            LimitsCode::SessionMemlockLimited => {
+            LimitsFinding::SessionMemlockLimited => {
                 "`* - memlock unlimited` in a file of /etc/security/limits.d, and a new session".into()
             }
-            LimitsCode::NodeMissing { kind: DeviceKind::Nic, .. } => {
+            LimitsFinding::NodeMissing { kind: DeviceKind::Nic, .. } => {
                 "`modprobe ib_uverbs`; where it is loaded, `udevadm trigger -c add -s infiniband_verbs`".into()
             }
-            LimitsCode::NodeMissing { path, .. } if path == "/dev/kfd" => {
+            LimitsFinding::NodeMissing { path, .. } if path == "/dev/kfd" => {
                 "`dmesg | grep -i kfd`: it says why amdgpu makes none".into()
             }
-            LimitsCode::NodeMissing { .. } => {
+            LimitsFinding::NodeMissing { .. } => {
                 "`nvidia-modprobe -c 0 -u` makes them; nvidia-persistenced does so at boot".into()
             }
-            LimitsCode::ShmNotMounted => "`mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot".into(),
-            LimitsCode::ShmSmall { .. } => {
+            LimitsFinding::ShmNotMounted => "`mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot".into(),
+            LimitsFinding::ShmSmall { .. } => {
                 "`mount -o remount,size=50% /dev/shm`, and the same in /etc/fstab; in a container `--shm-size=1g` or more".into()
             }
-            LimitsCode::NumaBalancingOn { .. } => {
+            LimitsFinding::NumaBalancingOn { .. } => {
                 "`set = { \"kernel.numa_balancing\" = 0 }` in [sysctl] of the profile, then `bedplate apply`".into()
             }
-            LimitsCode::PersistencedDown => {
+            LimitsFinding::PersistencedDown => {
                 "`systemctl enable --now nvidia-persistenced`; nothing, where another program holds the GPUs open".into()
             }
         }

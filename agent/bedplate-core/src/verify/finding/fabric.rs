@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, DeviceKind};
+use super::{DeviceKind, FindingText};
 use bedplate_facts::fabric::UMAD;
 use bedplate_facts::imex;
 
@@ -26,7 +26,8 @@ pub enum FabricCause {
 /// A finding about programs that set up NVLink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum FabricCode {
+#[schemars(rename = "FabricCode")]
+pub enum FabricFinding {
     /// NVSwitches that no fabric manager has set up.
     FabricManagerDown {
         /// NVSwitches, or the GPUs of a board where PCI shows none.
@@ -56,49 +57,49 @@ pub enum FabricCode {
     NoImexChannel,
 }
 
-impl CodeText for FabricCode {
+impl FindingText for FabricFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            FabricCode::FabricManagerDown { .. } => {
+            FabricFinding::FabricManagerDown { .. } => {
                 "no fabric manager runs, so that CUDA starts no program (error 802)"
             }
-            FabricCode::NvlsmDown { .. } => {
+            FabricFinding::NvlsmDown { .. } => {
                 "NVLSM does not run, which the fabric manager needs for these GPUs, so that CUDA starts no program (error 802)"
             }
-            FabricCode::ImexDown => "set up, and does not run",
-            FabricCode::ImexNodes { times: 0, .. } => "does not name this host",
-            FabricCode::ImexNodes { .. } => "names this host more than once",
-            FabricCode::NoImexChannel => "no such device node",
+            FabricFinding::ImexDown => "set up, and does not run",
+            FabricFinding::ImexNodes { times: 0, .. } => "does not name this host",
+            FabricFinding::ImexNodes { .. } => "names this host more than once",
+            FabricFinding::NoImexChannel => "no such device node",
         };
         says.into()
     }
 
     fn subject(&self) -> String {
         match self {
-            FabricCode::FabricManagerDown { kind: DeviceKind::NvSwitch, count, .. } => {
+            FabricFinding::FabricManagerDown { kind: DeviceKind::NvSwitch, count, .. } => {
                 plural(*count, "NVSwitch", "NVSwitches")
             }
-            FabricCode::FabricManagerDown { count, .. }
-            | FabricCode::NvlsmDown { gpus: count, .. } => plural(*count, "GPU", "GPUs"),
-            FabricCode::ImexDown => "IMEX".to_owned(),
-            FabricCode::ImexNodes { path, .. } => path.clone(),
-            FabricCode::NoImexChannel => format!("{}/channel0", imex::CHANNELS),
+            FabricFinding::FabricManagerDown { count, .. }
+            | FabricFinding::NvlsmDown { gpus: count, .. } => plural(*count, "GPU", "GPUs"),
+            FabricFinding::ImexDown => "IMEX".to_owned(),
+            FabricFinding::ImexNodes { path, .. } => path.clone(),
+            FabricFinding::NoImexChannel => format!("{}/channel0", imex::CHANNELS),
         }
     }
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            FabricCode::FabricManagerDown { kind, cause, .. } => {
+            FabricFinding::FabricManagerDown { kind, cause, .. } => {
                 return start_manager(*cause, *kind == DeviceKind::Gpu).into();
             }
-            FabricCode::NvlsmDown { cause, .. } => return start_manager(*cause, true).into(),
-            FabricCode::ImexDown => {
+            FabricFinding::NvlsmDown { cause, .. } => return start_manager(*cause, true).into(),
+            FabricFinding::ImexDown => {
                 "`systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` says why it ended"
             }
-            FabricCode::ImexNodes { .. } => {
+            FabricFinding::ImexNodes { .. } => {
                 "put one address of each tray into it, the same list on all of them, and restart nvidia-imex"
             }
-            FabricCode::NoImexChannel => {
+            FabricFinding::NoImexChannel => {
                 "set NVreg_CreateImexChannel0=1 for the nvidia module in /etc/modprobe.d, or create the node at boot"
             }
         };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, Device, FEW};
+use super::{Device, FEW, FindingText};
 use crate::kind::some_of;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
@@ -38,7 +38,8 @@ pub struct Tally {
 /// A finding about RDMA devices and their ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum RdmaCode {
+#[schemars(rename = "RdmaCode")]
+pub enum RdmaFinding {
     /// A NIC without an RDMA device.
     NoRdmaDevice {
         /// The NIC.
@@ -95,23 +96,23 @@ pub enum RdmaCode {
     },
 }
 
-impl CodeText for RdmaCode {
+impl FindingText for RdmaFinding {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            RdmaCode::NoRdmaDevice { driver: None, .. } => {
+            RdmaFinding::NoRdmaDevice { driver: None, .. } => {
                 "no driver, and so no RDMA device".into()
             }
-            RdmaCode::NoRdmaDevice { .. } => "a driver, and no RDMA device".into(),
-            RdmaCode::NoActivePort { .. } => "none is active".into(),
-            RdmaCode::PortNotActive { .. } => "not active, in a NIC of the GPUs".into(),
-            RdmaCode::FewerPorts { .. } => "fewer ports than others of its model".into(),
-            RdmaCode::PortSlow { rates, .. } => {
+            RdmaFinding::NoRdmaDevice { .. } => "a driver, and no RDMA device".into(),
+            RdmaFinding::NoActivePort { .. } => "none is active".into(),
+            RdmaFinding::PortNotActive { .. } => "not active, in a NIC of the GPUs".into(),
+            RdmaFinding::FewerPorts { .. } => "fewer ports than others of its model".into(),
+            RdmaFinding::PortSlow { rates, .. } => {
                 format!("port {{}}: slower than others of the same model ({})", tally(rates)).into()
             }
-            RdmaCode::LinkLayersDiffer { link_layers } => {
+            RdmaFinding::LinkLayersDiffer { link_layers } => {
                 format!("NICs of one model on different link layers: {}", tally(link_layers)).into()
             }
-            RdmaCode::NamesOfTwoKinds { kernel, others } => {
+            RdmaFinding::NamesOfTwoKinds { kernel, others } => {
                 let few = |names: &[String]| few_of(names.iter().map(String::as_str), "devices");
                 format!("kernel names ({}) beside others ({})", few(kernel), few(others)).into()
             }
@@ -120,46 +121,48 @@ impl CodeText for RdmaCode {
 
     fn subject(&self) -> String {
         match self {
-            RdmaCode::NoRdmaDevice { device, .. } => device.to_string(),
-            RdmaCode::NoActivePort { .. } => "ports of the GPUs' NICs".to_owned(),
-            RdmaCode::PortNotActive { port, function, state } => {
+            RdmaFinding::NoRdmaDevice { device, .. } => device.to_string(),
+            RdmaFinding::NoActivePort { .. } => "ports of the GPUs' NICs".to_owned(),
+            RdmaFinding::PortNotActive { port, function, state } => {
                 format!("{port} {function} ({state})")
             }
-            RdmaCode::FewerPorts { device, active, usual } => {
+            RdmaFinding::FewerPorts { device, active, usual } => {
                 format!("{device} ({active} of {usual})")
             }
-            RdmaCode::PortSlow { port, .. } => port.clone(),
-            RdmaCode::LinkLayersDiffer { .. } | RdmaCode::NamesOfTwoKinds { .. } => String::new(),
+            RdmaFinding::PortSlow { port, .. } => port.clone(),
+            RdmaFinding::LinkLayersDiffer { .. } | RdmaFinding::NamesOfTwoKinds { .. } => {
+                String::new()
+            }
         }
     }
 
     fn noun(&self) -> &'static str {
         match self {
-            RdmaCode::PortSlow { .. } => "ports",
+            RdmaFinding::PortSlow { .. } => "ports",
             _ => "of them",
         }
     }
 
     fn few(&self) -> usize {
         match self {
-            RdmaCode::PortSlow { .. } => FEW_PORTS,
+            RdmaFinding::PortSlow { .. } => FEW_PORTS,
             _ => FEW,
         }
     }
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            RdmaCode::NoActivePort { ports: 0 }
-            | RdmaCode::NoRdmaDevice { .. }
-            | RdmaCode::FewerPorts { .. } => DRIVER,
-            RdmaCode::NoActivePort { .. } | RdmaCode::PortNotActive { .. } => CABLE,
-            RdmaCode::PortSlow { .. } => {
+            RdmaFinding::NoActivePort { ports: 0 }
+            | RdmaFinding::NoRdmaDevice { .. }
+            | RdmaFinding::FewerPorts { .. } => DRIVER,
+            RdmaFinding::NoActivePort { .. } | RdmaFinding::PortNotActive { .. } => CABLE,
+            RdmaFinding::PortSlow { .. } => {
                 "look at cable, transceiver and the speed that the switch port is set to (`mlxlink -d DEVICE` says what both ends can)"
             }
-            RdmaCode::LinkLayersDiffer { .. } => {
+            RdmaFinding::LinkLayersDiffer { .. } => {
                 "`mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and a firmware reset, unless it is meant so"
             }
-            RdmaCode::NamesOfTwoKinds { .. } => {
+            RdmaFinding::NamesOfTwoKinds { .. } => {
                 "`udevadm test /sys/class/infiniband/DEVICE` says why a rule does not rename it; until they are alike, list each device in NCCL_IB_HCA (`=` before the list for exact names)"
             }
         };
@@ -168,12 +171,14 @@ impl CodeText for RdmaCode {
 
     fn recovery(&self) -> Recovery {
         match self {
-            RdmaCode::NoRdmaDevice { .. }
-            | RdmaCode::NoActivePort { .. }
-            | RdmaCode::PortNotActive { .. }
-            | RdmaCode::FewerPorts { .. }
-            | RdmaCode::PortSlow { .. } => Recovery::Drain,
-            RdmaCode::LinkLayersDiffer { .. } | RdmaCode::NamesOfTwoKinds { .. } => Recovery::None,
+            RdmaFinding::NoRdmaDevice { .. }
+            | RdmaFinding::NoActivePort { .. }
+            | RdmaFinding::PortNotActive { .. }
+            | RdmaFinding::FewerPorts { .. }
+            | RdmaFinding::PortSlow { .. } => Recovery::Drain,
+            RdmaFinding::LinkLayersDiffer { .. } | RdmaFinding::NamesOfTwoKinds { .. } => {
+                Recovery::None
+            }
         }
     }
 }

@@ -33,9 +33,9 @@ struct Watched {
 }
 
 /// The interfaces that are watched.
-pub(crate) struct Links(Arc<Mutex<Watched>>);
+pub(crate) struct InterfaceMonitor(Arc<Mutex<Watched>>);
 
-impl Links {
+impl InterfaceMonitor {
     /// Starts with none.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Links {
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, LINK))?;
         let watched = Arc::new(Mutex::new(Watched::default()));
         tokio::spawn(read(registered(socket)?, watched.clone(), to));
-        Ok(Links(watched))
+        Ok(InterfaceMonitor(watched))
     }
 
     /// Watches these, whatever was watched before.
@@ -69,7 +69,7 @@ impl Watched {
 
     /// Whether an announcement about an interface is news. Most only repeat what is known: flags of containers' interfaces on
     /// top of it, addresses, wireless statistics.
-    fn hears(&mut self, name: &str, flags: u32) -> bool {
+    fn is_news(&mut self, name: &str, flags: u32) -> bool {
         let now = Some(flags & STATE);
         let other =
             self.links.get_mut(name).is_some_and(|known| std::mem::replace(known, now) != now);
@@ -94,7 +94,7 @@ async fn read(socket: AsyncFd<OwnedFd>, watched: Arc<Mutex<Watched>>, to: Sender
             Ok(Err(_)) if lock(&watched).is_empty() => None,
             Ok(Err(_)) => Some(Trigger { what: "link events were lost".into(), profile: false }),
         };
-        // A full channel: a look is due anyway.
+        // A full channel: an observation is due anyway.
         if let Some(trigger) = trigger {
             let _ = to.try_send(trigger);
         }
@@ -104,7 +104,7 @@ async fn read(socket: AsyncFd<OwnedFd>, watched: Arc<Mutex<Watched>>, to: Sender
 fn relevant(datagram: &[u8], watched: &mut Watched) -> Option<Trigger> {
     // Each of them, so that what is known of every link is the newest.
     let mut news = changed_links(datagram);
-    news.retain(|(name, flags)| watched.hears(name, *flags));
+    news.retain(|(name, flags)| watched.is_news(name, *flags));
     let (name, _) = news.first()?;
     Some(Trigger { what: format!("link event of {name}"), profile: false })
 }

@@ -9,11 +9,11 @@ mod firmware;
 mod hugepages;
 mod iommu;
 mod limits;
-mod link;
 mod log;
 mod modules;
 mod nccl;
 mod pcie;
+mod pcie_link;
 mod profile;
 mod rdma;
 mod roce;
@@ -33,29 +33,29 @@ use crate::kind::some_of;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
-pub(crate) use acs::AcsCode;
-pub(crate) use cmdline::CommandLineCode;
+pub(crate) use acs::AcsFinding;
+pub(crate) use cmdline::CommandLineFinding;
 pub(super) use cmdline::named as named_arguments;
-pub(crate) use device::DeviceCode;
-pub(crate) use fabric::{FabricCause, FabricCode};
-pub(crate) use firmware::FirmwareCode;
-pub(crate) use hugepages::{HugePagesCode, page_size};
-pub(crate) use iommu::{Carriers, IommuCode};
-pub(crate) use limits::LimitsCode;
-pub(crate) use link::LinkCode;
-pub(crate) use log::{LogCode, is_severe};
-pub(crate) use modules::{Maker, ModuleKind, ModulesCode, bind_driver};
-pub(crate) use nccl::NcclCode;
-pub(crate) use pcie::PcieCode;
-pub(crate) use profile::ProfileCode;
-pub(crate) use rdma::{RdmaCode, Tally};
+pub(crate) use device::DeviceFinding;
+pub(crate) use fabric::{FabricCause, FabricFinding};
+pub(crate) use firmware::FirmwareFinding;
+pub(crate) use hugepages::{HugePagesFinding, page_size};
+pub(crate) use iommu::{Carriers, IommuFinding};
+pub(crate) use limits::LimitsFinding;
+pub(crate) use log::{LogFinding, is_severe};
+pub(crate) use modules::{Maker, ModuleKind, ModulesFinding, bind_driver};
+pub(crate) use nccl::NcclFinding;
+pub(crate) use pcie::PcieFinding;
+pub(crate) use pcie_link::PcieLinkFinding;
+pub(crate) use profile::ProfileFinding;
+pub(crate) use rdma::{RdmaFinding, Tally};
 pub(super) use rdma::{few_of, tally};
 pub(super) use roce::class_remedy;
-pub(crate) use roce::{PfcTally, RoceCode};
-pub(crate) use sriov::SriovCode;
+pub(crate) use roce::{PfcTally, RoceFinding};
+pub(crate) use sriov::SriovFinding;
 pub(super) use storage::P2PDMA_DRIVER;
-pub(crate) use storage::StorageCode;
-pub(crate) use topology::TopologyCode;
+pub(crate) use storage::StorageFinding;
+pub(crate) use topology::TopologyFinding;
 
 /// Subjects that a finding names before it counts.
 const FEW: usize = 4;
@@ -76,7 +76,7 @@ pub enum DeviceKind {
     NvSwitch,
 }
 
-/// A device that a code is about.
+/// A device that a finding is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Device {
     /// Its kind.
@@ -101,8 +101,8 @@ impl fmt::Display for Device {
     }
 }
 
-/// The words of a code, and what follows from it.
-trait CodeText {
+/// The words of a finding, and what follows from it.
+trait FindingText {
     /// Words without the subject, which goes in the place of `{}`, or before them and a colon. Empty: the subject says it all.
     /// Subjects with the same words are listed together.
     fn says(&self) -> Cow<'static, str>;
@@ -122,7 +122,7 @@ trait CodeText {
         FEW
     }
 
-    /// Remedy, where this code is a finding's first; empty: none is known.
+    /// Remedy, where this finding is the first; empty: none is known.
     fn remedy(&self) -> Cow<'static, str>;
 
     /// Recovery action.
@@ -131,26 +131,27 @@ trait CodeText {
     }
 }
 
-/// The areas of [`Code`].
+/// The areas of [`Finding`].
 macro_rules! areas {
-    ($($(#[$doc:meta])* $area:ident($codes:ident),)*) => {
+    ($($(#[$doc:meta])* $area:ident($findings:ident),)*) => {
         /// A finding of a check.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
         #[serde(untagged)]
-        pub enum Code {
-            $($(#[$doc])* $area($codes),)*
+        #[schemars(rename = "Code")]
+        pub enum Finding {
+            $($(#[$doc])* $area($findings),)*
         }
 
-        $(impl From<$codes> for Code {
-            fn from(code: $codes) -> Self {
-                Code::$area(code)
+        $(impl From<$findings> for Finding {
+            fn from(finding: $findings) -> Self {
+                Finding::$area(finding)
             }
         })*
 
-        impl Code {
-            fn text(&self) -> &dyn CodeText {
+        impl Finding {
+            fn text(&self) -> &dyn FindingText {
                 match self {
-                    $(Code::$area(code) => code,)*
+                    $(Finding::$area(finding) => finding,)*
                 }
             }
         }
@@ -159,46 +160,46 @@ macro_rules! areas {
 
 areas! {
     /// ACS, ATS and IOMMU groups.
-    Acs(AcsCode),
+    Acs(AcsFinding),
     /// The kernel command line.
-    CommandLine(CommandLineCode),
+    CommandLine(CommandLineFinding),
     /// A device.
-    Device(DeviceCode),
+    Device(DeviceFinding),
     /// Programs that set up NVLink.
-    Fabric(FabricCode),
+    Fabric(FabricFinding),
     /// Settings of the firmware.
-    Firmware(FirmwareCode),
+    Firmware(FirmwareFinding),
     /// Huge pages.
-    HugePages(HugePagesCode),
+    HugePages(HugePagesFinding),
     /// The IOMMU.
-    Iommu(IommuCode),
+    Iommu(IommuFinding),
     /// Limits that jobs run under.
-    Limits(LimitsCode),
+    Limits(LimitsFinding),
     /// A PCIe link.
-    Link(LinkCode),
+    Link(PcieLinkFinding),
     /// The kernel's log.
-    Log(LogCode),
+    Log(LogFinding),
     /// Drivers and kernel modules.
-    Modules(ModulesCode),
+    Modules(ModulesFinding),
     /// The file that jobs' collective library reads.
-    Nccl(NcclCode),
+    Nccl(NcclFinding),
     /// PCIe registers.
-    Pcie(PcieCode),
+    Pcie(PcieFinding),
     /// The profile.
-    Profile(ProfileCode),
+    Profile(ProfileFinding),
     /// RDMA devices and their ports.
-    Rdma(RdmaCode),
+    Rdma(RdmaFinding),
     /// RoCE.
-    Roce(RoceCode),
+    Roce(RoceFinding),
     /// Virtual functions.
-    Sriov(SriovCode),
+    Sriov(SriovFinding),
     /// GPUDirect Storage.
-    Storage(StorageCode),
+    Storage(StorageFinding),
     /// Where GPUs and NICs are to each other.
-    Topology(TopologyCode),
+    Topology(TopologyFinding),
 }
 
-impl Code {
+impl Finding {
     /// Recovery action.
     pub fn recovery(&self) -> Recovery {
         self.text().recovery()
@@ -206,19 +207,19 @@ impl Code {
 }
 
 /// A finding in words, subjects with the same words together: `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
-pub(crate) fn format_codes(codes: &[Code]) -> String {
-    let mut found: Vec<(Cow<'static, str>, &dyn CodeText, Vec<String>)> = Vec::new();
-    for code in codes.iter().map(Code::text) {
-        let (says, subject) = (code.says(), code.subject());
+pub(crate) fn format_findings(findings: &[Finding]) -> String {
+    let mut found: Vec<(Cow<'static, str>, &dyn FindingText, Vec<String>)> = Vec::new();
+    for finding in findings.iter().map(Finding::text) {
+        let (says, subject) = (finding.says(), finding.subject());
         match found.iter_mut().find(|(same, ..)| *same == says) {
             Some((.., subjects)) => subjects.push(subject),
-            None => found.push((says, code, vec![subject])),
+            None => found.push((says, finding, vec![subject])),
         }
     }
-    let one = |(says, code, subjects): (Cow<'static, str>, &dyn CodeText, Vec<String>)| {
+    let one = |(says, finding, subjects): (Cow<'static, str>, &dyn FindingText, Vec<String>)| {
         let subjects: Vec<String> =
             subjects.into_iter().filter(|subject| !subject.is_empty()).collect();
-        let subjects = some_of(subjects.into_iter(), code.few(), code.noun());
+        let subjects = some_of(subjects.into_iter(), finding.few(), finding.noun());
         match (subjects.is_empty(), says.is_empty()) {
             (true, _) => says.into_owned(),
             (_, true) => subjects,
@@ -229,9 +230,9 @@ pub(crate) fn format_codes(codes: &[Code]) -> String {
     found.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The remedy of a finding: that of its first code.
-pub(crate) fn remedy(codes: &[Code]) -> Option<String> {
-    let remedy = codes.first()?.text().remedy();
+/// The remedy of findings: that of the first.
+pub(crate) fn remedy(findings: &[Finding]) -> Option<String> {
+    let remedy = findings.first()?.text().remedy();
     (!remedy.is_empty()).then(|| remedy.into_owned())
 }
 

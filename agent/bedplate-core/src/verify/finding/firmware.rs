@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, Device, counted, named};
+use super::{Device, FindingText, counted, named};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Arch, Recovery};
 
@@ -16,7 +16,8 @@ const WINDOW_SPACE: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO
 /// A finding about the firmware.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum FirmwareCode {
+#[schemars(rename = "FirmwareCode")]
+pub enum FirmwareFinding {
     /// Guests have functions, and no ACPI table describes an IOMMU.
     NoIommuInFirmware {
         /// Functions of guests.
@@ -79,86 +80,88 @@ pub enum FirmwareCode {
     },
 }
 
-impl CodeText for FirmwareCode {
+impl FindingText for FirmwareFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            FirmwareCode::NoIommuInFirmware { .. } => {
+            FirmwareFinding::NoIommuInFirmware { .. } => {
                 "guests have {}, and the firmware offers no IOMMU"
             }
-            FirmwareCode::WindowWithoutAddress { .. } => "GPU {}: a memory window has no address",
-            FirmwareCode::WindowDropped { .. } => {
+            FirmwareFinding::WindowWithoutAddress { .. } => {
+                "GPU {}: a memory window has no address"
+            }
+            FirmwareFinding::WindowDropped { .. } => {
                 "GPU {}: no large memory window, which others of its model have"
             }
-            FirmwareCode::WindowBelow4Gib { .. } => "GPU {}: a large window below 4 GiB",
-            FirmwareCode::WindowSmall { .. } => "a smaller memory window than its model has",
-            FirmwareCode::WindowResizable { .. } => "GPU {}: the window could be larger",
-            FirmwareCode::WindowDoubtful { .. } => {
+            FirmwareFinding::WindowBelow4Gib { .. } => "GPU {}: a large window below 4 GiB",
+            FirmwareFinding::WindowSmall { .. } => "a smaller memory window than its model has",
+            FirmwareFinding::WindowResizable { .. } => "GPU {}: the window could be larger",
+            FirmwareFinding::WindowDoubtful { .. } => {
                 "GPU {}: a window of 256 MiB, and whether its model has a larger one is not known to this version"
             }
-            FirmwareCode::NoWindowForVfs { .. } => "NIC {}: no memory window for VFs",
-            FirmwareCode::NoAriForwarding { .. } => "port {} forwards no ARI",
-            FirmwareCode::NoNumaNode { .. } => "no NUMA node",
+            FirmwareFinding::NoWindowForVfs { .. } => "NIC {}: no memory window for VFs",
+            FirmwareFinding::NoAriForwarding { .. } => "port {} forwards no ARI",
+            FirmwareFinding::NoNumaNode { .. } => "no NUMA node",
         };
         says.into()
     }
 
     fn subject(&self) -> String {
         match self {
-            FirmwareCode::NoIommuInFirmware { functions, .. } => {
+            FirmwareFinding::NoIommuInFirmware { functions, .. } => {
                 counted(functions.len(), "function")
             }
-            FirmwareCode::WindowWithoutAddress { gpus }
-            | FirmwareCode::WindowDropped { gpus }
-            | FirmwareCode::WindowBelow4Gib { gpus }
-            | FirmwareCode::WindowResizable { gpus }
-            | FirmwareCode::WindowDoubtful { gpus } => named(gpus, "GPUs"),
-            FirmwareCode::WindowSmall { device, .. } => device.to_string(),
-            FirmwareCode::NoWindowForVfs { nics } => named(nics, "NICs"),
-            FirmwareCode::NoAriForwarding { ports } => named(ports, "ports"),
-            FirmwareCode::NoNumaNode { functions } => named(functions, "devices"),
+            FirmwareFinding::WindowWithoutAddress { gpus }
+            | FirmwareFinding::WindowDropped { gpus }
+            | FirmwareFinding::WindowBelow4Gib { gpus }
+            | FirmwareFinding::WindowResizable { gpus }
+            | FirmwareFinding::WindowDoubtful { gpus } => named(gpus, "GPUs"),
+            FirmwareFinding::WindowSmall { device, .. } => device.to_string(),
+            FirmwareFinding::NoWindowForVfs { nics } => named(nics, "NICs"),
+            FirmwareFinding::NoAriForwarding { ports } => named(ports, "ports"),
+            FirmwareFinding::NoNumaNode { functions } => named(functions, "devices"),
         }
     }
 
     fn remedy(&self) -> Cow<'static, str> {
         match self {
-            FirmwareCode::NoIommuInFirmware { arch: Some(Arch::X86_64), .. } => {
+            FirmwareFinding::NoIommuInFirmware { arch: Some(Arch::X86_64), .. } => {
                 "switch VT-d or AMD-Vi (\"IOMMU\", \"AMD I/O Virtualization\") on in the firmware's setup"
                     .into()
             }
-            FirmwareCode::NoIommuInFirmware { .. } => {
+            FirmwareFinding::NoIommuInFirmware { .. } => {
                 "switch the SMMU on in the firmware's setup".into()
             }
-            FirmwareCode::WindowWithoutAddress { .. } => {
+            FirmwareFinding::WindowWithoutAddress { .. } => {
                 format!("{WINDOW_SPACE}; `dmesg | grep -i \"can't assign\"` shows what did not fit").into()
             }
-            FirmwareCode::WindowDropped { .. } => {
+            FirmwareFinding::WindowDropped { .. } => {
                 format!("{WINDOW_SPACE}; `dmesg | grep -i BAR`: windows that got no address at all are dropped")
                     .into()
             }
-            FirmwareCode::WindowBelow4Gib { .. } => WINDOW_SPACE.into(),
-            FirmwareCode::WindowSmall { display_mode: true, .. } => {
+            FirmwareFinding::WindowBelow4Gib { .. } => WINDOW_SPACE.into(),
+            FirmwareFinding::WindowSmall { display_mode: true, .. } => {
                 "switch the display mode of the GPU's firmware off (NVIDIA's displaymodeselector), and reboot".into()
             }
-            FirmwareCode::WindowSmall { .. } => {
+            FirmwareFinding::WindowSmall { .. } => {
                 "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's setup, and reboot; in a virtual machine give it a \
                  larger 64-bit window"
                     .into()
             }
-            FirmwareCode::WindowResizable { .. } => {
+            FirmwareFinding::WindowResizable { .. } => {
                 "switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\"".into()
             }
-            FirmwareCode::WindowDoubtful { .. } => {
+            FirmwareFinding::WindowDoubtful { .. } => {
                 "its maker's data sheet says which size BAR1 has; in the firmware's setup look for \"Above 4G Decoding\"".into()
             }
-            FirmwareCode::NoWindowForVfs { .. } => {
+            FirmwareFinding::NoWindowForVfs { .. } => {
                 "switch \"SR-IOV\" on in the firmware's setup; where it is on, `pci=realloc` makes room: `args = \
                  [\"pci=realloc\"]` in [cmdline] of the profile (not with Instinct MI300)"
                     .into()
             }
-            FirmwareCode::NoAriForwarding { .. } => {
+            FirmwareFinding::NoAriForwarding { .. } => {
                 "switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off".into()
             }
-            FirmwareCode::NoNumaNode { .. } => {
+            FirmwareFinding::NoNumaNode { .. } => {
                 "update the firmware; its setup may have the setting (\"NUMA\", \"NPS\", \"SNC\")".into()
             }
         }
@@ -166,7 +169,7 @@ impl CodeText for FirmwareCode {
 
     fn recovery(&self) -> Recovery {
         match self {
-            FirmwareCode::WindowSmall { .. } => Recovery::Reboot,
+            FirmwareFinding::WindowSmall { .. } => Recovery::Reboot,
             _ => Recovery::None,
         }
     }

@@ -5,15 +5,16 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, Device, named};
+use super::{Device, FindingText, named};
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
-use bedplate_facts::topology::link;
+use bedplate_facts::topology::pcie_link;
 
 /// A finding about a PCIe link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum LinkCode {
+#[schemars(rename = "LinkCode")]
+pub enum PcieLinkFinding {
     /// A link with fewer lanes than both of its ends have.
     LinkNarrow {
         /// The device below it.
@@ -55,49 +56,49 @@ pub enum LinkCode {
     },
 }
 
-impl CodeText for LinkCode {
+impl FindingText for PcieLinkFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            LinkCode::LinkNarrow { .. } => "fewer lanes than both ends of the link have",
-            LinkCode::LinkSlow { .. } => "the link runs slower than both ends can",
-            LinkCode::SlotNarrow { .. } => "the slot has fewer lanes than the card",
-            LinkCode::SlotSlow { .. } => "the slot is slower than the card",
-            LinkCode::AerErrors { .. } => "PCIe errors since boot",
+            PcieLinkFinding::LinkNarrow { .. } => "fewer lanes than both ends of the link have",
+            PcieLinkFinding::LinkSlow { .. } => "the link runs slower than both ends can",
+            PcieLinkFinding::SlotNarrow { .. } => "the slot has fewer lanes than the card",
+            PcieLinkFinding::SlotSlow { .. } => "the slot is slower than the card",
+            PcieLinkFinding::AerErrors { .. } => "PCIe errors since boot",
         };
         says.into()
     }
 
     fn subject(&self) -> String {
         match self {
-            LinkCode::LinkNarrow { device, lanes, best } => {
+            PcieLinkFinding::LinkNarrow { device, lanes, best } => {
                 of_best(device, *lanes, *best, |lanes| format!("x{lanes}"))
             }
-            LinkCode::LinkSlow { device, speed, best } => {
-                of_best(device, *speed, *best, link::in_words)
+            PcieLinkFinding::LinkSlow { device, speed, best } => {
+                of_best(device, *speed, *best, pcie_link::in_words)
             }
-            LinkCode::SlotNarrow { functions } | LinkCode::SlotSlow { functions } => {
+            PcieLinkFinding::SlotNarrow { functions } | PcieLinkFinding::SlotSlow { functions } => {
                 named(functions, "links")
             }
-            LinkCode::AerErrors { device, .. } => device.to_string(),
+            PcieLinkFinding::AerErrors { device, .. } => device.to_string(),
         }
     }
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            LinkCode::LinkNarrow { .. } => {
+            PcieLinkFinding::LinkNarrow { .. } => {
                 "power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad"
             }
-            LinkCode::LinkSlow { .. } => {
+            PcieLinkFinding::LinkSlow { .. } => {
                 "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
                  firmware's setup"
             }
-            LinkCode::SlotNarrow { .. } => {
+            PcieLinkFinding::SlotNarrow { .. } => {
                 "put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup"
             }
-            LinkCode::SlotSlow { .. } => {
+            PcieLinkFinding::SlotSlow { .. } => {
                 "put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup"
             }
-            LinkCode::AerErrors { .. } => {
+            PcieLinkFinding::AerErrors { .. } => {
                 "`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers"
             }
         };
@@ -106,10 +107,10 @@ impl CodeText for LinkCode {
 
     fn recovery(&self) -> Recovery {
         match self {
-            LinkCode::LinkNarrow { .. }
-            | LinkCode::LinkSlow { .. }
-            | LinkCode::AerErrors { .. } => Recovery::Drain,
-            LinkCode::SlotNarrow { .. } | LinkCode::SlotSlow { .. } => Recovery::None,
+            PcieLinkFinding::LinkNarrow { .. }
+            | PcieLinkFinding::LinkSlow { .. }
+            | PcieLinkFinding::AerErrors { .. } => Recovery::Drain,
+            PcieLinkFinding::SlotNarrow { .. } | PcieLinkFinding::SlotSlow { .. } => Recovery::None,
         }
     }
 }

@@ -26,8 +26,8 @@ impl Daemon {
         let connecting = async {
             let own = bus::connect().await?;
             let authority = Authority::new(own.clone());
-            let looks = self.looks.asking();
-            let agent = Agent::new(self.shown.clone(), self.to_asked.clone(), looks, authority);
+            let requester = self.observer.requester();
+            let agent = Agent::new(self.shown.clone(), self.to_asked.clone(), requester, authority);
             let bus = bus::serve(agent.clone()).await?;
             if let Err(error) = bus::serve_operators(&own, agent).await {
                 let text = "operators are in one queue with everybody who asks";
@@ -68,7 +68,7 @@ impl Daemon {
             let _ = lost.send(Lost::LogindSignals).await;
         }));
         self.logind.clone_from(&logind);
-        self.restart.set_logind(logind);
+        self.reboot.set_logind(logind);
     }
 
     /// Has logind asked until it answers, where the reboot waits for that.
@@ -109,7 +109,7 @@ impl Daemon {
         }
         self.logind = None;
         self.ready_target.connected(None);
-        self.restart.set_logind(None);
+        self.reboot.set_logind(None);
         self.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
         say(
             journal::IMPAIRED,

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, named};
+use super::{FindingText, named};
 use bedplate_base::value::PciAddress;
 
 /// A finding about PCIe registers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum PcieCode {
+#[schemars(rename = "PcieCode")]
+pub enum PcieFinding {
     /// Both ends of a link have different payload sizes.
     PayloadDiffers {
         /// Functions at the lower ends.
@@ -38,26 +39,26 @@ pub enum PcieCode {
     },
 }
 
-impl CodeText for PcieCode {
+impl FindingText for PcieFinding {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            PcieCode::PayloadDiffers { .. } => "another payload size than the port above".into(),
-            PcieCode::PayloadDiffersOnPath { gpu, peer, switch } => format!(
+            PcieFinding::PayloadDiffers { .. } => "another payload size than the port above".into(),
+            PcieFinding::PayloadDiffersOnPath { gpu, peer, switch } => format!(
                 "between GPU {gpu} and {peer} links have different payload sizes, and the switch {switch} splits no packet"
             )
             .into(),
-            PcieCode::ReadRequestsSmall { .. } => {
+            PcieFinding::ReadRequestsSmall { .. } => {
                 "NIC {}: reads in smaller requests than it could".into()
             }
-            PcieCode::RelaxedOrderingOff { .. } => "NIC {}: relaxed ordering is off".into(),
+            PcieFinding::RelaxedOrderingOff { .. } => "NIC {}: relaxed ordering is off".into(),
         }
     }
 
     fn subject(&self) -> String {
         match self {
-            PcieCode::PayloadDiffers { functions } => named(functions, "functions"),
-            PcieCode::PayloadDiffersOnPath { .. } => String::new(),
-            PcieCode::ReadRequestsSmall { nics } | PcieCode::RelaxedOrderingOff { nics } => {
+            PcieFinding::PayloadDiffers { functions } => named(functions, "functions"),
+            PcieFinding::PayloadDiffersOnPath { .. } => String::new(),
+            PcieFinding::ReadRequestsSmall { nics } | PcieFinding::RelaxedOrderingOff { nics } => {
                 named(nics, "NICs")
             }
         }
@@ -65,15 +66,15 @@ impl CodeText for PcieCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         match self {
-            PcieCode::PayloadDiffers { .. } | PcieCode::PayloadDiffersOnPath { .. } => {
+            PcieFinding::PayloadDiffers { .. } | PcieFinding::PayloadDiffersOnPath { .. } => {
                 "`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile, `bedplate apply`, and reboot".into()
             }
-            PcieCode::ReadRequestsSmall { .. } => {
+            PcieFinding::ReadRequestsSmall { .. } => {
                 "drop `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` where they are on the command line; else reload the NIC's \
                  driver, which sets it, or `setpci -s ADDRESS CAP_EXP+8.w=5000:7000` for 4,096 bytes until the next reset"
                     .into()
             }
-            PcieCode::RelaxedOrderingOff { .. } => {
+            PcieFinding::RelaxedOrderingOff { .. } => {
                 "`dmesg | grep 'Relaxed Ordering'`: where Linux switched it off for the root port, nothing is to be done; else switch \
                  \"PCIe Relaxed Ordering\" on in the firmware's setup"
                     .into()

@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, Device, DeviceKind, counted};
+use super::{Device, DeviceKind, FindingText, counted};
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
 /// A finding about a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum DeviceCode {
+#[schemars(rename = "DeviceCode")]
+pub enum DeviceFinding {
     /// Every read of its config space gives ones.
     NoAnswer {
         /// The device.
@@ -58,39 +59,39 @@ pub enum DeviceCode {
     },
 }
 
-impl CodeText for DeviceCode {
+impl FindingText for DeviceFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            DeviceCode::NoAnswer { .. } => "does not answer: its config space reads as all ones",
-            DeviceCode::BusMasterOff { device: Device { kind: DeviceKind::Port, .. } } => {
+            DeviceFinding::NoAnswer { .. } => "does not answer: its config space reads as all ones",
+            DeviceFinding::BusMasterOff { device: Device { kind: DeviceKind::Port, .. } } => {
                 "bus mastering is off, so that the port forwards no request of the devices below"
             }
-            DeviceCode::BusMasterOff { .. } => {
+            DeviceFinding::BusMasterOff { .. } => {
                 "bus mastering is off, so that the device may not do DMA"
             }
-            DeviceCode::FewerDevices { kind: DeviceKind::Gpu, .. } => {
+            DeviceFinding::FewerDevices { kind: DeviceKind::Gpu, .. } => {
                 "fewer GPUs below its switch than below every other one like it"
             }
-            DeviceCode::FewerDevices { .. } => {
+            DeviceFinding::FewerDevices { .. } => {
                 "fewer RDMA NICs below its switch than below every other one like it"
             }
-            DeviceCode::NoDevices { .. } => "",
-            DeviceCode::NoDataDirect { .. } => "no Data Direct function",
-            DeviceCode::DataDirectUnbound { .. } => "not bound to mlx5_ib",
+            DeviceFinding::NoDevices { .. } => "",
+            DeviceFinding::NoDataDirect { .. } => "no Data Direct function",
+            DeviceFinding::DataDirectUnbound { .. } => "not bound to mlx5_ib",
         };
         says.into()
     }
 
     fn subject(&self) -> String {
         match self {
-            DeviceCode::NoAnswer { device }
-            | DeviceCode::BusMasterOff { device }
-            | DeviceCode::NoDataDirect { device }
-            | DeviceCode::DataDirectUnbound { device, .. } => device.to_string(),
-            DeviceCode::FewerDevices { root, there, usual, .. } => {
+            DeviceFinding::NoAnswer { device }
+            | DeviceFinding::BusMasterOff { device }
+            | DeviceFinding::NoDataDirect { device }
+            | DeviceFinding::DataDirectUnbound { device, .. } => device.to_string(),
+            DeviceFinding::FewerDevices { root, there, usual, .. } => {
                 format!("root port {root} ({there} of {usual})")
             }
-            DeviceCode::NoDevices { kind, function_count, guests } => {
+            DeviceFinding::NoDevices { kind, function_count, guests } => {
                 none(*kind, *function_count, *guests)
             }
         }
@@ -98,27 +99,27 @@ impl CodeText for DeviceCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            DeviceCode::NoAnswer { .. } => {
+            DeviceFinding::NoAnswer { .. } => {
                 "drain the node, then power it off and on; if it happens again, reseat or replace the card. `journalctl -k -b` and the \
                  BMC's event log say when it went"
             }
-            DeviceCode::BusMasterOff { .. } => {
+            DeviceFinding::BusMasterOff { .. } => {
                 "drain the node and reboot it; `dmesg` says whether the device was reset. To try without: unbind the driver of the \
                  device and bind it again"
             }
-            DeviceCode::FewerDevices { .. } => {
+            DeviceFinding::FewerDevices { .. } => {
                 "if it should be there: drain the node, look into the BMC's event log, then power it off and on. If the machine is built \
                  so: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in [verify.severity] of the profile"
             }
-            DeviceCode::NoDevices { kind: DeviceKind::Gpu, .. } => {
+            DeviceFinding::NoDevices { kind: DeviceKind::Gpu, .. } => {
                 "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
                  the host off and on. If it is to have none: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in \
                  [verify.severity] of the profile, and the other checks decide"
             }
-            DeviceCode::NoDevices { .. } => {
+            DeviceFinding::NoDevices { .. } => {
                 "if this host should have one: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC"
             }
-            DeviceCode::NoDataDirect { .. } | DeviceCode::DataDirectUnbound { .. } => {
+            DeviceFinding::NoDataDirect { .. } | DeviceFinding::DataDirectUnbound { .. } => {
                 "`dmesg | grep -i mlx5` says why mlx5_ib did not take it; a function that is not listed is switched off in the NIC's \
                  firmware (`mlxconfig -d DEVICE query | grep -i direct`)"
             }
@@ -128,8 +129,10 @@ impl CodeText for DeviceCode {
 
     fn recovery(&self) -> Recovery {
         match self {
-            DeviceCode::NoAnswer { .. } | DeviceCode::FewerDevices { .. } => Recovery::PowerCycle,
-            DeviceCode::NoDevices { .. } => Recovery::None,
+            DeviceFinding::NoAnswer { .. } | DeviceFinding::FewerDevices { .. } => {
+                Recovery::PowerCycle
+            }
+            DeviceFinding::NoDevices { .. } => Recovery::None,
             _ => Recovery::Drain,
         }
     }

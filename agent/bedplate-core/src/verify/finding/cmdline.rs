@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::CodeText;
+use super::FindingText;
 use crate::kind::some_of;
 use crate::verify::IneffectiveArgument;
 
@@ -15,7 +15,8 @@ const FEW: usize = 6;
 /// A finding about the kernel command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum CommandLineCode {
+#[schemars(rename = "CommandLineCode")]
+pub enum CommandLineFinding {
     /// The running kernel, the default boot entry and the boot configuration have different arguments.
     CommandLinesDiffer {
         /// Arguments of the boot configuration that the entry does not have.
@@ -52,45 +53,44 @@ pub enum CommandLineCode {
     },
 }
 
-impl CodeText for CommandLineCode {
+impl FindingText for CommandLineFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            CommandLineCode::CommandLinesDiffer { not_in_entry, added, .. } => {
+            CommandLineFinding::CommandLinesDiffer { not_in_entry, added, .. } => {
                 match (not_in_entry.is_empty(), added.is_empty()) {
                     (false, _) => "configured and not in the boot entry: {}",
                     (true, false) => "only from the next boot on: {}",
                     (true, true) => "gone after the next boot: {}",
                 }
             }
-            CommandLineCode::HarmfulArgument { arguments } if arguments.len() > 1 => {
+            CommandLineFinding::HarmfulArgument { arguments } if arguments.len() > 1 => {
                 "{} do nothing good"
             }
-            CommandLineCode::BootEntryUnsound { .. } | CommandLineCode::HarmfulArgument { .. } => {
-                ""
-            }
-            CommandLineCode::ArgumentRefused { passed_on: false, .. } => {
+            CommandLineFinding::BootEntryUnsound { .. }
+            | CommandLineFinding::HarmfulArgument { .. } => "",
+            CommandLineFinding::ArgumentRefused { passed_on: false, .. } => {
                 "the kernel did not take {}"
             }
-            CommandLineCode::ArgumentRefused { .. } => "nothing in this kernel reads {}",
+            CommandLineFinding::ArgumentRefused { .. } => "nothing in this kernel reads {}",
         };
         says.into()
     }
 
     fn subject(&self) -> String {
         match self {
-            CommandLineCode::CommandLinesDiffer { not_in_entry, added, removed, .. } => {
+            CommandLineFinding::CommandLinesDiffer { not_in_entry, added, removed, .. } => {
                 let lists = [not_in_entry, added, removed];
                 lists
                     .into_iter()
                     .find(|list| !list.is_empty())
                     .map_or(String::new(), |all| named(all))
             }
-            CommandLineCode::BootEntryUnsound { reason, .. } => reason.clone(),
-            CommandLineCode::HarmfulArgument { arguments } => match arguments.as_slice() {
+            CommandLineFinding::BootEntryUnsound { reason, .. } => reason.clone(),
+            CommandLineFinding::HarmfulArgument { arguments } => match arguments.as_slice() {
                 [one] => one.message.clone(),
                 several => quoted(several),
             },
-            CommandLineCode::ArgumentRefused { argument, .. } => format!("`{argument}`"),
+            CommandLineFinding::ArgumentRefused { argument, .. } => format!("`{argument}`"),
         }
     }
 
@@ -104,16 +104,16 @@ impl CodeText for CommandLineCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         match self {
-            CommandLineCode::CommandLinesDiffer { not_in_entry, entry_is_sound, .. } => {
+            CommandLineFinding::CommandLinesDiffer { not_in_entry, entry_is_sound, .. } => {
                 states_remedy(*entry_is_sound, not_in_entry.is_empty()).into()
             }
-            CommandLineCode::BootEntryUnsound { remedy, .. } => remedy.clone().into(),
-            CommandLineCode::HarmfulArgument { arguments } => {
+            CommandLineFinding::BootEntryUnsound { remedy, .. } => remedy.clone().into(),
+            CommandLineFinding::HarmfulArgument { arguments } => {
                 let first = arguments.first();
                 let remedy = first.map(|one| format!("`{}`: {}", one.argument, one.remedy));
                 remedy.unwrap_or_default().into()
             }
-            CommandLineCode::ArgumentRefused { .. } => {
+            CommandLineFinding::ArgumentRefused { .. } => {
                 "correct it or take it out: `bedplate inspect` shows which file it comes from, `bedplate profile check` whether \
                  the profile asks for it"
                     .into()

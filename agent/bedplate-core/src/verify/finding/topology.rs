@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, counted, named};
+use super::{FindingText, counted, named};
 use bedplate_base::value::PciAddress;
 
 /// A finding about where GPUs and NICs are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum TopologyCode {
+#[schemars(rename = "TopologyCode")]
+pub enum TopologyFinding {
     /// GPUs without an RDMA NIC below the same switches.
     NoNearNic {
         /// The GPUs.
@@ -33,14 +34,14 @@ pub enum TopologyCode {
     },
 }
 
-impl CodeText for TopologyCode {
+impl FindingText for TopologyFinding {
     fn says(&self) -> Cow<'static, str> {
         match self {
-            TopologyCode::NoNearNic { .. } => {
+            TopologyFinding::NoNearNic { .. } => {
                 "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default".into()
             }
-            TopologyCode::NodeWithoutNic { .. } => "NUMA node {}: GPUs and no RDMA NIC".into(),
-            TopologyCode::NicSharedUnevenly { most, least, .. } => {
+            TopologyFinding::NodeWithoutNic { .. } => "NUMA node {}: GPUs and no RDMA NIC".into(),
+            TopologyFinding::NicSharedUnevenly { most, least, .. } => {
                 format!("NIC {{}}: {}, others have {least}", counted((*most).into(), "GPU")).into()
             }
         }
@@ -48,24 +49,24 @@ impl CodeText for TopologyCode {
 
     fn subject(&self) -> String {
         match self {
-            TopologyCode::NoNearNic { gpus } => named(gpus, "GPUs"),
-            TopologyCode::NodeWithoutNic { nodes } => {
+            TopologyFinding::NoNearNic { gpus } => named(gpus, "GPUs"),
+            TopologyFinding::NodeWithoutNic { nodes } => {
                 nodes.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
             }
-            TopologyCode::NicSharedUnevenly { nics, .. } => named(nics, "NICs"),
+            TopologyFinding::NicSharedUnevenly { nics, .. } => named(nics, "NICs"),
         }
     }
 
     fn remedy(&self) -> Cow<'static, str> {
         let remedy = match self {
-            TopologyCode::NoNearNic { .. } => {
+            TopologyFinding::NoNearNic { .. } => {
                 "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex \
                  whether direct transfers are faster"
             }
-            TopologyCode::NodeWithoutNic { .. } => {
+            TopologyFinding::NodeWithoutNic { .. } => {
                 "look whether a NIC is gone (`bedplate topology`), or put one into a slot of that socket"
             }
-            TopologyCode::NicSharedUnevenly { .. } => {
+            TopologyFinding::NicSharedUnevenly { .. } => {
                 "look whether a NIC is gone, or sits in another slot than on machines that are alike (`bedplate topology`)"
             }
         };

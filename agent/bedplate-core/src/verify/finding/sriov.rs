@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CodeText, named};
+use super::{FindingText, named};
 use bedplate_base::value::PciAddress;
 
 /// A finding about VFs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum SriovCode {
+#[schemars(rename = "SriovCode")]
+pub enum SriovFinding {
     /// Fewer VFs are there than sriov_numvfs says.
     VfsGone {
         /// PFs.
@@ -44,31 +45,33 @@ pub enum SriovCode {
     },
 }
 
-impl CodeText for SriovCode {
+impl FindingText for SriovFinding {
     fn says(&self) -> Cow<'static, str> {
         let says = match self {
-            SriovCode::VfsGone { .. } => "PF {}: not all of its VFs are there",
-            SriovCode::VfWithoutDriver { .. } => "VF {}: no driver",
-            SriovCode::VfWithoutRdma { .. } => "VF {}: no RDMA device",
-            SriovCode::VfWaitsForDriver { .. } => "VF {}: no driver, and none is to bind by itself",
-            SriovCode::AddressesEqual { .. } => "{} have the same address",
-            SriovCode::ZeroAddress { .. } => "VF {}: no address",
+            SriovFinding::VfsGone { .. } => "PF {}: not all of its VFs are there",
+            SriovFinding::VfWithoutDriver { .. } => "VF {}: no driver",
+            SriovFinding::VfWithoutRdma { .. } => "VF {}: no RDMA device",
+            SriovFinding::VfWaitsForDriver { .. } => {
+                "VF {}: no driver, and none is to bind by itself"
+            }
+            SriovFinding::AddressesEqual { .. } => "{} have the same address",
+            SriovFinding::ZeroAddress { .. } => "VF {}: no address",
         };
         says.into()
     }
 
     fn subject(&self) -> String {
         match self {
-            SriovCode::VfsGone { pfs } => named(pfs, "PFs"),
-            SriovCode::VfWithoutDriver { vfs }
-            | SriovCode::VfWithoutRdma { vfs }
-            | SriovCode::VfWaitsForDriver { vfs } => named(vfs, "VFs"),
-            SriovCode::AddressesEqual { functions } => {
+            SriovFinding::VfsGone { pfs } => named(pfs, "PFs"),
+            SriovFinding::VfWithoutDriver { vfs }
+            | SriovFinding::VfWithoutRdma { vfs }
+            | SriovFinding::VfWaitsForDriver { vfs } => named(vfs, "VFs"),
+            SriovFinding::AddressesEqual { functions } => {
                 let two: Vec<String> =
                     functions.iter().take(2).map(PciAddress::to_string).collect();
                 two.join(" and ")
             }
-            SriovCode::ZeroAddress { function } => function.to_string(),
+            SriovFinding::ZeroAddress { function } => function.to_string(),
         }
     }
 
@@ -78,28 +81,28 @@ impl CodeText for SriovCode {
 
     fn remedy(&self) -> Cow<'static, str> {
         match self {
-            SriovCode::VfsGone { pfs } => format!(
+            SriovFinding::VfsGone { pfs } => format!(
                 "`dmesg | grep {}`, then make them again: 0 into sriov_numvfs, then the count (it takes VFs away from whatever uses them)",
                 first(pfs)
             )
             .into(),
-            SriovCode::VfWithoutDriver { vfs } => format!(
+            SriovFinding::VfWithoutDriver { vfs } => format!(
                 "`echo {} > /sys/bus/pci/drivers_probe`, and `dmesg | grep {0}` where that does not help",
                 first(vfs)
             )
             .into(),
-            SriovCode::VfWithoutRdma { .. } => {
+            SriovFinding::VfWithoutRdma { .. } => {
                 "`modprobe mlx5_ib` (for other makers their RDMA driver); `devlink dev param show` where enable_roce or \
                  enable_rdma was switched off for the VF"
                     .into()
             }
-            SriovCode::VfWaitsForDriver { .. } => {
+            SriovFinding::VfWaitsForDriver { .. } => {
                 "nothing, where they wait for guests; else bind them, or write 1 to sriov_drivers_autoprobe before VFs are made".into()
             }
-            SriovCode::AddressesEqual { .. } => {
+            SriovFinding::AddressesEqual { .. } => {
                 "give each VF one of its own before its driver binds: `vf = { mac = \"derived\" }`, on InfiniBand `guid`, in [[sriov.devices]] of the profile".into()
             }
-            SriovCode::ZeroAddress { .. } => {
+            SriovFinding::ZeroAddress { .. } => {
                 "give each VF one before its driver binds: `vf = { guid = \"derived\" }`, on Ethernet `mac`, in [[sriov.devices]] of the profile, or `ip link set \
                  PF vf N node_guid …`, then unbind and bind the VF"
                     .into()
