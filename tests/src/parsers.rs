@@ -16,6 +16,7 @@ use bedplate_core::kind::cmdline::diagnosis::{BootObservation, cause};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::profile::{LayerText, load, shipped};
 use bedplate_core::reboot_hold::Hold;
+use bedplate_core::restore_policy;
 use bedplate_daemon::reboot::fleetlock;
 use bedplate_daemon::{events, interface_monitor};
 use bedplate_facts::names::Names;
@@ -116,15 +117,15 @@ fn restored(bytes: &[u8]) {
         !text.contains("\\\n")
             && text.lines().any(|line| line.split_whitespace().next() == Some(word))
     };
-    if kind::refused("/etc/modprobe.d/zz-bedplate.conf", bytes, None).is_none() {
+    if restore_policy::refusal("/etc/modprobe.d/zz-bedplate.conf", bytes, None).is_none() {
         assert!(!begins("install") && !begins("remove"), "{text}");
     }
-    if kind::refused("/etc/sysctl.d/zz-bedplate.conf", bytes, None).is_none() {
+    if restore_policy::refusal("/etc/sysctl.d/zz-bedplate.conf", bytes, None).is_none() {
         assert!(!begins("kernel.core_pattern") && !begins("kernel.modprobe"), "{text}");
     }
     // A content may replace itself.
     for path in ["/etc/modprobe.d/x.conf", "/etc/sysctl.d/x.conf", "/etc/default/grub"] {
-        assert_eq!(kind::refused(path, bytes, Some(bytes)), None, "{path}: {text}");
+        assert_eq!(restore_policy::refusal(path, bytes, Some(bytes)), None, "{path}: {text}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! - [`CommandLine`] and [`Token`]: arguments cut by the kernel's own rules, lossless.
 //! - [`Edit`]: what a profile owns ([`Key`]s), applied to a line or compared with it.
 //! - [`KernelDefaults`] and the `iommu_passthrough` family: what a line comes to on a given kernel.
-//! - [`complaint`]: how the kernel says in its log that it did not take one.
+//! - [`rejected_argument`]: how the kernel says in its log that it did not take one.
 //! - [`boot`]: how boot loaders wrap these texts.
 //!
 //! Depends on bedplate-base alone. Start with `line.rs` and `edit.rs`.
@@ -11,7 +11,6 @@
 mod absent;
 mod arch_only;
 pub mod boot;
-pub mod complaint;
 mod defaults;
 mod diff;
 mod edit;
@@ -24,6 +23,7 @@ mod list;
 mod occurrences;
 mod owned;
 mod partly;
+pub mod rejected_argument;
 mod repeated;
 mod shape;
 mod status;

@@ -17,12 +17,13 @@ use serde::Serialize;
 
 use crate::apply::action::register;
 use crate::apply::{find_file, saved_content};
-use crate::kind::orphans::orphans;
 use crate::kind::{self, acs, cmdline, sriov};
 use crate::ledger::{
     AttributeRecord, FileRecord, FileState, Ledger, PendingTool, RegisterKey, RegisterRecord,
 };
+use crate::orphans::orphans;
 use crate::plan::FileContent;
+use crate::restore_policy;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_base::{Reading, chain};
 use bedplate_facts::{Depth, Facts, observe};
@@ -317,7 +318,8 @@ fn plan_file(
         Ok(bytes) => bytes,
         Err(error) => return plan.refuse(path, chain(&error), error.remedy()),
     };
-    let refused = after.as_deref().and_then(|to| kind::refused(path, to, found.bytes.as_deref()));
+    let refused =
+        after.as_deref().and_then(|to| restore_policy::refusal(path, to, found.bytes.as_deref()));
     if let Some((what, sha)) = refused.zip(record.original.sha()) {
         let remedy = format!("if that is yours, copy it by hand from {}", sha.blob());
         return plan.refuse(path, what, remedy);

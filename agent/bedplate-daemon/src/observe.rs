@@ -219,7 +219,7 @@ fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
     match cmdline::why_not_in_effect(&context, None) {
         // Only then is there something to look for.
         Some(Cause::Rejected { .. }) => {
-            cmdline::why_not_in_effect(&context, kernel_log::complaints().as_deref())
+            cmdline::why_not_in_effect(&context, kernel_log::rejected_arguments().as_deref())
         }
         cause => cause,
     }

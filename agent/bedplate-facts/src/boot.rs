@@ -1,4 +1,4 @@
-//! Host → boot-loader family: who owns the kernel command line here (handbook §10.4). An ordered table of looks;
+//! Host → boot-loader family: who owns the kernel command line here (handbook §10.4). An ordered table of detectors;
 //! the first that knows decides. What is not known is `Unknown` with what was looked for, never a default.
 
 use serde::Serialize;
@@ -52,10 +52,10 @@ pub enum BootLoader {
 /// GUID of the boot loader interface's EFI variables (systemd.io/BOOT_LOADER_INTERFACE).
 const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
-/// One way to tell; `None` = this look does not know.
-type Look = fn(&Host) -> Option<BootLoader>;
+/// One way to tell; `None` = this one does not know.
+type Detector = fn(&Host) -> Option<BootLoader>;
 
-const LOOKS: [Look; 9] = [
+const DETECTORS: [Detector; 9] = [
     talos,
     physical_root,
     ostree,
@@ -66,7 +66,7 @@ const LOOKS: [Look; 9] = [
     red_hat,
     debian,
 ];
-const LAST_LOOKS: [Look; 3] = [configured_systemd_boot, grub_by_tools, unknown_grub];
+const FALLBACK_DETECTORS: [Detector; 3] = [configured_systemd_boot, grub_by_tools, unknown_grub];
 
 /// Way to change the kernel arguments where nothing is known about the boot loader.
 pub(crate) const BY_HAND: &str = "add the arguments to the kernel command line by hand, where this machine's boot loader keeps it, and \
@@ -85,9 +85,9 @@ struct Host<'a> {
 /// The family.
 pub(crate) fn family(reader: &dyn Reader, os: &Os) -> BootLoader {
     let host = Host { reader, os };
-    LOOKS.iter().chain(&LAST_LOOKS).find_map(|look| look(&host)).unwrap_or_else(|| {
-        BootLoader::Unknown { reason: host.nothing_found(), remedy: BY_HAND.to_owned() }
-    })
+    DETECTORS.iter().chain(&FALLBACK_DETECTORS).find_map(|detect| detect(&host)).unwrap_or_else(
+        || BootLoader::Unknown { reason: host.nothing_found(), remedy: BY_HAND.to_owned() },
+    )
 }
 
 impl Host<'_> {

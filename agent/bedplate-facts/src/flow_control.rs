@@ -3,17 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use super::nccl_conf::{self, NCCL_CONF};
 use super::pci::PciTree;
 use super::rdma::RdmaPort;
-use super::{nccl_conf, scan, uplink};
+use super::{scan, uplink};
 use bedplate_base::Reading;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_host::Reader;
 
-/// What NCCL reads before each job.
-pub const NCCL_CONF: &str = "/etc/nccl.conf";
-/// What RCCL reads.
-pub const RCCL_CONF: &str = "/etc/rccl.conf";
 /// The traffic class of both.
 const NCCL_IB_TC: &str = "NCCL_IB_TC";
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::flow_control::RCCL_CONF;
 use super::nccl_conf;
+use super::nccl_conf::RCCL_CONF;
 use super::pci::{Function, PciTree};
 use bedplate_base::Reading;
 use bedplate_base::value::{KernelVersion, PciId};

@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
 
+/// File that NCCL reads before each job.
+pub const NCCL_CONF: &str = "/etc/nccl.conf";
+/// File that RCCL reads.
+pub const RCCL_CONF: &str = "/etc/rccl.conf";
+
 /// The file, as the library reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NcclConf {

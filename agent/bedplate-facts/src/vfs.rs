@@ -33,27 +33,27 @@ pub struct NicAddress {
 
 /// What is read of VFs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VfLook {
+pub struct VfFacts {
     /// Addresses of VFs and of their PFs.
     pub addresses: Vec<NicAddress>,
     /// Of VFs with a driver and no RDMA device: whether it has one in another namespace.
     pub rdma_elsewhere: BTreeMap<PciAddress, Reading<bool>>,
 }
 
-/// Looks at the VFs of NICs that no guest has.
-pub fn look(reader: &dyn Reader, tree: &PciTree) -> VfLook {
-    let mut look = VfLook::default();
+/// Reads the VFs of NICs that no guest has.
+pub fn read(reader: &dyn Reader, tree: &PciTree) -> VfFacts {
+    let mut facts = VfFacts::default();
     for function in tree.functions.values().filter(|function| function.is_nic() && !function.vfio) {
         if !function.is_vf() && function.sriov.known().is_none_or(|pf| pf.vfs.is_empty()) {
             continue;
         }
-        look.addresses.extend(addresses(reader, function));
+        facts.addresses.extend(addresses(reader, function));
         if function.is_vf() && function.driver.is_some() && function.infiniband.is_empty() {
             let elsewhere = Reading::from_result(is_elsewhere(reader, function));
-            look.rdma_elsewhere.insert(function.address, elsewhere);
+            facts.rdma_elsewhere.insert(function.address, elsewhere);
         }
     }
-    look
+    facts
 }
 
 /// The directory is there with the device, its entries only for those who share its namespace (drivers/base/core.c,

@@ -39,7 +39,7 @@ pub struct Who {
 /// Whose process this is, and since when it runs. `None`: it has ended.
 pub fn who(pid: u32) -> Option<Who> {
     let kind = ProcessRefreshKind::nothing().with_user(UpdateKind::Always);
-    look(pid, kind, |process| Who {
+    query(pid, kind, |process| Who {
         user: name(process.user_id().map(|uid| **uid)),
         started: started(process),
     })
@@ -53,7 +53,7 @@ fn started(process: &sysinfo::Process) -> Option<Timestamp> {
 /// All that is known of a process. `None`: it has ended.
 pub fn describe(pid: u32) -> Option<Process> {
     let kind = ProcessRefreshKind::nothing().with_user(UpdateKind::Always);
-    look(pid, kind.with_cmd(UpdateKind::Always), |process| {
+    query(pid, kind.with_cmd(UpdateKind::Always), |process| {
         let words: Vec<_> = process.cmd().iter().map(|word| word.to_string_lossy()).collect();
         Process {
             user: name(process.user_id().map(|uid| **uid)),
@@ -66,14 +66,14 @@ pub fn describe(pid: u32) -> Option<Process> {
 /// What this process uses now. `None`: /proc is not readable.
 pub fn own_usage() -> Option<Usage> {
     let kind = ProcessRefreshKind::nothing().with_memory().with_cpu();
-    look(std::process::id(), kind, |process| Usage {
+    query(std::process::id(), kind, |process| Usage {
         resident_bytes: process.memory(),
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of CPU time")]
         cpu_seconds: process.accumulated_cpu_time() as f64 / 1000.0,
     })
 }
 
-fn look<T>(
+fn query<T>(
     pid: u32,
     kind: ProcessRefreshKind,
     take: impl FnOnce(&sysinfo::Process) -> T,

@@ -115,7 +115,7 @@ impl DirWriter {
     /// Ask the gate.
     fn pass(&mut self, step: &str, path: &str) -> Result<(), Fault> {
         (self.gate)(step, path)
-            .map_err(|error| Fault::Said(format!("stopped before {step}: {error}")))
+            .map_err(|error| Fault::Refused(format!("stopped before {step}: {error}")))
     }
 }
 

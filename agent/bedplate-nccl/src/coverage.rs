@@ -4,7 +4,7 @@ use super::library::Library;
 use super::variables::{self, RCCL_READ, Variable, rccl_default};
 use super::version::{Version, VersionError};
 use bedplate_facts::Facts;
-use bedplate_facts::flow_control::{NCCL_CONF, RCCL_CONF};
+use bedplate_facts::nccl_conf::{NCCL_CONF, RCCL_CONF};
 
 impl Library {
     /// The oldest and the newest version that the tables cover. RCCL's versions are those of NCCL that they follow; the oldest

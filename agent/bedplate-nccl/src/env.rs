@@ -16,11 +16,11 @@ pub const LONGEST_VALUE: usize = 1023;
 
 /// The variable, and the first version that finds the entry of RoCE v2 itself (handbook §8.5).
 const GID_INDEX: &str = "NCCL_IB_GID_INDEX";
-const AUTOMATIC_GID: Version = Version(2, 21);
+const AUTOMATIC_GID_SINCE: Version = Version(2, 21);
 
 /// The first version of NCCL that takes `=` for exact names; before, it would be part of a name that no device has, and NCCL
 /// would use sockets (NCCL src/transport/net_ib.cc).
-const EXACT: Version = Version(2, 5);
+const EXACT_NAMES_SINCE: Version = Version(2, 5);
 
 /// A port, and how near its NIC is to a GPU.
 #[derive(Debug)]
@@ -99,9 +99,9 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
         match library {
             Library::OneCcl => advice.set.push(oneccl::nics(&chosen, ports, &mut advice.notes)),
             Library::Nccl | Library::Rccl => {
-                advice.set.push(hca(&chosen, ports, version, &mut advice.notes));
-                if version < AUTOMATIC_GID {
-                    advice.set.extend(gid_index(&chosen, version, &mut advice.notes));
+                advice.set.push(ib_hca_setting(&chosen, ports, version, &mut advice.notes));
+                if version < AUTOMATIC_GID_SINCE {
+                    advice.set.extend(gid_index_setting(&chosen, version, &mut advice.notes));
                 }
             }
         }
@@ -183,7 +183,7 @@ impl<'a> Chosen<'a> {
 }
 
 /// Devices that a list of prefixes takes along, though they are not meant: `mlx5_10` for `mlx5_1`.
-fn taken_along(chosen: &Chosen, ports: &[Candidate]) -> Vec<String> {
+fn prefix_matches(chosen: &Chosen, ports: &[Candidate]) -> Vec<String> {
     let device = |one: &Candidate| one.port.name.split('/').next().unwrap_or_default().to_owned();
     let meant: Vec<String> = chosen.ports.iter().map(|one| device(one)).collect();
     let mut more: Vec<String> = ports
@@ -199,14 +199,19 @@ fn taken_along(chosen: &Chosen, ports: &[Candidate]) -> Vec<String> {
     more
 }
 
-fn hca(chosen: &Chosen, ports: &[Candidate], version: Version, notes: &mut Vec<String>) -> Setting {
+fn ib_hca_setting(
+    chosen: &Chosen,
+    ports: &[Candidate],
+    version: Version,
+    notes: &mut Vec<String>,
+) -> Setting {
     let names = chosen.names().join(",");
-    let value = match version < EXACT {
+    let value = match version < EXACT_NAMES_SINCE {
         true => names,
         false => format!("={names}"),
     };
-    if version < EXACT {
-        let more = taken_along(chosen, ports);
+    if version < EXACT_NAMES_SINCE {
+        let more = prefix_matches(chosen, ports);
         if !more.is_empty() {
             notes.push(format!(
                 "NCCL {version} knows prefixes alone, and takes {} along: 2.5 and later have exact names",
@@ -225,7 +230,7 @@ fn hca(chosen: &Chosen, ports: &[Candidate], version: Version, notes: &mut Vec<S
 }
 
 /// The value of `NCCL_IB_HCA` that names exactly these ports, in the order of their names.
-pub fn exact_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
+pub fn exact_port_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
     format!("={}", names(ports).join(","))
 }
 
@@ -244,7 +249,11 @@ fn natural(name: &str) -> (String, u32, u32) {
 }
 
 /// Before 2.21 the library takes entry 0 of every RoCE port's GID table, which is RoCE v1 or link-local on most.
-fn gid_index(chosen: &Chosen, version: Version, notes: &mut Vec<String>) -> Option<Setting> {
+fn gid_index_setting(
+    chosen: &Chosen,
+    version: Version,
+    notes: &mut Vec<String>,
+) -> Option<Setting> {
     let library = chosen.library;
     let roce: Vec<&&Candidate> = chosen.ports.iter().filter(|one| one.port.is_ethernet()).collect();
     let (first, rest) = roce.split_first()?;
@@ -274,7 +283,7 @@ fn left_out(set: &[Setting], library: Library, version: Version) -> Vec<LeftOut>
         let why = match row.since.filter(|since| version < *since) {
             Some(since) => format!("{library} {version} does not know it; {since} and later do"),
             // It is looked for since 2.21 only, so that is no reason here; where the ports agree, it is set.
-            None if row.name == GID_INDEX && version < AUTOMATIC_GID => {
+            None if row.name == GID_INDEX && version < AUTOMATIC_GID_SINCE => {
                 "one index is for all ports, and this host's do not need it or do not agree"
                     .to_owned()
             }

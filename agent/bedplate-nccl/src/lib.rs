@@ -5,6 +5,7 @@
 
 mod coverage;
 pub mod env;
+pub mod host_advice;
 mod library;
 pub mod log;
 pub mod nets;

@@ -11,7 +11,7 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::Topology;
-use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass};
 
 /// A net of NCCL's: an active port of an RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(crate) fn physical(topology: &Topology, nics: &[Device]) -> Vec<Net> {
 
 /// NIC → its Data Direct function.
 fn by_data_direct(nics: &[Device]) -> BTreeMap<PciAddress, PciAddress> {
-    let dmas = nics.iter().filter(|device| device.sort == Sort::DataDirect);
+    let dmas = nics.iter().filter(|device| device.class == DeviceClass::DataDirect);
     dmas.flat_map(|dma| dma.of.iter().map(|nic| (*nic, dma.address()))).collect()
 }
 
@@ -81,9 +81,9 @@ fn by_data_direct(nics: &[Device]) -> BTreeMap<PciAddress, PciAddress> {
 pub fn taken_for_one<'d, 'a>(nics: &'d [Device<'a>]) -> Vec<Vec<&'d Device<'a>>> {
     let mut buses: BTreeMap<(u32, u8), Vec<&Device>> = BTreeMap::new();
     // Those with a Data Direct function are where that is.
-    let dmas = nics.iter().filter(|device| device.sort == Sort::DataDirect);
+    let dmas = nics.iter().filter(|device| device.class == DeviceClass::DataDirect);
     let direct: Vec<PciAddress> = dmas.flat_map(|dma| &dma.of).copied().collect();
-    let nets = nics.iter().filter(|nic| nic.sort == Sort::Nic);
+    let nets = nics.iter().filter(|nic| nic.class == DeviceClass::Nic);
     for nic in nets.filter(|nic| !nic.function.infiniband.is_empty()) {
         let PciAddress { domain, bus, .. } = nic.address();
         let is_on_root_bus = nic.spot.root == format!("pci{domain:04x}:{bus:02x}");

@@ -3,7 +3,7 @@
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
 use bedplate_facts::rdma::RdmaPort;
-use bedplate_facts::topology::devices::{Device, Devices, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass, Devices};
 use bedplate_facts::topology::{Distance, Topology};
 use bedplate_facts::{placement, rdma};
 use bedplate_host::Reader;
@@ -30,12 +30,13 @@ pub fn within(distances: impl Iterator<Item = Distance>, reach: Distance) -> Dis
 pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
     let topology = Topology::new(tree);
     let devices = Devices::find(&topology, &placement::observe(reader, tree), false);
-    let nics = devices.nics.iter().filter(|one| one.sort == Sort::Nic && !one.function.vfio);
+    let nics =
+        devices.nics.iter().filter(|one| one.class == DeviceClass::Nic && !one.function.vfio);
     let placed = |nic: &Device| {
         let address = nic.address();
         let ways = devices.nics.iter().filter(|device| {
             device.address() == address
-                || device.sort == Sort::DataDirect && device.of.contains(&address)
+                || device.class == DeviceClass::DataDirect && device.of.contains(&address)
         });
         let gpus = || devices.gpus.iter().filter(|gpu| !gpu.function.vfio);
         let nearest = |way: &Device| gpus().map(|gpu| topology.between(&gpu.spot, &way.spot)).min();

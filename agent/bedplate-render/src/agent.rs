@@ -1,6 +1,6 @@
 //! The profile and the units of bedplate, for images whose files cannot hold every setting.
 
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::modules;
 use bedplate_facts::units::{OWN, OWN_DROP_IN};
 

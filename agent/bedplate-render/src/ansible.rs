@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use bedplate_core::kind::image_config::{ImageConfig, Setting};
+use bedplate_core::image_config::{ImageConfig, Setting};
 use bedplate_core::modules_conf::MODPROBE_PATH;
 use bedplate_facts::units::OWN;
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use bedplate_base::Arch;
 use bedplate_cmdline::Token;
+use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::cmdline::BOOTC_KARGS;
-use bedplate_core::kind::image_config::ImageConfig;
 
 use super::agent::{self, Agent};
 use super::common::{

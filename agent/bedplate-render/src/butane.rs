@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 
 use super::common::preamble;
 use super::ignition::Machine;

@@ -5,9 +5,9 @@ use bedplate_base::Arch;
 use bedplate_cmdline::boot::grub_quote::grub_token;
 use bedplate_cmdline::{Edit, Token};
 use bedplate_core::desired::Desired;
-use bedplate_core::kind::image_config::{ConfigFile, ImageConfig, LiveOnly, Setting};
+use bedplate_core::file_heading;
+use bedplate_core::image_config::{ConfigFile, ImageConfig, LiveOnly, Setting};
 use bedplate_core::kind::{cmdline, modules, sriov, sysctl};
-use bedplate_core::modules_conf;
 
 use super::{Inexpressible, OutFile, RenderError, Rendered};
 
@@ -38,12 +38,12 @@ pub(super) fn grub_words(tokens: &[Token]) -> Result<Vec<String>, RenderError> {
 /// The heading: profile, digest, version. Each line behind `mark`.
 pub(super) fn heading(build: &ImageConfig, mark: &str) -> String {
     let stamp = build.stamp.as_ref().map(|stamp| format!("{mark}{stamp}\n"));
-    format!("{mark}{}{}", modules_conf::heading(&build.profile), stamp.unwrap_or_default())
+    format!("{mark}{}{}", file_heading::heading(&build.profile), stamp.unwrap_or_default())
 }
 
 /// The heading and the reasons of all kernel arguments, each line behind `mark` and naming its argument.
 pub(super) fn preamble(build: &ImageConfig, mark: &str) -> String {
-    let line = |token: &str, why| modules_conf::reasons(&format!("{mark}{token}:"), why);
+    let line = |token: &str, why| file_heading::reasons(&format!("{mark}{token}:"), why);
     let reasons = build.arguments.iter().map(|wanted| line(&wanted.token, &wanted.why));
     std::iter::once(heading(build, mark)).chain(reasons).collect()
 }
@@ -236,8 +236,8 @@ pub(super) mod tests {
         AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, VfDriver,
         WantedAcs, WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,
     };
+    use bedplate_core::image_config::VfRule;
     use bedplate_core::kind;
-    use bedplate_core::kind::image_config::VfRule;
     use bedplate_core::kind::sriov::section::PfSelector;
     use bedplate_core::plan::Rationale;
     use bedplate_core::profile::model::Profile;

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use bedplate_core::kind::image_config::{ImageConfig, Registration, Setting};
+use bedplate_core::image_config::{ImageConfig, Registration, Setting};
 
 use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{vf_attributes, vfs};

@@ -2,7 +2,7 @@
 
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_default::{CMDLINE_DEFAULT, write_drop_in};
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 
 use super::agent::{self, Agent};
 use super::common::{

@@ -7,7 +7,7 @@ use super::common::{
 use super::{Inexpressible, OutFile, RenderError, Rendered, SCRIPT_MODE};
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_default::{CMDLINE, write_drop_in};
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 
 pub(super) const SCRIPT: &str = "bedplate-grubby.sh";
 pub(super) const APPEND: &str = "default-grub.append";

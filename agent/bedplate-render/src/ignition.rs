@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 use bedplate_facts::units::OWN;
 
 use super::agent::Agent;

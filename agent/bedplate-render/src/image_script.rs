@@ -4,8 +4,8 @@
 use bedplate_base::CpuVendor;
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_quote::grub_token;
+use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::cmdline;
-use bedplate_core::kind::image_config::ImageConfig;
 
 use super::agent::{self, Agent};
 use super::common::{Unsupported, heading, kernel_arguments, preamble};

@@ -2,7 +2,7 @@
 //! and all, so that it cannot be written without looking at what is there (kernel-install(8); handbook §10.3).
 
 use bedplate_cmdline::Token;
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 
 use super::agent::Agent;
 use super::common::{
@@ -76,7 +76,7 @@ fn script(build: &ImageConfig, tokens: &[Token], removed: &[String]) -> String {
     let line: Vec<&str> = tokens.iter().map(Token::as_str).collect();
     let has_acs = line.iter().any(|token| ACS_LISTS.iter().any(|list| token.contains(list)));
     format!(
-        "#!/bin/sh\n{}{BEFORE}    {}) ;;\n{}{}ours={}\n{AFTER}",
+        "#!/bin/sh\n{}{SCRIPT_HEAD}    {}) ;;\n{}{}ours={}\n{SCRIPT_TAIL}",
         preamble(build, "# "),
         patterns.join(" | "),
         if has_acs { EARLIER_LISTS } else { "" },
@@ -102,7 +102,7 @@ const EARLIER_LISTS: &str =
 ";
 
 /// Arguments that an earlier build added are in `bedplate-added`, and are replaced. `set -f`: nothing in the line is a file name pattern. What stands behind `--` is for init.
-const BEFORE: &str = r#"set -euf
+const SCRIPT_HEAD: &str = r#"set -euf
 root=${1:-}
 file=$root/etc/kernel/cmdline
 record=$root/etc/kernel/bedplate-added
@@ -140,7 +140,7 @@ for word in $line; do
   case $word in
 "#;
 
-const AFTER: &str = r#"new=
+const SCRIPT_TAIL: &str = r#"new=
 for word in $ours; do
   case " $kept $line " in
     *" $word "*) case " $added " in *" $word "*) new="$new $word" ;; esac ;;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use bedplate_core::kind::image_config::{ImageConfig, Setting};
+use bedplate_core::image_config::{ImageConfig, Setting};
 
 use super::agent::{Agent, undecided_registration};
 use super::common::{

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use bedplate_base::value::PciId;
 use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::kind::image_config::{ImageConfig, Registration, VfRule};
+use bedplate_core::image_config::{ImageConfig, Registration, VfRule};
 use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent;

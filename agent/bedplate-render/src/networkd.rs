@@ -3,7 +3,7 @@
 
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
 use bedplate_core::desired::VfDriver;
-use bedplate_core::kind::image_config::{ImageConfig, VfRule};
+use bedplate_core::image_config::{ImageConfig, VfRule};
 use bedplate_core::kind::sriov;
 use bedplate_core::kind::sriov::section::PfSelector;
 

@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 use bedplate_base::{Arch, CpuVendor};
 use bedplate_cmdline::boot::grub_quote::GrubQuoteError;
 use bedplate_cmdline::{ApplyError, EditError};
-use bedplate_core::kind::image_config::Unwritable;
+use bedplate_core::file_heading;
+use bedplate_core::image_config::Unwritable;
 use bedplate_core::kind::sriov;
-use bedplate_core::modules_conf;
 use bedplate_facts::boot::{DEBIAN, RED_HAT};
 use bedplate_facts::{BootLoader, Facts};
 
@@ -244,7 +244,7 @@ pub enum RenderError {
 /// Whether a file at one of a target's paths is bedplate's: by its heading, which stands in the first lines, or because the
 /// format has no comments and the name is bedplate's own.
 pub fn is_ours(path: &str, text: &str) -> bool {
-    path.ends_with("bedplate.ign") || modules_conf::head(text).any(modules_conf::is_heading)
+    path.ends_with("bedplate.ign") || file_heading::head(text).any(file_heading::is_heading)
 }
 
 /// Whether a Talos schematic was written together with the id in the file beside it: neither has a heading.

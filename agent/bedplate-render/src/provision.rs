@@ -1,6 +1,6 @@
 //! What `cloud-init` and `ansible` have in common: the files of target `grub` and of an image, and what has to run after them.
 
-use bedplate_core::kind::image_config::{ImageConfig, Setting};
+use bedplate_core::image_config::{ImageConfig, Setting};
 
 use super::agent::Agent;
 use super::common::{files, uses_modprobe};

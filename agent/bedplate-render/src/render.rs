@@ -2,8 +2,8 @@
 
 use bedplate_core::Declared;
 use bedplate_core::desired::Desired;
+use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind;
-use bedplate_core::kind::image_config::ImageConfig;
 use bedplate_facts::Facts;
 
 use crate::output::{Options, RenderError, Rendered, stamp};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::kind::image_config::{ImageConfig, Setting, VfRule};
+use bedplate_core::image_config::{ImageConfig, Setting, VfRule};
 use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent::undecided_registration;

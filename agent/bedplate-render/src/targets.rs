@@ -1,6 +1,6 @@
 //! The table of targets.
 
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 
 use super::{
     Options, RenderError, Rendered, ansible, bootc, butane, cloud_init, gpu_operator, grub,

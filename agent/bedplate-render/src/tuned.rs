@@ -1,6 +1,6 @@
 //! Target `tuned`: a TuneD profile with `[bootloader]`, `[modules]` and `[sysctl]`.
 
-use bedplate_core::kind::image_config::{ImageConfig, Setting};
+use bedplate_core::image_config::{ImageConfig, Setting};
 
 use super::agent;
 use super::common::{Unsupported, kernel_arguments, preamble};

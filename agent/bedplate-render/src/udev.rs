@@ -1,7 +1,7 @@
 //! Target `udev`: rules that make VFs as soon as the driver of their PF is there.
 
 use bedplate_core::desired::VfDriver;
-use bedplate_core::kind::image_config::{ImageConfig, VfRule};
+use bedplate_core::image_config::{ImageConfig, VfRule};
 use bedplate_core::kind::sriov;
 use bedplate_core::kind::sriov::section::PfSelector;
 

@@ -2,7 +2,7 @@
 
 use bedplate_base::value::PciAddress;
 use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::kind::image_config::{ImageConfig, VfRule};
+use bedplate_core::image_config::{ImageConfig, VfRule};
 use bedplate_core::kind::sriov;
 use bedplate_core::kind::sriov::section::PfSelector;
 

@@ -6,7 +6,7 @@ use super::spec::HostSpec;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, Guid, Mac, VfAttributes, VfLinkState, VfTable, Vlan};
-use bedplate_facts::flow_control::{NCCL_CONF, RCCL_CONF};
+use bedplate_facts::nccl_conf::{NCCL_CONF, RCCL_CONF};
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_host::snapshot_paths::{eswitch_at, flow_control_at, vfs_at};
 

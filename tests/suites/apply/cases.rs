@@ -6,8 +6,8 @@ use std::path::Path;
 use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
 use bedplate_core::checker;
 use bedplate_core::engine::{self, observe};
-use bedplate_core::kind;
 use bedplate_core::ledger::Ledger;
+use bedplate_core::orphans;
 use bedplate_core::plan::{Check, Plan};
 use bedplate_core::profile::{LayerText, Loaded, load, shipped};
 use bedplate_core::revert;
@@ -120,7 +120,7 @@ fn all(as_image: bool) -> [u32; 4] {
     for (name, directory) in bedplate_tests::case::directories("cases") {
         let Some(case) = Case::open(&directory, as_image) else { continue };
         let before = files(&case);
-        let orphans = kind::orphans::orphans(case.reader().as_ref(), &Ledger::default());
+        let orphans = orphans::orphans(case.reader().as_ref(), &Ledger::default());
         let (_, report) = case.apply();
         applied += 1;
         for change in &report.changes {

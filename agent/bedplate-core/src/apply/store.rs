@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::error::{ContentError, StepError};
-use crate::kind;
 use crate::ledger::{self, FileState, Ledger, Sha};
+use crate::restore_policy;
 use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_host::{Expected, Reader, Writer, boot_id};
@@ -121,7 +121,8 @@ impl<'a> Store<'a> {
             FileState::Absent => self.writer.remove_expected(path, expected),
             FileState::File { sha256, meta } => {
                 let content = saved_content(self.reader, sha256)?;
-                if let Some(what) = kind::refused(path, &content, found.bytes.as_deref()) {
+                if let Some(what) = restore_policy::refusal(path, &content, found.bytes.as_deref())
+                {
                     let (path, blob) = (path.to_owned(), sha256.blob());
                     return Err(StepError::Commands { path, what, blob });
                 }

@@ -1,7 +1,6 @@
 //! When what a check found leads to a symptom, where it does not always: a check speaks of more than one thing, and a cause on
 //! one sort of host is none on another.
 
-use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::sriov;
 use crate::verify::{
     AcsFinding, CommandLineFinding, DeviceFinding, DeviceKind, Finding, Judged, LimitsFinding,
@@ -11,6 +10,7 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::kernel_log::MessageKind;
 use bedplate_facts::pci::Function;
+use bedplate_facts::superchip::{Superchip, superchip};
 
 const MELLANOX: u16 = 0x15b3;
 

@@ -3,10 +3,10 @@
 use super::profile_source::Choice;
 use super::{EngineError, Planned, Request, choose};
 use crate::desired::WantedAttributes;
-use crate::kind::image_config::VfRule;
+use crate::file_heading::head;
+use crate::image_config::VfRule;
 use crate::kind::{self, modules, sriov};
 use crate::ledger::Sha;
-use crate::modules_conf::head;
 use crate::plan::Action;
 use crate::profile::model::AgentMode;
 use crate::profile::show;

@@ -9,6 +9,7 @@ use super::{EngineError, Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
 use crate::kind;
 use crate::ledger::{self, Ledger, LedgerError, PendingTool};
+use crate::orphans;
 use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
 use crate::profile::Loaded;
@@ -163,7 +164,7 @@ pub(super) fn planned(
     let Chosen { loaded, files } = chosen;
     // Without the ledger every file of bedplate's would look like one.
     let orphans = match unknown {
-        None => kind::orphans::orphans(reader, &ledger),
+        None => orphans::orphans(reader, &ledger),
         Some(_) => Vec::new(),
     };
     let mut as_paid = Cow::Borrowed(&ledger);
@@ -179,7 +180,7 @@ pub(super) fn planned(
     }
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &as_paid);
     plan.body.paid.extend(paid);
-    plan.body.notes.extend(orphans.iter().map(kind::orphans::note));
+    plan.body.notes.extend(orphans.iter().map(orphans::note));
     plan.body.orphans = orphans;
     plan.body.unknowns.extend(unknown);
     plan.body.notes.extend(put_back_first(reader, &ledger));

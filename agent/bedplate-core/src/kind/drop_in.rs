@@ -29,13 +29,13 @@ pub(crate) fn unknown(
     section.unknowns.push(Unknown { kind, subject: subject.into(), reason: error.to_string() });
 }
 
-/// A file of the same name as `ours` that an image brings below /usr, and that counts, for there is none in /etc or /run.
-pub(crate) fn brought<'f>(files: &'f [ConfFile], ours: &str) -> Option<&'f ConfFile> {
-    files.iter().find(|file| is_brought(&file.path, ours))
+/// The vendor file: one of the same name as `ours` that an image brings below /usr, and that counts, for there is none in /etc or /run.
+pub(crate) fn vendor_file<'f>(files: &'f [ConfFile], ours: &str) -> Option<&'f ConfFile> {
+    files.iter().find(|file| is_vendor_file(&file.path, ours))
 }
 
-/// Whether a path is that of [`brought`].
-pub(crate) fn is_brought(path: &str, ours: &str) -> bool {
+/// Whether a path is that of a [`vendor_file`].
+pub(crate) fn is_vendor_file(path: &str, ours: &str) -> bool {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     path.starts_with("/usr/") && name(path) == name(ours)
 }

@@ -26,8 +26,8 @@ use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader};
 
-use super::image_config::{ImageConfig, Unwritable, VfRule};
 use super::{Context, Kind, some_of};
+use crate::image_config::{ImageConfig, Unwritable, VfRule};
 
 use attributes::Stop;
 use change::vfs;

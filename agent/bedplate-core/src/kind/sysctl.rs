@@ -3,16 +3,16 @@
 
 mod conf;
 mod file;
-pub(super) mod key;
+pub(crate) mod key;
 mod paths;
 mod running;
 pub mod section;
 #[cfg(test)]
 mod tests;
 
-use super::image_config::{ConfigFile, ImageConfig, Setting, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
+use crate::image_config::{ConfigFile, ImageConfig, Setting, Unwritable};
 use crate::plan::KindPlan;
 use crate::section::Declared;
 use bedplate_facts::Facts;

@@ -11,6 +11,7 @@ mod explain;
 mod lints;
 mod load;
 mod matching;
+mod reboot_window;
 mod root;
 mod schema;
 mod sections;
@@ -19,7 +20,6 @@ mod show;
 mod structure;
 mod suggest;
 mod syntax;
-mod window;
 
 pub use crate::section::{Diagnostic, Severity, render_all};
 pub use example::{Ask, EXAMPLE, Ports, for_host};
@@ -27,13 +27,13 @@ pub use explain::{Explained, about, explain, explained, explained_keys, similar_
 pub use lints::lint_ids;
 pub use load::{LayerText, Loaded, load};
 pub(crate) use matching::{MatchError, MatchResult, asks_for_match, match_profile, pick};
+pub use reboot_window::{NEVER, RebootWindow};
 pub use schema::{is_schema_word, schema};
 pub(crate) use shipped::Shipped;
 pub use shipped::shipped;
 pub use show::show;
 pub use suggest::nearest;
 pub(crate) use syntax::not_toml_at;
-pub use window::{NEVER, Window};
 
 #[cfg(test)]
 mod tests;

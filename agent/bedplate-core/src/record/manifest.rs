@@ -102,7 +102,7 @@ pub(crate) fn read_all(recorder: &Recorder) {
     let pfs = tree.functions.values().filter(|function| !function.is_vf());
     let ports: Vec<RdmaPort> = pfs.flat_map(|function| rdma::ports(recorder, function)).collect();
     flow_control::read(recorder, tree, &ports, Library::file_of_host(&facts));
-    vfs::look(recorder, tree);
+    vfs::read(recorder, tree);
 }
 
 /// The paths that a pattern stands for.

@@ -2,8 +2,8 @@
 
 use super::{RevertPlan, Step};
 use crate::kind::nccl;
-use crate::kind::orphans::{UNKNOWN, ways};
 use crate::ledger::FileState;
+use crate::orphans::{UNKNOWN, ways};
 use crate::plan::{FileContent, Orphan};
 use bedplate_host::Reader;
 

@@ -27,7 +27,7 @@ use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::storage::{self, Storage};
 use bedplate_facts::topology::Topology;
 use bedplate_facts::topology::devices::Devices;
-use bedplate_facts::vfs::{self, VfLook};
+use bedplate_facts::vfs::{self, VfFacts};
 use bedplate_facts::{Facts, aer, leftovers, rdma, rebar};
 use bedplate_host::{HostKind, KernelLog, Reader, module};
 use bedplate_nccl::Library;
@@ -66,7 +66,7 @@ pub struct Observed {
     /// What jobs run under.
     pub limits: Limits,
     /// VFs of NICs.
-    pub vfs: VfLook,
+    pub vfs: VfFacts,
     /// The topology check of NVIDIA's driver.
     pub topo_check: TopoCheck,
     /// Whether nvidia_peermem is loaded.
@@ -106,7 +106,7 @@ impl Observed {
             congestion: Congestion::none(),
             topo_check: topo_check::observe(reader),
             peermem: is_live(reader, "nvidia_peermem"),
-            vfs: VfLook::default(),
+            vfs: VfFacts::default(),
             nccl_conf: nccl_conf::observe(reader, Library::file_of_host(facts)),
             fabric: fabric::observe(reader, facts.pci.known(), facts.cpu.is_virtual()),
             imex: imex::observe(reader, facts.pci.known()),
@@ -124,7 +124,7 @@ impl Observed {
             complained_of,
         };
         let Some(tree) = facts.pci.known() else { return observed };
-        observed.vfs = vfs::look(reader, tree);
+        observed.vfs = vfs::read(reader, tree);
         for function in tree.functions.values().filter(|function| !function.is_vf()) {
             if function.is_gpu() {
                 let largest = rebar::largest_possible(reader, function);

@@ -3,9 +3,9 @@
 
 use super::Check;
 use super::checks::{
-    acs, ats, cmdline, driver_versions, fabric, firmware, flow_control, groups, hugepages, iommu,
-    kernel_log, limits, log_faults, modules, nccl_conf, pcie, pcie_command, pcie_link, port_state,
-    presence, profile, rdma, roce, sriov, storage, topology, window,
+    acs, ats, bar1_size, cmdline, driver_versions, fabric, firmware, flow_control, groups,
+    hugepages, iommu, kernel_log, limits, log_faults, modules, nccl_conf, pcie, pcie_command,
+    pcie_link, port_state, presence, profile, rdma, roce, sriov, storage, topology,
 };
 
 /// Every check.
@@ -54,7 +54,7 @@ pub static CHECKS: &[Check] = &[
     topology::NUMA_BALANCE,
     topology::SHARING,
     firmware::NUMA,
-    window::BAR1_SIZE,
+    bar1_size::BAR1_SIZE,
     firmware::SRIOV_RESOURCES,
     firmware::ARI,
     pcie::RELAXED_ORDERING,

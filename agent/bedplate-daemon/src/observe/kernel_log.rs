@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bedplate_base::Reading;
-use bedplate_cmdline::complaint;
+use bedplate_cmdline::rejected_argument;
 use bedplate_facts::kernel_log::kept;
 use bedplate_host::KernelLog;
 use bedplate_host::child::{self, KeptOutput};
@@ -13,10 +13,10 @@ use bedplate_host::kmsg::{self, Line};
 const FIRST: &str = "Linux version ";
 
 /// What this boot's kernel log complains of, as much as is kept: why an argument is not in effect.
-pub(crate) fn complaints() -> Option<String> {
+pub(crate) fn rejected_arguments() -> Option<String> {
     const LIMIT: Duration = Duration::from_secs(30);
-    let complaints = |line: &str| complaint::parts(line).map(|_| line.to_owned());
-    match kmsg::read(complaints) {
+    let rejections = |line: &str| rejected_argument::parse(line).map(|_| line.to_owned());
+    match kmsg::read(rejections) {
         Ok((log, _)) => Some(log.lines.iter().map(|line| format!("{}\n", line.text)).collect()),
         // The oldest lines first, which are those of the start; a log full of later troubles is not read to its end.
         Err(_) => journal(LIMIT, KeptOutput::Head(MOST)).map(|output| messages(&output).collect()),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::state::{RebootState, UNFINISHED, Veto, WaitsFor};
 use bedplate_base::format_utc;
 use bedplate_core::plan::{NextBoot, RebootNeed};
-use bedplate_core::profile::Window;
+use bedplate_core::profile::RebootWindow;
 use bedplate_core::profile::model::{Reboot, RebootMethod, RebootPolicy};
 use bedplate_core::reboot_record::{MOST_IN_A_ROW, RebootRequest, Record};
 
@@ -260,7 +260,7 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
         return Ok(None);
     }
     let openings = situation.settings.windows.iter().filter_map(|text| {
-        let window: Window = text.parse().ok()?;
+        let window: RebootWindow = text.parse().ok()?;
         window.opening(situation.now).map(|(from, to)| (from, to, text))
     });
     // One that is open and closes last, else the one that opens first.

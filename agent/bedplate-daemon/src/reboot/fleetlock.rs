@@ -103,10 +103,10 @@ impl Client {
         id: String,
         timeout: Duration,
     ) -> Result<Client, ClientError> {
-        Client::with_proxy(base_url, group, &id, timeout, Proxy::try_from_env())
+        Client::build(base_url, group, &id, timeout, Proxy::try_from_env())
     }
 
-    fn with_proxy(
+    fn build(
         base_url: &str,
         group: &str,
         id: &str,

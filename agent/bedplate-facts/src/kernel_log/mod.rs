@@ -1,4 +1,4 @@
-//! What lines of the kernel's log mean for GPUDirect: one table, a row a message, below the file that prints it. A line is
+//! What lines of the kernel's log mean for GPUDirect: one table, a pattern a message, below the file that prints it. A line is
 //! taken apart and put together again from the kernel's own words, addresses, names and numbers: nothing else of a log is
 //! kept, shown or recorded. Pure.
 
@@ -11,15 +11,15 @@ use bedplate_base::Recovery;
 use bedplate_base::kernel_prefix::is_prefix;
 use bedplate_base::mask::is_name;
 use bedplate_base::value::PciAddress;
-use bedplate_cmdline::complaint;
+use bedplate_cmdline::rejected_argument;
 use bedplate_host::KernelLog;
 
-mod rows;
+mod messages;
 #[cfg(test)]
 mod tests;
 pub mod xid;
 
-use rows::{Part, ROWS, Row};
+use messages::{MESSAGES, MessagePattern, Part};
 
 /// What a message means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -101,7 +101,7 @@ const ACTIONS: [(Recovery, &str); 6] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelMessage {
     /// Meaning.
-    pub sign: MessageKind,
+    pub kind: MessageKind,
     /// The function that it is about.
     pub function: Option<PciAddress>,
     /// The module that it is about, as /sys/module spells it.
@@ -118,7 +118,7 @@ pub struct KernelMessage {
 
 /// Meaning of a line; `None`: nothing here.
 pub fn classify(line: &str) -> Option<KernelMessage> {
-    ROWS.iter().find_map(|row| row.match_line(line))
+    MESSAGES.iter().find_map(|pattern| pattern.match_line(line))
 }
 
 /// Modules that a log complains of.
@@ -126,20 +126,20 @@ pub fn modules(log: &KernelLog) -> BTreeSet<String> {
     log.lines.iter().filter_map(|line| classify(&line.text)?.module).collect()
 }
 
-/// Of a line what is kept: of one that means something here, and of a complaint about the command line.
+/// Of a line what is kept: of one that means something here, and of a rejection of an argument.
 pub fn kept(line: &str) -> Option<String> {
-    let complaint = complaint::parts(line).map(|parts| parts.to_string());
-    complaint.or_else(|| classify(line).map(|message| message.text))
+    let rejection = rejected_argument::parse(line).map(|parts| parts.to_string());
+    rejection.or_else(|| classify(line).map(|message| message.text))
 }
 
-impl Row {
+impl MessagePattern {
     fn match_line(&self, line: &str) -> Option<KernelMessage> {
         let (before, rest) = line.split_once(self.text)?;
         if self.before != Part::Name && !is_prefix(before) {
             return None;
         }
         let mut message = KernelMessage {
-            sign: self.sign,
+            kind: self.kind,
             function: None,
             module: None,
             number: None,
@@ -177,7 +177,7 @@ impl Row {
             Part::Number => {
                 let number = word(rest, |c| c.is_ascii_digit() || c == '.')?;
                 message.version =
-                    (self.sign == MessageKind::ApiMismatch).then(|| number.to_owned());
+                    (self.kind == MessageKind::ApiMismatch).then(|| number.to_owned());
                 message.text.push_str(number);
             }
             Part::Reset => {
@@ -202,7 +202,7 @@ impl KernelMessage {
         let (at, rest) = rest.split_once("): ")?;
         let at = addresses(at).next()?;
         let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
-        self.sign = match number {
+        self.kind = match number {
             xid::OFF_THE_BUS => MessageKind::OffTheBus,
             number if xid::is_of_a_program(number) => return None,
             _ => MessageKind::Xid,
@@ -222,7 +222,7 @@ impl KernelMessage {
             })?;
             self.action = Some(*action);
             if *action == Recovery::None {
-                self.sign = MessageKind::Recovered;
+                self.kind = MessageKind::Recovered;
             }
             self.text.push_str(&format!(", GPU recovery action changed to ({words})"));
         }
@@ -235,7 +235,7 @@ impl KernelMessage {
         let at = addresses(at).next()?;
         let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
         let is_fatal = rest.contains(", Fatal");
-        self.sign = if is_fatal { MessageKind::SwitchFatal } else { MessageKind::Switch };
+        self.kind = if is_fatal { MessageKind::SwitchFatal } else { MessageKind::Switch };
         self.function = Some(at);
         self.number = Some(number);
         let severity = if is_fatal { "Fatal" } else { "Non-fatal" };
@@ -245,10 +245,10 @@ impl KernelMessage {
 
     /// Recovery action.
     pub fn recovery(&self) -> Recovery {
-        match (self.sign, self.action, self.number.and_then(xid::find)) {
+        match (self.kind, self.action, self.number.and_then(xid::find)) {
             (_, Some(action), _) => action,
             (MessageKind::Xid | MessageKind::OffTheBus, None, Some(xid)) => xid.recovery,
-            (sign, ..) => sign.recovery(),
+            (kind, ..) => kind.recovery(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Lines as the kernel prints them, and lines that only look like it.
 
-use super::rows::ROWS;
+use super::messages::MESSAGES;
 use super::*;
 
 /// The kernel's words, one a row of the table, in its order; what they are about, and what is kept.
@@ -145,11 +145,11 @@ const SAID: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_row_is_understood_and_what_is_kept_says_the_same() {
-    assert_eq!(SAID.len(), ROWS.len());
-    for ((line, rest), row) in SAID.iter().zip(ROWS) {
+fn every_pattern_is_understood_and_what_is_kept_says_the_same() {
+    assert_eq!(SAID.len(), MESSAGES.len());
+    for ((line, rest), pattern) in SAID.iter().zip(MESSAGES) {
         let found = classify(line).unwrap_or_else(|| panic!("{line}"));
-        assert_eq!(found.sign, row.sign, "{line}");
+        assert_eq!(found.kind, pattern.kind, "{line}");
         assert_eq!(found.text, if rest.is_empty() { *line } else { *rest });
         assert_eq!(classify(&found.text).as_ref(), Some(&found), "{line}");
     }
@@ -160,7 +160,7 @@ fn a_gpu_that_is_gone_is_told_from_a_program_that_failed() {
     let gone =
         classify("NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.").unwrap();
     assert_eq!(
-        (gone.sign, gone.text.as_str()),
+        (gone.kind, gone.text.as_str()),
         (MessageKind::OffTheBus, "NVRM: Xid (PCI:0000:18:00.0): 79")
     );
     assert_eq!(classify("NVRM: Xid (PCI:0000:18:00): 31, pid=1, name=python, MMU Fault"), None);
@@ -195,13 +195,13 @@ fn the_name_of_a_program_is_no_message() {
         let program = format!("NVRM: Xid (PCI:0000:18:00): 31, pid=7, name={name}, MMU Fault");
         assert_eq!(classify(&program), None, "{program}");
         let gpus = format!("NVRM: Xid (PCI:0000:18:00): 48, pid=7, name={name}, DBE");
-        assert_eq!(classify(&gpus).map(|said| said.sign), Some(MessageKind::Xid), "{gpus}");
+        assert_eq!(classify(&gpus).map(|said| said.kind), Some(MessageKind::Xid), "{gpus}");
         let amd = format!("amdgpu 0000:18:00.0: amdgpu:  in process {name} pid 7 thread x pid 8");
         assert_eq!(classify(&amd), None, "{amd}");
     }
     // A file has any name, and every user may let a program crash in it, or mount over it.
-    for (_, row) in SAID.iter().zip(ROWS) {
-        let name = format!("0000:18:00.0: nvidia {}0000:18:00.0): 79 570.1 ERROR", row.text);
+    for (_, pattern) in SAID.iter().zip(MESSAGES) {
+        let name = format!("0000:18:00.0: nvidia {}0000:18:00.0): 79 570.1 ERROR", pattern.text);
         for line in [
             format!("python3[7]: segfault at 0 ip 0000 sp 0000 error 4 in {name}[0,7f00+1000]"),
             format!("overlayfs: failed to resolve '/{name}': -2"),

@@ -13,7 +13,8 @@ use bedplate_base::value::PciAddress;
 /// What a device is to its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sort {
+#[schemars(rename = "Sort")]
+pub enum DeviceClass {
     /// A GPU or accelerator.
     Gpu,
     /// A network function that is no VF.
@@ -30,7 +31,7 @@ pub enum Sort {
 #[derive(Debug)]
 pub struct Device<'a> {
     /// What it is.
-    pub sort: Sort,
+    pub class: DeviceClass,
     /// The function.
     pub function: &'a Function,
     /// Its number among its kind, as `nvidia-smi topo` numbers: `GPU0`, `NIC0`, `NVMe0`; `NIC0v3`: a VF without an RDMA device.
@@ -73,16 +74,16 @@ impl<'a> Devices<'a> {
     /// Looks for them. `vfs`: VFs of NICs, too.
     pub fn find(topology: &Topology<'a>, placement: &Placement, vfs: bool) -> Self {
         let functions = || topology.tree().functions.values().filter(|f| !f.is_vf());
-        let make = |sort, function: &'a Function, id: String, name| {
+        let make = |class, function: &'a Function, id: String, name| {
             let spot = topology.spot(function.address)?;
-            Some(Device { sort, function, id, name, of: Vec::new(), spot })
+            Some(Device { class, function, id, name, of: Vec::new(), spot })
         };
         let gpus = functions().filter(|f| f.is_gpu()).enumerate();
-        let gpus = gpus.filter_map(|(n, f)| make(Sort::Gpu, f, format!("GPU{n}"), None));
+        let gpus = gpus.filter_map(|(n, f)| make(DeviceClass::Gpu, f, format!("GPU{n}"), None));
         let nvmes = functions().filter(|f| f.is_nvme()).enumerate();
         let nvmes = nvmes.filter_map(|(n, f)| {
             let name = placement.disks.get(&f.address).and_then(|names| names.first());
-            make(Sort::Nvme, f, format!("NVMe{n}"), name.cloned())
+            make(DeviceClass::Nvme, f, format!("NVMe{n}"), name.cloned())
         });
         let (gpus, nvmes) = (gpus.collect(), nvmes.collect());
         let nics = nics(topology, vfs, make);
@@ -110,7 +111,7 @@ impl<'a> Devices<'a> {
 fn nics<'a>(
     topology: &Topology<'a>,
     vfs: bool,
-    make: impl Fn(Sort, &'a Function, String, Option<String>) -> Option<Device<'a>>,
+    make: impl Fn(DeviceClass, &'a Function, String, Option<String>) -> Option<Device<'a>>,
 ) -> Vec<Device<'a>> {
     let functions = || topology.tree().functions.values();
     let mut below: BTreeMap<PciAddress, Vec<Device<'a>>> = BTreeMap::new();
@@ -119,7 +120,7 @@ fn nics<'a>(
         let of = topology.nics_of(dma.address);
         let nic = of.first().and_then(|nic| topology.tree().get(*nic));
         let name = nic.and_then(name_of).map(|name| format!("{name}_dma"));
-        let Some(device) = make(Sort::DataDirect, dma, format!("DMA{number}"), name) else {
+        let Some(device) = make(DeviceClass::DataDirect, dma, format!("DMA{number}"), name) else {
             continue;
         };
         let device = Device { of: of.clone(), ..device };
@@ -139,11 +140,11 @@ fn nics<'a>(
     let mut found = Vec::new();
     for nic in functions().filter(|f| f.is_nic() && !f.is_vf()) {
         let own = id(nic).unwrap_or_default();
-        found.extend(make(Sort::Nic, nic, own.clone(), name_of(nic)));
+        found.extend(make(DeviceClass::Nic, nic, own.clone(), name_of(nic)));
         found.extend(below.remove(&nic.address).into_iter().flatten());
         for (index, vf) in virtuals.remove(&nic.address).into_iter().flatten().enumerate() {
             let id = id(vf).unwrap_or_else(|| format!("{own}v{index}"));
-            let device = make(Sort::Vf, vf, id, name_of(vf));
+            let device = make(DeviceClass::Vf, vf, id, name_of(vf));
             found.extend(device.map(|device| Device { of: vec![nic.address], ..device }));
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::assign::assign;
-use super::devices::{Device, Devices, Sort};
+use super::devices::{Device, DeviceClass, Devices};
 use super::{Distance, Topology};
 use bedplate_base::value::PciAddress;
 
@@ -73,13 +73,13 @@ pub fn pair(topology: &Topology, devices: &Devices) -> Pairings {
     let has_rdma = |device: &&Device| !device.function.infiniband.is_empty();
     let answers = |device: &&Device| !device.function.is_dead();
     let nics = devices.nics.iter().filter(answers);
-    let nics: Vec<&Device> = nics.filter(|d| d.sort == Sort::Nic).collect();
+    let nics: Vec<&Device> = nics.filter(|d| d.class == DeviceClass::Nic).collect();
     let candidates = if nics.iter().any(has_rdma) { Candidates::Rdma } else { Candidates::All };
     let nics: Vec<&Device> =
         nics.into_iter().filter(|nic| candidates == Candidates::All || has_rdma(nic)).collect();
     let nvmes: Vec<&Device> = devices.nvmes.iter().filter(answers).collect();
     let dmas = devices.nics.iter().filter(answers);
-    let dmas: Vec<&Device> = dmas.filter(|d| d.sort == Sort::DataDirect).collect();
+    let dmas: Vec<&Device> = dmas.filter(|d| d.class == DeviceClass::DataDirect).collect();
     let gpus: Vec<&Device> = devices.gpus.iter().filter(answers).collect();
     let (for_nics, spare_nics) = choose(topology, &gpus, &nics, &dmas);
     let (for_nvmes, _) = choose(topology, &gpus, &nvmes, &[]);

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::uio::pwrite;
 
-use super::error_text::{Fault, at, plain};
+use super::error_text::{Fault, failed_to, plain};
 use super::{DirWriter, Root};
 use crate::timeout::{Unfinished, run_with_timeout};
 
@@ -19,7 +19,7 @@ impl DirWriter {
             self.open_inside(path, OFlag::O_WRONLY | OFlag::O_NOCTTY).map_err(
                 |errno| match errno {
                     Errno::ENOENT => Fault::refusal("this kernel or device has no such attribute"),
-                    errno => at("open it")(errno),
+                    errno => failed_to("open it")(errno),
                 },
             )?;
         // With the newline an empty value is still a write of something (driver_override is cleared by it).
@@ -46,7 +46,7 @@ impl DirWriter {
     pub(super) fn config_word(&mut self, path: &str, offset: u16, value: u16) -> Result<(), Fault> {
         self.only_live()?;
         self.pass("write config space", path)?;
-        let fd = self.open_inside(path, OFlag::O_WRONLY).map_err(at("open it"))?;
+        let fd = self.open_inside(path, OFlag::O_WRONLY).map_err(failed_to("open it"))?;
         match pwrite(&fd, &value.to_le_bytes(), offset.into()) {
             Ok(2) => Ok(()),
             Ok(written) => Err(Fault::refusal(format!(
@@ -56,7 +56,7 @@ impl DirWriter {
                 "the kernel does not permit it: kernel lockdown (Secure Boot, see /sys/kernel/security/lockdown) \
                  forbids config-space writes to everybody; use the kernel command line (pci=) instead",
             )),
-            Err(errno) => Err(at("write the register")(errno)),
+            Err(errno) => Err(failed_to("write the register")(errno)),
         }
     }
 

@@ -12,13 +12,13 @@ pub(super) enum Fault {
     System(&'static str, Errno),
     /// A refusal of our own, whole sentence.
     #[error("{0}")]
-    Said(String),
+    Refused(String),
 }
 
 impl Fault {
     /// A refusal of our own.
     pub(super) fn refusal(text: impl Into<String>) -> Self {
-        Fault::Said(text.into())
+        Fault::Refused(text.into())
     }
 
     /// With what was being done, and to what.
@@ -31,13 +31,13 @@ impl From<Fault> for std::io::Error {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::System(_, errno) => errno.into(),
-            Fault::Said(text) => Self::other(text),
+            Fault::Refused(text) => Self::other(text),
         }
     }
 }
 
-/// For `map_err`: the step that failed.
-pub(super) fn at(step: &'static str) -> impl Fn(Errno) -> Fault {
+/// For `map_err`: the step that failed, such as "look at it".
+pub(super) fn failed_to(step: &'static str) -> impl Fn(Errno) -> Fault {
     move |errno| Fault::System(step, errno)
 }
 

@@ -25,7 +25,7 @@ use rustix::fs::Advice;
 
 use super::super::{Expected, old_copy};
 use super::DirWriter;
-use super::error_text::{Fault, at};
+use super::error_text::{Fault, failed_to};
 use super::replace::{Keep, write_all};
 use super::resolve::{Located, Place};
 use super::unlink::unlink_in_order;
@@ -55,9 +55,9 @@ impl DirWriter {
         file: &impl AsFd,
     ) -> Result<(), Fault> {
         self.pass("sync a directory", path)?;
-        fsync(&place.directory).map_err(at("sync its directory"))?;
+        fsync(&place.directory).map_err(failed_to("sync its directory"))?;
         self.pass("sync", path)?;
-        fsync(file).map_err(at("sync the new file"))
+        fsync(file).map_err(failed_to("sync the new file"))
     }
 
     /// Keep a copy of what is there now; `None`: nothing is there, and no copy either.
@@ -76,12 +76,13 @@ impl DirWriter {
         self.pass("keep the old file", path)?;
         let name = old_name(place);
         // One of a run that was cut short, and the file that it was made from is whole.
-        unlink_in_order(place, &name).map_err(at("remove the old copy of an earlier run"))?;
+        unlink_in_order(place, &name)
+            .map_err(failed_to("remove the old copy of an earlier run"))?;
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let copy = openat(&place.directory, name.as_str(), flags, Mode::from_bits_truncate(0o600))
-            .map_err(at("keep the old file beside it"))?;
-        write_all(&copy, &bytes).map_err(at("keep the old file beside it"))?;
+            .map_err(failed_to("keep the old file beside it"))?;
+        write_all(&copy, &bytes).map_err(failed_to("keep the old file beside it"))?;
         self.sync_made(path, place, &copy)?;
         Ok(Some(Replaced { _open: Some(old) }))
     }
@@ -96,7 +97,7 @@ impl DirWriter {
         replaced: Option<Replaced>,
     ) -> Result<(), Fault> {
         self.pass("sync", path)?;
-        fsync(new).map_err(at("sync the new file"))?;
+        fsync(new).map_err(failed_to("sync the new file"))?;
         let Some(replaced) = replaced else { return Ok(()) };
         // Nothing on the disk names its clusters any more.
         drop(replaced);
@@ -112,7 +113,7 @@ impl DirWriter {
             )));
         }
         self.pass("remove the old copy", path)?;
-        unlink_in_order(place, &old_name(place)).map_err(at("remove the old copy"))
+        unlink_in_order(place, &old_name(place)).map_err(failed_to("remove the old copy"))
     }
 
     /// Remove the copy that an earlier run has left beside a file that is whole; how many there were.
@@ -122,7 +123,7 @@ impl DirWriter {
         }
         self.pass("remove the old copy", path)?;
         unlink_in_order(place, &old_name(place))
-            .map_err(at("remove the old copy of an earlier run"))?;
+            .map_err(failed_to("remove the old copy of an earlier run"))?;
         Ok(1)
     }
 

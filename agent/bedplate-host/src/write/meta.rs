@@ -9,7 +9,7 @@ use nix::sys::statfs::{MSDOS_SUPER_MAGIC, fstatfs};
 use nix::unistd::{Gid, Uid, fchown};
 use rustix::fs::XattrFlags;
 
-use super::error_text::{Fault, at, from_rustix};
+use super::error_text::{Fault, failed_to, from_rustix};
 use crate::FileMeta;
 
 /// Longest list of names and longest value (include/uapi/linux/limits.h, XATTR_LIST_MAX, XATTR_SIZE_MAX).
@@ -26,7 +26,7 @@ const ACL: &str = "system.posix_acl_access";
 
 /// What is kept of `file` when it is replaced.
 pub(super) fn read(file: &OwnedFd) -> Result<FileMeta, Fault> {
-    let stat = fstat(file).map_err(at("look at it"))?;
+    let stat = fstat(file).map_err(failed_to("look at it"))?;
     let xattrs = xattrs(file)?.into_iter().map(|(name, value)| (name, hex(&value))).collect();
     Ok(FileMeta { mode: stat.st_mode & MODE, uid: stat.st_uid, gid: stat.st_gid, xattrs })
 }
@@ -38,12 +38,12 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
     if had.contains_key(ACL) && !meta.xattrs.contains_key(ACL) {
         rustix::fs::fremovexattr(file, ACL)
             .map_err(from_rustix)
-            .map_err(at("take off an inherited ACL"))?;
+            .map_err(failed_to("take off an inherited ACL"))?;
     }
-    let stat = fstat(file).map_err(at("look at it"))?;
+    let stat = fstat(file).map_err(failed_to("look at it"))?;
     if (stat.st_uid, stat.st_gid) != (meta.uid, meta.gid) {
         let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
-        fchown(file, Some(uid), Some(gid)).map_err(at("keep its owner"))?;
+        fchown(file, Some(uid), Some(gid)).map_err(failed_to("keep its owner"))?;
     }
     give_mode(file, meta.mode & MODE)?;
     for (name, value) in meta.xattrs.iter().filter(|(name, _)| is_kept(name)) {
@@ -66,7 +66,7 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
 
 /// Give `file` a mode, whatever the umask; chown(2) may have taken set-id bits, so this comes after it.
 pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> Result<(), Fault> {
-    let stat = fstat(file).map_err(at("look at it"))?;
+    let stat = fstat(file).map_err(failed_to("look at it"))?;
     if stat.st_mode & 0o7777 == mode {
         return Ok(());
     }
@@ -78,7 +78,7 @@ pub(super) fn fat_has_no_modes(file: &OwnedFd) -> impl Fn(Errno) -> Result<(), F
     move |errno| match fstatfs(file) {
         // FAT: the EFI system partition.
         Ok(fs) if fs.filesystem_type() == MSDOS_SUPER_MAGIC => Ok(()),
-        _ => Err(at("set its mode")(errno)),
+        _ => Err(failed_to("set its mode")(errno)),
     }
 }
 
@@ -88,7 +88,7 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
         Ok(length) => length,
         // A file system without them.
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => 0,
-        Err(errno) => return Err(at("read its attributes")(errno)),
+        Err(errno) => return Err(failed_to("read its attributes")(errno)),
     };
     let names: Vec<String> = buffer[..length]
         .split(|byte| *byte == 0)
@@ -104,7 +104,7 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
             }
             // Listed but not there: some file systems list what a security module would answer.
             Err(Errno::ENODATA | Errno::EOPNOTSUPP) => {}
-            Err(errno) => return Err(at("read its attributes")(errno)),
+            Err(errno) => return Err(failed_to("read its attributes")(errno)),
         }
     }
     Ok(all)

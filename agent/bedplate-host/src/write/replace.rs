@@ -9,7 +9,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::error_text::{Fault, at, from_rustix};
+use super::error_text::{Fault, failed_to, from_rustix};
 use super::resolve::{Located, Place};
 use super::unlink::unlink_in_order;
 use super::{DirWriter, meta};
@@ -86,7 +86,7 @@ impl DirWriter {
             return Ok(());
         }
         self.pass("sync a directory", path)?;
-        fsync(&place.directory).map_err(at("sync its directory"))?;
+        fsync(&place.directory).map_err(failed_to("sync its directory"))?;
         if !in_steps {
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl DirWriter {
         found: Option<&FileMeta>,
     ) -> Result<(), Fault> {
         self.pass("write", path)?;
-        write_all(temp, bytes).map_err(at("write the new file"))?;
+        write_all(temp, bytes).map_err(failed_to("write the new file"))?;
         self.pass("set the owner", path)?;
         match (keep, found) {
             (Keep::Given(meta), _) => meta::give(temp, meta)?,
@@ -120,7 +120,7 @@ impl DirWriter {
             return self.sync_made(path, place, temp);
         }
         self.pass("sync", path)?;
-        fsync(temp).map_err(at("sync the new file"))
+        fsync(temp).map_err(failed_to("sync the new file"))
     }
 
     fn unlink(&self, place: &Place, name: &str) -> Result<(), Errno> {
@@ -146,7 +146,7 @@ impl DirWriter {
         place.expect(expected)?;
         self.unlink(&place, &place.name).map_err(|errno| place.why_not("remove it", errno))?;
         self.pass("sync a directory", path)?;
-        fsync(&place.directory).map_err(at("sync its directory"))
+        fsync(&place.directory).map_err(failed_to("sync its directory"))
     }
 
     /// Remove the temporary files of killed runs from the directory that holds `path`.
@@ -157,7 +157,9 @@ impl DirWriter {
             self.pass("unlink", path)?;
             match self.unlink(&place, name) {
                 Ok(()) | Err(Errno::ENOENT) => {}
-                Err(errno) => return Err(at("remove a temporary file of an earlier run")(errno)),
+                Err(errno) => {
+                    return Err(failed_to("remove a temporary file of an earlier run")(errno));
+                }
             }
         }
         Ok(stale.len() + self.remove_old(path, &place)?)
@@ -180,9 +182,9 @@ fn stale(place: &Place) -> Result<Vec<String>, Fault> {
     let mut names = Vec::new();
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut directory = Dir::openat(&place.directory, ".", flags, Mode::empty())
-        .map_err(at("list its directory"))?;
+        .map_err(failed_to("list its directory"))?;
     for entry in directory.iter() {
-        let entry = entry.map_err(at("list its directory"))?;
+        let entry = entry.map_err(failed_to("list its directory"))?;
         if let Ok(name) = entry.file_name().to_str()
             && is_temp_name(name)
             && matches!(entry.file_type(), Some(Type::File) | None)
@@ -198,7 +200,7 @@ fn temp_name() -> Result<String, Fault> {
     let mut random = [0_u8; TEMP_DIGITS / 2];
     let got = getrandom(&mut random[..], GetRandomFlags::empty())
         .map_err(from_rustix)
-        .map_err(at("get random bytes"))?;
+        .map_err(failed_to("get random bytes"))?;
     if got < random.len() {
         return Err(Fault::refusal(
             "the kernel gave too few random bytes for a file name: run again",

@@ -12,7 +12,7 @@ use nix::sys::stat::{Mode, fchmod, fstat, mkdirat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, unlinkat};
 use rustix::fs::IFlags;
 
-use super::error_text::{Fault, at};
+use super::error_text::{Fault, failed_to};
 use super::{DirWriter, meta};
 use crate::file::{self, NotOpened};
 use crate::{Expected, FileMeta, WriteError, trust};
@@ -71,10 +71,10 @@ impl DirWriter {
                     let name = name.to_owned();
                     return Ok(Located::Found(Place { directory, name, linked }));
                 }
-                Err(errno) => return Err(at("look at it")(errno)),
+                Err(errno) => return Err(failed_to("look at it")(errno)),
             }
         }
-        Err(at("follow its links")(Errno::ELOOP))
+        Err(failed_to("follow its links")(Errno::ELOOP))
     }
 
     /// A directory that is not there can be made, unless a link that leads nowhere has its name or that of one above.
@@ -95,7 +95,7 @@ impl DirWriter {
             Err(Errno::ENOTDIR) => {
                 Err(Fault::refusal(format!("{path} is not a directory: move it out of the way")))
             }
-            Err(errno) => Err(at("open its directory")(errno)),
+            Err(errno) => Err(failed_to("open its directory")(errno)),
         }
     }
 
@@ -138,7 +138,7 @@ impl DirWriter {
                 (Err(Errno::ENOENT), Some((parent, name))) if !name.is_empty() => {
                     there = if parent.is_empty() { "/" } else { parent };
                 }
-                (Err(errno), _) => return Err(at("access")(errno).about("write in", there)),
+                (Err(errno), _) => return Err(failed_to("access")(errno).about("write in", there)),
             }
         }
     }
@@ -154,7 +154,7 @@ impl DirWriter {
         let fault = match looked {
             Ok(stat) => trust::distrust(&stat, &self.display_path(path)).map(Fault::refusal),
             Err(Errno::ENOENT) => None,
-            Err(errno) => Some(at("look at it")(errno)),
+            Err(errno) => Some(failed_to("look at it")(errno)),
         };
         fault.map_or(Ok(()), |fault| Err(fault.about("keep anything in", path)))
     }
@@ -170,7 +170,7 @@ impl DirWriter {
         match mkdirat(&parent, name, Mode::from_bits_truncate(mode)) {
             Ok(()) => {}
             Err(Errno::EEXIST) => return Err(dangling(path)),
-            Err(errno) => return Err(at("make its directory")(errno)),
+            Err(errno) => return Err(failed_to("make its directory")(errno)),
         }
         let Some(made) = self.directory(path)? else {
             return Err(Fault::refusal(format!("{path} went away while it was made: run again")));
@@ -178,7 +178,7 @@ impl DirWriter {
         // The process's umask may have taken bits away.
         fchmod(&made, Mode::from_bits_truncate(mode)).or_else(meta::fat_has_no_modes(&made))?;
         self.pass("sync a directory", path)?;
-        fsync(&parent).map_err(at("sync its directory"))?;
+        fsync(&parent).map_err(failed_to("sync its directory"))?;
         Ok(made)
     }
 
@@ -192,10 +192,10 @@ impl DirWriter {
             Err(Errno::ENOENT) => return Ok(true),
             // A mount point counts as used (EBUSY).
             Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::EBUSY) => return Ok(false),
-            Err(errno) => return Err(at("remove it")(errno)),
+            Err(errno) => return Err(failed_to("remove it")(errno)),
         }
         self.pass("sync a directory", path)?;
-        fsync(&directory).map_err(at("sync its directory"))?;
+        fsync(&directory).map_err(failed_to("sync its directory"))?;
         Ok(true)
     }
 }
@@ -210,7 +210,7 @@ impl Place {
         match file::open_regular(open, |errno| errno) {
             Ok((file, _)) => Ok(Some(file)),
             Err(NotOpened::Failed(Errno::ENOENT)) => Ok(None),
-            Err(NotOpened::Failed(errno)) => Err(at("look at it")(errno)),
+            Err(NotOpened::Failed(errno)) => Err(failed_to("look at it")(errno)),
             Err(NotOpened::Directory) => Err(Fault::refusal(
                 "there is a directory where a file should be: move it out of the way",
             )),
@@ -248,7 +248,7 @@ impl Place {
     /// A file that is put back belongs to the owner of its directory, or to that of the file that is there: a record alone
     /// gives a file to nobody.
     pub(super) fn may_own(&self, to: &FileMeta, there: Option<&FileMeta>) -> Result<(), Fault> {
-        let directory = fstat(&self.directory).map_err(at("look at its directory"))?;
+        let directory = fstat(&self.directory).map_err(failed_to("look at its directory"))?;
         let uid = to.uid == directory.st_uid || there.is_some_and(|there| there.uid == to.uid);
         let gid = to.gid == directory.st_gid || there.is_some_and(|there| there.gid == to.gid);
         if uid && gid {
@@ -282,7 +282,7 @@ impl Place {
                 ));
             }
         }
-        at(step)(errno)
+        failed_to(step)(errno)
     }
 }
 

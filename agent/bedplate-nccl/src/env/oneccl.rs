@@ -1,13 +1,13 @@
 //! The list of NICs of oneCCL.
 
-use super::{Candidate, Chosen, Setting, taken_along};
+use super::{Candidate, Chosen, Setting, prefix_matches};
 
 /// `CCL_MNIC_NAME`: names of devices, which stand for all that begin with them, without ports.
 pub(super) fn nics(chosen: &Chosen, ports: &[Candidate], notes: &mut Vec<String>) -> Setting {
     let mut names: Vec<String> = chosen.names();
     names.iter_mut().for_each(|name| name.truncate(name.find(':').unwrap_or(name.len())));
     names.dedup();
-    let more = taken_along(chosen, ports);
+    let more = prefix_matches(chosen, ports);
     if !more.is_empty() {
         notes.push(format!("oneCCL knows prefixes alone, and takes {} along", more.join(", ")));
     }

@@ -3,9 +3,9 @@
 mod json;
 pub mod judge;
 pub mod limit;
+mod nccl_tests;
 mod perftest;
 mod reader;
-mod rows;
 #[cfg(test)]
 mod tests;
 

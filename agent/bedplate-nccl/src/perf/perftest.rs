@@ -1,7 +1,7 @@
 //! Lines of perftest's bandwidth tests (perftest src/perftest_parameters.{h,c}). What it calls MB/sec is 2²⁰ bytes per second; newer
 //! versions write MiB/sec.
 
-use super::rows::number;
+use super::nccl_tests::number;
 use super::{Device, Measure, Point, Run, Test};
 
 /// Bytes per second of a unit, in GB/s.

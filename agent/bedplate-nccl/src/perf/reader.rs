@@ -1,6 +1,6 @@
 //! A file of results, line by line.
 
-use super::rows::{self, Columns, Reduction, Row, number};
+use super::nccl_tests::{self, Columns, Reduction, Row, number};
 use super::{Claim, Results, Run, Test, json, perftest};
 
 /// What is known while reading.
@@ -89,7 +89,7 @@ impl State {
         } else if let Some(claim) = claim(line, "Avg bus bandwidth", number) {
             self.run(number).average = Some(claim);
         } else if self.bandwidth.is_none() {
-            match rows::row(line, number, &self.columns) {
+            match nccl_tests::row(line, number, &self.columns) {
                 Some(Row::Point(point, reduction)) => {
                     self.run(number).points.push(point);
                     self.reduction = reduction.map(|one| one.faster(self.reduction));

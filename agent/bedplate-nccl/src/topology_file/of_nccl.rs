@@ -11,7 +11,7 @@ use crate::nets;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci;
 use bedplate_facts::topology::cpulist;
-use bedplate_facts::topology::devices::Sort;
+use bedplate_facts::topology::devices::DeviceClass;
 
 /// Compares.
 pub(super) fn compare(file: &File, here: Here, compared: &mut Compared) {
@@ -236,7 +236,7 @@ fn nets(function: &Function, address: PciAddress, here: Here, compared: &mut Com
             continue;
         };
         let dma = here.devices.nics.iter().any(|dma| {
-            dma.sort == Sort::DataDirect
+            dma.class == DeviceClass::DataDirect
                 && dma.address() == address
                 && dma.of.contains(&nic.address)
         });

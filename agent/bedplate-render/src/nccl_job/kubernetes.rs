@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use bedplate_core::desired::VfDriver;
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 
 use super::super::common::heading;
 use super::super::vf_rules::{Group, names, pinned, resource_name, vf_driver};

@@ -5,7 +5,7 @@ pub(crate) mod job;
 mod kubernetes;
 mod slurm;
 
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 
 use super::{Inexpressible, Options, RenderError, Rendered};
 pub use job::{Collective, Job, JobForm};

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use bedplate_core::kind::image_config::ImageConfig;
+use bedplate_core::image_config::ImageConfig;
 
 use super::super::common::{heading, in_shell_single_quotes as quoted};
 use super::super::{OutFile, RenderError, Rendered, SCRIPT_MODE};

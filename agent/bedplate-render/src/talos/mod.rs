@@ -11,7 +11,7 @@ use serde::Serialize;
 use bedplate_base::value::{ModuleName, PciAddress};
 use bedplate_cmdline::Token;
 use bedplate_core::desired::VfDriver;
-use bedplate_core::kind::image_config::{ConfigFile, ImageConfig, Setting, VfRule};
+use bedplate_core::image_config::{ConfigFile, ImageConfig, Setting, VfRule};
 use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent::undecided_registration;

@@ -49,11 +49,11 @@ pub(super) fn name(names: &Names, function: &Function) -> Option<String> {
     let product = device.strip_suffix(']').and_then(|device| device.rsplit_once('['));
     let product = product.map_or(device, |(_, product)| product);
     let vendor = vendor(function.vendor).or_else(|| names.vendor(function.vendor))?;
-    Some(one_line(&together(vendor, product)).chars().take(LONGEST).collect())
+    Some(one_line(&with_vendor(vendor, product)).chars().take(LONGEST).collect())
 }
 
 /// Some products carry their vendor's name (`QEMU PCIe Root port`).
-fn together(vendor: &str, product: &str) -> String {
+fn with_vendor(vendor: &str, product: &str) -> String {
     match product.strip_prefix(vendor) {
         Some(rest) if rest.starts_with(' ') => product.to_owned(),
         _ => format!("{vendor} {product}"),
@@ -116,7 +116,7 @@ mod tests {
             ]
         );
         assert_eq!(name(&Names::none(&facts), gpu), None);
-        assert_eq!(together("QEMU", "QEMU PCIe Root port"), "QEMU PCIe Root port");
+        assert_eq!(with_vendor("QEMU", "QEMU PCIe Root port"), "QEMU PCIe Root port");
         assert!(subject(&names, &"kernel command line".into()).is_none());
     }
 

@@ -3,7 +3,7 @@
 use super::NAME;
 use super::section::Acs;
 use crate::desired::{AcsPolicy, Desired, WantedAcs};
-use crate::kind::image_config::{ImageConfig, LiveOnly, Unwritable};
+use crate::image_config::{ImageConfig, LiveOnly, Unwritable};
 use crate::section::Declared;
 use bedplate_facts::Facts;
 

@@ -4,7 +4,7 @@
 mod entries;
 mod loader;
 
-use super::files::{self, KERNEL_CMDLINE, raw, readable, replace, verify};
+use super::boot_files::{self, KERNEL_CMDLINE, raw, readable, replace, verify};
 use super::grub;
 use super::{Context, Observed, Obstacle, Steps};
 use crate::plan::Action;
@@ -72,7 +72,7 @@ fn loaders(reader: &dyn Reader) -> Result<Reading<Vec<Loader>>, Obstacle> {
     let loaders: Result<Vec<Loader>, ReadError> =
         paths.iter().map(|path| Loader::read(reader, path)).collect();
     match loaders {
-        Err(error) if !error.is_absent() => Err(files::unreadable(&error)),
+        Err(error) if !error.is_absent() => Err(boot_files::unreadable(&error)),
         loaders => Ok(Reading::from_result(loaders)),
     }
 }
@@ -124,7 +124,7 @@ pub(crate) fn variable(reader: &dyn Reader, name: &str) -> Option<String> {
 
 /// What makes both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
-    files::carried_by_grub(context)?;
+    boot_files::carried_by_grub(context)?;
     let reader = context.reader;
     let mut actions = Vec::new();
     // Entries carry the line themselves: a system may do without that file.
@@ -152,12 +152,12 @@ fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action
     let text = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => text,
         Err(error) if error.is_absent() => return Ok(None),
-        Err(error) => return Err(files::unreadable(&error)),
+        Err(error) => return Err(boot_files::unreadable(&error)),
     };
     if text.trim().is_empty() {
-        return Err(files::blank_line(KERNEL_CMDLINE));
+        return Err(boot_files::blank_line(KERNEL_CMDLINE));
     }
     let edited = kernel_cmdline::edited(&text, BlsReader::Grub, edit)
-        .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
+        .map_err(|error| boot_files::cannot(KERNEL_CMDLINE, &error))?;
     Ok(replace(KERNEL_CMDLINE, Some(&text), Some(&edited)))
 }

@@ -5,8 +5,8 @@ use super::generated::LostMenu;
 use super::owed::Owed;
 use super::tuned::Tuned;
 use super::{
-    Backend, Context, NAME, Observed, Obstacle, Steps, arch, block, entry_before, length,
-    only_in_entry, owned, soundness, states,
+    Backend, Context, NAME, Observed, Obstacle, Steps, arch, block, comparison, entry_before,
+    length, only_in_entry, owned, soundness,
 };
 use crate::desired::DesiredCmdline;
 use crate::plan::{Change, KindPlan};
@@ -15,7 +15,7 @@ use bedplate_host::package_lock;
 /// Reasons for a change.
 pub(crate) struct Due<'a> {
     /// Differences of the lines.
-    pub comparison: &'a states::Comparison,
+    pub comparison: &'a comparison::Comparison,
     /// Both lines.
     pub observed: &'a Observed,
     /// Arguments that TuneD brings.
@@ -71,7 +71,7 @@ pub(super) fn plan(context: &Context, due: &Due<'_>, backend: &Backend, section:
 fn change(
     wanted: &DesiredCmdline,
     context: &Context,
-    comparison: &states::Comparison,
+    comparison: &comparison::Comparison,
     steps: Steps,
 ) -> Change {
     let items = comparison.items(wanted);

@@ -1,9 +1,10 @@
 //! The check after regeneration: does the default boot entry carry what the plan wants?
 
 use super::arch;
-use super::kernel_defaults::{findings, kernel_defaults};
+use super::findings::findings;
 use bedplate_cmdline::{CommandLine, Edit, EditError, Finding, Status};
 use bedplate_facts::Facts;
+use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::Reader;
 
 /// Why a line is wrong after regeneration.

@@ -19,7 +19,7 @@ pub(crate) fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>>
         Reading::Absent => Vec::new(),
         Reading::Unknown(why) => return Reading::Unknown(why),
     };
-    match super::files::raw(reader, &format!("{mount}/loader/loader.conf")) {
+    match super::boot_files::raw(reader, &format!("{mount}/loader/loader.conf")) {
         Ok(text) => patterns.extend(configured(&text)),
         Err(error) if error.is_absent() => {}
         Err(error) => return Reading::unknown(error),

@@ -1,6 +1,6 @@
 //! The edit of the command line that the profile asks for, in one piece. Pure.
 
-use super::states::Comparison;
+use super::comparison::Comparison;
 use super::{NAME, Obstacle, owned};
 use crate::desired::DesiredCmdline;
 use crate::kind::Context;

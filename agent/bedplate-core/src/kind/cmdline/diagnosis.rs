@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, complaint};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, rejected_argument};
 
 /// What is known after the boot. `None`: it could not be read.
 #[derive(Debug, Clone, Default)]
@@ -95,7 +95,7 @@ pub fn cause(seen: &BootObservation<'_>, edit: &Edit, defaults: &[KernelDefaults
             _ => Cause::OtherEntry,
         },
         (_, _, Some(true)) => {
-            Cause::Rejected { said: seen.log.and_then(|text| complaint::complaint(text, edit)) }
+            Cause::Rejected { said: seen.log.and_then(|text| rejected_argument::find(text, edit)) }
         }
         (_, _, None) => Cause::Unknown,
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_complaint_is_found() {
+    fn the_kernels_rejection_is_found() {
         let nothing: [&str; 0] = [];
         let edit = Edit::new(Arch::X86_64, &["pci=config_acs=0@1"], &nothing).unwrap();
         let booted = line("ro pci=config_acs=0@1");

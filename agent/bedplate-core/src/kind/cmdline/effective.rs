@@ -2,13 +2,13 @@
 //! Passthrough is only a default: each IOMMU group has its own type (handbook §1.3, §4). A kernel that was booted with it
 //! and translates all the same is a blocker: nothing that can be written here, and no further boot, would change that.
 
-use super::groups::{Groups, groups};
-use super::kernel_defaults::kernel_defaults;
 use super::{NAME, arch, passthrough_wanted};
 use crate::kind::{Context, some_of};
 use crate::plan::{Blocker, KindPlan, Note, Unknown};
 use bedplate_base::value::PciAddress;
 use bedplate_cmdline::{CommandLine, iommu_passthrough};
+use bedplate_facts::iommu_groups::{IommuGroups, iommu_groups};
+use bedplate_facts::kernel_defaults::kernel_defaults;
 
 /// What the blocker of a refusing kernel is about.
 pub const SUBJECT: &str = "IOMMU passthrough";
@@ -20,8 +20,8 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     if !passthrough_wanted(context) {
         return;
     }
-    let Groups { types, translated, unread, why_unread, .. } =
-        groups(context.reader, context.facts);
+    let IommuGroups { types, translated, unread, why_unread, .. } =
+        iommu_groups(context.reader, context.facts);
     if !types.is_empty() {
         let said: Vec<String> =
             types.iter().map(|(kind, count)| format!("{count} × {}", meaning(kind))).collect();
@@ -74,5 +74,52 @@ fn meaning(kind: &str) -> String {
         "DMA" => "translated, strict (DMA)".into(),
         "DMA-FQ" => "translated, lazy (DMA-FQ)".into(),
         other => other.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_base::Reading;
+    use bedplate_testhosts::fixture::{Files, Machine, at};
+
+    /// A GPU and a NIC below one switch, an RDMA NIC and a management port elsewhere; these groups have these types.
+    fn seen(types: [&str; 4]) -> IommuGroups {
+        let mut machine = Machine::default();
+        machine.root_port("0000:20:00.0", 0);
+        let down = machine.switch("0000:20:00.0", "0000:21:00.0", 2);
+        machine.gpu("0000:23:00.0", Some(&down[0]));
+        machine.nic("0000:24:00.0", Some(&down[1]));
+        for (rdma, address) in [(true, "0000:41:00.0"), (false, "0000:01:00.0")] {
+            machine.root_port(&address.replace(":00.0", ":1f.0"), 0);
+            let nic = machine.nic(address, None);
+            nic.infiniband = if rdma { vec!["mlx5_0".into()] } else { Vec::new() };
+        }
+        let addresses = ["0000:23:00.0", "0000:24:00.0", "0000:41:00.0", "0000:01:00.0"];
+        let mut files = Files::default();
+        for (number, (address, kind)) in addresses.iter().zip(types).enumerate() {
+            machine.get(address).iommu_group = Reading::Known(u32::try_from(number).unwrap());
+            files
+                .files
+                .insert(format!("/sys/kernel/iommu_groups/{number}/type"), format!("{kind}\n"));
+        }
+        iommu_groups(&files, &machine.facts())
+    }
+
+    #[test]
+    fn a_management_port_may_be_translated() {
+        let groups = seen(["identity", "identity", "identity", "DMA-FQ"]);
+        assert_eq!((groups.translated.len(), groups.all_translated()), (0, false));
+        assert_eq!(groups.types["DMA-FQ"], 1, "it is shown all the same");
+    }
+
+    #[test]
+    fn what_carries_gpudirect_may_not() {
+        let groups = seen(["identity", "DMA", "DMA-FQ", "identity"]);
+        assert_eq!(groups.translated, [at("0000:24:00.0"), at("0000:41:00.0")]);
+        assert!(!groups.all_translated(), "a device's affair, not the kernel's default");
+        assert!(seen(["DMA"; 4]).all_translated());
+        let unknown = seen(["unknown"; 4]);
+        assert_eq!((unknown.translated.len(), unknown.all_translated()), (0, false));
     }
 }

@@ -1,7 +1,7 @@
 //! The generated menu of a machine that runs: usable, lost, or not to be touched. A lost menu leaves GRUB at its prompt, so
 //! making it again is a change of its own; a menu with content that bedplate cannot follow is never overwritten.
 
-use super::files::{is_blank, raw};
+use super::boot_files::{is_blank, raw};
 use super::mounts::{no_directory, unmounted};
 use super::{Context, Observed, Obstacle, Steps, grub};
 use crate::plan::{Action, Item, Rationale};

@@ -9,7 +9,7 @@ mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::files::{self, verify};
+use super::boot_files::{self, verify};
 use super::menu::Menu;
 use super::mounts::no_directory;
 use super::{Context, NAME, Observed, Obstacle, Steps};
@@ -191,7 +191,7 @@ pub(crate) fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, 
 
 /// What makes both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
-    files::carried_by_grub(context)?;
+    boot_files::carried_by_grub(context)?;
     let family = family(&context.facts.boot);
     passed_over(context, family, edit)?;
     let mut actions = edit_files(context.reader, family, edit)?;
@@ -260,7 +260,7 @@ pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Actio
 pub(crate) fn edited_by_hand(context: &Context, edit: &Edit) -> Option<(String, String)> {
     let family = family(&context.facts.boot);
     let path = family.own()?;
-    let text = files::raw(context.reader, &path).ok()?;
+    let text = boot_files::raw(context.reader, &path).ok()?;
     by_hand(context, family, edit, &text).map(|remark| (path, remark))
 }
 

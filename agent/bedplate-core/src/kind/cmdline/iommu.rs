@@ -1,7 +1,7 @@
 //! `[iommu] mode` → kernel arguments, by CPU vendor. The facts behind every arm: handbook §1.3, §4.
 
 use super::section::iommu::{Iommu, IommuMode};
-use super::{NAME, grace, no_iommu};
+use super::{NAME, no_iommu, nvidia_grace};
 use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
 use crate::plan::{Blocker, Rationale, Unknown};
 use crate::section::Declared;
@@ -11,7 +11,7 @@ use bedplate_facts::Facts;
 /// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.
 pub(super) fn resolve(profile: &dyn Declared, iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
     if let Err(obstacle) = add(profile, iommu, facts, desired) {
-        no_iommu::leave(&mut desired.cmdline);
+        no_iommu::keep_arguments(&mut desired.cmdline);
         match obstacle {
             Obstacle::Blocker(blocker) => desired.blockers.push(blocker),
             Obstacle::Unknown(unknown) => desired.unknowns.push(unknown),
@@ -37,7 +37,7 @@ fn add(
     facts: &Facts,
     desired: &mut Desired,
 ) -> Result<(), Obstacle> {
-    let (mode, because) = grace::mode(profile, iommu, facts, &mut desired.cmdline)?;
+    let (mode, because) = nvidia_grace::iommu_mode(profile, iommu, facts, &mut desired.cmdline)?;
     if mode == IommuMode::Keep {
         return Ok(());
     }
@@ -53,7 +53,7 @@ fn add(
             }));
         }
     };
-    if no_iommu::is_settled(mode, profile, vendor, facts, &mut desired.cmdline)? {
+    if no_iommu::keep_where_none_is_needed(mode, profile, vendor, facts, &mut desired.cmdline)? {
         return Ok(());
     }
     contradictions(mode, vendor, &mut desired.cmdline);

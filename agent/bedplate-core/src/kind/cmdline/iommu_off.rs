@@ -1,8 +1,6 @@
 //! Whether the next boot leaves the IOMMU off, and by what: an argument that someone has put on the line, or the way the
 //! kernel was built. Off gives DMA 1:1, which is what passthrough is for (handbook §14.4).
 
-use super::groups::groups;
-use super::kernel_defaults::kernel_defaults;
 use super::section::Cmdline;
 use super::section::iommu::{Iommu, IommuMode};
 use super::{Context, NAME, arch, backend};
@@ -12,6 +10,8 @@ use crate::section::Declared;
 use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::{CommandLine, KernelDefaults, iommu_off_by};
 use bedplate_facts::Facts;
+use bedplate_facts::iommu_groups::iommu_groups;
+use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::Reader;
 
 /// What keeps it off; `Absent` = nothing does, on at least one of the lines that may count.
@@ -108,7 +108,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
 }
 
 fn translates(context: &Context) -> bool {
-    !groups(context.reader, context.facts).translated.is_empty()
+    !iommu_groups(context.reader, context.facts).translated.is_empty()
 }
 
 const BUILT: &str = "the kernel's default (CONFIG_INTEL_IOMMU_DEFAULT_ON is not set)";

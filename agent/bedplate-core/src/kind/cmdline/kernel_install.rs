@@ -5,7 +5,7 @@ mod gone;
 mod made;
 
 use super::bls::entry_files;
-use super::files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
+use super::boot_files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
 use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
 use bedplate_base::{Reading, Reason};
@@ -144,14 +144,14 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let old = match raw(context.reader, KERNEL_CMDLINE) {
         Ok(text) => Some(text),
         Err(error) if error.is_absent() => None,
-        Err(error) => return Err(files::unreadable(&error)),
+        Err(error) => return Err(boot_files::unreadable(&error)),
     };
     let base = match &old {
         Some(text) => text.clone(),
         None => whole_line(context)?,
     };
     let edited = kernel_cmdline::edited(&base, BlsReader::SystemdBoot, edit)
-        .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
+        .map_err(|error| boot_files::cannot(KERNEL_CMDLINE, &error))?;
     let next = observe(context.reader, context.facts).next;
     keeps_root(&next, &edited)?;
     let made = CommandLine::parse(edited.trim_end());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::kernel_defaults::{findings, kernel_defaults};
+use super::findings::findings;
 use super::{Context, Observed, Obstacle, bls, grub, kernel_install, ostree, sdbootutil};
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
@@ -12,6 +12,7 @@ use bedplate_cmdline::{
 };
 use bedplate_facts::BootLoader;
 use bedplate_facts::boot::started_by_systemd_boot;
+use bedplate_facts::kernel_defaults::kernel_defaults;
 
 /// Where GRUB keeps kernels that entry files name without a device, as long as `/proc/cmdline` does not show it.
 const USUAL_DEVICE: &str = "(hd0,msdos1)";

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Obstacle;
-use super::files::{is_blank, raw, readable};
+use super::boot_files::{is_blank, raw, readable};
 use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::boot::NotUnderstood;
 use bedplate_cmdline::boot::grub_cfg::{Entry, default_entry, entries};

@@ -4,8 +4,10 @@
 
 mod bls;
 mod boot_entry;
+mod boot_files;
 mod change;
 mod check_line;
+mod comparison;
 mod default_entry;
 mod desired_edit;
 pub mod diagnosis;
@@ -14,17 +16,14 @@ mod entry_before;
 mod entry_files;
 mod entry_kernel;
 mod fault;
-mod files;
+mod findings;
 mod generated;
-mod grace;
-mod groups;
 mod grub;
 mod hugepages;
 mod iommu;
 mod iommu_after;
 mod iommu_off;
 mod kernel_context;
-mod kernel_defaults;
 mod kernel_install;
 mod length;
 mod loader_path;
@@ -33,6 +32,7 @@ mod mounts;
 mod next_drivers;
 mod next_kernel;
 mod no_iommu;
+mod nvidia_grace;
 mod one_shot;
 mod only_in_entry;
 mod ostree;
@@ -49,16 +49,14 @@ mod sdbootutil;
 pub mod section;
 pub mod show;
 mod soundness;
-mod states;
 mod tuned;
 
+pub(crate) use boot_files::{KERNEL_CMDLINE, VENDOR_CMDLINE};
 pub(crate) use check_line::check_line;
 pub use entry_before::check as check_entry;
 pub(crate) use entry_files::{entry_contents, entry_initrds};
 pub(crate) use entry_kernel::{entry_kernel, is_entry_file};
 pub(crate) use fault::{Soundness, report as report_soundness};
-pub(crate) use files::{KERNEL_CMDLINE, VENDOR_CMDLINE};
-pub use grace::{Superchip, superchip};
 pub(crate) use hugepages::asked as huge_pages;
 pub(crate) use iommu_after::{iommu_after, iommu_now};
 pub(crate) use iommu_off::{iommu_off, iommu_off_by_others};
@@ -78,11 +76,11 @@ use super::{Context, Kind};
 use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
 use bedplate_base::{Arch, Reading};
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
+use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 use desired_edit::edit;
 use diagnosis::{BootObservation, Cause};
-use kernel_defaults::kernel_defaults;
 use owed::Owed;
 use tuned::Tuned;
 
@@ -195,17 +193,17 @@ fn plan(context: &Context) -> KindPlan {
         Ok(backend) => backend,
         Err(obstacle) => {
             block(&mut section, obstacle);
-            states::running_only(context, &edit, &mut section);
+            comparison::running_only(context, &edit, &mut section);
             return section;
         }
     };
     let observed = (backend.observe)(context.reader, context.facts).or_nothing();
-    let mut comparison = states::compare(context, &edit, &observed);
+    let mut comparison = comparison::compare(context, &edit, &observed);
     let tuned = tuned::read(context);
     if let Some(tuned) = &tuned {
         comparison.credit(tuned, &edit, context);
     }
-    states::report(context, &edit, &comparison, &mut section);
+    comparison::report(context, &edit, &comparison, &mut section);
     effective::report(context, &mut section);
     let owed = Owed::read(context, &comparison);
     section.paid = owed.paid(None);

@@ -17,15 +17,15 @@ const KIND: &str = "cmdline";
 const LEFT_AS_THEY_ARE: [&str; 4] = ["intel_iommu", "amd_iommu", "iommu", "iommu.passthrough"];
 
 /// Leaves the IOMMU's arguments as they are: those that bedplate put on the line stay its own.
-pub(crate) fn leave(cmdline: &mut DesiredCmdline) {
+pub(crate) fn keep_arguments(cmdline: &mut DesiredCmdline) {
     cmdline.keep.extend(LEFT_AS_THEY_ARE.map(str::to_owned));
 }
 
-/// Whether the mode is what it should be without any argument.
+/// Keeps the arguments where the host is without an IOMMU and the mode needs none. Returns whether it did.
 ///
 /// # Errors
 /// An IOMMU is needed, and the firmware offers none.
-pub(crate) fn is_settled(
+pub(crate) fn keep_where_none_is_needed(
     mode: IommuMode,
     profile: &dyn Declared,
     vendor: CpuVendor,
@@ -54,7 +54,7 @@ pub(crate) fn is_settled(
         }
         _ => return Ok(false),
     };
-    leave(cmdline);
+    keep_arguments(cmdline);
     cmdline.settled.push(UpToDate { kind: KIND, subject: "IOMMU".to_owned(), state });
     Ok(true)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::files::KERNEL_CMDLINE;
+use super::boot_files::KERNEL_CMDLINE;
 use super::{Context, NAME, Observed, Obstacle, grub};
 use crate::plan::Note;
 use bedplate_base::Reading;

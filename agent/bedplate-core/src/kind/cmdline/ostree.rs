@@ -6,7 +6,7 @@
 //! handbook §10.1). Only systemd-boot hands the text on as it is.
 
 use super::bls::entry_files;
-use super::files::{self, replace, verify};
+use super::boot_files::{self, replace, verify};
 use super::{Context, Observed, Obstacle, Steps, grub};
 use crate::plan::{Action, WayBack};
 use bedplate_base::{Arch, Reading, Reason};
@@ -67,11 +67,11 @@ fn menu(reader: &dyn Reader) -> Result<(), Reason> {
         return Ok(());
     }
     let elsewhere =
-        || files::raw(reader, "/boot/grub/grub.cfg").is_ok_and(|text| grub::leads_on(&text));
+        || boot_files::raw(reader, "/boot/grub/grub.cfg").is_ok_and(|text| grub::leads_on(&text));
     let paths = grub::configurations(reader).map_err(|obstacle| Reason::from(obstacle.reason))?;
-    paths.iter().try_for_each(|path| match files::raw(reader, path) {
+    paths.iter().try_for_each(|path| match boot_files::raw(reader, path) {
         Ok(text) if grub::leads_on(&text) => Ok(()),
-        Ok(text) if files::is_blank(&text) => Err(format!("{path} is empty").into()),
+        Ok(text) if boot_files::is_blank(&text) => Err(format!("{path} is empty").into()),
         Ok(_) => Err(format!("{path} has no entry, and no `blscfg` that reads {ENTRIES}").into()),
         Err(error) if error.is_absent() && elsewhere() => Ok(()),
         Err(error) if error.is_absent() => Err(format!("{path} is not there").into()),
@@ -86,11 +86,11 @@ fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
         Reading::Unknown(why) => return Reading::Unknown(why),
     };
     if started_by_systemd_boot(reader) {
-        return files::readable(entry.id(), &entry.systemd_cmdline());
+        return boot_files::readable(entry.id(), &entry.systemd_cmdline());
     }
     // `$ignition_firstboot`, which GRUB sets for one boot, stays a word as it stands.
     match entry.grub_cmdline(&|_| None) {
-        Ok((line, _)) => files::readable(entry.id(), &line),
+        Ok((line, _)) => boot_files::readable(entry.id(), &line),
         Err(error) => Reading::unknown(format!("{}: {error}", entry.id())),
     }
 }
@@ -207,7 +207,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     })?;
     let line = match deployment(context.reader) {
         Reading::Known(line) => line,
-        Reading::Absent => return Err(files::nothing_to_edit(ENTRIES)),
+        Reading::Absent => return Err(boot_files::nothing_to_edit(ENTRIES)),
         Reading::Unknown(why) => {
             return Err(Obstacle {
                 reason: why.into(),
@@ -215,12 +215,13 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             });
         }
     };
-    let target =
-        edit.apply(&line).map_err(|error| files::cannot("the deployment's arguments", &error))?;
+    let target = edit
+        .apply(&line)
+        .map_err(|error| boot_files::cannot("the deployment's arguments", &error))?;
     let diff = edit.difference(&line, &target);
     let mut argv = vec!["rpm-ostree".to_owned(), "kargs".into()];
     let spelling = Spelling::of_deployment(context.reader);
-    let unwritable = |error| files::cannot("the deployment's arguments", &error);
+    let unwritable = |error| boot_files::cannot("the deployment's arguments", &error);
     let added: Result<Vec<String>, _> =
         diff.added.iter().map(|token| spelling.added(token)).collect();
     let added = added.map_err(unwritable)?;
@@ -261,15 +262,15 @@ fn unbooted(edit: &Edit) -> Obstacle {
 }
 
 fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
-    let rendered = edit.rendered().map_err(|error| files::cannot(KARGS_FILE, &error))?;
+    let rendered = edit.rendered().map_err(|error| boot_files::cannot(KARGS_FILE, &error))?;
     let words: Result<Vec<String>, _> = rendered.tokens().map(grub_token).collect();
-    let kargs = words.map_err(|error| files::cannot(KARGS_FILE, &error))?;
+    let kargs = words.map_err(|error| boot_files::cannot(KARGS_FILE, &error))?;
     let kargs = Kargs { kargs, match_architectures: None };
-    let text = toml::to_string(&kargs).map_err(|error| files::cannot(KARGS_FILE, &error))?;
+    let text = toml::to_string(&kargs).map_err(|error| boot_files::cannot(KARGS_FILE, &error))?;
     let before = match context.reader.text(KARGS_FILE) {
         Ok(text) => Some(text),
         Err(error) if error.is_absent() => None,
-        Err(error) => return Err(files::unreadable(&error)),
+        Err(error) => return Err(boot_files::unreadable(&error)),
     };
     undisturbed(context, edit, &kargs.kargs)?;
     let actions: Vec<Action> =

@@ -1,7 +1,7 @@
 //! Tools that an earlier run owes the boot configuration: whether they show to have run, or still have to. A tool that is
 //! owed is a change of its own: the entry that it was to make may be an older one, or half of one.
 
-use super::states::Comparison;
+use super::comparison::Comparison;
 use super::{Context, NAME, Steps};
 use crate::kind::owed_change;
 use crate::ledger::{PendingTool, Sha};

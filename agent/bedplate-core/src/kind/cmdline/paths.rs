@@ -1,9 +1,9 @@
 //! Where the kernel command line is kept and shows: what a snapshot records, what the daemon watches, what labels say.
 
-use super::groups::{NO_GROUP, groups};
 use super::grub;
 use crate::kind::{RecordMode, Watch, WriteScope};
 use crate::section::Declared;
+use bedplate_facts::iommu_groups::{NO_GROUP, iommu_groups};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
@@ -137,7 +137,7 @@ pub(crate) fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, S
     if facts.pci.known().is_none() {
         return labels;
     }
-    let groups = groups(reader, facts);
+    let groups = iommu_groups(reader, facts);
     let mode = match (groups.unread, groups.types.keys().collect::<Vec<_>>().as_slice()) {
         (0, []) => "none",
         (0, [one]) if *one == NO_GROUP => "none",

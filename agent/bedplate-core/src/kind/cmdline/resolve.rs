@@ -4,7 +4,7 @@ use super::iommu;
 use super::section::iommu::Iommu;
 use super::section::{Cmdline, CmdlineArg};
 use crate::desired::{Desired, UnwantedArg, WantedArg};
-use crate::kind::image_config::{ImageConfig, Unwritable};
+use crate::image_config::{ImageConfig, Unwritable};
 use crate::ledger::Ledger;
 use crate::section::Declared;
 use bedplate_facts::Facts;

@@ -1,7 +1,7 @@
 //! SUSE with sdbootutil: it makes the `options` of every entry of this system from /etc/kernel/cmdline, for GRUB that reads entries
 //! on the EFI system partition (`grub2-bls`) and for systemd-boot alike (handbook §10.4).
 
-use super::files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
+use super::boot_files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
 use super::kernel_install::{self, touched};
 use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
@@ -66,7 +66,7 @@ fn without_measured_boot(reader: &dyn Reader) -> Result<(), Obstacle> {
                 });
             }
             Err(error) if error.is_absent() => {}
-            Err(error) => return Err(files::unreadable(&error)),
+            Err(error) => return Err(boot_files::unreadable(&error)),
         }
     }
     Ok(())
@@ -115,7 +115,7 @@ fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstac
         let names = match reader.list(directory) {
             Ok(names) => names,
             Err(error) if error.is_absent() => continue,
-            Err(error) => return Err(files::unreadable(&error)),
+            Err(error) => return Err(boot_files::unreadable(&error)),
         };
         if let Some(name) = names.first() {
             return Err(Obstacle {
@@ -184,9 +184,9 @@ fn grub_default<'a>(entries: &'a [BlsEntry], chosen: &[String]) -> Option<&'a Bl
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let as_loader = reads_as(context.facts);
     if as_loader == BlsReader::Grub {
-        files::carried_by_grub(context)?;
+        boot_files::carried_by_grub(context)?;
     }
-    let source = source(context.reader).map_err(|error| files::unreadable(&error))?;
+    let source = source(context.reader).map_err(|error| boot_files::unreadable(&error))?;
     let Some((path, base)) = source else {
         return Err(Obstacle {
             reason: format!(
@@ -197,12 +197,12 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             ),
         });
     };
-    if files::is_blank(&base) {
-        return Err(files::blank_line(path));
+    if boot_files::is_blank(&base) {
+        return Err(boot_files::blank_line(path));
     }
     only_source(context.reader, path, &base)?;
     let edited = kernel_cmdline::edited(&base, as_loader, edit)
-        .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
+        .map_err(|error| boot_files::cannot(KERNEL_CMDLINE, &error))?;
     carried_by_sed(&edited)?;
     if context.reader.exists(TOOL) != Ok(true) {
         return Err(Obstacle {
@@ -222,7 +222,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     match next {
         // An image that has no entries yet.
         Reading::Absent if context.facts.host == HostKind::Image => {}
-        Reading::Absent => return Err(files::nothing_to_edit("a boot entry")),
+        Reading::Absent => return Err(boot_files::nothing_to_edit("a boot entry")),
         _ => {
             actions.push(Action::RunTool {
                 argv: COMMAND.map(str::to_owned).to_vec(),

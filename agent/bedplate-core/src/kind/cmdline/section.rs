@@ -220,7 +220,7 @@ fn contradictions<A, B>(
 ) -> bool {
     let set: Vec<&str> = args.iter().map(|(arg, _)| arg.value.as_str()).collect();
     let unset: Vec<&str> = absent.iter().map(|(arg, _)| arg.value.as_str()).collect();
-    let Err(error) = argument::together(&set, &unset) else { return false };
+    let Err(error) = argument::check_consistency(&set, &unset) else { return false };
     let (first, second) = match &error {
         EditError::Contradiction { first, second } => (find(args, first, 0), find(args, second, 1)),
         EditError::WantedAndAbsent { wanted, unwanted } => {
@@ -302,7 +302,7 @@ fn merged_contradiction(section: &CmdlineLayer, sources: &Sources) -> Option<Dia
     let texts = |list: &[&Leaf<String>]| -> Vec<String> {
         list.iter().map(|leaf| leaf.value.clone()).collect()
     };
-    let error = argument::together(&texts(&set), &texts(&absent)).err()?;
+    let error = argument::check_consistency(&texts(&set), &texts(&absent)).err()?;
     let text = error.to_string();
     let place = |list: &[&Leaf<String>]| {
         list.iter().find(|leaf| text.contains(&format!("`{}`", leaf.value))).map(|leaf| leaf.place)

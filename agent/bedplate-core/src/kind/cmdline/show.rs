@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{NAME, Observed, arch, backend, groups};
+use super::{NAME, Observed, arch, backend};
 use crate::ledger::Ledger;
 use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, Repeated, Token, repeated};
 use bedplate_facts::Facts;
+use bedplate_facts::iommu_groups::iommu_groups;
 use bedplate_host::{HostKind, Reader};
 
 /// What there is to show.
@@ -73,7 +74,7 @@ pub fn read(reader: &dyn Reader, facts: &Facts) -> Shown {
         configured,
         next_boot,
         running: now,
-        effective: groups::groups(reader, facts).types,
+        effective: iommu_groups(reader, facts).types,
         arguments: arguments(&lines, reader, facts),
         repeated: shown.map(|line| repeated(line, arch)).unwrap_or_default(),
     }

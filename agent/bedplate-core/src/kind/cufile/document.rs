@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::section::Key;
 use super::splice::{self, Edit};
-use crate::modules_conf::{heading, is_heading};
+use crate::file_heading::{heading, is_heading};
 use bedplate_facts::cufile::{PATH, Problem, Wrong, line, root};
 
 /// A file that can be edited.

@@ -7,9 +7,9 @@ mod owned;
 pub mod section;
 mod splice;
 
-use super::image_config::{ConfigFile, ImageConfig, Unwritable};
 use super::{Context, Kind, RecordMode, Watch, WriteScope, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
+use crate::image_config::{ConfigFile, ImageConfig, Unwritable};
 use crate::plan::KindPlan;
 use crate::section::Declared;
 use bedplate_facts::Facts;

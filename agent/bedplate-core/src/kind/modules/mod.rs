@@ -2,10 +2,10 @@
 //! Facts: handbook §9, §1.6.
 
 mod conf;
-mod files;
 mod gpudirect;
 mod initramfs;
 pub(crate) mod installed;
+mod own_files;
 mod paths;
 mod pending;
 mod rccl;
@@ -39,8 +39,8 @@ pub const NAME: &str = "modules";
 
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
-    files::load_list(context, &mut section);
-    files::modprobe(context, &mut section);
+    own_files::load_list(context, &mut section);
+    own_files::modprobe(context, &mut section);
     running::load(context, &mut section);
     running::unload(context, &mut section);
     section

@@ -3,7 +3,7 @@
 use super::section::{GpuDirect, Module, Modules};
 use super::{NAME, gpudirect, rccl};
 use crate::desired::{Desired, WantedModule, WantedOption};
-use crate::kind::image_config::{
+use crate::image_config::{
     ConfigFile, GpuDirectWay, ImageConfig, LiveOnly, Registration, Setting, Unwritable,
 };
 use crate::ledger::Ledger;

@@ -6,10 +6,10 @@
 
 use std::fmt::Write as _;
 
-use crate::modules_conf::{header, reasons};
+use crate::file_heading::{header, reasons};
 use crate::plan::Rationale;
 
-pub(super) use bedplate_facts::flow_control::{NCCL_CONF as NCCL, RCCL_CONF as RCCL};
+pub(super) use bedplate_facts::nccl_conf::{NCCL_CONF as NCCL, RCCL_CONF as RCCL};
 pub(super) use bedplate_nccl::env::LONGEST_VALUE;
 
 const BEGIN: &str = "# BEGIN bedplate";

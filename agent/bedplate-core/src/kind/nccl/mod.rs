@@ -9,9 +9,9 @@ mod wanted;
 
 pub(crate) use conf::is_only_ours;
 
-use super::image_config::{ConfigFile, ImageConfig, LiveOnly, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
+use crate::image_config::{ConfigFile, ImageConfig, LiveOnly, Unwritable};
 use crate::plan::{Blocker, KindPlan};
 use crate::section::Declared;
 use bedplate_facts::Facts;

@@ -3,8 +3,8 @@
 
 use super::NAME;
 use super::conf::Variable;
+use crate::file_heading::{heading, is_heading};
 use crate::kind::{Context, drop_in, dropped, some_of};
-use crate::modules_conf::{heading, is_heading};
 use crate::plan::{
     Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Rationale, Unknown,
     UpToDate,

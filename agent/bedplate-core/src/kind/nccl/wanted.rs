@@ -4,15 +4,15 @@ use super::NAME;
 use super::conf::{self, Conf, LONGEST_VALUE, Variable};
 use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
 use crate::kind::Context;
-use crate::kind::cmdline::{Superchip, superchip};
 use crate::plan::{Blocker, KindPlan, Note, Rationale, Unknown};
 use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
+use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::Distance;
 use bedplate_host::HostKind;
 use bedplate_nccl::Library;
-use bedplate_nccl::env::exact_list;
+use bedplate_nccl::env::exact_port_list;
 use bedplate_nccl::ports::{self, PlacedPort};
 
 /// What the profile itself says.
@@ -76,7 +76,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
         let down = down.join(", ");
         note(out, format!("kept in the list while not ACTIVE, where NCCL skips them: {down}"));
     }
-    let value = exact_list(chosen.iter().copied());
+    let value = exact_port_list(chosen.iter().copied());
     let reason = match value.len() {
         _ if chosen.is_empty() => "no RDMA port near a GPU is ACTIVE".to_owned(),
         bytes if bytes > LONGEST_VALUE => {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::key::{Key, folded};
 use super::section::Setting;
-use crate::modules_conf::{header, reasons};
+use crate::file_heading::{header, reasons};
 
 /// bedplate's file. Sorts last: of two values for one key the later file wins.
 pub(crate) const PATH: &str = "/etc/sysctl.d/zz-bedplate.conf";

@@ -34,13 +34,13 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
     let ours = before.as_deref().map(|bytes| conf::values(&String::from_utf8_lossy(bytes)));
     let target: BTreeMap<_, _> =
         wanted.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
-    let brought = if ours.is_none() { brought(context) } else { None };
-    let (place, brought) = brought.unwrap_or((PATH, BTreeMap::new()));
-    if target.is_empty() && !brought.is_empty() {
+    let vendor = if ours.is_none() { vendor_settings(context) } else { None };
+    let (place, vendor) = vendor.unwrap_or((PATH, BTreeMap::new()));
+    if target.is_empty() && !vendor.is_empty() {
         section.notes.push(drop_in::left_in_image(NAME, place));
         return;
     }
-    let ours = ours.unwrap_or(brought);
+    let ours = ours.unwrap_or(vendor);
     if context.facts.host != HostKind::Image {
         running::left_behind(context, wanted, &ours, section);
     }
@@ -68,7 +68,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
 }
 
 /// The file that an image brings, and what it says.
-fn brought(context: &Context) -> Option<(&'static str, BTreeMap<Key, String>)> {
+fn vendor_settings(context: &Context) -> Option<(&'static str, BTreeMap<Key, String>)> {
     let text = context.reader.text(OF_IMAGE).ok()?;
     Some((OF_IMAGE, conf::values(&text)))
 }

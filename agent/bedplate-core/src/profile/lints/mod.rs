@@ -2,7 +2,7 @@
 //! above all. A lint of one section stands with it.
 
 mod find;
-mod rows;
+mod table;
 
 use crate::kind::cmdline::section::ParamLayer;
 use crate::section::{Diagnostic, Hit, Leaf, Lint, Linter, Place, Severity, Sources};
@@ -13,18 +13,18 @@ use super::root::{Layer, Profile};
 pub(super) fn lint(sources: &Sources, layer: &Layer, profile: &Profile) -> Vec<Diagnostic> {
     let view = View::new(layer, profile);
     let mut linter = Linter::new(sources);
-    linter.run(rows::ROWS, |find| find(&view));
+    linter.run(table::LINTS, |find| find(&view));
     layer.lint(profile, &mut linter);
     linter.into_findings()
 }
 
 /// The ids of all lints.
 pub fn lint_ids() -> Vec<&'static str> {
-    rows::ROWS.iter().map(|row| row.id).chain(Layer::lint_ids()).collect()
+    table::LINTS.iter().map(|row| row.id).chain(Layer::lint_ids()).collect()
 }
 
 /// One lint.
-type Row = Lint<for<'a> fn(&View<'a>) -> Vec<Hit>>;
+type LintEntry = Lint<for<'a> fn(&View<'a>) -> Vec<Hit>>;
 
 /// A kernel argument, cut into name and value.
 struct Arg {

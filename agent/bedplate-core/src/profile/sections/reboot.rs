@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::window::{NEVER, Window};
+use crate::profile::reboot_window::{NEVER, RebootWindow};
 use crate::section::{
     At, Checker, DAY, Finisher, Hit, Leaf, Length, Lint, Printer, Rule, Section, SectionLint,
     Severity, section,
@@ -215,7 +215,7 @@ fn window(checker: &mut Checker<'_>, text: At<String>) -> Option<String> {
     if text.value == NEVER {
         return Some(text.value);
     }
-    match text.value.parse::<Window>() {
+    match text.value.parse::<RebootWindow>() {
         Ok(_) => Some(text.value),
         Err(error) => {
             let place = checker.place(text.span);

@@ -7,7 +7,7 @@ use super::{kernel_log, ledger, profile};
 use crate::kind::cmdline;
 use crate::record;
 use bedplate_base::{lossless_text, mask};
-use bedplate_facts::{flow_control, imex, limits, nvidia_modules};
+use bedplate_facts::{imex, limits, nccl_conf, nvidia_modules};
 use bedplate_host::snapshot_paths;
 
 /// Longest value of a kernel attribute.
@@ -57,7 +57,7 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
             lines(text, |line| cmdline::recorded_mount(line).map(|line| words.identities(&line)))
         }
         cmdline::FSTAB => lines(text, cmdline::recorded_fstab),
-        flow_control::NCCL_CONF | flow_control::RCCL_CONF => {
+        nccl_conf::NCCL_CONF | nccl_conf::RCCL_CONF => {
             lines(text, |line| Some(super::nccl::line(line, words)))
         }
         crate::kind::nccl::topology::PATH => super::nccl::topology(text),

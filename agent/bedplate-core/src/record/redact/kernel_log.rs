@@ -2,7 +2,7 @@
 
 use super::masker::{Masker, Style};
 use bedplate_base::mask;
-use bedplate_cmdline::complaint::{self, Complaint};
+use bedplate_cmdline::rejected_argument::{self, Rejection};
 use bedplate_facts::kernel_log;
 use bedplate_host::KernelLog;
 
@@ -11,14 +11,14 @@ pub(super) fn kept(text: &str, words: &mut Masker) -> Option<String> {
     let mut log: KernelLog = serde_json::from_str(text).ok()?;
     log.keep(kernel_log::kept);
     for line in &mut log.lines {
-        if let Some(said) = complaint::parts(&line.text) {
+        if let Some(said) = rejected_argument::parse(&line.text) {
             line.text = format!("{}{}{}", said.head, masked(&said, words), said.tail);
         }
     }
     serde_json::to_string(&log).ok()
 }
 
-fn masked(said: &Complaint<'_>, words: &mut Masker) -> String {
+fn masked(said: &Rejection<'_>, words: &mut Masker) -> String {
     match said.parameter {
         Some(parameter) => words.value(parameter, said.arguments, Style::Line),
         None if mask::is_name(said.arguments) && said.is_name => said.arguments.to_owned(),

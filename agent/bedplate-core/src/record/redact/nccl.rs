@@ -2,8 +2,8 @@
 //! bedplate writes. Pure.
 
 use super::masker::{Masker, Style};
+use crate::file_heading::heading;
 use crate::kind::nccl::topology;
-use crate::modules_conf::heading;
 
 /// The marks of bedplate's block stay, and the devices that a variable names: the recorded tree names them, too.
 pub(super) fn line(line: &str, words: &mut Masker) -> String {

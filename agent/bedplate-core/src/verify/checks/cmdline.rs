@@ -9,7 +9,7 @@ use super::kernel_log;
 use crate::kind::cmdline::show::Argument;
 use crate::kind::cmdline::{Soundness, unknown_entry_remedy};
 use bedplate_base::{Reading, Reason};
-use bedplate_cmdline::{CommandLine, complaint};
+use bedplate_cmdline::{CommandLine, rejected_argument};
 use bedplate_host::HostKind;
 
 const RUNNING: &str = "/proc/cmdline";
@@ -251,12 +251,13 @@ fn rejected(input: &CheckInput<'_>) -> Judgement {
     let (mut refused, mut passed_on, mut evident) = (Vec::new(), Vec::new(), Vec::new());
     for line in &log.lines {
         let before = refused.len() + passed_on.len();
-        match complaint::passed_on(&line.text) {
+        match rejected_argument::passed_on(&line.text) {
             Some(words) => {
                 passed_on.extend(words.filter(|word| !is_for_user_space(word)).map(str::to_owned))
             }
             None => {
-                let such = running.tokens().filter(|token| complaint::refuses(&line.text, token));
+                let such =
+                    running.tokens().filter(|token| rejected_argument::rejects(&line.text, token));
                 refused.extend(such.map(|token| token.as_str().to_owned()));
             }
         }

@@ -8,10 +8,10 @@ use super::super::{
     Severity,
 };
 use super::{addresses, named};
-use crate::kind::cmdline::{Superchip, superchip};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Reading, Reason};
 use bedplate_facts::pci::Function;
+use bedplate_facts::superchip::{Superchip, superchip};
 
 const GROUPS: &str = "/sys/kernel/iommu_groups/*/type";
 const IN_USE: &str = "/sys/class/iommu";

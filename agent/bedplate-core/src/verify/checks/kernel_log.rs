@@ -55,7 +55,7 @@ pub(super) fn seen(line: &kmsg::Line) -> Evidence {
 
 fn lines(log: &KernelLog, signs: &[MessageKind]) -> Vec<Line> {
     let all = log.lines.iter().filter_map(|line| Some((classify(&line.text)?, seen(line))));
-    all.filter(|(said, _)| signs.contains(&said.sign)).collect()
+    all.filter(|(said, _)| signs.contains(&said.kind)).collect()
 }
 
 /// A log in which nothing is found: it passes only where it is whole.
@@ -81,7 +81,7 @@ const OF_IOMMU: [MessageKind; 4] = [
 fn worst(lines: &[Line]) -> Option<Outcome> {
     OF_IOMMU.iter().find_map(|sign| {
         let (such, others): (Vec<&Line>, Vec<&Line>) =
-            lines.iter().partition(|(said, _)| said.sign == *sign);
+            lines.iter().partition(|(said, _)| said.kind == *sign);
         if such.is_empty() {
             return None;
         }
@@ -112,9 +112,9 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     let on = input.facts.iommu.active.known().is_some_and(|names| !names.is_empty());
     let up = lines
         .iter()
-        .find(|(said, _)| said.sign == MessageKind::IommuUp)
+        .find(|(said, _)| said.kind == MessageKind::IommuUp)
         .map(|(_, seen)| seen.clone());
-    lines.retain(|(said, _)| match said.sign {
+    lines.retain(|(said, _)| match said.kind {
         // Faults of a USB controller are not what this is about.
         MessageKind::DmaFault => concerns(input, said),
         MessageKind::IommuAsked => !on && up.is_none(),

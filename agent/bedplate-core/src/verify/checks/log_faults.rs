@@ -100,12 +100,12 @@ fn is_over(input: &CheckInput<'_>, fault: &KernelMessage, later: &[Line]) -> boo
     let follows = |test: &dyn Fn(&KernelMessage) -> bool| later.iter().any(|line| test(&line.said));
     let returns = |at: PciAddress| {
         follows(&|said| {
-            matches!(said.sign, MessageKind::Bound | MessageKind::Recovered)
+            matches!(said.kind, MessageKind::Bound | MessageKind::Recovered)
                 && said.function == Some(at)
         })
     };
-    let reloaded = || follows(&|said| said.sign == MessageKind::Bound && said.function.is_none());
-    match (fault.sign, fault.function) {
+    let reloaded = || follows(&|said| said.kind == MessageKind::Bound && said.function.is_none());
+    match (fault.kind, fault.function) {
         // A device that does not answer is among the dead, whatever was loaded since.
         (MessageKind::OffTheBus | MessageKind::Xid | MessageKind::NotTaken, Some(at)) => {
             returns(at) || reloaded()
@@ -121,7 +121,7 @@ fn is_over(input: &CheckInput<'_>, fault: &KernelMessage, later: &[Line]) -> boo
         (MessageKind::SwitchFatal, _) => reloaded(),
         (MessageKind::Contained | MessageKind::Fatal | MessageKind::Uncorrected, Some(at)) => {
             follows(&|said| {
-                said.sign == MessageKind::Recovered
+                said.kind == MessageKind::Recovered
                     && said.function.is_some_and(|other| are_on_one_path(input, at, other))
             })
         }
@@ -158,11 +158,11 @@ fn judged(
     for (at, line) in all.iter().enumerate().filter(|(_, line)| is_wanted(&line.said)) {
         let said = &line.said;
         let is_past = is_over(input, said, &all[at + 1..]);
-        let is_severe = is_severe(said.sign, said.recovery()) && !is_past;
-        let key = (!is_severe, said.sign, said.function, said.module.clone(), said.number, is_past);
+        let is_severe = is_severe(said.kind, said.recovery()) && !is_past;
+        let key = (!is_severe, said.kind, said.function, said.module.clone(), said.number, is_past);
         let code = codes.entry(key).or_insert_with(|| LogFinding::Logged {
-            sign: said.sign,
-            device: said.function.map(|at| device(input, said.sign, at)),
+            sign: said.kind,
+            device: said.function.map(|at| device(input, said.kind, at)),
             module: said.module.clone(),
             number: said.number,
             lines: 0,
@@ -188,7 +188,7 @@ fn modules(input: &CheckInput<'_>) -> Judgement {
     let is_loaded = |module: &str| {
         matches!(input.observed.complained_of.get(module), Some(Reading::Known(true)))
     };
-    let is_wanted = |said: &KernelMessage| match (said.sign, &said.module) {
+    let is_wanted = |said: &KernelMessage| match (said.kind, &said.module) {
         (MessageKind::NotTaken | MessageKind::ApiMismatch | MessageKind::Peermem, _) => true,
         (MessageKind::KeptOut, None) => true,
         (MessageKind::WrongParameter, Some(module)) => is_ours(module),
@@ -207,7 +207,7 @@ fn is_ours(module: &str) -> bool {
 
 fn pcie(input: &CheckInput<'_>) -> Judgement {
     let log = log(input)?;
-    let is_wanted = |said: &KernelMessage| match said.sign {
+    let is_wanted = |said: &KernelMessage| match said.kind {
         // Whatever NVIDIA's driver reports is of a GPU or its switches, also of one that is gone from sysfs.
         MessageKind::OffTheBus
         | MessageKind::Xid

@@ -2,6 +2,7 @@
 
 pub(super) mod acs;
 pub(super) mod ats;
+pub(super) mod bar1_size;
 pub(super) mod cmdline;
 pub(super) mod driver_versions;
 pub(super) mod fabric;
@@ -26,7 +27,6 @@ pub(super) mod roce;
 pub(super) mod sriov;
 pub(super) mod storage;
 pub(super) mod topology;
-pub(super) mod window;
 
 pub(super) use super::finding::{counted, size};
 use crate::kind::some_of;

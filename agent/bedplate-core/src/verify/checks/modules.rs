@@ -7,14 +7,14 @@ use super::super::{
     Outcome, Severity,
 };
 use super::{addresses, counted};
-use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::modules::dmabuf_obstacle;
 use crate::kind::modules::topo_check::{self, Access, PARAMS, TopoCheck, Way};
 use bedplate_base::Reading;
-use bedplate_facts::flow_control::RCCL_CONF;
 use bedplate_facts::gpu::{FORCE_DMABUF, NvidiaDriver};
+use bedplate_facts::nccl_conf::RCCL_CONF;
 use bedplate_facts::nvidia_modules::needs_open;
 use bedplate_facts::pci::Function;
+use bedplate_facts::superchip::{Superchip, superchip};
 
 const NVIDIA: u16 = 0x10de;
 const AMD: u16 = 0x1002;

@@ -9,9 +9,9 @@ use super::super::{
     Severity, Verdict,
 };
 use super::counted;
-use crate::kind::cmdline::{Superchip, superchip};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::{Function, PciTree, serves_guests};
+use bedplate_facts::superchip::{Superchip, superchip};
 
 /// `topology.devices`.
 pub(crate) const DEVICES: Check = Check {

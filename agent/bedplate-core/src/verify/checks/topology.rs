@@ -7,11 +7,11 @@ use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, TopologyFinding,
 };
 use super::{FEW, addresses, counted, named};
-use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::some_of;
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
+use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::pci_path::PciPath;
 use bedplate_facts::topology::{Distance, Peer, Role, Topology};
 

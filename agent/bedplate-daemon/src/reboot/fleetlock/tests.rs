@@ -63,7 +63,7 @@ fn error_body(kind: &str, value: &str) -> String {
 
 /// Without the proxies of the environment that the tests run in.
 fn client(base: &str, timeout: Duration) -> Client {
-    Client::with_proxy(base, "default", ID, timeout, None).unwrap()
+    Client::build(base, "default", ID, timeout, None).unwrap()
 }
 
 /// What a call comes to when the server answers so.

@@ -16,7 +16,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why the daemon did not do what it was asked, as a sentence without the bus's own names for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoAnswer {
+pub(crate) enum CallError {
     /// There is no bus to ask it by.
     #[error("the system bus cannot be reached")]
     NoBus,
@@ -37,34 +37,34 @@ pub(crate) enum NoAnswer {
     OtherVersion,
     /// The daemon's own words.
     #[error("{0}")]
-    Said(String),
+    Reported(String),
     /// The process cannot even try.
     #[error("cannot set up a connection ({0})")]
     SetUp(std::io::ErrorKind),
 }
 
-impl NoAnswer {
+impl CallError {
     /// What helps, if the sentence does not say it.
     pub(crate) fn remedy(&self) -> Option<&'static str> {
         match self {
-            NoAnswer::NoBus => Some(
+            CallError::NoBus => Some(
                 "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it",
             ),
-            NoAnswer::BusGone => {
+            CallError::BusGone => {
                 Some("`bedplate status` says what came of it once the bus is back")
             }
-            NoAnswer::NotRunning => Some(
+            CallError::NotRunning => Some(
                 "start it with `systemctl start bedplate`; if it does not stay up, `journalctl -x -u bedplate` says why",
             ),
-            NoAnswer::Silent => {
+            CallError::Silent => {
                 Some("`journalctl -u bedplate` shows what it is at; ask again in a minute")
             }
-            NoAnswer::Refused => Some("run it with sudo"),
-            NoAnswer::OtherVersion => Some(
+            CallError::Refused => Some("run it with sudo"),
+            CallError::OtherVersion => Some(
                 "it may have done what was asked all the same (`bedplate reboot status`); restart it with `systemctl \
                     restart bedplate`",
             ),
-            NoAnswer::Said(_) | NoAnswer::SetUp(_) => None,
+            CallError::Reported(_) | CallError::SetUp(_) => None,
         }
     }
 
@@ -81,8 +81,8 @@ impl NoAnswer {
     }
 }
 
-impl From<NoAnswer> for CliError {
-    fn from(why: NoAnswer) -> Self {
+impl From<CallError> for CliError {
+    fn from(why: CallError) -> Self {
         why.error(why.to_string())
     }
 }
@@ -90,52 +90,54 @@ impl From<NoAnswer> for CliError {
 fn with<T, F: Future<Output = zbus::Result<T>>>(
     limit: Option<Duration>,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
-) -> Result<T, NoAnswer> {
+) -> Result<T, CallError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| NoAnswer::SetUp(error.kind()))?;
+        .map_err(|error| CallError::SetUp(error.kind()))?;
     runtime.block_on(async {
         let connecting = tokio::time::timeout(CONNECT_LIMIT, zbus::Connection::system()).await;
         // Whatever is wrong with the address, the socket or the greeting: there is no bus to speak by.
-        let Ok(Ok(connection)) = connecting else { return Err(NoAnswer::NoBus) };
+        let Ok(Ok(connection)) = connecting else { return Err(CallError::NoBus) };
         let work = async { act(bus::agent(&connection).await?).await };
         let done = match limit {
-            Some(limit) => tokio::time::timeout(limit, work).await.map_err(|_| NoAnswer::Silent)?,
+            Some(limit) => {
+                tokio::time::timeout(limit, work).await.map_err(|_| CallError::Silent)?
+            }
             None => work.await,
         };
         done.map_err(|error| why(&error))
     })
 }
 
-fn why(error: &zbus::Error) -> NoAnswer {
+fn why(error: &zbus::Error) -> CallError {
     match error {
         zbus::Error::MethodError(name, text, _) => named(name.as_str(), text.as_deref()),
         zbus::Error::FDO(error) => named(error.name().as_str(), error.description()),
         // The bus went away in the middle of it.
-        zbus::Error::InputOutput(_) => NoAnswer::BusGone,
+        zbus::Error::InputOutput(_) => CallError::BusGone,
         zbus::Error::SignatureMismatch(..)
         | zbus::Error::IncorrectType
-        | zbus::Error::InterfaceNotFound => NoAnswer::OtherVersion,
-        _ => NoAnswer::Silent,
+        | zbus::Error::InterfaceNotFound => CallError::OtherVersion,
+        _ => CallError::Silent,
     }
 }
 
 /// An answer that is an error, by its name on the bus.
-fn named(name: &str, text: Option<&str>) -> NoAnswer {
+fn named(name: &str, text: Option<&str>) -> CallError {
     match name.strip_prefix("org.freedesktop.DBus.Error.") {
-        Some("ServiceUnknown" | "NameHasNoOwner") => NoAnswer::NotRunning,
+        Some("ServiceUnknown" | "NameHasNoOwner") => CallError::NotRunning,
         Some("AccessDenied" | "AuthFailed" | "InteractiveAuthorizationRequired") => {
-            NoAnswer::Refused
+            CallError::Refused
         }
         Some(
             "UnknownMethod" | "UnknownObject" | "UnknownInterface" | "UnknownProperty"
             | "InvalidArgs",
-        ) => NoAnswer::OtherVersion,
-        Some("NoReply" | "Timeout" | "TimedOut" | "Disconnected") => NoAnswer::Silent,
+        ) => CallError::OtherVersion,
+        Some("NoReply" | "Timeout" | "TimedOut" | "Disconnected") => CallError::Silent,
         _ => text
             .filter(|text| !text.is_empty())
-            .map_or(NoAnswer::Silent, |text| NoAnswer::Said(text.into())),
+            .map_or(CallError::Silent, |text| CallError::Reported(text.into())),
     }
 }
 
@@ -143,9 +145,9 @@ fn named(name: &str, text: Option<&str>) -> NoAnswer {
 ///
 /// # Errors
 /// Why it cannot be had, in words.
-pub(crate) fn status() -> Result<Status, NoAnswer> {
+pub(crate) fn status() -> Result<Status, CallError> {
     let text = with(Some(READ_LIMIT), |agent| async move { agent.status_json().await })?;
-    serde_json::from_str(&text).map_err(|_| NoAnswer::OtherVersion)
+    serde_json::from_str(&text).map_err(|_| CallError::OtherVersion)
 }
 
 /// Has the daemon do something, within a limit if there is one.
@@ -155,7 +157,7 @@ pub(crate) fn status() -> Result<Status, NoAnswer> {
 pub(crate) fn ask<T, F: Future<Output = zbus::Result<T>>>(
     limit: Option<Duration>,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
-) -> Result<T, NoAnswer> {
+) -> Result<T, CallError> {
     with(limit, act)
 }
 
@@ -168,7 +170,7 @@ pub(crate) fn call<T, F: Future<Output = zbus::Result<T>>>(
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, CliError> {
     with(None, act).map_err(|why| match why {
-        NoAnswer::NoBus | NoAnswer::NotRunning | NoAnswer::SetUp(_) => {
+        CallError::NoBus | CallError::NotRunning | CallError::SetUp(_) => {
             why.kept_from(&format!("{undone}: "))
         }
         // It may have begun, or has said so itself.
@@ -184,22 +186,22 @@ mod tests {
     fn answers_of_the_bus_are_sentences() {
         let bus = |name: &str| format!("org.freedesktop.DBus.Error.{name}");
         let text = Some("The name org.bedplate.Agent1 was not provided by any .service files");
-        assert_eq!(named(&bus("ServiceUnknown"), text), NoAnswer::NotRunning);
-        assert_eq!(named(&bus("AccessDenied"), text), NoAnswer::Refused);
-        assert_eq!(named(&bus("NoReply"), None), NoAnswer::Silent);
-        assert_eq!(named(&bus("UnknownMethod"), text), NoAnswer::OtherVersion);
+        assert_eq!(named(&bus("ServiceUnknown"), text), CallError::NotRunning);
+        assert_eq!(named(&bus("AccessDenied"), text), CallError::Refused);
+        assert_eq!(named(&bus("NoReply"), None), CallError::Silent);
+        assert_eq!(named(&bus("UnknownMethod"), text), CallError::OtherVersion);
         assert_eq!(
             named(&bus("Failed"), Some("the host is held")),
-            NoAnswer::Said("the host is held".into())
+            CallError::Reported("the host is held".into())
         );
-        assert_eq!(named(&bus("Failed"), None), NoAnswer::Silent);
+        assert_eq!(named(&bus("Failed"), None), CallError::Silent);
         for why in [
-            NoAnswer::NoBus,
-            NoAnswer::BusGone,
-            NoAnswer::NotRunning,
-            NoAnswer::Silent,
-            NoAnswer::Refused,
-            NoAnswer::OtherVersion,
+            CallError::NoBus,
+            CallError::BusGone,
+            CallError::NotRunning,
+            CallError::Silent,
+            CallError::Refused,
+            CallError::OtherVersion,
         ] {
             let text = why.to_string();
             assert!(!text.contains("org.freedesktop") && why.remedy().is_some(), "{text}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 
-use super::client::{self, NoAnswer};
+use super::client::{self, CallError};
 use crate::cli::exit::AS_ROOT;
 use crate::cli::{CliError, Exit, output};
 use crate::report::holders;
@@ -210,7 +210,7 @@ fn short(text: &str) -> Result<String, String> {
 /// By the daemon, or where none runs at logind itself.
 fn cancel(root: &Path) -> Result<Exit, CliError> {
     let said = match client::ask(None, |agent| async move { agent.cancel_reboot().await }) {
-        Err(NoAnswer::NoBus | NoAnswer::NotRunning) => without_daemon::cancel(root)?,
+        Err(CallError::NoBus | CallError::NotRunning) => without_daemon::cancel(root)?,
         said => said?,
     };
     output::report(&format!("{said}\n"))?;

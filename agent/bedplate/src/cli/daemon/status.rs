@@ -84,7 +84,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
                         output::status(&format!("  {remedy}"));
                     }
                 }
-                let mut status = look(&args.state_root)?;
+                let mut status = observe(&args.state_root)?;
                 if let Some(state) = super::reboot::without_daemon::line(&args.state_root) {
                     status.reboot.state = state;
                 }
@@ -133,7 +133,7 @@ fn off_the_bus_words(status: &Status) -> String {
 
 /// Without a daemon: the same look, here. It may find the host ready, as it is at this moment; that nobody keeps it so is
 /// told by `daemon`.
-fn look(root: &Path) -> Result<Status, CliError> {
+fn observe(root: &Path) -> Result<Status, CliError> {
     let mut status = Status::starting(boot_id::below(Path::new("/")));
     (status.daemon, status.pid) = (false, 0);
     // Only root may look into the directory; others are told nothing of a hold.

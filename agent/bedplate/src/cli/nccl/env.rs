@@ -6,12 +6,9 @@ use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::report::nccl;
 use bedplate_base::Reading;
 use bedplate_core::documents as json;
-use bedplate_core::kind::cmdline::{Superchip, superchip};
-use bedplate_facts::topology::Distance;
-use bedplate_facts::{Depth, Facts};
-use bedplate_host::Reader;
-use bedplate_nccl::env::{self, Advice, Candidate};
-use bedplate_nccl::{Library, Version, ports};
+use bedplate_facts::Depth;
+use bedplate_nccl::host_advice::advise_host;
+use bedplate_nccl::{Library, Version};
 
 /// `bedplate nccl env`.
 #[derive(Debug, Args)]
@@ -112,7 +109,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
         (None, Some(_)) => Format::Conf,
         (None, None) => Format::Sh,
     };
-    let advice = match advise(opened.reader.as_ref(), &facts, library, version) {
+    let advice = match advise_host(opened.reader.as_ref(), &facts, library, version) {
         Reading::Known(advice) => advice,
         Reading::Absent => return Err(CliError::request("this host has no PCI")),
         Reading::Unknown(why) => {
@@ -142,33 +139,4 @@ pub(crate) fn version(library: Library, asked: Option<Version>) -> Result<Versio
             .hinting("--library says which library the version is of")
     })?;
     Ok(asked.unwrap_or(library.versions().1))
-}
-
-/// What a library is to be told on a host; not known, or absent: its PCI devices.
-pub(crate) fn advise(
-    reader: &dyn Reader,
-    facts: &Facts,
-    library: Library,
-    version: Version,
-) -> Reading<Advice> {
-    let tree = match &facts.pci {
-        Reading::Known(tree) => tree,
-        Reading::Absent => return Reading::Absent,
-        Reading::Unknown(why) => return Reading::Unknown(why.clone()),
-    };
-    let ports = ports::of_host(reader, tree);
-    let candidates: Vec<Candidate> =
-        ports.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
-    let reach = reach(facts, library, version);
-    Reading::Known(env::advise(&candidates, reach, library, version))
-}
-
-/// How far GPUDirect RDMA goes by default.
-pub(crate) fn reach(facts: &Facts, library: Library, version: Version) -> Distance {
-    // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
-    match superchip(facts) {
-        Superchip::No => Distance::Pxb,
-        _ if library != Library::Nccl || version < Version(2, 29) => Distance::Pxb,
-        _ => Distance::Node,
-    }
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::env;
 use super::unpack::open;
 use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::report::nccl_perf;
@@ -14,17 +13,17 @@ use bedplate_base::Reading;
 use bedplate_base::terminal::brief;
 use bedplate_base::value::PciAddress;
 use bedplate_core::documents as json;
-use bedplate_core::kind::cmdline::{Superchip, superchip};
 use bedplate_facts::Depth;
 use bedplate_facts::pci::{Function, PciTree};
+use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::{Distance, pcie_link};
 use bedplate_host::Reader;
-use bedplate_nccl::Library;
 use bedplate_nccl::env::{Candidate, chosen};
 use bedplate_nccl::perf::judge::{self, Links, Verdict};
 use bedplate_nccl::perf::limit::{Nic, Pcie, Port};
 use bedplate_nccl::perf::{self, Test};
 use bedplate_nccl::ports::{self, PlacedPort};
+use bedplate_nccl::{Library, host_advice};
 
 /// `bedplate nccl perf`.
 #[derive(Debug, Args)]
@@ -135,7 +134,7 @@ fn links(args: &HostArgs) -> Result<Links, CliError> {
             let found = found(opened.reader.as_ref(), tree);
             let library = Library::of_host(&facts);
             let (_, newest) = library.versions();
-            let links = sorted(&found, env::reach(&facts, library, newest));
+            let links = sorted(&found, host_advice::gdr_reach(&facts, library, newest));
             // Data reaches the GPU of a superchip over NVLink-C2C.
             let by_pcie = matches!(superchip(&facts), Superchip::No);
             let gpus = if by_pcie { gpus(tree) } else { Vec::new() };

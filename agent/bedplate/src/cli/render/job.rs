@@ -8,7 +8,7 @@ use bedplate_base::Reading;
 use bedplate_core::engine::observe;
 use bedplate_facts::Depth;
 use bedplate_host::Reader;
-use bedplate_nccl::{Library, Version};
+use bedplate_nccl::{Library, Version, host_advice};
 use bedplate_render::{Collective, Job, JobForm};
 
 const HEADING: &str = "Target: nccl-job";
@@ -182,7 +182,7 @@ impl JobArgs {
             }
         }
         let version = env::version(library, self.nccl_version)?;
-        if let Reading::Known(advice) = env::advise(reader, &facts, library, version) {
+        if let Reading::Known(advice) = host_advice::advise_host(reader, &facts, library, version) {
             job.env = Some(advice.set);
             job.notes = advice.notes;
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Options, Shown, labels};
 use crate::report::names;
 use bedplate_base::value::PciAddress;
-use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pairing::{Candidates, Choice};
 use bedplate_facts::topology::{Distance, Role};
 
@@ -62,7 +62,8 @@ struct Entry<'a> {
     /// What people call it: RDMA device, interface, controller.
     name: Option<&'a str>,
     /// What it is.
-    sort: Sort,
+    #[serde(rename = "sort")]
+    class: DeviceClass,
     /// PCI address.
     address: PciAddress,
     /// PCI ids: vendor:device.
@@ -192,7 +193,7 @@ fn entry<'s>(shown: &'s Shown, device: &'s Device, distances: bool) -> Entry<'s>
     Entry {
         id: &device.id,
         name: device.name.as_deref(),
-        sort: device.sort,
+        class: device.class,
         address: function.address,
         ids: format!("{}:{}", function.vendor, function.device),
         subsystem_ids: format!("{}:{}", function.subsystem.0, function.subsystem.1),

@@ -3,7 +3,7 @@
 use super::{Shown, product};
 use bedplate_base::terminal::one_line;
 use bedplate_facts::topology::Distance;
-use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pairing::Choice;
 
 /// What is chosen for a GPU: one of them, several.
@@ -132,13 +132,13 @@ pub(super) fn key(shown: &Shown, device: &Device, heads: &Heads) -> Vec<String> 
     about.extend((!others.is_empty()).then(|| others.join(", ")));
     let of: Vec<String> =
         device.of.iter().filter_map(|nic| shown.devices.at(*nic)).map(heads).collect();
-    if device.sort == Sort::DataDirect {
+    if device.class == DeviceClass::DataDirect {
         about.push(match of.is_empty() {
             true => "Data Direct; its NIC is not known".to_owned(),
             false => format!("Data Direct of {}", of.join(", ")),
         });
     }
-    if device.sort == Sort::Vf && !of.is_empty() {
+    if device.class == DeviceClass::Vf && !of.is_empty() {
         about.push(format!("VF of {}", of.join(", ")));
     }
     let node = device.spot.node.map_or_else(|| "NUMA –".to_owned(), |node| format!("NUMA {node}"));

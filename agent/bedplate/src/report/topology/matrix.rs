@@ -8,7 +8,7 @@ use super::labels::{Heads, cell};
 use crate::report::style::{HEAD, paint};
 use bedplate_base::terminal::one_line;
 use bedplate_facts::topology::Distance;
-use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass};
 
 /// A name that is longer does not stand above a column: its number does, and the key says which name it has.
 const LONGEST_HEAD: usize = 10;
@@ -33,7 +33,7 @@ pub(super) fn heads(shown: &Shown) -> Box<Heads<'static>> {
     let twice: BTreeSet<String> = names.filter(|name| !seen.insert(name.clone())).collect();
     Box::new(move |device| match &device.name {
         Some(name)
-            if device.sort != Sort::Gpu
+            if device.class != DeviceClass::Gpu
                 && name.chars().count() <= LONGEST_HEAD
                 && !name.contains(char::is_whitespace)
                 && !twice.contains(name) =>

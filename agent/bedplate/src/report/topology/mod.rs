@@ -17,7 +17,7 @@ use bedplate_facts::names::Names;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::Topology;
-use bedplate_facts::topology::devices::{Device, Devices, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass, Devices};
 use bedplate_facts::topology::pairing::{Candidates, Choice, Pairing, Pairings, pair};
 use bedplate_nccl::nets::taken_for_one;
 use bedplate_nccl::topology_xml::{self, Detail};
@@ -245,7 +245,7 @@ fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
     if nvidia && gpus.len() > 1 {
         lines.push(labels::NVLINK.to_owned());
     }
-    if shown.devices.nics.iter().any(|nic| nic.sort == Sort::DataDirect) {
+    if shown.devices.nics.iter().any(|nic| nic.class == DeviceClass::DataDirect) {
         lines.push(labels::DATA_DIRECT.to_owned());
     }
     lines.extend(unread(shown));

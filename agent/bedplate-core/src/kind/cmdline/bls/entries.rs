@@ -3,7 +3,7 @@
 
 use super::ENTRIES;
 use super::loader::{Config, Loader};
-use crate::kind::cmdline::{Context, Obstacle, check_line, files};
+use crate::kind::cmdline::{Context, Obstacle, boot_files, check_line};
 use crate::plan::Action;
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
@@ -25,11 +25,11 @@ pub(crate) fn actions(
     let after = edited(before, edit)?;
     keeps_the_rest(context, before, &after, edit)?;
     let files = before.entries.iter().zip(&after.entries).filter_map(|(old, new)| {
-        files::replace(&old.path, Some(old.entry.text()), Some(new.entry.text()))
+        boot_files::replace(&old.path, Some(old.entry.text()), Some(new.entry.text()))
     });
     let block = before.config.environment.as_ref().zip(after.config.environment.as_ref());
     let block = block.and_then(|((old, _), (new, _))| {
-        files::replace(&before.config.environment_path, Some(old), Some(new))
+        boot_files::replace(&before.config.environment_path, Some(old), Some(new))
     });
     Ok(files.chain(block).collect())
 }
@@ -45,8 +45,10 @@ fn edited(before: &Loader, edit: &Edit) -> Result<Loader, Obstacle> {
             by_variable = true;
             continue;
         }
-        let text =
-            file.entry.edited(edit, &lookup).map_err(|error| files::cannot(&file.path, &error))?;
+        let text = file
+            .entry
+            .edited(edit, &lookup)
+            .map_err(|error| boot_files::cannot(&file.path, &error))?;
         file.entry = BlsEntry::parse(&file.name, &text);
     }
     if by_variable {
@@ -77,12 +79,13 @@ fn set_variable(config: &mut Config, edit: &Edit) -> Result<(), Obstacle> {
         reason,
         remedy: format!("correct {path}, then plan again"),
     })?;
-    let new = grub_quote::edit_text(&old, edit).map_err(|error| files::cannot(&path, &error))?;
+    let new =
+        grub_quote::edit_text(&old, edit).map_err(|error| boot_files::cannot(&path, &error))?;
     if new == old {
         return Ok(());
     }
     let Some((text, environment)) = &mut config.environment else { return Ok(()) };
-    environment.set(VARIABLE, &new).map_err(|error| files::cannot(&path, &error))?;
+    environment.set(VARIABLE, &new).map_err(|error| boot_files::cannot(&path, &error))?;
     *text = environment.render();
     Ok(())
 }
@@ -96,7 +99,7 @@ fn keeps_the_rest(
 ) -> Result<(), Obstacle> {
     let old = known(before)?;
     let new = known(after)?;
-    let target = edit.apply(&old).map_err(|error| files::cannot(ENTRIES, &error))?;
+    let target = edit.apply(&old).map_err(|error| boot_files::cannot(ENTRIES, &error))?;
     let refused = |reason: String| {
         Err(Obstacle {
             reason,

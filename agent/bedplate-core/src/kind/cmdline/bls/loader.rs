@@ -1,7 +1,7 @@
 //! All that GRUB reads on a BLS system to make its menu: the configuration, the environment block, and the entry files.
 
 use super::{ENTRIES, EntryFile, entry_files};
-use crate::kind::cmdline::files::{is_blank, raw, readable};
+use crate::kind::cmdline::boot_files::{is_blank, raw, readable};
 use crate::kind::cmdline::menu::read_beside;
 use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_cmdline::CommandLine;

@@ -2,7 +2,7 @@
 //! options stay in it, and so does whatever can stay where it is.
 
 use super::super::Obstacle;
-use super::super::files;
+use super::super::boot_files;
 use super::sources::{Sourced, value};
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT};
 use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, GrubWord};
@@ -27,7 +27,7 @@ impl Cut<'_> {
         let mut result: Vec<Sourced> = Vec::new();
         for source in sources {
             let mut changes = Vec::new();
-            let own = |error| files::cannot(&source.path, &error);
+            let own = |error| boot_files::cannot(&source.path, &error);
             for variable in [CMDLINE, CMDLINE_DEFAULT] {
                 // A value that cannot be followed here is left alone: a later file sets the variable again, or else the
                 // line as a whole could not have been read.
@@ -37,7 +37,7 @@ impl Cut<'_> {
                     // The place of this error is one within the value, not one of the file.
                     let words = |text: &str| {
                         grub_quote::split(text).map_err(|error| {
-                            files::cannot(&source.path, &GrubQuoteError::from(error))
+                            boot_files::cannot(&source.path, &GrubQuoteError::from(error))
                         })
                     };
                     let front = self.left(&words(&part.front)?, variable, true)?;
@@ -77,7 +77,7 @@ impl Cut<'_> {
                     let instead = self.instead(&word.kernel, variable, &mut here);
                     let written = instead.iter().map(|token| {
                         grub_quote::grub_token(token)
-                            .map_err(|error| files::cannot(grub_default::MAIN, &error))
+                            .map_err(|error| boot_files::cannot(grub_default::MAIN, &error))
                     });
                     let kept = instead.first().is_some_and(|only| only.as_str() == word.kernel);
                     match kept && instead.len() == 1 {

@@ -1,7 +1,7 @@
 //! Replacements of the files that configure GRUB.
 
 use super::super::Obstacle;
-use super::super::files::{self, replace};
+use super::super::boot_files::{self, replace};
 use super::cut::Cut;
 use super::refused::{in_the_way, read_only};
 use super::sources::{Sourced, line, sources};
@@ -22,7 +22,7 @@ pub(crate) fn edit_files(
     family: &Family,
     edit: &Edit,
 ) -> Result<Vec<Action>, Obstacle> {
-    let sources = sources(reader, family).map_err(|error| files::unreadable(&error))?;
+    let sources = sources(reader, family).map_err(|error| boot_files::unreadable(&error))?;
     let old = match line(&sources) {
         Ok(line) => line,
         Err(error) if error.is_not_text() => {
@@ -33,7 +33,7 @@ pub(crate) fn edit_files(
         }
         Err(error) => return blind(reader, &sources, family, edit, &error.to_string()),
     };
-    let target = edit.apply(&old).map_err(|error| files::cannot(MAIN, &error))?;
+    let target = edit.apply(&old).map_err(|error| boot_files::cannot(MAIN, &error))?;
     if target == old {
         return Ok(Vec::new());
     }
@@ -44,14 +44,14 @@ pub(crate) fn edit_files(
     let reordered = edit.reordered(&old, &target);
     let cut = Cut { edit, variable: family.variable, target: &target, removed, reordered };
     let cut = cut.apply(&others)?;
-    let kept = line(&cut).map_err(|error| files::cannot(MAIN, &error))?;
+    let kept = line(&cut).map_err(|error| boot_files::cannot(MAIN, &error))?;
     let added = tokens(&LineDiff::between(&kept, &target).added)?;
     let added: Vec<Token> = added.iter().filter_map(|token| edit.missing(token, &kept)).collect();
     let result = match &own {
         Some(own) => with_drop_in(cut, own, family, &added)?,
         None => with_main(cut, family, &added)?,
     };
-    let reached = line(&result).map_err(|error| files::cannot(MAIN, &error))?;
+    let reached = line(&result).map_err(|error| boot_files::cannot(MAIN, &error))?;
     let findings = edit.satisfied_by(&reached, &KernelDefaults::default());
     let wrong: Vec<&Finding> =
         findings.iter().filter(|finding| !finding.status.is_satisfied()).collect();
@@ -62,7 +62,10 @@ pub(crate) fn edit_files(
 }
 
 fn tokens(words: &[String]) -> Result<Vec<Token>, Obstacle> {
-    words.iter().map(|word| Token::new(word).map_err(|error| files::cannot(MAIN, &error))).collect()
+    words
+        .iter()
+        .map(|word| Token::new(word).map_err(|error| boot_files::cannot(MAIN, &error)))
+        .collect()
 }
 
 fn with_drop_in(
@@ -75,7 +78,7 @@ fn with_drop_in(
         read_only(&sources, family.variable)?;
         // bedplate's own file is at no fault: what cannot be written stands in one of the others.
         let text = grub_default::write_drop_in(family.variable, added, NOTE)
-            .map_err(|error| files::cannot(MAIN, &error))?;
+            .map_err(|error| boot_files::cannot(MAIN, &error))?;
         sources.push(Sourced { path: own.to_owned(), default: grub_default::parse(&text) });
         sources.sort_by(|a, b| (a.path != MAIN, &a.path).cmp(&(b.path != MAIN, &b.path)));
     }
@@ -89,10 +92,10 @@ fn with_main(
 ) -> Result<Vec<Sourced>, Obstacle> {
     let mut result = Vec::new();
     for source in sources {
-        let own = |error| files::cannot(&source.path, &error);
+        let own = |error| boot_files::cannot(&source.path, &error);
         let old = source.default.value(family.variable, None).map_err(own)?.unwrap_or_default();
         let words = added.iter().map(grub_quote::grub_token).collect::<Result<Vec<_>, _>>();
-        let words = words.map_err(|error| files::cannot(&source.path, &error))?.join(" ");
+        let words = words.map_err(|error| boot_files::cannot(&source.path, &error))?.join(" ");
         let new = if old.trim().is_empty() || words.is_empty() {
             format!("{old}{words}")
         } else {
@@ -162,13 +165,13 @@ fn blind(
             ),
         });
     }
-    let rendered = edit.rendered().map_err(|error| files::cannot(&own, &error))?;
+    let rendered = edit.rendered().map_err(|error| boot_files::cannot(&own, &error))?;
     let tokens: Vec<Token> = rendered.tokens().cloned().collect();
     if !tokens.is_empty() {
         read_only(sources, family.variable)?;
     }
     let text = grub_default::write_drop_in(family.variable, &tokens, NOTE)
-        .map_err(|error| files::cannot(&own, &error))?;
+        .map_err(|error| boot_files::cannot(&own, &error))?;
     let text = (!tokens.is_empty()).then_some(text.as_str());
     let old = sources.iter().find(|source| source.path == own).map(|source| source.default.text());
     Ok(replace(&own, old, text).into_iter().collect())

@@ -3,7 +3,7 @@
 //! /boot/grub2 (RHEL 9, Fedora 34 and later). Handbook §10.3.
 
 use crate::kind::cmdline::Obstacle;
-use crate::kind::cmdline::files::{self, raw};
+use crate::kind::cmdline::boot_files::{self, raw};
 use bedplate_facts::os::release_value;
 use bedplate_host::{HostKind, Reader};
 
@@ -19,7 +19,7 @@ const BOOTED_BY_UEFI: &str = "/sys/firmware/efi";
 /// [`Obstacle`] where they cannot be told apart.
 pub(crate) fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
     let whole = whole_on_esp(reader)?;
-    let boot = reader.exists(BOOT).map_err(|error| files::unreadable(&error))?;
+    let boot = reader.exists(BOOT).map_err(|error| boot_files::unreadable(&error))?;
     // A link to the file on the ESP does not count as a second configuration.
     let boot = boot && reader.link(BOOT).map_or(true, |target| !target.contains("/EFI/"));
     let uefi = match reader.kind() {
@@ -67,7 +67,7 @@ pub(super) fn instead_of(reader: &dyn Reader, boot: &str) -> Option<Obstacle> {
 }
 
 fn is_empty(reader: &dyn Reader, path: &str) -> bool {
-    raw(reader, path).is_ok_and(|text| files::is_blank(&text))
+    raw(reader, path).is_ok_and(|text| boot_files::is_blank(&text))
 }
 
 fn emptied(path: &str) -> Obstacle {
@@ -104,7 +104,7 @@ fn whole_on_esp(reader: &dyn Reader) -> Result<OnEsp, Obstacle> {
     let mut names = match reader.list(ESP) {
         Ok(names) => names,
         Err(error) if error.is_absent() => return Ok(OnEsp::None),
-        Err(error) => return Err(files::unreadable(&error)),
+        Err(error) => return Err(boot_files::unreadable(&error)),
     };
     let path = |name: &String| format!("{ESP}/{name}/grub.cfg");
     names.retain(|name| reader.exists(&path(name)) == Ok(true));
@@ -140,7 +140,7 @@ fn is_whole(reader: &dyn Reader, path: &str) -> Result<bool, Obstacle> {
     if reader.link(path).is_ok_and(|target| target.contains("grub2/grub.cfg")) {
         return Ok(false);
     }
-    let text = raw(reader, path).map_err(|error| files::unreadable(&error))?;
+    let text = raw(reader, path).map_err(|error| boot_files::unreadable(&error))?;
     Ok(has_command(&text, &MENU) || !has_command(&text, &["configfile"]))
 }
 

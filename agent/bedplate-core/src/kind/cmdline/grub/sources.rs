@@ -1,7 +1,7 @@
 //! What grub-mkconfig reads: the main file and its drop-ins, and the line that they come to.
 
 use super::Family;
-use crate::kind::cmdline::files::raw;
+use crate::kind::cmdline::boot_files::raw;
 use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};

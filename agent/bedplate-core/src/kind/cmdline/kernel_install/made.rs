@@ -4,7 +4,7 @@
 //! Names: `TOKEN-RELEASE[+TRIES].conf` (systemd, 90-loaderentry.install) and `.efi` (90-uki-copy.install).
 
 use super::{BOOT_MOUNTS, KERNEL_CMDLINE, default_entry, newest_uki, next_uki};
-use crate::kind::cmdline::{Context, Obstacle, files};
+use crate::kind::cmdline::{Context, Obstacle, boot_files};
 use bedplate_base::{Cause, Reading};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
@@ -28,7 +28,7 @@ pub(crate) fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
     let default = match default {
         Reading::Known(path) => path,
         Reading::Absent if facts.host == HostKind::Image => return Ok(Vec::new()),
-        Reading::Absent => return Err(files::nothing_to_edit("a boot entry")),
+        Reading::Absent => return Err(boot_files::nothing_to_edit("a boot entry")),
         Reading::Unknown(why) => {
             return Err(Obstacle {
                 reason: format!("which boot entry is the default is not known: {why}"),

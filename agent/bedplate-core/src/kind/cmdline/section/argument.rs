@@ -63,11 +63,11 @@ pub(super) enum Unwanted {
     Parts(Vec<Owned>),
 }
 
-/// Whether the arguments of one file, or of the merged profile, make sense together.
+/// Checks that the arguments of one file, or of the merged profile, do not contradict each other.
 ///
 /// # Errors
 /// [`EditError`] names the two entries that contradict each other.
-pub(super) fn together<T: AsRef<str>>(args: &[T], absent: &[T]) -> Result<(), EditError> {
+pub(super) fn check_consistency<T: AsRef<str>>(args: &[T], absent: &[T]) -> Result<(), EditError> {
     Edit::new(ARCH, args, absent).map(|_| ())
 }
 

@@ -53,7 +53,7 @@ impl Host {
     }
 
     fn text(&self, path: &str) -> Option<String> {
-        files::raw(&self.files, path).ok()
+        boot_files::raw(&self.files, path).ok()
     }
 
     fn plan(&self, cmdline: &str) -> KindPlan {

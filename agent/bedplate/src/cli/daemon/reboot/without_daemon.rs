@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::client;
-use super::NoAnswer;
+use super::CallError;
 use crate::cli::exit::AS_ROOT;
 use crate::cli::{CliError, hold, output};
 use bedplate_base::format_utc;
@@ -63,7 +63,7 @@ pub(super) fn tell_daemon() {
     let decided =
         client::ask(Some(DECISION_LIMIT), |agent| async move { agent.update_reboot().await });
     match decided {
-        Ok(_) | Err(NoAnswer::NoBus | NoAnswer::NotRunning) => {}
+        Ok(_) | Err(CallError::NoBus | CallError::NotRunning) => {}
         Err(why) => output::warn(&format!("the daemon has not confirmed it: {why}")),
     }
 }

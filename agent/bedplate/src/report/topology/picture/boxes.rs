@@ -9,7 +9,7 @@ use super::tree::{Branch, Panel, What};
 use crate::report::inspect::format::ids;
 use crate::report::names::name;
 use bedplate_base::Reading;
-use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass};
 
 /// Around everything, and inside of a NUMA node.
 pub(super) const MARGIN: i32 = 14;
@@ -65,7 +65,7 @@ pub(super) fn device(shown: &Shown, branch: &Branch, (x, middle): (i32, i32)) ->
         What::Device(device) => Some(device),
         _ => None,
     };
-    let class = device.map_or("nvswitch", |device| sort(device.sort));
+    let class = device.map_or("nvswitch", |device| css_class(device.class));
     let mut group = read(shown, branch);
     group.rect((x, middle - HALF, DEVICE, 2 * HALF), format!("box {class}"));
     let (left, right) = (x + PAD, x + DEVICE - PAD);
@@ -100,12 +100,12 @@ fn read(shown: &Shown, branch: &Branch) -> Group {
     Group { id: Some(format!("f-{id}")), ..Group::new(labels::branch(shown, branch)) }
 }
 
-fn sort(sort: Sort) -> &'static str {
-    match sort {
-        Sort::Gpu => "gpu",
-        Sort::Nic | Sort::Vf => "nic",
-        Sort::DataDirect => "dma",
-        Sort::Nvme => "nvme",
+fn css_class(class: DeviceClass) -> &'static str {
+    match class {
+        DeviceClass::Gpu => "gpu",
+        DeviceClass::Nic | DeviceClass::Vf => "nic",
+        DeviceClass::DataDirect => "dma",
+        DeviceClass::Nvme => "nvme",
     }
 }
 

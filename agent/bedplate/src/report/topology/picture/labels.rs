@@ -7,7 +7,7 @@ use crate::report::inspect::format::{link, reading};
 use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::Distance;
-use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pcie_link::{Property, in_words};
 
 /// A box: what it is, and what was read of it.
@@ -62,7 +62,7 @@ fn acs(function: &Function) -> String {
 
 /// What a GPU should use, and why; of a Data Direct function its NIC.
 fn pairs(shown: &Shown, device: &Device) -> Vec<String> {
-    if device.sort == Sort::DataDirect {
+    if device.class == DeviceClass::DataDirect {
         return vec![format!("Data Direct of {}", owners(shown, device))];
     }
     let Some(pairing) = shown.pairings.gpus.iter().find(|pair| pair.gpu == device.address()) else {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::super::Shown;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
-use bedplate_facts::topology::devices::{Device, Sort};
+use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pci_path::{PciPath, numa_node};
 use bedplate_facts::topology::{Distance, Role};
 
@@ -81,7 +81,7 @@ type Leaf<'s, 'a> = (&'a Function, What<'s, 'a>, PciPath<'a>);
 
 /// Devices, the most important first.
 fn leaves<'s, 'a>(shown: &'s Shown<'a>) -> Vec<Leaf<'s, 'a>> {
-    let devices = shown.devices.all().filter(|device| device.sort != Sort::Vf);
+    let devices = shown.devices.all().filter(|device| device.class != DeviceClass::Vf);
     let devices = devices.map(|d| (d.function, What::Device(d), d.spot.clone()));
     let switches = shown.topology.tree().functions.values().filter(|f| f.is_nvswitch());
     let switches =

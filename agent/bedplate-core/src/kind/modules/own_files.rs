@@ -34,7 +34,8 @@ impl<'f> Lists<'f> {
         for file in files {
             let loads = conf::loads(&file.text);
             // A list of our own in /etc takes the place of an image's, whole.
-            if file.path == MODULES_LOAD_PATH || drop_in::is_brought(&file.path, MODULES_LOAD_PATH)
+            if file.path == MODULES_LOAD_PATH
+                || drop_in::is_vendor_file(&file.path, MODULES_LOAD_PATH)
             {
                 (lists.place, lists.ours) = (&file.path, loads);
             } else {
@@ -120,12 +121,12 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     };
     let target = text.as_deref().map(conf::modprobe).unwrap_or_default();
     let own = files.iter().find(|file| file.path == MODPROBE_PATH);
-    let brought = drop_in::brought(&files, MODPROBE_PATH);
-    if let Some(file) = brought.filter(|_| text.is_none()) {
+    let vendor = drop_in::vendor_file(&files, MODPROBE_PATH);
+    if let Some(file) = vendor.filter(|_| text.is_none()) {
         section.notes.push(drop_in::left_in_image(NAME, &file.path));
         return;
     }
-    let own = own.or(brought);
+    let own = own.or(vendor);
     let ours = own.map(|file| conf::modprobe(&file.text)).unwrap_or_default();
     overruled(context, &files, section);
     if ours == target {

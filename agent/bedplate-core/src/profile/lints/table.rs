@@ -1,13 +1,13 @@
-//! The table of lints. A row that can never be right is an error; everything else is a warning.
+//! The table of lints. One that can never be right is an error; everything else is a warning.
 
-use super::Row;
+use super::LintEntry;
 use super::Severity::{Error, Warning};
 use super::find;
 use crate::profile::model::AcsPolicy;
 
-/// All rows. The order decides which one has a place that several find.
-pub(super) static ROWS: &[Row] = &[
-    Row {
+/// All lints. The order decides which one has a place that several find.
+pub(super) static LINTS: &[LintEntry] = &[
+    LintEntry {
         id: "amd-iommu-on",
         severity: Error,
         find: |view| find::args(view, |arg| arg.name == "amd_iommu" && arg.value == "on"),
@@ -15,7 +15,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/iommu/amd/init.c parse_amd_iommu_options",
         remedy: "drop it",
     },
-    Row {
+    LintEntry {
         id: "iommu-on",
         severity: Error,
         find: |view| find::args(view, |arg| arg.name == "iommu" && arg.value == "on"),
@@ -23,7 +23,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "arch/x86/kernel/pci-dma.c iommu_setup",
         remedy: "say what the IOMMU is for with `mode` in [iommu]",
     },
-    Row {
+    LintEntry {
         id: "iommu-on-arm",
         severity: Error,
         find: find::iommu_on_arm,
@@ -31,7 +31,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "arch/x86/kernel/pci-dma.c; drivers/iommu/iommu.c iommu.passthrough",
         remedy: "set `mode` in [iommu]; by hand it would be `iommu.passthrough=0` or `=1`",
     },
-    Row {
+    LintEntry {
         id: "x86-only-on-arm",
         severity: Warning,
         find: find::x86_only_on_arm,
@@ -39,7 +39,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "Documentation/admin-guide/kernel-parameters.txt; handbook §1.7",
         remedy: "drop it",
     },
-    Row {
+    LintEntry {
         id: "arm-only-on-x86",
         severity: Warning,
         find: find::arm_only_on_x86,
@@ -47,7 +47,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "Documentation/admin-guide/kernel-parameters.txt; handbook §1.7",
         remedy: "drop it",
     },
-    Row {
+    LintEntry {
         id: "other-vendors-iommu",
         severity: Error,
         find: find::other_vendors_iommu,
@@ -55,7 +55,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/iommu/intel/iommu.c intel_iommu_setup; drivers/iommu/amd/init.c",
         remedy: "drop it; `mode` in [iommu] writes what the CPU needs",
     },
-    Row {
+    LintEntry {
         id: "iommu-against-mode",
         severity: Error,
         find: find::iommu_against_mode,
@@ -63,7 +63,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/iommu/iommu.c; arch/x86/kernel/pci-dma.c",
         remedy: "keep one of the two; `mode` also sees to the CPU's own parameter",
     },
-    Row {
+    LintEntry {
         id: "two-spellings",
         severity: Warning,
         find: find::two_spellings,
@@ -71,7 +71,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/iommu/iommu.c iommu_set_def_domain_type; arch/x86/kernel/pci-dma.c",
         remedy: "keep one, or better `mode` in [iommu]",
     },
-    Row {
+    LintEntry {
         id: "iommu-by-hand",
         severity: Warning,
         find: find::iommu_by_hand,
@@ -79,7 +79,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/iommu/iommu.c; arch/x86/kernel/pci-dma.c",
         remedy: "drop it",
     },
-    Row {
+    LintEntry {
         id: "acs-override",
         severity: Warning,
         find: |view| find::args(view, |arg| arg.name == "pcie_acs_override"),
@@ -87,7 +87,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/pci/pci.c, which has no such parameter",
         remedy: "set `policy` in [acs] to `direct-p2p`",
     },
-    Row {
+    LintEntry {
         id: "acs-invented",
         severity: Error,
         find: find::acs_invented,
@@ -95,7 +95,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/pci/pci.c pci_setup, which reads `config_acs=` and `disable_acs_redir=` alone",
         remedy: "drop it; set `policy` in [acs] to `direct-p2p`",
     },
-    Row {
+    LintEntry {
         id: "assign-busses",
         severity: Warning,
         find: |view| find::args(view, |arg| arg.name == "pci" && arg.value == "assign-busses"),
@@ -103,7 +103,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "arch/x86/pci/common.c pcibios_setup; kernel-parameters.txt",
         remedy: "drop it; when bridge windows are too small for VFs or BARs, that is `pci=realloc`",
     },
-    Row {
+    LintEntry {
         id: "config-acs-commas",
         severity: Error,
         find: find::config_acs_commas,
@@ -111,7 +111,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/pci/pci.c pci_setup; kernel-parameters.txt",
         remedy: "put `;` between the entries, or set `policy` in [acs] and let bedplate write them",
     },
-    Row {
+    LintEntry {
         id: "acs-by-hand",
         severity: Warning,
         find: find::acs_by_hand,
@@ -119,7 +119,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/pci/pci.c pci_setup keeps the last pointer",
         remedy: "drop it, or set `policy` in [acs] to `keep`",
     },
-    Row {
+    LintEntry {
         id: "acs-clear-with-vfio",
         severity: Error,
         find: |view| find::acs_with_vfio(view, AcsPolicy::Clear),
@@ -127,7 +127,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/iommu/iommu.c pci_device_group",
         remedy: "set `policy` in [acs] to `keep` on hosts that give devices to guests",
     },
-    Row {
+    LintEntry {
         id: "acs-direct-with-vfio",
         severity: Warning,
         find: |view| find::acs_with_vfio(view, AcsPolicy::DirectP2p),
@@ -135,7 +135,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/iommu/iommu.c pci_device_group",
         remedy: "set `policy` in [acs] to `keep`, unless guests get their devices from other switches than the GPUs",
     },
-    Row {
+    LintEntry {
         id: "vfio-without-iommu",
         severity: Error,
         find: find::vfio_without_iommu,
@@ -143,7 +143,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/vfio/group.c; Documentation/driver-api/vfio.rst",
         remedy: "set `mode` to `translated` or `passthrough-required`: devices of guests are translated in either",
     },
-    Row {
+    LintEntry {
         id: "realloc-on-mi300x",
         severity: Warning,
         find: find::realloc_on_mi300x,
@@ -151,7 +151,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "docs.sglang.io/platforms/amd_gpu; drivers/pci/setup-bus.c",
         remedy: "write `pci=realloc=off`",
     },
-    Row {
+    LintEntry {
         id: "raw-qp-enforcement",
         severity: Error,
         find: |view| {
@@ -163,7 +163,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "drivers/infiniband/core/ucma.c",
         remedy: "drop it; it has nothing to do with GPUDirect",
     },
-    Row {
+    LintEntry {
         id: "raw-qp-enforcement",
         severity: Warning,
         find: |view| {
@@ -175,7 +175,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "libvma, which notes that upstream drivers lack it",
         remedy: "drop it",
     },
-    Row {
+    LintEntry {
         id: "nvreg-case",
         severity: Error,
         find: find::nvreg_case,
@@ -183,7 +183,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "open-gpu-kernel-modules kernel-open/nvidia/nv-reg.h; kernel/module/main.c",
         remedy: "the name with PCIE is NVreg_EnablePCIERelaxedOrderingMode; others are in nv-reg.h",
     },
-    Row {
+    LintEntry {
         id: "nvreg-gone",
         severity: Warning,
         find: |view| find::parameters(view, |p| p.name == "NVreg_RegisterForACPIEvents"),
@@ -191,7 +191,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "open-gpu-kernel-modules kernel-open/nvidia/nv-reg.h, tags 515.43.04 and 515.48.07",
         remedy: "drop it",
     },
-    Row {
+    LintEntry {
         id: "registry-dwords-on-cmdline",
         severity: Warning,
         find: |view| find::parameters(view, |p| p.on_cmdline && p.name == "NVreg_RegistryDwords"),
@@ -199,7 +199,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "grub-core/lib/cmdline.c; kmod libkmod/libkmod-config.c",
         remedy: "put it into [modules.options.nvidia]",
     },
-    Row {
+    LintEntry {
         id: "module-option-on-cmdline",
         severity: Warning,
         find: find::module_option_on_cmdline,
@@ -207,7 +207,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "kmod libkmod/libkmod-config.c kmod_config_parse_kcmdline",
         remedy: "put it into [modules.options.MODULE]",
     },
-    Row {
+    LintEntry {
         id: "reboot-cold",
         severity: Warning,
         find: |view| {
@@ -219,7 +219,7 @@ pub(super) static ROWS: &[Row] = &[
         source: "kernel/reboot.c; arch/x86/kernel/reboot.c",
         remedy: "drop it; `methods` in [reboot] choose how the machine is restarted",
     },
-    Row {
+    LintEntry {
         id: "unknown-lint",
         severity: Warning,
         find: find::unknown_lint,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::sysctl::key::Key;
+use super::kind::sysctl::key::Key;
 use bedplate_cmdline::boot::grub_default;
 
 const CONTROLS: &str =
@@ -15,7 +15,7 @@ const SCRIPT: &str =
 const PROGRAM: &str = "it would put back a kernel parameter that names a program";
 
 /// Why this content does not take the place of `now`; `None`: it may. Lines that are there now may stay.
-pub fn refused(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'static str> {
+pub fn refusal(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'static str> {
     let rule: fn(&str, &str) -> Option<&'static str> = match path {
         _ if path.starts_with("/etc/modprobe.d/") => modprobe,
         _ if path.starts_with("/etc/sysctl.d/") => sysctl,
@@ -84,7 +84,7 @@ mod tests {
     const GRUB: &str = "/etc/default/grub";
 
     fn is_refused(path: &str, content: &str, now: Option<&str>) -> bool {
-        refused(path, content.as_bytes(), now.map(str::as_bytes)).is_some()
+        refusal(path, content.as_bytes(), now.map(str::as_bytes)).is_some()
     }
 
     #[test]

@@ -19,7 +19,7 @@ const DAY: u16 = 24 * 60;
 
 /// One reboot window.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct RebootWindow {
     /// Days on which it opens, from Monday; never none.
     pub days: [bool; 7],
     /// Minutes after midnight at which it opens.
@@ -32,7 +32,7 @@ pub struct Window {
 
 /// Why a text is not a window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WindowError {
+pub enum RebootWindowError {
     /// There is no `from-to`.
     #[error("it has no hours")]
     NoHours,
@@ -56,55 +56,59 @@ pub enum WindowError {
     Surplus(String),
 }
 
-impl WindowError {
+impl RebootWindowError {
     /// What was expected, in a few words.
     pub fn label(&self) -> &'static str {
         match self {
-            WindowError::NoHours => "expected hours such as `02:00-05:00`",
-            WindowError::BadTime(_) => "expected a time from `00:00` to `24:00`",
-            WindowError::Empty => "write `00:00-24:00` for the whole day",
-            WindowError::BadDay(_) => "expected `Mon`, `Tue`, `Wed`, `Thu`, `Fri`, `Sat` or `Sun`",
-            WindowError::NoZone => "end it with a time zone: `UTC`, `Europe/Amsterdam`",
-            WindowError::BadZone(_) => "expected an IANA name: `UTC`, `Europe/Amsterdam`",
-            WindowError::Surplus(_) => "expected days, hours and a time zone",
+            RebootWindowError::NoHours => "expected hours such as `02:00-05:00`",
+            RebootWindowError::BadTime(_) => "expected a time from `00:00` to `24:00`",
+            RebootWindowError::Empty => "write `00:00-24:00` for the whole day",
+            RebootWindowError::BadDay(_) => {
+                "expected `Mon`, `Tue`, `Wed`, `Thu`, `Fri`, `Sat` or `Sun`"
+            }
+            RebootWindowError::NoZone => "end it with a time zone: `UTC`, `Europe/Amsterdam`",
+            RebootWindowError::BadZone(_) => "expected an IANA name: `UTC`, `Europe/Amsterdam`",
+            RebootWindowError::Surplus(_) => "expected days, hours and a time zone",
         }
     }
 }
 
-impl FromStr for Window {
-    type Err = WindowError;
+impl FromStr for RebootWindow {
+    type Err = RebootWindowError;
 
-    fn from_str(text: &str) -> Result<Self, WindowError> {
+    fn from_str(text: &str) -> Result<Self, RebootWindowError> {
         let mut words = text.split_whitespace().peekable();
         let is_hours = |word: &str| word.contains(':');
         let days = match words.next_if(|word| !is_hours(word)) {
             Some(days) => parse_days(days)?,
             None => [true; 7],
         };
-        let hours = words.next().filter(|word| is_hours(word)).ok_or(WindowError::NoHours)?;
-        let (from, to) = hours.split_once('-').ok_or(WindowError::NoHours)?;
+        let hours = words.next().filter(|word| is_hours(word)).ok_or(RebootWindowError::NoHours)?;
+        let (from, to) = hours.split_once('-').ok_or(RebootWindowError::NoHours)?;
         let (from, to) = (parse_time(from)?, parse_time(to)?);
         if from == to || from == DAY {
-            return Err(WindowError::Empty);
+            return Err(RebootWindowError::Empty);
         }
-        let zone = words.next().ok_or(WindowError::NoZone)?;
-        TimeZoneDatabase::bundled().get(zone).map_err(|_| WindowError::BadZone(zone.to_owned()))?;
+        let zone = words.next().ok_or(RebootWindowError::NoZone)?;
+        TimeZoneDatabase::bundled()
+            .get(zone)
+            .map_err(|_| RebootWindowError::BadZone(zone.to_owned()))?;
         match words.next() {
-            Some(word) => Err(WindowError::Surplus(word.to_owned())),
-            None => Ok(Window { days, from, to, zone: zone.to_owned() }),
+            Some(word) => Err(RebootWindowError::Surplus(word.to_owned())),
+            None => Ok(RebootWindow { days, from, to, zone: zone.to_owned() }),
         }
     }
 }
 
-impl Window {
+impl RebootWindow {
     /// The zone's rules, from the database built into the program.
     ///
     /// # Errors
     /// The zone's name, when `zone` was not made by parsing.
-    pub fn time_zone(&self) -> Result<TimeZone, WindowError> {
+    pub fn time_zone(&self) -> Result<TimeZone, RebootWindowError> {
         TimeZoneDatabase::bundled()
             .get(&self.zone)
-            .map_err(|_| WindowError::BadZone(self.zone.clone()))
+            .map_err(|_| RebootWindowError::BadZone(self.zone.clone()))
     }
 
     /// The opening that holds `now`, or else the next one: from when, until when (not included). A wall-clock time that
@@ -143,7 +147,7 @@ impl Window {
     }
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for RebootWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.days != [true; 7] {
             let named = DAYS.iter().zip(self.days).filter(|(_, open)| *open);
@@ -158,7 +162,7 @@ impl fmt::Display for Window {
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// `Sat`, `Sat,Sun`, `Mon-Fri`, `Fri-Mon`.
-fn parse_days(text: &str) -> Result<[bool; 7], WindowError> {
+fn parse_days(text: &str) -> Result<[bool; 7], RebootWindowError> {
     let mut days = [false; 7];
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -171,14 +175,14 @@ fn parse_days(text: &str) -> Result<[bool; 7], WindowError> {
     Ok(days)
 }
 
-fn parse_day(text: &str) -> Result<usize, WindowError> {
+fn parse_day(text: &str) -> Result<usize, RebootWindowError> {
     DAYS.iter()
         .position(|day| day.eq_ignore_ascii_case(text))
-        .ok_or_else(|| WindowError::BadDay(text.to_owned()))
+        .ok_or_else(|| RebootWindowError::BadDay(text.to_owned()))
 }
 
 /// `HH:MM` in minutes, up to 24:00.
-fn parse_time(text: &str) -> Result<u16, WindowError> {
+fn parse_time(text: &str) -> Result<u16, RebootWindowError> {
     let two_digits = |part: &str| {
         (part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit()))
             .then(|| part.parse::<u16>().ok())
@@ -190,14 +194,14 @@ fn parse_time(text: &str) -> Result<u16, WindowError> {
         let time = hours * 60 + minutes;
         (minutes < 60 && time <= DAY).then_some(time)
     };
-    parse().ok_or_else(|| WindowError::BadTime(text.to_owned()))
+    parse().ok_or_else(|| RebootWindowError::BadTime(text.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn window(text: &str) -> Result<Window, WindowError> {
+    fn window(text: &str) -> Result<RebootWindow, RebootWindowError> {
         text.parse()
     }
 
@@ -217,21 +221,21 @@ mod tests {
     #[test]
     fn each_part_is_checked() {
         let bad = |text| window(text).unwrap_err();
-        assert_eq!(bad("Sat"), WindowError::NoHours);
-        assert_eq!(bad("02:00 UTC"), WindowError::NoHours);
-        assert_eq!(bad("Sat 2:00-05:00 UTC"), WindowError::BadTime("2:00".into()));
-        assert_eq!(bad("Sat 02:00-25:00 UTC"), WindowError::BadTime("25:00".into()));
-        assert_eq!(bad("Sat 02:60-05:00 UTC"), WindowError::BadTime("02:60".into()));
-        assert_eq!(bad("Sat 02:00-02:00 UTC"), WindowError::Empty);
-        assert_eq!(bad("24:00-02:00 UTC"), WindowError::Empty);
-        assert_eq!(bad("Sonntag 02:00-05:00 UTC"), WindowError::BadDay("Sonntag".into()));
-        assert_eq!(bad("Sat,, 02:00-05:00 UTC"), WindowError::BadDay(String::new()));
-        assert_eq!(bad("Sat 02:00-05:00"), WindowError::NoZone);
+        assert_eq!(bad("Sat"), RebootWindowError::NoHours);
+        assert_eq!(bad("02:00 UTC"), RebootWindowError::NoHours);
+        assert_eq!(bad("Sat 2:00-05:00 UTC"), RebootWindowError::BadTime("2:00".into()));
+        assert_eq!(bad("Sat 02:00-25:00 UTC"), RebootWindowError::BadTime("25:00".into()));
+        assert_eq!(bad("Sat 02:60-05:00 UTC"), RebootWindowError::BadTime("02:60".into()));
+        assert_eq!(bad("Sat 02:00-02:00 UTC"), RebootWindowError::Empty);
+        assert_eq!(bad("24:00-02:00 UTC"), RebootWindowError::Empty);
+        assert_eq!(bad("Sonntag 02:00-05:00 UTC"), RebootWindowError::BadDay("Sonntag".into()));
+        assert_eq!(bad("Sat,, 02:00-05:00 UTC"), RebootWindowError::BadDay(String::new()));
+        assert_eq!(bad("Sat 02:00-05:00"), RebootWindowError::NoZone);
         assert_eq!(
             bad("Sat 02:00-05:00 Europe/Amsterdm"),
-            WindowError::BadZone("Europe/Amsterdm".into())
+            RebootWindowError::BadZone("Europe/Amsterdm".into())
         );
-        assert_eq!(bad("Sat 02:00-05:00 UTC daily"), WindowError::Surplus("daily".into()));
+        assert_eq!(bad("Sat 02:00-05:00 UTC daily"), RebootWindowError::Surplus("daily".into()));
     }
 
     #[test]
@@ -322,7 +326,7 @@ mod tests {
         fn an_opening_is_never_over(seconds in 0i64..4_000_000_000, from in 0u16..1440, to in 1u16..=1440, zone in 0usize..4) {
             proptest::prop_assume!(from != to);
             let zone = ["UTC", "Europe/Amsterdam", "America/St_Johns", "Australia/Lord_Howe"][zone].to_owned();
-            let window = Window { days: [true; 7], from, to, zone };
+            let window = RebootWindow { days: [true; 7], from, to, zone };
             let now = Timestamp::from_second(seconds).unwrap();
             let (opens, closes) = window.opening(now).unwrap();
             proptest::prop_assert!(opens < closes && closes > now);

@@ -106,19 +106,19 @@ const ROWS: &[Row] = &[
 ];
 
 /// The first line in which the kernel says that it did not take one of the wanted arguments.
-pub fn complaint(log: &str, edit: &Edit) -> Option<String> {
+pub fn find(log: &str, edit: &Edit) -> Option<String> {
     let tokens: Vec<Token> = edit
         .wanted()
         .iter()
         .flat_map(|wanted| wanted.tokens())
         .filter_map(|text| Token::new(text).ok())
         .collect();
-    let line = log.lines().find(|line| tokens.iter().any(|token| refuses(line, token)));
+    let line = log.lines().find(|line| tokens.iter().any(|token| rejects(line, token)));
     line.map(|line| line.trim().chars().take(300).collect())
 }
 
 /// Whether the kernel says in this line that it did not take the argument.
-pub fn refuses(line: &str, token: &Token) -> bool {
+pub fn rejects(line: &str, token: &Token) -> bool {
     found(line).any(|(row, before, rest)| row.about.means(before, rest, token))
 }
 
@@ -128,9 +128,9 @@ pub fn passed_on(line: &str) -> Option<impl Iterator<Item = &str>> {
     Some(row_words(rest, '"').split(' ').filter(|word| !word.is_empty()))
 }
 
-/// A complaint without anything that is not the kernel's own words or the argument.
+/// A rejection without anything that is not the kernel's own words or the argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint<'a> {
+pub struct Rejection<'a> {
     /// The kernel's words up to the argument.
     pub head: String,
     /// The argument as the kernel names it, or several; may be empty.
@@ -143,14 +143,14 @@ pub struct Complaint<'a> {
     pub parameter: Option<&'static str>,
 }
 
-impl fmt::Display for Complaint<'_> {
+impl fmt::Display for Rejection<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}{}", self.head, self.arguments, self.tail)
     }
 }
 
-/// What a line complains of, if it is a complaint.
-pub fn parts(line: &str) -> Option<Complaint<'_>> {
+/// What a line rejects, if it is a rejection.
+pub fn parse(line: &str) -> Option<Rejection<'_>> {
     let (row, before, rest) = found(line).next()?;
     let head = match row.about {
         About::ModuleParameter => format!("{}{}", module_of(before)?, row.text),
@@ -167,7 +167,7 @@ pub fn parts(line: &str) -> Option<Complaint<'_>> {
         About::Option(parameter) => Some(parameter),
         _ => None,
     };
-    Some(Complaint { head, arguments, tail, is_name, parameter })
+    Some(Rejection { head, arguments, tail, is_name, parameter })
 }
 
 /// Rows that a line is an example of, with what stands before and behind their text.
@@ -297,9 +297,9 @@ mod tests {
         ),
     ];
 
-    fn complaint_of(wanted: &str, log: &str) -> Option<String> {
+    fn rejection_of(wanted: &str, log: &str) -> Option<String> {
         let nothing: [&str; 0] = [];
-        complaint(log, &Edit::new(Arch::X86_64, &[wanted], &nothing).unwrap())
+        find(log, &Edit::new(Arch::X86_64, &[wanted], &nothing).unwrap())
     }
 
     #[test]
@@ -308,16 +308,16 @@ mod tests {
         for ((wanted, line), row) in SAID.iter().zip(ROWS) {
             assert!(line.contains(row.text), "{line} is no example of {}", row.text);
             let log = format!("Kernel command line: ro {wanted} unknown invalid\n{line}\nlater\n");
-            assert_eq!(complaint_of(wanted, &log).as_deref(), Some(*line), "{wanted}");
-            assert_eq!(complaint_of("mitigations=off", &log), None, "{line} is about {wanted}");
-            let bare = parts(line).unwrap().to_string();
-            assert!(complaint_of(wanted, &bare).is_some(), "{bare} says less than {line}");
-            assert_eq!(parts(&bare).unwrap().to_string(), bare);
+            assert_eq!(rejection_of(wanted, &log).as_deref(), Some(*line), "{wanted}");
+            assert_eq!(rejection_of("mitigations=off", &log), None, "{line} is about {wanted}");
+            let bare = parse(line).unwrap().to_string();
+            assert!(rejection_of(wanted, &bare).is_some(), "{bare} says less than {line}");
+            assert_eq!(parse(&bare).unwrap().to_string(), bare);
         }
     }
 
     #[test]
-    fn what_only_names_an_argument_is_no_complaint() {
+    fn what_only_names_an_argument_is_no_rejection() {
         for (wanted, line) in [
             (
                 "iommu=pt",
@@ -339,9 +339,9 @@ mod tests {
             ("intel_iommu=on", "DMAR: IOMMU enabled"),
             ("hugepages=8", "HugeTLB: registered 1.00 GiB page size, pre-allocated 8 pages"),
         ] {
-            assert_eq!(complaint_of(wanted, line), None, "{line}");
+            assert_eq!(rejection_of(wanted, line), None, "{line}");
         }
         let bare = "Unknown kernel command line parameters \"splash nosmtx\", will be passed to user space.";
-        assert_eq!(complaint_of("nosmtx", bare).as_deref(), Some(bare), "a bare name");
+        assert_eq!(rejection_of("nosmtx", bare).as_deref(), Some(bare), "a bare name");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::kernel_defaults::{findings, kernel_defaults};
+use super::findings::findings;
 use super::tuned::Tuned;
 use super::{NAME, Observed};
 use crate::desired::DesiredCmdline;
@@ -10,6 +10,7 @@ use crate::kind::{Context, dropped};
 use crate::plan::{Effect, Item, KindPlan, Note, Pending, Rationale, Unknown, UpToDate};
 use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, Finding, Status};
+use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::HostKind;
 
 /// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
@@ -19,7 +20,7 @@ pub(crate) struct Comparison {
     running: Reading<Vec<Finding>>,
     remarks: Vec<String>,
     /// Where arguments come from that [`Comparison::credit`] takes for configured.
-    brought: Option<String>,
+    credited_source: Option<String>,
 }
 
 /// Reads /proc/cmdline and compares all three lines.
@@ -35,7 +36,7 @@ pub(crate) fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Co
         next: findings(&observed.next),
         running: findings(&running(context)),
         remarks: observed.remarks.clone(),
-        brought: None,
+        credited_source: None,
     }
 }
 
@@ -155,22 +156,22 @@ impl Comparison {
                 finding.status = Status::Gone;
             }
         }
-        self.brought = Some(tuned.source());
+        self.credited_source = Some(tuned.source());
     }
 
     /// Profile entries of which TuneD brings everything and the configuration has nothing.
     pub(super) fn by_tuned(&self) -> BTreeSet<String> {
-        let is_brought = |finding: &&Finding| match (&finding.status, &self.brought) {
+        let is_credited = |finding: &&Finding| match (&finding.status, &self.credited_source) {
             (Status::Equivalent { by }, Some(source)) => by == source,
             _ => false,
         };
         let configured = self.configured.known().map(Vec::as_slice).unwrap_or_default();
-        let (brought, others): (Vec<&Finding>, Vec<&Finding>) =
-            configured.iter().partition(is_brought);
+        let (credited, others): (Vec<&Finding>, Vec<&Finding>) =
+            configured.iter().partition(is_credited);
         let entries = |findings: Vec<&Finding>| -> BTreeSet<String> {
             findings.into_iter().flat_map(|finding| finding.entries.clone()).collect()
         };
-        entries(brought).difference(&entries(others)).cloned().collect()
+        entries(credited).difference(&entries(others)).cloned().collect()
     }
 }
 

@@ -1,0 +1,40 @@
+//! A host → what a collective library is to be told on it.
+
+use super::env::{self, Advice, Candidate};
+use super::library::Library;
+use super::ports;
+use super::version::Version;
+use bedplate_base::Reading;
+use bedplate_facts::Facts;
+use bedplate_facts::superchip::{Superchip, superchip};
+use bedplate_facts::topology::Distance;
+use bedplate_host::Reader;
+
+/// What a library is to be told on a host; not known, or absent: its PCI devices.
+pub fn advise_host(
+    reader: &dyn Reader,
+    facts: &Facts,
+    library: Library,
+    version: Version,
+) -> Reading<Advice> {
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why.clone()),
+    };
+    let ports = ports::of_host(reader, tree);
+    let candidates: Vec<Candidate> =
+        ports.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
+    let reach = gdr_reach(facts, library, version);
+    Reading::Known(env::advise(&candidates, reach, library, version))
+}
+
+/// How far GPUDirect RDMA goes by a library's default.
+pub fn gdr_reach(facts: &Facts, library: Library, version: Version) -> Distance {
+    // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
+    match superchip(facts) {
+        Superchip::No => Distance::Pxb,
+        _ if library != Library::Nccl || version < Version(2, 29) => Distance::Pxb,
+        _ => Distance::Node,
+    }
+}
