@@ -13,7 +13,7 @@ pub fn parse(text: &str) -> Option<SignedDuration> {
 }
 
 /// `2d 3h`, `1h 30m`, `5m`: the two largest units. At least a minute, as `0m left` reads as none.
-pub fn rough(length: SignedDuration) -> String {
+pub fn format_rounded(length: SignedDuration) -> String {
     let minutes = length.as_mins().max(1);
     let (days, hours, minutes) = (minutes / (24 * 60), minutes / 60 % 24, minutes % 60);
     let parts = [(days, 'd'), (hours, 'h'), (minutes, 'm')];
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn people_read_the_two_largest_units() {
-        let says = |minutes| rough(SignedDuration::from_mins(minutes));
+        let says = |minutes| format_rounded(SignedDuration::from_mins(minutes));
         assert_eq!([says(0), says(90), says(1440), says(3061)], ["1m", "1h 30m", "1d", "2d 3h"]);
     }
 }

@@ -11,12 +11,12 @@ pub fn decode(bytes: &[u8]) -> String {
         for character in chunk.valid().chars() {
             if is_raw(character) {
                 // A stand-in in the file itself is taken for its bytes, or it would come out as another one.
-                out.extend(character.encode_utf8(&mut [0; 4]).bytes().map(stand_in));
+                out.extend(character.encode_utf8(&mut [0; 4]).bytes().map(private_use_char));
             } else {
                 out.push(character);
             }
         }
-        out.extend(chunk.invalid().iter().copied().map(stand_in));
+        out.extend(chunk.invalid().iter().copied().map(private_use_char));
     }
     out
 }
@@ -48,7 +48,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_raw(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-fn stand_in(byte: u8) -> char {
+fn private_use_char(byte: u8) -> char {
     // Bytes that are part of no character, and bytes of a character beyond ASCII, are 0x80 and above.
     char::from_u32(FIRST + u32::from(byte & 0x7f)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }

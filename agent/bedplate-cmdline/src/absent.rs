@@ -51,9 +51,9 @@ fn unwanted_in(token: &Token, unwanted: &Unwanted, arch: Arch) -> Hit {
             let Some(value) = value else { return Hit::None };
             let (count, stay) = match shape_of(&name, arch) {
                 Shape::Options(list) => {
-                    sift(OptionList::options(&value), |part| !names_option(what, list, part))
+                    split_parts(OptionList::options(&value), |part| !names_option(what, list, part))
                 }
-                Shape::Items(list) => sift(list.items(&value).into_iter(), |part| {
+                Shape::Items(list) => split_parts(list.items(&value).into_iter(), |part| {
                     *what != Listed::Meaning(list.meaning(part))
                 }),
                 _ => return Hit::None,
@@ -65,7 +65,7 @@ fn unwanted_in(token: &Token, unwanted: &Unwanted, arch: Arch) -> Hit {
 }
 
 /// How many parts there are, and those that may stay.
-fn sift<'a>(
+fn split_parts<'a>(
     parts: impl Iterator<Item = &'a str>,
     stays: impl Fn(&str) -> bool,
 ) -> (usize, Vec<String>) {
@@ -75,7 +75,7 @@ fn sift<'a>(
 }
 
 /// The first argument on the line in which something unwanted is left.
-pub(super) fn lingering(line: &CommandLine, unwanted: &Unwanted, arch: Arch) -> Option<String> {
+pub(super) fn first_unwanted(line: &CommandLine, unwanted: &Unwanted, arch: Arch) -> Option<String> {
     let hit = |token: &&Token| !matches!(unwanted_in(token, unwanted, arch), Hit::None);
     line.tokens().find(hit).map(|token| token.as_str().to_owned())
 }

@@ -40,7 +40,7 @@ impl Edit {
                 !extends(&members(key, old), &members(key, new)) || key.is_overtaken(old, self.arch)
             })
             .collect();
-        let stays = |token: &&Token| !moved.iter().any(|key| key.holds(token));
+        let stays = |token: &&Token| !moved.iter().any(|key| key.is_in_sequence(token));
         let rest =
             |line: &CommandLine| CommandLine::from_tokens(line.tokens().filter(stays).cloned());
         LineDiff { removed: without(old, &rest(new)), added: without(new, &rest(old)) }
@@ -71,7 +71,7 @@ impl Edit {
 }
 
 fn members(key: &Key, line: &CommandLine) -> Vec<Token> {
-    line.tokens().filter(|token| key.holds(token)).cloned().collect()
+    line.tokens().filter(|token| key.is_in_sequence(token)).cloned().collect()
 }
 
 /// Whether `new` is what stays of `old` with the rest behind it.

@@ -3,7 +3,7 @@
 
 use bedplate_base::Arch;
 
-use super::absent::{lingering, remove_unwanted};
+use super::absent::{first_unwanted, remove_unwanted};
 use super::error::{ApplyError, EditError, unwritable};
 use super::key::{Absent, Form, Key, Meaning, Unwanted, Wanted};
 use super::key::{sequence_key, unwanted_of, wanted_of};
@@ -36,7 +36,7 @@ impl Edit {
         let absent = tokens_of(absent.iter().map(AsRef::as_ref))?;
         let mut edit = Edit { arch, set: Vec::new(), absent: Vec::new() };
         for wanted in gather(&set, arch)? {
-            edit.want(wanted)?;
+            edit.add_wanted(wanted)?;
         }
         for token in &absent {
             let unwanted = unwanted_of(token, arch);
@@ -91,12 +91,12 @@ impl Edit {
     }
 
     /// The first argument on the line in which something that the edit takes away is left.
-    pub fn lingering(&self, line: &CommandLine) -> Option<String> {
-        let on = |line| self.unwanted().iter().find_map(|one| lingering(line, one, self.arch));
-        line.possible().find_map(on)
+    pub fn first_unwanted(&self, line: &CommandLine) -> Option<String> {
+        let on = |line| self.unwanted().iter().find_map(|one| first_unwanted(line, one, self.arch));
+        line.possible_lines().find_map(on)
     }
 
-    fn want(&mut self, wanted: Wanted) -> Result<(), EditError> {
+    fn add_wanted(&mut self, wanted: Wanted) -> Result<(), EditError> {
         let Some(earlier) = self.set.iter_mut().find(|earlier| earlier.key == wanted.key) else {
             self.set.push(wanted);
             return Ok(());
@@ -117,7 +117,7 @@ impl Edit {
         for wanted in &self.set {
             let alone = CommandLine::from_tokens(wanted.rendered());
             for unwanted in &self.absent {
-                if lingering(&alone, unwanted, self.arch).is_some() {
+                if first_unwanted(&alone, unwanted, self.arch).is_some() {
                     let wanted = wanted.tokens.join(" ");
                     return Err(EditError::WantedAndAbsent {
                         wanted,
@@ -251,13 +251,13 @@ fn settle_sequence(line: &mut CommandLine, key: &Key, tokens: &[Token], arch: Ar
     let positions = |line: &CommandLine, member: &dyn Fn(&Token) -> bool| -> Vec<usize> {
         (0..line.len()).filter(|at| line.token(*at).is_some_and(member)).collect()
     };
-    let there = positions(line, &|token| key.holds(token));
+    let there = positions(line, &|token| key.is_in_sequence(token));
     if key.is_overtaken(line, arch) {
         for at in there.iter().rev() {
             line.remove(*at);
         }
         let behind =
-            positions(line, &|token| key.leaves(token)).last().map_or(line.len(), |at| at + 1);
+            positions(line, &|token| key.is_unowned(token)).last().map_or(line.len(), |at| at + 1);
         for (offset, token) in tokens.iter().enumerate() {
             line.insert(behind + offset, token.clone());
         }

@@ -255,7 +255,7 @@ pub(super) fn names_option(listed: &Listed, list: &OptionList, option: &str) -> 
 
 impl Key {
     /// Whether an argument is one of the sequence that this owns; of no other key.
-    pub(super) fn holds(&self, token: &Token) -> bool {
+    pub(super) fn is_in_sequence(&self, token: &Token) -> bool {
         match self {
             Key::Sequence(params) => params.contains(&token.folded_name()),
             Key::Units { param, units } => {
@@ -267,14 +267,14 @@ impl Key {
     }
 
     /// Whether an argument of the same parameter is not among those that this owns.
-    pub(super) fn leaves(&self, token: &Token) -> bool {
+    pub(super) fn is_unowned(&self, token: &Token) -> bool {
         matches!(self, Key::Units { param, .. } if token.folded_name() == *param)
-            && !self.holds(token)
+            && !self.is_in_sequence(token)
     }
 
     /// Whether a line has these arguments, in their order; where the last one counts, behind the rest of the parameter.
     pub(super) fn is_met(&self, line: &CommandLine, wanted: &[Token], arch: Arch) -> bool {
-        let own: Vec<&Token> = line.tokens().filter(|token| self.holds(token)).collect();
+        let own: Vec<&Token> = line.tokens().filter(|token| self.is_in_sequence(token)).collect();
         own.len() == wanted.len()
             && own.iter().zip(wanted).all(|(a, b)| a.same_for_kernel(b))
             && !self.is_overtaken(line, arch)
@@ -286,8 +286,8 @@ impl Key {
         let last_counts =
             matches!(shape_of(param, arch), Shape::Sequence(sequence) if sequence.last_counts);
         last_counts
-            && line.tokens().any(|token| self.holds(token))
-            && line.named(param).next_back().is_some_and(|last| self.leaves(last))
+            && line.tokens().any(|token| self.is_in_sequence(token))
+            && line.named(param).next_back().is_some_and(|last| self.is_unowned(last))
     }
 }
 

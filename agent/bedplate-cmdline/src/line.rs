@@ -99,7 +99,7 @@ impl CommandLine {
     }
 
     /// Every line that the kernel may get: this one and those given to [`CommandLine::or`].
-    pub fn possible(&self) -> impl Iterator<Item = &CommandLine> {
+    pub fn possible_lines(&self) -> impl Iterator<Item = &CommandLine> {
         std::iter::once(self).chain(&self.others)
     }
 

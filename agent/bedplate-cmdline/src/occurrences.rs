@@ -35,7 +35,7 @@ pub(super) fn occurrences(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Occu
             heard: true,
         };
         match (shape_of(&name, arch), value.as_deref()) {
-            (Shape::Options(list), Some(value)) if speaks_through(key, list.param) => {
+            (Shape::Options(list), Some(value)) if can_affect(key, list.param) => {
                 all.extend(
                     of_options(list, value, at)
                         .into_iter()
@@ -61,7 +61,7 @@ pub(super) fn occurrences(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Occu
 }
 
 /// Whether options of `param` can have a say in `key` at all.
-fn speaks_through(key: &Key, param: &str) -> bool {
+fn can_affect(key: &Key, param: &str) -> bool {
     match key {
         Key::Option { param: owner, .. } => owner == param,
         Key::Param(name) => name == PASSTHROUGH && param == "iommu",

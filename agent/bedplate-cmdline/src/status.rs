@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use bedplate_base::Arch;
 
-use super::absent::lingering;
+use super::absent::first_unwanted;
 use super::defaults::KernelDefaults;
 use super::edit::Edit;
 use super::effective::{default_intel_iommu, default_passthrough};
@@ -86,7 +86,7 @@ impl Edit {
     /// loader. A kernel default counts only where nothing on the line has a say in the matter. Where the kernel may get
     /// one of several lines, each finding is the worst of all.
     pub fn satisfied_by(&self, line: &CommandLine, defaults: &KernelDefaults) -> Vec<Finding> {
-        worst(line.possible().map(|line| self.satisfied_by_one(line, defaults)))
+        worst(line.possible_lines().map(|line| self.satisfied_by_one(line, defaults)))
     }
 
     fn satisfied_by_one(&self, line: &CommandLine, defaults: &KernelDefaults) -> Vec<Finding> {
@@ -97,8 +97,8 @@ impl Edit {
         });
         let built_in = defaults.built_in.as_deref().map(CommandLine::parse).unwrap_or_default();
         let unwanted = self.absent.iter().map(|unwanted| {
-            let on_line = || lingering(line, unwanted, self.arch).filter(|_| !defaults.overrides);
-            let found = on_line().or_else(|| lingering(&built_in, unwanted, self.arch));
+            let on_line = || first_unwanted(line, unwanted, self.arch).filter(|_| !defaults.overrides);
+            let found = on_line().or_else(|| first_unwanted(&built_in, unwanted, self.arch));
             let status = found.map_or(Status::Gone, |found| Status::Lingering { found });
             Finding { key: None, entries: vec![unwanted.text.clone()], status }
         });
@@ -174,16 +174,16 @@ fn default_status(
 /// The standing on the line alone.
 fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
     if let Form::Tokens(tokens) = &wanted.form {
-        let own: Vec<_> = line.tokens().filter(|token| wanted.key.holds(token)).collect();
+        let own: Vec<_> = line.tokens().filter(|token| wanted.key.is_in_sequence(token)).collect();
         return match (own.is_empty(), wanted.key.is_met(line, tokens, arch)) {
             (_, true) => Status::Present,
             (true, _) => Status::Missing,
             // What takes the last place belongs to what is found.
             _ if wanted.key.is_overtaken(line, arch) => {
-                let of_param = |token: &&Token| wanted.key.holds(token) || wanted.key.leaves(token);
-                unlike(&own, &line.tokens().filter(of_param).collect::<Vec<_>>(), tokens, arch)
+                let of_param = |token: &&Token| wanted.key.is_in_sequence(token) || wanted.key.is_unowned(token);
+                sequence_difference(&own, &line.tokens().filter(of_param).collect::<Vec<_>>(), tokens, arch)
             }
-            _ => unlike(&own, &own, tokens, arch),
+            _ => sequence_difference(&own, &own, tokens, arch),
         };
     }
     let all = occurrences(line, &wanted.key, arch);
@@ -205,7 +205,7 @@ fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
 }
 
 /// A sequence that is not as wanted: other arguments, or the same in another order. `found`: what is shown of the line.
-fn unlike(own: &[&Token], found: &[&Token], wanted: &[Token], arch: Arch) -> Status {
+fn sequence_difference(own: &[&Token], found: &[&Token], wanted: &[Token], arch: Arch) -> Status {
     let found = join(found.iter().map(|token| token.as_str()));
     let sorted = |tokens: &mut dyn Iterator<Item = &Token>| {
         let mut all: Vec<_> = tokens

@@ -67,12 +67,12 @@ pub fn apply(
     let mut store = Store::new(reader, writer, ledger);
     let found = store.ledger.clone();
     let mut report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
-    report.warnings.extend(store.sweep(replaced_paths(plan)));
+    report.warnings.extend(store.remove_stale_temporary_files(replaced_paths(plan)));
     // Before anything is changed: a change that fails goes back to what these tools were run on.
     let has_run = |tool: &PaidTool| tool.after.is_none();
     let has_paid =
         |kind: &str| plan.body.paid.iter().any(|tool| tool.kind == kind && has_run(tool));
-    let paid = pay(&mut store, plan, has_run)
+    let paid = record_paid_tools(&mut store, plan, has_run)
         .and_then(|()| finish(&mut store, |record, _| has_paid(&record.kind)));
     if let Err(error) = paid {
         report.warnings.push(not_noted(&error));
@@ -98,7 +98,7 @@ pub fn apply(
         watch(Event::Ended(&ended));
         let is_replaced = |tool: &PaidTool| tool.after.as_ref() == Some(&ended.id);
         if matches!(ended.outcome, Outcome::Done | Outcome::AlreadyDone)
-            && let Err(error) = pay(&mut store, plan, is_replaced)
+            && let Err(error) = record_paid_tools(&mut store, plan, is_replaced)
         {
             report.warnings.push(not_noted(&error));
         }
@@ -151,7 +151,7 @@ pub(crate) fn note_paid(
 ) -> Result<(), StepError> {
     let mut store = Store::new(reader, writer, ledger);
     store.update_ledger(|ledger| {
-        paid.iter().for_each(|tool| ledger.paid(tool.kind, &tool.argv));
+        paid.iter().for_each(|tool| ledger.remove_pending_tool(tool.kind, &tool.argv));
     })?;
     finish(&mut store, |record, _| paid.iter().any(|tool| tool.kind == record.kind))
 }
@@ -162,14 +162,14 @@ fn adopt(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
 }
 
 /// Enters that owed tools need not run any more.
-fn pay(
+fn record_paid_tools(
     store: &mut Store,
     plan: &Plan,
     is_paid: impl Fn(&PaidTool) -> bool,
 ) -> Result<(), StepError> {
     store.update_ledger(|ledger| {
         for tool in plan.body.paid.iter().filter(|tool| is_paid(tool)) {
-            ledger.paid(tool.kind, &tool.argv);
+            ledger.remove_pending_tool(tool.kind, &tool.argv);
         }
     })
 }

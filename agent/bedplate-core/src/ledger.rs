@@ -108,14 +108,14 @@ pub struct PendingTool {
     pub purpose: String,
     /// bedplate has started it: what it made may be half a file. Otherwise the image build runs it, or has. A ledger that does
     /// not say may be of a version that did not.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub begun: bool,
     /// Contents of the files that the tool makes, before a run that is left to the image build, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<String, Sha>,
 }
 
-const fn yes() -> bool {
+const fn default_true() -> bool {
     true
 }
 

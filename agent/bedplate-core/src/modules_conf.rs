@@ -58,7 +58,7 @@ pub(crate) fn modprobe(
     // Options of one module add up over lines (handbook §9), so that each one can stand below its reason.
     for option in &modules.options {
         let (module, parameter, value) = (&option.module, &option.parameter, &option.value);
-        if let Some(reason) = unfit(parameter, value) {
+        if let Some(reason) = option_fault(parameter, value) {
             let (module, parameter, value) = (module.to_string(), parameter.clone(), value.clone());
             return Err(BadOption { module, parameter, value, reason });
         }
@@ -73,7 +73,7 @@ pub(crate) fn modprobe(
 
 /// Why `parameter=value` does not survive modprobe.d. libkmod hands the rest of an `options` line to the kernel,
 /// which cuts it at blanks outside double quotes (handbook §1.1).
-fn unfit(parameter: &str, value: &str) -> Option<&'static str> {
+fn option_fault(parameter: &str, value: &str) -> Option<&'static str> {
     let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if parameter.is_empty() || !parameter.chars().all(named) {
         return Some("a parameter name has only letters, digits, `_` and `-`");

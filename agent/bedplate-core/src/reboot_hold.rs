@@ -166,7 +166,7 @@ impl Hold {
                 format!(
                     "held until {} ({} left)",
                     format_utc(until),
-                    duration::rough(until.duration_since(now))
+                    duration::format_rounded(until.duration_since(now))
                 )
             }
             Some(until) => format!("was held until {}", format_utc(until)),

@@ -148,7 +148,7 @@ impl Record {
 
     /// How many boots this plan was given that did not make it true: attempts from other boots than this one. An attempt
     /// from this boot has not happened yet; one whose boot was cut short by a power failure has.
-    pub fn used(&self, plan: &str, boot_id: &str) -> usize {
+    pub fn attempts_used(&self, plan: &str, boot_id: &str) -> usize {
         let from: BTreeSet<&str> = self
             .past(boot_id)
             .filter(|attempt| attempt.plan == plan)
@@ -257,9 +257,9 @@ mod tests {
         let mut record = Record::default();
         record.attempt(attempt("p", "1"));
         record.attempt(attempt("p", "1"));
-        assert_eq!((record.used("p", "1"), record.used("p", "2")), (0, 1));
+        assert_eq!((record.attempts_used("p", "1"), record.attempts_used("p", "2")), (0, 1));
         record.attempt(attempt("q", "2"));
-        assert_eq!((record.used("p", "3"), record.used("q", "3"), record.in_a_row("3")), (1, 1, 2));
+        assert_eq!((record.attempts_used("p", "3"), record.attempts_used("q", "3"), record.in_a_row("3")), (1, 1, 2));
         record.cancel_attempt("2");
         assert_eq!(record.in_a_row("3"), 1);
         record.attempt(attempt("r", "3"));
@@ -300,7 +300,7 @@ mod tests {
     fn a_rehearsal_does_not_count() {
         let mut record = Record::default();
         record.attempt(Attempt { rehearsal: true, ..attempt("p", "1") });
-        assert_eq!(record.used("p", "2"), 0);
+        assert_eq!(record.attempts_used("p", "2"), 0);
     }
 
     #[test]

@@ -163,7 +163,7 @@ fn remove(
     if let Err(error) = reduced {
         return vec![chain(&error)];
     }
-    let mut failed = store.sweep(std::iter::empty());
+    let mut failed = store.remove_stale_temporary_files(std::iter::empty());
     failed.extend(store.remove_surplus_contents());
     let is_live = reader.kind() == HostKind::Live;
     if is_live && has_published(plan) {

@@ -91,7 +91,7 @@ pub(crate) struct Admitted {
 impl Backoff {
     /// Which of the differences may be applied at `now` (a monotonic clock's reading).
     pub(crate) fn admit(&mut self, found: &[Difference], now: Duration) -> Admitted {
-        let mut admitted = self.unclaimed(found, now);
+        let mut admitted = self.release_converged(found, now);
         for difference in found {
             let memory = self.changes.entry(difference.id.clone()).or_default();
             if let Some(until) = memory.left_until(Some(seen(difference)), now) {
@@ -100,9 +100,9 @@ impl Backoff {
             }
             if memory.done {
                 memory.done = false;
-                if let Some(contested) = memory.taken_back(difference, now) {
+                if let Some(contested) = memory.note_reverted(difference, now) {
                     admitted.contested.push(contested);
-                    admitted.wait(now + memory.quiet());
+                    admitted.wait(now + memory.quiet_period());
                     continue;
                 }
             }
@@ -115,7 +115,7 @@ impl Backoff {
     }
 
     /// What is contested and right at this observation: once that has lasted, it is no longer contested.
-    fn unclaimed(&mut self, found: &[Difference], now: Duration) -> Admitted {
+    fn release_converged(&mut self, found: &[Difference], now: Duration) -> Admitted {
         let mut admitted = Admitted::default();
         for (id, memory) in &mut self.changes {
             if !found.iter().any(|difference| difference.id == *id)
@@ -185,7 +185,7 @@ impl Admitted {
 
 impl Memory {
     /// How long it has to be quiet before what is contested is tried once more.
-    fn quiet(&self) -> Duration {
+    fn quiet_period(&self) -> Duration {
         QUIET.saturating_mul(1 << self.contests.saturating_sub(1).min(8)).min(LONGEST_QUIET)
     }
 
@@ -200,7 +200,7 @@ impl Memory {
             }
             self.seen = seen;
         }
-        let until = self.quiet_since + self.quiet();
+        let until = self.quiet_since + self.quiet_period();
         if now < until {
             return Some(until);
         }
@@ -211,11 +211,11 @@ impl Memory {
     }
 
     /// It was done, and differs again. What is taken back once more after a contest is contested at once.
-    fn taken_back(&mut self, difference: &Difference, now: Duration) -> Option<Contested> {
+    fn note_reverted(&mut self, difference: &Difference, now: Duration) -> Option<Contested> {
         self.taken_back.retain(|at| now.saturating_sub(*at) < MEMORY);
         self.taken_back.push(now);
         let again =
-            self.tried_again.take().is_some_and(|tried| now.saturating_sub(tried) < self.quiet());
+            self.tried_again.take().is_some_and(|tried| now.saturating_sub(tried) < self.quiet_period());
         let times = u32::try_from(self.taken_back.len()).unwrap_or(u32::MAX);
         if times < TAKEN_BACK && !again {
             self.contests = 0;

@@ -72,7 +72,7 @@ impl Builds {
     }
 
     /// This unit has answered: it runs this build.
-    pub fn agree(&self, unit: Unit) {
+    pub fn note_current_build(&self, unit: Unit) {
         self.agreed.fetch_or(bit(unit), Ordering::Relaxed);
     }
 
@@ -80,7 +80,7 @@ impl Builds {
     /// what would; else the daemon was replaced. A unit that has never agreed may run another file for good, by a drop-in of
     /// its own, whatever the others do.
     pub fn refused(&self, unit: Unit, theirs: Option<&Program>) -> Option<String> {
-        if self.agreed.load(Ordering::Relaxed) & bit(unit) != 0 || self.would_be_another() {
+        if self.agreed.load(Ordering::Relaxed) & bit(unit) != 0 || self.is_program_replaced() {
             self.replaced.store(true, Ordering::Relaxed);
             return None;
         }
@@ -103,7 +103,7 @@ impl Builds {
     }
 
     /// Whether the next daemon would be another build than this one. A file that is not there would not be started at all.
-    fn would_be_another(&self) -> bool {
+    fn is_program_replaced(&self) -> bool {
         let next = self.started_as.as_deref().and_then(|path| id(path).ok());
         next.is_some_and(|next| self.own.as_ref().is_some_and(|own| own.id != next))
     }

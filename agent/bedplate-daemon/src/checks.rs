@@ -60,12 +60,12 @@ impl Checked {
     }
 
     /// Whether something is not known that could make the host not ready.
-    pub fn hides(&self) -> bool {
+    pub fn is_inconclusive(&self) -> bool {
         self.outcome == Outcome::Unknown && self.severity == Severity::Fail
     }
 
     /// Whether there is something to say of it.
-    pub fn speaks(&self) -> bool {
+    pub fn has_finding(&self) -> bool {
         !matches!(self.outcome, Outcome::Pass | Outcome::NotApplicable)
     }
 
@@ -112,7 +112,7 @@ pub(crate) fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
     if let Some(why) = reason(Checked::fails, "1 more check fails", "more checks fail") {
         return (Verdict::NotReady, Some(why));
     }
-    match reason(Checked::hides, "1 more check cannot tell", "more checks cannot tell") {
+    match reason(Checked::is_inconclusive, "1 more check cannot tell", "more checks cannot tell") {
         Some(why) => (Verdict::CannotTell, Some(why)),
         None => (Verdict::Ready, None),
     }

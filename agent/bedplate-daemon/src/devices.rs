@@ -47,7 +47,7 @@ impl KnownDevices {
     pub fn update(&mut self, seen: &[Device]) -> Vec<(String, String)> {
         let kinds: BTreeSet<&String> = self.devices.values().collect();
         let gone: BTreeMap<String, String> =
-            kinds.iter().flat_map(|what| self.gone(what, seen)).collect();
+            kinds.iter().flat_map(|what| self.missing(what, seen)).collect();
         let of = |selected: bool| {
             let those = seen.iter().filter(move |device| device.selected == selected);
             those.map(|device| (device.address.clone(), device.what.clone()))
@@ -76,7 +76,7 @@ impl KnownDevices {
 
     /// What is gone of one kind. Addresses change when a bridge gets another bus number, so that several may be new after
     /// one device was lost: never more are gone than the kind has fewer of. Which of them it was is not known then.
-    fn gone(&self, what: &str, seen: &[Device]) -> Vec<(String, String)> {
+    fn missing(&self, what: &str, seen: &[Device]) -> Vec<(String, String)> {
         let is = |kind: &String| kind == what;
         let there: BTreeMap<&str, bool> = seen
             .iter()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::{Instant, timeout_at};
 
-use super::journal::{self, say};
+use super::journal::{self, log_message};
 use super::launch::Launch;
 use super::log_changes::{self, Logged};
 use super::observation::Observation;
@@ -28,14 +28,14 @@ const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 /// [`WorkError`]: the host or the profile cannot be observed.
 pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
     if let Some(hold) = EnforceHold::load(root) {
-        log_changes::held(None, Some(&hold));
+        log_changes::enforce_hold(None, Some(&hold));
         return Ok(true);
     }
     let begun = Instant::now();
     let agent = match worker::settings(worker, UNTIL_KNOWN).await {
         Err(WorkError::Limit { limit }) => return Ok(late(limit, "reading the profile")),
         Err(WorkError::NoProfile(why)) => {
-            say(journal::NO_PROFILE, &why);
+            log_message(journal::NO_PROFILE, &why);
             return Ok(true);
         }
         agent => agent?,
@@ -73,7 +73,7 @@ async fn udev(until: Instant) {
     settle.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let ended = timeout_at(until + Duration::from_secs(1), settle.status()).await;
     if !ended.is_ok_and(|ended| ended.is_ok_and(|status| status.success())) {
-        say(
+        log_message(
             journal::IMPAIRED,
             "udev has not settled: the boot goes on without waiting for it; `udevadm settle` and \
              `ps -eo pid,stat,wchan,args` show what hangs",
@@ -100,6 +100,6 @@ fn late(limit: Duration, at: &str) -> bool {
         "{at} took more than {} s: the boot goes on, and the daemon finishes it",
         limit.as_secs()
     );
-    say(journal::BOOT_LATE, &text);
+    log_message(journal::BOOT_LATE, &text);
     false
 }

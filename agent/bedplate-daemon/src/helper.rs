@@ -102,7 +102,7 @@ pub fn perform(text: &str, root: &Path) -> Result<String, String> {
     match task(text)? {
         Task::Holders { idle } => json(&holders(root, &idle)),
         Task::BusyCommand {} => json(&busy_command(&settings(root)?.busy_command)),
-        Task::Methods { need } => json(&methods::taken(root, &settings(root)?, need)),
+        Task::Methods { need } => json(&methods::choose_method(root, &settings(root)?, need)),
         Task::FindUndo { method, at } => {
             let found = methods::find_undo(root, method, &settings(root)?, at);
             json(&found.map_err(|error| chain(&error))?)
@@ -143,7 +143,7 @@ fn json(answer: &impl Serialize) -> Result<String, String> {
 fn holders(root: &Path, idle: &[String]) -> Option<String> {
     // The processes of a made-up root are not those of this machine.
     let live = root == Path::new("/");
-    let who = move |pid| if live { process::who(pid) } else { None };
+    let who = move |pid| if live { process::owner(pid) } else { None };
     match busy::holders(&root.join("proc"), idle) {
         Ok(in_use) => in_use.reason(who),
         Err(error) => Some(error.to_string()),

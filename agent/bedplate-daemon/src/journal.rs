@@ -141,7 +141,7 @@ where
 }
 
 /// Logs a message that is about nothing in particular.
-pub fn say(message: Message, text: &str) {
+pub fn log_message(message: Message, text: &str) {
     let (id, text) = (message.id, one_line(text));
     match message.level {
         Level::Info => tracing::info!(message_id = id, "{text}"),
@@ -230,7 +230,7 @@ mod tests {
             items: vec![item],
         };
         tracing::subscriber::with_default(registry, || {
-            say(BLOCKED, evil);
+            log_message(BLOCKED, evil);
             say_of(DRIFT, "p", &change, evil);
             tracing::info!("{evil}");
         });

@@ -106,7 +106,7 @@ impl Connection {
         let Some(end) = line.strip_prefix(END.as_bytes()) else { return Ok(Some(line)) };
         let mut end: Ended = serde_json::from_slice(end)?;
         if end.code != Some(REPLACED) {
-            self.builds.agree(self.unit);
+            self.builds.note_current_build(self.unit);
         } else if let Some(why) = self.builds.refused(self.unit, end.program.as_ref()) {
             (end.code, end.said) = (Some(1), why);
         }

@@ -1,7 +1,7 @@
 //! What is said of an observation in the log; what still is as it was is not said again.
 
 use super::checks::Checked;
-use super::journal::{self, say, say_of};
+use super::journal::{self, log_message, say_of};
 use super::observation::{Difference, Observation};
 use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::plan::{RebootNeed, Unknown};
@@ -19,7 +19,7 @@ pub(crate) fn ended(plan: &str, observation: &Observation) {
         }
     }
     for warning in &observation.warnings {
-        say(journal::IMPAIRED, warning);
+        log_message(journal::IMPAIRED, warning);
     }
 }
 
@@ -29,15 +29,15 @@ pub(crate) fn differs(plan: &str, change: &Difference) {
 }
 
 /// Says that an operator holds enforcement, or does not any more.
-pub(crate) fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
+pub(crate) fn enforce_hold(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
     match (before, now) {
         (before, Some(hold)) if before != Some(hold) => {
-            say(
+            log_message(
                 journal::HELD,
                 &format!("{}; until then this host is only observed", hold.describe()),
             );
         }
-        (Some(_), None) => say(journal::RELEASED, "enforcement is no longer held"),
+        (Some(_), None) => log_message(journal::RELEASED, "enforcement is no longer held"),
         _ => {}
     }
 }
@@ -76,7 +76,7 @@ impl Logged {
             })
             .collect();
         for blocker in blockers.iter().filter(|blocker| !self.blockers.contains(blocker)) {
-            say(journal::BLOCKED, blocker);
+            log_message(journal::BLOCKED, blocker);
         }
         self.blockers = blockers;
     }
@@ -88,7 +88,7 @@ impl Logged {
         };
         let unknowns: Vec<String> = observation.unknowns.iter().map(words).collect();
         for unknown in unknowns.iter().filter(|unknown| !self.unknowns.contains(unknown)) {
-            say(journal::UNREAD, unknown);
+            log_message(journal::UNREAD, unknown);
         }
         self.unknowns = unknowns;
     }
@@ -98,7 +98,7 @@ impl Logged {
         let Some(checks) = &observation.checks else { return };
         // What could only be a warning and is not known is told by `bedplate verify` alone.
         let counts = |checked: &Checked| {
-            matches!(checked.outcome, Outcome::Fail | Outcome::Warn) || checked.hides()
+            matches!(checked.outcome, Outcome::Fail | Outcome::Warn) || checked.is_inconclusive()
         };
         for checked in checks {
             let before = self.checks.iter().find(|before| before.id == checked.id);
@@ -106,9 +106,9 @@ impl Logged {
                 continue;
             }
             if counts(checked) {
-                say(journal::CHECK, &format_check(checked));
-            } else if before.is_some_and(counts) && !checked.speaks() {
-                say(journal::CHECK_PASSED, &format!("check {} passes again", checked.id));
+                log_message(journal::CHECK, &format_check(checked));
+            } else if before.is_some_and(counts) && !checked.has_finding() {
+                log_message(journal::CHECK_PASSED, &format!("check {} passes again", checked.id));
             }
         }
         self.checks.clone_from(checks);
@@ -117,7 +117,7 @@ impl Logged {
     /// Says that a boot is needed, or a colder one than before.
     pub(crate) fn need(&mut self, need: RebootNeed, reason: &str) {
         if self.need.unwrap_or(RebootNeed::None) < need {
-            say(journal::REBOOT_NEEDED, reason);
+            log_message(journal::REBOOT_NEEDED, reason);
         }
         self.need = Some(need);
     }

@@ -48,7 +48,7 @@ pub(crate) fn command(settings: &Reboot) -> Option<Command> {
 
 /// The first method that works here, and what is to be said of each. Only a cold reboot asks for the profile's methods:
 /// for anything else the machine need not go through its firmware.
-pub(crate) fn taken(
+pub(crate) fn choose_method(
     root: &Path,
     settings: &Reboot,
     need: RebootNeed,
@@ -63,7 +63,7 @@ pub(crate) fn taken(
 }
 
 /// What the profile does not name was not promised to anybody.
-fn promised(method: RebootMethod, settings: &Reboot) -> Result<(), MethodError> {
+fn check_configured(method: RebootMethod, settings: &Reboot) -> Result<(), MethodError> {
     if method == RebootMethod::Ordinary || settings.methods.contains(&method) {
         return Ok(());
     }
@@ -80,7 +80,7 @@ pub(crate) fn find_undo(
     settings: &Reboot,
     at: Timestamp,
 ) -> Result<Prepared, MethodError> {
-    promised(method, settings)?;
+    check_configured(method, settings)?;
     with(root, settings, "", at, |env| method::find_undo(method, env))
 }
 
@@ -95,6 +95,6 @@ pub(crate) fn ready(
     plan: &str,
     at: Timestamp,
 ) -> Result<Prepared, MethodError> {
-    promised(method, settings)?;
+    check_configured(method, settings)?;
     with(root, settings, plan, at, |env| prepare(method, env))
 }

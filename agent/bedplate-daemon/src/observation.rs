@@ -167,7 +167,7 @@ impl Observation {
     }
 
     /// Whether the host is what the profile says, as far as can be seen, without waiting for anything.
-    pub fn is_right(&self) -> bool {
+    pub fn is_converged(&self) -> bool {
         self.changes.is_empty()
             && self.blockers.is_empty()
             && self.pending.is_empty()

@@ -50,7 +50,7 @@ pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     let depth = if judged { Depth::Thorough } else { Depth::Plan };
     let planned = engine::prepare_at(&reader, &REQUEST, depth)?;
     let mut seen =
-        seen(&reader, &planned, &operator_words(&reader, &planned), Vec::new(), Vec::new())?;
+        public_observation(&reader, &planned, &operator_words(&reader, &planned), Vec::new(), Vec::new())?;
     if judged {
         judge(&reader, &planned, &mut seen);
     }
@@ -100,8 +100,8 @@ pub fn apply(
         failure: public::failure(&report.outcome),
     });
     let warnings = report.warnings.iter().map(|text| mask::mask_message(text)).collect();
-    let mut seen = seen(&reader, &after, &words, ended.collect(), warnings)?;
-    if selected.judged && seen.is_right() {
+    let mut seen = public_observation(&reader, &after, &words, ended.collect(), warnings)?;
+    if selected.judged && seen.is_converged() {
         // The plan needed less.
         after.facts = engine::observe(&reader, Depth::Thorough);
         judge(&reader, &after, &mut seen);
@@ -111,7 +111,7 @@ pub fn apply(
 
 /// Adds what the checks come to, where nothing else is in the way of `ready`.
 fn judge(reader: &dyn Reader, planned: &Planned, seen: &mut Observation) {
-    seen.checks = seen.is_right().then(|| {
+    seen.checks = seen.is_converged().then(|| {
         let report = engine::verify_planned(reader, planned, kernel_log::of_checks());
         checks::public(&report)
     });
@@ -163,7 +163,7 @@ fn operator_words(reader: &dyn Reader, planned: &Planned) -> OperatorWords {
 }
 
 /// What was found, as everybody may see it.
-fn seen(
+fn public_observation(
     reader: &dyn Reader,
     planned: &Planned,
     words: &OperatorWords,

@@ -66,7 +66,7 @@ impl ObserveRequests {
     }
 
     /// Waits until an observation is wanted: once, however many want it.
-    pub(crate) async fn wanted(&mut self) {
+    pub(crate) async fn wait_for_request(&mut self) {
         // There is always a sender: its own.
         let _ = self.wanted.recv().await;
     }
@@ -112,7 +112,7 @@ mod tests {
         tokio::task::yield_now().await;
         // One more does not wait: nothing here would wake it.
         asking.observe().await;
-        asked.wanted().await;
+        asked.wait_for_request().await;
         assert!(asked.wanted.try_recv().is_err());
         let now = Instant::now();
         assert!(asked.begin(1, now) && !asked.begin(1, now) && asked.end(1));

@@ -166,7 +166,7 @@ fn action(action: &mut Action) {
     match action {
         Action::ReplaceFile { before, after, .. } => {
             for content in [before, after].into_iter().flatten() {
-                *content = FileContent::withheld();
+                *content = FileContent::redacted();
             }
         }
         Action::WriteAttribute { path, before, after, .. } if path.starts_with("/proc/sys/") => {

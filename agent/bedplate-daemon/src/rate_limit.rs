@@ -83,7 +83,7 @@ impl CallLimiter {
 
     /// Whether a message that goes out may overtake what was to be written before it: the answer to an operator. What tells
     /// of the state keeps its order, so that nobody takes an older value for the newer one.
-    pub(crate) fn overtakes(&self, message: &Message) -> bool {
+    pub(crate) fn may_overtake(&self, message: &Message) -> bool {
         self.answered(&message.header()).is_some_and(|(_, _, kind)| kind == Kind::Change)
     }
 
@@ -182,8 +182,8 @@ mod tests {
         assert_eq!(gate.enter(&call(":2.1", 1, "Plan")), Entry::Refuse);
         let cancel = call(":2.1", 2, "CancelReboot");
         assert_eq!(gate.enter(&cancel), Entry::Pass);
-        assert!(gate.overtakes(&answer(&cancel)));
-        assert!(!gate.overtakes(&answer(&call(":1.1", 1, "Plan"))));
+        assert!(gate.may_overtake(&answer(&cancel)));
+        assert!(!gate.may_overtake(&answer(&call(":1.1", 1, "Plan"))));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use zbus::Connection;
 
-use super::journal::{self, say};
+use super::journal::{self, log_message};
 use super::public_file::replace;
 use super::status::{State, Status, Verdict};
 use bedplate_host::published;
@@ -123,7 +123,7 @@ async fn follow(mut requests: watch::Receiver<Request>) {
                     again = Some(Instant::now() + RETRY);
                     let text = format!("PID 1 does not {} {UNIT}: {error}", verb(active));
                     if said.as_ref() != Some(&text) {
-                        say(journal::IMPAIRED, &text);
+                        log_message(journal::IMPAIRED, &text);
                     }
                     said = Some(text);
                 }

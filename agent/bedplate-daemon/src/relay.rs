@@ -81,7 +81,7 @@ async fn answer(
     tokio::select! {
         done = answer => done,
         // Nobody waits for it any more. The child is killed with this.
-        () = hung_up(&mut reader) => Ok(()),
+        () = wait_for_disconnect(&mut reader) => Ok(()),
     }
 }
 
@@ -99,7 +99,7 @@ impl Relay {
             return Ok(Err(Ended { program: Some(own), ..end(REPLACED, said) }));
         }
         if request.arguments.first().is_some_and(|word| word == WORKER)
-            && let Some(why) = stuck_workers::hung(&self.root)
+            && let Some(why) = stuck_workers::find_stuck_worker(&self.root)
         {
             // sysexits.h: EX_UNAVAILABLE.
             return refused(69, why);
@@ -141,7 +141,7 @@ fn last(ended: &Ended) -> std::io::Result<Vec<u8>> {
     Ok(format!("{}{}\n", launch::END, serde_json::to_string(ended)?).into_bytes())
 }
 
-async fn hung_up(reader: &mut (impl AsyncRead + Unpin)) {
+async fn wait_for_disconnect(reader: &mut (impl AsyncRead + Unpin)) {
     let mut more = [0; 64];
     // Nothing more is expected: whatever comes counts for nothing until the end.
     while matches!(reader.read(&mut more).await, Ok(1..)) {}

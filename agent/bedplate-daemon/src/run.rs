@@ -30,7 +30,7 @@ use super::events::{self, Files, Trigger};
 use super::export::Written;
 use super::helper::Helpers;
 use super::interface_monitor::InterfaceMonitor;
-use super::journal::{self, say};
+use super::journal::{self, log_message};
 use super::launch::Launch;
 use super::log_changes::Logged;
 use super::logind::ManagerProxy;
@@ -150,12 +150,12 @@ struct Daemon {
 fn listen(to_triggers: &Sender<Trigger>) -> (Option<Files>, Option<InterfaceMonitor>) {
     if let Err(error) = events::uevents(to_triggers.clone()) {
         let text = "no kernel events: only the periodic check finds what the kernel changes";
-        say(journal::IMPAIRED, &format!("{text}: {error}"));
+        log_message(journal::IMPAIRED, &format!("{text}: {error}"));
     }
     let links = InterfaceMonitor::new(to_triggers.clone())
-        .inspect_err(|error| say(journal::IMPAIRED, &format!("no link events: {error}")));
+        .inspect_err(|error| log_message(journal::IMPAIRED, &format!("no link events: {error}")));
     let files = Files::new(to_triggers.clone())
-        .inspect_err(|error| say(journal::IMPAIRED, &format!("no file events: {error}")));
+        .inspect_err(|error| log_message(journal::IMPAIRED, &format!("no file events: {error}")));
     (files.ok(), links.ok())
 }
 
@@ -226,7 +226,7 @@ impl Daemon {
         if matches!(error, zbus::Error::NameTaken) {
             return Err(RunError::Name);
         }
-        say(journal::IMPAIRED, &format!("{NO_BUS}: {error}"));
+        log_message(journal::IMPAIRED, &format!("{NO_BUS}: {error}"));
         self.bus_again =
             Some((Instant::now() + bus_connection::BUS_AGAIN.0, bus_connection::BUS_AGAIN.0));
         Ok(())
@@ -346,7 +346,7 @@ impl Daemon {
 
     /// Sees to the reboot, and tells everybody where the host stands.
     async fn decide(&mut self) {
-        self.held();
+        self.is_enforcement_held();
         self.reboot.show(&mut self.status);
         if let Some(observation) = &self.observation
             && self.unusable.is_none()

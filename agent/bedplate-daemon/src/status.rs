@@ -50,7 +50,7 @@ pub struct Status {
     /// This boot.
     pub boot_id: String,
     /// Whether a daemon says it, and keeps it so; `false`: an observation of `bedplate status` itself, for the moment it was made.
-    #[serde(default = "said_by_a_daemon")]
+    #[serde(default = "default_true")]
     pub daemon: bool,
     /// The daemon's process; 0 without one.
     #[serde(default)]
@@ -95,7 +95,7 @@ pub struct Status {
 }
 
 /// A daemon older than the field wrote it.
-fn said_by_a_daemon() -> bool {
+fn default_true() -> bool {
     true
 }
 

@@ -11,7 +11,7 @@ const KILLED: u64 = 1 << (9 - 1);
 
 /// Says which process hangs, below `root`; `None`: none is known to. Only with cgroup v2: elsewhere the slice's limit of tasks
 /// is the only one.
-pub(crate) fn hung(root: &Path) -> Option<String> {
+pub(crate) fn find_stuck_worker(root: &Path) -> Option<String> {
     let own = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let slice = Path::new(own).parent().filter(|slice| slice.ends_with(SLICE))?;

@@ -72,7 +72,7 @@ pub fn remove_published_files(root: &Path) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     // An image may hold links to anywhere: what they lead to is not the image's.
     let outside =
-        [COLLECTOR, FEATURES, "/run", DIRECTORY].into_iter().filter(|path| leaves(root, &at(path)));
+        [COLLECTOR, FEATURES, "/run", DIRECTORY].into_iter().filter(|path| leads_outside(root, &at(path)));
     let outside: Vec<String> = outside
         .map(|path| format!("{path} leads out of {}: nothing was removed", root.display()))
         .collect();
@@ -97,7 +97,7 @@ pub fn remove_published_files(root: &Path) -> Vec<String> {
 
 /// Whether a directory below `root` is a link out of it. One that is not there leads nowhere. This finds links of root's in
 /// an image; those of other users, who could put one there at any moment, are not followed at all.
-fn leaves(root: &Path, directory: &Path) -> bool {
+fn leads_outside(root: &Path, directory: &Path) -> bool {
     match (root.canonicalize(), directory.canonicalize()) {
         (Ok(root), Ok(real)) => !real.starts_with(root),
         _ => false,

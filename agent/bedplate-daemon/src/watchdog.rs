@@ -37,7 +37,7 @@ impl Busy {
         self.since.store(0, Ordering::Relaxed);
     }
 
-    fn stalled(&self) -> bool {
+    fn is_stalled(&self) -> bool {
         let since = self.since.load(Ordering::Relaxed);
         since != 0 && Duration::from_millis(self.now().saturating_sub(since)) > STALLED
     }
@@ -48,7 +48,7 @@ pub(crate) async fn watch(busy: Busy) {
     let Some(interval) = sd_notify::watchdog_enabled() else { return };
     loop {
         tokio::time::sleep(interval / 2).await;
-        if !busy.stalled() {
+        if !busy.is_stalled() {
             notify(&[NotifyState::Watchdog]);
         }
     }

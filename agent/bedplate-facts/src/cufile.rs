@@ -156,14 +156,14 @@ pub fn known_name(name: &str) -> Option<&'static str> {
 /// The type of a setting by its path, where it is known.
 pub fn expected_type(path: &str) -> Option<Type> {
     let depth = path.split('.').count();
-    let is = |row: &&(&str, Type)| row.0.split('.').count() == depth && agree(row.0, path);
+    let is = |row: &&(&str, Type)| row.0.split('.').count() == depth && paths_match(row.0, path);
     TYPES.iter().find(is).map(|row| row.1)
 }
 
 /// A known setting below a path, which so is that of an object: `fs.lustre.posix_gds_min_kb` for `fs.lustre`.
 pub fn setting_below(path: &str) -> Option<String> {
     let depth = path.split('.').count();
-    let is = |row: &&(&str, Type)| row.0.split('.').count() > depth && agree(row.0, path);
+    let is = |row: &&(&str, Type)| row.0.split('.').count() > depth && paths_match(row.0, path);
     let rest = TYPES.iter().find(is)?.0.split('.').skip(depth).collect::<Vec<_>>();
     Some(format!("{path}.{}", rest.join(".")))
 }
@@ -176,7 +176,7 @@ pub fn single_above(path: &str) -> Option<String> {
 }
 
 /// Whether a row's path and this one are the same as far as both go.
-fn agree(row: &str, path: &str) -> bool {
+fn paths_match(row: &str, path: &str) -> bool {
     row.split('.').zip(path.split('.')).all(|(name, part)| name == "*" || name == part)
 }
 

@@ -130,7 +130,7 @@ impl DirReader {
         self.read_from(&fd, path, limit, whole)
     }
 
-    fn trusts(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
+    fn check_trust(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
         let shown = self.display_path(path);
         let why = trust::distrust(stat, &shown);
         why.map_or(Ok(()), |why| Err(ReadError::Untrusted { path: shown, why }))
@@ -212,7 +212,7 @@ impl Reader for DirReader {
 
     fn read_trusted(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         let (fd, stat) = self.open_file(path)?;
-        self.trusts(path, &stat)?;
+        self.check_trust(path, &stat)?;
         // A link may lead to where others can put another file.
         self.count(2);
         if let Some((directory, stat)) = file::real_directory(&fd)
@@ -227,7 +227,7 @@ impl Reader for DirReader {
     fn trusted_directory(&self, path: &str) -> Result<(), ReadError> {
         let fd = self.open(path, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
         self.count(1);
-        self.trusts(path, &fstat(&fd).map_err(|errno| error(path, errno))?)
+        self.check_trust(path, &fstat(&fd).map_err(|errno| error(path, errno))?)
     }
 
     fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {

@@ -316,7 +316,7 @@ pub trait Writer {
     fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError>;
 
     /// Remove temporary files that killed runs left beside `path`; says how many there were.
-    fn sweep(&mut self, path: &str) -> Result<usize, WriteError>;
+    fn remove_stale_temporary_files(&mut self, path: &str) -> Result<usize, WriteError>;
 
     /// Put back what a replacement kept of `path`, where a power cut in its rename left nothing there (FAT); whether it did.
     fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError>;

@@ -134,7 +134,7 @@ impl ImageRoot {
     }
 
     /// Where a child can enter it, whatever has its name by now. It is resolved in the child, before the descriptor closes.
-    pub(super) fn entrance(&self) -> PathBuf {
+    pub(super) fn path_for_child(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 

@@ -91,7 +91,7 @@ impl DirWriter {
     /// [`LockError`].
     pub fn lock(&mut self) -> Result<HostLock, LockError> {
         self.make_directory(STATE_DIRECTORY, 0o700).map_err(LockError::Make)?;
-        self.trusts(STATE_DIRECTORY).map_err(LockError::Untrusted)?;
+        self.check_trust(STATE_DIRECTORY).map_err(LockError::Untrusted)?;
         let file = self.lock_file()?;
         // flock(2), by the standard library: nix's guard keeps the file to itself.
         match file.try_lock() {

@@ -196,12 +196,12 @@ fn read_error(path: String, refusal: Refusal) -> ReadError {
             );
             ReadError::Failed { path, reason }
         }
-        errno => ReadError::Failed { path, reason: refusal.words.unwrap_or_else(|| plain(errno)) },
+        errno => ReadError::Failed { path, reason: refusal.words.unwrap_or_else(|| error_message(errno)) },
     }
 }
 
 /// The system's own words, without the number.
-pub(super) fn plain(errno: Errno) -> String {
+pub(super) fn error_message(errno: Errno) -> String {
     let words = std::io::Error::from(errno).to_string();
     words.split(" (os error").next().unwrap_or(&words).to_owned()
 }

@@ -29,7 +29,7 @@ pub struct Usage {
 
 /// What everybody may know of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Who {
+pub struct ProcessOwner {
     /// Who runs it: a name, or the number of a user without one.
     pub user: String,
     /// Since when, to the second.
@@ -37,9 +37,9 @@ pub struct Who {
 }
 
 /// Whose process this is, and since when it runs. `None`: it has ended.
-pub fn who(pid: u32) -> Option<Who> {
+pub fn owner(pid: u32) -> Option<ProcessOwner> {
     let kind = ProcessRefreshKind::nothing().with_user(UpdateKind::Always);
-    query(pid, kind, |process| Who {
+    query(pid, kind, |process| ProcessOwner {
         user: name(process.user_id().map(|uid| **uid)),
         started: started(process),
     })
@@ -128,7 +128,7 @@ mod tests {
         // Until it runs, its command line is not there yet.
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        let (described, named) = (describe(child.id()), who(child.id()));
+        let (described, named) = (describe(child.id()), owner(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
         let described = described.unwrap();
@@ -136,7 +136,7 @@ mod tests {
         let own = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap();
         let own = own.map_or_else(|| nix::unistd::geteuid().to_string(), |user| user.name);
         assert_eq!(described.user, own);
-        assert_eq!(named, Some(Who { user: own, started: described.started }));
+        assert_eq!(named, Some(ProcessOwner { user: own, started: described.started }));
         // The kernel's time of boot is given in whole seconds.
         let started = described.started.unwrap().as_second();
         assert!((before - 2..=before + 60).contains(&started), "{started}, not {before}");

@@ -164,8 +164,8 @@ impl Writer for DirWriter {
         self.remove_if_empty(path).map_err(|fault| fault.about("remove the directory", path))
     }
 
-    fn sweep(&mut self, path: &str) -> Result<usize, WriteError> {
-        self.sweep_beside(path).map_err(|fault| fault.about("clean up beside", path))
+    fn remove_stale_temporary_files(&mut self, path: &str) -> Result<usize, WriteError> {
+        self.remove_stale_files_next_to(path).map_err(|fault| fault.about("clean up beside", path))
     }
 
     fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError> {
@@ -225,7 +225,7 @@ impl Writer for DirWriter {
                     tool::run(argv, limit_s, None)
                 })
             }
-            Root::Image { root, .. } => tool::run(argv, limit_s, Some(&root.entrance())),
+            Root::Image { root, .. } => tool::run(argv, limit_s, Some(&root.path_for_child())),
         }
     }
 }

@@ -115,7 +115,7 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
 /// The ports that NCCL should use: those that are ACTIVE and near a GPU, or where none is near all that are ACTIVE.
 pub fn chosen<'c, 'p>(ports: &'c [Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
     let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-    let near = near(&active, within(ports, reach));
+    let near = candidates_within(&active, within(ports, reach));
     if near.is_empty() { active } else { near }
 }
 
@@ -123,7 +123,7 @@ fn within(ports: &[Candidate], reach: Distance) -> Distance {
     ports::within(ports.iter().filter_map(|one| one.distance), reach)
 }
 
-fn near<'c, 'p>(active: &[&'c Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+fn candidates_within<'c, 'p>(active: &[&'c Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
     let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
     active.iter().filter(is_near).copied().collect()
 }
@@ -143,7 +143,7 @@ impl<'a> Chosen<'a> {
         notes: &mut Vec<String>,
     ) -> Option<Chosen<'a>> {
         let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-        let near = near(&active, within(ports, reach));
+        let near = candidates_within(&active, within(ports, reach));
         if active.is_empty() {
             notes.push(format!(
                 "no RDMA port is ACTIVE: {library} would use sockets; `bedplate verify --check rdma` says more"

@@ -78,7 +78,7 @@ fn by_data_direct(nics: &[Device]) -> BTreeMap<PciAddress, PciAddress> {
 
 /// RDMA NICs that NCCL takes for ports of one, though they are not: several devices on a bus of the CPU itself, as in virtual
 /// machines without bridges. In the order of their buses; those of a bridge's bus are one card.
-pub fn taken_for_one<'d, 'a>(nics: &'d [Device<'a>]) -> Vec<Vec<&'d Device<'a>>> {
+pub fn merged_by_nccl<'d, 'a>(nics: &'d [Device<'a>]) -> Vec<Vec<&'d Device<'a>>> {
     let mut buses: BTreeMap<(u32, u8), Vec<&Device>> = BTreeMap::new();
     // Those with a Data Direct function are where that is.
     let dmas = nics.iter().filter(|device| device.class == DeviceClass::DataDirect);
@@ -113,7 +113,7 @@ pub fn switches(topology: &Topology, address: PciAddress) -> Vec<PciAddress> {
 /// The NUMA node below which NCCL puts a function: that of the last switch that it climbs to; −1 where there is none.
 pub(crate) fn numa_node(topology: &Topology, address: PciAddress) -> i32 {
     let last = switches(topology, address).last().copied().unwrap_or(address);
-    topology.spot(last).and_then(|spot| spot.node).unwrap_or(-1)
+    topology.path_of(last).and_then(|spot| spot.node).unwrap_or(-1)
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
         machine.nic("0002:01:01.0", Some("0002:00:00.0")).infiniband = vec!["h".into()];
         let topology = Topology::new(&machine.tree);
         let devices = Devices::find(&topology, &Placement::default(), false);
-        let found: Vec<Vec<&str>> = taken_for_one(&devices.nics)
+        let found: Vec<Vec<&str>> = merged_by_nccl(&devices.nics)
             .iter()
             .map(|nics| nics.iter().map(|nic| nic.called()).collect())
             .collect();

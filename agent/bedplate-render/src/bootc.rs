@@ -121,11 +121,11 @@ fn containerfile(build: &ImageConfig, files: &[OutFile], agent: bool) -> String 
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, build, nothing};
+    use super::super::common::tests::{arg, build, empty_desired};
     use super::*;
 
     fn body(token: &str, arch: Arch) -> String {
-        let mut desired = nothing();
+        let mut desired = empty_desired();
         desired.cmdline.set.push(arg(token, "cmdline"));
         let options = Options { arch, ..Options::default() };
         let rendered = render(&build(&desired), &options).unwrap();

@@ -324,7 +324,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(crate) fn nothing() -> Desired {
+    pub(crate) fn empty_desired() -> Desired {
         Desired::default()
     }
 
@@ -370,18 +370,18 @@ pub(super) mod tests {
     #[test]
     fn arguments_that_are_not_one_are_refused() {
         for token in ["", "a b", "a=\"b", "--", "a=\u{f6}", "a\nb"] {
-            let mut desired = nothing();
+            let mut desired = empty_desired();
             desired.cmdline.set.push(arg(token, "cmdline"));
             assert!(rendered(&desired).is_err(), "{token:?}");
         }
-        let mut desired = nothing();
+        let mut desired = empty_desired();
         desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\"", "cmdline"));
         assert_eq!(rendered(&desired).unwrap(), ["dyndbg=\"file a.c +p\""]);
     }
 
     #[test]
     fn what_the_kernel_would_cut_off_is_refused() {
-        let mut desired = nothing();
+        let mut desired = empty_desired();
         desired.cmdline.set.push(arg(&format!("a={}", "x".repeat(2045)), "cmdline"));
         assert!(rendered(&desired).is_ok());
         desired.cmdline.set.push(arg("b", "cmdline"));

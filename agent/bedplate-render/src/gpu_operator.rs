@@ -65,13 +65,13 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered,
     }));
     let patched = !rendered.files.is_empty();
     ELSEWHERE.leave(build, options.arch, |setting| carried(setting, patched), &mut rendered)?;
-    rendered.inexpressible.extend(others(build));
+    rendered.inexpressible.extend(unsupported_settings(build));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }
 
 /// What no operator for GPUs has to do with.
-pub(super) fn others(build: &ImageConfig) -> Vec<Inexpressible> {
+pub(super) fn unsupported_settings(build: &ImageConfig) -> Vec<Inexpressible> {
     let by = "render target sriov-operator beside this one, or run bedplate on the nodes";
     let live = live_only(build, |live| &live.with_agent);
     vfs(build, by).into_iter().chain(vf_attributes(build, by)).chain(live).collect()
@@ -126,7 +126,7 @@ fn parameters(build: &ImageConfig) -> Map<String, Value> {
     for (module, key) in WITH_PARAMETERS {
         let line = |setting: &Setting| match setting {
             Setting::ModuleOption { module: of, parameter, value }
-                if of.as_str() == module && plain(value) =>
+                if of.as_str() == module && has_no_blanks(value) =>
             {
                 Some(format!("{parameter}={value}\n"))
             }
@@ -141,7 +141,7 @@ fn parameters(build: &ImageConfig) -> Map<String, Value> {
 }
 
 /// modprobe would quote a value with blanks once more.
-fn plain(value: &str) -> bool {
+fn has_no_blanks(value: &str) -> bool {
     !value.contains(['"', ' '])
 }
 
@@ -161,7 +161,7 @@ fn carried(setting: &Setting, patched: bool) -> bool {
                 .contains(&module.as_str())
         }
         Setting::ModuleOption { module, value, .. } => {
-            plain(value) && WITH_PARAMETERS.iter().any(|(name, _)| *name == module.as_str())
+            has_no_blanks(value) && WITH_PARAMETERS.iter().any(|(name, _)| *name == module.as_str())
         }
         Setting::BlacklistModule(_) | Setting::Sysctl { .. } => false,
     }
@@ -169,12 +169,12 @@ fn carried(setting: &Setting, patched: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{build, desired, nothing, with_profile};
+    use super::super::common::tests::{build, desired, empty_desired, with_profile};
     use super::*;
 
     #[test]
     fn dma_buf_needs_open_modules_and_no_peermem() {
-        let build = with_profile("[modules]\ngpudirect = \"dmabuf\"\n", &nothing());
+        let build = with_profile("[modules]\ngpudirect = \"dmabuf\"\n", &empty_desired());
         let rendered = render(&build, &Options::default()).unwrap();
         let text = &rendered.file(CLUSTER_POLICY).unwrap().text;
         assert!(
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn machines_without_nvidia_gpus_get_no_patch() {
         let sections = "[modules]\ngpudirect = \"auto\"\n[match]\npci = [{ id = \"1002:74a1\" }]\n";
-        let rendered = render(&with_profile(sections, &nothing()), &Options::default()).unwrap();
+        let rendered = render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
         assert_eq!(rendered, Rendered::default());
     }
 }

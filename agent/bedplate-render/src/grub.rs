@@ -105,7 +105,7 @@ const DROP_IN_ADDS: Unsupported = Unsupported {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, build, desired, nothing, with_profile};
+    use super::super::common::tests::{arg, build, desired, empty_desired, with_profile};
     use super::*;
 
     #[test]
@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn nothing_wanted_makes_no_file() {
-        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
     }
 
     #[test]
     fn what_grub_would_change_is_refused() {
-        let mut desired = nothing();
+        let mut desired = empty_desired();
         desired.cmdline.set.push(arg("x=it's", "cmdline"));
         let error = render(&build(&desired), &Options::default()).unwrap_err();
         assert!(matches!(error, RenderError::Grub(_)), "{error}");
@@ -153,7 +153,7 @@ mod tests {
         let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
         for grub_family in [GrubFamily::Debian, GrubFamily::Rhel] {
             let options = Options { grub_family, ..Options::default() };
-            let rendered = render(&with_profile(sections, &nothing()), &options).unwrap();
+            let rendered = render(&with_profile(sections, &empty_desired()), &options).unwrap();
             let [file] = rendered.files.as_slice() else { panic!("{rendered:?}") };
             assert_eq!(file.path, "etc/sysctl.d/zz-bedplate.conf");
             assert!(file.text.ends_with("\nkernel.numa_balancing = 0\n"), "{}", file.text);

@@ -127,7 +127,7 @@ pub(super) fn not_removed(build: &ImageConfig) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, build, desired, nothing, unwanted};
+    use super::super::common::tests::{arg, build, desired, empty_desired, unwanted};
     use super::super::grub;
     use super::super::{GrubFamily, Options};
     use super::*;
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_grubby_would_mangle_is_listed_and_not_passed_to_it() {
-        let mut desired = nothing();
+        let mut desired = empty_desired();
         desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\"", "cmdline"));
         desired.cmdline.absent.push(unwanted("pci=noats"));
         let rendered = rhel(&desired);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn removals_alone_still_make_the_script() {
-        let mut desired = nothing();
+        let mut desired = empty_desired();
         desired.cmdline.absent.push(unwanted("nomodeset"));
         let rendered = rhel(&desired);
         assert!(

@@ -136,12 +136,12 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered,
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, build, nothing, unwanted};
+    use super::super::common::tests::{arg, build, empty_desired, unwanted};
     use super::*;
 
     #[test]
     fn arguments_to_have_and_not_to_have() {
-        let mut desired = nothing();
+        let mut desired = empty_desired();
         desired.cmdline.set = vec![
             arg("iommu=pt", "iommu"),
             arg("pci=config_acs=1@0000:17:00.0;0@0000:3a:00.0", "acs"),
@@ -160,6 +160,6 @@ mod tests {
             })
         );
         assert!(rendered.notes.iter().any(|note| note.contains("`pci=noats`")));
-        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
     }
 }

@@ -152,7 +152,7 @@ fn notes(build: &ImageConfig, arguments: bool, files: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{build, desired, nothing, with_profile};
+    use super::super::common::tests::{build, desired, empty_desired, with_profile};
     use super::*;
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn nothing_wanted_makes_no_object() {
-        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn kernel_parameters_are_a_file() {
         let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
-        let rendered = render(&with_profile(sections, &nothing()), &Options::default()).unwrap();
+        let rendered = render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
         let text = &rendered.file("99-worker-bedplate.yaml").unwrap().text;
         assert!(text.contains("- path: /etc/sysctl.d/zz-bedplate.conf\n"), "{text}");
         assert!(text.contains("kernel.numa_balancing%20%3D%200%0A"), "{text}");

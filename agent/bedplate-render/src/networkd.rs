@@ -22,7 +22,7 @@ const BY_AGENT: &str = "run `bedplate apply` at every boot of the host";
 pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let (groups, items) = groups(build.own_vfs(), options, cannot);
-    let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(lost).collect();
+    let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(inexpressible).collect();
     left.extend(items);
     for (n, group) in groups.iter().enumerate() {
         for (part, pf) in matches(group) {
@@ -136,7 +136,7 @@ fn keys(set: &VfAttributes) -> String {
 }
 
 /// What a `.link` file has no key for.
-fn lost(rule: &VfRule) -> Vec<Inexpressible> {
+fn inexpressible(rule: &VfRule) -> Vec<Inexpressible> {
     let set = VfAttributes {
         vlan: None,
         spoof_check: None,

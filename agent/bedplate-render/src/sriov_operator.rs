@@ -191,7 +191,7 @@ fn mode_of(setting: &Setting) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{build, desired, nothing, with_profile};
+    use super::super::common::tests::{build, desired, empty_desired, with_profile};
     use super::*;
 
     const MORE: &str = "[[sriov.devices]]\nname = \"compute\"\nselect = { vendor = \"15b3\", device = \"1021\" }\nvfs = 8\n\
@@ -204,14 +204,14 @@ mod tests {
     fn a_rule_without_vfs_is_no_policy_and_takes_wider_rules_along() {
         let rules = "[[sriov.devices]]\nname = \"front\"\nselect = { interface = \"ens9np0\" }\nvfs = 0\n\
             [[sriov.devices]]\nname = \"all\"\nselect = { vendor = \"15b3\" }\nvfs = 8\n";
-        let rendered = render(&with_profile(rules, &nothing()), &Options::default()).unwrap();
+        let rendered = render(&with_profile(rules, &empty_desired()), &Options::default()).unwrap();
         assert_eq!(rendered.files, []);
         assert!(rendered.inexpressible.iter().any(|item| item.id == "sriov/all"));
     }
 
     #[test]
     fn rules_are_policies_in_their_order() {
-        let rendered = render(&with_profile(MORE, &nothing()), &Options::default()).unwrap();
+        let rendered = render(&with_profile(MORE, &empty_desired()), &Options::default()).unwrap();
         let text = &rendered.file(POLICIES).unwrap().text;
         let of = |key: &str| -> Vec<&str> {
             text.lines().filter_map(|line| line.trim().strip_prefix(key)).collect()

@@ -122,7 +122,7 @@ fn dotted(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, build, desired, nothing, with_profile};
+    use super::super::common::tests::{arg, build, desired, empty_desired, with_profile};
     use super::*;
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn keys_with_slashes_become_what_tuned_reads() {
         let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0, \"net/ipv4/conf/eth0.100/rp_filter\" = 2 }\n";
-        let rendered = render(&with_profile(sections, &nothing()), &Options::default()).unwrap();
+        let rendered = render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
         let text = &rendered.file(PROFILE).unwrap().text;
         assert!(
             text.ends_with(
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn nothing_makes_no_profile() {
-        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
-        let mut desired = nothing();
+        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
+        let mut desired = empty_desired();
         desired.cmdline.set.push(arg("a=$HOME", "cmdline"));
         assert!(render(&build(&desired), &Options::default()).unwrap().files.is_empty());
     }

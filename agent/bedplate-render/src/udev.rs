@@ -158,7 +158,7 @@ fn driver_choice(rule: &VfRule) -> Option<Inexpressible> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{build, desired, nothing};
+    use super::super::common::tests::{build, desired, empty_desired};
     use super::*;
 
     const RULES: &str = "etc/udev/rules.d/70-bedplate-sriov.rules";
@@ -209,6 +209,6 @@ mod tests {
 
     #[test]
     fn without_vfs_there_is_no_file() {
-        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
     }
 }

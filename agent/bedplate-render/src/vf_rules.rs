@@ -52,7 +52,7 @@ pub(super) fn groups<'a>(
             .iter()
             .find(|before| !options.pin_addresses && may_overlap(&before.select, &rule.select));
         let group = match before {
-            Some(before) => Err(lost(
+            Some(before) => Err(inexpressible(
                 rule,
                 &format!(
                     "it may select PFs of rule {}, which comes first and cannot be expressed here",
@@ -98,12 +98,12 @@ fn of_host<'a>(
         ..rule.clone()
     };
     if rule.pfs.is_empty() && rule.count != SriovCount::Number(0) {
-        return Err(lost(rule, "it takes no PF of the host whose addresses are to be written"));
+        return Err(inexpressible(rule, "it takes no PF of the host whose addresses are to be written"));
     }
     match cannot(&by_address) {
         // The other rules name their addresses: nothing has to keep them away from these.
         Some(_) if rule.count == SriovCount::Number(0) => Ok(Vec::new()),
-        Some(why) if !rule.pfs.is_empty() => Err(lost(rule, why)),
+        Some(why) if !rule.pfs.is_empty() => Err(inexpressible(rule, why)),
         _ => Ok(pinned(rule)),
     }
 }
@@ -150,7 +150,7 @@ pub(super) fn resource_name(name: &str) -> String {
     name.replace('-', "_")
 }
 
-fn lost(rule: &VfRule, why: &str) -> Inexpressible {
+fn inexpressible(rule: &VfRule, why: &str) -> Inexpressible {
     Inexpressible {
         id: rule_id(rule),
         what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
@@ -164,7 +164,7 @@ fn selected<'a>(
     rule: &'a VfRule,
     cannot: &impl Fn(&VfRule) -> Option<&'static str>,
 ) -> Result<Group<'a>, Inexpressible> {
-    let lost = |why: &str| lost(rule, why);
+    let lost = |why: &str| inexpressible(rule, why);
     let SriovCount::Number(count) = rule.count else {
         return Err(lost("how many that are only the machine shows"));
     };
@@ -291,7 +291,7 @@ pub(super) fn of_vfs(rule: &VfRule, part: &str, why: &str, instead: String) -> I
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{nothing, with_profile};
+    use super::super::common::tests::{empty_desired, with_profile};
     use super::*;
 
     /// Names of the rules that are expressed, and ids of those that are not.
@@ -299,7 +299,7 @@ mod tests {
         let rule = |(name, select): &(&str, &str)| {
             format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ {select} }}\nvfs = 4\n")
         };
-        let build = with_profile(&rules.iter().map(rule).collect::<String>(), &nothing());
+        let build = with_profile(&rules.iter().map(rule).collect::<String>(), &empty_desired());
         let cannot = |rule: &VfRule| rule.select.interface.as_ref().map(|_| "no interfaces");
         let (groups, items) = groups(build.own_vfs(), &Options::default(), cannot);
         let names = groups.iter().map(|group| group.rule.name.clone());

@@ -282,8 +282,8 @@ impl Writer for FakeWriter {
     fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError> {
         self.inner.remove_directory(path)
     }
-    fn sweep(&mut self, path: &str) -> Result<usize, WriteError> {
-        self.inner.sweep(path)
+    fn remove_stale_temporary_files(&mut self, path: &str) -> Result<usize, WriteError> {
+        self.inner.remove_stale_temporary_files(path)
     }
     fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError> {
         self.inner.restore_cut_short(path)

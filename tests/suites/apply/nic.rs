@@ -79,7 +79,7 @@ fn create() -> Change {
 }
 
 pub fn adjust(after: VfAttributes, start: bool) -> Change {
-    change("sriov", PF, vec![set(1, as_made().among(&after), after, start)])
+    change("sriov", PF, vec![set(1, as_made().intersect(&after), after, start)])
 }
 
 pub fn vf(machine: &Machine, number: u16) -> VfAttributes {

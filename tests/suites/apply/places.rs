@@ -310,9 +310,9 @@ fn only_our_own_leftovers_are_swept() {
     }
     fs::create_dir(machine.at("/etc/.bedplate-1111111111111111.tmp")).unwrap();
     let mut writer = image(&machine);
-    assert_eq!(writer.sweep("/etc/any").unwrap(), 2);
-    assert_eq!(writer.sweep("/etc/any").unwrap(), 0);
-    assert_eq!(writer.sweep("/not/there").unwrap(), 0);
+    assert_eq!(writer.remove_stale_temporary_files("/etc/any").unwrap(), 2);
+    assert_eq!(writer.remove_stale_temporary_files("/etc/any").unwrap(), 0);
+    assert_eq!(writer.remove_stale_temporary_files("/not/there").unwrap(), 0);
     assert!(others.iter().all(|name| machine.at(&format!("/etc/{name}")).exists()));
 }
 

@@ -216,7 +216,7 @@ macro_rules! attributes {
             }
 
             /// Those of `self` that `other` has, too, whatever their values.
-            pub fn among(&self, other: &Self) -> Self {
+            pub fn intersect(&self, other: &Self) -> Self {
                 VfAttributes { $($field: self.$field.filter(|_| other.$field.is_some()),)+ }
             }
 

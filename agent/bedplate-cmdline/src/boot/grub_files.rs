@@ -24,7 +24,7 @@ impl GrubFiles<'_> {
 
     /// Whether a file that a script asks for exists; known only in the directory of `grub.cfg`.
     pub(super) fn has_path(&self, path: &str) -> Option<bool> {
-        match beside(path)? {
+        match name_in_grub_directory(path)? {
             "grubenv" => Some(self.grubenv.is_some()),
             name => Some(!self.lacks(name)),
         }
@@ -32,13 +32,13 @@ impl GrubFiles<'_> {
 
     /// The text of a file in that directory.
     pub(super) fn text_of(&self, path: &str) -> Option<&str> {
-        let name = beside(path)?;
+        let name = name_in_grub_directory(path)?;
         self.texts.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str())
     }
 }
 
 /// The name of a file in the directory of `grub.cfg`.
-fn beside(path: &str) -> Option<&str> {
+fn name_in_grub_directory(path: &str) -> Option<&str> {
     let (directory, name) = path.rsplit_once('/')?;
     matches!(directory, "$prefix" | "$config_directory").then_some(name)
 }

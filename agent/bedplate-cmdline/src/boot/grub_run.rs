@@ -122,14 +122,14 @@ impl<'a> Run<'a> {
             ..Run::new(self.text, self.around, state)
         };
         // Copies count about an eighth of comparisons.
-        inner.spend(COST_OF_CALL + inner.state.bytes() / 8);
+        inner.spend_budget(COST_OF_CALL + inner.state.bytes() / 8);
         inner.commands(body)?;
         Ok(inner)
     }
 
     /// The line of an offset, from 1; it is counted.
     pub(super) fn line_number(&self, offset: usize) -> usize {
-        self.spend(offset / 64);
+        self.spend_budget(offset / 64);
         self.text[..offset].matches('\n').count() + 1
     }
 
@@ -142,21 +142,21 @@ impl<'a> Run<'a> {
     }
 
     /// Before something is done whose cost is the script's choice; the next command is not followed if that was too much.
-    fn spend(&self, bytes: usize) {
+    fn spend_budget(&self, bytes: usize) {
         self.left.set(self.left.get().saturating_sub(bytes));
     }
 
     /// The functions, to be changed: a copy where a script around this one has them as well.
     fn own_functions(&mut self) -> &mut BTreeMap<String, Rc<Function>> {
         if Rc::strong_count(&self.functions) > 1 {
-            self.spend(self.functions.len() * COST_OF_COMMAND / 8);
+            self.spend_budget(self.functions.len() * COST_OF_COMMAND / 8);
         }
         Rc::make_mut(&mut self.functions)
     }
 
     /// Before a command.
-    fn afford(&self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
-        self.spend(self.state.bytes_of(words));
+    fn check_budget(&self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
+        self.spend_budget(self.state.bytes_of(words));
         let few = self.left.get() > 0 && self.depth <= DEEPEST;
         few.then_some(()).ok_or_else(|| NotUnderstood::at(self.text, at, TOO_MUCH))
     }
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
     }
 
     fn command(&mut self, command: &Command) -> Result<Outcome, NotUnderstood> {
-        self.spend(COST_OF_COMMAND);
+        self.spend_budget(COST_OF_COMMAND);
         match command {
             Command::Simple { words, block, at } => self.simple(words, block.as_ref(), *at),
             Command::If { arms, otherwise } => self.conditional(arms, otherwise),
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
             None => {
                 let was_certain = std::mem::replace(&mut self.certain, false);
                 let copy = self.state.bytes();
-                self.spend(copy);
+                self.spend_budget(copy);
                 let before = self.state.clone();
                 self.commands(body)?;
                 let after = std::mem::replace(&mut self.state, before);
@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
         block: Option<&Rc<Vec<Command>>>,
         at: usize,
     ) -> Result<Outcome, NotUnderstood> {
-        self.afford(words, at)?;
+        self.check_budget(words, at)?;
         let arguments: Vec<Value> =
             self.state.expand(words).into_iter().map(|word| word.value).collect();
         let Some((Some(name), arguments)) = arguments.split_first() else {
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
                 self.menu(name == "submenu", arguments, block.cloned().unwrap_or_default(), at)
             }
             "blscfg" | "bls_import" => {
-                self.spend(self.state.bytes());
+                self.spend_budget(self.state.bytes());
                 self.push(ItemKind::Bls(self.state.clone()), None, None, None, at);
             }
             "linux" | "linuxefi" | "linux16" => self.load(&words[1..], at),
@@ -326,8 +326,8 @@ impl<'a> Run<'a> {
         let cannot = |error: &dyn std::fmt::Display| {
             NotUnderstood::at(around, at, format!("{name}, which is read here: {error}"))
         };
-        self.spend(text.len().saturating_mul(8));
-        self.afford(&[], at)?;
+        self.spend_budget(text.len().saturating_mul(8));
+        self.check_budget(&[], at)?;
         let commands = parse_included(text, at).map_err(|error| cannot(&error))?;
         self.depth += 1;
         let outcome = self.commands(&commands).map_err(|error| cannot(&error.why));

@@ -79,7 +79,7 @@ impl State {
     }
 
     /// Every value that a variable may have; `None` when it may be any.
-    fn possible(&self, name: &str) -> Option<BTreeSet<String>> {
+    fn possible_values(&self, name: &str) -> Option<BTreeSet<String>> {
         match self.get(name) {
             Some(value) => Some(BTreeSet::from([value])),
             None => self.choices.get(name).cloned(),
@@ -158,7 +158,7 @@ impl State {
         let names: BTreeSet<String> =
             self.variables.keys().chain(other.variables.keys()).cloned().collect();
         for name in names {
-            let (own, others) = (self.possible(&name), other.possible(&name));
+            let (own, others) = (self.possible_values(&name), other.possible_values(&name));
             if own.is_some() && own == others {
                 continue;
             }

@@ -91,7 +91,7 @@ pub(crate) trait Operation {
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError>;
 
     /// When the whole change is done: enter in `ledger` what is there now.
-    fn settle(&self, _store: &Store, _ledger: &mut Ledger) -> Result<(), StepError> {
+    fn record_result(&self, _store: &Store, _ledger: &mut Ledger) -> Result<(), StepError> {
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use super::action::file::Undone;
 use super::action::{self, Task, UndoList};
 use super::error::StepError;
-use super::image_tool::hindrance;
+use super::image_tool::image_obstacle;
 use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
 use crate::kind::modules;
 use crate::ledger::{Ledger, PendingTool, WaitRecord};
@@ -35,7 +35,7 @@ impl<'a> Parts<'a> {
             match action {
                 action if action.is_live() && !live => parts.later.push(action),
                 Action::RunTool { .. } if !store.writer.runs_tools() => parts.owed.push(action),
-                Action::RunTool { argv, .. } => match hindrance(store, argv) {
+                Action::RunTool { argv, .. } => match image_obstacle(store, argv) {
                     Some(why) => {
                         parts.hindrance = Some(why);
                         parts.owed.push(action);
@@ -94,7 +94,7 @@ fn carry_out(
             true => Outcome::AlreadyDone,
             false => Outcome::Deferred { until: FIRST_BOOT.into() },
         };
-        return settled(store, change, parts, unseen, outcome);
+        return finish(store, change, parts, unseen, outcome);
     }
     let earlier = store.ledger.clone();
     if let Err((action, error)) = begin(store, task, parts, unseen) {
@@ -105,7 +105,7 @@ fn carry_out(
     for action in &parts.now {
         watch(Event::Action(change, action));
         if let Err(error) = action::operation_for(action).execute(store, task, &mut undo) {
-            let restored = taken_back(store, &earlier, change, parts, undo);
+            let restored = roll_back(store, &earlier, change, parts, undo);
             let (why, output) = (chain(&error), error.output().map(str::to_owned));
             return Outcome::Failed { action: describe(action), why, output, restored };
         }
@@ -114,7 +114,7 @@ fn carry_out(
         true => Outcome::Done,
         false => Outcome::Owed { commands: parts.owed_commands(), why: parts.hindrance.clone() },
     };
-    settled(store, change, parts, unseen, outcome)
+    finish(store, change, parts, unseen, outcome)
 }
 
 /// Whether nothing is left to do of the change's part that this host takes now, done here or owed. An action that a
@@ -180,7 +180,7 @@ fn begin(
 }
 
 /// The end of a change that went well: write down what is there now.
-fn settled(
+fn finish(
     store: &mut Store,
     change: &Change,
     parts: &Parts,
@@ -193,14 +193,14 @@ fn settled(
             ledger.settle_owning(change.kind, owns);
         }
         for action in &parts.now {
-            action::operation_for(action).settle(store, ledger)?;
+            action::operation_for(action).record_result(store, ledger)?;
         }
         // What an earlier run of this change wrote before it was cut short, and is not in this plan any more.
         for path in ledger.unfinished_of(&change.id) {
-            action::file::settle(store, ledger, &path)?;
+            action::file::record_result(store, ledger, &path)?;
         }
         for (argv, _) in parts.tools() {
-            ledger.paid(change.kind, argv);
+            ledger.remove_pending_tool(change.kind, argv);
         }
         Ok(())
     };
@@ -270,7 +270,7 @@ fn is_of(record: &WaitRecord, change: &Change, unseen: &[PendingUntilBoot]) -> b
 }
 
 /// The end of a change that failed.
-fn taken_back(
+fn roll_back(
     store: &mut Store,
     earlier: &Ledger,
     change: &Change,
@@ -291,7 +291,7 @@ fn taken_back(
         // Those of VFs that were to come went with them.
         ledger.starts.retain(|name, _| earlier.starts.contains_key(name));
         for (argv, _) in parts.tools().filter(|(argv, _)| !earlier.owes(change.kind, argv)) {
-            ledger.paid(change.kind, argv);
+            ledger.remove_pending_tool(change.kind, argv);
         }
     });
     if let Err(error) = noted {

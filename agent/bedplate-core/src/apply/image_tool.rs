@@ -21,7 +21,7 @@ const NOT_STARTED: [i32; 3] = [125, 126, 127];
 const LONGEST: usize = 160;
 
 /// Why a tool cannot work in an image: GRUB finds no device behind the directory that the image is built in. `None` = it may.
-pub(crate) fn hindrance(store: &mut Store, argv: &[String]) -> Option<String> {
+pub(crate) fn image_obstacle(store: &mut Store, argv: &[String]) -> Option<String> {
     let program = argv.first()?;
     let (_, probe) = MENU_TOOLS.iter().find(|(tool, _)| tool == program)?;
     if store.reader.kind() != HostKind::Image {

@@ -148,13 +148,13 @@ impl<'a> Store<'a> {
     }
 
     /// Remove what killed runs left beside the files that they may have been writing. Returns what went wrong.
-    pub fn sweep<'p>(&mut self, paths: impl Iterator<Item = &'p str>) -> Vec<String> {
+    pub fn remove_stale_temporary_files<'p>(&mut self, paths: impl Iterator<Item = &'p str>) -> Vec<String> {
         let blob = format!("{}/any", ledger::BLOBS);
         let mut all: BTreeSet<String> = paths.map(str::to_owned).collect();
         all.extend(self.ledger.files.keys().cloned());
         all.extend([ledger::LEDGER.to_owned(), blob]);
         all.iter()
-            .filter_map(|path| self.writer.sweep(path).err())
+            .filter_map(|path| self.writer.remove_stale_temporary_files(path).err())
             .map(|error| error.to_string())
             .collect()
     }

@@ -14,12 +14,12 @@ pub fn find(id: &str) -> Option<&'static Symptom> {
 
 /// Symptoms of which a phrase is in the text. Where a phrase holds another's, only the longer one counts.
 pub fn matching(text: &str) -> Vec<&'static Symptom> {
-    let text = plain(text);
+    let text = normalized(text);
     let lacks_gpus = lacks_gpus(&text);
     let said = |symptom: &Symptom| -> Vec<&'static str> {
         let of_count = (lacks_gpus && symptom.id == "gpu-lost").then_some("only gpus");
         let phrases = symptom.phrases.iter().copied();
-        phrases.filter(|phrase| text.contains(&plain(phrase))).chain(of_count).collect()
+        phrases.filter(|phrase| text.contains(&normalized(phrase))).chain(of_count).collect()
     };
     let all: Vec<(&Symptom, Vec<&str>)> =
         SYMPTOMS.iter().map(|symptom| (symptom, said(symptom))).collect();
@@ -59,7 +59,7 @@ const COMMON: [&str; 10] =
 const LONG: usize = 8;
 
 /// Whether a word is another one, or a misspelling of it.
-fn is_nearly(word: &str, known: &str) -> bool {
+fn is_similar(word: &str, known: &str) -> bool {
     let (short, long) = (word.len().min(known.len()), word.len().max(known.len()));
     let wrong = match short {
         0..=3 => 0,
@@ -71,12 +71,12 @@ fn is_nearly(word: &str, known: &str) -> bool {
 
 /// Symptoms that share a word with the text, misspelt ones too: those that share the most, in the order of the table.
 pub fn nearest(text: &str) -> Vec<&'static Symptom> {
-    let text = plain(text);
+    let text = normalized(text);
     let words: Vec<&str> =
         text.split(' ').filter(|word| word.len() > 2 && !COMMON.contains(word)).collect();
     let shared = |symptom: &Symptom| {
-        let phrases = symptom.phrases.iter().map(|phrase| plain(phrase)).collect::<String>();
-        let known = |word: &&&str| phrases.split(' ').any(|known| is_nearly(word, known));
+        let phrases = symptom.phrases.iter().map(|phrase| normalized(phrase)).collect::<String>();
+        let known = |word: &&&str| phrases.split(' ').any(|known| is_similar(word, known));
         words.iter().filter(known).count()
     };
     let mut found: Vec<(usize, &Symptom)> =
@@ -93,7 +93,7 @@ pub fn nearest(text: &str) -> Vec<&'static Symptom> {
 }
 
 /// Small letters and digits, in words between single blanks, so that a phrase is found as whole words.
-fn plain(text: &str) -> String {
+fn normalized(text: &str) -> String {
     let text: String = text.chars().take(LONGEST).collect::<String>().to_lowercase();
     let words = text.replace(['\'', '’'], "");
     let words = words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());

@@ -16,12 +16,12 @@ const fn because(check: &'static str, explains: &'static str) -> Cause {
 }
 
 /// Only where `other` has found something, too.
-const fn beside(other: &'static str, check: &'static str, explains: &'static str) -> Cause {
+const fn together_with(other: &'static str, check: &'static str, explains: &'static str) -> Cause {
     Cause { check, explains, when: conditions::always, beside: Some(other) }
 }
 
 /// Only where `when` says so.
-const fn where_so(when: super::Condition, check: &'static str, explains: &'static str) -> Cause {
+const fn if_condition(when: super::Condition, check: &'static str, explains: &'static str) -> Cause {
     Cause { check, explains, when, beside: None }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::prepare::{ran, trusted};
+use super::prepare::{mark_tools_run, trusted};
 use super::{EngineError, ImageRequest, Planned, Request, prepare};
 use crate::apply::{self, ApplyReport, Event, Executor};
 use crate::checker;
@@ -82,7 +82,7 @@ impl Target {
 pub fn may_change(target: &Target) -> Result<(), EngineError> {
     let writer = target.writer();
     writer.may_write(ledger::DIRECTORY).map_err(EngineError::Unwritable)?;
-    writer.trusts(ledger::DIRECTORY).map_err(EngineError::Unwritable)
+    writer.check_trust(ledger::DIRECTORY).map_err(EngineError::Unwritable)
 }
 
 /// What came of applying a plan.
@@ -208,7 +208,7 @@ pub fn note_ran(target: &Target, named: &[String]) -> Result<Vec<String>, Engine
     let _lock = writer.lock().map_err(EngineError::Lock)?;
     let reader = target.reader();
     let mut ledger = trusted(&reader)?;
-    let (paid, notes) = ran(&ledger, named)?;
+    let (paid, notes) = mark_tools_run(&ledger, named)?;
     let mut lines: Vec<String> =
         notes.iter().map(|note| format!("{}: {}", note.subject, note.text)).collect();
     apply::note_paid(&paid, &mut ledger, &reader, &mut writer)

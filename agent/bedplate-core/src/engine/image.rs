@@ -24,7 +24,7 @@ pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState
         return None;
     }
     let unfinished = planned.ledger.cut_short().map(str::to_owned).collect();
-    let owed = owed(planned);
+    let owed = pending_commands(planned);
     let (has_profile, disabled) = match leaves_to_machine(reader, planned) {
         Ok(false) => (Reading::Absent, Reading::Known(Vec::new())),
         Ok(true) => (has_profile(reader, planned), disabled(reader)),
@@ -48,7 +48,7 @@ fn has_profile(reader: &dyn Reader, planned: &Planned) -> Reading<bool> {
 }
 
 /// Commands that are all that is left of the plan.
-fn owed(planned: &Planned) -> Vec<String> {
+fn pending_commands(planned: &Planned) -> Vec<String> {
     let plan = &planned.plan;
     if !plan.is_empty() && !plan.waits_for_tools() {
         return Vec::new();

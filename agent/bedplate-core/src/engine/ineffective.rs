@@ -11,7 +11,7 @@ use bedplate_facts::Facts;
 const OF_PROFILES: [&str; 2] = ["acs-by-hand", "iommu-by-hand"];
 
 /// Arguments of the running kernel and of the next boot that a lint finds.
-pub(super) fn suspects(line: &Shown, facts: &Facts) -> Vec<IneffectiveArgument> {
+pub(super) fn ineffective_arguments(line: &Shown, facts: &Facts) -> Vec<IneffectiveArgument> {
     let on_a_line =
         |argument: &&Argument| argument.running == Some(true) || argument.next_boot == Some(true);
     let cpu = match facts.cpu.vendor.known() {

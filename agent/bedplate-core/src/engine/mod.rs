@@ -17,7 +17,7 @@ pub use change::{Applied, Reverted, Target, apply, may_change, note_ran, plan_se
 pub use error::EngineError;
 pub use lints::Judged;
 pub use prepare::{ImageRequest, Planned, Request, choose, prepare, prepare_at, prepare_loaded};
-pub use verify::{HostReport, Verified, verify, verify_planned, whole};
+pub use verify::{HostReport, Verified, verify, verify_planned, host_report};
 
 use std::borrow::Cow;
 

@@ -174,9 +174,9 @@ pub(super) fn planned(
             as_paid.to_mut().owe(PendingTool::new(orphan.kind, &tool.argv, &tool.purpose));
         }
     }
-    let (paid, not_owed) = ran(&as_paid, request.image.ran)?;
+    let (paid, not_owed) = mark_tools_run(&as_paid, request.image.ran)?;
     for tool in &paid {
-        as_paid.to_mut().paid(tool.kind, &tool.argv);
+        as_paid.to_mut().remove_pending_tool(tool.kind, &tool.argv);
     }
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &as_paid);
     plan.body.paid.extend(paid);
@@ -202,7 +202,7 @@ pub(super) fn planned(
 ///
 /// # Errors
 /// [`EngineError::NotOwed`].
-pub(super) fn ran(
+pub(super) fn mark_tools_run(
     ledger: &Ledger,
     named: &[String],
 ) -> Result<(Vec<PaidTool>, Vec<Note>), EngineError> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::image;
-use super::ineffective::suspects;
+use super::ineffective::ineffective_arguments;
 use super::prepare::planned;
 use super::profile_source::{Choice, SourceError};
 use super::{EngineError, Planned, Request, choose, observe};
@@ -59,18 +59,18 @@ pub fn verify(
         Err(error) => return Err(error),
     };
     let asked = unusable.as_ref().map_or(Ok(planned.as_ref()), |error| Err(no_plan(error)));
-    let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
+    let log = Reading::from_result(reader.kernel_log(kernel_log::redacted_line));
     let report = report(reader, &facts, asked, log, selection);
     Ok(Verified { facts, loaded: planned.map(|planned| planned.loaded), report, unusable })
 }
 
 /// Judges a host by every check and plans by the profile on it, whatever state that is in.
-pub fn whole(reader: &dyn Reader) -> HostReport {
+pub fn host_report(reader: &dyn Reader) -> HostReport {
     let choice = Choice::HostOnly;
     let request = Request::dry_run(choice);
     let mut facts = observe(reader, Depth::Thorough);
     let planned = own_plan(reader, &mut facts, &request).map_err(|error| no_plan(&error));
-    let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
+    let log = Reading::from_result(reader.kernel_log(kernel_log::redacted_line));
     let asked = planned.as_ref().map(Option::as_ref).map_err(|why| *why);
     let report = report(reader, &facts, asked, log, &Selection::default());
     HostReport { facts, report, plan: planned.map(|planned| planned.map(|planned| planned.plan)) }
@@ -114,7 +114,7 @@ fn report(
 ) -> Report {
     let planned = asked.unwrap_or_default();
     let line = show::read(reader, facts);
-    let suspects = suspects(&line, facts);
+    let suspects = ineffective_arguments(&line, facts);
     let observed = Observed::read(reader, facts, line, suspects, log);
     let section = planned.map(|planned| &planned.loaded.profile.acs);
     let wanted = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();

@@ -47,7 +47,7 @@ pub(crate) use isolation::isolation_gone;
 pub use resolve::resolve;
 pub(crate) use resolved::{Ats, Resolved};
 pub use section::for_direct_traffic;
-pub(crate) use topo_override::apart;
+pub(crate) use topo_override::pairs_in_different_groups;
 
 /// Name of this kind.
 pub const NAME: &str = "acs";
@@ -206,7 +206,7 @@ impl Port<'_> {
     fn plan(&self, section: &mut KindPlan) {
         let (mask, control) = (self.mask(), self.acs.control);
         let right = control.and(mask) == self.wanted.value.and(mask);
-        if let Some(blocker) = self.guests_in_the_way(right) {
+        if let Some(blocker) = self.guest_blocker(right) {
             section.blockers.push(blocker);
             return;
         }
@@ -235,7 +235,7 @@ impl Port<'_> {
     /// The register is not what the kernel was booted with.
     fn differs_from_boot_arguments(&self) -> Option<Note> {
         let said = self.running.of_port(self.wanted.port)?;
-        if token::obeyed(self.acs, said) {
+        if token::is_applied(self.acs, said) {
             return None;
         }
         Some(self.note(format!(
@@ -269,7 +269,7 @@ impl Port<'_> {
     }
 
     /// Whether the kernel that boots next sets the bits. What the port was asked for counts as far as the argument names it.
-    fn lasts(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         self.next.of_port(self.wanted.port).is_some_and(|(mask, value)| {
             let both = mask.and(self.mask());
             !both.is_empty() && value.and(both) == self.wanted.value.and(both)
@@ -289,7 +289,7 @@ impl Port<'_> {
                 after: Some(format_bits(self.after())),
                 why: self.wanted.why.clone(),
             }],
-            effect: if self.lasts() { Effect::Now } else { Effect::EveryBoot },
+            effect: if self.is_persistent() { Effect::Now } else { Effect::EveryBoot },
             actions: vec![Action::SetConfigBits {
                 address: self.wanted.port,
                 offset: self.acs.control_offset(),

@@ -114,7 +114,7 @@ impl Ledger {
         });
         record.key = key.clone();
         // What was found first counts, attribute by attribute.
-        record.original = record.original.or(&now.among(to));
+        record.original = record.original.or(&now.intersect(to));
         record.ours = to.or(&record.ours);
         record.start |= start;
     }
@@ -125,7 +125,7 @@ impl Ledger {
         let Some(record) = self.vfs.get_mut(&name) else { return };
         // Back at what was found: nothing of that is bedplate's any more.
         record.original = record.original.without(now);
-        record.ours = now.among(&record.original);
+        record.ours = now.intersect(&record.original);
         if record.original.is_empty() {
             self.vfs.remove(&name);
         }

@@ -308,7 +308,7 @@ impl Ledger {
     }
 
     /// A tool has run.
-    pub fn paid(&mut self, kind: &str, argv: &[String]) {
+    pub fn remove_pending_tool(&mut self, kind: &str, argv: &[String]) {
         self.owed.retain(|owed| owed.kind != kind || owed.argv != argv);
     }
 

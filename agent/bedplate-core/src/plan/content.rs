@@ -23,7 +23,7 @@ impl FileContent {
     }
 
     /// Some content that is not said.
-    pub fn withheld() -> Self {
+    pub fn redacted() -> Self {
         FileContent { bytes: Vec::new(), withheld: true }
     }
 }

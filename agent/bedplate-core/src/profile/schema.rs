@@ -13,7 +13,7 @@ static STRUCTURE: LazyLock<Value> = LazyLock::new(|| {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<Fragment>().to_value();
-    tidy(&mut schema);
+    remove_null(&mut schema);
     schema
 });
 
@@ -69,13 +69,13 @@ pub fn is_schema_word(text: &str) -> bool {
 }
 
 /// TOML has no null, so no schema speaks of it.
-fn tidy(value: &mut Value) {
+fn remove_null(value: &mut Value) {
     match value {
         Value::Object(object) => {
-            object.values_mut().for_each(tidy);
+            object.values_mut().for_each(remove_null);
             tidy_object(object);
         }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(remove_null),
         _ => {}
     }
 }

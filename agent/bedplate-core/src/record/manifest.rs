@@ -131,7 +131,7 @@ fn expand(recorder: &Recorder, pattern: &str) -> Vec<String> {
 
 /// The lines that mean something, and whether the modules that they are about are loaded all the same.
 fn of_kernel_log(recorder: &Recorder) {
-    let Ok(log) = recorder.kernel_log(kernel_log::kept) else { return };
+    let Ok(log) = recorder.kernel_log(kernel_log::redacted_line) else { return };
     for module in kernel_log::modules(&log) {
         let _ = module::is_loaded(recorder, &module);
     }

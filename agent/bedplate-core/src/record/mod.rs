@@ -277,7 +277,7 @@ impl Reader for Recorder<'_> {
         let at = self.walk(&path, true).unwrap_or(path);
         let known = matches!(self.snapshot.borrow().node(&at), Some(Node::Config(_)));
         if !known {
-            let config = Config { length: reach(inner.as_ref()), ..Config::default() };
+            let config = Config { length: readable_length(inner.as_ref()), ..Config::default() };
             self.merge(&at, Node::Config(config));
         }
         Ok(Box::new(RecordedConfig { recorder: self, inner, at }))
@@ -328,7 +328,7 @@ impl Reader for Recorder<'_> {
 }
 
 /// How far config space can be read: all of it, the conventional part, or what an unprivileged reader gets.
-fn reach(config: &dyn ConfigSpace) -> u16 {
+fn readable_length(config: &dyn ConfigSpace) -> u16 {
     // A recording may hold other parts only; past its end it says so.
     let ends = |end: u16| {
         matches!(config.read(end - 4, &mut [0; 4]), Ok(4) | Err(ReadError::NotRecorded { .. }))

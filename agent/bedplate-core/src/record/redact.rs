@@ -101,7 +101,7 @@ pub(crate) fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot
         {
             true if with_identifiers => Some(bytes.clone()),
             true => Some(serials.mask(bytes)),
-            false => files::kept(path, bytes, words),
+            false => files::redact(path, bytes, words),
         };
         let node = match node {
             Node::File(bytes) | Node::Start(bytes) => {

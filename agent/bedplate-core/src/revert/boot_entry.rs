@@ -56,7 +56,7 @@ impl Guard {
             (true, true) => return None,
             (true, false) => format!("faulty before the revert as well: {}", old.join("; ")),
             (false, _) => {
-                take_back(store, plan, found, steps);
+                roll_back(store, plan, found, steps);
                 format!("failed its check: {}", new.join("; "))
             }
         };
@@ -80,7 +80,7 @@ fn is_boot_file(path: &str, ledger: &Ledger) -> bool {
 }
 
 /// Puts files back that steps have changed, and enters that these steps have failed.
-fn take_back(store: &mut Store, plan: &RevertPlan, found: &FileStates, steps: &mut [StepReport]) {
+fn roll_back(store: &mut Store, plan: &RevertPlan, found: &FileStates, steps: &mut [StepReport]) {
     let done =
         plan.steps.iter().zip(steps).filter(|(_, report)| report.outcome == StepOutcome::Done);
     for (step, report) in done {

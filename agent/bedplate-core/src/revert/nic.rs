@@ -105,7 +105,7 @@ fn plan_vf(
     if after.is_empty() {
         return;
     }
-    let before = found.among(&after);
+    let before = found.intersect(&after);
     if !force && !before.without(&record.ours).is_empty() {
         return plan.refuse(
             subject,

@@ -27,7 +27,7 @@ pub fn run(
     now: jiff::Timestamp,
 ) -> RevertReport {
     let mut store = Store::new(reader, writer, ledger);
-    let warnings = store.sweep(std::iter::empty());
+    let warnings = store.remove_stale_temporary_files(std::iter::empty());
     let mut report = RevertReport { steps: Vec::new(), owed: plan.owed.clone(), warnings };
     let guard = Guard::new(reader, store.ledger, plan);
     let waits = guard.as_ref().and_then(|_| tool::wait_for_packages(&store).err());
@@ -54,9 +54,9 @@ pub fn run(
         report.steps.push(attempt(&mut store, step, &begun));
     }
     report.steps.extend(faults);
-    let stays = stays(plan, &report, store.ledger);
+    let stays = kept_subjects(plan, &report, store.ledger);
     let is_image = store.reader.kind() == HostKind::Image;
-    let ran = is_image.then(|| ran(plan, &report));
+    let ran = is_image.then(|| tools_run(plan, &report));
     let entry = history(plan, &report, now);
     let noted = store.update_ledger(|ledger| {
         forget(ledger, &stays, ran.as_ref());
@@ -96,7 +96,7 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
             }
         }
     }
-    let owed = owed(store, plan);
+    let owed = pending_tools(store, plan);
     let outputs = outputs(store, &found);
     store.update_ledger(|ledger| {
         owed.into_iter().for_each(|tool| ledger.owe(tool));
@@ -113,7 +113,7 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
 }
 
 /// The tools of an image that the plan runs, or leaves to its build. One that undoes another tool has a record of its own.
-fn owed(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
+fn pending_tools(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
     if store.reader.kind() != HostKind::Image {
         return Vec::new();
     }
@@ -203,7 +203,7 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
 }
 
 /// Subjects whose records stay: what was refused, what failed, and what a tool that failed reads.
-fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<String> {
+fn kept_subjects(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<String> {
     let mut stays: BTreeSet<String> =
         plan.refused.iter().map(|refused| refused.subject.clone()).collect();
     for (step, done) in plan.steps.iter().zip(&report.steps) {
@@ -228,7 +228,7 @@ fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<
 }
 
 /// The tools that have run.
-fn ran(plan: &RevertPlan, report: &RevertReport) -> BTreeSet<Vec<String>> {
+fn tools_run(plan: &RevertPlan, report: &RevertReport) -> BTreeSet<Vec<String>> {
     let done = plan.steps.iter().zip(&report.steps);
     let ran = done.filter_map(|(step, done)| match step {
         Step::Tool { argv, .. } if done.outcome == StepOutcome::Done => Some(argv.clone()),

@@ -14,7 +14,7 @@ pub(super) const FEW: usize = 3;
 pub(super) fn refusals(ledger: &Ledger, reader: &dyn Reader) -> Vec<Refused> {
     let is_image = reader.kind() == HostKind::Image;
     let mut found = Vec::new();
-    found.extend(owed(ledger, is_image));
+    found.extend(pending_tools(ledger, is_image));
     found.extend(interrupted(ledger, is_image));
     if reader.kind() == HostKind::Live {
         found.extend(starting(ledger, reader));
@@ -24,7 +24,7 @@ pub(super) fn refusals(ledger: &Ledger, reader: &dyn Reader) -> Vec<Refused> {
 }
 
 /// Tools that have to run before the files are complete: clones would owe them, too.
-fn owed(ledger: &Ledger, is_image: bool) -> Option<Refused> {
+fn pending_tools(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     if ledger.owed.is_empty() {
         return None;
     }

@@ -39,11 +39,11 @@ impl<'a> Finisher<'a> {
 
     /// A value, or its default.
     pub(crate) fn or<T: Clone>(&mut self, key: &str, leaf: &Option<Leaf<T>>, default: T) -> T {
-        self.maybe(key, leaf).unwrap_or(default)
+        self.optional(key, leaf).unwrap_or(default)
     }
 
     /// A value, if there is one.
-    pub(crate) fn maybe<T: Clone>(&mut self, key: &str, leaf: &Option<Leaf<T>>) -> Option<T> {
+    pub(crate) fn optional<T: Clone>(&mut self, key: &str, leaf: &Option<Leaf<T>>) -> Option<T> {
         let leaf = leaf.as_ref()?;
         self.note(key.to_owned(), leaf);
         Some(leaf.value.clone())
@@ -57,7 +57,7 @@ impl<'a> Finisher<'a> {
     }
 
     /// The reason for a value: the profile's, or that it asks for it, with the line.
-    pub(crate) fn why<T>(&self, leaf: &Leaf<T>) -> Vec<Rationale> {
+    pub(crate) fn reasons_of_leaf<T>(&self, leaf: &Leaf<T>) -> Vec<Rationale> {
         let line = self.sources.file_line(leaf.place);
         let reason = leaf.why.clone().unwrap_or_else(|| ASKED.to_owned());
         vec![match &leaf.source {
@@ -67,8 +67,8 @@ impl<'a> Finisher<'a> {
     }
 
     /// The same; a default has no reason.
-    pub(crate) fn whys<T>(&self, leaf: &Option<Leaf<T>>) -> Vec<Rationale> {
-        leaf.as_ref().map(|leaf| self.why(leaf)).unwrap_or_default()
+    pub(crate) fn reasons<T>(&self, leaf: &Option<Leaf<T>>) -> Vec<Rationale> {
+        leaf.as_ref().map(|leaf| self.reasons_of_leaf(leaf)).unwrap_or_default()
     }
 }
 

@@ -203,7 +203,7 @@ macro_rules! section {
                         $(, $default)?
                     ), )*
                     $($($( $after: $finish_after(self, finisher), )*)?)?
-                    $( why: finisher.whys(&self.$reasoned), )?
+                    $( why: finisher.reasons(&self.$reasoned), )?
                 }
             }
 
@@ -277,7 +277,7 @@ macro_rules! finish_key {
         $finisher.or($key, $leaf, $default)
     };
     ($finisher:ident, $key:expr, $leaf:expr) => {
-        $finisher.maybe($key, $leaf)
+        $finisher.optional($key, $leaf)
     };
 }
 pub(crate) use finish_key;

@@ -105,7 +105,7 @@ impl fmt::Display for Device {
 trait FindingText {
     /// Words without the subject, which goes in the place of `{}`, or before them and a colon. Empty: the subject says it all.
     /// Subjects with the same words are listed together.
-    fn says(&self) -> Cow<'static, str>;
+    fn description(&self) -> Cow<'static, str>;
 
     /// Subject; empty where the words say it all.
     fn subject(&self) -> String {
@@ -210,7 +210,7 @@ impl Finding {
 pub(crate) fn format_findings(findings: &[Finding]) -> String {
     let mut found: Vec<(Cow<'static, str>, &dyn FindingText, Vec<String>)> = Vec::new();
     for finding in findings.iter().map(Finding::text) {
-        let (says, subject) = (finding.says(), finding.subject());
+        let (says, subject) = (finding.description(), finding.subject());
         match found.iter_mut().find(|(same, ..)| *same == says) {
             Some((.., subjects)) => subjects.push(subject),
             None => found.push((says, finding, vec![subject])),

@@ -263,7 +263,7 @@ impl<'a> CheckInput<'a> {
             (Some(topology), _) => Ok(topology),
             (None, Reading::Unknown(why)) => Err(unread("the PCI functions", why)),
             (None, _) => Err(Outcome::unknown("this host shows no PCI functions")
-                .seen("not there", "/sys/bus/pci/devices")),
+                .with_evidence("not there", "/sys/bus/pci/devices")),
         }
     }
 
@@ -328,7 +328,7 @@ impl<'a> CheckInput<'a> {
                     );
                     return Some(
                         Outcome::unknown(text)
-                            .seen("not known", format!("/sys/bus/pci/devices/{at}")),
+                            .with_evidence("not known", format!("/sys/bus/pci/devices/{at}")),
                     );
                 };
                 if matches!(bridge.port, Reading::Absent) {
@@ -338,7 +338,7 @@ impl<'a> CheckInput<'a> {
                     );
                     return Some(
                         Outcome::unknown(text)
-                            .seen("no such capability", bridge.attribute("config")),
+                            .with_evidence("no such capability", bridge.attribute("config")),
                     );
                 }
             }
@@ -350,7 +350,7 @@ impl<'a> CheckInput<'a> {
     ///
     /// # Errors
     /// Text without one.
-    pub fn some_carriers(&self) -> Result<Vec<&'a Function>, Outcome> {
+    pub fn expect_carriers(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let all = [&self.gpus[..], &self.rdma_nics, &self.data_direct].concat();
         match all.is_empty() {

@@ -52,17 +52,17 @@ impl Outcome {
 
     /// Not as it should be, in the words of these codes; there is one at least.
     pub fn fail(codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
-        Outcome::found(Verdict::Fail, codes)
+        Outcome::with_findings(Verdict::Fail, codes)
     }
 
     /// Not as it should be, and no reason to call the host not ready; in the words of these codes, of which there is one at
     /// least.
     pub fn warn(codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
-        Outcome::found(Verdict::Warn, codes)
+        Outcome::with_findings(Verdict::Warn, codes)
     }
 
     /// An outcome in the words of these codes, with the remedy of the first; there is one at least.
-    pub fn found(verdict: Verdict, codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
+    pub fn with_findings(verdict: Verdict, codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
         let codes: Vec<Finding> = codes.into_iter().map(Into::into).collect();
         let (finding, remedy) = (finding::format_findings(&codes), finding::remedy(&codes));
         Outcome { codes, remedy, ..Outcome::new(verdict, finding) }
@@ -94,7 +94,7 @@ impl Outcome {
 
     /// With one more thing that was read.
     #[must_use]
-    pub fn seen(mut self, what: impl Into<String>, at: impl Into<String>) -> Self {
+    pub fn with_evidence(mut self, what: impl Into<String>, at: impl Into<String>) -> Self {
         self.evidence.push(Evidence { what: what.into(), at: at.into() });
         self
     }

@@ -97,7 +97,7 @@ impl Judged {
     }
 
     /// Whether something is not known that could make the host not ready. What could only be a warning could not.
-    pub fn hides(&self) -> bool {
+    pub fn is_inconclusive(&self) -> bool {
         self.verdict == Verdict::Unknown && self.severity == Severity::Fail
     }
 }
@@ -212,7 +212,7 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
 /// The order of the table is the order of worth: what comes first is in the way of what comes later.
 fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let failed = checks.iter().find(|judged| judged.fails());
-    let hidden = checks.iter().find(|judged| judged.hides());
+    let hidden = checks.iter().find(|judged| judged.is_inconclusive());
     let answer = match (failed, hidden) {
         (Some(_), _) => Answer::NotReady,
         (None, Some(_)) => Answer::CannotTell,
@@ -221,7 +221,7 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let first = failed.or(hidden);
     let decides = |judged: &&Judged| match answer {
         Answer::NotReady => judged.fails(),
-        Answer::CannotTell => judged.hides(),
+        Answer::CannotTell => judged.is_inconclusive(),
         Answer::Ready => false,
     };
     let decisive = || checks.iter().filter(decides);
@@ -230,7 +230,7 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let decided_by = decisive().map(|judged| judged.id).collect();
     let warned = |judged: &&Judged| judged.verdict == Verdict::Warn && !judged.is_ignored();
     let to_do = checks.iter().filter(|judged| judged.fails());
-    let to_do = to_do.chain(checks.iter().filter(|judged| judged.hides()));
+    let to_do = to_do.chain(checks.iter().filter(|judged| judged.is_inconclusive()));
     let mut to_do = to_do.chain(checks.iter().filter(warned));
     let warned_by = checks.iter().filter(warned).map(|judged| judged.id).collect();
     let next =

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bedplate_base::Reading;
 use bedplate_cmdline::rejected_argument;
-use bedplate_facts::kernel_log::kept;
+use bedplate_facts::kernel_log::redacted_line;
 use bedplate_host::KernelLog;
 use bedplate_host::child::{self, KeptOutput};
 use bedplate_host::kmsg::{self, Line};
@@ -26,7 +26,7 @@ pub(crate) fn rejected_arguments() -> Option<String> {
 /// Evidence for checks.
 pub(crate) fn of_checks() -> Reading<KernelLog> {
     const LIMIT: Duration = Duration::from_secs(10);
-    match kmsg::read(kept) {
+    match kmsg::read(redacted_line) {
         Ok((log, _)) => Reading::Known(log),
         // The newest lines: a GPU falls off the bus days after the start.
         Err(error) => {
@@ -45,7 +45,7 @@ fn parse(output: &str) -> KernelLog {
         log.whole |= number == 0 && text.starts_with(FIRST);
         log.lines.push(Line { ms: 0, text });
     }
-    log.keep(kept);
+    log.keep(redacted_line);
     log
 }
 

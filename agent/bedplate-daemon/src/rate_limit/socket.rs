@@ -182,7 +182,7 @@ fn ended() -> io::Error {
 impl WriteHalf for Exit {
     async fn send_message(&mut self, message: &Message) -> zbus::Result<()> {
         let (urgent, rest) = self.to.as_ref().ok_or_else(ended)?;
-        let to = if lock(&self.gate).overtakes(message) { urgent } else { rest };
+        let to = if lock(&self.gate).may_overtake(message) { urgent } else { rest };
         Ok(to.send(Outgoing::Message(message.clone())).await.map_err(|_| ended())?)
     }
 

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 use bedplate_base::format_utc;
 use bedplate_base::terminal::one_line;
-use bedplate_host::process::Who;
+use bedplate_host::process::ProcessOwner;
 
 pub(crate) use command::{Activity, busy_command};
 
@@ -92,7 +92,7 @@ pub enum BusyError {
 impl InUse {
     /// Why the host is not to be disturbed, in one line; none when nobody is at work for certain. `who` says whose a
     /// process is and since when it runs; everybody reads the line, so its arguments are not in it.
-    pub fn reason(&self, who: impl FnOnce(u32) -> Option<Who>) -> Option<String> {
+    pub fn reason(&self, who: impl FnOnce(u32) -> Option<ProcessOwner>) -> Option<String> {
         let first = self.holders.first().map(|holder| {
             let more = match self.processes() {
                 1 => String::new(),
@@ -117,7 +117,7 @@ impl InUse {
 }
 
 /// Whether a process of this name holds devices for good, work or no work. `idle`: those that the operator has named.
-fn stands(comm: &str, idle: &[String]) -> bool {
+fn is_idle_process(comm: &str, idle: &[String]) -> bool {
     let kept = |name: &String| {
         // The kernel has cut the process's own name as well.
         let cut =
@@ -157,7 +157,7 @@ pub fn holders(proc_root: &Path, idle: &[String]) -> Result<InUse, BusyError> {
             Err(error) if is_gone(&error) => continue,
             Err(_) => "?".into(),
         };
-        if stands(&comm, idle) {
+        if is_idle_process(&comm, idle) {
             continue;
         }
         let (devices, readable) = devices(&process.join("fd"));

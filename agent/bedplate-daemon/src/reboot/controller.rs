@@ -28,7 +28,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use self::drive::{Driven, Trigger};
 use crate::helper::Helpers;
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::logind::ManagerProxy;
 use crate::observation::Observation;
 use crate::reboot::state::{RebootState, Veto, WaitsFor};
@@ -168,16 +168,16 @@ impl RebootController {
                 }
             }
         }
-        self.tell(status, observation);
+        self.log_changes(status, observation);
         self.show(status);
         let lock_again = self.give_back(status, Some(observation), taking).await;
         status.reboot.asked_for = self.asked_for;
         let record = self.record().unwrap_or_default();
-        let again = come_again(status, again);
+        let again = retry_delay(status, again);
         again
             .into_iter()
             .chain(lock_again)
-            .chain(watch(&record.phase, Timestamp::now(), self.busy_took()))
+            .chain(next_check(&record.phase, Timestamp::now(), self.busy_took()))
             .min()
     }
 
@@ -190,8 +190,8 @@ impl RebootController {
         failed: &mut Option<Veto>,
     ) -> Next {
         if let Some(why) = &driven.failed {
-            if driven.in_vain {
-                self.lock.in_vain(&why.text);
+            if driven.has_failed {
+                self.lock.note_failed_reboot(&why.text);
             }
             let again = Next::Observe { fresh: false };
             if failed.replace(why.clone()).is_none() {
@@ -204,20 +204,20 @@ impl RebootController {
                 status.reboot.state = RebootState::TakingLock;
                 return match self.take_lock(observation).await {
                     Ok(true) => Next::Observe { fresh: false },
-                    Ok(false) => Next::Done { taking: true, again: self.lock.again() },
+                    Ok(false) => Next::Done { taking: true, again: self.lock.retry_at() },
                     Err(error) => {
                         status.reboot.state =
                             RebootState::waiting(error.waits_for(), error.to_string());
                         self.note_wait().await;
-                        let again = self.lock.again().unwrap_or(OBSERVE_AGAIN);
+                        let again = self.lock.retry_at().unwrap_or(OBSERVE_AGAIN);
                         Next::Done { taking: true, again: Some(again) }
                     }
                 };
             }
             None => {}
         }
-        let again = failed.is_some().then(|| self.lock.again().unwrap_or(OBSERVE_AGAIN));
-        if let Some(why) = driven.unkept.filter(|_| !is_going_down(&driven.record)) {
+        let again = failed.is_some().then(|| self.lock.retry_at().unwrap_or(OBSERVE_AGAIN));
+        if let Some(why) = driven.unwritten.filter(|_| !is_going_down(&driven.record)) {
             status.reboot.state = RebootState::waiting(WaitsFor::Record, why);
             return Next::Done { taking: false, again: Some(OBSERVE_AGAIN) };
         }
@@ -238,14 +238,14 @@ impl RebootController {
             }
         };
         if let Err(error) = self.update(waits).await {
-            say(journal::IMPAIRED, &error.to_string());
+            log_message(journal::IMPAIRED, &error.to_string());
         }
     }
 
     /// A host that is right forgets what was tried.
     async fn forget_attempts(&mut self, status: &Status, observation: &Observation) {
         // Attempts are counted for settings: what checks find beside them, a cable that is out, keeps none.
-        if !observation.is_right() || !status.is_as_the_profile_says() {
+        if !observation.is_converged() || !status.is_as_the_profile_says() {
             return;
         }
         let boot_id = self.boot_id.clone();
@@ -256,7 +256,7 @@ impl RebootController {
         if record != before
             && let Err(error) = self.update(|record| record.forget_earlier(&boot_id)).await
         {
-            say(journal::IMPAIRED, &error.to_string());
+            log_message(journal::IMPAIRED, &error.to_string());
         }
     }
 }
@@ -272,7 +272,7 @@ fn is_going_down(record: &Record) -> bool {
 }
 
 /// When to come again in a state; `again`: what has failed is tried again by then.
-fn come_again(status: &Status, again: Option<Duration>) -> Option<Duration> {
+fn retry_delay(status: &Status, again: Option<Duration>) -> Option<Duration> {
     match &status.reboot.state {
         RebootState::Waiting { until, .. } => {
             let opens = until.map(|until| {
@@ -303,7 +303,7 @@ const DUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const DUE_POLL_DURATION: SignedDuration = SignedDuration::from_secs(10);
 
 /// When to look at an arranged reboot again. `busy`: time that the busy commands took, which are asked before the final phase.
-fn watch(phase: &Phase, now: Timestamp, busy: SignedDuration) -> Option<Duration> {
+fn next_check(phase: &Phase, now: Timestamp, busy: SignedDuration) -> Option<Duration> {
     match phase {
         Phase::Scheduled { arranged } => {
             let left = arranged.at().duration_since(now);
@@ -355,10 +355,10 @@ mod tests {
     fn slow_busy_command_is_asked_before_the_final_phase() {
         let now: Timestamp = "2026-03-03T03:00:00Z".parse().unwrap();
         let phase = scheduled(now + SignedDuration::from_secs(60));
-        let wait = |busy| watch(&phase, now, SignedDuration::from_secs(busy)).unwrap().as_secs();
+        let wait = |busy| next_check(&phase, now, SignedDuration::from_secs(busy)).unwrap().as_secs();
         assert_eq!(wait(25), 18, "25 s, some slack, and 15 s are left then");
         assert_eq!(wait(0), 30);
         let phase = scheduled(now + SignedDuration::from_secs(20));
-        assert_eq!(watch(&phase, now, SignedDuration::from_secs(25)).unwrap().as_secs(), 5);
+        assert_eq!(next_check(&phase, now, SignedDuration::from_secs(25)).unwrap().as_secs(), 5);
     }
 }

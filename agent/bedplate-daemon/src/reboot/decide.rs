@@ -223,7 +223,7 @@ fn at_rest(situation: &Situation<'_>, record: &Record) -> Option<(String, Reboot
         }
         RebootPolicy::Schedule => {}
     }
-    if let Some(why) = stuck(situation, record) {
+    if let Some(why) = attempts_exhausted(situation, record) {
         return Some((why.clone(), RebootState::Stuck { why }));
     }
     situation.unfinished.then(|| (UNFINISHED.to_owned(), unwritten(situation)))
@@ -240,8 +240,8 @@ fn unwritten(situation: &Situation<'_>) -> RebootState {
 }
 
 /// The loop guard.
-fn stuck(situation: &Situation<'_>, record: &Record) -> Option<String> {
-    let used = record.used(situation.plan, situation.boot_id);
+fn attempts_exhausted(situation: &Situation<'_>, record: &Record) -> Option<String> {
+    let used = record.attempts_used(situation.plan, situation.boot_id);
     if used >= usize::from(situation.settings.attempts.max(1)) {
         return Some(match used {
             1 => NO_HELP.into(),
@@ -292,7 +292,7 @@ fn time(
         return Ok(asked.at.max(least.unwrap_or(Timestamp::MAX)));
     }
     let jitter = i64::from(settings.jitter_s);
-    let share = (spread(situation.boot_id) % (jitter + 1)).abs();
+    let share = (boot_number(situation.boot_id) % (jitter + 1)).abs();
     let after = |seconds: i64| {
         situation.now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
     };
@@ -305,7 +305,7 @@ fn time(
 }
 
 /// A number that is this boot's own: boot ids are random (random(4)), so that no other randomness is needed.
-fn spread(boot_id: &str) -> i64 {
+fn boot_number(boot_id: &str) -> i64 {
     let hash = bedplate_core::ledger::Sha::digest(boot_id.as_bytes());
     i64::from_str_radix(hash.as_str().get(..15).unwrap_or_default(), 16).unwrap_or_default()
 }

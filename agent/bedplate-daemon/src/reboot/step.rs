@@ -231,9 +231,9 @@ fn cancelled_for(why: &[Veto]) -> Ending {
 pub(crate) fn step(record: &Record, event: Event<'_>) -> Step {
     let step = Step::new(record.clone());
     match event {
-        Event::Polled(seen) => reconcile::seen(step, seen),
+        Event::Polled(seen) => reconcile::reconcile_phase(step, seen),
         Event::PolledByCommand(_) if matches!(step.record.phase, Phase::Arming { .. }) => step,
-        Event::PolledByCommand(seen) => reconcile::seen(step, seen),
+        Event::PolledByCommand(seen) => reconcile::reconcile_phase(step, seen),
         Event::Observed(seen, wanted) => observed::observed(step, seen, wanted),
         Event::RecordLost(seen, why) => observed::observed(step, seen, Err(why)),
         Event::Requested(asked) => requested(step, asked),
@@ -264,7 +264,7 @@ fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
     // A daemon beside this command has begun to arrange it, and would begin again.
     let arranging = matches!(&step.record.phase, Phase::Arming { arranged } | Phase::Scheduling { arranged }
         if arranged.boot_id == seen.boot_id);
-    let mut step = reconcile::seen(step, seen);
+    let mut step = reconcile::reconcile_phase(step, seen);
     step.record.asked = None;
     let ending = Ending::Cancelled { by };
     match step.record.phase.clone() {

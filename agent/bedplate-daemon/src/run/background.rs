@@ -48,7 +48,7 @@ impl BackgroundObserver {
     pub(super) async fn next(&mut self) -> ObserveEvent {
         tokio::select! {
             Some(seen) = self.seen.recv() => ObserveEvent::Seen(seen),
-            () = self.asked.wanted() => ObserveEvent::Wanted,
+            () = self.asked.wait_for_request() => ObserveEvent::Wanted,
         }
     }
 

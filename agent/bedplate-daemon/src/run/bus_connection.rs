@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::Daemon;
 use crate::bus::{self, Agent, Authority, Lost};
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::logind::{self, ManagerProxy};
 use crate::reboot::state::{RebootState, WaitsFor};
 
@@ -31,7 +31,7 @@ impl Daemon {
             let bus = bus::serve(agent.clone()).await?;
             if let Err(error) = bus::serve_operators(&own, agent).await {
                 let text = "operators are in one queue with everybody who asks";
-                say(
+                log_message(
                     journal::IMPAIRED,
                     &format!("{text}: {} is not to be had: {error}", bus::OPERATORS),
                 );
@@ -90,7 +90,7 @@ impl Daemon {
     pub(super) async fn listen_again(&mut self) {
         let Some(bus) = &self.own_bus else { return };
         if !std::mem::replace(&mut self.unheard, true) {
-            say(journal::IMPAIRED, UNHEARD);
+            log_message(journal::IMPAIRED, UNHEARD);
         }
         let logind = logind::manager(bus).await.ok();
         self.listen(logind);
@@ -111,7 +111,7 @@ impl Daemon {
         self.ready_target.connected(None);
         self.reboot.set_logind(None);
         self.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
-        say(
+        log_message(
             journal::IMPAIRED,
             "the system bus is gone: `bedplate status` has only files, and there are no reboots until it is back",
         );
@@ -135,7 +135,7 @@ impl Daemon {
         }
         match self.connect().await {
             Ok(()) => {
-                say(journal::CONNECTED, "back on the system bus");
+                log_message(journal::CONNECTED, "back on the system bus");
                 self.decide().await;
             }
             Err(_) => {

@@ -7,14 +7,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Daemon;
 use crate::fingerprint;
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 
 impl Daemon {
     /// Once a day, by the re-checks: a reboot that is left to people is still due.
     pub(super) fn remind(&mut self) {
         let Some(observation) = &self.observation else { return };
         if let Some(text) = self.reminder.due(&self.status, &observation.reboot, Instant::now()) {
-            say(journal::REBOOT_LEFT_TO_PEOPLE, &text);
+            log_message(journal::REBOOT_LEFT_TO_PEOPLE, &text);
         }
     }
 

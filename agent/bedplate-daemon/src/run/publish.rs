@@ -8,7 +8,7 @@ use sd_notify::NotifyState;
 use super::Daemon;
 use crate::bus::{self, Agent};
 use crate::export;
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::ready_target;
 use crate::reboot::controller::OBSERVE_AGAIN;
 use crate::reboot_required;
@@ -49,7 +49,7 @@ impl Daemon {
         };
         let said = format!("cannot write {}: {}", reboot_required::REQUIRED, chain(&error));
         if self.unmarked.as_ref().is_none_or(|before| before.said != said) {
-            say(journal::IMPAIRED, &said);
+            log_message(journal::IMPAIRED, &said);
         }
         self.unmarked = Some(Unmarked { wanted, until: Instant::now() + OBSERVE_AGAIN, said });
     }
@@ -60,10 +60,10 @@ impl Daemon {
             None => self.status.clone(),
         };
         for wrong in export::write(&self.options.root, &now, &mut self.written) {
-            say(journal::IMPAIRED, &wrong);
+            log_message(journal::IMPAIRED, &wrong);
         }
         if let Err(error) = self.ready_target.publish(&now) {
-            say(journal::IMPAIRED, &format!("cannot write {}: {error}", ready_target::MARKER));
+            log_message(journal::IMPAIRED, &format!("cannot write {}: {error}", ready_target::MARKER));
         }
         self.mark(&now).await;
         let before = {

@@ -50,7 +50,7 @@ impl Daemon {
     pub(super) fn judge_again(&mut self) {
         let checks = self.status.checks.as_deref();
         let stands = self.status.state == State::Converged
-            && checks.is_some_and(|checks| checks.iter().any(|one| one.fails() || one.hides()));
+            && checks.is_some_and(|checks| checks.iter().any(|one| one.fails() || one.is_inconclusive()));
         self.observer.again.note(checks, stands, Instant::now());
     }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::Daemon;
 use crate::backoff::CLEARS;
 use crate::fingerprint;
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::log_changes;
 use crate::observation::Observation;
 use crate::reboot::controller::{OBSERVE_AGAIN, within};
@@ -36,14 +36,14 @@ impl Daemon {
     async fn observe_and_remediate(&mut self) {
         let begun = Instant::now();
         self.status.observations += 1;
-        let act = !self.held();
+        let act = !self.is_enforcement_held();
         let limit = self.reboot.observation_limit();
         let Some(observed) = within(limit, worker::observe(&self.options.launch)).await else {
             return self.observe_later().await;
         };
         let observation = match observed {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
-            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
+            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.may_remediate(&seen) => {
                 Ok(self.remediate(seen).await)
             }
             seen => seen,
@@ -65,7 +65,7 @@ impl Daemon {
             Err(error) => {
                 let why = chain(&error);
                 if self.unusable.as_ref() != Some(&why) {
-                    say(journal::UNUSABLE, &why);
+                    log_message(journal::UNUSABLE, &why);
                 }
                 self.reboot.cancel_unverified(&mut self.status, &why).await;
                 self.status.fail(why.clone());
@@ -87,15 +87,15 @@ impl Daemon {
     }
 
     /// Whether an operator holds enforcement; says so when that changes.
-    pub(super) fn held(&mut self) -> bool {
+    pub(super) fn is_enforcement_held(&mut self) -> bool {
         let held = EnforceHold::load(&self.options.root);
-        log_changes::held(self.status.held.as_ref(), held.as_ref());
+        log_changes::enforce_hold(self.status.held.as_ref(), held.as_ref());
         self.status.held = held;
         self.status.held.is_some()
     }
 
     /// What is contested may also be right by now, and no longer contested.
-    fn worth_a_try(&self, seen: &Observation) -> bool {
+    fn may_remediate(&self, seen: &Observation) -> bool {
         !seen.changes.is_empty() || self.backoff.is_contested()
     }
 
@@ -107,7 +107,7 @@ impl Daemon {
                 "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
                 contested.id, contested.times, contested.found
             );
-            say(journal::CONTESTED, &text);
+            log_message(journal::CONTESTED, &text);
         }
         self.retry = admitted.next.map(|next| self.born + next);
         if admitted.now.is_empty() {
@@ -164,7 +164,7 @@ impl Daemon {
         if self.devices != before
             && let Err(error) = self.reboot.store().keep_devices(&self.devices)
         {
-            say(journal::IMPAIRED, &error.to_string());
+            log_message(journal::IMPAIRED, &error.to_string());
         }
     }
 
@@ -195,7 +195,7 @@ impl Daemon {
         if self.status.is_as_the_profile_says() {
             self.status.last_converged = Some(Timestamp::now());
             if !was {
-                say(
+                log_message(
                     journal::CONVERGED,
                     &format!("this host is what profile {} says", observation.profile),
                 );

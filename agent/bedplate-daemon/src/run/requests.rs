@@ -29,11 +29,11 @@ impl Daemon {
                 self.working_on("observing the host").await;
                 self.observe().await;
                 self.work_off_events().await;
-                let _ = reply.send(self.usable().map(|()| self.status.state));
+                let _ = reply.send(self.expect_usable().map(|()| self.status.state));
             }
             Request::Reload(reply) => {
                 self.reload().await;
-                let _ = reply.send(self.usable());
+                let _ = reply.send(self.expect_usable());
             }
             Request::ScheduleReboot { why, not_before, force, reply } => {
                 let _ = reply.send(self.schedule(why, not_before, force).await);
@@ -60,7 +60,7 @@ impl Daemon {
         }
     }
 
-    fn usable(&self) -> Result<(), RequestError> {
+    fn expect_usable(&self) -> Result<(), RequestError> {
         self.unusable.clone().map_or(Ok(()), |why| Err(RequestError::Unusable(why)))
     }
 
@@ -83,7 +83,7 @@ impl Daemon {
         force: bool,
     ) -> Result<(RebootState, String), RequestError> {
         let refused = |why| RequestError::NotKept(Box::new(why));
-        self.usable().map_err(refused)?;
+        self.expect_usable().map_err(refused)?;
         let Some(observation) = &self.observation else {
             return Err(refused(RequestError::NotObserved));
         };

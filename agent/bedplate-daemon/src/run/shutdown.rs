@@ -12,7 +12,7 @@ use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Daemon, RunError, received};
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::reboot::controller::Steps;
 use crate::watchdog::notify;
 
@@ -72,7 +72,7 @@ pub(super) async fn cut_if_told(
                  status` shows what the next daemon makes of it",
                 STEP.as_secs()
             );
-            say(journal::REBOOT_FAILED, &text);
+            log_message(journal::REBOOT_FAILED, &text);
         }
     }
     true
@@ -88,12 +88,12 @@ impl Daemon {
         self.observer.stop();
         if !launch.all_ended(ENDING.saturating_sub(since)).await {
             let text = "a process that looks at this host or changes it does not end: `systemctl list-units 'bedplate-*'`";
-            say(journal::IMPAIRED, text);
+            log_message(journal::IMPAIRED, text);
         }
         if !launch.is_replaced()
-            && let Some(text) = self.reboot.outlives()
+            && let Some(text) = self.reboot.pending_reboot_text()
         {
-            say(journal::REBOOT_SCHEDULED, &text);
+            log_message(journal::REBOOT_SCHEDULED, &text);
         }
         self.status.stop();
         self.work = None;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Daemon;
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::observation::Observation;
 use crate::status::State;
 
@@ -20,7 +20,7 @@ impl Daemon {
             return self.wait_for_profile().await;
         }
         if self.unusable.as_ref() != Some(&why) {
-            say(journal::NO_PROFILE, &why);
+            log_message(journal::NO_PROFILE, &why);
         }
         self.reboot.cancel_unverified(&mut self.status, &why).await;
         self.status.without_profile(why.clone());

@@ -127,7 +127,7 @@ pub fn modules(log: &KernelLog) -> BTreeSet<String> {
 }
 
 /// Of a line what is kept: of one that means something here, and of a rejection of an argument.
-pub fn kept(line: &str) -> Option<String> {
+pub fn redacted_line(line: &str) -> Option<String> {
     let rejection = rejected_argument::parse(line).map(|parts| parts.to_string());
     rejection.or_else(|| classify(line).map(|message| message.text))
 }

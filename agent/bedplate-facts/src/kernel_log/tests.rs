@@ -177,15 +177,15 @@ fn nothing_else_of_a_log_is_kept() {
         "NVRM: Xid (PCI:x): 79",
         "",
     ] {
-        assert_eq!(kept(line), None, "{line}");
+        assert_eq!(redacted_line(line), None, "{line}");
     }
-    assert_eq!(kept("init: \u{1b}[31mhunter2 nvidia: Unknown symbol foo (err -2)"), None);
-    let said = kept("nvidia: Unknown symbol foo\u{1b}[0m (err -2)");
+    assert_eq!(redacted_line("init: \u{1b}[31mhunter2 nvidia: Unknown symbol foo (err -2)"), None);
+    let said = redacted_line("nvidia: Unknown symbol foo\u{1b}[0m (err -2)");
     assert_eq!(said.as_deref(), Some("nvidia: Unknown symbol foo"));
     let listed =
         "Unknown kernel command line parameters \"splash x=1\", will be passed to user space.";
     let short = "Unknown kernel command line parameters \"splash x=1\"";
-    assert_eq!(kept(listed).as_deref(), Some(short));
+    assert_eq!(redacted_line(listed).as_deref(), Some(short));
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub(super) fn assign(
         let inner = |row: usize, column: usize| cost(part_rows[row], part_columns[column]);
         let steps = size.0.saturating_mul(size.0).saturating_mul(size.1);
         let found = match steps <= EXACT {
-            true => best(size, inner, most)?,
-            false => good(size, inner, most)?,
+            true => optimal_assignment(size, inner, most)?,
+            false => greedy_assignment(size, inner, most)?,
         };
         for (row, column) in part_rows.iter().zip(found) {
             chosen[*row] = part_columns[column];
@@ -73,7 +73,7 @@ fn parts(
 
 /// The best one. Rows are added one after the other, each by the cheapest way of moving earlier ones aside (successive shortest
 /// paths): the result is optimal after each. The way is looked for among columns, with a queue (Bellman and Ford's).
-fn best(
+fn optimal_assignment(
     (rows, columns): (usize, usize),
     cost: impl Fn(usize, usize) -> Option<u8>,
     most: usize,
@@ -119,7 +119,7 @@ fn best(
 
 /// A good one, in time by the number of cells: rows with a near column choose before others, each the column with the fewest rows
 /// so far, then the nearest.
-fn good(
+fn greedy_assignment(
     (rows, columns): (usize, usize),
     cost: impl Fn(usize, usize) -> Option<u8>,
     most: usize,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// Sum of squares of the loads, then sum of costs: what [`assign`] makes least.
-    fn worth(costs: &[Vec<Option<u8>>], chosen: &[usize]) -> Option<(usize, i64)> {
+    fn total_cost(costs: &[Vec<Option<u8>>], chosen: &[usize]) -> Option<(usize, i64)> {
         let mut loads = vec![0_usize; costs[0].len()];
         let mut sum = 0;
         for (row, column) in chosen.iter().enumerate() {
@@ -174,7 +174,7 @@ mod tests {
             };
             (0..costs.len()).map(next).collect::<Vec<usize>>()
         };
-        (0..all).filter_map(|number| worth(costs, &digits(number))).min()
+        (0..all).filter_map(|number| total_cost(costs, &digits(number))).min()
     }
 
     proptest! {
@@ -186,7 +186,7 @@ mod tests {
             })
         ) {
             let chosen = of_table(&costs, usize::MAX);
-            prop_assert_eq!(chosen.and_then(|chosen| worth(&costs, &chosen)), best_of_all(&costs));
+            prop_assert_eq!(chosen.and_then(|chosen| total_cost(&costs, &chosen)), best_of_all(&costs));
         }
     }
 

@@ -75,7 +75,7 @@ impl<'a> Devices<'a> {
     pub fn find(topology: &Topology<'a>, placement: &Placement, vfs: bool) -> Self {
         let functions = || topology.tree().functions.values().filter(|f| !f.is_vf());
         let make = |class, function: &'a Function, id: String, name| {
-            let spot = topology.spot(function.address)?;
+            let spot = topology.path_of(function.address)?;
             Some(Device { class, function, id, name, of: Vec::new(), spot })
         };
         let gpus = functions().filter(|f| f.is_gpu()).enumerate();

@@ -202,7 +202,7 @@ impl<'a> Topology<'a> {
 
     /// How far apart two functions are, by the rule of handbook §8.3.
     pub fn distance(&self, a: PciAddress, b: PciAddress) -> Distance {
-        match (self.spot(a), self.spot(b)) {
+        match (self.path_of(a), self.path_of(b)) {
             (Some(a), Some(b)) => self.between(&a, &b),
             _ => Distance::Unknown,
         }
@@ -270,9 +270,9 @@ impl<'a> Topology<'a> {
     ) -> BTreeMap<PciAddress, u16> {
         let mut counts: BTreeMap<PciAddress, u16> = nics.iter().map(|nic| (*nic, 0)).collect();
         let spots: BTreeMap<PciAddress, PciPath> =
-            counts.keys().filter_map(|nic| Some((*nic, self.spot(*nic)?))).collect();
+            counts.keys().filter_map(|nic| Some((*nic, self.path_of(*nic)?))).collect();
         for gpu in gpus {
-            let own = self.spot(*gpu);
+            let own = self.path_of(*gpu);
             let near = |(nic, count): (&PciAddress, &u16)| {
                 let distance = match (&own, spots.get(nic)) {
                     (Some(gpu), Some(nic)) => self.between(gpu, nic),

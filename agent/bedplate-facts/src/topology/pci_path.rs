@@ -18,7 +18,7 @@ pub struct PciPath<'a> {
 
 impl<'a> Topology<'a> {
     /// Where a function is; `None`: there is no such function.
-    pub fn spot(&self, address: PciAddress) -> Option<PciPath<'a>> {
+    pub fn path_of(&self, address: PciAddress) -> Option<PciPath<'a>> {
         let function = place(self.tree(), self.tree().get(address)?);
         Some(PciPath {
             at: function.address,

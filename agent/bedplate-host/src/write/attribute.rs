@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::uio::pwrite;
 
-use super::error_text::{Fault, failed_to, plain};
+use super::error_text::{Fault, failed_to, error_message};
 use super::{DirWriter, Root};
 use crate::timeout::{Unfinished, run_with_timeout};
 
@@ -74,10 +74,10 @@ impl DirWriter {
 fn attribute_words(path: &str, errno: Errno) -> String {
     if !path.ends_with("/sriov_numvfs") {
         return match errno {
-            Errno::EPERM | Errno::EACCES => format!("{}; run as root", plain(errno)),
+            Errno::EPERM | Errno::EACCES => format!("{}; run as root", error_message(errno)),
             Errno::EBUSY => "the kernel says it is in use".into(),
             Errno::EINVAL => "the kernel does not take this value".into(),
-            errno => plain(errno),
+            errno => error_message(errno),
         };
     }
     match errno {
@@ -97,7 +97,7 @@ fn attribute_words(path: &str, errno: Errno) -> String {
             "it depends on another function (dep_link) that has its VFs switched off, or its driver cannot"
                 .into()
         }
-        Errno::EPERM | Errno::EACCES => format!("{}; run as root", plain(errno)),
-        errno => format!("{}: the kernel log says more", plain(errno)),
+        Errno::EPERM | Errno::EACCES => format!("{}; run as root", error_message(errno)),
+        errno => format!("{}: the kernel log says more", error_message(errno)),
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn failed_to(step: &'static str) -> impl Fn(Errno) -> Fault {
 }
 
 fn system(step: &str, errno: Errno) -> String {
-    let words = plain(errno);
+    let words = error_message(errno);
     let remedy = match errno {
         Errno::ENOSPC => "free some space on its file system and run again",
         Errno::EDQUOT => "the quota of its file system is used up: raise it or free some space",
@@ -66,7 +66,7 @@ pub(super) fn from_rustix(errno: rustix::io::Errno) -> Errno {
 }
 
 /// The system's own words, without the number.
-pub(super) fn plain(errno: Errno) -> String {
+pub(super) fn error_message(errno: Errno) -> String {
     let words = std::io::Error::from(errno).to_string();
     words.split(" (os error").next().unwrap_or(&words).to_owned()
 }

@@ -217,7 +217,7 @@ mod tests {
                     restored += 1;
                 }
                 writer(root.path(), free()).restore_cut_short(FILE).unwrap();
-                writer(root.path(), free()).sweep(FILE).unwrap();
+                writer(root.path(), free()).remove_stale_temporary_files(FILE).unwrap();
                 let now = std::fs::read_to_string(&at).unwrap();
                 assert!(now == "old\n" || now == "new\n", "cut before step {cut}: {now:?}");
                 let left = std::fs::read_dir(at.parent().unwrap()).unwrap().count();
@@ -248,7 +248,7 @@ mod tests {
     fn only_what_is_asked_for_is_restored_and_only_on_fat() {
         let text = |root: &Path| std::fs::read_to_string(root.join("a.conf")).unwrap();
         let root = torn("", "old\n");
-        assert_eq!(writer(root.path(), free()).sweep("/a.conf").unwrap(), 0);
+        assert_eq!(writer(root.path(), free()).remove_stale_temporary_files("/a.conf").unwrap(), 0);
         assert_eq!(text(root.path()), "", "sweeping restores nothing");
         let mut other = DirWriter { fat: Some(false), ..writer(root.path(), free()) };
         assert!(!other.restore_cut_short("/a.conf").unwrap());
@@ -258,9 +258,9 @@ mod tests {
         // Elsewhere the name is not bedplate's.
         let root = torn("now\n", "theirs\n");
         let mut other = DirWriter { fat: Some(false), ..writer(root.path(), free()) };
-        assert_eq!(other.sweep("/a.conf").unwrap(), 0);
+        assert_eq!(other.remove_stale_temporary_files("/a.conf").unwrap(), 0);
         assert!(root.path().join(COPY).exists());
-        assert_eq!(writer(root.path(), free()).sweep("/a.conf").unwrap(), 1);
+        assert_eq!(writer(root.path(), free()).remove_stale_temporary_files("/a.conf").unwrap(), 1);
         assert_eq!(text(root.path()), "now\n");
     }
 
@@ -342,7 +342,7 @@ mod tests {
         }
         std::fs::write(root.path().join("a.conf"), "").unwrap();
         assert!(writer(root.path(), free()).restore_cut_short("/a.conf").unwrap());
-        writer(root.path(), free()).sweep("/a.conf").unwrap();
+        writer(root.path(), free()).remove_stale_temporary_files("/a.conf").unwrap();
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1);
     }
 

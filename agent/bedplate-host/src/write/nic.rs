@@ -3,7 +3,7 @@
 use nix::errno::Errno;
 
 use super::DirWriter;
-use super::error_text::{Fault, plain};
+use super::error_text::{Fault, error_message};
 use crate::dir::DirReader;
 use crate::netlink::{self, Refusal, devlink, rtm_link};
 use crate::{NicCause, NicError, WriteError};
@@ -83,7 +83,7 @@ fn meaning(refusal: &Refusal, limit_s: u32) -> Fault {
         Errno::ETIMEDOUT => format!(
             "the driver was still at it after {limit_s} s, and may yet finish: look at the kernel log, and run again"
         ),
-        errno => format!("{}: the kernel log says more", plain(errno)),
+        errno => format!("{}: the kernel log says more", error_message(errno)),
     };
     Fault::refusal(match &refusal.words {
         Some(words) => format!("{meaning}: {words}"),

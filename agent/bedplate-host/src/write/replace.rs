@@ -44,11 +44,11 @@ impl DirWriter {
             place.may_own(meta, found.as_ref())?;
         }
         place.expect(expected)?;
-        self.put(path, &place, &temp_name()?, bytes, (&keep, found.as_ref(), expected))
+        self.replace_by_rename(path, &place, &temp_name()?, bytes, (&keep, found.as_ref(), expected))
     }
 
     /// Put a new file with `bytes` in its place, by way of a temporary file beside it.
-    pub(super) fn put(
+    pub(super) fn replace_by_rename(
         &mut self,
         path: &str,
         place: &Place,
@@ -150,9 +150,9 @@ impl DirWriter {
     }
 
     /// Remove the temporary files of killed runs from the directory that holds `path`.
-    pub(super) fn sweep_beside(&mut self, path: &str) -> Result<usize, Fault> {
+    pub(super) fn remove_stale_files_next_to(&mut self, path: &str) -> Result<usize, Fault> {
         let Located::Found(place) = self.locate(path)? else { return Ok(0) };
-        let stale = stale(&place)?;
+        let stale = stale_temporary_files(&place)?;
         for name in &stale {
             self.pass("unlink", path)?;
             match self.unlink(&place, name) {
@@ -178,7 +178,7 @@ pub(super) fn write_all(file: &OwnedFd, mut rest: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-fn stale(place: &Place) -> Result<Vec<String>, Fault> {
+fn stale_temporary_files(place: &Place) -> Result<Vec<String>, Fault> {
     let mut names = Vec::new();
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut directory = Dir::openat(&place.directory, ".", flags, Mode::empty())

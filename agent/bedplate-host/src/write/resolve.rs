@@ -147,7 +147,7 @@ impl DirWriter {
     ///
     /// # Errors
     /// Others own it or may write it; it cannot be looked at.
-    pub fn trusts(&self, path: &str) -> Result<(), WriteError> {
+    pub fn check_trust(&self, path: &str) -> Result<(), WriteError> {
         let looked = self
             .open_inside(path, OFlag::O_PATH | OFlag::O_DIRECTORY)
             .and_then(|directory| fstat(&directory));

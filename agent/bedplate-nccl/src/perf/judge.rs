@@ -121,10 +121,10 @@ pub fn judge(results: Results, links: &Links) -> Report {
 }
 
 fn judge_run(run: Run, limit: Result<Limit, String>) -> Judged {
-    let mut findings = wrong(&run);
-    findings.extend(apart(&run));
+    let mut findings = wrong_results(&run);
+    findings.extend(in_place_difference(&run));
     match &limit {
-        Ok(limit) => findings.extend(against(&run, limit)),
+        Ok(limit) => findings.extend(compare_with_limit(&run, limit)),
         Err(why) => findings.push(Finding {
             verdict: Verdict::CannotTell,
             line: run.line,
@@ -141,7 +141,7 @@ fn bad(line: usize, text: String) -> Finding {
 }
 
 /// Results that the program itself counts as wrong.
-fn wrong(run: &Run) -> Vec<Finding> {
+fn wrong_results(run: &Run) -> Vec<Finding> {
     let of_point = |point: &Point| {
         let count: f64 = point.measures().filter_map(|one| one.wrong).sum();
         (count > 0.0)
@@ -166,7 +166,7 @@ fn wrong(run: &Run) -> Vec<Finding> {
 }
 
 /// The size where in place and out of place are furthest apart, if they are.
-fn apart(run: &Run) -> Option<Finding> {
+fn in_place_difference(run: &Run) -> Option<Finding> {
     let ratio = |point: &Point| {
         let (out, within) = (point.out.as_ref()?.bandwidth, point.within.as_ref()?.bandwidth);
         let ratio = out.max(within) / out.min(within);
@@ -184,17 +184,17 @@ fn apart(run: &Run) -> Option<Finding> {
     ))
 }
 
-fn against(run: &Run, limit: &Limit) -> Vec<Finding> {
+fn compare_with_limit(run: &Run, limit: &Limit) -> Vec<Finding> {
     let mut findings = Vec::new();
     for link in &limit.degraded {
         findings
             .push(bad(run.line, format!("{link}: `bedplate verify --check pcie` says which end")));
     }
-    findings.extend(reached(run, limit));
+    findings.extend(limit_reached(run, limit));
     findings
 }
 
-fn reached(run: &Run, limit: &Limit) -> Vec<Finding> {
+fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
     let Some(peak) = run.peak() else {
         let text = "nothing was measured".to_owned();
         return vec![Finding { verdict: Verdict::CannotTell, line: run.line, text }];

@@ -203,7 +203,7 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
         pattern: Pattern::Everything,
         nics: 1,
         degraded: degraded(std::slice::from_ref(&used)),
-        held_back: held_back(&[used]),
+        held_back: limited_by_pcie(&[used]),
         held_by_gpus: None,
     })
 }
@@ -265,7 +265,7 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
         _ => (Pattern::Everything, most),
     };
     let expected = expected.min(most);
-    let held_back = held_back(nics);
+    let held_back = limited_by_pcie(nics);
     Ok(Limit {
         host,
         most,
@@ -298,7 +298,7 @@ fn degraded(nics: &[Nic]) -> Vec<String> {
 }
 
 /// The NICs whose PCIe link is the ceiling.
-fn held_back(nics: &[Nic]) -> Vec<String> {
+fn limited_by_pcie(nics: &[Nic]) -> Vec<String> {
     let is_held = |nic: &&Nic| nic.limit().is_some_and(|(_, ceiling)| ceiling == Ceiling::Pcie);
     nics.iter().filter(is_held).map(Nic::to_string).collect()
 }

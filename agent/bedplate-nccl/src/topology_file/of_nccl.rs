@@ -50,7 +50,7 @@ fn of_another_machine(file: &File, here: Here) -> Option<Finding> {
             Ok(address) if function.is_gpu() => {
                 !here.topology.tree().get(address).is_some_and(pci::Function::is_gpu)
             }
-            Ok(address) => !is_here(function, address, here),
+            Ok(address) => !is_on_host(function, address, here),
             Err(_) => true,
         });
         (said.count(), missing.count())
@@ -89,7 +89,7 @@ fn cpus(file: &File, here: Here, compared: &mut Compared) {
 }
 
 /// Whether sysfs has a function, or NCCL itself would make it up for a NIC of this host.
-fn is_here(function: &Function, address: PciAddress, here: Here) -> bool {
+fn is_on_host(function: &Function, address: PciAddress, here: Here) -> bool {
     here.topology.tree().get(address).is_some()
         || function.nets.iter().any(|net| {
             let rdma = named(net.strip_suffix("_dma").unwrap_or(net), here);
@@ -107,7 +107,7 @@ fn of_function(function: &Function, address: PciAddress, here: Here, compared: &
     if let Some(own) = own {
         identity(function, own, &about(), compared);
     } else {
-        let is_here = is_here(function, address, here);
+        let is_here = is_on_host(function, address, here);
         compared.check(is_here, || {
             (about(), "a PCI function".to_owned(), "no such function".to_owned())
         });
@@ -155,7 +155,7 @@ fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: Here, compared: &mut Comp
             said.entry(node).or_default().push(*address);
         }
     }
-    let swapped = swapped(&nodes);
+    let swapped = swapped_nodes(&nodes);
     if let Some((one, other)) = &swapped {
         compared.check(false, || {
             let about = format!("NUMA nodes {one} and {other}");
@@ -189,7 +189,7 @@ fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: Here, compared: &mut Comp
 }
 
 /// Two nodes of which each has in the file what the other has in sysfs.
-fn swapped(nodes: &Nodes) -> Option<(String, String)> {
+fn swapped_nodes(nodes: &Nodes) -> Option<(String, String)> {
     let only = |said: &str| match nodes.get(said)?.keys().collect::<Vec<_>>()[..] {
         [node] => Some(node.to_string()),
         _ => None,

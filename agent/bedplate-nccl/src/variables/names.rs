@@ -58,7 +58,7 @@ const NAMES: &[&str] = &[
 
 /// The variable that a name was probably meant for; `None`: NCCL reads it, or nothing is near. Plug-ins have variables of their
 /// own, so that a name which is not known is wrong only beside one that is.
-pub fn meant(name: &str) -> Option<String> {
+pub fn suggest(name: &str) -> Option<String> {
     let own = name.strip_prefix("NCCL_")?;
     if NAMES.contains(&own) {
         return None;
@@ -97,7 +97,7 @@ mod tests {
             ("NCCL_IBEXT_DISABLE", None),
             ("UCX_TLS", None),
         ] {
-            assert_eq!(meant(name).as_deref(), expected, "{name}");
+            assert_eq!(suggest(name).as_deref(), expected, "{name}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::common::tests::{build, desired, nothing};
+use super::super::common::tests::{build, desired, empty_desired};
 use super::*;
 use bedplate_core::desired::{Desired, VfDriver};
 use bedplate_nccl::env::Setting;
@@ -81,7 +81,7 @@ fn without_vfs_for_rdma_it_is_said_that_pods_get_no_rdma_device() {
         let left = rendered(desired, job(JobForm::Job)).inexpressible;
         left.iter().map(|item| item.what.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(lacks(&nothing()), ["RDMA devices in the pods"]);
+    assert_eq!(lacks(&empty_desired()), ["RDMA devices in the pods"]);
     let mut vfio = desired();
     vfio.sriov[0].vf_driver = VfDriver::Named("vfio-pci".to_owned());
     let what = "VFs of rule compute with driver vfio-pci";
@@ -112,7 +112,7 @@ fn values_are_quoted_for_who_reads_them() {
         job.image = Some(evil.to_owned());
         job.directory = Some(evil.to_owned());
         job.env.as_mut().unwrap()[0].value = evil.to_owned();
-        let rendered = rendered(&nothing(), job);
+        let rendered = rendered(&empty_desired(), job);
         if form == JobForm::Slurm {
             let text = &rendered.files[0].text;
             let quoted = evil.replace('\'', r"'\''");

@@ -163,7 +163,7 @@ fn every_target_passes_on_blockers_unknowns_and_notes() {
 fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
     let list = "ds=nocloud;s=http://host/";
     let blanks = "dyndbg=\"file a.c +p\"";
-    let mut desired = super::common::tests::nothing();
+    let mut desired = super::common::tests::empty_desired();
     desired.cmdline.set =
         [list, blanks].map(|token| super::common::tests::arg(token, "cmdline")).to_vec();
     let written = |target: &Target, family: GrubFamily, words: &[&str]| {

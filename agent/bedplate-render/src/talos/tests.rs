@@ -1,6 +1,6 @@
 //! Tests of the Talos target.
 
-use super::super::common::tests::{arg, build, desired, nothing, with_profile};
+use super::super::common::tests::{arg, build, desired, empty_desired, with_profile};
 use super::*;
 
 fn options(version: &str) -> Options {
@@ -55,7 +55,7 @@ fn from_1_14_each_module_and_map_is_a_document() {
 
 #[test]
 fn another_id_of_an_older_factory_is_named() {
-    let mut desired = nothing();
+    let mut desired = empty_desired();
     desired.cmdline.set.push(arg("on", "cmdline"));
     let rendered = render(&build(&desired), &options("1.13")).unwrap();
     assert!(text(&rendered, SCHEMATIC).ends_with("- 'on'\n"));
@@ -67,7 +67,7 @@ fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
     let mut options = options("1.10");
     options.talos_extensions =
         vec!["siderolabs/gvisor".to_owned(), "siderolabs/intel-ucode".to_owned()];
-    let mut desired = nothing();
+    let mut desired = empty_desired();
     desired.cmdline.set.push(arg("net.ifnames=0", "cmdline"));
     let rendered = render(&build(&desired), &options).unwrap();
     assert!(text(&rendered, SCHEMATIC).starts_with("customization:\n"));
@@ -78,7 +78,7 @@ fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
 
 #[test]
 fn nothing_wanted_makes_no_patch_and_the_plain_schematic() {
-    let rendered = render(&build(&nothing()), &options("1.13")).unwrap();
+    let rendered = render(&build(&empty_desired()), &options("1.13")).unwrap();
     assert!(rendered.file(PATCH).is_none());
     assert_eq!(text(&rendered, SCHEMATIC), "customization: {}\n");
     assert_eq!(rendered.inexpressible, []);
@@ -86,7 +86,7 @@ fn nothing_wanted_makes_no_patch_and_the_plain_schematic() {
 
 #[test]
 fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
-    let mut desired = nothing();
+    let mut desired = empty_desired();
     let torn = "dyndbg=\"file a.c +p\"";
     for token in [torn, "hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024", "quiet"]
     {
@@ -100,7 +100,7 @@ fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
     assert_eq!(rendered.inexpressible.len(), 5);
     assert_eq!(rendered.inexpressible[0].what, format!("kernel argument `{torn}`"));
 
-    let mut one_size = nothing();
+    let mut one_size = empty_desired();
     for token in ["hugepagesz=1G", "hugepages=16"] {
         one_size.cmdline.set.push(arg(token, "cmdline"));
     }
@@ -138,7 +138,7 @@ fn nvidia_modules_without_an_extension_are_remarked_on() {
 fn kernel_parameters_are_settings_in_the_spelling_of_sysctl_d() {
     let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0, \"net.ipv4.tcp_rmem\" = \"4096 1 2\", \
                     \"net/ipv4/conf/eth0.100/rp_filter\" = 2 }\n";
-    let rendered = render(&with_profile(sections, &nothing()), &options("1.13")).unwrap();
+    let rendered = render(&with_profile(sections, &empty_desired()), &options("1.13")).unwrap();
     let patch = text(&rendered, PATCH);
     assert!(
         patch.ends_with(
@@ -152,7 +152,7 @@ fn kernel_parameters_are_settings_in_the_spelling_of_sysctl_d() {
 
 #[test]
 fn a_file_that_says_nothing_talos_knows_is_listed() {
-    let mut build = build(&nothing());
+    let mut build = build(&empty_desired());
     let path = "/etc/udev/rules.d/99-bedplate.rules";
     build.files.push(ConfigFile { path, text: String::new(), settings: Vec::new() });
     let rendered = render(&build, &options("1.13")).unwrap();

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let is_adopted = body.orphans.iter().all(|orphan| orphan.content.is_none());
     let is_settled = body.paid.is_empty() && is_adopted && !first.ledger.was_cut_short();
     if first.plan.is_empty() && is_settled {
-        return nothing(args, host.reader.as_ref(), &first);
+        return report_no_changes(args, host.reader.as_ref(), &first);
     }
     engine::may_change(&target)?;
     if !args.json {
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         }
         false => "apply this plan".to_owned(),
     };
-    if !args.yes && !agreed(&question)? {
+    if !args.yes && !confirm(&question)? {
         return Err(CliError::request("nothing was changed"));
     }
     let mut as_agreed = |again: &mut Planned| {
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     };
     let mut watch = |event: Event<'_>| progress(args.json, &event);
     let now = jiff::Timestamp::now();
-    let done = patiently(|| engine::apply(&target, &request, &mut as_agreed, &mut watch, now))?;
+    let done = retry_while_locked(|| engine::apply(&target, &request, &mut as_agreed, &mut watch, now))?;
     let after = done.after.inspect_err(|_| {
         // The host was changed, whatever became of looking at it: that must not go unsaid.
         output::status(applied::changes(&done.report, args.verbose).trim_end());
@@ -140,14 +140,14 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     {
         output::status(&line);
     }
-    for tool in noted(&done.before, &after) {
+    for tool in newly_run_commands(&done.before, &after) {
         output::status(&format!("{tool}: noted that it has run"));
     }
     finish(args, &done.report, &after)
 }
 
 /// Commands that were owed, and are not any more because they have run.
-fn noted(before: &Planned, after: &Planned) -> Vec<String> {
+fn newly_run_commands(before: &Planned, after: &Planned) -> Vec<String> {
     let paid = before.plan.body.paid.iter().filter(|tool| tool.after.is_none());
     let settled = paid.filter(|tool| !after.ledger.owes(tool.kind, &tool.argv));
     settled.map(|tool| tool.argv.join(" ")).collect()
@@ -160,7 +160,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// Those of `act`; of the lock once [`PATIENCE`] is over.
-pub(crate) fn patiently<T>(
+pub(crate) fn retry_while_locked<T>(
     mut act: impl FnMut() -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
     let began = Instant::now();
@@ -195,7 +195,7 @@ fn format_plan(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> Stri
     text::with_names(&planned.plan, &planned.facts.label(), detail, Some(&names))
 }
 
-fn nothing(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> Result<Exit, CliError> {
+fn report_no_changes(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> Result<Exit, CliError> {
     let report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
     if args.json {
         output::data(&json::applied(&report, &planned.plan)?)?;
@@ -264,7 +264,7 @@ pub(crate) fn can_be_asked() -> bool {
 }
 
 /// Asks on a terminal; where nobody can answer, the command itself was the answer.
-pub(crate) fn agreed(what: &str) -> Result<bool, CliError> {
+pub(crate) fn confirm(what: &str) -> Result<bool, CliError> {
     if !can_be_asked() {
         return Ok(true);
     }

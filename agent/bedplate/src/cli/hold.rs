@@ -48,7 +48,7 @@ impl HoldGuard {
     }
 
     /// The revert begins: the hold stays from here on, whatever comes of it.
-    pub(super) fn stays(&mut self) {
+    pub(super) fn keep(&mut self) {
         self.ours = false;
         if let Some(hold) = EnforceHold::load(Path::new(HOST)) {
             output::status(&hold.describe());

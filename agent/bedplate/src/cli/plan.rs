@@ -53,7 +53,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     let mut worst = Exit::Done;
     let unusable = host::each(&args.host, |host| {
         let planned = plan_host(args, host)?;
-        worst = worse(worst, status(&planned));
+        worst = worse_exit(worst, status(&planned));
         Ok(())
     })?;
     Ok(match (unusable.is_empty(), args.exit_code) {
@@ -118,7 +118,7 @@ pub(super) fn status(planned: &Planned) -> Exit {
     }
 }
 
-fn worse(one: Exit, other: Exit) -> Exit {
+fn worse_exit(one: Exit, other: Exit) -> Exit {
     let rank = |exit: Exit| match exit {
         Exit::Done => 0,
         Exit::RebootPending => 1,

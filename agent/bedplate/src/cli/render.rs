@@ -24,7 +24,7 @@ use bedplate_facts::{Depth, Facts, IommuFacts};
 use bedplate_host::Writer as _;
 use bedplate_host::write::DirWriter;
 use bedplate_render::{GrubFamily, Inexpressible, Options, RenderError, Rendered};
-use message::{printed, say};
+use message::{printed, print_messages};
 
 /// `bedplate render`.
 #[derive(Debug, Args)]
@@ -293,7 +293,7 @@ fn emit(
         };
         output::status(&format!("{why}nothing to write for {}", args.target));
     }
-    say(args, rendered);
+    print_messages(args, rendered);
     if refused {
         let why = match args.strict {
             true => "everything that the profile asks for, and --strict was given",

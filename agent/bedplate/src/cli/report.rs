@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
     let (recorded, _) = record::record_and_say(opened.reader.as_ref(), keep);
     // From here on nothing is read of the host itself.
     drop(opened);
-    let HostReport { facts, report, plan } = engine::whole(&recorded);
+    let HostReport { facts, report, plan } = engine::host_report(&recorded);
     let reader = &recorded;
     let names = Names::new(reader, &facts);
     let tree = facts.pci.known();

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::apply::{TargetArgs, agreed, patiently, still_running};
+use super::apply::{TargetArgs, confirm, retry_while_locked, still_running};
 use super::{CliError, Exit, hold, host, output};
 use crate::report::applied;
 use bedplate_core::documents as json;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         let steps = RevertPlan { owed: Vec::new(), ..shown };
         output::status(applied::revert_plan(&steps, args.verbose).trim_end());
     }
-    if has_steps && !args.yes && !agreed("put this back")? {
+    if has_steps && !args.yes && !confirm("put this back")? {
         return Err(CliError::request("nothing was changed"));
     }
     note_ran(&target, args)?;
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     let mut hold = hold::HoldGuard::set(args.hold)?;
     let mut locked = || {
         if args.target.is_live() {
-            hold.stays();
+            hold.keep();
         }
     };
     let mut watch = |step: &Step| {
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         }
     };
     let now = jiff::Timestamp::now();
-    let done = patiently(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
+    let done = retry_while_locked(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
     if args.json {
         output::data(&json::document(&done.report)?)?;
     } else {
@@ -124,7 +124,7 @@ fn note_ran(target: &Target, args: &RevertArgs) -> Result<(), CliError> {
 fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
     // Asked for all the same: the daemon leaves this host as it is from here on.
     if !args.dry_run && args.hold {
-        hold::HoldGuard::set(true)?.stays();
+        hold::HoldGuard::set(true)?.keep();
     }
     if args.json {
         output::data(&json::document(shown)?)?;

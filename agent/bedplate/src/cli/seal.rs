@@ -6,7 +6,7 @@ use clap::Args;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::apply::{agreed, patiently};
+use super::apply::{confirm, retry_while_locked};
 use super::exit::AS_ROOT;
 use super::{CliError, Exit, host, output, running};
 use crate::report::seal as text;
@@ -82,10 +82,10 @@ pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     if !args.json {
         output::status(text::plan(&shown, args.verbose).trim_end());
     }
-    if !args.yes && !agreed("remove this")? {
+    if !args.yes && !confirm("remove this")? {
         return Err(CliError::request("nothing was removed"));
     }
-    let done = patiently(|| engine::seal(&target, &mut machine))?;
+    let done = retry_while_locked(|| engine::seal(&target, &mut machine))?;
     if args.json {
         output::data(&document(&done)?)?;
     } else {

@@ -14,15 +14,15 @@ use bedplate_core::revert::{RevertPlan, RevertReport, Step, StepOutcome};
 /// The report of an apply; `after` is the plan made afterwards, and `is_owed` whether only tools of the image build are left.
 pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) -> String {
     let end = match report.succeeded() {
-        true if is_owed => owed(report, after),
-        true => format!("{}{}", left_to_do(after), summary(after)),
+        true if is_owed => pending_tools_line(report, after),
+        true => format!("{}{}", remaining_changes(after), summary(after)),
         false => failed(report, after.body.pending.len()),
     };
     format!("{}\n{end}", changes(report, verbose))
 }
 
 /// The last line where only the image build's tools are left.
-fn owed(report: &ApplyReport, after: &Plan) -> String {
+fn pending_tools_line(report: &ApplyReport, after: &Plan) -> String {
     let mut commands: Vec<String> = Vec::new();
     let reported = report.changes.iter().flat_map(|change| match &change.outcome {
         Outcome::Owed { commands, .. } => commands.as_slice(),
@@ -44,7 +44,7 @@ fn owed(report: &ApplyReport, after: &Plan) -> String {
 }
 
 /// Changes that everything was done for, and that the plan made afterwards asks for again.
-fn left_to_do(after: &Plan) -> String {
+fn remaining_changes(after: &Plan) -> String {
     let doable = after.body.changes.iter().filter(|change| change.deferred.is_none());
     let line = |change: &Change| {
         let items: Vec<&str> = change.items.iter().map(|item| item.subject.as_str()).collect();
@@ -103,7 +103,7 @@ pub(crate) fn changes(report: &ApplyReport, verbose: bool) -> String {
     let mut rest = report.changes.as_slice();
     while let Some(first) = rest.first() {
         let same =
-            rest.iter().take_while(|change| quiet(first) && alike_change(first, change)).count();
+            rest.iter().take_while(|change| needs_no_detail(first) && alike_change(first, change)).count();
         // A few are named one by one.
         let count = if same > FEW && !verbose { same } else { 1 };
         match rest.get(..count) {
@@ -121,7 +121,7 @@ pub(crate) fn changes(report: &ApplyReport, verbose: bool) -> String {
 }
 
 /// Nothing is to be said of it but that it is so.
-fn quiet(change: &ChangeReport) -> bool {
+fn needs_no_detail(change: &ChangeReport) -> bool {
     matches!(change.outcome, Outcome::Done | Outcome::AlreadyDone) && change.deferred.is_empty()
 }
 
@@ -179,7 +179,7 @@ fn format_change(out: &mut String, change: &ChangeReport) {
 pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
     let mut out = String::new();
     let steps = plan.steps.iter().map(|step| (step_subject(step), step_words(step)));
-    for (subjects, words) in alike(steps, verbose) {
+    for (subjects, words) in group_reports(steps, verbose) {
         let words = if words.is_empty() { words } else { format!(": {words}") };
         let _ = writeln!(
             out,
@@ -192,7 +192,7 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
         let _ = writeln!(out, "{} {}: {}", paint(BAD, "✗"), refused.subject, refused.reason);
         let _ = writeln!(out, "    {} {}", paint(HEAD, "do:"), refused.remedy);
     }
-    out += &to_run(&plan.owed);
+    out += &tools_to_run(&plan.owed);
     for note in &plan.notes {
         let _ = writeln!(out, "{} {note}", paint(FAINT, "·"));
     }
@@ -207,7 +207,7 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
 }
 
 /// Tools that the image build has to run.
-fn to_run(owed: &[Vec<String>]) -> String {
+fn tools_to_run(owed: &[Vec<String>]) -> String {
     let line = |command: &Vec<String>| {
         format!("{} the image build still has to run: {}\n", paint(WARN, "!"), command.join(" "))
     };
@@ -252,7 +252,7 @@ fn bits(register: &str, value: u16) -> String {
 }
 
 /// Neighbours of which the same is said, together.
-fn alike(
+fn group_reports(
     said: impl Iterator<Item = (String, String)>,
     verbose: bool,
 ) -> Vec<(Vec<String>, String)> {
@@ -294,7 +294,7 @@ pub(crate) fn reverted(report: &RevertReport, verbose: bool) -> String {
             }
         };
     }
-    out + &to_run(&report.owed)
+    out + &tools_to_run(&report.owed)
 }
 
 /// The ledger's history, newest last.

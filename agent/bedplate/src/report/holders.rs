@@ -12,7 +12,7 @@ use bedplate_host::process::Process;
 const COMMAND: usize = 200;
 
 /// One process a line, with its devices, its start and its command line; nothing where nobody holds a device.
-pub(crate) fn held(in_use: &InUse, describe: impl Fn(u32) -> Option<Process>) -> String {
+pub(crate) fn format_holders(in_use: &InUse, describe: impl Fn(u32) -> Option<Process>) -> String {
     let mut processes: BTreeMap<u32, (&str, Vec<&str>)> = BTreeMap::new();
     for holder in &in_use.holders {
         let (_, devices) = processes.entry(holder.pid).or_insert((&holder.comm, Vec::new()));
@@ -60,7 +60,7 @@ mod tests {
                 command: format!("python3 train.py \x1b{}", "x".repeat(COMMAND)),
             })
         };
-        let text = held(&InUse { holders, unreadable: 0 }, describe);
+        let text = format_holders(&InUse { holders, unreadable: 0 }, describe);
         let first = "in use    /dev/nvidia0 /dev/nvidia1 by python3 (pid 30, user ada, since 2026-03-03 03:00:00 UTC)\n  \
                      command  python3 train.py \\u{1b}xxx";
         assert!(text.starts_with(first), "{text}");

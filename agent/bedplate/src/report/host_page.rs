@@ -139,7 +139,7 @@ fn plan(host: &HostPage, page: &mut Markup) {
 /// A report for terminals, line by line; what goes and what comes in colours.
 fn lines(report: &str, page: &mut Markup) {
     page.open("div", &[("class", &"lines")]);
-    for line in style::plain(report).lines() {
+    for line in style::strip_marks(report).lines() {
         match line.as_bytes().first() {
             Some(b'+') => page.element("span", &[("class", &"good")], line),
             Some(b'-') => page.element("span", &[("class", &"wrong")], line),

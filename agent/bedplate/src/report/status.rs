@@ -92,7 +92,7 @@ fn checks(status: &Status, out: &mut String) {
         }
     };
     list("checks that fail", Checked::fails);
-    list("checks that cannot tell", Checked::hides);
+    list("checks that cannot tell", Checked::is_inconclusive);
 }
 
 /// What differs, waits, is in the way, could not be read, failed, and is left to others.
@@ -178,7 +178,7 @@ pub(crate) fn reboot(status: &Status) -> String {
     if let Some(held) = &status.held {
         let _ = writeln!(out, "held      {}", held.describe());
     }
-    where_it_stands(reboot, &mut out);
+    render_state(reboot, &mut out);
     if let Some(veto) = reboot.next_boot.as_ref().and_then(entry_veto) {
         let _ = writeln!(out, "next boot {}", veto.text);
     }
@@ -195,7 +195,7 @@ pub(crate) fn reboot(status: &Status) -> String {
 }
 
 /// Its state, and what is in the way.
-fn where_it_stands(reboot: &RebootStatus, out: &mut String) {
+fn render_state(reboot: &RebootStatus, out: &mut String) {
     let state = match &reboot.state {
         state @ RebootState::Stuck { .. } => paint(BAD, &state.to_string()),
         RebootState::Waiting { until: Some(until), .. } => {

@@ -66,7 +66,7 @@ pub fn terminal(report: &str) -> String {
 }
 
 /// A report without its marks, for where there are no escape sequences.
-pub(crate) fn plain(report: &str) -> String {
+pub(crate) fn strip_marks(report: &str) -> String {
     report.chars().filter(|c| *c != END && STYLES.iter().all(|style| style.mark != *c)).collect()
 }
 

@@ -53,11 +53,11 @@ pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<
 fn kinds_of(plan: &Plan) -> Vec<&'static str> {
     let mut kinds = vec![PROFILE, "host"];
     kinds.extend(bedplate_core::kind::KINDS.iter().map(|kind| kind.name));
-    kinds.retain(|kind| speaks(plan, kind));
+    kinds.retain(|kind| has_content(plan, kind));
     kinds
 }
 
-fn speaks(plan: &Plan, kind: &str) -> bool {
+fn has_content(plan: &Plan, kind: &str) -> bool {
     let body = &plan.body;
     body.changes.iter().any(|c| c.kind == kind)
         || body.blockers.iter().any(|b| b.kind == kind)
@@ -74,7 +74,7 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail, names: Opt
     if detail.verbose {
         changes.iter().for_each(|change| one_change(out, change, detail, names));
     } else {
-        group::alike(&changes).iter().for_each(|group| match group.as_slice() {
+        group::group_changes(&changes).iter().for_each(|group| match group.as_slice() {
             [only] => one_change(out, only, detail, names),
             several => group::show(out, several, names),
         });
@@ -91,13 +91,13 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail, names: Opt
         );
     }
     for blocker in body.blockers.iter().filter(|b| b.kind == kind) {
-        let name = beside(names, &blocker.subject, ", ");
+        let name = device_name(names, &blocker.subject, ", ");
         let _ =
             writeln!(out, "  {} {}{name}: {}", paint(BAD, "✗"), blocker.subject, blocker.reason);
         let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), blocker.remedy);
     }
     for unknown in body.unknowns.iter().filter(|u| u.kind == kind) {
-        let name = beside(names, &unknown.subject, ", ");
+        let name = device_name(names, &unknown.subject, ", ");
         let (subject, reason) = (&unknown.subject, &unknown.reason);
         let _ = writeln!(out, "  {} {subject}{name}: unknown: {reason}", paint(WARN, "?"));
     }
@@ -126,7 +126,7 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail, names: Opt
 }
 
 /// The name of the PCI device that a subject is about.
-fn beside(names: Option<&Names>, subject: &Subject, between: &str) -> String {
+fn device_name(names: Option<&Names>, subject: &Subject, between: &str) -> String {
     let name = |names| names::with_ids(names, names::subject(names, subject)?);
     names.and_then(name).map(|name| format!("{between}{name}")).unwrap_or_default()
 }
@@ -136,7 +136,7 @@ fn one_change(out: &mut String, change: &Change, detail: Detail, names: Option<&
         out,
         "  {}{}  {}",
         change.subject,
-        beside(names, &change.subject, "  "),
+        device_name(names, &change.subject, "  "),
         paint(FAINT, &format!("[{}]", when(change.effect)))
     );
     for item in &change.items {

@@ -42,7 +42,7 @@ fn displayed_verdict(judged: &Judged) -> Verdict {
 }
 
 pub(super) fn rank(judged: &Judged) -> u8 {
-    match (displayed_verdict(judged), judged.hides()) {
+    match (displayed_verdict(judged), judged.is_inconclusive()) {
         (Verdict::Fail, _) => 0,
         (Verdict::Unknown, true) => 1,
         (Verdict::Warn, _) => 2,
@@ -119,16 +119,16 @@ fn format_check(out: &mut String, judged: &Judged, verbose: bool) {
 pub(crate) fn state(report: &Report) -> String {
     let because = report.because.as_deref().map(one_line).unwrap_or_default();
     match report.answer {
-        Answer::Ready => format!("ready{}", besides(report)),
-        Answer::NotReady => format!("not ready: {because}{}", others(report, "fails", "fail")),
+        Answer::Ready => format!("ready{}", warnings_and_unknowns(report)),
+        Answer::NotReady => format!("not ready: {because}{}", other_deciding_checks(report, "fails", "fail")),
         Answer::CannotTell => {
-            format!("cannot tell: {because}{}", others(report, "is unknown", "are unknown"))
+            format!("cannot tell: {because}{}", other_deciding_checks(report, "is unknown", "are unknown"))
         }
     }
 }
 
 /// The other checks that decide, by their ids.
-fn others(report: &Report, one: &str, many: &str) -> String {
+fn other_deciding_checks(report: &Report, one: &str, many: &str) -> String {
     match report.decided_by.get(1..).unwrap_or_default() {
         [] => String::new(),
         [other] => format!("; 1 more check {one}: {other}"),
@@ -137,7 +137,7 @@ fn others(report: &Report, one: &str, many: &str) -> String {
 }
 
 /// `, with 2 warnings and 1 unknown`: what a host that is ready is not told in that word.
-fn besides(report: &Report) -> String {
+fn warnings_and_unknowns(report: &Report) -> String {
     let count =
         |test: &dyn Fn(&Judged) -> bool| report.checks.iter().filter(|one| test(one)).count();
     let is = |verdict| move |judged: &Judged| displayed_verdict(judged) == verdict;
@@ -168,15 +168,15 @@ fn conclusion(out: &mut String, report: &Report) {
                 1 => "the check asked for does not fail".to_owned(),
                 count => format!("none of the {count} checks asked for fails"),
             };
-            writeln!(out, "{}{}; there are {all} in all", paint(GOOD, &none), besides(report))
+            writeln!(out, "{}{}; there are {all} in all", paint(GOOD, &none), warnings_and_unknowns(report))
         }
         Answer::Ready if report.image => {
             let right = paint(GOOD, "the image is what its profile says");
-            writeln!(out, "{right}{}; verify the machine that runs it", besides(report))
+            writeln!(out, "{right}{}; verify the machine that runs it", warnings_and_unknowns(report))
         }
         Answer::Ready => {
             let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));
-            writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), besides(report))
+            writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), warnings_and_unknowns(report))
         }
         Answer::NotReady | Answer::CannotTell => {
             let (style, word) = match report.answer {

@@ -27,7 +27,7 @@ fn wrap_line(line: &str, width: usize) -> String {
         return line.to_owned();
     }
     let plain = anstream::adapter::strip_str(line).to_string();
-    let hang = " ".repeat(hang(&plain).min(width / 2));
+    let hang = " ".repeat(hanging_indent(&plain).min(width / 2));
     let options = Options::new(width)
         .subsequent_indent(&hang)
         .break_words(false)
@@ -53,7 +53,7 @@ fn split_words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
 }
 
 /// The column at which the text of a line begins.
-fn hang(line: &str) -> usize {
+fn hanging_indent(line: &str) -> usize {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let rest = &line[indent..];
     if rest.starts_with(SIGNS) && rest.chars().nth(1) == Some(' ') {

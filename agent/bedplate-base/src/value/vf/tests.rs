@@ -90,7 +90,7 @@ fn what_differs_is_told_apart_from_what_was_not_asked_for() {
     };
     let left = wanted.without(&found);
     assert_eq!(left.to_string(), "trust on, link state auto");
-    assert_eq!(found.among(&left).to_string(), "trust off");
+    assert_eq!(found.intersect(&left).to_string(), "trust off");
     assert_eq!(
         left.or(&found).to_string(),
         "VLAN none, trust on, link state auto, max tx rate no limit"

@@ -32,7 +32,7 @@ impl Part<'_> {
     }
 
     /// The text behind the value before it, of a value that begins with that and the text in front of it.
-    pub(super) fn rest_of<'v>(&self, value: &'v str, file: &str) -> Result<&'v str, NotUnderstood> {
+    pub(super) fn text_after<'v>(&self, value: &'v str, file: &str) -> Result<&'v str, NotUnderstood> {
         let rest = value.strip_prefix(self.front.as_str());
         rest.and_then(|rest| rest.strip_prefix(self.base.as_str()))
             .ok_or_else(|| self.put_together(file))
@@ -59,7 +59,7 @@ impl GrubDefault {
         let mut parts: Vec<Part<'_>> = Vec::new();
         for event in &self.events {
             let was = variables.get(name).ok().flatten();
-            variables.happen(0, self, event);
+            variables.apply_event(0, self, event);
             let Event::Assign(assignment) = event else { continue };
             if assignment.name != name {
                 continue;

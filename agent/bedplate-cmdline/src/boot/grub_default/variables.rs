@@ -77,11 +77,11 @@ impl Variables {
 
     pub(super) fn source(&mut self, file: usize, default: &GrubDefault) {
         for event in &default.events {
-            self.happen(file, default, event);
+            self.apply_event(file, default, event);
         }
     }
 
-    pub(super) fn happen(&mut self, file: usize, default: &GrubDefault, event: &Event) {
+    pub(super) fn apply_event(&mut self, file: usize, default: &GrubDefault, event: &Event) {
         let found = |at: usize, why: &str| Unknown { file, at, why: why.to_owned() };
         match event {
             Event::Assign(assignment) if self.read_only.contains_key(&assignment.name) => {

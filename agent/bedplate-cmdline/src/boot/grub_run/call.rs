@@ -10,7 +10,7 @@ use super::{COST_OF_CALL, COST_OF_COMMAND, Run};
 impl Run<'_> {
     /// A function, with its arguments (`grub_script_function_call`).
     pub(super) fn call(&mut self, name: &str, words: &[Word]) -> Result<Outcome, NotUnderstood> {
-        self.spend(COST_OF_CALL);
+        self.spend_budget(COST_OF_CALL);
         let body = Rc::clone(&self.functions[name]);
         if self.running.iter().any(|running| running == name) || body.leaves_early {
             self.forget_assigned(&body.commands)?;
@@ -36,7 +36,7 @@ impl Run<'_> {
     /// Forgets what commands set that run with unknown arguments or an unknown number of times.
     pub(super) fn forget_assigned(&mut self, commands: &[Command]) -> Result<(), NotUnderstood> {
         for command in commands {
-            self.spend(COST_OF_COMMAND);
+            self.spend_budget(COST_OF_COMMAND);
             match command {
                 Command::Simple { words, at, .. } => self.forget_by(words, *at)?,
                 Command::If { arms, otherwise } => {
@@ -64,7 +64,7 @@ impl Run<'_> {
             _ => String::new(),
         };
         let Some(first) = words.first().map(text) else { return Ok(()) };
-        self.afford(words, at)?;
+        self.check_budget(words, at)?;
         match first.as_str() {
             "menuentry" | "submenu" | "blscfg" | "bls_import" | "linux" | "linuxefi"
             | "linux16" | "source" | "configfile" | "." | "load_env" => {

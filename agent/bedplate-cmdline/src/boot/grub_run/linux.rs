@@ -12,7 +12,7 @@ impl Run<'_> {
     pub(super) fn load(&mut self, words: &[Word], at: usize) {
         let mut open = open_variables(&self.state, words);
         let states = self.state.chosen(open.iter().map(String::as_str));
-        self.spend(self.state.bytes() * states.len());
+        self.spend_budget(self.state.bytes() * states.len());
         let mut lines: Vec<(String, String)> =
             states.iter().map(|state| kernel_line(state, words)).collect();
         lines.dedup();

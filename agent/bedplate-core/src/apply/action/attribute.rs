@@ -69,8 +69,8 @@ impl Operation for WriteAttribute<'_> {
         }
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
-        settle(store, ledger, self.path)
+    fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+        record_result(store, ledger, self.path)
     }
 }
 
@@ -98,7 +98,7 @@ impl Undo for WriteBack {
 }
 
 /// Enter in `ledger` that the change of an attribute is over.
-pub(super) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
+pub(super) fn record_result(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
     ledger.settle_attribute(path, &store.attribute(path)?);
     Ok(())
 }

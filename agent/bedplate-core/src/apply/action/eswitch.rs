@@ -61,7 +61,7 @@ impl Operation for SetEswitch {
         switch(store, self.pf, self.after, self.limit_s)
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+    fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         ledger.settle_eswitch(self.pf, mode(store, self.pf)?);
         Ok(())
     }

@@ -53,7 +53,7 @@ impl Operation for ReplaceFile<'_> {
     }
 
     fn is_done(&self, store: &Store, _task: Task) -> bool {
-        store.file(self.path).is_ok_and(|found| holds(&found, self.after))
+        store.file(self.path).is_ok_and(|found| has_content(&found, self.after))
     }
 
     fn record(
@@ -64,11 +64,11 @@ impl Operation for ReplaceFile<'_> {
         first: bool,
     ) -> Result<(), StepError> {
         let found = store.file(self.path)?;
-        if holds(&found, self.after) {
+        if has_content(&found, self.after) {
             return Ok(());
         }
         if first {
-            let as_planned = holds(&found, self.before);
+            let as_planned = has_content(&found, self.before);
             expect(as_planned, self.path, "something else")?;
         }
         store.save_content(&found)?;
@@ -89,10 +89,10 @@ impl Operation for ReplaceFile<'_> {
         _undo: &mut UndoList,
     ) -> Result<(), StepError> {
         let now = store.file(self.path)?;
-        if holds(&now, self.after) {
+        if has_content(&now, self.after) {
             return Ok(());
         }
-        expect(holds(&now, self.before), self.path, "something else")?;
+        expect(has_content(&now, self.before), self.path, "something else")?;
         store.written.insert(self.path.to_owned());
         let expected = Expected::Content(now.bytes.as_deref());
         match self.after {
@@ -102,21 +102,21 @@ impl Operation for ReplaceFile<'_> {
             None => store.writer.remove_expected(self.path, expected),
         }?;
         let now = store.file(self.path)?;
-        expect_written(holds(&now, self.after), self.path)
+        expect_written(has_content(&now, self.after), self.path)
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
-        settle(store, ledger, self.path)
+    fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+        record_result(store, ledger, self.path)
     }
 }
 
 /// Whether a file has this content; `None` = not there.
-fn holds(file: &FoundFile, content: Option<&FileContent>) -> bool {
+fn has_content(file: &FoundFile, content: Option<&FileContent>) -> bool {
     file.bytes.as_ref() == content.map(|content| &content.bytes)
 }
 
 /// Enter in `ledger` that the change of a file is over.
-pub(crate) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
+pub(crate) fn record_result(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
     ledger.settle_file(path, &store.file(path)?.state);
     Ok(())
 }
@@ -175,6 +175,6 @@ pub(crate) fn put_back(
     to: &FileState,
 ) -> Result<(), StepError> {
     let found = store.file(path)?;
-    expect(holds(&found, before), path, "something else")?;
+    expect(has_content(&found, before), path, "something else")?;
     store.restore_file(path, &found, to)
 }

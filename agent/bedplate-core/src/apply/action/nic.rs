@@ -65,8 +65,8 @@ impl Operation for SetVf<'_> {
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
         let found = read(store, &self.key)?;
         let left = self.after.without(&found);
-        let planned = self.before.among(&left).without(&found).is_empty();
-        expect(planned, &self.key.to_string(), &found.among(&left).to_string())?;
+        let planned = self.before.intersect(&left).without(&found).is_empty();
+        expect(planned, &self.key.to_string(), &found.intersect(&left).to_string())?;
         let set = Set { key: self.key.clone(), start: self.start, limit_s: self.limit_s };
         if !left.is_empty() && !self.before.is_empty() {
             let boot = store.boot_id()?;
@@ -74,12 +74,12 @@ impl Operation for SetVf<'_> {
             store.update_ledger(|ledger| {
                 ledger.begin_vf(&self.key, kind, &boot, (&found, &left), (start, limit_s));
             })?;
-            undo.push(Box::new(SetBack { set: set.clone(), to: found.among(&left) }));
+            undo.push(Box::new(SetBack { set: set.clone(), to: found.intersect(&left) }));
         }
         set.run(store, &left)
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+    fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         if ledger.vfs.contains_key(&self.key.name()) {
             ledger.settle_vf(&self.key, &read(store, &self.key)?);
         }
@@ -199,7 +199,7 @@ pub(crate) fn put_back_vf(
     if !before.is_empty() {
         let found = read(store, key)?;
         let as_before = before.without(&found).is_empty();
-        expect(as_before, &key.to_string(), &found.among(before).to_string())?;
+        expect(as_before, &key.to_string(), &found.intersect(before).to_string())?;
     }
     Set { key: key.clone(), start, limit_s }.run(store, after)
 }

@@ -93,7 +93,7 @@ impl Operation for SetConfigBits {
         write(store, &self.key, mask, value)
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+    fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         ledger.settle_register(&self.key, read(store.reader, &self.key)?);
         Ok(())
     }

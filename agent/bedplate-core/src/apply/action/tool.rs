@@ -108,10 +108,10 @@ impl Operation for RunTool<'_> {
         Ok(())
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+    fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         // Files of whole directories are known to the ledger, which has them settled at the end of the change.
         let mut files = self.touches.iter().filter(|path| !path.contains('*'));
-        files.try_for_each(|path| file::settle(store, ledger, path))
+        files.try_for_each(|path| file::record_result(store, ledger, path))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Giving VFs a driver: by name, one by one, through `driver_override` (handbook §5.1). Which VFs a PF has is only known
 //! once they are there.
 
-use super::attribute::{same_value, settle, to_write};
+use super::attribute::{same_value, record_result, to_write};
 use super::{Operation, StepError, Store, Task, Undo, UndoList};
 use crate::ledger::Ledger;
 use bedplate_base::value::PciAddress;
@@ -28,13 +28,13 @@ impl Operation for BindVfs<'_> {
     }
 
     fn is_done(&self, store: &Store, _task: Task) -> bool {
-        self.unbound(store).is_ok_and(|unbound| unbound.is_empty())
+        self.unbound_vfs(store).is_ok_and(|unbound| unbound.is_empty())
     }
 
     /// Bind the VFs that are not bound. They come to be within the change, so the ledger gets them here.
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
         let BindVfs { driver, limit_s, .. } = *self;
-        let vfs = self.unbound(store)?;
+        let vfs = self.unbound_vfs(store)?;
         if !vfs.is_empty() && store.reader.exists(&format!("{DRIVERS}/{driver}")) == Ok(false) {
             return Err(StepError::NoDriver { driver: driver.to_owned() });
         }
@@ -58,9 +58,9 @@ impl Operation for BindVfs<'_> {
         Ok(())
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
+    fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         for vf in self.vfs(store)? {
-            settle(store, ledger, &driver_override(&vf))?;
+            record_result(store, ledger, &driver_override(&vf))?;
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl BindVfs<'_> {
     }
 
     /// Those VFs that do not have the driver. One that has another is an error: whatever bound it uses it.
-    fn unbound(&self, store: &Store) -> Result<Vec<String>, StepError> {
+    fn unbound_vfs(&self, store: &Store) -> Result<Vec<String>, StepError> {
         let mut without = Vec::new();
         for vf in self.vfs(store)? {
             match symlink::driver(store.reader, &vf)? {

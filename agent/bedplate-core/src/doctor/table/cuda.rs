@@ -1,7 +1,7 @@
 //! Symptoms of GPUs that jobs cannot use.
 
 use super::super::{Symptom, conditions};
-use super::{because, has, where_so};
+use super::{because, has, if_condition};
 
 /// A GPU is missing, or reports errors.
 pub(super) const GPU_LOST: Symptom = Symptom {
@@ -45,29 +45,29 @@ pub(super) const GPU_LOST: Symptom = Symptom {
         has(&["Unable to determine the device handle for GPU"]),
     ],
     causes: &[
-        where_so(
+        if_condition(
             conditions::of_dead_gpu,
             "pcie.answer",
             "a GPU, or the port above it, that answers no read is gone for every program",
         ),
-        where_so(conditions::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
-        where_so(
+        if_condition(conditions::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
+        if_condition(
             conditions::of_missing_gpu,
             "topology.devices",
             "a GPU that Linux does not list is gone for every program",
         ),
         because("modules.driver", "a GPU without its maker's driver is missing for CUDA"),
-        where_so(
+        if_condition(
             conditions::of_gpu_driver,
             "modules.log",
             "a GPU that its driver could not start is missing for CUDA",
         ),
-        where_so(
+        if_condition(
             conditions::of_gpus_link,
             "pcie.link-width",
             "lanes that failed come before a link that fails",
         ),
-        where_so(
+        if_condition(
             conditions::of_gpus_link,
             "pcie.aer",
             "a link that loses transactions ends in a GPU that does not answer",
@@ -101,29 +101,29 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
         has(&["RmInitAdapter failed"]),
     ],
     causes: &[
-        where_so(
+        if_condition(
             conditions::on_old_grace,
             "iommu.mode",
             "on Arm CPUs of NVIDIA before Linux 6.11 the driver cannot bind a process to a GPU whose DMA passes through, \
                  once ACS is on",
         ),
         because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
-        where_so(
+        if_condition(
             conditions::of_gpu_driver,
             "modules.log",
             "the driver's modules were refused, or are not those of the libraries",
         ),
-        where_so(
+        if_condition(
             conditions::of_lost_gpu,
             "pcie.log",
             "a GPU that does not answer cannot be opened",
         ),
-        where_so(
+        if_condition(
             conditions::of_gpu_nodes,
             "limits.device-nodes",
             "a container that starts before the GPU's device nodes are there has none",
         ),
-        where_so(
+        if_condition(
             conditions::without_gpu,
             "topology.devices",
             "what Linux does not list no driver can open",
@@ -178,23 +178,23 @@ pub(super) const CUDA_START: Symptom = Symptom {
             "modules.driver-versions",
             "the loaded kernel module refuses programs with a library of another version (error 803)",
         ),
-        where_so(
+        if_condition(
             conditions::of_dead_gpu,
             "pcie.answer",
             "the driver waits for a GPU that does not answer",
         ),
-        where_so(
+        if_condition(
             conditions::of_gpu,
             "pcie.log",
             "the kernel log names the GPU or NVSwitch and the error",
         ),
-        where_so(
+        if_condition(
             conditions::of_gpu_driver,
             "modules.log",
             "the driver could not start a GPU, or is not of the libraries' version",
         ),
         because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
-        where_so(
+        if_condition(
             conditions::of_gpu_nodes,
             "limits.device-nodes",
             "a container that starts before the GPU's device nodes are there has none",

@@ -1,7 +1,7 @@
 //! Symptoms of GPUDirect RDMA that does not work.
 
 use super::super::{Pattern, Symptom, conditions};
-use super::{because, has, where_so};
+use super::{because, has, if_condition};
 
 /// Memory cannot be registered.
 pub(super) const REGISTRATION: Symptom = Symptom {
@@ -90,7 +90,7 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
             "topology.data-direct",
             "without its Data Direct function a NIC reaches GPU memory by the CPU's links",
         ),
-        where_so(
+        if_condition(
             conditions::with_data_direct,
             "acs.shape",
             "a Data Direct function is used only where the ports above it have the bits of its shape",
@@ -116,7 +116,7 @@ pub(super) const PEERMEM: Symptom = Symptom {
         has(&["could not insert", "peermem"]),
     ],
     causes: &[
-        where_so(
+        if_condition(
             conditions::of_peermem,
             "modules.log",
             "the kernel said why it refused the module",

@@ -1,7 +1,7 @@
 //! Symptoms of what works, and not as it should.
 
 use super::super::{Symptom, conditions};
-use super::{because, beside, has, where_so};
+use super::{because, together_with, has, if_condition};
 
 /// IOMMU groups too large.
 pub(super) const GROUPS_LARGE: Symptom = Symptom {
@@ -43,7 +43,7 @@ pub(super) const DMA_FAULTS: Symptom = Symptom {
     ],
     causes: &[
         because("iommu.log", "the kernel log names the function whose DMA was refused"),
-        beside(
+        together_with(
             "iommu.log",
             "iommu.mode",
             "where the IOMMU translates, a peer's address means nothing to it unless it was mapped",
@@ -118,7 +118,7 @@ pub(super) const PCIE_ERRORS: Symptom = Symptom {
         has(&["AER: Multiple Correct", " received"]),
     ],
     causes: &[
-        where_so(conditions::of_links, "pcie.log", "the kernel log names port and kind"),
+        if_condition(conditions::of_links, "pcie.log", "the kernel log names port and kind"),
         because("pcie.aer", "the counters name the function that sees them"),
         because("pcie.link-width", "a link that lost lanes is a link with a bad contact"),
         because("pcie.link-speed", "a link that was slowed down is one that failed at full speed"),
@@ -165,7 +165,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "acs.path",
             "a port that redirects sends peer-to-peer traffic up to the CPU and back",
         ),
-        where_so(
+        if_condition(
             conditions::elsewhere,
             "iommu.mode",
             "translated DMA of peers goes through the root complex",
@@ -200,7 +200,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "GPUs of a node without a NIC send across the link between sockets",
         ),
         because("acs.shape", "a path with other bits than its shape wants is not the direct one"),
-        where_so(
+        if_condition(
             conditions::of_missing_ats,
             "acs.ats",
             "in a switch for guests what a NIC without ATS sends goes through the root complex",
@@ -216,7 +216,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
         ),
         because("pcie.mps", "smaller payloads mean more headers"),
         because("pcie.aer", "what is lost is sent again"),
-        where_so(
+        if_condition(
             conditions::of_links,
             "pcie.log",
             "a link that failed and came back trains slower",

@@ -1,7 +1,7 @@
 //! Symptoms of NICs, of their VFs and of connections between hosts.
 
 use super::super::{Symptom, conditions};
-use super::{because, has, where_so};
+use super::{because, has, if_condition};
 
 /// A job hangs.
 pub(super) const HANGS: Symptom = Symptom {
@@ -29,22 +29,22 @@ pub(super) const HANGS: Symptom = Symptom {
         has(&["Timeout waiting for key"]),
     ],
     causes: &[
-        where_so(
+        if_condition(
             conditions::of_dead_gpu,
             "pcie.answer",
             "ranks of a GPU that does not answer never finish",
         ),
-        where_so(
+        if_condition(
             conditions::of_dead_nic,
             "pcie.answer",
             "a NIC that does not answer moves nothing",
         ),
-        where_so(
+        if_condition(
             conditions::of_gpu,
             "pcie.log",
             "a GPU that reported such an error stops its rank, and all wait",
         ),
-        where_so(
+        if_condition(
             conditions::of_links,
             "pcie.log",
             "a link that was cut off keeps its device from answering",
@@ -53,7 +53,7 @@ pub(super) const HANGS: Symptom = Symptom {
         because("rdma.port-state", "a rail that is down takes the connections over it along"),
         because("rdma.link-layer", "a port on the wrong network reaches none of its peers"),
         because("rdma.gid", "a RoCE port without the right GID reaches none of its peers"),
-        where_so(
+        if_condition(
             conditions::at_all,
             "rdma.netdev",
             "a RoCE port goes down with its network interface",
@@ -94,32 +94,32 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
     ],
     causes: &[
         because("rdma.port-state", "NCCL and every other RDMA program use active ports only"),
-        where_so(
+        if_condition(
             conditions::of_dead_nic,
             "pcie.answer",
             "a NIC, or the port above it, that answers no read has no port",
         ),
-        where_so(
+        if_condition(
             conditions::of_missing_nic,
             "topology.devices",
             "a NIC that Linux does not list has no port",
         ),
-        where_so(
+        if_condition(
             conditions::of_rdma_driver,
             "modules.log",
             "without its RDMA driver a NIC shows no RDMA port",
         ),
-        where_so(
+        if_condition(
             conditions::of_lost_link,
             "pcie.log",
             "a NIC whose slot lost its link is gone with its ports",
         ),
-        where_so(
+        if_condition(
             conditions::at_all,
             "rdma.netdev",
             "a RoCE port goes down with its network interface",
         ),
-        where_so(
+        if_condition(
             conditions::of_zero_address,
             "sriov.identity",
             "the subnet manager does not let in an InfiniBand VF without a GUID",
@@ -174,32 +174,32 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
     ],
     causes: &[
         because("rdma.nccl-conf", "the file for all jobs leaves them without RDMA"),
-        where_so(
+        if_condition(
             conditions::of_no_port,
             "rdma.port-state",
             "NCCL takes ports that are active, and sockets where there is none",
         ),
-        where_so(
+        if_condition(
             conditions::without_nic,
             "topology.devices",
             "without an RDMA NIC there is nothing but sockets",
         ),
-        where_so(
+        if_condition(
             conditions::of_rdma_driver,
             "modules.log",
             "without the NIC's RDMA driver NCCL finds no RDMA device",
         ),
-        where_so(
+        if_condition(
             conditions::at_all,
             "limits.device-nodes",
             "a program that cannot open /dev/infiniband/uverbs* sees no RDMA device",
         ),
-        where_so(
+        if_condition(
             conditions::at_all,
             "sriov.drivers",
             "a pod whose VF has no RDMA device is left with the VF's network interface",
         ),
-        where_so(
+        if_condition(
             conditions::of_dead_nic,
             "pcie.answer",
             "a NIC that does not answer carries nothing",
@@ -237,7 +237,7 @@ pub(super) const CONNECT: Symptom = Symptom {
             "rdma.gid",
             "RoCE v2 sends from a GID: without one, or by a link-local one, peers are not reached",
         ),
-        where_so(
+        if_condition(
             conditions::at_all,
             "rdma.netdev",
             "an interface that is down has no addresses for RoCE",
@@ -251,7 +251,7 @@ pub(super) const CONNECT: Symptom = Symptom {
             "VFs without an address are not let in, and those with the same take each other's traffic",
         ),
         because("rdma.port-state", "a connection over a port that goes down breaks"),
-        where_so(
+        if_condition(
             conditions::of_lost_link,
             "pcie.log",
             "a NIC whose slot lost its link is gone under its connections",
@@ -295,12 +295,12 @@ pub(super) const VFS_MISSING: Symptom = Symptom {
             "the firmware has given VFs no addresses, and Linux makes none without",
         ),
         because("firmware.ari", "without ARI a function has room for seven VFs at most"),
-        where_so(
+        if_condition(
             conditions::of_vfs,
             "profile.in-effect",
             "what the profile asks for is not made yet",
         ),
-        where_so(
+        if_condition(
             conditions::of_pci_argument,
             "cmdline.rejected",
             "the argument that makes room for VFs was not taken",

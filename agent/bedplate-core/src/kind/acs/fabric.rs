@@ -136,7 +136,7 @@ impl Fabric<'_> {
     }
 
     /// Why a Data Direct path cannot be planned for, if it cannot: another root port, guests, or not one GPU.
-    pub(super) fn unfamiliar(&self) -> Option<String> {
+    pub(super) fn data_direct_obstacle(&self) -> Option<String> {
         if !self.is_data_direct() {
             return None;
         }

@@ -100,11 +100,11 @@ pub(crate) fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> Str
     };
     let mut parts = Vec::new();
     if !used.is_empty() {
-        parts.push(format!("{} uses {}", handed_out_by(tree, &used), named(&used)));
+        parts.push(format!("{} uses {}", assigned_by(tree, &used), named(&used)));
     } else if !to_come.is_empty() {
         parts.push(format!(
             "{} is to have VFs of {}",
-            handed_out_by(tree, &to_come),
+            assigned_by(tree, &to_come),
             named(&to_come)
         ));
     }
@@ -136,7 +136,7 @@ pub(crate) fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
 }
 
 /// By what guests have these functions: `VFIO`, `Xen`, or both.
-fn handed_out_by(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
+fn assigned_by(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     let by_xen = |guest: &&PciAddress| {
         let driver = tree.get(**guest).and_then(|function| function.driver.as_deref());
         driver.is_some_and(is_xen_back)

@@ -34,7 +34,7 @@ impl Port<'_> {
             let remedy = "switch lockdown (Secure Boot) off, so that bedplate can write it, or boot another kernel: some \
                           misread the argument (handbook §1.4)";
             section.blockers.push(blocker(reason, remedy));
-        } else if self.lasts() {
+        } else if self.is_persistent() {
             section.pending.push(Pending {
                 kind: NAME,
                 subject: self.subject().to_string(),
@@ -63,6 +63,6 @@ impl Port<'_> {
         let os = &self.context.facts.os;
         let another_kernel = matches!((os.kernel.known(), os.next_kernel.known()), (Some(now), Some(next)) if now != next);
         let port = self.wanted.port;
-        self.lasts() && self.running.of_port(port) == self.next.of_port(port) && !another_kernel
+        self.is_persistent() && self.running.of_port(port) == self.next.of_port(port) && !another_kernel
     }
 }

@@ -40,7 +40,7 @@ impl RedirectOnly {
     }
 
     /// Whether the argument is used: with persistence `auto` each fabric that can have it does.
-    fn suffices(self, profile: &section::Acs) -> bool {
+    fn is_used(self, profile: &section::Acs) -> bool {
         match self {
             RedirectOnly::All => true,
             RedirectOnly::Some => profile.persistence == AcsPersist::Auto,
@@ -166,7 +166,7 @@ fn choose(
     let (release, support) = of_next_boot(os).map_err(|error| error.to_string())?;
     match support {
         Support::ConfigAcs => Ok(AcsPersistence::ConfigAcs),
-        Support::DisableAcsRedir if redirect_only.suffices(profile) => {
+        Support::DisableAcsRedir if redirect_only.is_used(profile) => {
             Ok(AcsPersistence::DisableAcsRedir)
         }
         Support::DisableAcsRedir => Err(format!(

@@ -7,7 +7,7 @@ use bedplate_base::value::{AcsBits, PciAddress};
 
 impl Port<'_> {
     /// What forbids that the port is open, or is opened: IOMMU groups are made once, when devices appear.
-    pub(super) fn guests_in_the_way(&self, is_right: bool) -> Option<Blocker> {
+    pub(super) fn guest_blocker(&self, is_right: bool) -> Option<Blocker> {
         match (self.wanted.exposes_guests(), is_right) {
             (false, _) => None,
             (true, false) => Some(self.refused_for_guests()),

@@ -145,7 +145,7 @@ fn on_tree(
     let mut fabrics = fabrics(profile, has_iommu, &guests, tree, &topology);
     match profile.policy {
         AcsPolicy::DirectP2p => set_aside(&mut fabrics, tree, resolved),
-        AcsPolicy::Keep => fabrics.retain(|fabric| fabric.unfamiliar().is_none()),
+        AcsPolicy::Keep => fabrics.retain(|fabric| fabric.data_direct_obstacle().is_none()),
         AcsPolicy::Clear => {}
     }
     let mut today: Vec<Fabric> =
@@ -185,7 +185,7 @@ fn on_tree(
     if later != readable {
         resolved.note("IOMMU", changes_shape(beside.iommu.next));
     }
-    lasting(profile, facts, (beside, &guests), tree, (&readable, &later), resolved);
+    plan_persistence(profile, facts, (beside, &guests), tree, (&readable, &later), resolved);
 }
 
 fn changes_shape(next: bool) -> &'static str {
@@ -202,7 +202,7 @@ fn changes_shape(next: bool) -> &'static str {
 }
 
 /// How the bits last, and which ports are written now.
-fn lasting(
+fn plan_persistence(
     profile: &section::Acs,
     facts: &Facts,
     (beside, guests): (PlanContext<'_>, &BTreeMap<PciAddress, Vec<PciAddress>>),
@@ -218,7 +218,7 @@ fn lasting(
         && resolved.unknowns.is_empty()
         && support::left_to_firmware(facts)
         && !beside.iommu.next
-        && live.iter().all(|wanted| is_right(wanted, tree))
+        && live.iter().all(|wanted| is_set(wanted, tree))
     {
         resolved.acs.ports = live;
         // One that an earlier run put there may be what keeps them so.
@@ -249,7 +249,7 @@ fn lasting(
     }
 }
 
-fn is_right(wanted: &WantedAcs, tree: &PciTree) -> bool {
+fn is_set(wanted: &WantedAcs, tree: &PciTree) -> bool {
     let acs = tree.get(wanted.port).and_then(|port| port.acs.known());
     acs.is_some_and(|acs| acs.control.and(wanted.mask) == wanted.value.and(wanted.mask))
 }
@@ -257,7 +257,7 @@ fn is_right(wanted: &WantedAcs, tree: &PciTree) -> bool {
 /// Fabrics of which it is not known what they want: nothing is planned for their ports.
 fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut Resolved) {
     fabrics.retain(|fabric| {
-        if let Some(reason) = fabric.unfamiliar() {
+        if let Some(reason) = fabric.data_direct_obstacle() {
             let path = fabric.pairs.iter().find(|pair| pair.kind == Peer::DataDirect);
             let subject = path.map_or("Data Direct".to_owned(), |pair| fabric.named(pair));
             resolved.unknown(subject, reason);

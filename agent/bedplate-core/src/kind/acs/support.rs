@@ -64,7 +64,7 @@ pub(crate) struct NoKernel(String);
 /// [`NoKernel`].
 pub(crate) fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
     match os.lasting_kernel.as_ref().unwrap_or(&os.next_kernel) {
-        Reading::Known(release) => Ok((release, placed(release, os))),
+        Reading::Known(release) => Ok((release, support_of_release(release, os))),
         Reading::Absent => Err(NoKernel("no boot entry was found".to_owned())),
         Reading::Unknown(why) => Err(NoKernel(why.to_string())),
     }
@@ -85,11 +85,11 @@ pub(crate) fn left_to_firmware(facts: &Facts) -> bool {
 
 /// Whether the running kernel may be one that misreads the parameters.
 pub(crate) fn may_misread(os: &Os) -> bool {
-    os.kernel.known().is_some_and(|release| matches!(placed(release, os), Support::Unsure(_)))
+    os.kernel.known().is_some_and(|release| matches!(support_of_release(release, os), Support::Unsure(_)))
 }
 
 /// By the upstream level that the running kernel says it has, where that is the release in question; else by the release.
-fn placed(release: &str, os: &Os) -> Support {
+fn support_of_release(release: &str, os: &Os) -> Support {
     let signature =
         os.version_signature.known().filter(|_| os.kernel.known().is_some_and(|r| r == release));
     match signature.and_then(|signature| upstream_level(signature, release)) {

@@ -97,7 +97,7 @@ fn bits(flags: &str) -> Option<(AcsBits, AcsBits)> {
 }
 
 /// Whether a port's register is what the kernel was told, as far as the port can.
-pub(crate) fn obeyed(acs: &Acs, (mask, value): (AcsBits, AcsBits)) -> bool {
+pub(crate) fn is_applied(acs: &Acs, (mask, value): (AcsBits, AcsBits)) -> bool {
     let mask = mask.and(acs.capable);
     acs.control.and(mask) == value.and(mask)
 }
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(read("0000:23:00.0"), None);
         assert_eq!(read("0000:24:00.0"), Some((AcsBits::REDIRECT, AcsBits(0))));
         assert_eq!(read("0000:25:00.0"), None);
-        assert!(!obeyed(&ACS, (AcsBits(0x1d), AcsBits(0))));
-        assert!(obeyed(&ACS, (AcsBits(0x20), AcsBits(0x20))), "the port has no egress control");
+        assert!(!is_applied(&ACS, (AcsBits(0x1d), AcsBits(0))));
+        assert!(is_applied(&ACS, (AcsBits(0x20), AcsBits(0x20))), "the port has no egress control");
     }
 }

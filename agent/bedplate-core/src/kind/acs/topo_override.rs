@@ -13,7 +13,7 @@ use bedplate_facts::topology::{Pair, Peer, Topology};
 use super::NAME;
 
 /// GPUs and Data Direct functions that are known to be in different IOMMU groups.
-pub(crate) fn apart(topology: &Topology, tree: &PciTree) -> Vec<Pair> {
+pub(crate) fn pairs_in_different_groups(topology: &Topology, tree: &PciTree) -> Vec<Pair> {
     let group = |address| tree.get(address).map(|function| &function.iommu_group);
     let are_apart = |pair: &Pair| match (group(pair.gpu), group(pair.peer)) {
         (Some(Reading::Known(gpu)), Some(Reading::Known(peer))) => gpu != peer,
@@ -34,7 +34,7 @@ pub(super) fn resolve(facts: &Facts, desired: &mut Desired) {
     {
         return;
     }
-    let pairs = apart(&Topology::new(tree), tree);
+    let pairs = pairs_in_different_groups(&Topology::new(tree), tree);
     if pairs.is_empty() {
         return;
     }

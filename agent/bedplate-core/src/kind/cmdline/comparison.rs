@@ -50,7 +50,7 @@ fn running(context: &Context) -> Reading<CommandLine> {
 
 impl Comparison {
     /// Whether the configuration cannot be followed to its end: what it may bring besides bedplate's own is not known.
-    fn in_part(&self) -> bool {
+    fn is_incomplete(&self) -> bool {
         !self.remarks.is_empty() || matches!(self.configured, Reading::Unknown(_))
     }
 
@@ -128,7 +128,7 @@ impl Comparison {
         }
         // Without a configuration there is none that could have the arguments.
         let is_stale = self.configured.known().is_some();
-        items_of(&self.next, wanted, is_stale.then_some(&stale))
+        items_of(&self.next, wanted, is_stale.then_some(&stale_entry_reason))
     }
 }
 
@@ -176,7 +176,7 @@ impl Comparison {
 }
 
 /// The configuration is right and the default boot entry is not: which way around.
-fn stale(status: &Status) -> Rationale {
+fn stale_entry_reason(status: &Status) -> Rationale {
     Rationale::because(match status {
         Status::Lingering { .. } => {
             "the default boot entry has it, the configuration has not: it was not regenerated"
@@ -311,7 +311,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
         }),
         (_, _, Some(false)) => {}
         // Nothing is claimed to be gone from a configuration that cannot be followed.
-        _ if shown.key.is_none() && comparison.in_part() => {}
+        _ if shown.key.is_none() && comparison.is_incomplete() => {}
         (configured, next, running) => section.settled.push(UpToDate {
             kind: NAME,
             state: places(context, configured, next, running) + &manner(&shown.status),

@@ -79,7 +79,7 @@ pub fn check(
         Reading::Known(entry) => entry,
         Reading::Absent | Reading::Unknown(_) => return Ok(()),
     };
-    let mut wrong = before.map_or_else(Vec::new, |before| lost(reader, &entry, before));
+    let mut wrong = before.map_or_else(Vec::new, |before| lost_arguments(reader, &entry, before));
     wrong.extend(soundness(reader, facts).faults.into_iter().map(|fault| fault.reason));
     match wrong.is_empty() {
         true => Ok(()),
@@ -88,7 +88,7 @@ pub fn check(
 }
 
 /// What the entry has lost since.
-pub(crate) fn lost(reader: &dyn Reader, entry: &BootEntry, before: &EntryBefore) -> Vec<String> {
+pub(crate) fn lost_arguments(reader: &dyn Reader, entry: &BootEntry, before: &EntryBefore) -> Vec<String> {
     let mut wrong = Vec::new();
     for argument in &before.arguments {
         if Token::new(argument).is_ok_and(|token| !has(&entry.line, &token)) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::entries;
 use super::kernel_install::BOOT_MOUNTS;
-use super::loader_path::guesses;
+use super::loader_path::usual_paths;
 use super::menu::Menu;
 use super::{bls, soundness};
 use crate::ledger::{self, Sha};
@@ -42,7 +42,7 @@ pub(crate) fn entry_initrds(reader: &dyn Reader) -> Option<BTreeSet<String>> {
     let on_host = named.filter(is_rebuilt).flat_map(|path| {
         // `($root)/initrd`.
         let path = path.rsplit(')').next().unwrap_or_default();
-        guesses(path)
+        usual_paths(path)
     });
     Some(on_host.filter(|path| reader.exists(path) != Ok(false)).collect())
 }

@@ -193,7 +193,7 @@ pub(crate) fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, 
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     boot_files::carried_by_grub(context)?;
     let family = family(&context.facts.boot);
-    passed_over(context, family, edit)?;
+    refuse_unreachable_entry(context, family, edit)?;
     let mut actions = edit_files(context.reader, family, edit)?;
     let subject = match actions.as_slice() {
         [] => "boot configuration".to_owned(),
@@ -207,17 +207,17 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 }
 
 /// Refused here, because the check after the regeneration would refuse it each time.
-fn passed_over(context: &Context, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
+fn refuse_unreachable_entry(context: &Context, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
     let reader = context.reader;
     // What a tool of an earlier run left half done says nothing of what it makes when it runs to its end.
     let is_owed = context.ledger.owed.iter().any(|tool| tool.kind == NAME);
     let configured = read(reader, family, &mut Vec::new());
     for path in family.configurations(reader)? {
         let Ok(menu) = Menu::read(reader, &path) else { continue };
-        let undecided = menu.undecided().filter(|_| !is_owed);
-        let found = undecided.or_else(|| menu.by_chance(edit)).or_else(|| {
+        let undecided = menu.undecidable().filter(|_| !is_owed);
+        let found = undecided.or_else(|| menu.machine_dependent(edit)).or_else(|| {
             let configured = configured.known()?;
-            menu.passed_over(configured, edit).or_else(|| menu.by_variable(edit))
+            menu.arguments_from_elsewhere(configured, edit).or_else(|| menu.by_variable(edit))
         });
         found.map_or(Ok(()), Err)?;
     }

@@ -160,7 +160,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let mut actions: Vec<Action> =
         replace(KERNEL_CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
     // A kernel without an entry gets none: it would be the new default.
-    let touches = touched(context.reader);
+    let touches = written_paths(context.reader);
     for release in &kernels {
         actions.push(Action::RunTool {
             argv: ["kernel-install", "add", release, &image(context.reader, release)]
@@ -209,7 +209,7 @@ fn image(reader: &dyn Reader, release: &str) -> String {
 }
 
 /// Entries and images, also those that it makes beside the ones that are there: with another token, or a boot counter.
-pub(crate) fn touched(reader: &dyn Reader) -> Vec<String> {
+pub(crate) fn written_paths(reader: &dyn Reader) -> Vec<String> {
     let made = [("loader/entries", ".conf"), ("EFI/Linux", ".efi")];
     let below = |mount: &'static str| {
         made.map(|(directory, ending)| (format!("{mount}/{directory}"), ending))

@@ -34,7 +34,7 @@ pub(super) fn check_changed(
         _ => None,
     };
     check(all.filter_map(too_long), "would have")?;
-    let front = front(context);
+    let front = prepended_text(context);
     let target = |line: &CommandLine| edit.apply(line).ok();
     let lines = lines(context, observed, &target);
     check(lines.iter().map(|line| joined(&front, line).len()), "would have")
@@ -46,17 +46,17 @@ pub(super) fn check_unchanged(
     edit: &Edit,
     observed: &Observed,
 ) -> Result<(), Obstacle> {
-    let front = front(context);
+    let front = prepended_text(context);
     let bytes = |line: &CommandLine| joined(&front, &line.to_string()).len();
     let all: Vec<CommandLine> = match observed.next.known() {
-        Some(next) => next.possible().cloned().collect(),
+        Some(next) => next.possible_lines().cloned().collect(),
         // An image without a menu gets its line from the configuration.
         None => {
             let texts = lines(context, observed, &|line| Some(line.clone()));
             texts.iter().map(|text| CommandLine::parse(text)).collect()
         }
     };
-    let cut = all.iter().filter(|line| is_cut(context, edit, line, &front));
+    let cut = all.iter().filter(|line| loses_arguments(context, edit, line, &front));
     check(cut.map(bytes), "has")
 }
 
@@ -97,7 +97,7 @@ fn lines(
             let Some(target) = target(configured) else { return Vec::new() };
             let (target, configured) =
                 (filled(&target, &variables), filled(configured, &variables));
-            return surroundings(context, observed, &configured)
+            return texts_around(context, observed, &configured)
                 .iter()
                 .map(|(before, after)| joined(&joined(before, &target.to_string()), after))
                 .collect();
@@ -105,7 +105,7 @@ fn lines(
         (None, true) => of_entry().into_iter().collect(),
         (configured, false) => of_entry().into_iter().chain(configured.and_then(target)).collect(),
     };
-    lines.iter().flat_map(CommandLine::possible).map(|line| line.to_string()).collect()
+    lines.iter().flat_map(CommandLine::possible_lines).map(|line| line.to_string()).collect()
 }
 
 /// A line with the values of GRUB's variables (`$tuned_params`) in the place of arguments that name them.
@@ -116,13 +116,13 @@ fn filled(line: &CommandLine, variables: &BTreeMap<String, String>) -> CommandLi
 }
 
 /// Text before and after the configured arguments in the default entry, once for each line that it may have.
-fn surroundings(
+fn texts_around(
     context: &Context,
     observed: &Observed,
     configured: &CommandLine,
 ) -> Vec<(String, String)> {
     match observed.next.known() {
-        Some(next) => next.possible().map(|line| around(line, configured)).collect(),
+        Some(next) => next.possible_lines().map(|line| text_around(line, configured)).collect(),
         None if is_grub(&context.facts.boot) => vec![(USUAL_ROOT.to_owned(), String::new())],
         None => vec![(String::new(), String::new())],
     }
@@ -130,7 +130,7 @@ fn surroundings(
 
 /// Text before and after the configured arguments. In an entry that was made from other ones, only `root=` and its kin are
 /// known to come back.
-fn around(entry: &CommandLine, configured: &CommandLine) -> (String, String) {
+fn text_around(entry: &CommandLine, configured: &CommandLine) -> (String, String) {
     let texts = |line: &CommandLine| -> Vec<String> {
         line.tokens().map(|token| token.as_str().to_owned()).collect()
     };
@@ -149,7 +149,7 @@ fn around(entry: &CommandLine, configured: &CommandLine) -> (String, String) {
 }
 
 /// Whether the kernel loses something of the edit that the whole line has.
-fn is_cut(context: &Context, edit: &Edit, line: &CommandLine, front: &str) -> bool {
+fn loses_arguments(context: &Context, edit: &Edit, line: &CommandLine, front: &str) -> bool {
     let defaults = kernel_defaults(context.reader, context.facts);
     let is_satisfied = |line: &CommandLine| {
         findings(edit, line, &defaults).iter().all(|finding| finding.status.is_satisfied())
@@ -165,7 +165,7 @@ fn is_cut(context: &Context, edit: &Edit, line: &CommandLine, front: &str) -> bo
 }
 
 /// Text that the kernel's own build and the boot loader put before the line of the default entry.
-fn front(context: &Context) -> String {
+fn prepended_text(context: &Context) -> String {
     let built_in = kernel_defaults(context.reader, context.facts)
         .into_iter()
         .filter(|defaults| !defaults.overrides)

@@ -71,16 +71,16 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
             format!("`{path}` depends on variables that only GRUB knows").into(),
         );
     }
-    let Ok(mounts) = Mounts::read(reader) else { return guessed(reader, &path, &|_| true) };
+    let Ok(mounts) = Mounts::read(reader) else { return locate_by_usual_mounts(reader, &path, &|_| true) };
     match device::mounted(reader, &mounts, &device, own) {
         Mounted::Here(chosen) => {
             let places = places(&mounts, chosen, &path);
             match places.is_empty() {
                 // A part of the file system that is mounted nowhere, or one that mounts do not show.
-                true => guessed(reader, &path, &|host| {
+                true => locate_by_usual_mounts(reader, &path, &|host| {
                     mounts.covering(host).is_some_and(|mount| mount.is_same_file_system(chosen))
                 }),
-                false => among(reader, &mounts, places, &path),
+                false => locate_by_mounts(reader, &mounts, places, &path),
             }
         }
         Mounted::Elsewhere(name) => Located::Unknown(
@@ -89,12 +89,12 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
             )
             .into(),
         ),
-        Mounted::NotKnown => guessed(reader, &path, &|_| true),
+        Mounted::NotKnown => locate_by_usual_mounts(reader, &path, &|_| true),
     }
 }
 
 /// Looks where the mounts say that the file is.
-fn among(reader: &dyn Reader, mounts: &Mounts, places: Vec<String>, path: &str) -> Located {
+fn locate_by_mounts(reader: &dyn Reader, mounts: &Mounts, places: Vec<String>, path: &str) -> Located {
     let mut unread = None;
     for host in &places {
         match grub_link::followed(reader, mounts, host) {
@@ -115,7 +115,7 @@ fn among(reader: &dyn Reader, mounts: &Mounts, places: Vec<String>, path: &str) 
             Err(error) => unread = unread.or(Some(error)),
         }
     }
-    if let Some(host) = guesses(path).into_iter().find(|host| reader.exists(host) == Ok(true)) {
+    if let Some(host) = usual_paths(path).into_iter().find(|host| reader.exists(host) == Ok(true)) {
         return Located::Unknown(
             format!("{path} is not on the device that GRUB reads, and {host} is there").into(),
         );
@@ -128,9 +128,9 @@ fn among(reader: &dyn Reader, mounts: &Mounts, places: Vec<String>, path: &str) 
 }
 
 /// Looks where file systems are usually mounted, as far as a place `may_be` the right one.
-fn guessed(reader: &dyn Reader, path: &str, may_be: &dyn Fn(&str) -> bool) -> Located {
+fn locate_by_usual_mounts(reader: &dyn Reader, path: &str, may_be: &dyn Fn(&str) -> bool) -> Located {
     let mut unread = None;
-    for host in guesses(path).into_iter().filter(|host| may_be(host)) {
+    for host in usual_paths(path).into_iter().filter(|host| may_be(host)) {
         match reader.exists(&host) {
             Ok(true) => return Located::There(host),
             Ok(false) => {}
@@ -141,7 +141,7 @@ fn guessed(reader: &dyn Reader, path: &str, may_be: &dyn Fn(&str) -> bool) -> Lo
 }
 
 /// Where a path of a loader's may be on this host, by where file systems are usually mounted.
-pub(crate) fn guesses(path: &str) -> Vec<String> {
+pub(crate) fn usual_paths(path: &str) -> Vec<String> {
     let usual = USUAL.iter().map(|directory| format!("{directory}{path}"));
     // A subvolume in front, where mounts do not show it.
     let inside = path.strip_prefix("/@").and_then(|rest| rest.split_once('/'));

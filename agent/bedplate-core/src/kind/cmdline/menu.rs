@@ -49,7 +49,7 @@ impl Menu {
         })
     }
 
-    fn around<T>(
+    fn with_grub_files<T>(
         &self,
         look: impl FnOnce(&str, &GrubFiles<'_>) -> Result<T, NotUnderstood>,
     ) -> Result<T, NotUnderstood> {
@@ -66,7 +66,7 @@ impl Menu {
     /// The line of the entry that boots if nobody touches the keyboard.
     pub(super) fn next(&self) -> Reading<CommandLine> {
         let path = &self.path;
-        match self.around(default_entry) {
+        match self.with_grub_files(default_entry) {
             Ok(entry) if entry.unresolved.is_empty() => {
                 let place = format!("{path}:{}", entry.line);
                 match readable(&place, &entry.cmdline) {
@@ -83,7 +83,7 @@ impl Menu {
     }
 
     /// Why the result of a regeneration could not be checked: the menu leaves open which line boots.
-    pub(super) fn undecided(&self) -> Option<Obstacle> {
+    pub(super) fn undecidable(&self) -> Option<Obstacle> {
         match self.next() {
             Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
                 reason: format!("the next boot's command line is unknown: {why}"),
@@ -98,12 +98,12 @@ impl Menu {
 
     /// Why no change can be sure to last: the machine chooses between values of a variable behind the arguments, and one of
     /// them says something else than the edit.
-    pub(super) fn by_chance(&self, edit: &Edit) -> Option<Obstacle> {
-        let default = self.around(default_entry).ok()?;
+    pub(super) fn machine_dependent(&self, edit: &Edit) -> Option<Obstacle> {
+        let default = self.with_grub_files(default_entry).ok()?;
         let line = default.line();
         let is_chosen =
-            |token: &Token| line.possible().any(|one| !one.tokens().any(|other| other == token));
-        let chosen = line.possible().flat_map(CommandLine::tokens).filter(|token| is_chosen(token));
+            |token: &Token| line.possible_lines().any(|one| !one.tokens().any(|other| other == token));
+        let chosen = line.possible_lines().flat_map(CommandLine::tokens).filter(|token| is_chosen(token));
         let chosen = CommandLine::from_tokens(chosen.cloned());
         let findings = edit.satisfied_by(&chosen, &KernelDefaults::default());
         let found = findings.into_iter().find_map(|finding| match finding.status {
@@ -123,7 +123,7 @@ impl Menu {
 
     /// The same entry, whole.
     pub(super) fn entry(&self) -> Reading<Entry> {
-        match self.around(default_entry) {
+        match self.with_grub_files(default_entry) {
             Ok(entry) => Reading::Known(entry),
             Err(error) => Reading::unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
         }
@@ -131,7 +131,7 @@ impl Menu {
 
     /// Values of the variables in the line of the same entry, as far as they are known.
     pub(super) fn variables(&self) -> BTreeMap<String, String> {
-        self.around(default_entry).map(|entry| entry.variables).unwrap_or_default()
+        self.with_grub_files(default_entry).map(|entry| entry.variables).unwrap_or_default()
     }
 
     /// Whether some entry loads an initrd; `false` where the menu cannot be followed.
@@ -141,16 +141,16 @@ impl Menu {
 
     /// The initrds of all entries, as GRUB names them; `None`: the menu cannot be followed.
     pub(super) fn initrds(&self) -> Option<Vec<String>> {
-        let all = self.around(entries).ok()?;
+        let all = self.with_grub_files(entries).ok()?;
         Some(all.into_iter().flat_map(|entry| entry.initrds).collect())
     }
 
     /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from
     /// the configuration, other entries do. `configured` is the line that grub-mkconfig puts at the end of every normal
     /// entry (10_linux), as it was when the menu was made; without any such entry nothing can be said.
-    pub(super) fn passed_over(&self, configured: &CommandLine, edit: &Edit) -> Option<Obstacle> {
-        let default = self.around(default_entry).ok()?;
-        let all = self.around(entries).ok()?;
+    pub(super) fn arguments_from_elsewhere(&self, configured: &CommandLine, edit: &Edit) -> Option<Obstacle> {
+        let default = self.with_grub_files(default_entry).ok()?;
+        let all = self.with_grub_files(entries).ok()?;
         let lacks = edit
             .satisfied_by(&default.line(), &KernelDefaults::default())
             .iter()
@@ -177,7 +177,7 @@ impl Menu {
     /// Why regenerating cannot help: with every edit made to the default entry as it is written, what GRUB puts in for a
     /// variable is still wrong.
     pub(super) fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
-        let default = self.around(default_entry).ok()?;
+        let default = self.with_grub_files(default_entry).ok()?;
         let words =
             grub_quote::split(self.text.lines().nth(default.line.checked_sub(1)?)?.trim()).ok()?;
         let variables: BTreeSet<String> =
@@ -260,7 +260,7 @@ fn made_again(
 ) -> Option<CommandLine> {
     let written = CommandLine::parse(written);
     let brought: BTreeSet<String> =
-        boots.possible().flat_map(|line| LineDiff::between(&written, line).added).collect();
+        boots.possible_lines().flat_map(|line| LineDiff::between(&written, line).added).collect();
     let brought: Vec<Token> = brought.iter().filter_map(|text| Token::new(text).ok()).collect();
     let edited = edit.apply(&written).ok()?;
     let edited = edited.tokens().cloned();
@@ -273,5 +273,5 @@ fn made_again(
 fn carries(entry: &Entry, configured: &CommandLine) -> bool {
     let words =
         |line: &CommandLine| line.tokens().map(|token| token.to_string()).collect::<Vec<_>>();
-    entry.line().possible().any(|line| words(line).ends_with(&words(configured)))
+    entry.line().possible_lines().any(|line| words(line).ends_with(&words(configured)))
 }

@@ -43,7 +43,7 @@ pub(crate) fn iommu_mode(
             if KernelVersion::from_release(release).is_some() =>
         {
             cmdline.keep.push("iommu.passthrough".to_owned());
-            cmdline.settled.push(stays(doubt.as_deref()));
+            cmdline.settled.push(unchanged(doubt.as_deref()));
             Ok((IommuMode::Keep, None))
         }
         // Without a kernel to go by: translated, which works on all.
@@ -80,7 +80,7 @@ fn cpu(profile: &dyn Declared, facts: &Facts) -> ArmCpu {
 }
 
 /// What `auto` comes to where either mode works.
-fn stays(doubt: Option<&str>) -> UpToDate {
+fn unchanged(doubt: Option<&str>) -> UpToDate {
     let state = match doubt {
         None => "stays as it is: on NVIDIA's Arm CPUs passthrough and translated both work from Linux 6.11 on".to_owned(),
         Some(doubt) => format!("stays as it is: whether the CPU is NVIDIA's is not known ({doubt})"),

@@ -24,14 +24,14 @@ pub(crate) fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Readi
         | BootLoader::GrubRhel
         | BootLoader::GrubSuse => GRUBENV
             .iter()
-            .any(|path| reader.read(path).is_ok_and(|bytes| without_once(&bytes).is_some())),
+            .any(|path| reader.read(path).is_ok_and(|bytes| without_one_shot_entry(&bytes).is_some())),
         _ => false,
     };
     is_chosen.then(|| next_kernel(&Lasting(reader), facts))
 }
 
 /// The environment block without an entry for one boot; `None`: it has none.
-fn without_once(bytes: &[u8]) -> Option<Vec<u8>> {
+fn without_one_shot_entry(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut block = Grubenv::parse(&lossless_text::decode(bytes)).ok()?;
     let given = |name: &str| block.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
     let (once, before) = (given("next_entry"), given("prev_saved_entry"));
@@ -58,7 +58,7 @@ impl Reader for Lasting<'_> {
         match path {
             ONE_SHOT => Err(ReadError::NotFound { path: path.to_owned() }),
             path if GRUBENV.contains(&path) => {
-                self.0.read(path).map(|bytes| without_once(&bytes).unwrap_or(bytes))
+                self.0.read(path).map(|bytes| without_one_shot_entry(&bytes).unwrap_or(bytes))
             }
             path => self.0.read(path),
         }

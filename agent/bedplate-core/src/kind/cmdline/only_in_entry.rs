@@ -53,7 +53,7 @@ pub(crate) fn has(line: &CommandLine, token: &Token) -> bool {
 
 /// Arguments of the entry that the line made from the configuration would lack, without those that the edit takes out.
 /// `made` is that line.
-fn lost(entry: &CommandLine, made: &CommandLine, edit: &Edit) -> Vec<Token> {
+fn lost_arguments(entry: &CommandLine, made: &CommandLine, edit: &Edit) -> Vec<Token> {
     let Ok(target) = edit.apply(entry) else { return Vec::new() };
     let findings = edit.satisfied_by(entry, &KernelDefaults::default());
     let instead: BTreeSet<String> = findings
@@ -95,7 +95,7 @@ pub(super) fn check(
     remake: &str,
 ) -> Result<(), Obstacle> {
     let Some(entry) = next.known() else { return Ok(()) };
-    let mut lost = lost(entry, made, edit);
+    let mut lost = lost_arguments(entry, made, edit);
     lost.retain(|token| !set_by_tool.contains(&token.folded_name().as_str()));
     if lost.is_empty() {
         return Ok(());
@@ -137,7 +137,7 @@ fn lost_by_mkconfig(context: &Context, observed: &Observed, edit: &Edit) -> Vec<
     let Ok(made) = edit.apply(&CommandLine::parse(&words.collect::<Vec<_>>().join(" "))) else {
         return Vec::new();
     };
-    let mut lost = lost(entry, &made, edit);
+    let mut lost = lost_arguments(entry, &made, edit);
     lost.retain(|token| !BY_MKCONFIG.contains(&token.folded_name().as_str()));
     lost
 }

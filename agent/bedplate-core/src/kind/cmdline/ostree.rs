@@ -272,7 +272,7 @@ fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         Err(error) if error.is_absent() => None,
         Err(error) => return Err(boot_files::unreadable(&error)),
     };
-    undisturbed(context, edit, &kargs.kargs)?;
+    expect_no_unwanted_kargs(context, edit, &kargs.kargs)?;
     let actions: Vec<Action> =
         replace(KARGS_FILE, before.as_deref(), Some(&text)).into_iter().collect();
     Ok(Steps { subject: KARGS_FILE.into(), actions, disrupts: Vec::new() })
@@ -280,7 +280,7 @@ fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 
 /// Refuses where another file of the image has an argument that the profile does not want: bootc adds the arguments of all
 /// files, and has no way to take one away.
-fn undisturbed(context: &Context, edit: &Edit, own: &[String]) -> Result<(), Obstacle> {
+fn expect_no_unwanted_kargs(context: &Context, edit: &Edit, own: &[String]) -> Result<(), Obstacle> {
     let unreadable = |reason: Reason| Obstacle {
         reason: reason.to_string(),
         remedy: format!("correct the files of {KARGS_DIRECTORY}, then plan again"),

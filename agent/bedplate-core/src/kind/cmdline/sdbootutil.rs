@@ -2,7 +2,7 @@
 //! on the EFI system partition (`grub2-bls`) and for systemd-boot alike (handbook §10.4).
 
 use super::boot_files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
-use super::kernel_install::{self, touched};
+use super::kernel_install::{self, written_paths};
 use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
 use bedplate_base::{ReadError, Reading, lossless_text};
@@ -229,7 +229,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
                 purpose: format!(
                     "take the arguments of {KERNEL_CMDLINE} into every boot entry of this system"
                 ),
-                touches: touched(context.reader),
+                touches: written_paths(context.reader),
                 way_back: WayBack::Repeat,
                 limit_s: LIMIT_S,
             });

@@ -277,7 +277,7 @@ fn finish_absent(section: &CmdlineLayer, finisher: &mut Finisher<'_>) -> Vec<Cmd
 
 fn finish_arg(list: &str, leaf: &Leaf<String>, finisher: &mut Finisher<'_>) -> CmdlineArg {
     finisher.note(key_of(list, &leaf.value), leaf);
-    CmdlineArg { arg: leaf.value.clone(), why: finisher.why(leaf) }
+    CmdlineArg { arg: leaf.value.clone(), why: finisher.reasons_of_leaf(leaf) }
 }
 
 fn show_params(section: &CmdlineLayer, _: &Cmdline, out: &mut Printer<'_>) {

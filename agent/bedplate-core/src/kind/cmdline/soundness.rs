@@ -94,7 +94,7 @@ fn running(reader: &dyn Reader) -> Option<CommandLine> {
 
 /// How a file that is there shows to hold no kernel and no initrd, if it does; a recording knows nothing of contents but
 /// of empty files. A power cut may leave a file of zeros.
-fn flaw(reader: &dyn Reader, path: &str) -> Result<Option<String>, Reason> {
+fn corruption(reader: &dyn Reader, path: &str) -> Result<Option<String>, Reason> {
     let start = match reader.read_start(path, START) {
         Ok(bytes) => bytes,
         Err(ReadError::NotRecorded { .. }) => return Ok(None),
@@ -154,7 +154,7 @@ impl Host<'_> {
         found: &mut Soundness,
     ) {
         match locate(self.reader, &entry.place, file) {
-            Located::There(path) => match flaw(self.reader, &path) {
+            Located::There(path) => match corruption(self.reader, &path) {
                 Ok(None) => {}
                 Ok(Some(_)) if is_microcode(&path) => {}
                 Ok(Some(flaw)) => found.fault(format!("{what}, {path}, {flaw}"), remedy()),

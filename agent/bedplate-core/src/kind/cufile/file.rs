@@ -123,7 +123,7 @@ impl<'a> Work<'a> {
         let key = setting.key.to_string();
         let mut earlier = self.earlier.iter().filter(|one| one.key == key);
         if let Some(now) = now.as_ref().filter(|now| now.value == setting.value) {
-            match self.still_ours(&key, Some(now)) {
+            match self.unchanged_own(&key, Some(now)) {
                 Some(ours) => self.own.push(ours.clone()),
                 None => self.forget(earlier.next(), "it has that value from others since"),
             }
@@ -135,7 +135,7 @@ impl<'a> Work<'a> {
             return Ok(());
         }
         let known: Vec<&Own> = self.earlier.iter().chain(&self.own).collect();
-        let made = owned::made(&setting.key, &self.document, &known)?;
+        let made = owned::count_made_objects(&setting.key, &self.document, &known)?;
         self.document.set(&setting.key, &splice::source(&setting.value))?;
         let (before, text) = match earlier.next() {
             Some(ours) => (ours.before.clone(), ours.text.clone()),
@@ -170,7 +170,7 @@ impl<'a> Work<'a> {
             now => now?,
         };
         let name = key.to_string();
-        let Some((ours, now)) = self.still_ours(&name, now.as_ref()).zip(now.as_ref()) else {
+        let Some((ours, now)) = self.unchanged_own(&name, now.as_ref()).zip(now.as_ref()) else {
             let last = self.earlier.iter().find(|one| one.key == name);
             let why = match now {
                 Some(now) => format!("it was changed to {} since: it stays", now.source),
@@ -198,7 +198,7 @@ impl<'a> Work<'a> {
     }
 
     /// The entry of a key that has the value that bedplate set.
-    fn still_ours(&self, key: &str, now: Option<&Found>) -> Option<&'a Own> {
+    fn unchanged_own(&self, key: &str, now: Option<&Found>) -> Option<&'a Own> {
         let now = now?;
         self.earlier.iter().find(|one| one.key == key && one.ours == now.value)
     }

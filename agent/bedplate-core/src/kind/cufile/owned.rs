@@ -47,7 +47,7 @@ impl Own {
     }
 
     /// Whether bedplate made the object at this path, for this key.
-    fn has_made(&self, path: &[String]) -> bool {
+    fn is_object_made(&self, path: &[String]) -> bool {
         let names: Vec<&str> = self.key.split('.').collect();
         let above =
             path.len() < names.len() && path.iter().zip(&names).all(|(one, two)| one == two);
@@ -56,10 +56,10 @@ impl Own {
 }
 
 /// How many of the objects above a key are bedplate's: those that are to be made for it, and those that were for others.
-pub(crate) fn made(key: &Key, document: &Document, known: &[&Own]) -> Result<usize, NotEditable> {
+pub(crate) fn count_made_objects(key: &Key, document: &Document, known: &[&Own]) -> Result<usize, NotEditable> {
     let (names, there) = (key.names(), document.depth(key)? - 1);
     let is_made =
-        |depth: &usize| *depth > there || known.iter().any(|one| one.has_made(&names[..*depth]));
+        |depth: &usize| *depth > there || known.iter().any(|one| one.is_object_made(&names[..*depth]));
     Ok((1..names.len()).rev().take_while(is_made).count())
 }
 
@@ -86,7 +86,7 @@ mod tests {
         let first =
             Own { key: "fs.weka.a".into(), ours: 1.into(), before: None, text: None, made: 1 };
         let document = Document::parse(r#"{"fs": {"weka": {"a": 1}, "lustre": {}}}"#).unwrap();
-        let made = |key| made(&path(key), &document, &[&first]).unwrap();
+        let made = |key| count_made_objects(&path(key), &document, &[&first]).unwrap();
         assert_eq!((made("fs.weka.b"), made("fs.weka.c.d")), (1, 2));
         assert_eq!((made("fs.lustre.b"), made("fs.x.y"), made("a.b.c")), (0, 1, 2));
     }

@@ -130,7 +130,7 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     let ours = own.map(|file| conf::modprobe(&file.text)).unwrap_or_default();
     overruled(context, &files, section);
     if ours == target {
-        settled(&ours, own.map_or(MODPROBE_PATH, |file| &file.path), section);
+        push_unchanged(&ours, own.map_or(MODPROBE_PATH, |file| &file.path), section);
         initramfs::owed_rebuild(context, section);
         pending_options(context, section);
         pending::pending(context, &[], section);
@@ -251,7 +251,7 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
     }
 }
 
-fn settled(ours: &Modprobe, path: &str, section: &mut KindPlan) {
+fn push_unchanged(ours: &Modprobe, path: &str, section: &mut KindPlan) {
     for ((module, parameter), value) in &ours.options {
         let subject = format!("options {module} {parameter}");
         section.settled.push(UpToDate {

@@ -78,7 +78,7 @@ impl<'t> Conf<'t> {
     }
 
     /// What the block sets, in order.
-    pub(super) fn ours(&self) -> Vec<(&'t str, &'t str)> {
+    pub(super) fn own_settings(&self) -> Vec<(&'t str, &'t str)> {
         pairs(self.block.unwrap_or_default()).map(|(_, pair)| pair).collect()
     }
 
@@ -91,7 +91,7 @@ impl<'t> Conf<'t> {
     }
 
     /// What others set in the file, each with its line, from 1 on.
-    pub(super) fn theirs(&self) -> Vec<(usize, (&'t str, &'t str))> {
+    pub(super) fn unmanaged_settings(&self) -> Vec<(usize, (&'t str, &'t str))> {
         let lines = |text: &str| text.split_inclusive('\n').count();
         let below = lines(self.before) + lines(self.block.unwrap_or_default());
         let after = pairs(self.after).map(|(line, pair)| (below + line, pair));
@@ -158,7 +158,7 @@ mod tests {
     fn the_block_comes_first_and_goes_again_without_a_trace() {
         let theirs = "# of the site\nNCCL_DEBUG=WARN\n\nNCCL_NET = IB\n";
         let conf = Conf::parse(theirs).unwrap();
-        assert_eq!(conf.ours(), []);
+        assert_eq!(conf.own_settings(), []);
         let ours = block(&[variable("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1")], "hgx");
         let text = conf.with(&ours).unwrap();
         assert!(
@@ -166,8 +166,8 @@ mod tests {
             "{text}"
         );
         let again = Conf::parse(&text).unwrap();
-        assert_eq!(again.ours(), [("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1")]);
-        assert_eq!(again.theirs(), [(8, ("NCCL_DEBUG", "WARN")), (10, ("NCCL_NET ", " IB"))]);
+        assert_eq!(again.own_settings(), [("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1")]);
+        assert_eq!(again.unmanaged_settings(), [(8, ("NCCL_DEBUG", "WARN")), (10, ("NCCL_NET ", " IB"))]);
         assert_eq!(again.with(&ours).unwrap(), text);
         assert_eq!(again.with("").as_deref(), Some(theirs));
         assert_eq!(Conf::parse(&ours).unwrap().with(""), None);
@@ -202,7 +202,7 @@ mod tests {
             let conf = Conf::parse(&theirs).unwrap();
             let text = conf.with(&ours).unwrap();
             let again = Conf::parse(&text).unwrap();
-            prop_assert_eq!(again.ours(), [("NCCL_X", value.as_str())]);
+            prop_assert_eq!(again.own_settings(), [("NCCL_X", value.as_str())]);
             prop_assert_eq!(again.with("").unwrap_or_default(), theirs.clone());
             prop_assert_eq!(again.with(&ours).unwrap(), text.clone());
         }

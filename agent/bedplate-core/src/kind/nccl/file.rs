@@ -39,7 +39,7 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
             );
         }
     };
-    let ours = conf.ours();
+    let ours = conf.own_settings();
     let target: Vec<(&str, &str)> =
         wanted.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
     let outdone =
@@ -84,7 +84,7 @@ fn refuse(out: &mut KindPlan, path: &str, reason: &str, remedy: &str) {
 /// What differs: what a job gets now, and what it is to get.
 fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
     let now = |name: &str| {
-        let mut all = conf.before().into_iter().chain(conf.ours());
+        let mut all = conf.before().into_iter().chain(conf.own_settings());
         all.find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
     };
     let set = wanted.iter().filter(|one| now(&one.name).as_ref() != Some(&one.value));
@@ -96,7 +96,7 @@ fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
     });
     let is_wanted = |name: &str| wanted.iter().any(|one| one.name == name);
     let gone =
-        conf.ours().into_iter().filter(|(name, _)| !is_wanted(name)).map(|(name, value)| Item {
+        conf.own_settings().into_iter().filter(|(name, _)| !is_wanted(name)).map(|(name, value)| Item {
             subject: name.to_owned(),
             before: Some(value.to_owned()),
             after: None,
@@ -120,7 +120,7 @@ fn later(conf: &Conf, path: &str, target: &[(&str, &str)], out: &mut KindPlan) {
     let other = |(_, (name, value)): &(usize, (&str, &str))| {
         target.iter().any(|(own, wanted)| own == name && wanted != value)
     };
-    let notes = conf.theirs().into_iter().filter(other).map(|(line, (name, value))| Note {
+    let notes = conf.unmanaged_settings().into_iter().filter(other).map(|(line, (name, value))| Note {
         kind: NAME,
         subject: name.to_owned(),
         text: format!(

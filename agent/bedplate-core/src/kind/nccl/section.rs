@@ -38,7 +38,7 @@ impl Rule for ConfValue {
 
     fn read(checker: &mut Checker<'_>, key: &str, at: At<String>) -> Option<Leaf<String>> {
         let leaf = checker.bare(at);
-        match wrong(&leaf.value) {
+        match value_fault(&leaf.value) {
             None => Some(leaf),
             Some(label) => {
                 let message = format!("the value of `{key}` cannot stand in /etc/nccl.conf");
@@ -98,7 +98,7 @@ section! {
         set: Vec<Variable> = finish_variables;
     }
     show show_variables;
-    merged said_twice;
+    merged set_twice;
     lints LINTS;
 }
 
@@ -137,7 +137,7 @@ fn read_variables(
             Entry::Long(table) => (table.value, Reason { why: table.why, source: table.source }),
         };
         let text = value.to_string();
-        if let Some(label) = wrong(&text) {
+        if let Some(label) = value_fault(&text) {
             let message = format!("the value of `{}` cannot stand in /etc/nccl.conf", name.value);
             checker.error(place, "bad-nccl", message, label, None);
             continue;
@@ -157,7 +157,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Why a value cannot stand in the file, if it cannot.
-fn wrong(value: &str) -> Option<String> {
+fn value_fault(value: &str) -> Option<String> {
     match value {
         "" => Some("it is empty".to_owned()),
         _ if value.chars().any(char::is_control) => Some("it holds a control character".to_owned()),
@@ -178,7 +178,7 @@ fn finish_variables(section: &NcclLayer, finisher: &mut Finisher<'_>) -> Vec<Var
     let mut out = Vec::new();
     for (name, leaf) in &section.variables.0 {
         finisher.note(key_of("nccl.set", name), leaf);
-        let (value, why) = (leaf.value.clone(), finisher.why(leaf));
+        let (value, why) = (leaf.value.clone(), finisher.reasons_of_leaf(leaf));
         out.push(Variable { name: name.clone(), value, why });
     }
     out
@@ -193,7 +193,7 @@ fn show_variables(section: &NcclLayer, _: &Nccl, out: &mut Printer<'_>) {
 }
 
 /// A variable that a key of its own sets, and `set` as well.
-fn said_twice(section: &NcclLayer, sources: &Sources) -> Option<Diagnostic> {
+fn set_twice(section: &NcclLayer, sources: &Sources) -> Option<Diagnostic> {
     let hca = section.hca.as_ref().filter(|leaf| leaf.value == HcaList::NearGpus);
     let hca = hca.map(|leaf| (HCA, "hca", leaf.place));
     let interface = section.socket_interface.as_ref();
@@ -214,7 +214,7 @@ const LINTS: &[SectionLint<NcclLayer, Nccl>] = &[
     Lint {
         id: "nccl-folklore",
         severity: Severity::Warning,
-        find: |section, _| folklore(section),
+        find: |section, _| cargo_cult_values(section),
         reason: "is often passed around, and is not needed or does harm",
         source: "docs/nccl.md, the row of this variable",
         remedy: "leave the variable to NCCL; `bedplate nccl env -v` says why",
@@ -241,7 +241,7 @@ const LINTS: &[SectionLint<NcclLayer, Nccl>] = &[
 const SITE_DECIDES: [&str; 3] = ["NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_NET"];
 
 /// Variables that are set to what people are told to set, word for word.
-fn folklore(section: &NcclLayer) -> Vec<Hit> {
+fn cargo_cult_values(section: &NcclLayer) -> Vec<Hit> {
     let told = |name: &str, value: &str| {
         let row =
             own(Library::Nccl).iter().find(|row| row.name == name && !SITE_DECIDES.contains(&name));
@@ -264,7 +264,7 @@ fn switched_off(section: &NcclLayer) -> Vec<Hit> {
 
 fn typos(section: &NcclLayer) -> Vec<Hit> {
     let meant = |(name, leaf): (&String, &Leaf<String>)| {
-        let known = names::meant(name)?;
+        let known = names::suggest(name)?;
         Some(Hit::new(leaf.place, format!("{name} (did you mean {known}?)")))
     };
     section.variables.0.iter().filter_map(meant).collect()

@@ -56,7 +56,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
         note(out, text.to_owned());
         return before();
     }
-    let near = match near(context) {
+    let near = match ports_near_gpus(context) {
         Ok(near) => near,
         Err(reason) => {
             out.unknowns.push(Unknown { kind: NAME, subject: HCA.into(), reason });
@@ -95,7 +95,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
 }
 
 /// The ports near GPUs, whose states are known; or why that cannot be told.
-fn near(context: &Context) -> Result<Vec<RdmaPort>, String> {
+fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
     let tree = match &context.facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => return Err("this host shows no PCI functions".to_owned()),
@@ -132,7 +132,7 @@ pub(super) fn path(context: &Context) -> Option<&'static str> {
     let mut functions =
         context.facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
     if !functions.any(Function::is_gpu) {
-        let is_there = !ours(context, conf::RCCL).is_empty();
+        let is_there = !own_settings(context, conf::RCCL).is_empty();
         return Some(if is_there { conf::RCCL } else { conf::NCCL });
     }
     let library = Library::of_host(context.facts);
@@ -140,15 +140,15 @@ pub(super) fn path(context: &Context) -> Option<&'static str> {
 }
 
 /// What bedplate has written to a file.
-fn ours(context: &Context, path: &str) -> Vec<(String, String)> {
+fn own_settings(context: &Context, path: &str) -> Vec<(String, String)> {
     let text = context.reader.text(path).unwrap_or_default();
     let conf = Conf::parse(&text).unwrap_or_default();
-    conf.ours().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    conf.own_settings().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The list that bedplate has written.
 fn listed(context: &Context) -> Option<String> {
-    let ours = ours(context, path(context)?).into_iter();
+    let ours = own_settings(context, path(context)?).into_iter();
     ours.into_iter().find(|(name, _)| *name == HCA).map(|(_, value)| value)
 }
 

@@ -131,13 +131,13 @@ impl Pf<'_> {
         };
         let vf = self.sriov.vfs.get(usize::from(number)).and_then(|vf| self.tree.get(*vf));
         let owed = self.is_owed_start(number);
-        if owed && self.was_made_here(number) {
+        if owed && self.is_made_by_bedplate(number) {
             let before = VfAttributes::default();
             return Ok(Some(Differs { number, before, after: *wanted, start: true, owed }));
         }
         let after = wanted.without(found);
-        let before = found.among(&after);
-        let silent = after.without(&after.among(&before));
+        let before = found.intersect(&after);
+        let silent = after.without(&after.intersect(&before));
         if !silent.is_empty() {
             return Err(Stop::Blocked {
                 reason: format!(
@@ -232,7 +232,7 @@ impl Pf<'_> {
             .map(|(from, to)| item("eswitch mode".into(), Some(from.to_string()), to.to_string()));
         let mut items: Vec<Item> = switch.into_iter().collect();
         for name in names_of(differing) {
-            for (before, after, numbers) in alike(differing, name) {
+            for (before, after, numbers) in group_by_values(differing, name) {
                 let before = before.map(|before| self.display_value(before, "another one"));
                 let after = self
                     .display_value(after, "derived from the PF's (snapshots carry no addresses)");
@@ -330,7 +330,7 @@ pub(super) fn names_of(differing: &[Differs]) -> Vec<&'static str> {
 
 /// An attribute's values before and after, with the VFs of which that is so. Addresses differ on every VF: of those there
 /// is the first and the last.
-fn alike(differing: &[Differs], name: &str) -> Vec<(Option<String>, String, Vec<u16>)> {
+fn group_by_values(differing: &[Differs], name: &str) -> Vec<(Option<String>, String, Vec<u16>)> {
     let value = |attributes: &VfAttributes| {
         attributes.named().into_iter().find(|(own, _)| *own == name).map(|(_, value)| value)
     };

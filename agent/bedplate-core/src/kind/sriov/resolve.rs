@@ -212,7 +212,7 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
                 ),
             ),
         };
-        if let Some(count) = settle(pf, asked, resolved) {
+        if let Some(count) = resolve_count(pf, asked, resolved) {
             resolved.vfs.push(WantedVfs {
                 pf: pf.address,
                 asked: rule.vfs,
@@ -238,7 +238,7 @@ fn is_left_out(pf: &Function, siblings: &[&Function]) -> bool {
 }
 
 /// The count for one PF, held against what its firmware allows; `asked` `None` = all. Says why where there is none.
-fn settle(pf: &Function, asked: Option<u16>, resolved: &mut Resolved) -> Option<u16> {
+fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut Resolved) -> Option<u16> {
     let total = match &pf.sriov {
         Reading::Known(sriov) => &sriov.total,
         Reading::Absent => &Reading::Absent,

@@ -307,7 +307,7 @@ fn finish_rules(section: &SriovLayer, finisher: &mut Finisher<'_>) -> Vec<SriovR
             vf: leaf.value.vf,
             eswitch: leaf.value.eswitch,
             allow_disruption: leaf.value.allow_disruption,
-            why: finisher.why(leaf),
+            why: finisher.reasons_of_leaf(leaf),
         });
     }
     rules

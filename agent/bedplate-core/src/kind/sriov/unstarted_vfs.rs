@@ -26,7 +26,7 @@ impl Pf<'_> {
     }
 
     /// Whether bedplate made this VF: of one that was there, the ledger has what was found.
-    pub(super) fn was_made_here(&self, number: u16) -> bool {
+    pub(super) fn is_made_by_bedplate(&self, number: u16) -> bool {
         !self.context.ledger.vfs.contains_key(&self.name_of(number))
     }
 

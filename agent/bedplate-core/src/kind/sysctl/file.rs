@@ -45,7 +45,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
         running::left_behind(context, wanted, &ours, section);
     }
     if ours == target {
-        settled(&ours, place, section);
+        push_unchanged(&ours, place, section);
         return;
     }
     section.changes.push(Change {
@@ -73,7 +73,7 @@ fn vendor_settings(context: &Context) -> Option<(&'static str, BTreeMap<Key, Str
     Some((OF_IMAGE, conf::values(&text)))
 }
 
-fn settled(ours: &BTreeMap<Key, String>, path: &str, section: &mut KindPlan) {
+fn push_unchanged(ours: &BTreeMap<Key, String>, path: &str, section: &mut KindPlan) {
     section.settled.extend(ours.iter().map(|(key, value)| UpToDate {
         kind: NAME,
         subject: format!("{key} at boot"),

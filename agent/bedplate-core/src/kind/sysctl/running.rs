@@ -28,7 +28,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
                 reason: format!("the running kernel has no {}", setting.key.path()),
                 remedy: format!(
                     "{}, or correct `{subject}` in [sysctl] set or drop it there",
-                    brings(context, setting)
+                    provider(context, setting)
                 ),
                 subject: subject.into(),
             }),
@@ -44,7 +44,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
 }
 
 /// What the kernel shows a missing parameter after.
-fn brings(context: &Context, setting: &Setting) -> String {
+fn provider(context: &Context, setting: &Setting) -> String {
     match setting.key.interface() {
         // udev has the file applied to an interface that comes (systemd rules.d/99-systemd.rules).
         Some((name, directory)) if context.reader.exists(&directory) == Ok(false) => {

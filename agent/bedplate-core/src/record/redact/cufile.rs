@@ -7,7 +7,7 @@ use bedplate_facts::cufile::{known_name, quoted, without_comments};
 /// Characters of a number that stays; no setting needs as many.
 const LONGEST_NUMBER: usize = 40;
 
-pub(super) fn kept(text: &str, words: &mut Masker) -> String {
+pub(super) fn redact(text: &str, words: &mut Masker) -> String {
     let plain = without_comments(text);
     let mut clean = String::with_capacity(plain.len());
     let mut rest = plain.as_str();

@@ -14,12 +14,12 @@ use bedplate_host::snapshot_paths;
 const LONGEST: usize = 4096;
 
 /// What of a file may be in a snapshot; `None`: nothing.
-pub(super) fn kept(path: &str, bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
+pub(super) fn redact(path: &str, bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
     if path.starts_with("/sys/firmware/efi/efivars/") {
         return loader_variable(bytes, words);
     }
     if path.ends_with(".efi") {
-        return super::uki::kept(bytes, words);
+        return super::uki::redact(bytes, words);
     }
     if bytes.starts_with(b"\x7fELF") {
         return (bytes.len() <= 64).then(|| bytes.to_vec());
@@ -38,7 +38,7 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     if path.starts_with(snapshot_paths::ANSWERS) {
         return match path {
             snapshot_paths::ROUTES => Some(words.identities(text)),
-            snapshot_paths::KERNEL_LOG => kernel_log::kept(text, words),
+            snapshot_paths::KERNEL_LOG => kernel_log::redact(text, words),
             _ => Some(text.to_owned()),
         };
     }
@@ -51,7 +51,7 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
         "/proc/net/route" => routes(text, 1, 2, words),
         "/proc/net/ipv6_route" => routes(text, 0, 4, words),
         nvidia_modules::CUSTOM => nvidia_modules::recorded_path(text),
-        bedplate_facts::cufile::PATH => super::cufile::kept(text, words),
+        bedplate_facts::cufile::PATH => super::cufile::redact(text, words),
         limits::MOUNTS => lines(text, shared_memory),
         cmdline::MOUNTINFO => {
             lines(text, |line| cmdline::recorded_mount(line).map(|line| words.identities(&line)))
@@ -82,7 +82,7 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
         "/etc/modules" => lines(text, |line| Some(listed_module(line, words))),
         "/var/lib/bedplate/ledger.json" => ledger::redacted(text, words)?,
         imex::CONFIG | imex::NODES | imex::FIB_TRIE | imex::IF_INET6 => {
-            super::imex::kept(path, text, words)
+            super::imex::redact(path, text, words)
         }
         _ => return by_place(path, text, words),
     })
@@ -94,7 +94,7 @@ fn by_place(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     let within = |directory: &str| path.split('/').rev().nth(1) == Some(directory);
     Some(match path {
         _ if path.starts_with("/etc/bedplate/") && name.ends_with(".toml") => {
-            profile::kept(text, words)
+            profile::redact(text, words)
         }
         _ if path.ends_with("pci.ids") => text.to_owned(),
         _ if path.starts_with("/boot/config-") => lines(text, |line| kernel_setting(line, words)),

@@ -7,7 +7,7 @@ use super::masker::Masker;
 use bedplate_facts::imex;
 
 /// The part of one of these files that a snapshot keeps.
-pub(super) fn kept(path: &str, text: &str, words: &mut Masker) -> String {
+pub(super) fn redact(path: &str, text: &str, words: &mut Masker) -> String {
     match path {
         imex::CONFIG => lines(text, |line| {
             let path = line.trim().strip_prefix(imex::NODES_KEY)?.trim();

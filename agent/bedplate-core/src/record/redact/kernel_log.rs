@@ -7,9 +7,9 @@ use bedplate_facts::kernel_log;
 use bedplate_host::KernelLog;
 
 /// Of the kernel's log the lines that mean something, in the kernel's own words; arguments as on the command line.
-pub(super) fn kept(text: &str, words: &mut Masker) -> Option<String> {
+pub(super) fn redact(text: &str, words: &mut Masker) -> Option<String> {
     let mut log: KernelLog = serde_json::from_str(text).ok()?;
-    log.keep(kernel_log::kept);
+    log.keep(kernel_log::redacted_line);
     for line in &mut log.lines {
         if let Some(said) = rejected_argument::parse(&line.text) {
             line.text = format!("{}{}{}", said.head, masked(&said, words), said.tail);

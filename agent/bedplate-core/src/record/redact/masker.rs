@@ -144,7 +144,7 @@ impl Masker {
     }
 
     /// The mask of a word of a text: as long as the word, where its number leaves room for that.
-    fn fitted(&mut self, word: &str) -> String {
+    fn mask_of_length(&mut self, word: &str) -> String {
         if is_mask(word) {
             return word.to_owned();
         }

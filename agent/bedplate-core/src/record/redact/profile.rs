@@ -12,7 +12,7 @@ use crate::profile;
 use bedplate_base::mask;
 
 /// The text of a profile without what is not needed to plan by it. One that is no TOML says nothing, and is none either.
-pub(super) fn kept(text: &str, words: &mut Masker) -> String {
+pub(super) fn redact(text: &str, words: &mut Masker) -> String {
     let Ok(table) = DeTable::parse(text) else { return words.mask(text) + "\n" };
     let mut found = Vec::new();
     let mut strings = Vec::new();

@@ -7,7 +7,7 @@ use super::masker::{Masker, Style};
 const HEADERS: usize = 4096;
 
 /// The image with nothing else in it; `None`: it is none, or there is no room for the command line.
-pub(super) fn kept(bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
+pub(super) fn redact(bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
     let number = |at: usize| {
         let four = bytes.get(at..at.checked_add(4)?)?;
         usize::try_from(u32::from_le_bytes(four.try_into().ok()?)).ok()

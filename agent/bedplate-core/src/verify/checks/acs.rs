@@ -166,10 +166,10 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         .all_seen(shown(&open)));
     }
     if let Some(first) = input.acs.unknowns.first() {
-        return Ok(unknown(first, topology.tree()).seen(so_far, "ACS control registers"));
+        return Ok(unknown(first, topology.tree()).with_evidence(so_far, "ACS control registers"));
     }
     if let Some(gap) = input.gap_above() {
-        return Ok(gap.seen(so_far, "ACS control registers"));
+        return Ok(gap.with_evidence(so_far, "ACS control registers"));
     }
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable(
@@ -186,12 +186,12 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         }])
         .all_seen(shown(&for_guests)));
     }
-    Ok(Outcome::pass(as_wanted(pairs.len(), &ports)).all_seen(
+    Ok(Outcome::pass(passed_text(pairs.len(), &ports)).all_seen(
         ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0))),
     ))
 }
 
-fn as_wanted(pairs: usize, ports: &[Port<'_>]) -> String {
+fn passed_text(pairs: usize, ports: &[Port<'_>]) -> String {
     let is_on =
         |(_, acs, is_root): &&Port<'_>| !is_root && !acs.control.and(AcsBits::REDIRECT).is_empty();
     let pairs = format!("{pairs} pairs of a GPU and a NIC or GPU");
@@ -288,7 +288,7 @@ fn isolation(input: &CheckInput<'_>) -> Judgement {
             reason: blocker.reason.clone(),
             remedy: blocker.remedy.clone(),
         }])
-        .seen(&blocker.subject.text, "ACS control register"));
+        .with_evidence(&blocker.subject.text, "ACS control register"));
     }
     let tree = topology.tree();
     let above: BTreeSet<PciAddress> =

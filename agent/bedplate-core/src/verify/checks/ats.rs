@@ -67,10 +67,10 @@ fn ats(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::warn([AcsFinding::AtsOffForGuest { nics: off.clone() }])
             .all_seen(seen(&off, "ATS control: off")));
     }
-    Ok(as_wanted(found))
+    Ok(passed(found))
 }
 
-fn as_wanted(found: &Ats) -> Outcome {
+fn passed(found: &Ats) -> Outcome {
     let with = counted(found.wanted.len(), "NIC");
     let without = counted(found.without.len(), "NIC");
     match (found.wanted.is_empty(), found.without.is_empty()) {

@@ -112,7 +112,7 @@ impl<'a> Found<'a> {
         }
         let Some(bar) = rebar::largest(gpu) else {
             self.unknown.get_or_insert_with(|| {
-                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).seen(
+                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).with_evidence(
                     "no line of a memory window, or not to be read",
                     gpu.attribute("resource"),
                 )
@@ -163,7 +163,7 @@ fn bar1_size(input: &CheckInput<'_>) -> Judgement {
     let verdict = if small.is_empty() { Verdict::Warn } else { Verdict::Fail };
     let all_small = [small, smaller].concat();
     if !all_small.is_empty() && (verdict == Verdict::Fail || unknown.is_none()) {
-        return Ok(Outcome::found(verdict, all_small).all_seen(seen));
+        return Ok(Outcome::with_findings(verdict, all_small).all_seen(seen));
     }
     if let Some(unknown) = unknown {
         return Ok(unknown);
@@ -175,7 +175,7 @@ fn bar1_size(input: &CheckInput<'_>) -> Judgement {
     if let Some(first) = doubtful.first() {
         let gpus = addresses(&doubtful);
         return Ok(Outcome::warn([FirmwareFinding::WindowDoubtful { gpus }])
-            .seen("the largest window", first.attribute("resource")));
+            .with_evidence("the largest window", first.attribute("resource")));
     }
     let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
     let known = gpus.iter().filter(|gpu| by_design(gpu).is_some()).count();

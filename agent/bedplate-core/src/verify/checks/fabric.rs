@@ -45,18 +45,18 @@ fn manager(input: &CheckInput<'_>) -> Judgement {
     };
     if let Reading::Known(false) | Reading::Absent = fabric.manager {
         let code = FabricFinding::FabricManagerDown { kind, count, cause: cause(fabric) };
-        return Ok(Outcome::fail([code]).seen("no process", GROUP));
+        return Ok(Outcome::fail([code]).with_evidence("no process", GROUP));
     }
     if fabric.nvlsm == Reading::Known(false) {
         let code = FabricFinding::NvlsmDown { gpus: count, cause: cause(fabric) };
-        return Ok(Outcome::fail([code]).seen("no process nvlsm", GROUP));
+        return Ok(Outcome::fail([code]).with_evidence("no process nvlsm", GROUP));
     }
     for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
         if let Reading::Unknown(why) = found {
-            return Ok(unread(&format!("whether {what} runs"), why).seen("not known", PROGRAM));
+            return Ok(unread(&format!("whether {what} runs"), why).with_evidence("not known", PROGRAM));
         }
     }
-    Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).seen("a process", GROUP))
+    Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).with_evidence("a process", GROUP))
 }
 
 fn cause(fabric: &Fabric) -> FabricCause {
@@ -94,18 +94,18 @@ fn imex(input: &CheckInput<'_>) -> Judgement {
     };
     if let Reading::Known(false) | Reading::Absent = imex.runs {
         return Ok(Outcome::warn([FabricFinding::ImexDown])
-            .seen("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
+            .with_evidence("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
     }
     if let Reading::Known(nodes) = &imex.nodes
         && let Some(times) = nodes.own.filter(|times| *times != 1)
     {
         let code = FabricFinding::ImexNodes { path: nodes.path.clone(), times };
         return Ok(Outcome::warn([code])
-            .seen(format!("{times} lines with an address of this host"), &nodes.path));
+            .with_evidence(format!("{times} lines with an address of this host"), &nodes.path));
     }
     if imex.channels == Reading::Known(0) {
         return Ok(
-            Outcome::warn([FabricFinding::NoImexChannel]).seen("no device node", imex::CHANNELS)
+            Outcome::warn([FabricFinding::NoImexChannel]).with_evidence("no device node", imex::CHANNELS)
         );
     }
     let nodes = imex.nodes.clone().map(|_| ());

@@ -68,7 +68,7 @@ fn answers<'a>(
                     "the driver of {} does not say what flow control it does",
                     flow.interface
                 ))
-                .seen("not answered", format!("DCB of {}", flow.interface))
+                .with_evidence("not answered", format!("DCB of {}", flow.interface))
                 .hint("look with the maker's own tool (`mlnx_qos -i IF`, `niccli`)"),
             },
         };
@@ -102,7 +102,7 @@ fn pfc(input: &CheckInput<'_>) -> Judgement {
     }
     let mut priorities_taken: BTreeMap<u8, Vec<&Port<'_>>> = BTreeMap::new();
     for port in &ports {
-        match taken(port, congestion, mask) {
+        match roce_priority(port, congestion, mask) {
             Ok(priority) => priorities_taken.entry(priority).or_default().push(port),
             Err(outcome) => return Ok(outcome.all_seen(ports.iter().map(seen))),
         }
@@ -161,7 +161,7 @@ fn covered_dscp(control: &FlowControl, mask: u8) -> Option<u8> {
 ///
 /// # Errors
 /// What is to be said where that does not show.
-fn taken(
+fn roce_priority(
     (port, flow, control, _): &Port<'_>,
     congestion: &Congestion,
     mask: u8,
@@ -176,7 +176,7 @@ fn taken(
         Reading::Absent => Err(Outcome::unknown(format!(
             "{on}; which one RoCE packets take is up to each job (NCCL_IB_TC)"
         ))
-        .seen("no NCCL_IB_TC", congestion.conf)
+        .with_evidence("no NCCL_IB_TC", congestion.conf)
         .hint(class_remedy(covered_dscp(control, mask), congestion.conf))),
         Reading::Known(class) => control.priority(class >> 2).ok_or_else(|| {
             Outcome::unknown(format!(
@@ -184,8 +184,8 @@ fn taken(
                 port.name,
                 class >> 2
             ))
-            .seen(format!("traffic class {class}"), at)
-            .seen(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
+            .with_evidence(format!("traffic class {class}"), at)
+            .with_evidence(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
             .hint(class_remedy(covered_dscp(control, mask), congestion.conf))
         }),
     }
@@ -221,7 +221,7 @@ fn with_ecn(
         };
         let enable = format!("/sys/class/net/{}/ecn/roce_np/enable", flow.interface);
         return common(
-            Outcome::warn(off.iter().map(code)).seen("0", format!("{enable}/{priority}, roce_rp")),
+            Outcome::warn(off.iter().map(code)).with_evidence("0", format!("{enable}/{priority}, roce_rp")),
         );
     }
     if let Some((flow, why)) = unknown {

@@ -5,7 +5,7 @@ use super::super::{
     AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
-use crate::kind::acs::apart;
+use crate::kind::acs::pairs_in_different_groups;
 use crate::kind::modules::topo_check::{self, Access, PARAMETER, PARAMS, Way};
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
@@ -41,7 +41,7 @@ fn groups(input: &CheckInput<'_>) -> Judgement {
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable("no GPU meets a Data Direct function in a switch"));
     }
-    let mut apart = apart(topology, tree);
+    let mut apart = pairs_in_different_groups(topology, tree);
     apart.retain(wanted);
     let driver = match &input.facts.gpu.nvidia {
         Reading::Known(driver) => driver,
@@ -92,5 +92,5 @@ fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
         what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
         at: "iommu_group in /sys/bus/pci/devices".to_owned(),
     });
-    Outcome::fail(refused.iter().map(code)).all_seen(seen).seen(format!("driver {version}"), PARAMS)
+    Outcome::fail(refused.iter().map(code)).all_seen(seen).with_evidence(format!("driver {version}"), PARAMS)
 }

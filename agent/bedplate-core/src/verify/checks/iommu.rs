@@ -64,7 +64,7 @@ fn active(input: &CheckInput<'_>) -> Judgement {
         Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
     };
     if !names.is_empty() {
-        return Ok(Outcome::pass(format!("in use: {names}")).seen(names, IN_USE));
+        return Ok(Outcome::pass(format!("in use: {names}")).with_evidence(names, IN_USE));
     }
     let by = iommu.off_by.known();
     let guests = &input.guests;
@@ -72,13 +72,13 @@ fn active(input: &CheckInput<'_>) -> Judgement {
         0 => {
             let by = by.map(|by| format!(", by `{by}`")).unwrap_or_default();
             Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1"))
-                .seen(listed(&iommu.active), IN_USE)
+                .with_evidence(listed(&iommu.active), IN_USE)
         }
         functions => Outcome::fail([IommuFinding::IommuOffWithGuests {
             off_by: by.cloned(),
             function_count: functions,
         }])
-        .seen(listed(&iommu.active), IN_USE),
+        .with_evidence(listed(&iommu.active), IN_USE),
     })
 }
 
@@ -94,7 +94,7 @@ type Types<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
 
 fn mode(input: &CheckInput<'_>) -> Judgement {
     input.topology()?;
-    let carriers = input.some_carriers()?;
+    let carriers = input.expect_carriers()?;
     let chip = superchip(input.facts);
     match &input.facts.iommu.active {
         Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
@@ -102,11 +102,11 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
         // Groups are what counts: an IOMMU whose driver lists nothing in that directory translates all the same.
         _ if carriers.iter().any(|function| !matches!(function.iommu_group, Reading::Absent)) => {}
         none if matches!(chip, Superchip::No) => {
-            return Ok(Outcome::pass("no IOMMU is in use: DMA is 1:1").seen(listed(none), IN_USE));
+            return Ok(Outcome::pass("no IOMMU is in use: DMA is 1:1").with_evidence(listed(none), IN_USE));
         }
         none => {
             return Ok(Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
-                .seen(listed(none), IN_USE)
+                .with_evidence(listed(none), IN_USE)
                 .hint("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
         }
     }

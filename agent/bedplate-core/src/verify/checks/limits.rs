@@ -116,7 +116,7 @@ fn is_unlimited(setting: &Setting) -> bool {
 }
 
 fn memlock(input: &CheckInput<'_>) -> Judgement {
-    input.some_carriers()?;
+    input.expect_carriers()?;
     let limits = &input.observed.limits;
     let launchers = match &limits.launchers {
         Reading::Known(launchers) => launchers,
@@ -170,11 +170,11 @@ fn of_sessions(input: &CheckInput<'_>) -> Outcome {
     match &input.observed.limits.session_memlock {
         Reading::Known(setting) if is_unlimited(setting) => {
             Outcome::pass("no limit for sessions; no service here starts jobs")
-                .seen(format!("memlock {}", setting.value), &setting.path)
+                .with_evidence(format!("memlock {}", setting.value), &setting.path)
         }
         Reading::Known(setting) => Outcome::warn([LimitsFinding::SessionMemlockLimited])
-            .seen(format!("memlock {}", setting.value), &setting.path),
-        Reading::Absent => Outcome::warn([LimitsFinding::SessionMemlockLimited]).seen(
+            .with_evidence(format!("memlock {}", setting.value), &setting.path),
+        Reading::Absent => Outcome::warn([LimitsFinding::SessionMemlockLimited]).with_evidence(
             "no line for everybody (`*`) with memlock",
             "/etc/security/limits.conf, limits.d",
         ),
@@ -183,7 +183,7 @@ fn of_sessions(input: &CheckInput<'_>) -> Outcome {
 }
 
 fn device_nodes(input: &CheckInput<'_>) -> Judgement {
-    input.some_carriers()?;
+    input.expect_carriers()?;
     let nodes = &input.observed.limits.nodes;
     if nodes.is_empty() {
         return Ok(Outcome::not_applicable("no driver here that has device nodes"));
@@ -229,7 +229,7 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
             true => Verdict::Fail,
             false => Verdict::Warn,
         };
-        return Ok(Outcome::found(verdict, codes(&others)).all_seen(seen(&others)));
+        return Ok(Outcome::with_findings(verdict, codes(&others)).all_seen(seen(&others)));
     }
     Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
 }
@@ -239,18 +239,18 @@ fn is_number(text: &str) -> bool {
 }
 
 fn shm(input: &CheckInput<'_>) -> Judgement {
-    input.some_carriers()?;
+    input.expect_carriers()?;
     Ok(match &input.observed.limits.shm {
         Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
         Reading::Absent => Outcome::warn([LimitsFinding::ShmNotMounted])
-            .seen(format!("no line with {SHM}"), MOUNTS),
+            .with_evidence(format!("no line with {SHM}"), MOUNTS),
         Reading::Known(shm) => match shm.size {
             None => Outcome::pass(format!("{}, half of memory", shm.kind))
-                .seen("no size given: the kernel's default", MOUNTS),
+                .with_evidence("no size given: the kernel's default", MOUNTS),
             Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn([LimitsFinding::ShmSmall { bytes }])
-                .seen(format!("{}, {}", shm.kind, size(bytes)), MOUNTS),
+                .with_evidence(format!("{}, {}", shm.kind, size(bytes)), MOUNTS),
             Some(bytes) => Outcome::pass(format!("{}, {}", shm.kind, size(bytes)))
-                .seen(format!("size={}k", bytes >> 10), MOUNTS),
+                .with_evidence(format!("size={}k", bytes >> 10), MOUNTS),
         },
     })
 }
@@ -262,10 +262,10 @@ fn numa_balancing(input: &CheckInput<'_>) -> Judgement {
     }
     let path = "/proc/sys/kernel/numa_balancing";
     Ok(match &input.observed.limits.numa_balancing {
-        Reading::Known(0) => Outcome::pass("off").seen("0", path),
-        Reading::Absent => Outcome::pass("not built into this kernel").seen("not there", path),
+        Reading::Known(0) => Outcome::pass("off").with_evidence("0", path),
+        Reading::Absent => Outcome::pass("not built into this kernel").with_evidence("not there", path),
         Reading::Known(mode) => Outcome::warn([LimitsFinding::NumaBalancingOn { mode: *mode }])
-            .seen(mode.to_string(), path),
+            .with_evidence(mode.to_string(), path),
         Reading::Unknown(why) => unread("kernel.numa_balancing", why),
     })
 }
@@ -277,11 +277,11 @@ fn persistence(input: &CheckInput<'_>) -> Judgement {
     }
     Ok(match &input.observed.limits.persistenced {
         Reading::Known(true) => {
-            Outcome::pass("nvidia-persistenced runs").seen("there", PERSISTENCED)
+            Outcome::pass("nvidia-persistenced runs").with_evidence("there", PERSISTENCED)
         }
         Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
         Reading::Known(false) | Reading::Absent => {
-            Outcome::warn([LimitsFinding::PersistencedDown]).seen("not there", PERSISTENCED)
+            Outcome::warn([LimitsFinding::PersistencedDown]).with_evidence("not there", PERSISTENCED)
         }
     })
 }

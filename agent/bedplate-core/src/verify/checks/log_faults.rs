@@ -178,7 +178,7 @@ fn judged(
     let verdict = if is_minor { Verdict::Warn } else { Verdict::Fail };
     seen.sort_by_key(|(is_minor, _)| *is_minor);
     Some(
-        Outcome::found(verdict, codes.into_values())
+        Outcome::with_findings(verdict, codes.into_values())
             .all_seen(seen.into_iter().map(|(_, seen)| seen)),
     )
 }

@@ -31,7 +31,7 @@ pub(crate) const NCCL_CONF: Check = Check {
 };
 
 /// Letters of a level, and how far a NIC may be for it.
-fn reach(level: &str) -> Option<Distance> {
+fn parse_level(level: &str) -> Option<Distance> {
     Some(match level {
         "PIX" | "1" => Distance::Pix,
         "PXB" | "2" => Distance::Pxb,
@@ -40,7 +40,7 @@ fn reach(level: &str) -> Option<Distance> {
 }
 
 /// The feature that a variable takes away on this host, with the verdict for it.
-fn taken(input: &CheckInput<'_>, variable: &Variable) -> Option<(Verdict, String)> {
+fn disabled_feature(input: &CheckInput<'_>, variable: &Variable) -> Option<(Verdict, String)> {
     let Variable { name, value, .. } = variable;
     match (switches_off(name, value), name.as_str()) {
         (Some(Off::DmaBuf), _) if input.observed.peermem == Reading::Known(true) => None,
@@ -60,7 +60,7 @@ fn taken(input: &CheckInput<'_>, variable: &Variable) -> Option<(Verdict, String
             (!has_one).then(|| (Verdict::Fail, "any active port of the GPUs' NICs".to_owned()))
         }
         (None, "NCCL_NET_GDR_LEVEL" | "NCCL_IB_GDR_LEVEL") => {
-            let reach = reach(value)?;
+            let reach = parse_level(value)?;
             let topology = input.topology().ok()?;
             let candidates = Candidates::new(topology, &input.rails);
             let is_beyond = |gpu: &&&bedplate_facts::pci::Function| {
@@ -85,13 +85,13 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
     let variables = match &conf.variables {
         Reading::Known(variables) => variables,
         Reading::Absent => {
-            return Ok(Outcome::pass("no file for all jobs").seen("not there", conf.path));
+            return Ok(Outcome::pass("no file for all jobs").with_evidence("not there", conf.path));
         }
         Reading::Unknown(why) => return Ok(unread(conf.path, why)),
     };
     let mut found: Vec<(Verdict, Evidence, String)> = Vec::new();
     for variable in variables {
-        let Some((verdict, what)) = taken(input, variable) else { continue };
+        let Some((verdict, what)) = disabled_feature(input, variable) else { continue };
         let setting = format!("{}={}", variable.name, variable.value);
         let at = format!("{}:{}", conf.path, variable.line);
         found.push((verdict, Evidence { what: setting, at }, what));
@@ -103,7 +103,7 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
             "{}, none switches anything off",
             counted(variables.len(), "variable")
         ))
-        .seen("read", conf.path));
+        .with_evidence("read", conf.path));
     };
     let same = |at: &str| -> Vec<String> {
         let same = found.iter().filter(|(one, seen, _)| one == verdict && seen.at != at);
@@ -115,6 +115,6 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
         what: what.clone(),
         others: same(&seen.at),
     };
-    Ok(Outcome::found(*verdict, found.iter().map(code))
+    Ok(Outcome::with_findings(*verdict, found.iter().map(code))
         .all_seen(found.iter().map(|(_, seen, _)| seen.clone())))
 }

@@ -99,7 +99,7 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
     }
     Some(
         Outcome::unknown(text)
-            .seen("not to be read, or zero", first.attribute("current_link_width")),
+            .with_evidence("not to be read, or zero", first.attribute("current_link_width")),
     )
 }
 

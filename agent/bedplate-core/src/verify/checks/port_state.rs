@@ -80,7 +80,7 @@ fn adapters<'a>(input: &'a CheckInput<'_>, ports: &[&'a RdmaPort]) -> Vec<Adapte
 }
 
 /// How many ports of an adapter of each model are active usually: what most have; of two answers the smaller.
-fn usual(adapters: &[Adapter<'_>]) -> BTreeMap<super::super::rails::Model, usize> {
+fn usual_active_ports(adapters: &[Adapter<'_>]) -> BTreeMap<super::super::rails::Model, usize> {
     let mut counts: BTreeMap<_, BTreeMap<usize, usize>> = BTreeMap::new();
     for adapter in adapters {
         *counts
@@ -101,7 +101,7 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
     let ports = own_ports(input)?;
     let tree = input.topology()?.tree();
     let adapters = adapters(input, &ports);
-    let usual = usual(&adapters);
+    let usual = usual_active_ports(&adapters);
     let is_unread = |adapter: &Adapter<'_>| {
         unknown_state(&adapter.ports).is_some()
             || adapter

@@ -54,7 +54,7 @@ fn devices(input: &CheckInput<'_>) -> Judgement {
         _ => format!(", {}", counted(vfs, "VF")),
     };
     let text = format!("{}, {}{of_nics}", counted(gpus.len(), "GPU"), counted(pfs, "RDMA NIC"));
-    Ok(Outcome::pass(text).seen(of_count, AT))
+    Ok(Outcome::pass(text).with_evidence(of_count, AT))
 }
 
 /// Functions that may be GPUs or NICs of the host, too: those that are seen need not be all there are.
@@ -67,7 +67,7 @@ fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
             }
         };
         let of_count = counted(tree.functions.len(), "PCI function");
-        return Some(unread(&what, &gap.reason).seen(of_count, AT));
+        return Some(unread(&what, &gap.reason).with_evidence(of_count, AT));
     }
     // One whose driver is not known may be a guest's: it is in neither list.
     let is_wanted = |at: &PciAddress| {
@@ -91,7 +91,7 @@ fn with_guests(input: &CheckInput<'_>, tree: &PciTree) -> Option<Outcome> {
     };
     Some(
         Outcome::unknown(format!("{what} with guests (VFIO), and none that the host itself uses"))
-            .seen(counted(tree.functions.len(), "PCI function"), AT)
+            .with_evidence(counted(tree.functions.len(), "PCI function"), AT)
             .hint("run `bedplate verify` in the guests"),
     )
 }
@@ -106,7 +106,7 @@ fn none(input: &CheckInput<'_>, tree: &PciTree) -> Outcome {
         function_count: functions,
         guests: input.guests.len(),
     }])
-    .seen(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
+    .with_evidence(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
 }
 
 /// GPUs and NICs below one root port.
@@ -149,7 +149,7 @@ fn branches<'a>(input: &CheckInput<'a>) -> Result<BTreeMap<PciAddress, Branch<'a
 const OTHERS: usize = 3;
 
 /// Branches in which fewer of the one are than in every other branch with as many of the other.
-fn short<'a, 'b>(
+fn incomplete_branches<'a, 'b>(
     branches: &'b BTreeMap<PciAddress, Branch<'a>>,
     of: impl Fn(&Branch<'a>) -> usize,
     beside: impl Fn(&Branch<'a>) -> Vec<Model>,
@@ -182,8 +182,8 @@ fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
         models.sort();
         models
     };
-    let gpus = short(&branches, |branch| branch.gpus.len(), |branch| models(&branch.nics));
-    let nics = short(&branches, |branch| branch.nics.len(), |branch| models(&branch.gpus));
+    let gpus = incomplete_branches(&branches, |branch| branch.gpus.len(), |branch| models(&branch.nics));
+    let nics = incomplete_branches(&branches, |branch| branch.nics.len(), |branch| models(&branch.gpus));
     let code = |(root, there, usual): &(&PciAddress, usize, usize), kind| {
         DeviceFinding::FewerDevices { kind, root: **root, there: *there, usual: *usual }
     };
@@ -264,7 +264,7 @@ fn data_direct(input: &CheckInput<'_>) -> Judgement {
     }
     if !codes.is_empty() {
         let verdict = if all.is_empty() { Verdict::Warn } else { Verdict::Fail };
-        return Ok(Outcome::found(verdict, codes).all_seen(all.iter().map(|dma| Evidence {
+        return Ok(Outcome::with_findings(verdict, codes).all_seen(all.iter().map(|dma| Evidence {
             what: format!("{}: driver {}", dma.address, dma.driver.as_deref().unwrap_or("none")),
             at: dma.attribute("uevent"),
         })));

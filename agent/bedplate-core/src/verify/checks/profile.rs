@@ -52,7 +52,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             reason: blocker.reason.clone(),
             remedy: blocker.remedy.clone(),
         }])
-        .seen(format!("{} blockers", body.blockers.len()), at));
+        .with_evidence(format!("{} blockers", body.blockers.len()), at));
     }
     if let Some(outcome) = profile.image.and_then(unfinished) {
         return Ok(outcome);
@@ -93,7 +93,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
             .hint("`bedplate plan` names all that could not be read, and why"),
         None => Outcome::pass(format!("profile {name} is in effect"))
-            .seen(format!("{} settings are right", body.settled.len()), at),
+            .with_evidence(format!("{} settings are right", body.settled.len()), at),
     })
 }
 
@@ -104,7 +104,7 @@ fn unfinished(image: &ImageState) -> Option<Outcome> {
         (_, commands) if !commands.is_empty() => ProfileFinding::ToolsOwed { commands },
         _ => return None,
     };
-    Some(Outcome::fail([code]).seen("owed", "bedplate plan"))
+    Some(Outcome::fail([code]).with_evidence("owed", "bedplate plan"))
 }
 
 /// The finding about settings that no boot of the machine would make.
@@ -112,17 +112,17 @@ fn not_on_machine(image: &ImageState) -> Option<Outcome> {
     if !image.overruled.is_empty() {
         let settings = image.overruled.clone();
         let outcome = Outcome::fail([ProfileFinding::Overruled { settings }]);
-        return Some(outcome.seen("overruled", "bedplate plan"));
+        return Some(outcome.with_evidence("overruled", "bedplate plan"));
     }
     match &image.has_profile {
         Reading::Known(false) => {
             let outcome = Outcome::fail([ProfileFinding::ProfileNotInImage]);
-            return Some(outcome.seen("not this profile", "/etc/bedplate"));
+            return Some(outcome.with_evidence("not this profile", "/etc/bedplate"));
         }
         Reading::Unknown(why) => return Some(unread("the profile of the image", why)),
         Reading::Known(true) if !image.may_enforce => {
             return Some(
-                Outcome::fail([ProfileFinding::AgentObserves]).seen("observe", "agent.mode"),
+                Outcome::fail([ProfileFinding::AgentObserves]).with_evidence("observe", "agent.mode"),
             );
         }
         Reading::Known(true) | Reading::Absent => {}
@@ -131,7 +131,7 @@ fn not_on_machine(image: &ImageState) -> Option<Outcome> {
         Reading::Known(units) if !units.is_empty() => {
             let units = units.clone();
             Some(
-                Outcome::fail([ProfileFinding::UnitsDisabled { units }]).seen("not enabled", WANTS),
+                Outcome::fail([ProfileFinding::UnitsDisabled { units }]).with_evidence("not enabled", WANTS),
             )
         }
         Reading::Unknown(why) => Some(unread("whether the image starts bedplate", why)),

@@ -41,13 +41,13 @@ pub(super) struct Candidates<'t, 'a> {
 
 impl<'t, 'a> Candidates<'t, 'a> {
     pub(super) fn new(topology: &'t Topology<'a>, nics: &[&'t Function]) -> Self {
-        let nics = nics.iter().map(|nic| (*nic, topology.spot(nic.address))).collect();
+        let nics = nics.iter().map(|nic| (*nic, topology.path_of(nic.address))).collect();
         Candidates { topology, nics }
     }
 
     /// Those that are nearest to a GPU, and how near.
     pub(super) fn nearest(&self, gpu: &Function) -> Option<(Distance, Vec<&'t Function>)> {
-        let gpu = self.topology.spot(gpu.address);
+        let gpu = self.topology.path_of(gpu.address);
         let distance = |nic: &Option<PciPath<'a>>| match (&gpu, nic) {
             (Some(gpu), Some(nic)) => self.topology.between(gpu, nic),
             _ => Distance::Unknown,
@@ -126,7 +126,7 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
         }
     }
     if !far.is_empty() {
-        return Ok(far_away(input, topology, &far, seen));
+        return Ok(no_near_nic(input, topology, &far, seen));
     }
     Ok(match unknown.is_empty() {
         false => Outcome::unknown(format!(
@@ -144,7 +144,7 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// The outcome for GPUs without a near NIC.
-fn far_away(
+fn no_near_nic(
     input: &CheckInput<'_>,
     topology: &Topology<'_>,
     far: &[&Function],
@@ -231,7 +231,7 @@ fn numa_balance(input: &CheckInput<'_>) -> Judgement {
                     "the firmware names no NUMA node for {}",
                     function.address
                 ))
-                .seen("none", function.attribute("numa_node"))
+                .with_evidence("none", function.attribute("numa_node"))
                 .hint("see firmware.numa"));
             }
         }
@@ -247,9 +247,9 @@ fn numa_balance(input: &CheckInput<'_>) -> Judgement {
         .map(|(node, _)| *node)
         .collect();
     Ok(match without.is_empty() {
-        true => Outcome::pass(all).seen("numa_node of each", "/sys/bus/pci/devices"),
+        true => Outcome::pass(all).with_evidence("numa_node of each", "/sys/bus/pci/devices"),
         false => Outcome::warn([TopologyFinding::NodeWithoutNic { nodes: without }])
-            .seen(all, "numa_node in /sys/bus/pci/devices"),
+            .with_evidence(all, "numa_node in /sys/bus/pci/devices"),
     })
 }
 
@@ -279,7 +279,7 @@ fn sharing(input: &CheckInput<'_>) -> Judgement {
             counted(used.len(), "RDMA NIC"),
             counted(most.into(), "GPU")
         ))
-        .seen("nearest to each GPU", "places in /sys/bus/pci/devices"));
+        .with_evidence("nearest to each GPU", "places in /sys/bus/pci/devices"));
     }
     let heavy = used.iter().filter(|(_, count)| **count == most);
     let heavy: Vec<PciAddress> = heavy.map(|(nic, _)| **nic).collect();

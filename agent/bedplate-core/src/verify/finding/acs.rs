@@ -88,7 +88,7 @@ pub enum AcsFinding {
 }
 
 impl FindingText for AcsFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             AcsFinding::Redirected { .. }
             | AcsFinding::RedirectedForGuests { .. }

@@ -54,7 +54,7 @@ pub enum CommandLineFinding {
 }
 
 impl FindingText for CommandLineFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             CommandLineFinding::CommandLinesDiffer { not_in_entry, added, .. } => {
                 match (not_in_entry.is_empty(), added.is_empty()) {

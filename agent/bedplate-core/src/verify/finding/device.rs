@@ -60,7 +60,7 @@ pub enum DeviceFinding {
 }
 
 impl FindingText for DeviceFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             DeviceFinding::NoAnswer { .. } => "does not answer: its config space reads as all ones",
             DeviceFinding::BusMasterOff { device: Device { kind: DeviceKind::Port, .. } } => {

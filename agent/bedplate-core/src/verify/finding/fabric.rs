@@ -58,7 +58,7 @@ pub enum FabricFinding {
 }
 
 impl FindingText for FabricFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             FabricFinding::FabricManagerDown { .. } => {
                 "no fabric manager runs, so that CUDA starts no program (error 802)"

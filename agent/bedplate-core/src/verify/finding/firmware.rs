@@ -81,7 +81,7 @@ pub enum FirmwareFinding {
 }
 
 impl FindingText for FirmwareFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             FirmwareFinding::NoIommuInFirmware { .. } => {
                 "guests have {}, and the firmware offers no IOMMU"

@@ -24,7 +24,7 @@ pub enum HugePagesFinding {
 }
 
 impl FindingText for HugePagesFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         "fewer huge pages than asked for: {}".into()
     }
 

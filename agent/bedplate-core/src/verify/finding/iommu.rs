@@ -75,7 +75,7 @@ pub enum IommuFinding {
 }
 
 impl FindingText for IommuFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             IommuFinding::IommuOffWithGuests { .. } => "",
             IommuFinding::DmaTranslated { mixed: false, .. } => {

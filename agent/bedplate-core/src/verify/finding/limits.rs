@@ -48,7 +48,7 @@ pub enum LimitsFinding {
 }
 
 impl FindingText for LimitsFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             LimitsFinding::MemlockLimited { .. } => {
                 "jobs of {} are limited in the memory that they lock"

@@ -41,7 +41,7 @@ pub enum LogFinding {
 }
 
 impl FindingText for LogFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let LogFinding::Logged { sign, over, .. } = self;
         logged(*sign, *over).into()
     }

@@ -139,7 +139,7 @@ pub enum ModulesFinding {
 }
 
 impl FindingText for ModulesFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         match self {
             ModulesFinding::WrongDriver { driver: Some(driver), .. } => {
                 format!("GPU {{}}: bound to {driver}").into()

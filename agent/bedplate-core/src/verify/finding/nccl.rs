@@ -26,7 +26,7 @@ pub enum NcclFinding {
 }
 
 impl FindingText for NcclFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         "".into()
     }
 

@@ -40,7 +40,7 @@ pub enum PcieFinding {
 }
 
 impl FindingText for PcieFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         match self {
             PcieFinding::PayloadDiffers { .. } => "another payload size than the port above".into(),
             PcieFinding::PayloadDiffersOnPath { gpu, peer, switch } => format!(

@@ -57,7 +57,7 @@ pub enum PcieLinkFinding {
 }
 
 impl FindingText for PcieLinkFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             PcieLinkFinding::LinkNarrow { .. } => "fewer lanes than both ends of the link have",
             PcieLinkFinding::LinkSlow { .. } => "the link runs slower than both ends can",

@@ -74,7 +74,7 @@ pub enum ProfileFinding {
 }
 
 impl FindingText for ProfileFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         match self {
             ProfileFinding::ProfileUnusable => NoPlan::Unusable.description().into(),
             ProfileFinding::ProfileBlocked { .. } => "".into(),

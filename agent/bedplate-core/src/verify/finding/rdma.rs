@@ -97,7 +97,7 @@ pub enum RdmaFinding {
 }
 
 impl FindingText for RdmaFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         match self {
             RdmaFinding::NoRdmaDevice { driver: None, .. } => {
                 "no driver, and so no RDMA device".into()

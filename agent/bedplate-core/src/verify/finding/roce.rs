@@ -96,7 +96,7 @@ pub enum RoceFinding {
 }
 
 impl FindingText for RoceFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         match self {
             RoceFinding::NoGid { .. } => "port {}: no GID for RoCE v2".into(),
             RoceFinding::GidLinkLocal { .. } => {

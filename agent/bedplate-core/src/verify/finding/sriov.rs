@@ -46,7 +46,7 @@ pub enum SriovFinding {
 }
 
 impl FindingText for SriovFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         let says = match self {
             SriovFinding::VfsGone { .. } => "PF {}: not all of its VFs are there",
             SriovFinding::VfWithoutDriver { .. } => "VF {}: no driver",

@@ -54,7 +54,7 @@ pub enum StorageFinding {
 }
 
 impl FindingText for StorageFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         match self {
             StorageFinding::CufileWouldFail => {
                 "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode".into()

@@ -35,7 +35,7 @@ pub enum TopologyFinding {
 }
 
 impl FindingText for TopologyFinding {
-    fn says(&self) -> Cow<'static, str> {
+    fn description(&self) -> Cow<'static, str> {
         match self {
             TopologyFinding::NoNearNic { .. } => {
                 "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default".into()

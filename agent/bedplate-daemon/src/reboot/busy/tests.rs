@@ -82,7 +82,7 @@ fn devices_of_work_are_found_sorted_and_once() {
         "all_reduce_perf (pid 30) uses /dev/infiniband/uverbs3; other processes with open devices: 2"
     );
     let started = "2026-03-03T03:00:00Z".parse().ok();
-    let who = |pid| (pid == 30).then(|| Who { user: "ada\x1b".to_owned(), started });
+    let who = |pid| (pid == 30).then(|| ProcessOwner { user: "ada\x1b".to_owned(), started });
     let reason = proc.observe().reason(who).unwrap();
     let expected = "all_reduce_perf (pid 30, user ada\\u{1b}, since 2026-03-03 03:00:00 UTC) uses \
                     /dev/infiniband/uverbs3;";

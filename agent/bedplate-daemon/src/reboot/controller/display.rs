@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{RebootController, fast_facts};
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::observation::Observation;
 use crate::reboot::decide::{NO_METHOD, entry_veto};
 use crate::reboot::facts::{FastFacts, SlowFacts};
@@ -66,7 +66,7 @@ impl RebootController {
     }
 
     /// Logs what is new.
-    pub(super) fn tell(&mut self, status: &Status, observation: &Observation) {
+    pub(super) fn log_changes(&mut self, status: &Status, observation: &Observation) {
         let state = &status.reboot.state;
         if self.last.as_ref() == Some(state) {
             return;
@@ -74,28 +74,28 @@ impl RebootController {
         match state {
             RebootState::Stuck { why } => {
                 let cause = observation.cause.as_ref().map(Cause::describe).unwrap_or_default();
-                say(journal::STUCK, &format!("{why}: {cause}"));
+                log_message(journal::STUCK, &format!("{why}: {cause}"));
             }
             RebootState::Waiting { why, until, overdue } => {
                 let until =
                     until.map(|at| format!(" (until {})", format_utc(at))).unwrap_or_default();
                 let late = if *overdue { "for longer than `inhibitor_wait`: " } else { "" };
-                say(
+                log_message(
                     journal::REBOOT_WAITS,
                     &format!("a reboot waits: {late}{}{until}", joined(why)),
                 );
             }
             RebootState::Converging => {
-                say(journal::REBOOT_WAITS, &format!("a reboot waits: {UNFINISHED}"));
+                log_message(journal::REBOOT_WAITS, &format!("a reboot waits: {UNFINISHED}"));
             }
-            RebootState::Cancelled { .. } => say(journal::REBOOT_WAITS, &state.to_string()),
+            RebootState::Cancelled { .. } => log_message(journal::REBOOT_WAITS, &state.to_string()),
             _ => {}
         }
         self.last = Some(state.clone());
     }
 
     /// The text for a reboot that outlives the daemon.
-    pub(crate) fn outlives(&self) -> Option<String> {
+    pub(crate) fn pending_reboot_text(&self) -> Option<String> {
         let Phase::Scheduled { arranged } = self.record().ok()?.phase else { return None };
         let at = format_utc(arranged.at());
         Some(match arranged.runs_command() {

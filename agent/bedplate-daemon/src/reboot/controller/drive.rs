@@ -4,7 +4,7 @@
 
 use super::current_record::Current;
 use super::{RebootController, RebootError};
-use crate::journal::{self, Message, say};
+use crate::journal::{self, Message, log_message};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, Veto};
 use crate::reboot::step::{CancelResult, Effect, Event, Missing, Note, NoteKind, step};
@@ -72,13 +72,13 @@ pub(super) struct Driven {
     /// Why an effect failed.
     pub(super) failed: Option<Veto>,
     /// Whether that was one on the way to a reboot.
-    pub(super) in_vain: bool,
+    pub(super) has_failed: bool,
     /// Whether logind was asked to forget the reboot, and read back without it.
     pub(super) is_cancelled: bool,
     /// Whether anything was done.
     pub(super) acted: bool,
     /// Why the record cannot be read or written.
-    pub(super) unkept: Option<String>,
+    pub(super) unwritten: Option<String>,
 }
 
 impl RebootController {
@@ -133,7 +133,7 @@ impl RebootController {
             let (outcome, failed) = self.perform(&next).await;
             if let Some(why) = failed {
                 self.log_failure(&why.text);
-                driven.in_vain |= is_on_the_way(&next);
+                driven.has_failed |= is_on_the_way(&next);
                 driven.failed.get_or_insert(why);
             }
             driven.is_cancelled |=
@@ -162,11 +162,11 @@ impl RebootController {
             Some(error) if must => return Err(error.into()),
             Some(_) => {
                 self.kept.remember(next.record.clone());
-                driven.unkept = lost;
+                driven.unwritten = lost;
             }
             None => {
                 let unkept = self.kept.write(&self.store, &lock, next.record.clone(), must)?;
-                driven.unkept = unkept.map(|error| error.to_string());
+                driven.unwritten = unkept.map(|error| error.to_string());
             }
         }
         drop(lock);
@@ -215,7 +215,7 @@ fn is_on_the_way(effect: &Effect) -> bool {
 }
 
 fn log(note: &Note) {
-    say(message(note.kind), &note.text);
+    log_message(message(note.kind), &note.text);
 }
 
 fn message(kind: NoteKind) -> Message {

@@ -2,7 +2,7 @@
 
 use super::fast_facts::{goes_down, hold};
 use super::{RebootController, RebootError};
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::logind;
 use crate::reboot::method::undo;
 use crate::reboot::state::{Veto, WaitsFor};
@@ -158,7 +158,7 @@ impl RebootController {
                 CommandResult::NotStarted(chain(&error))
             }
             Err(error) => {
-                say(journal::REBOOT_FAILED, &chain(&error));
+                log_message(journal::REBOOT_FAILED, &chain(&error));
                 CommandResult::Failed(chain(&error))
             }
         }

@@ -40,12 +40,12 @@ pub(super) fn final_phase() -> Duration {
 }
 
 /// Time to the due time of the scheduled reboot; `None`: none is scheduled, or its time has come.
-pub(super) fn left(phase: &Phase, now: Timestamp) -> Option<Duration> {
+pub(super) fn time_left(phase: &Phase, now: Timestamp) -> Option<Duration> {
     let Phase::Scheduled { arranged } = phase else { return None };
-    until(arranged, now)
+    time_until(arranged, now)
 }
 
-fn until(arranged: &Arranged, now: Timestamp) -> Option<Duration> {
+fn time_until(arranged: &Arranged, now: Timestamp) -> Option<Duration> {
     Duration::try_from(arranged.at().duration_since(now)).ok().filter(|left| !left.is_zero())
 }
 
@@ -88,7 +88,7 @@ impl RebootController {
         let (Phase::Scheduled { arranged } | Phase::Cancelling { arranged, .. }) = &phase else {
             return None;
         };
-        Some((until(arranged, Timestamp::now())?, phase))
+        Some((time_until(arranged, Timestamp::now())?, phase))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which reboot this boot follows: found out at the first observation, said once, kept for the rest of the boot.
 
 use super::RebootController;
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::observation::Observation;
 use crate::reboot::last_boot::{BmcSilent, began, classify};
 use bedplate_core::plan::RebootNeed;
@@ -30,11 +30,11 @@ impl RebootController {
                 now.follow(&boot_id);
             });
             if let Err(error) = kept.await {
-                say(journal::IMPAIRED, &error.to_string());
+                log_message(journal::IMPAIRED, &error.to_string());
             }
         }
         if let Some(came) = news {
-            say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.summary));
+            log_message(journal::REBOOT_CAME, &format!("the last reboot: {}", came.summary));
             self.came = Some(came);
         }
         self.came.clone()

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
 use super::{OBSERVE_AGAIN, RebootController, RebootError};
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::observation::Observation;
 use crate::reboot::fleetlock::{self, Client, Released};
 use crate::reboot::identity;
@@ -24,7 +24,7 @@ use bedplate_core::profile::model::FleetLock;
 use bedplate_core::reboot_record::phase::{GOING_DOWN_US, Phase};
 use bedplate_core::reboot_record::{Held, Record};
 use bedplate_host::file;
-use wellness::{format_release, is_well, troubles};
+use wellness::{format_release, has_no_new_fault, faults};
 
 /// A lock server that takes longer is as good as none.
 const SERVER_LIMIT: Duration = Duration::from_secs(20);
@@ -103,7 +103,7 @@ impl Pause {
         why.clone_into(&mut self.why);
     }
 
-    fn left(&self) -> Option<Duration> {
+    fn time_left(&self) -> Option<Duration> {
         self.until
             .map(|at| at.saturating_duration_since(Instant::now()))
             .filter(|left| !left.is_zero())
@@ -112,11 +112,11 @@ impl Pause {
 
 impl Lock {
     /// When the server may be asked for a slot again, if that has failed.
-    pub(super) fn again(&self) -> Option<Duration> {
+    pub(super) fn retry_at(&self) -> Option<Duration> {
         if self.pending.is_some() {
             return Some(POLL);
         }
-        self.take.left().or_else(|| self.give.left())
+        self.take.time_left().or_else(|| self.give.time_left())
     }
 
     /// Whether the server has not answered the last question yet.
@@ -126,7 +126,7 @@ impl Lock {
 
     /// A reboot that could not be announced although there was a slot: the slot goes back, and another one is not asked
     /// for at once. poseidon/fleetlock drains the node each time.
-    pub(super) fn in_vain(&mut self, why: &str) {
+    pub(super) fn note_failed_reboot(&mut self, why: &str) {
         self.take.failed(why);
     }
 }
@@ -139,14 +139,14 @@ impl Lock {
             true => format!("the slot of {} is not given back yet", mask_server(server)),
             false => format!("cannot report to {} that this host is well", mask_server(server)),
         };
-        self.kept(&format!("{what}; this is tried again: {why}"));
+        self.log_unreleased_slot(&format!("{what}; this is tried again: {why}"));
         self.said = Some(format!("{what}: {why}"));
     }
 
     /// Says why a slot is not given back, once for each reason.
-    fn kept(&mut self, why: &str) {
+    fn log_unreleased_slot(&mut self, why: &str) {
         if self.logged.as_deref() != Some(why) {
-            say(journal::LOCK_KEPT, why);
+            log_message(journal::LOCK_KEPT, why);
             self.logged = Some(why.to_owned());
         }
     }
@@ -163,7 +163,7 @@ impl RebootController {
         observation.and_then(|observation| observation.reboot.fleetlock.as_ref())?;
         let text =
             format!("a slot of the fleet's lock may be held and cannot be given back: {why}");
-        self.lock.kept(&text);
+        self.lock.log_unreleased_slot(&text);
         status.reboot.lock_said = Some(text);
         Some(OBSERVE_AGAIN)
     }
@@ -216,7 +216,7 @@ impl RebootController {
         observation: &Observation,
     ) -> Result<bool, RebootError> {
         let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(true) };
-        if self.lock.take.left().is_some() {
+        if self.lock.take.time_left().is_some() {
             return Err(RebootError::Lock(self.lock.take.why.clone()));
         }
         // The record has room for one slot: that of a server that the profile no longer names would be forgotten.
@@ -238,14 +238,14 @@ impl RebootController {
             certain: false,
             since: Timestamp::now(),
             boot_id: self.boot_id.clone(),
-            before: troubles(observation),
+            before: faults(observation),
         };
         self.update(|record| record.lock = Some(held.clone())).await?;
         match self.ask(&server, Question::PreReboot).await {
             Ok(_) => {
                 self.update(|record| record.lock = Some(Held { certain: true, ..held })).await?;
                 self.lock.said = Some(format!("{} gave this host a slot", mask_server(&server)));
-                say(
+                log_message(
                     journal::LOCK,
                     &format!("{} gave this host a slot to reboot", mask_server(&server)),
                 );
@@ -274,7 +274,7 @@ impl RebootController {
             self.lock.take = Pause::default();
         }
         let is_well = |before: &[String]| {
-            observation.is_some_and(|observation| is_well(status, observation, before))
+            observation.is_some_and(|observation| has_no_new_fault(status, observation, before))
         };
         let (mut unused, mut well, mut again) = (None, false, None);
         let kept = match self.record() {
@@ -307,7 +307,7 @@ impl RebootController {
         if let Some(server) = unused {
             // That it failed is in the journal.
             let done = self.release(&mut record, &server, well).await;
-            again = done.is_err().then(|| self.lock.again().unwrap_or(OBSERVE_AGAIN));
+            again = done.is_err().then(|| self.lock.retry_at().unwrap_or(OBSERVE_AGAIN));
         }
         status.reboot.lock = record.lock.map(|mut held| {
             held.server.url = mask_server(&held.server);
@@ -324,7 +324,7 @@ impl RebootController {
         server: &FleetLock,
         well: bool,
     ) -> Result<(), String> {
-        if self.lock.give.left().is_some() {
+        if self.lock.give.time_left().is_some() {
             return Err(self.lock.give.why.clone());
         }
         let held = record.lock.is_some();
@@ -349,10 +349,10 @@ impl RebootController {
                 self.lock.reported_well |= well;
                 (self.lock.give, self.lock.logged) = (Pause::default(), None);
                 let (journal, status) = format_release(&released, &mask_server(server), well);
-                say(journal::LOCK, &journal);
+                log_message(journal::LOCK, &journal);
                 self.lock.said = Some(status);
                 if held && let Err(error) = self.update(|record| record.lock = None).await {
-                    say(journal::IMPAIRED, &error.to_string());
+                    log_message(journal::IMPAIRED, &error.to_string());
                 }
                 Ok(())
             }

@@ -58,7 +58,7 @@ impl Offline {
     ///
     /// # Errors
     /// logind may still have it, or the machine goes down already.
-    pub async fn settle(&mut self) -> Result<Option<Timestamp>, RebootError> {
+    pub async fn reconcile(&mut self) -> Result<Option<Timestamp>, RebootError> {
         let locked = match self.0.locked().await {
             Ok(locked) => locked,
             Err(RebootError::Store(error)) if !matches!(error, StoreError::Lock(_)) => {
@@ -70,7 +70,7 @@ impl Offline {
             return Ok(None);
         }
         let (driven, seen) = self.0.drive_locked(locked, Trigger::PolledByCommand, None).await?;
-        settled(&driven, seen.schedule.err())?;
+        expect_cancelled(&driven, seen.schedule.err())?;
         self.0.expect_cancelled(&driven).await?;
         Ok(driven.before.phase.at_logind().map(Arranged::at))
     }
@@ -122,7 +122,7 @@ impl Offline {
 }
 
 /// Whether the reboot is cancelled, as far as the record tells. `unasked`: why logind could not be asked.
-fn settled(driven: &Driven, unasked: Option<Veto>) -> Result<(), RebootError> {
+fn expect_cancelled(driven: &Driven, unasked: Option<Veto>) -> Result<(), RebootError> {
     let phase = &driven.record.phase;
     if matches!(phase, Phase::GoingDown { .. } | Phase::CommandRun { .. }) {
         return Err(RebootError::GoingDown);

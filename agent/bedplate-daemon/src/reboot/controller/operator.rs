@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::drive::{Driven, Trigger};
 use super::{RebootController, RebootError};
-use crate::journal::{self, say};
+use crate::journal::{self, log_message};
 use crate::logind;
 use crate::reboot::facts::FastFacts;
 use crate::reboot::step::Event;
@@ -58,7 +58,7 @@ impl RebootController {
         let asked = RebootRequest { why, boot_id, since: now, at, force, waited: false };
         let locked = self.locked().await?;
         let driven = self.run(locked, Event::Requested(asked)).await?;
-        match driven.unkept {
+        match driven.unwritten {
             Some(_) => self.update(|_| ()).await.map(drop),
             None => Ok(()),
         }
@@ -97,7 +97,7 @@ impl RebootController {
 
     pub(super) fn log_failure(&mut self, text: &str) {
         if self.logged_failures.insert(text.to_owned()) {
-            say(journal::REBOOT_FAILED, text);
+            log_message(journal::REBOOT_FAILED, text);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 
 use super::final_phase::{
-    BusyAnswer, busy_limit, entry_limit, final_phase, is_of_the_final_phase, left, within,
+    BusyAnswer, busy_limit, entry_limit, final_phase, is_of_the_final_phase, time_left, within,
 };
 use super::{OBSERVE_AGAIN, RebootController, enforce_hold};
 use crate::logind;
@@ -56,10 +56,10 @@ impl RebootController {
         let asked = record.request(&self.boot_id).is_some();
         let by_policy = observation.need != RebootNeed::None
             && observation.reboot.policy == RebootPolicy::Schedule;
-        let mut wanted = self.wanted(status, observation);
+        let mut wanted = self.facts_of_observation(status, observation);
         let closely = asked || by_policy || record.phase.is_open();
         if closely {
-            let left = left(&record.phase, Timestamp::now());
+            let left = time_left(&record.phase, Timestamp::now());
             self.gather_slow_facts(&mut wanted, status, observation, (fresh, left)).await;
         }
         if asked {
@@ -71,7 +71,7 @@ impl RebootController {
     }
 
     /// The part that the observation tells.
-    fn wanted<'a>(&self, status: &Status, observation: &'a Observation) -> SlowFacts<'a> {
+    fn facts_of_observation<'a>(&self, status: &Status, observation: &'a Observation) -> SlowFacts<'a> {
         // Observe mode writes nothing.
         let enforced = observation.agent.mode == AgentMode::Enforce;
         let after_boot = |effect| matches!(effect, Effect::NextBoot | Effect::ColdBoot);

@@ -19,7 +19,7 @@ const REPLACED: &str = "the daemon is replaced by another build";
 
 /// Reconciles the phase, and decides. A step that changes the phase by an effect is followed by another observation.
 pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>, &str>) -> Step {
-    let mut step = reconcile::seen(step, seen);
+    let mut step = reconcile::reconcile_phase(step, seen);
     if step.effect.is_some() {
         return step;
     }

@@ -14,7 +14,7 @@ const SOFT_REBOOT: &str = "a soft-reboot has discarded it";
 const CUT_SHORT: &str = "its arrangement was cut short";
 
 /// Brings the phase in line with what was seen, and takes a scheduled reboot back that a small file forbids.
-pub(super) fn seen(step: Step, seen: &FastFacts) -> Step {
+pub(super) fn reconcile_phase(step: Step, seen: &FastFacts) -> Step {
     let mut step = booted(step, seen);
     if step.effect.is_some() {
         return step;

@@ -106,11 +106,11 @@ fn with<T, F: Future<Output = zbus::Result<T>>>(
             }
             None => work.await,
         };
-        done.map_err(|error| why(&error))
+        done.map_err(|error| classify_error(&error))
     })
 }
 
-fn why(error: &zbus::Error) -> CallError {
+fn classify_error(error: &zbus::Error) -> CallError {
     match error {
         zbus::Error::MethodError(name, text, _) => named(name.as_str(), text.as_deref()),
         zbus::Error::FDO(error) => named(error.name().as_str(), error.description()),

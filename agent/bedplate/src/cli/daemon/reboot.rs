@@ -77,7 +77,7 @@ pub(crate) struct ScheduleArgs {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Timestamp>,
     /// Why: shown to everybody who is logged in.
-    #[arg(long, value_name = "TEXT", default_value = "an operator asked for it", value_parser = short)]
+    #[arg(long, value_name = "TEXT", default_value = "an operator asked for it", value_parser = parse_reason)]
     why: String,
     /// Reboot also where the next boot entry is not known to be sound: the host may not come back. For this request only.
     #[arg(long)]
@@ -152,7 +152,7 @@ fn holders(status: &Status) -> String {
     }
     // Why it is not known is among the daemon's reasons.
     busy::holders(Path::new("/proc"), &[])
-        .map(|in_use| holders::held(&in_use, process::describe))
+        .map(|in_use| holders::format_holders(&in_use, process::describe))
         .unwrap_or_default()
 }
 
@@ -195,12 +195,12 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("a hold needs a reason".to_owned()),
-        _ => short(text),
+        _ => parse_reason(text),
     }
 }
 
 /// It is kept, logged, and shown to others.
-fn short(text: &str) -> Result<String, String> {
+fn parse_reason(text: &str) -> Result<String, String> {
     match text.chars().count() <= reboot_hold::LONGEST_REASON {
         true => Ok(text.to_owned()),
         false => Err(format!("a reason has at most {} characters", reboot_hold::LONGEST_REASON)),
@@ -231,7 +231,7 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let root = &args.host.state_root;
     // The directory as apply makes it: copies of other files are in there.
     replace_own_file(&below(root), json.as_bytes(), 0o644, 0o700).map_err(failed)?;
-    let cancelled = without_daemon::settle(root, "the hold is in force for bedplate")?;
+    let cancelled = without_daemon::reconcile(root, "the hold is in force for bedplate")?;
     without_daemon::tell_daemon();
     if let Some(at) = cancelled {
         output::status(&format!("the reboot announced for {} is cancelled", format_utc(at)));
@@ -260,7 +260,7 @@ fn power_cycle() -> Result<Exit, CliError> {
 fn release(root: &Path) -> Result<Exit, CliError> {
     let file = below(root);
     if file.exists() {
-        without_daemon::settle(root, "the hold stays")?;
+        without_daemon::reconcile(root, "the hold stays")?;
     }
     let removed = remove_own_file(&file).map_err(|error| {
         CliError::while_doing(format!("cannot remove {}", reboot_hold::HOLD), error)

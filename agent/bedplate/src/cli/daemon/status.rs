@@ -191,7 +191,7 @@ fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError
                 "this host is not ready after {} s ({last}): going on anyway, as `status --wait` always does",
                 limit.as_secs()
             );
-            bedplate_daemon::journal::say(bedplate_daemon::journal::READY_LATE, &text);
+            bedplate_daemon::journal::log_message(bedplate_daemon::journal::READY_LATE, &text);
             return Ok(Exit::Done);
         }
         // Only while a boot waits.

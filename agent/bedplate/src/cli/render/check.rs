@@ -57,7 +57,7 @@ impl Directory<'_> {
         for file in &rendered.files {
             all.push_str(&self.of_file(file)?);
         }
-        for path in self.there(paths)? {
+        for path in self.existing_paths(paths)? {
             if rendered.file(&path).is_none() && !bedplate_render::SHARED.contains(&path.as_str()) {
                 all.push_str(&self.left_over(&path)?);
             }
@@ -76,7 +76,7 @@ impl Directory<'_> {
                 found.foreign.push(file.path.clone());
             }
         }
-        for path in self.there(paths)? {
+        for path in self.existing_paths(paths)? {
             let may_be_stale =
                 rendered.file(&path).is_none() && !bedplate_render::SHARED.contains(&path.as_str());
             if may_be_stale && !self.left_over(&path)?.is_empty() {
@@ -127,7 +127,7 @@ impl Directory<'_> {
     }
 
     /// The paths, with what is there in place of a `*`.
-    fn there(&self, paths: &[String]) -> Result<Vec<String>, ReadError> {
+    fn existing_paths(&self, paths: &[String]) -> Result<Vec<String>, ReadError> {
         let mut all = Vec::new();
         for path in paths {
             let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));

@@ -6,7 +6,7 @@ use bedplate_core::kind::some_of;
 use bedplate_render::{Deferred, Inexpressible, Rendered};
 
 /// Prints the items that no file holds, and the notes.
-pub(super) fn say(args: &RenderArgs, rendered: &Rendered) {
+pub(super) fn print_messages(args: &RenderArgs, rendered: &Rendered) {
     for line in deferred(&rendered.deferred) {
         output::status(&format!("left to bedplate on the machine: {line}"));
     }

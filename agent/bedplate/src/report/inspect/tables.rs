@@ -23,7 +23,7 @@ pub(super) fn sections(facts: &Facts, names: &Names, width: u16) -> String {
             gpus(tree, names, width)
                 + &nics(tree, names, width)
                 + &ports(tree, width)
-                + &others(tree)
+                + &other_functions(tree)
         }
         Reading::Absent | Reading::Unknown(_) if facts.host == HostKind::Image => {
             format!("\n{}\n", paint(WARN, "An image has no PCI devices: look at the machine."))
@@ -65,13 +65,13 @@ fn physical<'a>(
 }
 
 /// Those that answer.
-fn living(tree: &PciTree, wanted: fn(&Function) -> bool) -> impl Iterator<Item = &Function> {
+fn answering(tree: &PciTree, wanted: fn(&Function) -> bool) -> impl Iterator<Item = &Function> {
     physical(tree, wanted).filter(|function| !function.is_dead())
 }
 
 /// `7 GPUs, and 1 that does not answer`.
-fn alive(tree: &PciTree, wanted: fn(&Function) -> bool, what: &str) -> String {
-    let answering = count(living(tree, wanted).count(), what);
+fn count_answering(tree: &PciTree, wanted: fn(&Function) -> bool, what: &str) -> String {
+    let answering = count(answering(tree, wanted).count(), what);
     match physical(tree, wanted).filter(|function| function.is_dead()).count() {
         0 => answering,
         1 => format!("{answering}, and 1 that does not answer"),
@@ -115,7 +115,7 @@ fn gpus(tree: &PciTree, names: &Names, width: u16) -> String {
         };
         return format!("\n{}\n", paint(WARN, &said));
     }
-    let title = titled(alive(tree, Function::is_gpu, "GPU"), names, living(tree, Function::is_gpu));
+    let title = titled(count_answering(tree, Function::is_gpu, "GPU"), names, answering(tree, Function::is_gpu));
     section(
         &title,
         &["GPU", "what", "NUMA", "link (its best)", "driver", "group", "port above, its ACS"],
@@ -145,7 +145,7 @@ fn nics(tree: &PciTree, names: &Names, width: u16) -> String {
             paint(WARN, "No NIC: no function of this host is a network controller.")
         );
     }
-    let title = titled(alive(tree, Function::is_nic, "NIC"), names, living(tree, Function::is_nic));
+    let title = titled(count_answering(tree, Function::is_nic, "NIC"), names, answering(tree, Function::is_nic));
     section(
         &title,
         &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"],
@@ -221,7 +221,7 @@ fn below(tree: &PciTree) -> BTreeMap<PciAddress, Below> {
 }
 
 /// What is neither GPU, NIC nor bridge, by class, and the VFs.
-fn others(tree: &PciTree) -> String {
+fn other_functions(tree: &PciTree) -> String {
     let listed =
         |function: &Function| function.is_gpu() || function.is_nic() || function.is_bridge();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();

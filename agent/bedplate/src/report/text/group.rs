@@ -17,7 +17,7 @@ const SUBJECTS: usize = 3;
 pub(crate) const FEW: usize = 6;
 
 /// Changes in order of their first member, those together that differ only in their subject, reasons and disturbances.
-pub(crate) fn alike<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
+pub(crate) fn group_changes<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
     let mut groups: Vec<Vec<&Change>> = Vec::new();
     for change in changes {
         match groups.iter_mut().find(|group| group.first().is_some_and(|first| same(first, change)))

@@ -19,7 +19,7 @@ use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::Topology;
 use bedplate_facts::topology::devices::{Device, DeviceClass, Devices};
 use bedplate_facts::topology::pairing::{Candidates, Choice, Pairing, Pairings, pair};
-use bedplate_nccl::nets::taken_for_one;
+use bedplate_nccl::nets::merged_by_nccl;
 use bedplate_nccl::topology_xml::{self, Detail};
 
 pub use document::{document, schema};
@@ -172,7 +172,7 @@ fn remarks(shown: &Shown) -> Vec<String> {
         let spare: Vec<&str> = spare.map(Device::called).collect();
         remarks.push(format!("NICs that no GPU is paired with: {}.", one_line(&spare.join(", "))));
     }
-    for nics in taken_for_one(&shown.devices.nics) {
+    for nics in merged_by_nccl(&shown.devices.nics) {
         let names: Vec<&str> = nics.iter().map(|nic| nic.called()).collect();
         remarks.push(format!(
             "NCCL takes {} for ports of one NIC, as they are on one bus without a bridge; NCCL_IB_MERGE_VFS=0 keeps them apart.",

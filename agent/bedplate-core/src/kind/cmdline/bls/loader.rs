@@ -133,7 +133,7 @@ impl Loader {
             Some(text) => {
                 let entry = self
                     .config
-                    .around(&entries, |around| default_entry(text, around))
+                    .with_grub_files(&entries, |around| default_entry(text, around))
                     .map_err(|error| format!("{}: {error}", self.place_of(&error)))?;
                 look(Chosen::Menu(Box::new(entry)))
             }
@@ -189,7 +189,7 @@ impl Config {
         !self.is_to_be_made && self.text.as_deref().is_none_or(is_blank)
     }
 
-    fn around<T>(&self, entries: &[BlsEntry], look: impl FnOnce(&GrubFiles<'_>) -> T) -> T {
+    fn with_grub_files<T>(&self, entries: &[BlsEntry], look: impl FnOnce(&GrubFiles<'_>) -> T) -> T {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let grubenv = self.environment.as_ref().map(|(_, environment)| environment);
         look(&GrubFiles { grubenv, files: &names, texts: &self.texts, bls: entries })
@@ -207,7 +207,7 @@ impl Config {
                 format!("{} is {state}, and may set ${name} once it is made", self.path)
             });
         };
-        self.around(&[], |around| value_at_blscfg(text, around, name))
+        self.with_grub_files(&[], |around| value_at_blscfg(text, around, name))
             .map_err(|error| format!("{}:{}: {}", self.path, error.line, error.why))?
             .ok_or_else(|| format!("{} sets ${name} to something that only GRUB knows", self.path))
     }

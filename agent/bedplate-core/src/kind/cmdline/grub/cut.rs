@@ -40,9 +40,9 @@ impl Cut<'_> {
                             boot_files::cannot(&source.path, &GrubQuoteError::from(error))
                         })
                     };
-                    let front = self.left(&words(&part.front)?, variable, true)?;
+                    let front = self.remaining_words(&words(&part.front)?, variable, true)?;
                     let front = front.map(|left| separated(left, &part.front));
-                    let text = self.left(&words(&part.text)?, variable, part.is_first())?;
+                    let text = self.remaining_words(&words(&part.text)?, variable, part.is_first())?;
                     if front.is_some() || text.is_some() {
                         let front = front.as_ref().unwrap_or(&part.front);
                         let text = text.as_ref().unwrap_or(&part.text);
@@ -60,7 +60,7 @@ impl Cut<'_> {
     }
 
     /// The words that stay; `None` when all do as they are.
-    fn left(
+    fn remaining_words(
         &mut self,
         words: &[GrubWord],
         variable: &str,
@@ -74,7 +74,7 @@ impl Cut<'_> {
                 None => vec![word.raw.clone()],
                 Some(at) => {
                     self.removed.remove(at);
-                    let instead = self.instead(&word.kernel, variable, &mut here);
+                    let instead = self.replacement(&word.kernel, variable, &mut here);
                     let written = instead.iter().map(|token| {
                         grub_quote::grub_token(token)
                             .map_err(|error| boot_files::cannot(grub_default::MAIN, &error))
@@ -113,7 +113,7 @@ impl Cut<'_> {
     }
 
     /// What takes the place of a word that goes.
-    fn instead(&self, word: &str, variable: &str, here: &mut [Vec<Token>]) -> Vec<Token> {
+    fn replacement(&self, word: &str, variable: &str, here: &mut [Vec<Token>]) -> Vec<Token> {
         let Ok(token) = Token::new(word) else { return Vec::new() };
         for sequence in here.iter_mut() {
             // The place of each member gets what belongs there by the new order.

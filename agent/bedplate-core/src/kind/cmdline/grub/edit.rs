@@ -31,7 +31,7 @@ pub(crate) fn edit_files(
                 remedy: "write the value in ASCII".into(),
             });
         }
-        Err(error) => return blind(reader, &sources, family, edit, &error.to_string()),
+        Err(error) => return edit_unfollowable(reader, &sources, family, edit, &error.to_string()),
     };
     let target = edit.apply(&old).map_err(|error| boot_files::cannot(MAIN, &error))?;
     if target == old {
@@ -142,7 +142,7 @@ fn differences(
 
 /// A main file that cannot be followed is left alone: the drop-in adds to whatever it comes to. Nothing can be taken
 /// away like that, and a second `pci=` may stand beside a foreign one: the read-back tells.
-fn blind(
+fn edit_unfollowable(
     reader: &dyn Reader,
     sources: &[Sourced],
     family: &Family,
@@ -156,7 +156,7 @@ fn blind(
         });
     };
     if let Reading::Known(line) = next(reader, family)
-        && let Some(found) = edit.lingering(&line)
+        && let Some(found) = edit.first_unwanted(&line)
     {
         return Err(Obstacle {
             reason: format!("{why}: where `{found}` comes from shows only when it is run"),

@@ -36,8 +36,8 @@ pub(crate) fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacl
             Some(_) => Ok(vec![path]),
             None => Ok(vec![BOOT.to_owned(), path]),
         },
-        (true, OnEsp::Other(path)) => Err(several(&[BOOT.to_owned(), path])),
-        (_, OnEsp::Several(paths)) => Err(several(&paths)),
+        (true, OnEsp::Other(path)) => Err(several_configurations(&[BOOT.to_owned(), path])),
+        (_, OnEsp::Several(paths)) => Err(several_configurations(&paths)),
     }
 }
 
@@ -82,7 +82,7 @@ fn emptied(path: &str) -> Obstacle {
     }
 }
 
-fn several(paths: &[String]) -> Obstacle {
+fn several_configurations(paths: &[String]) -> Obstacle {
     Obstacle {
         reason: format!("which GRUB configuration boots this system is not known: {}", paths.join(", ")),
         remedy: "move those away that no boot entry of the firmware uses (`efibootmgr -v` shows them), then plan again"

@@ -25,7 +25,7 @@ pub(super) fn in_the_way(
             ),
         };
     }
-    if let Some(source) = own.and_then(|own| overrider(result, own)) {
+    if let Some(source) = own.and_then(|own| overriding_file(result, own)) {
         let path = &source.path;
         let line = source.default.lines_with(&[CMDLINE_DEFAULT], &|_| true).pop().unwrap_or(1);
         return Obstacle {
@@ -69,7 +69,7 @@ pub(super) fn read_only(sources: &[Sourced], variable: &str) -> Result<(), Obsta
 }
 
 /// The first file behind `own` after which the variable no longer holds what `own` put in.
-fn overrider<'a>(sources: &'a [Sourced], own: &str) -> Option<&'a Sourced> {
+fn overriding_file<'a>(sources: &'a [Sourced], own: &str) -> Option<&'a Sourced> {
     let at = sources.iter().position(|source| source.path == own)?;
     let value = |upto: usize, with_own: bool| {
         let read =

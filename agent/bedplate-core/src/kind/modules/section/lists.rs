@@ -251,7 +251,7 @@ fn listed(
             continue;
         };
         finisher.note(key_of(list, name.as_str()), &leaf);
-        out.push(Module { name, load: leaf.value, why: finisher.why(&leaf) });
+        out.push(Module { name, load: leaf.value, why: finisher.reasons_of_leaf(&leaf) });
     }
     out
 }
@@ -265,7 +265,7 @@ pub(super) fn options(section: &ModulesLayer, finisher: &mut Finisher<'_>) -> Ve
             module: module.clone(),
             parameter: parameter.clone(),
             value: leaf.value.clone(),
-            why: finisher.why(leaf),
+            why: finisher.reasons_of_leaf(leaf),
         });
     }
     out

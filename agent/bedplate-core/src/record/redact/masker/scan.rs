@@ -105,7 +105,7 @@ impl Scan<'_, '_> {
             self.out.push_str(word);
             self.name = None;
         } else {
-            let mask = self.words.fitted(word);
+            let mask = self.words.mask_of_length(word);
             self.out.push_str(&mask);
             self.name = None;
         }
@@ -127,7 +127,7 @@ impl Scan<'_, '_> {
         match mask::is_name(name) {
             true => self.out.push_str(name),
             false => {
-                let mask = self.words.fitted(name);
+                let mask = self.words.mask_of_length(name);
                 self.out.push_str(&mask);
             }
         }
@@ -176,8 +176,8 @@ impl Scan<'_, '_> {
         let live = narrow.strip_prefix("live:").filter(|_| name == "root" && !shown);
         let text = match (shown, live) {
             (true, _) => narrow.to_owned(),
-            (false, Some(rest)) => format!("live:{}", self.words.fitted(rest)),
-            (false, None) if mask::sounds_secret(name) => self.words.fitted(narrow),
+            (false, Some(rest)) => format!("live:{}", self.words.mask_of_length(rest)),
+            (false, None) if mask::sounds_secret(name) => self.words.mask_of_length(narrow),
             (false, None) => self.parts(narrow),
         };
         self.out.push_str(&text);
@@ -190,7 +190,7 @@ impl Scan<'_, '_> {
         for part in value.split_inclusive(separates) {
             let word = part.trim_end_matches(separates);
             let shown = word.is_empty() || self.words.is_shown(word);
-            clean.push_str(&if shown { word.to_owned() } else { self.words.fitted(word) });
+            clean.push_str(&if shown { word.to_owned() } else { self.words.mask_of_length(word) });
             clean.push_str(&part[word.len()..]);
         }
         clean

@@ -7,7 +7,7 @@ use crate::status::Status;
 use bedplate_core::plan::RebootNeed;
 
 /// What people have to deal with on this host, and what cannot be read of it.
-pub(super) fn troubles(observation: &Observation) -> Vec<String> {
+pub(super) fn faults(observation: &Observation) -> Vec<String> {
     let blockers = observation.blockers.iter().map(|one| (&one.subject, &one.reason));
     let troubles =
         blockers.chain(observation.unknowns.iter().map(|one| (&one.subject, &one.reason)));
@@ -15,14 +15,14 @@ pub(super) fn troubles(observation: &Observation) -> Vec<String> {
 }
 
 /// Whether nothing is wrong with this host but what was known `before` it was rebooted.
-pub(super) fn is_well(status: &Status, observation: &Observation, before: &[String]) -> bool {
+pub(super) fn has_no_new_fault(status: &Status, observation: &Observation, before: &[String]) -> bool {
     observation.changes.is_empty()
         && observation.pending.is_empty()
         && observation.need == RebootNeed::None
         && observation.failure().is_none()
         && status.contested.is_empty()
         && !matches!(status.reboot.state, RebootState::Stuck { .. })
-        && troubles(observation).iter().all(|trouble| before.contains(trouble))
+        && faults(observation).iter().all(|trouble| before.contains(trouble))
 }
 
 /// What is said of a slot that was given back: in the journal, and in the status.

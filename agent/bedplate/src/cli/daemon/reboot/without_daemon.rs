@@ -45,8 +45,8 @@ fn failed(error: &RebootError, head: &str) -> CliError {
 
 /// Has logind forget what a hold forbids; returns only once logind is known not to have it. An error begins with `state`, that
 /// of the hold.
-pub(super) fn settle(root: &Path, state: &str) -> Result<Option<Timestamp>, CliError> {
-    run(async { Offline::connect(root).await.settle().await })?
+pub(super) fn reconcile(root: &Path, state: &str) -> Result<Option<Timestamp>, CliError> {
+    run(async { Offline::connect(root).await.reconcile().await })?
         .map_err(|error| failed(&error, &format!("{state}: ")))
 }
 

@@ -58,7 +58,7 @@ impl Grid {
     }
 
     /// Left edge of the nodes of a column.
-    pub(super) fn left(&self, column: usize) -> i32 {
+    pub(super) fn left_edge(&self, column: usize) -> i32 {
         let column = if column == 0 { 0 } else { self.wide + self.gap() };
         MARGIN + self.pad + column
     }
@@ -70,7 +70,7 @@ impl Grid {
 
     /// Of the whole picture.
     pub(super) fn width(&self, columns: usize) -> i32 {
-        self.left(columns - 1) + self.wide + self.pad + MARGIN
+        self.left_edge(columns - 1) + self.wide + self.pad + MARGIN
     }
 
     /// Where a block begins in these columns: its upper edge.
@@ -90,8 +90,8 @@ impl Grid {
     ) -> Option<Group> {
         let name = format!("socket {}", block.socket?);
         let bottom = self.lowest(columns.clone()) - MARGIN + self.pad;
-        let left = self.left(*columns.start()) - self.pad;
-        let right = self.left(*columns.end()) + self.wide + self.pad;
+        let left = self.left_edge(*columns.start()) - self.pad;
+        let right = self.left_edge(*columns.end()) + self.wide + self.pad;
         let nodes: Vec<String> =
             block.panels.iter().filter_map(|panel| Some(panel.node?.to_string())).collect();
         let nodes = format!("NUMA nodes with devices: {}", nodes.join(", "));
@@ -115,11 +115,11 @@ impl Grid {
             return None;
         }
         let mut group = Group::new(vec!["between NUMA nodes: SYS".to_owned()]);
-        let right = self.left(0) + self.wide;
+        let right = self.left_edge(0) + self.wide;
         let middle = right + self.gap() / 2;
         group.line(&[(middle, first), (middle, last)], "wire sys");
         for (column, y, is_named) in heads {
-            let end = if *column == 0 { right } else { self.left(1) };
+            let end = if *column == 0 { right } else { self.left_edge(1) };
             let class = if *is_named { Distance::Sys } else { Distance::Unknown };
             group.line(&[(middle, *y), (end, *y)], format!("wire {}", labels::class(class)));
             tally.distances.push(class);
@@ -150,7 +150,7 @@ mod tests {
             panic!("{frame:?}")
         };
         assert_eq!((left, at, high), (MARGIN, top, NAME + 200 + PAD));
-        assert_eq!(left + wide, grid.left(1) + 100 + PAD);
+        assert_eq!(left + wide, grid.left_edge(1) + 100 + PAD);
         assert_eq!(grid.width(2), left + wide + MARGIN);
         assert_eq!(grid.begin(&block(None), 0..=0), top + high + MARGIN);
     }

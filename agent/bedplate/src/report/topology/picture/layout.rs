@@ -87,7 +87,7 @@ impl<'s, 'a> Layout<'s, 'a> {
                 let column = if is_wide { nth % columns } else { first };
                 let y = grid.bottoms[column];
                 heads.push((column, y + HEAD / 2, panel.node.is_some()));
-                grid.bottoms[column] = self.panel(panel, (grid.left(column), y)) + MARGIN;
+                grid.bottoms[column] = self.panel(panel, (grid.left_edge(column), y)) + MARGIN;
             }
             frames.extend(grid.end(block, first..=last, top));
         }

@@ -85,7 +85,7 @@ fn leaves<'s, 'a>(shown: &'s Shown<'a>) -> Vec<Leaf<'s, 'a>> {
     let devices = devices.map(|d| (d.function, What::Device(d), d.spot.clone()));
     let switches = shown.topology.tree().functions.values().filter(|f| f.is_nvswitch());
     let switches =
-        switches.filter_map(|f| Some((f, What::NvSwitch, shown.topology.spot(f.address)?)));
+        switches.filter_map(|f| Some((f, What::NvSwitch, shown.topology.path_of(f.address)?)));
     devices.chain(switches).collect()
 }
 
