@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use bedplate::report::nccl_perf;
-use bedplate::report::topology::{self, Options, Shown};
+use bedplate::report::topology::{self, Options, TopologyView};
 use bedplate_base::Arch;
 use bedplate_cmdline::boot::bls::{self, BlsEntry};
 use bedplate_cmdline::boot::grub_files::GrubFiles;
@@ -207,7 +207,7 @@ fn topology_file(bytes: &[u8]) {
     let Ok(imported) = import::parse(&String::from_utf8_lossy(bytes)) else { return };
     let names = Names::none(facts);
     let tree = facts.pci.known().expect("a tree");
-    let shown = Shown::new(facts, tree, placement, &names, Options::default());
+    let shown = TopologyView::new(facts, tree, placement, &names, Options::default());
     let (text, _) = topology::imported(&shown, &imported, "file", 80);
     assert!(text.len() < 65_536, "{} bytes", text.len());
 }

@@ -1,11 +1,11 @@
 //! Everything that bedplate reads of a host and says of it, in one call.
 
-use bedplate::report::topology::{self, Options, Shown};
+use bedplate::report::topology::{self, Options, TopologyView};
 use bedplate::report::{diff, inspect, style, text};
 use bedplate_core::documents as json;
 use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
-use bedplate_core::profile::{LayerText, Loaded, load, shipped};
+use bedplate_core::profile::{LayerText, LoadedProfile, load, shipped};
 use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
 use bedplate_host::snapshot::Snapshot;
@@ -16,7 +16,7 @@ pub const LOADERS: [&str; 9] =
     ["debian", "rhel9", "rhel8", "suse", "systemd-boot", "uki", "rpm-ostree", "bootc", "talos"];
 
 /// One of the shipped profiles.
-pub fn loaded(profile: usize) -> Loaded {
+pub fn loaded(profile: usize) -> LoadedProfile {
     let text = shipped()[profile % shipped().len()].text;
     load(&[LayerText { path: "profile.toml", text }], shipped()).expect("a shipped profile")
 }
@@ -28,14 +28,14 @@ pub fn base(loader: usize) -> Snapshot {
 }
 
 /// All that can be said of a host.
-pub fn everything(host: &Snapshot, loaded: &Loaded) -> String {
+pub fn everything(host: &Snapshot, loaded: &LoadedProfile) -> String {
     let mut facts = observe(host, Depth::Thorough);
     let names = Names::new(host, &facts);
     let mut said = inspect::tables(&facts, &names, 100) + &inspect::tree(&facts, &names);
     if let Some(tree) = facts.pci.known() {
         let (placement, options) =
             (placement::observe(host, tree), Options { vfs: true, all: true });
-        let shown = Shown::new(&facts, tree, &placement, &names, options);
+        let shown = TopologyView::new(&facts, tree, &placement, &names, options);
         said += &topology::text(&shown, options, 80);
         json::document(&topology::document(&shown, options, None)).expect("a topology is JSON");
     }

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use bedplate::report::{diff, style, text};
 use bedplate_core::documents as json;
-use bedplate_core::engine::{self, Planned};
+use bedplate_core::engine::{self, PreparedPlan};
 use bedplate_core::kind;
 use bedplate_core::ledger::{Author, FileState, Ledger, PendingTool, RegisterKey, UndoTool, VfKey};
 use bedplate_core::plan::{Action, Blocker, Plan, WayBack};
-use bedplate_core::profile::{LayerText, Loaded, load, render_all, shipped};
+use bedplate_core::profile::{LayerText, LoadedProfile, load, render_all, shipped};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 use bedplate_host::snapshot::Snapshot;
@@ -42,7 +42,7 @@ fn case(directory: &Path) -> Result<(), String> {
             return expect(directory, "error.txt", &rendered);
         }
     };
-    let Planned { plan, facts, .. } = planned(&loaded, &host)?;
+    let PreparedPlan { plan, facts, .. } = planned(&loaded, &host)?;
     invariants(&loaded, &host, &plan, &facts)?;
     let label = facts.label();
     let mut shown = plain(&text::plan(&plan, &label, text::Detail { verbose: true }));
@@ -55,7 +55,7 @@ fn case(directory: &Path) -> Result<(), String> {
 }
 
 /// The merged profile, or its diagnostics.
-fn profile(directory: &Path) -> Result<Result<Loaded, String>, String> {
+fn profile(directory: &Path) -> Result<Result<LoadedProfile, String>, String> {
     let layers: Vec<(String, String)> = match read(directory, "profile") {
         Some(name) => {
             let name = name.trim();
@@ -75,12 +75,17 @@ fn profile(directory: &Path) -> Result<Result<Loaded, String>, String> {
     Ok(load(&texts, shipped()).map_err(|errors| errors.render(false)))
 }
 
-fn planned(loaded: &Loaded, host: &dyn Reader) -> Result<Planned, String> {
+fn planned(loaded: &LoadedProfile, host: &dyn Reader) -> Result<PreparedPlan, String> {
     engine::prepare_loaded(host, loaded.clone()).map_err(|error| error.to_string())
 }
 
 /// What must hold of every plan.
-fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> Result<(), String> {
+fn invariants(
+    loaded: &LoadedProfile,
+    host: &Snapshot,
+    plan: &Plan,
+    facts: &Facts,
+) -> Result<(), String> {
     if planned(loaded, host)?.plan != *plan {
         return Err("the same host gave another plan".into());
     }
@@ -101,7 +106,7 @@ fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> R
         return Err(format!("the plan that was read back differs: {read_back:#?}"));
     }
     let replayed = Snapshot::from_text(&host.to_text()).map_err(|error| error.to_string())?;
-    let Planned { plan: again, facts, .. } = planned(loaded, &replayed)?;
+    let PreparedPlan { plan: again, facts, .. } = planned(loaded, &replayed)?;
     if json::plan(&again, &facts.label()).map_err(|error| error.to_string())? != document {
         return Err("the plan of the written and reread snapshot differs".into());
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bedplate_core::documents as json;
 use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
-use bedplate_core::profile::{LayerText, Loaded, load, shipped};
+use bedplate_core::profile::{LayerText, LoadedProfile, load, shipped};
 use bedplate_core::record::record;
 use bedplate_daemon::public::{self, OperatorWords};
 use bedplate_facts::Depth;
@@ -36,7 +36,7 @@ fn text(directory: &Path) -> Option<String> {
 }
 
 /// The profile that a host keeps; `None` = it cannot be used.
-fn profile(host: &dyn Reader) -> Option<Loaded> {
+fn profile(host: &dyn Reader) -> Option<LoadedProfile> {
     let text = host.text(PROFILE).ok()?;
     load(&[LayerText { path: "profile.toml", text: &text }], shipped()).ok()
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use bedplate_render::{GrubFamily, Options, Rendered};
+use bedplate_render::{GrubFamily, Options, RenderResult};
 use bedplate_tests::fixtures::tool;
 use render_cases::{Case, cases};
 
@@ -20,7 +20,7 @@ const CLOUD_DROP_IN: &str = "GRUB_CMDLINE_LINUX_DEFAULT=\"console=tty1 console=t
 /// Arguments that stand on a line, as the kernel takes them: name and value.
 type Arguments = Vec<(String, Option<String>)>;
 
-fn render(case: &Case, family: GrubFamily) -> Rendered {
+fn render(case: &Case, family: GrubFamily) -> RenderResult {
     render_cases::render("grub", case, &Options { grub_family: family, ..Options::default() })
 }
 
@@ -229,7 +229,7 @@ fn through_grub(words: &str) -> Arguments {
 }
 
 /// The wanted arguments that the RHEL form does not say it leaves out.
-fn carried(case: &Case, rendered: &Rendered) -> Arguments {
+fn carried(case: &Case, rendered: &RenderResult) -> Arguments {
     let lost = |token: &str| {
         rendered.inexpressible.iter().any(|item| item.what == format!("kernel argument `{token}`"))
     };

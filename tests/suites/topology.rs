@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bedplate::report::style;
-use bedplate::report::topology::{self, Options, Shown};
+use bedplate::report::topology::{self, Options, TopologyView};
 use bedplate_core::documents as json;
 use bedplate_core::engine::observe;
 use bedplate_core::record::record;
@@ -19,7 +19,7 @@ use bedplate_host::snapshot::Snapshot;
 use bedplate_nccl::Library;
 use bedplate_nccl::topology_file as import;
 use bedplate_nccl::topology_file::compare::compare;
-use bedplate_nccl::topology_file::compared::{Finding, Here};
+use bedplate_nccl::topology_file::comparison_result::{Finding, HostValue};
 use bedplate_testhosts::HostSpec;
 use bedplate_tests::{expected, picture};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -160,7 +160,7 @@ impl Said {
         let tree = facts.pci.known().ok_or("the PCI tree is not known")?;
         let placement = placement::observe(host, tree);
         let names = Names::new(host, &facts);
-        let shown = Shown::new(&facts, tree, &placement, &names, options);
+        let shown = TopologyView::new(&facts, tree, &placement, &names, options);
         let text = style::terminal(&topology::text(&shown, options, 100));
         let json = topology::document(&shown, options, None);
         let json = json::document(&json).map_err(|error| error.to_string())?;
@@ -169,7 +169,7 @@ impl Said {
         let tree = Topology::new(tree);
         let devices = Devices::find(&tree, &placement, true);
         let library = Library::of_host(&facts);
-        let here = Here { topology: &tree, devices: &devices, placement: &placement, library };
+        let here = HostValue { topology: &tree, devices: &devices, placement: &placement, library };
         let disagreements = compare(&imported, here).findings;
         let text = anstream::adapter::strip_str(&text).to_string();
         let svg = topology::svg(&shown);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bedplate::report::{style, verify as text};
 use bedplate_core::documents as json;
 use bedplate_core::engine::profile_source::Choice;
-use bedplate_core::engine::{self, Request, Verified};
+use bedplate_core::engine::{self, Request, VerifyOutcome};
 use bedplate_core::record::record;
 use bedplate_core::verify::{CHECKS, Judged, Report, Selection, Verdict};
 use bedplate_host::Reader;
@@ -21,7 +21,7 @@ fn cases() -> Vec<(String, PathBuf)> {
     bedplate_tests::case::directories("verify")
 }
 
-fn verified(host: &dyn Reader) -> Result<Verified, String> {
+fn verified(host: &dyn Reader) -> Result<VerifyOutcome, String> {
     let choice = Choice::HostOnly;
     let request = Request::dry_run(choice);
     engine::verify(host, &request, &Selection::default()).map_err(|error| error.to_string())
@@ -37,11 +37,11 @@ fn expect(path: &Path, actual: &str) -> Result<(), String> {
 
 fn case(directory: &Path) -> Result<(), String> {
     let host = bedplate_tests::case::host(directory)?;
-    let Verified { report, facts, .. } = verified(&host)?;
+    let VerifyOutcome { report, facts, .. } = verified(&host)?;
     let label = facts.label();
     let shown = text::verify(&report, &label, true);
     let shown = anstream::adapter::strip_str(&style::terminal(&shown)).to_string();
-    let judging = json::Judging { file: None, host: &label, exit_status: 0, moment: None };
+    let judging = json::JudgementFrame { file: None, host: &label, exit_status: 0, moment: None };
     let document = json::verify(judging, &report).map_err(|error| error.to_string())?;
     let value = serde_json::from_str(&document).map_err(|error| error.to_string())?;
     let schema = serde_json::to_value(json::verify_schema()).map_err(|error| error.to_string())?;

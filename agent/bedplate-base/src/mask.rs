@@ -1,9 +1,9 @@
 //! What may be shown of words that come from a host's files. A list of what is harmless, never of what is secret: the names of
 //! kernel arguments, and values that bedplate knows the meaning of. Everything else is masked. Pure.
 
+mod harmless_words;
 pub mod identity;
-mod known;
-pub mod printed;
+pub mod tool_output;
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub fn is_harmless(name: &str, value: &str) -> bool {
         return !sounds_secret(name);
     }
     let name = name.replace('-', "_");
-    let known = known::ARGUMENTS.binary_search(&name.as_str()).is_ok();
+    let known = harmless_words::ARGUMENTS.binary_search(&name.as_str()).is_ok();
     // Paths of kernels say which one is booted, and nothing else.
     let image = name == "BOOT_IMAGE" && is_kernel_image(value);
     (known && is_list(value)) || image
@@ -27,7 +27,8 @@ pub fn is_harmless(name: &str, value: &str) -> bool {
 
 /// Whether the argument is one that stands for itself (`quiet`, `nosmt`).
 pub fn is_flag(word: &str) -> bool {
-    known::FLAGS.contains(&word) || known::ARGUMENTS.contains(&word.replace('-', "_").as_str())
+    harmless_words::FLAGS.contains(&word)
+        || harmless_words::ARGUMENTS.contains(&word.replace('-', "_").as_str())
 }
 
 /// Whether a text can be the name of an argument, a variable or a module: a name is shown, unless it names a machine.
@@ -45,7 +46,7 @@ pub fn is_plain(value: &str) -> bool {
     };
     value.is_empty()
         || number(value)
-        || known::VALUES.contains(&value.to_ascii_lowercase().as_str())
+        || harmless_words::VALUES.contains(&value.to_ascii_lowercase().as_str())
 }
 
 /// A number of any size, or several: what the kernel counts in.

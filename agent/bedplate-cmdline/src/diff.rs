@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::edit::Edit;
-use super::key::{Form, Key, Wanted};
+use super::key::{Form, Key, WantedArgument};
 use super::lex::Token;
 use super::line::CommandLine;
 
@@ -65,7 +65,7 @@ impl Edit {
 
     /// Keys of parameters that are read in order.
     fn sequences(&self) -> impl Iterator<Item = &Key> {
-        let is_sequence = |wanted: &&Wanted| matches!(wanted.form, Form::Tokens(_));
+        let is_sequence = |wanted: &&WantedArgument| matches!(wanted.form, Form::Tokens(_));
         self.wanted().iter().filter(is_sequence).map(|wanted| &wanted.key)
     }
 }

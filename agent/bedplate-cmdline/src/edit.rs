@@ -3,22 +3,22 @@
 
 use bedplate_base::Arch;
 
-use super::absent::{first_unwanted, remove_unwanted};
 use super::error::{ApplyError, EditError, unwritable};
-use super::key::{Absent, Form, Key, Meaning, Unwanted, Wanted};
+use super::key::{Absent, Form, Key, Meaning, UnwantedArgument, WantedArgument};
 use super::key::{sequence_key, unwanted_of, wanted_of};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::{list_positions, merge_arguments, push_part, replace_part, take_out};
 use super::occurrences::{Occurrence, occurrences};
 use super::shape::{OptionList, Sequence, Shape, shape_of};
+use super::unwanted::{first_unwanted, remove_unwanted};
 
 /// What a profile owns on a command line, and how it wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     pub(super) arch: Arch,
-    pub(super) set: Vec<Wanted>,
-    pub(super) absent: Vec<Unwanted>,
+    pub(super) set: Vec<WantedArgument>,
+    pub(super) absent: Vec<UnwantedArgument>,
 }
 
 impl Edit {
@@ -50,12 +50,12 @@ impl Edit {
     }
 
     /// What is wanted, in profile order.
-    pub fn wanted(&self) -> &[Wanted] {
+    pub fn wanted(&self) -> &[WantedArgument] {
         &self.set
     }
 
     /// What is not wanted, in profile order.
-    pub fn unwanted(&self) -> &[Unwanted] {
+    pub fn unwanted(&self) -> &[UnwantedArgument] {
         &self.absent
     }
 
@@ -96,7 +96,7 @@ impl Edit {
         line.possible_lines().find_map(on)
     }
 
-    fn add_wanted(&mut self, wanted: Wanted) -> Result<(), EditError> {
+    fn add_wanted(&mut self, wanted: WantedArgument) -> Result<(), EditError> {
         let Some(earlier) = self.set.iter_mut().find(|earlier| earlier.key == wanted.key) else {
             self.set.push(wanted);
             return Ok(());
@@ -151,7 +151,7 @@ fn tokens_of<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Token>, Edi
 }
 
 /// Turns arguments into wanted things; arguments of one sequence become one thing, at the place of the first.
-fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<Wanted>, EditError> {
+fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<WantedArgument>, EditError> {
     let sequences: Vec<&'static Sequence> = tokens
         .iter()
         .filter_map(|token| match shape_of(&token.folded_name(), arch) {
@@ -159,7 +159,7 @@ fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<Wanted>, EditError> {
             _ => None,
         })
         .collect();
-    let mut gathered: Vec<Wanted> = Vec::new();
+    let mut gathered: Vec<WantedArgument> = Vec::new();
     for token in tokens {
         let name = token.folded_name();
         let own = match shape_of(&name, arch) {
@@ -188,15 +188,20 @@ fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<Wanted>, EditError> {
     Ok(gathered)
 }
 
-fn join(gathered: &mut Vec<Wanted>, key: Key, token: &Token) {
+fn join(gathered: &mut Vec<WantedArgument>, key: Key, token: &Token) {
     let text = token.as_str().to_owned();
-    let same = |wanted: &&mut Wanted| match (&wanted.key, &key) {
+    let same = |wanted: &&mut WantedArgument| match (&wanted.key, &key) {
         (Key::Units { param, .. }, Key::Units { param: own, .. }) => param == own,
         (one, other) => one == other,
     };
     let Some(wanted) = gathered.iter_mut().find(same) else {
         let form = Form::Tokens(vec![token.clone()]);
-        return gathered.push(Wanted { key, meaning: Meaning::Nothing, form, tokens: vec![text] });
+        return gathered.push(WantedArgument {
+            key,
+            meaning: Meaning::Nothing,
+            form,
+            tokens: vec![text],
+        });
     };
     if let Form::Tokens(tokens) = &mut wanted.form {
         tokens.push(token.clone());
@@ -208,7 +213,7 @@ fn join(gathered: &mut Vec<Wanted>, key: Key, token: &Token) {
 }
 
 /// Makes the line say what is wanted, if it does not say it already.
-fn settle(line: &mut CommandLine, wanted: &Wanted, arch: Arch) -> Result<(), ApplyError> {
+fn settle(line: &mut CommandLine, wanted: &WantedArgument, arch: Arch) -> Result<(), ApplyError> {
     if let Form::Tokens(tokens) = &wanted.form {
         settle_sequence(line, &wanted.key, tokens, arch);
         return Ok(());

@@ -83,7 +83,7 @@ pub(super) enum Form {
 
 /// One thing that the profile wants on the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedArgument {
     pub(super) key: Key,
     pub(super) meaning: Meaning,
     pub(super) form: Form,
@@ -91,7 +91,7 @@ pub struct Wanted {
     pub(super) tokens: Vec<String>,
 }
 
-impl Wanted {
+impl WantedArgument {
     /// What it owns.
     pub fn key(&self) -> &Key {
         &self.key
@@ -117,7 +117,7 @@ impl Wanted {
 
 /// One thing that the profile wants off the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unwanted {
+pub struct UnwantedArgument {
     pub(super) form: Absent,
     /// The profile's word for it.
     pub(super) text: String,
@@ -131,19 +131,19 @@ pub(super) enum Absent {
     /// An argument with this name and meaning.
     Value { name: String, meaning: Meaning },
     /// An option or item of a list.
-    Within { param: String, what: Listed },
+    Within { param: String, what: ListScope },
 }
 
 /// Which options or items of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Listed {
+pub(super) enum ListScope {
     /// Whatever has this name, with any value.
     Named(String),
     /// What means exactly this.
     Meaning(String),
 }
 
-impl Unwanted {
+impl UnwantedArgument {
     /// The profile's word for it.
     pub fn text(&self) -> &str {
         &self.text
@@ -152,11 +152,11 @@ impl Unwanted {
 
 /// Reads one argument of a profile's `set` list into the things it wants. Sequences come out one argument at a
 /// time; [`super::Edit::new`] joins them.
-pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<Wanted> {
+pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<WantedArgument> {
     let name = token.folded_name();
     let value = token.value().map(|value| value.into_owned());
     let tokens = vec![token.as_str().to_owned()];
-    let whole = |key, meaning| Wanted {
+    let whole = |key, meaning| WantedArgument {
         key,
         meaning,
         form: Form::Token(token.clone()),
@@ -167,12 +167,12 @@ pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<Wanted> {
             let wanted = |option: &str| {
                 let (key, meaning) = option_key(list, option);
                 let form = Form::Within { param: list.param.to_owned(), text: option.to_owned() };
-                Wanted { key, meaning, form, tokens: tokens.clone() }
+                WantedArgument { key, meaning, form, tokens: tokens.clone() }
             };
             OptionList::options(&value).map(wanted).collect()
         }
         (Shape::Items(list), Some(value)) => {
-            let wanted = |item: &&str| Wanted {
+            let wanted = |item: &&str| WantedArgument {
                 key: Key::Item { param: name.clone(), item: list.meaning(item) },
                 meaning: Meaning::Text(Some(list.meaning(item))),
                 form: Form::Within { param: name.clone(), text: (*item).to_owned() },
@@ -183,7 +183,7 @@ pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<Wanted> {
         (Shape::Sequence(sequence), _) => {
             let form = Form::Tokens(vec![token.clone()]);
             let key = sequence_key(sequence, &[], token);
-            vec![Wanted { key, meaning: Meaning::Nothing, form, tokens }]
+            vec![WantedArgument { key, meaning: Meaning::Nothing, form, tokens }]
         }
         (Shape::Bool, value) => vec![whole(Key::Param(name), bool_meaning(value.as_deref()))],
         (_, value) => vec![whole(Key::Param(name), Meaning::Text(value))],
@@ -191,26 +191,28 @@ pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<Wanted> {
 }
 
 /// Reads one entry of a profile's `absent` list. A bare name, also of a `pci=` suboption, means "with any value".
-pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<Unwanted> {
+pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<UnwantedArgument> {
     let name = token.folded_name();
     let text = token.as_str().to_owned();
-    let one = |form| vec![Unwanted { form, text: text.clone() }];
+    let one = |form| vec![UnwantedArgument { form, text: text.clone() }];
     let Some(value) = token.value() else {
         return one(Absent::Name(name));
     };
-    let within =
-        |what| Unwanted { form: Absent::Within { param: name.clone(), what }, text: text.clone() };
+    let within = |what| UnwantedArgument {
+        form: Absent::Within { param: name.clone(), what },
+        text: text.clone(),
+    };
     match shape_of(&name, arch) {
         Shape::Options(list) => OptionList::options(&value)
             .map(|option| match list.param == "pci" && !option.contains('=') {
-                true => within(Listed::Named(option.to_owned())),
-                false => within(Listed::Meaning(list.meaning(option))),
+                true => within(ListScope::Named(option.to_owned())),
+                false => within(ListScope::Meaning(list.meaning(option))),
             })
             .collect(),
         Shape::Items(list) => list
             .items(&value)
             .iter()
-            .map(|item| within(Listed::Meaning(list.meaning(item))))
+            .map(|item| within(ListScope::Meaning(list.meaning(item))))
             .collect(),
         Shape::Bool => one(Absent::Value { name, meaning: bool_meaning(Some(&value)) }),
         _ => one(Absent::Value { name, meaning: Meaning::Text(Some(value.into_owned())) }),
@@ -243,10 +245,10 @@ pub(super) fn bool_meaning(value: Option<&str>) -> Meaning {
 }
 
 /// Whether two option names are the same name.
-pub(super) fn names_option(listed: &Listed, list: &OptionList, option: &str) -> bool {
+pub(super) fn names_option(listed: &ListScope, list: &OptionList, option: &str) -> bool {
     match listed {
-        Listed::Meaning(meaning) => list.meaning(option) == *meaning,
-        Listed::Named(name) => {
+        ListScope::Meaning(meaning) => list.meaning(option) == *meaning,
+        ListScope::Named(name) => {
             let own = option.split_once('=').map_or(option, |(name, _)| name);
             own == name || list.meaning(option) == list.meaning(name)
         }

@@ -8,11 +8,11 @@
 //!
 //! Depends on bedplate-base alone. Start with `line.rs` and `edit.rs`.
 
-mod absent;
 mod arch_only;
 pub mod boot;
 mod defaults;
 mod diff;
+mod disowned;
 mod edit;
 mod effective;
 mod error;
@@ -20,14 +20,14 @@ mod key;
 mod lex;
 mod line;
 mod list;
+mod list_parts;
 mod occurrences;
-mod owned;
-mod partly;
 pub mod rejected_argument;
 mod repeated;
 mod shape;
 mod status;
 mod units;
+mod unwanted;
 
 pub use arch_only::only_on;
 pub use defaults::KernelDefaults;
@@ -38,7 +38,7 @@ pub use error::{ApplyError, EditError};
 pub use key::Key;
 pub use lex::{Token, TokenError, fold_name, is_blank};
 pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
-pub use repeated::{Repeated, repeated};
+pub use repeated::{RepeatedParameter, repeated};
 pub use status::{Finding, Status, worst};
 
 #[cfg(test)]

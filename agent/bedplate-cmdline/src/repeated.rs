@@ -10,7 +10,7 @@ use super::shape::{Shape, shape_of};
 
 /// A parameter given more than once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Repeated {
+pub struct RepeatedParameter {
     /// Its arguments, in their order.
     pub arguments: Vec<String>,
     /// What they come to.
@@ -18,7 +18,7 @@ pub struct Repeated {
 }
 
 /// Every parameter that is given more than once, in the order of the line.
-pub fn repeated(line: &CommandLine, arch: Arch) -> Vec<Repeated> {
+pub fn repeated(line: &CommandLine, arch: Arch) -> Vec<RepeatedParameter> {
     let mut all: Vec<(String, Vec<&Token>)> = Vec::new();
     for token in line.tokens() {
         let name = token.folded_name();
@@ -29,7 +29,7 @@ pub fn repeated(line: &CommandLine, arch: Arch) -> Vec<Repeated> {
     }
     all.retain(|(_, tokens)| tokens.len() > 1);
     all.into_iter()
-        .map(|(name, tokens)| Repeated {
+        .map(|(name, tokens)| RepeatedParameter {
             result: result(&name, &tokens, arch),
             arguments: tokens.iter().map(|token| token.as_str().to_owned()).collect(),
         })

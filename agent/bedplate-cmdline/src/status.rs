@@ -4,16 +4,16 @@ use serde::Serialize;
 
 use bedplate_base::Arch;
 
-use super::absent::first_unwanted;
 use super::defaults::KernelDefaults;
 use super::edit::Edit;
 use super::effective::{default_intel_iommu, default_passthrough};
-use super::key::{Form, Key, Meaning, Wanted};
+use super::key::{Form, Key, Meaning, WantedArgument};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::list_positions;
 use super::occurrences::{Occurrence, occurrences};
 use super::shape::{PASSTHROUGH, Shape, shape_of};
+use super::unwanted::first_unwanted;
 
 /// How one wanted or unwanted thing stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -97,7 +97,8 @@ impl Edit {
         });
         let built_in = defaults.built_in.as_deref().map(CommandLine::parse).unwrap_or_default();
         let unwanted = self.absent.iter().map(|unwanted| {
-            let on_line = || first_unwanted(line, unwanted, self.arch).filter(|_| !defaults.overrides);
+            let on_line =
+                || first_unwanted(line, unwanted, self.arch).filter(|_| !defaults.overrides);
             let found = on_line().or_else(|| first_unwanted(&built_in, unwanted, self.arch));
             let status = found.map_or(Status::Gone, |found| Status::Lingering { found });
             Finding { key: None, entries: vec![unwanted.text.clone()], status }
@@ -120,7 +121,7 @@ pub fn worst(mut all: impl Iterator<Item = Vec<Finding>>) -> Vec<Finding> {
 }
 
 fn wanted_status(
-    wanted: &Wanted,
+    wanted: &WantedArgument,
     line: &CommandLine,
     defaults: &KernelDefaults,
     arch: Arch,
@@ -142,7 +143,7 @@ fn wanted_status(
 }
 
 fn default_status(
-    wanted: &Wanted,
+    wanted: &WantedArgument,
     line: &CommandLine,
     defaults: &KernelDefaults,
     arch: Arch,
@@ -172,7 +173,7 @@ fn default_status(
 }
 
 /// The standing on the line alone.
-fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
+fn line_status(wanted: &WantedArgument, line: &CommandLine, arch: Arch) -> Status {
     if let Form::Tokens(tokens) = &wanted.form {
         let own: Vec<_> = line.tokens().filter(|token| wanted.key.is_in_sequence(token)).collect();
         return match (own.is_empty(), wanted.key.is_met(line, tokens, arch)) {
@@ -180,8 +181,15 @@ fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
             (true, _) => Status::Missing,
             // What takes the last place belongs to what is found.
             _ if wanted.key.is_overtaken(line, arch) => {
-                let of_param = |token: &&Token| wanted.key.is_in_sequence(token) || wanted.key.is_unowned(token);
-                sequence_difference(&own, &line.tokens().filter(of_param).collect::<Vec<_>>(), tokens, arch)
+                let of_param = |token: &&Token| {
+                    wanted.key.is_in_sequence(token) || wanted.key.is_unowned(token)
+                };
+                sequence_difference(
+                    &own,
+                    &line.tokens().filter(of_param).collect::<Vec<_>>(),
+                    tokens,
+                    arch,
+                )
             }
             _ => sequence_difference(&own, &own, tokens, arch),
         };
@@ -226,7 +234,7 @@ fn sequence_difference(own: &[&Token], found: &[&Token], wanted: &[Token], arch:
 }
 
 /// Whether a speaker says it in the profile's own words: the same argument, or the same suboption in the one `pci=`.
-fn as_spelled(wanted: &Wanted, line: &CommandLine, speaker: &Occurrence) -> bool {
+fn as_spelled(wanted: &WantedArgument, line: &CommandLine, speaker: &Occurrence) -> bool {
     match &wanted.form {
         Form::Within { param, text } if param == "pci" => {
             *text == speaker.text && list_positions(line, param).len() == 1

@@ -111,7 +111,7 @@ pub struct Moment {
 }
 
 /// The frame of a judgement: file, host, exit status, time.
-pub struct Judging<'a> {
+pub struct JudgementFrame<'a> {
     /// The snapshot, where several are verified one after the other.
     pub file: Option<&'a str>,
     /// The host's label.
@@ -126,8 +126,8 @@ pub struct Judging<'a> {
 ///
 /// # Errors
 /// When a value cannot be written as JSON, which no report holds.
-pub fn verify(judging: Judging<'_>, report: &Report) -> Result<String, serde_json::Error> {
-    let Judging { file, host, exit_status, moment } = judging;
+pub fn verify(judging: JudgementFrame<'_>, report: &Report) -> Result<String, serde_json::Error> {
+    let JudgementFrame { file, host, exit_status, moment } = judging;
     document(&VerifyDocument { bedplate_verify: 1, file, host, exit_status, moment, report })
 }
 
@@ -198,7 +198,7 @@ pub fn document<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
 /// # Errors
 /// When the value cannot be written as JSON, or not there.
 pub fn write<T: Serialize>(mut out: impl Write, value: &T) -> Result<(), serde_json::Error> {
-    value.serialize(&mut Serializer::with_formatter(&mut out, Visible::default()))?;
+    value.serialize(&mut Serializer::with_formatter(&mut out, EscapingWriter::default()))?;
     out.write_all(b"\n").map_err(serde_json::Error::io)
 }
 
@@ -207,13 +207,13 @@ pub fn write<T: Serialize>(mut out: impl Write, value: &T) -> Result<(), serde_j
 /// The layout is written here because serde_json's own writes an indentation two blanks at a time: a third of the time
 /// that the document of a large host takes.
 #[derive(Default)]
-struct Visible {
+struct EscapingWriter {
     depth: usize,
     /// Whether the innermost array or object has something in it.
     filled: bool,
 }
 
-impl Visible {
+impl EscapingWriter {
     fn open<W: Write + ?Sized>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
         self.depth += 1;
         self.filled = false;
@@ -244,7 +244,7 @@ impl Visible {
     }
 }
 
-impl Formatter for Visible {
+impl Formatter for EscapingWriter {
     fn begin_array<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
         self.open(out, b"[")
     }
@@ -318,8 +318,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_goes_away_is_told_apart() {
-        struct Closed;
-        impl Write for Closed {
+        struct ClosedWriter;
+        impl Write for ClosedWriter {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
@@ -327,7 +327,7 @@ mod tests {
                 Ok(())
             }
         }
-        let error = write(Closed, &[1, 2]).unwrap_err();
+        let error = write(ClosedWriter, &[1, 2]).unwrap_err();
         assert_eq!(error.io_error_kind(), Some(io::ErrorKind::BrokenPipe));
     }
 }

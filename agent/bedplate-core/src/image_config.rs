@@ -129,15 +129,15 @@ pub struct LiveOnly {
 /// Why a kind cannot put into words what the profile asks of it.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} cannot be written")]
-pub struct Unwritable {
+pub struct ContributeError {
     what: &'static str,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-impl Unwritable {
+impl ContributeError {
     /// `what`, because of `source`.
     pub fn new(what: &'static str, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Unwritable { what, source: Box::new(source) }
+        ContributeError { what, source: Box::new(source) }
     }
 }
 

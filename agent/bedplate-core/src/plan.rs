@@ -1,25 +1,25 @@
 //! The plan: what differs, what would be done about it, and what stands in the way. Pure data: only `apply` interprets [`Action`].
 
 mod action;
-pub mod allowed;
+pub mod allowed_lints;
 mod content;
-mod form;
-mod ledger_news;
+mod json_form;
+mod ledger_corrections;
 mod next_boot;
+mod pending;
 mod subject;
-mod waiting;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use action::{Action, Check, WayBack};
 pub use content::FileContent;
-pub(crate) use ledger_news::{Orphan, PaidTool};
+pub(crate) use ledger_corrections::{Orphan, PaidTool};
 pub(crate) use next_boot::EntryBefore;
 pub use next_boot::NextBoot;
+pub use pending::Pending;
+pub(crate) use pending::PendingUntilBoot;
 pub use subject::{Device, DeviceRole, Subject};
-pub use waiting::Pending;
-pub(crate) use waiting::PendingUntilBoot;
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
 pub type KindName = &'static str;
@@ -101,7 +101,7 @@ pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
     /// The kind it belongs to (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`).
-    #[serde(deserialize_with = "form::known_kind")]
+    #[serde(deserialize_with = "json_form::known_kind")]
     pub kind: KindName,
     /// The file, setting or device that it changes.
     #[serde(flatten)]
@@ -144,7 +144,7 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Blocker {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "form::known_kind")]
+    #[serde(deserialize_with = "json_form::known_kind")]
     pub kind: KindName,
     /// Subject.
     #[serde(flatten)]
@@ -159,7 +159,7 @@ pub struct Blocker {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
     /// The kind it matters to.
-    #[serde(deserialize_with = "form::known_kind")]
+    #[serde(deserialize_with = "json_form::known_kind")]
     pub kind: KindName,
     /// The file, setting or device that could not be read.
     #[serde(flatten)]
@@ -173,7 +173,7 @@ pub struct Unknown {
 #[schemars(rename = "Settled")]
 pub struct UpToDate {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "form::known_kind")]
+    #[serde(deserialize_with = "json_form::known_kind")]
     pub kind: KindName,
     /// What.
     pub subject: String,
@@ -185,7 +185,7 @@ pub struct UpToDate {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "form::known_kind")]
+    #[serde(deserialize_with = "json_form::known_kind")]
     pub kind: KindName,
     /// Subject.
     pub subject: String,
@@ -235,7 +235,7 @@ pub struct KindPlan {
     pub pending: Vec<Pending>,
     /// Lints of level error in the profile that are let pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub allowed: Vec<allowed::AllowedLint>,
+    pub allowed: Vec<allowed_lints::AllowedLint>,
     /// What the changes bring only with the next boot and nothing on the running host shows until then.
     #[serde(skip)]
     pub unseen: Vec<PendingUntilBoot>,

@@ -41,7 +41,7 @@ pub struct Record {
     pub attempts: Vec<Attempt>,
     /// The lock that is held, or may be.
     #[serde(default)]
-    pub lock: Option<Held>,
+    pub lock: Option<LockSlot>,
     /// The operator's request, until it is fulfilled or taken back.
     #[serde(default)]
     pub asked: Option<RebootRequest>,
@@ -70,7 +70,7 @@ impl Default for Record {
 /// A slot of a FleetLock server. Written before the server is asked: a slot that may be held is given back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Held {
+pub struct LockSlot {
     /// Whose.
     pub server: FleetLock,
     /// Whether the server has said so; else it was asked and the answer is not known.
@@ -259,7 +259,10 @@ mod tests {
         record.attempt(attempt("p", "1"));
         assert_eq!((record.attempts_used("p", "1"), record.attempts_used("p", "2")), (0, 1));
         record.attempt(attempt("q", "2"));
-        assert_eq!((record.attempts_used("p", "3"), record.attempts_used("q", "3"), record.in_a_row("3")), (1, 1, 2));
+        assert_eq!(
+            (record.attempts_used("p", "3"), record.attempts_used("q", "3"), record.in_a_row("3")),
+            (1, 1, 2)
+        );
         record.cancel_attempt("2");
         assert_eq!(record.in_a_row("3"), 1);
         record.attempt(attempt("r", "3"));

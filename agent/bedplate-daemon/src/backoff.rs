@@ -43,8 +43,8 @@ struct Memory {
     /// Failures in a row, and when the last one was.
     failures: u32,
     failed_at: Duration,
-    failed: Option<Failed>,
-    contested: Option<Contested>,
+    failed: Option<FailedChange>,
+    contested: Option<Conflict>,
     /// Since when nobody has changed the contested value; `None` in its `seen`: it was right at the last observation.
     quiet_since: Duration,
     seen: Option<String>,
@@ -55,7 +55,7 @@ struct Memory {
 
 /// A change that failed and will be tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failed {
+pub struct FailedChange {
     /// The change's id.
     pub id: String,
     /// What it is about, for people.
@@ -68,7 +68,7 @@ pub struct Failed {
 
 /// Something that others keep changing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Contested {
+pub struct Conflict {
     /// The change's id.
     pub id: String,
     /// What was found there in its last state, for people.
@@ -79,18 +79,18 @@ pub struct Contested {
 
 /// What is to be done about an observation of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Admitted {
+pub(crate) struct Admission {
     /// Ids to apply now.
     pub now: Vec<String>,
     /// When the first of those that have to wait may be tried again.
     pub next: Option<Duration>,
     /// Those that became contested by this observation.
-    pub contested: Vec<Contested>,
+    pub contested: Vec<Conflict>,
 }
 
 impl Backoff {
     /// Which of the differences may be applied at `now` (a monotonic clock's reading).
-    pub(crate) fn admit(&mut self, found: &[Difference], now: Duration) -> Admitted {
+    pub(crate) fn admit(&mut self, found: &[Difference], now: Duration) -> Admission {
         let mut admitted = self.release_converged(found, now);
         for difference in found {
             let memory = self.changes.entry(difference.id.clone()).or_default();
@@ -115,8 +115,8 @@ impl Backoff {
     }
 
     /// What is contested and right at this observation: once that has lasted, it is no longer contested.
-    fn release_converged(&mut self, found: &[Difference], now: Duration) -> Admitted {
-        let mut admitted = Admitted::default();
+    fn release_converged(&mut self, found: &[Difference], now: Duration) -> Admission {
+        let mut admitted = Admission::default();
         for (id, memory) in &mut self.changes {
             if !found.iter().any(|difference| difference.id == *id)
                 && let Some(until) = memory.left_until(None, now)
@@ -140,7 +140,7 @@ impl Backoff {
                 }
                 Some(why) => {
                     memory.failures = memory.failures.saturating_add(1);
-                    memory.failed = Some(Failed {
+                    memory.failed = Some(FailedChange {
                         id: done.change.id.clone(),
                         subject: done.change.subject.clone(),
                         why: why.clone(),
@@ -156,7 +156,7 @@ impl Backoff {
     }
 
     /// Everything that is left to others.
-    pub(crate) fn contested(&self) -> Vec<Contested> {
+    pub(crate) fn contested(&self) -> Vec<Conflict> {
         self.changes.values().filter_map(|memory| memory.contested.clone()).collect()
     }
 
@@ -166,7 +166,7 @@ impl Backoff {
     }
 
     /// Those of the differences whose last try failed.
-    pub(crate) fn failed(&self, found: &[Difference]) -> Vec<Failed> {
+    pub(crate) fn failed(&self, found: &[Difference]) -> Vec<FailedChange> {
         let of = |difference: &Difference| self.changes.get(&difference.id)?.failed.clone();
         found.iter().filter_map(of).collect()
     }
@@ -177,7 +177,7 @@ impl Backoff {
     }
 }
 
-impl Admitted {
+impl Admission {
     fn wait(&mut self, until: Duration) {
         self.next = Some(self.next.map_or(until, |next| next.min(until)));
     }
@@ -211,11 +211,13 @@ impl Memory {
     }
 
     /// It was done, and differs again. What is taken back once more after a contest is contested at once.
-    fn note_reverted(&mut self, difference: &Difference, now: Duration) -> Option<Contested> {
+    fn note_reverted(&mut self, difference: &Difference, now: Duration) -> Option<Conflict> {
         self.taken_back.retain(|at| now.saturating_sub(*at) < MEMORY);
         self.taken_back.push(now);
-        let again =
-            self.tried_again.take().is_some_and(|tried| now.saturating_sub(tried) < self.quiet_period());
+        let again = self
+            .tried_again
+            .take()
+            .is_some_and(|tried| now.saturating_sub(tried) < self.quiet_period());
         let times = u32::try_from(self.taken_back.len()).unwrap_or(u32::MAX);
         if times < TAKEN_BACK && !again {
             self.contests = 0;
@@ -224,7 +226,7 @@ impl Memory {
         self.contests = self.contests.saturating_add(1);
         let found = seen(difference);
         (self.quiet_since, self.seen) = (now, Some(found.clone()));
-        let contested = Contested { id: difference.id.clone(), found, times };
+        let contested = Conflict { id: difference.id.clone(), found, times };
         self.contested = Some(contested.clone());
         Some(contested)
     }
@@ -286,14 +288,14 @@ mod tests {
         }
         let last = backoff.admit(&[found("a"), found("b")], s(3));
         assert_eq!(last.now, ["b"]);
-        let contested = Contested { id: "a".into(), found: "ACS control: 001d".into(), times: 3 };
+        let contested = Conflict { id: "a".into(), found: "ACS control: 001d".into(), times: 3 };
         assert_eq!(
             (last.contested.as_slice(), backoff.contested().as_slice()),
             (&[contested.clone()][..], &[contested][..])
         );
         // Said once.
         let later = backoff.admit(&[found("a")], s(100));
-        assert_eq!(later, Admitted { next: Some(s(3603)), ..Admitted::default() });
+        assert_eq!(later, Admission { next: Some(s(3603)), ..Admission::default() });
         backoff.forget();
         assert_eq!(backoff.admit(&[found("a")], s(101)).now, ["a"]);
     }
@@ -341,7 +343,7 @@ mod tests {
         // Right, by another hand: that is a change too.
         assert_eq!(backoff.admit(&[], s(6000)).next, Some(s(9600)));
         assert!(backoff.is_contested());
-        assert_eq!(backoff.admit(&[], s(9600)), Admitted::default());
+        assert_eq!(backoff.admit(&[], s(9600)), Admission::default());
         assert!(!backoff.is_contested());
         // What differs after that is drift like any other.
         assert_eq!(backoff.admit(&[other], s(9700)).now, ["a"]);

@@ -12,7 +12,7 @@ use zbus::object_server::SignalEmitter;
 use zbus::{fdo, interface};
 
 use super::logind;
-use super::on_demand::ObserveRequester;
+use super::observe_requests::ObserveRequester;
 use super::status::{State, Status};
 use super::store::StoreError;
 use crate::reboot::controller::error::RebootError;
@@ -27,7 +27,7 @@ mod connection;
 
 pub(crate) use authority::{Authority, has_left};
 pub use client::Agent1Proxy;
-pub(crate) use connection::{CONNECT_LIMIT, Lost, serve_operators, watch};
+pub(crate) use connection::{CONNECT_LIMIT, LostConnection, serve_operators, watch};
 pub use connection::{agent, connect, serve};
 
 /// Its name on the bus.
@@ -111,7 +111,7 @@ pub enum RequestError {
 
 /// What the bus shows.
 #[derive(Debug)]
-pub struct Shown {
+pub struct BusState {
     /// All of it.
     pub status: Status,
     /// The same as JSON: written once, however many ask for it.
@@ -122,11 +122,11 @@ pub struct Shown {
     pub unusable: Option<String>,
 }
 
-impl Shown {
+impl BusState {
     /// Before the first look.
     pub fn new(status: Status) -> Self {
         let mut shown =
-            Shown { status_json: String::new(), plan: String::new(), unusable: None, status };
+            BusState { status_json: String::new(), plan: String::new(), unusable: None, status };
         shown.update_json();
         shown
     }
@@ -145,7 +145,7 @@ impl Shown {
 }
 
 /// Shared with the loop, which alone writes it.
-pub(crate) type Shared = Arc<Mutex<Shown>>;
+pub(crate) type Shared = Arc<Mutex<BusState>>;
 
 /// The object.
 #[derive(Clone)]
@@ -168,7 +168,7 @@ impl Agent {
         Agent { shown, to, observe_requester, authority: Arc::new(authority) }
     }
 
-    fn see<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
+    fn see<T>(&self, look: impl FnOnce(&BusState) -> T) -> T {
         // The loop does not panic with the lock held; the value is whole in any case.
         look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::journal::{self, log_message};
 use super::launch::Launch;
-use super::log_changes::{self, Logged};
+use super::log_changes::{self, LogState};
 use super::observation::Observation;
 use super::worker::{self, WorkError};
 use bedplate_core::enforce_hold::EnforceHold;
-use bedplate_core::plan::allowed::PROFILE;
+use bedplate_core::plan::allowed_lints::PROFILE;
 use bedplate_core::profile::model::AgentMode;
 
 /// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
@@ -85,7 +85,7 @@ fn report(observation: &Observation) -> bool {
     log_changes::ended(&observation.hash, observation);
     if observation.blockers.iter().any(|blocker| blocker.kind == PROFILE) {
         // Then nothing was tried.
-        Logged::default().blockers(observation);
+        LogState::default().blockers(observation);
         return false;
     }
     let missing: Vec<_> = observation.changes.iter().filter(|change| change.live).collect();

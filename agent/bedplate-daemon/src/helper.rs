@@ -21,7 +21,7 @@ use crate::reboot::method::{command, undo};
 use bedplate_base::chain;
 use bedplate_core::plan::{NextBoot, RebootNeed};
 use bedplate_core::profile::model::{Reboot, RebootMethod};
-use bedplate_core::reboot_record::preparation::Prepared;
+use bedplate_core::reboot_record::preparation::Preparation;
 use bedplate_host::write::DirWriter;
 use bedplate_host::{DirReader, process};
 
@@ -57,7 +57,7 @@ enum Task<'a> {
     },
     #[serde(rename = "take-back")]
     Disarm {
-        prepared: Prepared,
+        prepared: Preparation,
     },
     PowerCommand {},
     RestartCause {},
@@ -252,7 +252,7 @@ impl Helpers {
         &self,
         method: RebootMethod,
         at: Timestamp,
-    ) -> Result<Prepared, WorkError> {
+    ) -> Result<Preparation, WorkError> {
         self.ask(&Task::FindUndo { method, at }).await
     }
 
@@ -265,7 +265,7 @@ impl Helpers {
         method: RebootMethod,
         plan: &str,
         at: Timestamp,
-    ) -> Result<Prepared, WorkError> {
+    ) -> Result<Preparation, WorkError> {
         self.ask(&Task::Prepare { method, plan, at }).await
     }
 
@@ -273,7 +273,7 @@ impl Helpers {
     ///
     /// # Errors
     /// [`WorkError`].
-    pub(crate) async fn disarm(&self, prepared: &Prepared) -> Result<(), WorkError> {
+    pub(crate) async fn disarm(&self, prepared: &Preparation) -> Result<(), WorkError> {
         // Most methods leave nothing behind.
         if prepared.undo.is_empty() {
             return Ok(());

@@ -25,7 +25,7 @@ const STATE: u32 = 1 | 1 << 6 | 1 << 16;
 
 /// What is watched.
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedInterfaces {
     /// Interfaces of which everything counts.
     interfaces: BTreeSet<String>,
     /// Interfaces of which the state counts, and what it was when they were last heard of.
@@ -33,7 +33,7 @@ struct Watched {
 }
 
 /// The interfaces that are watched.
-pub(crate) struct InterfaceMonitor(Arc<Mutex<Watched>>);
+pub(crate) struct InterfaceMonitor(Arc<Mutex<WatchedInterfaces>>);
 
 impl InterfaceMonitor {
     /// Starts with none.
@@ -45,7 +45,7 @@ impl InterfaceMonitor {
         let protocol = SockProtocol::NetlinkRoute;
         let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, LINK))?;
-        let watched = Arc::new(Mutex::new(Watched::default()));
+        let watched = Arc::new(Mutex::new(WatchedInterfaces::default()));
         tokio::spawn(read(registered(socket)?, watched.clone(), to));
         Ok(InterfaceMonitor(watched))
     }
@@ -56,7 +56,7 @@ impl InterfaceMonitor {
     }
 }
 
-impl Watched {
+impl WatchedInterfaces {
     fn set(&mut self, watch: &Watch) {
         self.interfaces = watch.interfaces.iter().cloned().collect();
         let state = |name: &String| (name.clone(), self.links.get(name).copied().flatten());
@@ -77,12 +77,16 @@ impl Watched {
     }
 }
 
-fn lock(mutex: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+fn lock(mutex: &Mutex<WatchedInterfaces>) -> MutexGuard<'_, WatchedInterfaces> {
     // Nothing in here panics with the lock held; were it so, the lists would still be lists.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn read(socket: AsyncFd<OwnedFd>, watched: Arc<Mutex<Watched>>, to: Sender<Trigger>) {
+async fn read(
+    socket: AsyncFd<OwnedFd>,
+    watched: Arc<Mutex<WatchedInterfaces>>,
+    to: Sender<Trigger>,
+) {
     let mut buffer = vec![0; LARGEST];
     while let Ok(mut ready) = socket.readable().await {
         let read =
@@ -101,7 +105,7 @@ async fn read(socket: AsyncFd<OwnedFd>, watched: Arc<Mutex<Watched>>, to: Sender
     }
 }
 
-fn relevant(datagram: &[u8], watched: &mut Watched) -> Option<Trigger> {
+fn relevant(datagram: &[u8], watched: &mut WatchedInterfaces) -> Option<Trigger> {
     // Each of them, so that what is known of every link is the newest.
     let mut news = changed_links(datagram);
     news.retain(|(name, flags)| watched.is_news(name, *flags));
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn only_watched_interfaces_matter() {
-        let mut watched = Watched::default();
+        let mut watched = WatchedInterfaces::default();
         watched.set(&Watch { interfaces: vec!["ens1f0".to_owned()], ..Watch::default() });
         let mut what = |bytes: &[u8]| relevant(bytes, &mut watched).map(|trigger| trigger.what);
         assert_eq!(what(&announcement("ens1f0")).as_deref(), Some("link event of ens1f0"));
@@ -142,7 +146,7 @@ mod tests {
         for nothing in [announcement("veth7"), announcement("ens1f01"), vec![0; 40], vec![]] {
             assert_eq!(what(&nothing), None, "{nothing:?}");
         }
-        assert!(relevant(&announcement("ens1f0"), &mut Watched::default()).is_none());
+        assert!(relevant(&announcement("ens1f0"), &mut WatchedInterfaces::default()).is_none());
     }
 
     /// A port that goes down takes `ready` away; what else is said of its interface all day costs nothing.
@@ -151,7 +155,7 @@ mod tests {
         const UP: u32 = STATE;
         const PROMISCUOUS: u32 = 1 << 8;
         let watch = Watch { links: vec!["ens2".to_owned()], ..Watch::default() };
-        let mut watched = Watched::default();
+        let mut watched = WatchedInterfaces::default();
         watched.set(&watch);
         let mut heard = |flags| relevant(&announced("ens2", flags), &mut watched).is_some();
         assert!(heard(UP), "what was known before is not known here");

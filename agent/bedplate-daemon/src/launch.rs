@@ -56,7 +56,7 @@ pub struct Request {
 
 /// How a process ended.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Ended {
+pub struct ExitResult {
     /// Its exit status; `None`: a signal.
     pub code: Option<i32>,
     /// The same in words.
@@ -93,7 +93,7 @@ pub struct Connection {
     /// Open for as long as the answer is wanted.
     open: Option<OwnedWriteHalf>,
     /// How it ended, once it has said so.
-    ended: Option<Ended>,
+    ended: Option<ExitResult>,
     builds: Arc<Builds>,
     /// Held until nothing of it runs; `None`: it never ran.
     running: Option<watch::Receiver<()>>,
@@ -104,7 +104,7 @@ impl Connection {
         let Some(lines) = &mut self.lines else { return Ok(None) };
         let Some(line) = lines.next_segment().await? else { return Ok(None) };
         let Some(end) = line.strip_prefix(END.as_bytes()) else { return Ok(Some(line)) };
-        let mut end: Ended = serde_json::from_slice(end)?;
+        let mut end: ExitResult = serde_json::from_slice(end)?;
         if end.code != Some(REPLACED) {
             self.builds.note_current_build(self.unit);
         } else if let Some(why) = self.builds.refused(self.unit, end.program.as_ref()) {
@@ -243,12 +243,17 @@ impl Process {
     ///
     /// # Errors
     /// When that cannot be known.
-    pub async fn ended(&mut self) -> std::io::Result<Ended> {
+    pub async fn ended(&mut self) -> std::io::Result<ExitResult> {
         match self {
             Process::Child { child, said, .. } => {
                 let status = child.wait().await?;
                 let said = said.await.unwrap_or_default();
-                Ok(Ended { code: status.code(), status: status.to_string(), said, program: None })
+                Ok(ExitResult {
+                    code: status.code(),
+                    status: status.to_string(),
+                    said,
+                    program: None,
+                })
             }
             Process::Unit(connection) => {
                 let cut =

@@ -44,7 +44,7 @@ pub(crate) fn enforce_hold(before: Option<&EnforceHold>, now: Option<&EnforceHol
 
 /// What was said of the last observation.
 #[derive(Debug, Default)]
-pub(crate) struct Logged {
+pub(crate) struct LogState {
     differences: Vec<Difference>,
     blockers: Vec<String>,
     unknowns: Vec<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Logged {
     need: Option<RebootNeed>,
 }
 
-impl Logged {
+impl LogState {
     /// Says what is found to differ.
     pub(crate) fn differences(&mut self, observation: &Observation) {
         for change in &observation.changes {

@@ -10,7 +10,7 @@ use crate::reboot::method::ipmi::Device;
 use crate::reboot::method::{self, Env, MethodError, prepare, probe};
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::profile::model::{Reboot, RebootMethod};
-use bedplate_core::reboot_record::preparation::Prepared;
+use bedplate_core::reboot_record::preparation::Preparation;
 
 /// Seconds that an orderly shutdown may take before a wake-up alarm rings: one that rings too early is lost, and the
 /// machine stays off. systemd gives each unit 90.
@@ -79,7 +79,7 @@ pub(crate) fn find_undo(
     method: RebootMethod,
     settings: &Reboot,
     at: Timestamp,
-) -> Result<Prepared, MethodError> {
+) -> Result<Preparation, MethodError> {
     check_configured(method, settings)?;
     with(root, settings, "", at, |env| method::find_undo(method, env))
 }
@@ -94,7 +94,7 @@ pub(crate) fn ready(
     settings: &Reboot,
     plan: &str,
     at: Timestamp,
-) -> Result<Prepared, MethodError> {
+) -> Result<Preparation, MethodError> {
     check_configured(method, settings)?;
     with(root, settings, plan, at, |env| prepare(method, env))
 }

@@ -16,7 +16,7 @@ use bedplate_core::desired::Desired;
 use bedplate_core::documents as json;
 use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::engine::profile_source::Choice;
-use bedplate_core::engine::{self, Applied, EngineError, Planned, Request, Target};
+use bedplate_core::engine::{self, ApplyOutcome, EngineError, PreparedPlan, Request, Target};
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::kind::{Context, KINDS, Watch, cmdline};
 use bedplate_core::plan::{Action, Change};
@@ -31,7 +31,7 @@ const REQUEST: Request<'static> = Request::dry_run(Choice::HostOnly);
 
 /// What the daemon names.
 #[derive(Debug, Clone, Copy)]
-pub struct Selected<'a> {
+pub struct Selection<'a> {
     /// Ids of the changes to apply.
     pub changes: &'a [String],
     /// Files that the profile has to be read from: those that the changes were planned from.
@@ -49,8 +49,13 @@ pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     // At once what the checks need, too: a host is converged at most looks.
     let depth = if judged { Depth::Thorough } else { Depth::Plan };
     let planned = engine::prepare_at(&reader, &REQUEST, depth)?;
-    let mut seen =
-        public_observation(&reader, &planned, &operator_words(&reader, &planned), Vec::new(), Vec::new())?;
+    let mut seen = public_observation(
+        &reader,
+        &planned,
+        &operator_words(&reader, &planned),
+        Vec::new(),
+        Vec::new(),
+    )?;
     if judged {
         judge(&reader, &planned, &mut seen);
     }
@@ -62,14 +67,14 @@ pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
 /// # Errors
 /// [`ObserveError`].
 pub fn apply(
-    selected: &Selected<'_>,
+    selected: &Selection<'_>,
     at: &mut dyn FnMut(&str),
 ) -> Result<Observation, ObserveError> {
     let only_observes = |agent: &Agent| agent.mode == AgentMode::Observe;
     if only_observes(&settings()?) {
         return observe(selected.judged);
     }
-    let mut select = |planned: &mut Planned| {
+    let mut select = |planned: &mut PreparedPlan| {
         // A hold is in force before a revert takes the lock: the one that has the lock afterwards sees it.
         let held = EnforceHold::load(Path::new("/")).is_some();
         // The changes were named by a profile that may be gone by now, and another one in its place.
@@ -90,7 +95,7 @@ pub fn apply(
         }
     };
     let now = jiff::Timestamp::now();
-    let Applied { before, report, after, .. } =
+    let ApplyOutcome { before, report, after, .. } =
         engine::apply(&Target::Live, &REQUEST, &mut select, &mut watch, now)?;
     let (reader, mut after) = (DirReader::live(), after?);
     let words = operator_words(&reader, &after);
@@ -110,7 +115,7 @@ pub fn apply(
 }
 
 /// Adds what the checks come to, where nothing else is in the way of `ready`.
-fn judge(reader: &dyn Reader, planned: &Planned, seen: &mut Observation) {
+fn judge(reader: &dyn Reader, planned: &PreparedPlan, seen: &mut Observation) {
     seen.checks = seen.is_converged().then(|| {
         let report = engine::verify_planned(reader, planned, kernel_log::of_checks());
         checks::public(&report)
@@ -156,7 +161,7 @@ fn doing(event: &Event<'_>) -> Option<String> {
 }
 
 /// What of the profile is the operator's own words.
-fn operator_words(reader: &dyn Reader, planned: &Planned) -> OperatorWords {
+fn operator_words(reader: &dyn Reader, planned: &PreparedPlan) -> OperatorWords {
     let files = &planned.profile_files;
     let texts: Vec<String> = files.iter().filter_map(|file| reader.text(file).ok()).collect();
     OperatorWords::gather_from(texts.iter().map(String::as_str))
@@ -165,12 +170,12 @@ fn operator_words(reader: &dyn Reader, planned: &Planned) -> OperatorWords {
 /// What was found, as everybody may see it.
 fn public_observation(
     reader: &dyn Reader,
-    planned: &Planned,
+    planned: &PreparedPlan,
     words: &OperatorWords,
     done: Vec<Done>,
     warnings: Vec<String>,
 ) -> Result<Observation, serde_json::Error> {
-    let Planned { facts, loaded, plan, desired, .. } = planned;
+    let PreparedPlan { facts, loaded, plan, desired, .. } = planned;
     let shown = public::plan(plan, words);
     // What a lint stops is no difference that the daemon could do something about; the blocker says what would.
     let takes = |change: &&Change| planned.stopping.is_empty() && change.deferred.is_none();
@@ -200,7 +205,7 @@ fn public_observation(
 }
 
 /// Why what waits on the command line is not in effect.
-fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
+fn cause(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Cause> {
     let body = &planned.plan.body;
     let waits = body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
         || body.changes.iter().any(|change| change.kind == cmdline::NAME)

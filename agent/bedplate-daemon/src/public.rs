@@ -12,7 +12,7 @@ use bedplate_core::apply::{Outcome, last_lines};
 use bedplate_core::engine::EngineError;
 use bedplate_core::engine::profile_source::SourceError;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
-use bedplate_core::plan::allowed::PROFILE;
+use bedplate_core::plan::allowed_lints::PROFILE;
 use bedplate_core::plan::{Action, Change, FileContent, Item, Plan, Rationale, WayBack};
 use bedplate_core::profile::{self, Diagnostic};
 
@@ -196,7 +196,7 @@ pub(crate) fn failure(outcome: &Outcome) -> Option<String> {
     if let Outcome::Failed { output, .. } = &mut outcome
         && let Some(output) = output.take()
     {
-        printed = last_lines(&mask::printed::masked(&output))
+        printed = last_lines(&mask::tool_output::masked(&output))
             + "; `bedplate history`, as root, shows all that it printed";
     }
     outcome.failure().map(|why| mask::mask_message(&why) + &printed)

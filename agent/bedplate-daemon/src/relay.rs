@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::build::Program;
-use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, WORKER};
+use super::launch::{self, ExitResult, HELPER, Process, REPLACED, Request, WORKER};
 use super::unit::Unit;
 use super::{helper, stuck_workers, worker};
 
@@ -87,16 +87,16 @@ async fn answer(
 
 impl Relay {
     /// The child, or why there is none.
-    fn start(&self, request: &Request) -> std::io::Result<Result<Process, Ended>> {
+    fn start(&self, request: &Request) -> std::io::Result<Result<Process, ExitResult>> {
         let end = |code, said| {
             let status = "refused".to_owned();
-            Ended { code: Some(code), status, said, program: None }
+            ExitResult { code: Some(code), status, said, program: None }
         };
         let refused = |code, said| Ok(Err(end(code, said)));
         let own = Program::own()?;
         if request.program != own.id {
             let said = "the program was replaced after the daemon was started".to_owned();
-            return Ok(Err(Ended { program: Some(own), ..end(REPLACED, said) }));
+            return Ok(Err(ExitResult { program: Some(own), ..end(REPLACED, said) }));
         }
         if request.arguments.first().is_some_and(|word| word == WORKER)
             && let Some(why) = stuck_workers::find_stuck_worker(&self.root)
@@ -137,7 +137,7 @@ impl Relay {
     }
 }
 
-fn last(ended: &Ended) -> std::io::Result<Vec<u8>> {
+fn last(ended: &ExitResult) -> std::io::Result<Vec<u8>> {
     Ok(format!("{}{}\n", launch::END, serde_json::to_string(ended)?).into_bytes())
 }
 

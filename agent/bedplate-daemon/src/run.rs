@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use zbus::Connection;
 
 use super::backoff::Backoff;
-use super::bus::{self, BusRequest, Lost, Shared, Shown};
+use super::bus::{self, BusRequest, BusState, LostConnection, Shared};
 use super::debounce::Debounce;
 use super::devices::KnownDevices;
 use super::events::{self, Files, Trigger};
@@ -32,14 +32,14 @@ use super::helper::Helpers;
 use super::interface_monitor::InterfaceMonitor;
 use super::journal::{self, log_message};
 use super::launch::Launch;
-use super::log_changes::Logged;
+use super::log_changes::LogState;
 use super::logind::ManagerProxy;
 use super::observation::Observation;
 use super::ready_target::ReadyTarget;
 use super::release_memory;
-use super::remind::Reminder;
+use super::reminder::Reminder;
 use super::status::{State, Status, Work};
-use super::watchdog::{self, Busy, notify};
+use super::watchdog::{self, BusySince, notify};
 use crate::reboot::controller::RebootController;
 use background::BackgroundObserver;
 use bedplate_core::kind::Watch;
@@ -103,8 +103,8 @@ struct Daemon {
     /// A message has arrived on either.
     message: Arc<Notify>,
     /// Says what is no longer heard: apart from triggers, of which one may be dropped.
-    to_lost: Sender<Lost>,
-    lost: Receiver<Lost>,
+    to_lost: Sender<LostConnection>,
+    lost: Receiver<LostConnection>,
     /// logind on this bus.
     logind: Option<ManagerProxy<'static>>,
     /// Listens to signals of logind for as long as there is this bus.
@@ -126,15 +126,15 @@ struct Daemon {
     observation: Option<Observation>,
     written: Written,
     ready_target: ReadyTarget,
-    unmarked: Option<publish::Unmarked>,
+    unmarked: Option<publish::MarkerFailure>,
     born: Instant,
     seen: u64,
     retry: Option<Instant>,
     decide_again: Option<Instant>,
     recheck: Instant,
     debounce: Debounce,
-    busy: Busy,
-    logged: Logged,
+    busy: BusySince,
+    logged: LogState,
     reminder: Reminder,
     helpers: Helpers,
     /// Why the host cannot be observed or the profile not be used.
@@ -163,7 +163,7 @@ impl Daemon {
     async fn start(options: Options) -> Result<Self, RunError> {
         let boot_id = boot_id::below(&options.root);
         let status = Status::starting(boot_id.clone());
-        let shown = Arc::new(Mutex::new(Shown::new(status.clone())));
+        let shown = Arc::new(Mutex::new(BusState::new(status.clone())));
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
         let (to_lost, lost) = mpsc::channel(4);
@@ -206,8 +206,8 @@ impl Daemon {
             decide_again: None,
             recheck: now,
             debounce: Debounce::default(),
-            busy: Busy::default(),
-            logged: Logged::default(),
+            busy: BusySince::default(),
+            logged: LogState::default(),
             helpers,
             unusable: None,
             work: None,
@@ -285,8 +285,8 @@ impl Daemon {
             LoopEvent::Reload => self.reload().await,
             LoopEvent::Asked(asked) => self.answer(asked).await,
             LoopEvent::Observe(event) => self.on_observe_event(event).await,
-            LoopEvent::Lost(Lost::Bus) => self.disconnected().await,
-            LoopEvent::Lost(Lost::LogindSignals) => self.listen_again().await,
+            LoopEvent::Lost(LostConnection::Bus) => self.disconnected().await,
+            LoopEvent::Lost(LostConnection::LogindSignals) => self.listen_again().await,
             LoopEvent::Trigger(trigger) => self.on_trigger(trigger).await,
             LoopEvent::Due => self.due().await,
         }
@@ -379,7 +379,7 @@ enum LoopEvent {
     Reload,
     Asked(BusRequest),
     Observe(background::ObserveEvent),
-    Lost(Lost),
+    Lost(LostConnection),
     Trigger(Trigger),
     Due,
 }

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 pub(crate) use crate::state::STATES;
 pub use crate::state::{State, Verdict};
 
-use super::backoff::{Contested, Failed};
+use super::backoff::{Conflict, FailedChange};
 use super::checks::{self, Checked};
 use super::observation::{Difference, Observation};
 use crate::reboot::state::RebootState;
 use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::plan::{Blocker, NextBoot, Pending, RebootNeed, Unknown};
 use bedplate_core::profile::model::{AgentMode, RebootMethod, RebootPolicy};
-use bedplate_core::reboot_record::Held;
+use bedplate_core::reboot_record::LockSlot;
 use bedplate_core::reboot_record::last_boot::LastBoot;
 use bedplate_host::published;
 
@@ -80,10 +80,10 @@ pub struct Status {
     /// Changes that wait for a boot.
     pub pending: Vec<Pending>,
     /// What others keep changing.
-    pub contested: Vec<Contested>,
+    pub contested: Vec<Conflict>,
     /// What was tried and failed, and is tried again.
     #[serde(default)]
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedChange>,
     /// What the checks of `bedplate verify` came to, but those that the profile ignores, in the order in which they are to be
     /// dealt with; `None`: they were not made, because the host is not what the profile says.
     #[serde(default)]
@@ -128,7 +128,7 @@ pub struct RebootStatus {
     /// Reboots this daemon has asked for in all, as a counter.
     pub asked_for: u64,
     /// The fleet's lock.
-    pub lock: Option<Held>,
+    pub lock: Option<LockSlot>,
     /// What became of the last question to the lock server.
     pub lock_said: Option<String>,
     /// Hold, busy devices and whatever else forbids it.
@@ -209,7 +209,7 @@ impl Status {
     }
 
     /// Takes over what an observation found.
-    pub fn take(&mut self, observation: &Observation, contested: Vec<Contested>) {
+    pub fn take(&mut self, observation: &Observation, contested: Vec<Conflict>) {
         self.profile.clone_from(&observation.profile);
         self.mode = Some(observation.agent.mode);
         self.changes.clone_from(&observation.changes);

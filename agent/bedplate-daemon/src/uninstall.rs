@@ -71,8 +71,9 @@ pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, CancelError
 pub fn remove_published_files(root: &Path) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     // An image may hold links to anywhere: what they lead to is not the image's.
-    let outside =
-        [COLLECTOR, FEATURES, "/run", DIRECTORY].into_iter().filter(|path| leads_outside(root, &at(path)));
+    let outside = [COLLECTOR, FEATURES, "/run", DIRECTORY]
+        .into_iter()
+        .filter(|path| leads_outside(root, &at(path)));
     let outside: Vec<String> = outside
         .map(|path| format!("{path} leads out of {}: nothing was removed", root.display()))
         .collect();

@@ -11,18 +11,18 @@ const STALLED: Duration = Duration::from_secs(25 * 60);
 
 /// Since when the loop has been at something, in milliseconds after it began; 0: it waits for something to do.
 #[derive(Clone)]
-pub(crate) struct Busy {
+pub(crate) struct BusySince {
     born: Instant,
     since: Arc<AtomicU64>,
 }
 
-impl Default for Busy {
+impl Default for BusySince {
     fn default() -> Self {
-        Busy { born: Instant::now(), since: Arc::default() }
+        BusySince { born: Instant::now(), since: Arc::default() }
     }
 }
 
-impl Busy {
+impl BusySince {
     fn now(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
@@ -44,7 +44,7 @@ impl Busy {
 }
 
 /// Tells systemd, twice in the time it gives, that the loop comes around.
-pub(crate) async fn watch(busy: Busy) {
+pub(crate) async fn watch(busy: BusySince) {
     let Some(interval) = sd_notify::watchdog_enabled() else { return };
     loop {
         tokio::time::sleep(interval / 2).await;

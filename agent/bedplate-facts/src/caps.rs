@@ -42,10 +42,10 @@ pub enum CapError {
 }
 
 /// A walk's answer: found, known not to be there, or cannot tell.
-pub(crate) type Found<T> = Result<Option<T>, CapError>;
+pub(crate) type Lookup<T> = Result<Option<T>, CapError>;
 
 /// The same as a [`Reading`].
-pub(crate) fn reading<T>(found: Found<T>) -> Reading<T> {
+pub(crate) fn reading<T>(found: Lookup<T>) -> Reading<T> {
     match found {
         Ok(Some(value)) => Reading::Known(value),
         Ok(None) => Reading::Absent,
@@ -130,12 +130,12 @@ impl CommandAndStatus {
 }
 
 /// Find the PCI Express capability in the classic list.
-pub(crate) fn pcie(config: &dyn ConfigSpace) -> Found<Pcie> {
+pub(crate) fn pcie(config: &dyn ConfigSpace) -> Lookup<Pcie> {
     pcie_of(config, CommandAndStatus::read(config)?)
 }
 
 /// The same, where command and status are known already.
-pub(crate) fn pcie_of(config: &dyn ConfigSpace, registers: CommandAndStatus) -> Found<Pcie> {
+pub(crate) fn pcie_of(config: &dyn ConfigSpace, registers: CommandAndStatus) -> Lookup<Pcie> {
     if !registers.has_list() {
         return Ok(None);
     }
@@ -184,7 +184,7 @@ pub fn extended<T>(
 }
 
 /// Find one extended capability.
-pub(crate) fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Found<u16> {
+pub(crate) fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Lookup<u16> {
     extended(
         config,
         |id, at| if id == wanted { ControlFlow::Break(at) } else { ControlFlow::Continue(()) },
@@ -192,12 +192,12 @@ pub(crate) fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Found<u16>
 }
 
 /// The ACS capability and control registers.
-pub(crate) fn acs(config: &dyn ConfigSpace) -> Found<Acs> {
+pub(crate) fn acs(config: &dyn ConfigSpace) -> Lookup<Acs> {
     find_extended(config, EXTENDED_ACS)?.map(|offset| read_acs(config, offset)).transpose()
 }
 
 /// ATS: whether it is switched on (control register at +6, bit 15).
-pub(crate) fn ats(config: &dyn ConfigSpace) -> Found<bool> {
+pub(crate) fn ats(config: &dyn ConfigSpace) -> Lookup<bool> {
     if pcie(config)?.is_none() {
         return Ok(None);
     }
@@ -229,7 +229,7 @@ pub fn has_misplaced_acs(vendor: PciId, device: PciId, port: PortType) -> bool {
 
 /// What the extended list holds that a thorough scan shows, found in one walk.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Extended {
+pub(crate) struct ExtendedCapabilities {
     /// ACS.
     pub acs: Option<Acs>,
     /// Whether ATS is switched on.
@@ -239,7 +239,7 @@ pub(crate) struct Extended {
 }
 
 /// Walk the extended list once and read the bodies of what it shows.
-pub(crate) fn thorough(config: &dyn ConfigSpace) -> Result<Extended, CapError> {
+pub(crate) fn thorough(config: &dyn ConfigSpace) -> Result<ExtendedCapabilities, CapError> {
     let mut found = Vec::new();
     extended(config, |id, at| {
         if matches!(id, EXTENDED_ACS | EXTENDED_ATS | EXTENDED_SRIOV) {
@@ -247,7 +247,7 @@ pub(crate) fn thorough(config: &dyn ConfigSpace) -> Result<Extended, CapError> {
         }
         ControlFlow::<()>::Continue(())
     })?;
-    let mut all = Extended::default();
+    let mut all = ExtendedCapabilities::default();
     for (id, at) in found {
         match id {
             EXTENDED_ACS => all.acs = Some(read_acs(config, at)?),

@@ -34,7 +34,7 @@ impl Default for Settings {
 
 /// A mistake in a file, and its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wrong {
+pub struct Mistake {
     /// The line, from 1 on.
     pub line: usize,
     /// The mistake.
@@ -195,15 +195,15 @@ const STRICT: ParseOptions = ParseOptions {
 ///
 /// # Errors
 /// [`Problem::Syntax`] and [`Problem::NoObject`].
-pub fn root(text: &str) -> Result<Object<'_>, Wrong> {
+pub fn root(text: &str) -> Result<Object<'_>, Mistake> {
     // serde_json is the stricter of the two: it refuses numbers like `01`.
     let form = serde_json::from_str::<IgnoredAny>(&without_comments(text));
-    form.map_err(|error| Wrong { line: error.line(), problem: Problem::Syntax })?;
+    form.map_err(|error| Mistake { line: error.line(), problem: Problem::Syntax })?;
     let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT)
-        .map_err(|error| Wrong { line: error.line_display(), problem: Problem::Syntax })?;
+        .map_err(|error| Mistake { line: error.line_display(), problem: Problem::Syntax })?;
     match parsed.value {
         Some(Node::Object(object)) => Ok(object),
-        other => Err(Wrong {
+        other => Err(Mistake {
             line: other.map_or(1, |value| line(text, value.start())),
             problem: Problem::NoObject,
         }),
@@ -218,8 +218,8 @@ pub fn line(text: &str, at: usize) -> usize {
 /// Text.
 ///
 /// # Errors
-/// [`Wrong`]: the first thing that is.
-pub fn parse(text: &str) -> Result<Settings, Wrong> {
+/// [`Mistake`]: the first thing that is.
+pub fn parse(text: &str) -> Result<Settings, Mistake> {
     let mut settings = Settings::default();
     settings.read(text, &root(text)?, &[])?;
     Ok(settings)
@@ -227,13 +227,13 @@ pub fn parse(text: &str) -> Result<Settings, Wrong> {
 
 impl Settings {
     /// Reads an object of the file, and holds what is known of it to its types. `null` is as good as nothing.
-    fn read(&mut self, text: &str, object: &Object<'_>, above: &[&str]) -> Result<(), Wrong> {
+    fn read(&mut self, text: &str, object: &Object<'_>, above: &[&str]) -> Result<(), Mistake> {
         let mut met = BTreeSet::new();
         for property in &object.properties {
             let name = property.name.as_str();
             let path = [above, &[name]].concat();
             let Some(expected) = type_at(&path) else { continue };
-            let wrong = |at, problem| Err(Wrong { line: line(text, at), problem });
+            let wrong = |at, problem| Err(Mistake { line: line(text, at), problem });
             if !met.insert(name) {
                 return wrong(property.start(), Problem::Twice { key: known_name(name) });
             }

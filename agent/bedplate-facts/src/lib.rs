@@ -18,7 +18,7 @@ pub mod imex;
 pub mod iommu_groups;
 pub mod kernel_defaults;
 pub mod kernel_log;
-pub mod leftovers;
+pub mod legacy_modules;
 pub mod limits;
 pub mod names;
 pub mod nccl_conf;

@@ -344,7 +344,7 @@ fn bridge(function: &mut Function, config: &dyn ConfigSpace) {
 pub(super) fn acs(
     function: &Function,
     port: super::pci::PortType,
-    read: impl FnOnce() -> caps::Found<super::pci::Acs>,
+    read: impl FnOnce() -> caps::Lookup<super::pci::Acs>,
 ) -> Reading<super::pci::Acs> {
     if caps::has_misplaced_acs(function.vendor, function.device, port) {
         return Reading::unknown(

@@ -1,6 +1,6 @@
 //! What GPUDirect Storage goes by: nvidia_fs, or the kernel's P2PDMA, and the configuration of its library (handbook §6.4).
 
-use super::cufile::{self, Settings, Wrong};
+use super::cufile::{self, Mistake, Settings};
 use super::{Facts, gpu};
 use bedplate_base::Reading;
 use bedplate_host::{Reader, module};
@@ -13,7 +13,7 @@ pub struct Storage {
     /// Its version.
     pub version: Reading<String>,
     /// The library's configuration.
-    pub cufile: Reading<Result<Settings, Wrong>>,
+    pub cufile: Reading<Result<Settings, Mistake>>,
     /// Whether the running kernel has `CONFIG_PCI_P2PDMA=y`.
     pub p2pdma: Reading<bool>,
 }

@@ -114,8 +114,9 @@ pub(crate) fn run_in(
     // The command holds the pipes' writing ends: while they are open here, the output has no end.
     drop(command);
     let mut child = spawned.map_err(NotStarted::Spawn)?;
-    let readers = Kept::read(output, keep)
-        .and_then(|output| Ok((output, errors.map(|from| Kept::read(from, keep)).transpose()?)));
+    let readers = PipeBuffer::read(output, keep).and_then(|output| {
+        Ok((output, errors.map(|from| PipeBuffer::read(from, keep)).transpose()?))
+    });
     let (output, errors) = match readers {
         Ok(readers) => readers,
         Err(error) => {
@@ -182,12 +183,12 @@ fn kill_group(child: &mut Child) {
 }
 
 /// What is kept of a pipe, which a thread reads.
-struct Kept {
+struct PipeBuffer {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
 }
 
-impl Kept {
+impl PipeBuffer {
     fn read(mut from: PipeReader, keep: KeptOutput) -> std::io::Result<Self> {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&bytes);
@@ -207,7 +208,7 @@ impl Kept {
                 }
             }
         })?;
-        Ok(Kept { bytes, thread })
+        Ok(PipeBuffer { bytes, thread })
     }
 
     /// What there is at the end of the pipe, or at the deadline.

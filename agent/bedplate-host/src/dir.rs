@@ -20,13 +20,13 @@ use nix::sys::stat::{FileStat, fstat, fstatat};
 use rustix::fs::{FileType, RawDir};
 use sha2::{Digest as _, Sha256};
 
-use self::config::{Recorded, Registers};
+use self::config::{RecordedConfigReader, Registers};
 use self::functions::{DEVICES, Functions};
 use self::refusal::{error, refused};
 pub use super::image::{ImageError, ImageRoot};
 use super::{
-    ConfigSpace, HostKind, Keep, KernelLog, ModifiedAt, ReadCost, Reader, file, kmsg, netlink,
-    trust,
+    ConfigSpace, HostKind, KernelLog, LineFilter, ModifiedAt, ReadCost, Reader, file, kmsg,
+    netlink, trust,
 };
 use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
@@ -341,7 +341,7 @@ impl Reader for DirReader {
             }
             Root::Image { .. } => {
                 let bytes = self.read_up_to(&path, config::LARGEST, false)?;
-                Ok(Box::new(Recorded { reader: self, bytes }))
+                Ok(Box::new(RecordedConfigReader { reader: self, bytes }))
             }
         }
     }
@@ -366,7 +366,7 @@ impl Reader for DirReader {
         netlink::ask_for_flow_control(self, function, interface)
     }
 
-    fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
+    fn kernel_log(&self, keep: LineFilter) -> Result<KernelLog, ReadError> {
         if !matches!(self.root, Root::Live) {
             return Err(ReadError::NotFound { path: kmsg::PATH.to_owned() });
         }

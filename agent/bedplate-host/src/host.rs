@@ -1,6 +1,6 @@
 //! What reads and what writes a host: the traits, and what they answer.
 
-use crate::{Keep, KernelLog, snapshot_paths};
+use crate::{KernelLog, LineFilter, snapshot_paths};
 use bedplate_base::ReadError;
 use serde::de::DeserializeOwned;
 
@@ -141,7 +141,7 @@ pub trait Reader {
     }
 
     /// Of the lines of the kernel's log what `keep` leaves. Not there where no kernel runs, or its log is not shown.
-    fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
+    fn kernel_log(&self, keep: LineFilter) -> Result<KernelLog, ReadError> {
         let mut log: KernelLog =
             answer(self, snapshot_paths::KERNEL_LOG, snapshot_paths::KERNEL_LOG_NAMED.to_owned())?;
         log.keep(keep);

@@ -20,7 +20,7 @@ const MOST_RECORDS: usize = 1 << 20;
 const MOST_LINES: usize = 2048;
 
 /// What is to be kept of a line; `None`: nothing.
-pub type Keep = fn(&str) -> Option<String>;
+pub type LineFilter = fn(&str) -> Option<String>;
 
 /// What was kept of the kernel's log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Line {
 
 impl KernelLog {
     /// Keeps of what is there only what `keep` leaves.
-    pub fn keep(&mut self, keep: Keep) {
+    pub fn keep(&mut self, keep: LineFilter) {
         let mut kept = Bounded::default();
         for line in std::mem::take(&mut self.lines) {
             if let Some(text) = keep(&line.text) {
@@ -90,7 +90,7 @@ impl Bounded {
 ///
 /// # Errors
 /// It cannot be opened: `kernel.dmesg_restrict`, or a container without it.
-pub fn read(keep: Keep) -> Result<(KernelLog, u64), ReadError> {
+pub fn read(keep: LineFilter) -> Result<(KernelLog, u64), ReadError> {
     let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(PATH);
     let mut kmsg = opened.map_err(|error| refused(&error))?;

@@ -8,6 +8,7 @@ pub mod boot_id;
 pub mod capability;
 pub mod child;
 mod dir;
+pub mod fat_backup;
 pub mod file;
 mod grub_mkconfig;
 mod host;
@@ -16,7 +17,6 @@ pub mod kmsg;
 mod lock;
 pub mod module;
 mod netlink;
-pub mod old_copy;
 pub mod package_lock;
 pub mod process;
 pub mod published;
@@ -33,6 +33,6 @@ pub use host::{
     ConfigSpace, DAEMON_DIRECTORY, Expected, FileMeta, HostKind, ModifiedAt, NicCause, NicError,
     ReadCost, Reader, STATE_DIRECTORY, ToolEnd, ToolOutput, WriteError, Writer,
 };
-pub use kmsg::{Keep, KernelLog};
+pub use kmsg::{KernelLog, LineFilter};
 pub use lock::{LOCK, LockError};
 pub use netlink::{any_answer, changed_links};

@@ -196,7 +196,10 @@ fn read_error(path: String, refusal: Refusal) -> ReadError {
             );
             ReadError::Failed { path, reason }
         }
-        errno => ReadError::Failed { path, reason: refusal.words.unwrap_or_else(|| error_message(errno)) },
+        errno => ReadError::Failed {
+            path,
+            reason: refusal.words.unwrap_or_else(|| error_message(errno)),
+        },
     }
 }
 

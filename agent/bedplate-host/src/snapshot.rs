@@ -107,7 +107,7 @@ pub struct Snapshot {
 }
 
 /// Where a path leads.
-enum Found<'a> {
+enum PathTarget<'a> {
     Node(&'a Node, String),
     Absent,
     Denied,
@@ -216,7 +216,7 @@ impl Snapshot {
     }
 
     /// Walk a path, links followed (the last one only if `follow`).
-    fn find(&self, path: &str, follow: bool) -> Found<'_> {
+    fn find(&self, path: &str, follow: bool) -> PathTarget<'_> {
         let mut rest: Vec<String> = components(path);
         let mut at = String::new();
         let mut links = 0;
@@ -230,43 +230,43 @@ impl Snapshot {
                 Some(Node::Link(target)) if follow || !rest.is_empty() => {
                     links += 1;
                     if links > MOST_LINKS {
-                        return Found::Loop;
+                        return PathTarget::Loop;
                     }
                     if target.starts_with('/') {
                         at.clear();
                     }
                     rest.extend(components(target));
                 }
-                Some(Node::Absent) => return Found::Absent,
+                Some(Node::Absent) => return PathTarget::Absent,
                 Some(Node::Dir(_) | Node::Denied) => at = next,
-                Some(Node::Present) if !rest.is_empty() => return Found::NotRecorded,
+                Some(Node::Present) if !rest.is_empty() => return PathTarget::NotRecorded,
                 // Only directories have anything below them.
-                Some(_) if !rest.is_empty() => return Found::Absent,
+                Some(_) if !rest.is_empty() => return PathTarget::Absent,
                 Some(_) => at = next,
                 None => {
                     return match self.nodes.get(&at) {
                         Some(Node::Dir(Some(names))) if names.binary_search(&name).is_err() => {
-                            Found::Absent
+                            PathTarget::Absent
                         }
-                        Some(Node::Denied) => Found::Denied,
-                        _ => Found::NotRecorded,
+                        Some(Node::Denied) => PathTarget::Denied,
+                        _ => PathTarget::NotRecorded,
                     };
                 }
             }
         }
         match self.nodes.get(&at) {
-            Some(node) => Found::Node(node, at),
-            None => Found::NotRecorded,
+            Some(node) => PathTarget::Node(node, at),
+            None => PathTarget::NotRecorded,
         }
     }
 
     fn node_at(&self, path: &str, follow: bool) -> Result<(&Node, String), ReadError> {
         match self.find(path, follow) {
-            Found::Node(node, at) => Ok((node, at)),
-            Found::Absent => Err(ReadError::NotFound { path: path.to_owned() }),
-            Found::Denied => Err(ReadError::Denied { path: path.to_owned() }),
-            Found::NotRecorded => Err(not_recorded(path)),
-            Found::Loop => Err(failed(path, "Too many levels of symbolic links")),
+            PathTarget::Node(node, at) => Ok((node, at)),
+            PathTarget::Absent => Err(ReadError::NotFound { path: path.to_owned() }),
+            PathTarget::Denied => Err(ReadError::Denied { path: path.to_owned() }),
+            PathTarget::NotRecorded => Err(not_recorded(path)),
+            PathTarget::Loop => Err(failed(path, "Too many levels of symbolic links")),
         }
     }
 }
@@ -352,11 +352,11 @@ impl Reader for Snapshot {
 
     fn exists(&self, path: &str) -> Result<bool, ReadError> {
         match self.find(path, true) {
-            Found::Node(..) => Ok(true),
-            Found::Absent => Ok(false),
-            Found::Denied => Err(ReadError::Denied { path: path.to_owned() }),
-            Found::NotRecorded => Err(not_recorded(path)),
-            Found::Loop => Err(failed(path, "Too many levels of symbolic links")),
+            PathTarget::Node(..) => Ok(true),
+            PathTarget::Absent => Ok(false),
+            PathTarget::Denied => Err(ReadError::Denied { path: path.to_owned() }),
+            PathTarget::NotRecorded => Err(not_recorded(path)),
+            PathTarget::Loop => Err(failed(path, "Too many levels of symbolic links")),
         }
     }
 

@@ -144,8 +144,8 @@ impl Writer for DirWriter {
 
     fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError> {
         let look = || match self.locate(path)? {
-            resolve::Located::Found(place) => place.meta(),
-            resolve::Located::NoDirectory(_) => Ok(None),
+            resolve::Location::Found(place) => place.meta(),
+            resolve::Location::NoDirectory(_) => Ok(None),
         };
         look().map_err(|fault| fault.about("replace", path))
     }

@@ -95,7 +95,7 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
                 .push(format!("the state of port {} is not known: {why}", candidate.port.name));
         }
     }
-    if let Some(chosen) = Chosen::choose(ports, reach, library, &mut advice.notes) {
+    if let Some(chosen) = ChosenPorts::choose(ports, reach, library, &mut advice.notes) {
         match library {
             Library::OneCcl => advice.set.push(oneccl::nics(&chosen, ports, &mut advice.notes)),
             Library::Nccl | Library::Rccl => {
@@ -123,25 +123,28 @@ fn within(ports: &[Candidate], reach: Distance) -> Distance {
     ports::within(ports.iter().filter_map(|one| one.distance), reach)
 }
 
-fn candidates_within<'c, 'p>(active: &[&'c Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+fn candidates_within<'c, 'p>(
+    active: &[&'c Candidate<'p>],
+    reach: Distance,
+) -> Vec<&'c Candidate<'p>> {
     let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
     active.iter().filter(is_near).copied().collect()
 }
 
 /// The ports that a library should use, and why these.
-struct Chosen<'a> {
+struct ChosenPorts<'a> {
     library: Library,
     ports: Vec<&'a Candidate<'a>>,
     why: String,
 }
 
-impl<'a> Chosen<'a> {
+impl<'a> ChosenPorts<'a> {
     fn choose(
         ports: &'a [Candidate<'a>],
         reach: Distance,
         library: Library,
         notes: &mut Vec<String>,
-    ) -> Option<Chosen<'a>> {
+    ) -> Option<ChosenPorts<'a>> {
         let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
         let near = candidates_within(&active, within(ports, reach));
         if active.is_empty() {
@@ -173,7 +176,7 @@ impl<'a> Chosen<'a> {
                 names(ethernet).join(" ")
             ));
         }
-        Some(Chosen { library, ports, why })
+        Some(ChosenPorts { library, ports, why })
     }
 
     /// Names as NCCL writes them, `mlx5_2:1`, in the order of their numbers.
@@ -183,7 +186,7 @@ impl<'a> Chosen<'a> {
 }
 
 /// Devices that a list of prefixes takes along, though they are not meant: `mlx5_10` for `mlx5_1`.
-fn prefix_matches(chosen: &Chosen, ports: &[Candidate]) -> Vec<String> {
+fn prefix_matches(chosen: &ChosenPorts, ports: &[Candidate]) -> Vec<String> {
     let device = |one: &Candidate| one.port.name.split('/').next().unwrap_or_default().to_owned();
     let meant: Vec<String> = chosen.ports.iter().map(|one| device(one)).collect();
     let mut more: Vec<String> = ports
@@ -200,7 +203,7 @@ fn prefix_matches(chosen: &Chosen, ports: &[Candidate]) -> Vec<String> {
 }
 
 fn ib_hca_setting(
-    chosen: &Chosen,
+    chosen: &ChosenPorts,
     ports: &[Candidate],
     version: Version,
     notes: &mut Vec<String>,
@@ -250,7 +253,7 @@ fn natural(name: &str) -> (String, u32, u32) {
 
 /// Before 2.21 the library takes entry 0 of every RoCE port's GID table, which is RoCE v1 or link-local on most.
 fn gid_index_setting(
-    chosen: &Chosen,
+    chosen: &ChosenPorts,
     version: Version,
     notes: &mut Vec<String>,
 ) -> Option<Setting> {

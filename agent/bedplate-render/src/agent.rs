@@ -5,7 +5,7 @@ use bedplate_core::kind::modules;
 use bedplate_facts::units::{OWN, OWN_DROP_IN};
 
 use super::common::{heading, live_only};
-use super::{Deferred, Inexpressible, Options, OutFile, Rendered, vf_rules};
+use super::{Deferred, Inexpressible, Options, OutFile, RenderResult, vf_rules};
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
 
@@ -32,7 +32,7 @@ pub(super) struct Agent {
     /// The profile; `None`: nothing is left to bedplate.
     pub profile: Option<OutFile>,
     /// Items that are left to it; without a profile they are not expressible. No files.
-    pub rest: Rendered,
+    pub rest: RenderResult,
 }
 
 impl Agent {
@@ -43,16 +43,16 @@ impl Agent {
         left: Vec<Inexpressible>,
     ) -> Self {
         let Some(text) = options.profile_text.as_ref().filter(|_| !left.is_empty()) else {
-            let rest = Rendered { inexpressible: left, ..Rendered::default() };
+            let rest = RenderResult { inexpressible: left, ..RenderResult::default() };
             return Agent { profile: None, rest };
         };
         let text = format!("{}{text}", heading(build, "# "));
         let deferred =
             left.into_iter().map(|Inexpressible { id, what, why, .. }| Deferred { id, what, why });
-        let rest = Rendered {
+        let rest = RenderResult {
             deferred: deferred.collect(),
             notes: vec![NOTE.to_owned()],
-            ..Rendered::default()
+            ..RenderResult::default()
         };
         Agent { profile: Some(OutFile::new(PROFILE, text)), rest }
     }

@@ -12,7 +12,7 @@ use bedplate_facts::units::OWN;
 
 use super::common::{heading, in_shell_single_quotes};
 use super::provision::Host;
-use super::{GrubFamily, Options, OutFile, RenderError, Rendered, SCRIPT_MODE, grub, yaml};
+use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, grub, yaml};
 
 const TASKS: &str = "tasks/main.yml";
 /// Checks whether a step is done; the module `script` copies it to the host, and templates nothing in it.
@@ -40,7 +40,7 @@ struct Step {
     is_live: bool,
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let host = Host::from_build(build, options)?;
     let mut rendered = host.rest.clone();
     if host.files.is_empty() && host.default_grub.is_none() {

@@ -11,7 +11,7 @@ use super::agent::{self, Agent};
 use super::common::{
     Unsupported, files, grub_words, heading, kernel_arguments, preamble, uses_modprobe,
 };
-use super::{Options, OutFile, RenderError, Rendered, udev};
+use super::{Options, OutFile, RenderError, RenderResult, udev};
 
 const CONTAINERFILE: &str = "Containerfile.bedplate";
 
@@ -32,9 +32,9 @@ struct Kargs {
     match_architectures: Vec<&'static str>,
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let tokens = kernel_arguments(build, options.arch)?;
-    let mut rendered = Rendered::default();
+    let mut rendered = RenderResult::default();
     if !tokens.is_empty() {
         let kargs = Kargs {
             // bootc hands on each text as it is, and GRUB reads the boot entry as script (handbook §10.1).

@@ -6,12 +6,12 @@ use bedplate_core::image_config::ImageConfig;
 
 use super::common::preamble;
 use super::ignition::Machine;
-use super::{Options, OutFile, RenderError, Rendered, yaml};
+use super::{Options, OutFile, RenderError, RenderResult, yaml};
 
 /// Butane's `fcos` 1.5.0 makes Ignition 3.4.0; kernel arguments are in it since 1.4.0.
 const VERSION: &str = "1.5.0";
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let machine = Machine::from_build(build, options)?;
     if machine.is_empty() {
         return Ok(machine.rendered(Vec::new()));

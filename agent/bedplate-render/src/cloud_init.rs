@@ -7,11 +7,11 @@ use bedplate_core::image_config::ImageConfig;
 use super::agent;
 use super::common::preamble;
 use super::provision::Host;
-use super::{Options, OutFile, RenderError, Rendered, yaml};
+use super::{Options, OutFile, RenderError, RenderResult, yaml};
 
 const USER_DATA: &str = "bedplate.cloud-config.yaml";
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let host = Host::from_build(build, options)?;
     let mut rendered = host.rest.clone();
     let mut entries: Vec<Value> = host.files.iter().map(|file| entry(file, false)).collect();

@@ -9,7 +9,7 @@ use bedplate_core::file_heading;
 use bedplate_core::image_config::{ConfigFile, ImageConfig, LiveOnly, Setting};
 use bedplate_core::kind::{cmdline, modules, sriov, sysctl};
 
-use super::{Inexpressible, OutFile, RenderError, Rendered};
+use super::{Inexpressible, OutFile, RenderError, RenderResult};
 
 /// The wanted arguments in order, with every `pci=` merged into one argument: tools that edit by key keep only one of
 /// several (handbook §1.2, §10.3).
@@ -80,7 +80,7 @@ impl Unsupported {
         build: &ImageConfig,
         arch: Arch,
         carried: impl Fn(&Setting) -> bool,
-        rendered: &mut Rendered,
+        rendered: &mut RenderResult,
     ) -> Result<(), RenderError> {
         let set = kernel_arguments(build, arch)?;
         rendered.inexpressible.extend(set.iter().map(|token| self.argument(token)));

@@ -7,7 +7,7 @@ use bedplate_core::image_config::{ImageConfig, Registration, Setting};
 
 use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{vf_attributes, vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, yaml};
 
 const CLUSTER_POLICY: &str = "clusterpolicy-patch.yaml";
 const NVIDIA_DRIVER: &str = "nvidiadriver-patch.yaml";
@@ -27,8 +27,8 @@ const ELSEWHERE: Unsupported = Unsupported {
     instead: "put it into the nodes' image or machine configuration: render that target beside this one",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered::default();
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+    let mut rendered = RenderResult::default();
     let parameters = parameters(build);
     let driver = driver(build, !parameters.is_empty());
     if !parameters.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn unsupported_settings(build: &ImageConfig) -> Vec<Inexpressible> {
 }
 
 fn push(
-    rendered: &mut Rendered,
+    rendered: &mut RenderResult,
     build: &ImageConfig,
     path: &'static str,
     content: &Value,
@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn machines_without_nvidia_gpus_get_no_patch() {
         let sections = "[modules]\ngpudirect = \"auto\"\n[match]\npci = [{ id = \"1002:74a1\" }]\n";
-        let rendered = render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
-        assert_eq!(rendered, Rendered::default());
+        let rendered =
+            render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
+        assert_eq!(rendered, RenderResult::default());
     }
 }

@@ -10,7 +10,7 @@ use super::common::{
     uses_modprobe,
 };
 use super::vf_rules::vfs;
-use super::{GrubFamily, Options, OutFile, RenderError, Rendered, grub_rhel};
+use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, grub_rhel};
 
 /// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
@@ -18,7 +18,7 @@ const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
 /// The menu that `update-grub` makes.
 const MENU: &str = "/boot/grub/grub.cfg";
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = boot(build, options)?;
     rendered.notes.extend(not_removed(build, options));
     rendered.files.extend(files(build));
@@ -41,7 +41,7 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered,
 }
 
 /// The kernel arguments alone.
-pub(super) fn boot(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn boot(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let tokens = kernel_arguments(build, options.arch)?;
     match options.grub_family {
         GrubFamily::Debian => debian(build, &tokens),
@@ -76,8 +76,8 @@ fn rebuild_note(command: &str) -> String {
     )
 }
 
-fn debian(build: &ImageConfig, tokens: &[Token]) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered::default();
+fn debian(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResult, RenderError> {
+    let mut rendered = RenderResult::default();
     if !tokens.is_empty() {
         // `_DEFAULT`: recovery entries stay clean.
         let text = write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(build, ""))?;
@@ -137,7 +137,10 @@ mod tests {
 
     #[test]
     fn nothing_wanted_makes_no_file() {
-        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(
+            render(&build(&empty_desired()), &Options::default()).unwrap(),
+            RenderResult::default()
+        );
     }
 
     #[test]

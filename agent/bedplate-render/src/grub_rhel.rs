@@ -4,7 +4,7 @@
 use super::common::{
     Unsupported, argument_id, grub_words, heading, in_shell_single_quotes, preamble,
 };
-use super::{Inexpressible, OutFile, RenderError, Rendered, SCRIPT_MODE};
+use super::{Inexpressible, OutFile, RenderError, RenderResult, SCRIPT_MODE};
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_default::{CMDLINE, write_drop_in};
 use bedplate_core::image_config::ImageConfig;
@@ -12,8 +12,8 @@ use bedplate_core::image_config::ImageConfig;
 pub(super) const SCRIPT: &str = "bedplate-grubby.sh";
 pub(super) const APPEND: &str = "default-grub.append";
 
-pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered::default();
+pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResult, RenderError> {
+    let mut rendered = RenderResult::default();
     let (carried, lost): (Vec<Token>, Vec<Token>) = tokens.iter().cloned().partition(is_carried);
     rendered.inexpressible.extend(lost.iter().filter_map(lost_argument));
     let words = grub_words(&carried)?.join(" ");
@@ -132,7 +132,7 @@ mod tests {
     use super::super::{GrubFamily, Options};
     use super::*;
 
-    fn rhel(desired: &bedplate_core::desired::Desired) -> Rendered {
+    fn rhel(desired: &bedplate_core::desired::Desired) -> RenderResult {
         let options = Options { grub_family: GrubFamily::Rhel, ..Options::default() };
         grub::render(&build(desired), &options).unwrap()
     }

@@ -9,7 +9,7 @@ use bedplate_facts::units::OWN;
 use super::agent::Agent;
 use super::common::{files, grub_words, kernel_arguments, removals};
 use super::data_url::data_url;
-use super::{Options, OutFile, RenderError, Rendered, udev};
+use super::{Options, OutFile, RenderError, RenderResult, udev};
 
 /// The first specification with kernel arguments.
 const VERSION: &str = "3.3.0";
@@ -52,7 +52,7 @@ pub(super) struct Machine {
     /// The units to enable.
     pub units: &'static [&'static str],
     /// What is left, and what users have to know; no files.
-    pub rest: Rendered,
+    pub rest: RenderResult,
 }
 
 impl Machine {
@@ -81,7 +81,7 @@ impl Machine {
         }
         notes.extend(parts);
         notes.extend(build.notes.iter().cloned());
-        let mut rest = Rendered { notes, ..Rendered::default() };
+        let mut rest = RenderResult { notes, ..RenderResult::default() };
         rest.add(agent.rest);
         // rpm-ostree keeps each text as it is, and GRUB reads the boot entry as script (handbook §10.1).
         let should_exist = grub_words(&tokens)?;
@@ -101,12 +101,12 @@ impl Machine {
     }
 
     /// With these files.
-    pub(crate) fn rendered(self, files: Vec<OutFile>) -> Rendered {
-        Rendered { files, ..self.rest }
+    pub(crate) fn rendered(self, files: Vec<OutFile>) -> RenderResult {
+        RenderResult { files, ..self.rest }
     }
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let machine = Machine::from_build(build, options)?;
     if machine.is_empty() {
         return Ok(machine.rendered(Vec::new()));
@@ -160,6 +160,9 @@ mod tests {
             })
         );
         assert!(rendered.notes.iter().any(|note| note.contains("`pci=noats`")));
-        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(
+            render(&build(&empty_desired()), &Options::default()).unwrap(),
+            RenderResult::default()
+        );
     }
 }

@@ -10,7 +10,7 @@ use bedplate_core::kind::cmdline;
 use super::agent::{self, Agent};
 use super::common::{Unsupported, heading, kernel_arguments, preamble};
 use super::vf_rules::vfs;
-use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE};
+use super::{Options, OutFile, RenderError, RenderResult, SCRIPT_MODE};
 
 /// Ends the profile in the script, lengthened until no line of the profile is this word.
 const END: &str = "BEDPLATE_PROFILE";
@@ -43,7 +43,7 @@ struct Build<'a> {
 }
 
 /// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
-pub(super) fn mkosi(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn mkosi(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let without = format!(" --without {}", cmdline::NAME);
     let script = Build {
         script: "mkosi.postinst",
@@ -95,7 +95,7 @@ fn conf(build: &ImageConfig, tokens: &[Token]) -> String {
 }
 
 /// Packer's shell provisioner runs scripts in the machine of which it makes an image.
-pub(super) fn packer(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn packer(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let script = Build {
         script: "bedplate-provision.sh",
         root: "/",
@@ -129,7 +129,7 @@ esac
 "#;
 
 impl Build<'_> {
-    fn render(&self, build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+    fn render(&self, build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
         let profile = options.profile_text.as_deref().ok_or(RenderError::NoProfileText)?;
         let cpu = match options.cpu {
             Some(CpuVendor::Intel) => " --cpu intel",

@@ -8,7 +8,7 @@ use super::agent::Agent;
 use super::common::{
     Unsupported, files, in_shell_single_quotes, kernel_arguments, preamble, removals, uses_modprobe,
 };
-use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE, udev};
+use super::{Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, udev};
 
 const SCRIPT: &str = "bedplate-kernel-cmdline.sh";
 
@@ -17,11 +17,11 @@ const BLANKS: Unsupported = Unsupported {
     instead: "put module parameters into [modules.options]",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let (lost, tokens): (Vec<Token>, Vec<Token>) = kernel_arguments(build, options.arch)?
         .into_iter()
         .partition(|token| token.as_str().contains(' '));
-    let mut rendered = Rendered::default();
+    let mut rendered = RenderResult::default();
     rendered.inexpressible.extend(lost.iter().map(|token| BLANKS.argument(token)));
     let (removed, parts) = removals(build);
     rendered.notes.extend(parts);

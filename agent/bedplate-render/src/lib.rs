@@ -37,8 +37,8 @@ mod yaml;
 pub use nccl_job::{Collective, Job, JobForm};
 pub(crate) use output::SCRIPT_MODE;
 pub use output::{
-    Deferred, GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, digest, is_ours,
-    is_with_its_id,
+    Deferred, GrubFamily, Inexpressible, Options, OutFile, RenderError, RenderResult, digest,
+    is_ours, is_with_its_id,
 };
 pub use render::{render, target};
 pub use targets::{SHARED, TARGETS, Target};

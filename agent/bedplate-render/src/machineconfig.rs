@@ -13,7 +13,7 @@ use super::common::{
 };
 use super::ignition::File;
 use super::vf_rules::{BY_OPERATOR, vf_attributes, vfs};
-use super::{Options, OutFile, RenderError, Rendered, yaml};
+use super::{Options, OutFile, RenderError, RenderResult, yaml};
 
 /// Ignition specification that the embedded config follows; every supported OpenShift reads it.
 const IGNITION_VERSION: &str = "3.4.0";
@@ -58,7 +58,7 @@ struct Storage {
     files: Vec<File>,
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let role = checked_role(&options.role)?;
     let tokens = kernel_arguments(build, options.arch)?;
     let vfs = vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator");
@@ -71,9 +71,9 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered,
     );
     let files = files(build).chain(agent.files(build));
     let files: Vec<File> = files.map(|out| File::from_file(&out)).collect();
-    let mut rendered = Rendered {
+    let mut rendered = RenderResult {
         notes: notes(build, !tokens.is_empty(), !files.is_empty()),
-        ..Rendered::default()
+        ..RenderResult::default()
     };
     rendered.add(agent.rest);
     if tokens.is_empty() && files.is_empty() {
@@ -205,7 +205,10 @@ mod tests {
 
     #[test]
     fn nothing_wanted_makes_no_object() {
-        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(
+            render(&build(&empty_desired()), &Options::default()).unwrap(),
+            RenderResult::default()
+        );
     }
 
     #[test]
@@ -222,7 +225,8 @@ mod tests {
     #[test]
     fn kernel_parameters_are_a_file() {
         let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
-        let rendered = render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
+        let rendered =
+            render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
         let text = &rendered.file("99-worker-bedplate.yaml").unwrap().text;
         assert!(text.contains("- path: /etc/sysctl.d/zz-bedplate.conf\n"), "{text}");
         assert!(text.contains("kernel.numa_balancing%20%3D%200%0A"), "{text}");

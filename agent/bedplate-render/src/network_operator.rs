@@ -11,7 +11,7 @@ use bedplate_core::kind::sriov::section::PfSelector;
 use super::agent;
 use super::common::{Unsupported, heading};
 use super::vf_rules::{Group, Pfs, groups, names, resource_name, vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, yaml};
 
 const PATCH: &str = "nicclusterpolicy-patch.yaml";
 
@@ -20,8 +20,8 @@ const ELSEWHERE: Unsupported = Unsupported {
     instead: "put it into the nodes' image or machine configuration: render that target beside this one",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered::default();
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+    let mut rendered = RenderResult::default();
     let (mut groups, items) = groups(build.vfs.iter(), options, |rule| cannot(rule, build));
     groups.retain(|group| group.count > 0);
     rendered.inexpressible.extend(items.into_iter().map(|item| Inexpressible {

@@ -10,7 +10,7 @@ use bedplate_core::kind::sriov::section::PfSelector;
 use super::agent::{Agent, undecided_registration};
 use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{self, Group, Pfs, groups, of_vfs, unguarded_vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult};
 
 const ELSEWHERE: Unsupported = Unsupported {
     why: "`.link` files are about network interfaces alone",
@@ -19,8 +19,8 @@ const ELSEWHERE: Unsupported = Unsupported {
 
 const BY_AGENT: &str = "run `bedplate apply` at every boot of the host";
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered::default();
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+    let mut rendered = RenderResult::default();
     let (groups, items) = groups(build.own_vfs(), options, cannot);
     let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(inexpressible).collect();
     left.extend(items);

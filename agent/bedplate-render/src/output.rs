@@ -8,7 +8,7 @@ use bedplate_base::{Arch, CpuVendor};
 use bedplate_cmdline::boot::grub_quote::GrubQuoteError;
 use bedplate_cmdline::{ApplyError, EditError};
 use bedplate_core::file_heading;
-use bedplate_core::image_config::Unwritable;
+use bedplate_core::image_config::ContributeError;
 use bedplate_core::kind::sriov;
 use bedplate_facts::boot::{DEBIAN, RED_HAT};
 use bedplate_facts::{BootLoader, Facts};
@@ -136,7 +136,7 @@ pub struct Deferred {
 
 /// What a target made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Rendered {
+pub struct RenderResult {
     /// Files.
     pub files: Vec<OutFile>,
     /// What is wanted and not in the files.
@@ -148,9 +148,9 @@ pub struct Rendered {
     pub notes: Vec<String>,
 }
 
-impl Rendered {
+impl RenderResult {
     /// Takes over what another part of the target made.
-    pub(crate) fn add(&mut self, other: Rendered) {
+    pub(crate) fn add(&mut self, other: RenderResult) {
         self.files.extend(other.files);
         self.inexpressible.extend(other.inexpressible);
         self.deferred.extend(other.deferred);
@@ -193,7 +193,7 @@ pub enum RenderError {
     Grub(#[from] GrubQuoteError),
     /// A value that the file it belongs into cannot carry.
     #[error(transparent)]
-    Kind(#[from] Unwritable),
+    Kind(#[from] ContributeError),
     /// Talos without a release.
     #[error("Talos formats differ by release: give one with --talos-version; known are {known}")]
     NoTalosVersion {

@@ -5,7 +5,7 @@ use bedplate_core::image_config::{ImageConfig, Setting};
 use super::agent::Agent;
 use super::common::{files, uses_modprobe};
 use super::udev;
-use super::{GrubFamily, Options, OutFile, RenderError, Rendered, grub, grub_rhel};
+use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, grub, grub_rhel};
 
 /// Where RHEL's script for the boot entries is put on the host.
 const GRUBBY: &str = "usr/local/sbin/bedplate-grubby.sh";
@@ -27,7 +27,7 @@ pub(super) struct Host {
     /// Whether bedplate's unit has something to do.
     pub agent: bool,
     /// What is left, and what users have to know; no files.
-    pub rest: Rendered,
+    pub rest: RenderResult,
 }
 
 impl Host {
@@ -47,10 +47,10 @@ impl Host {
             loads_modules: build.settings().any(|one| matches!(one, Setting::LoadModule(_))),
             sets_sysctls: build.settings().any(|one| matches!(one, Setting::Sysctl { .. })),
             agent: false,
-            rest: Rendered {
+            rest: RenderResult {
                 inexpressible: boot.inexpressible,
                 notes: grub::not_removed(build, options).into_iter().collect(),
-                ..Rendered::default()
+                ..RenderResult::default()
             },
         };
         for mut file in boot.files {

@@ -6,7 +6,7 @@ use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind;
 use bedplate_facts::Facts;
 
-use crate::output::{Options, RenderError, Rendered, stamp};
+use crate::output::{Options, RenderError, RenderResult, stamp};
 use crate::targets::{TARGETS, Target};
 use crate::{common, second_boot};
 
@@ -31,7 +31,7 @@ pub fn render(
     facts: &Facts,
     desired: &Desired,
     options: &Options,
-) -> Result<Rendered, RenderError> {
+) -> Result<RenderResult, RenderError> {
     let mut rendered = written(target, kind::contributions(profile, facts, desired)?, options)?;
     rendered.inexpressible.extend(common::unresolved(desired));
     rendered.notes.extend(common::remarks(desired, facts.sees_devices()));
@@ -44,7 +44,7 @@ fn written(
     target: &Target,
     mut build: ImageConfig,
     options: &Options,
-) -> Result<Rendered, RenderError> {
+) -> Result<RenderResult, RenderError> {
     build.stamp = options.profile_text.as_deref().map(stamp);
     (target.render)(&build, options)
 }

@@ -1,12 +1,12 @@
 //! The boot that a node needs after its first one: the daemon adds ACS arguments there, since an image knows no ports.
 
-use super::Rendered;
+use super::RenderResult;
 use bedplate_core::Declared;
 use bedplate_core::kind::acs;
 use bedplate_core::profile::model::{Acs, AcsPersist, Reboot};
 
 /// A note where that boot is needed and the profile forbids bedplate to reboot.
-pub(super) fn note(profile: &dyn Declared, rendered: &Rendered) -> Option<String> {
+pub(super) fn note(profile: &dyn Declared, rendered: &RenderResult) -> Option<String> {
     let takes_arguments =
         profile.get::<Acs>().is_some_and(|acs| acs.persistence != AcsPersist::Live);
     let is_left = rendered.deferred.iter().any(|left| left.id == acs::NAME);
@@ -34,7 +34,7 @@ mod tests {
             load(&[layer], shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
         let (id, what, why) = (acs::NAME.to_owned(), String::new(), String::new());
         let deferred = vec![Deferred { id, what, why }];
-        note(&loaded.profile, &Rendered { deferred, ..Rendered::default() })
+        note(&loaded.profile, &RenderResult { deferred, ..RenderResult::default() })
     }
 
     #[test]
@@ -49,7 +49,7 @@ mod tests {
             assert_eq!(note_for(&format!("{acs}{quiet}")), None, "{quiet}");
         }
         assert_eq!(note_for(&format!("{acs}persistence = \"live\"\n")), None);
-        let by_snapshot = Rendered::default();
+        let by_snapshot = RenderResult::default();
         let layer = LayerText { path: "profile.toml", text: &format!("schema = 1\n{acs}") };
         let loaded =
             load(&[layer], shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)));

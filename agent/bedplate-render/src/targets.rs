@@ -3,7 +3,7 @@
 use bedplate_core::image_config::ImageConfig;
 
 use super::{
-    Options, RenderError, Rendered, ansible, bootc, butane, cloud_init, gpu_operator, grub,
+    Options, RenderError, RenderResult, ansible, bootc, butane, cloud_init, gpu_operator, grub,
     ignition, image_script, kernel_install, machineconfig, nccl_job, network_operator, networkd,
     sriov_operator, talos, tuned, udev,
 };
@@ -17,7 +17,7 @@ pub struct Target {
     /// Every path that this target ever writes. `*` is any name, `{role}` the role.
     paths: &'static [&'static str],
     /// Writes the files. What cannot be said in them must be in [`Rendered::inexpressible`].
-    pub render: fn(&ImageConfig, &Options) -> Result<Rendered, RenderError>,
+    pub render: fn(&ImageConfig, &Options) -> Result<RenderResult, RenderError>,
 }
 
 impl Target {

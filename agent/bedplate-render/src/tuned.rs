@@ -5,7 +5,7 @@ use bedplate_core::image_config::{ImageConfig, Setting};
 use super::agent;
 use super::common::{Unsupported, kernel_arguments, preamble};
 use super::vf_rules::vfs;
-use super::{Options, OutFile, RenderError, Rendered};
+use super::{Options, OutFile, RenderError, RenderResult};
 
 const PROFILE: &str = "bedplate/tuned.conf";
 
@@ -22,8 +22,8 @@ const SETTINGS: Unsupported = Unsupported {
     instead: "render target grub beside this one and take its files below etc/",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered::default();
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+    let mut rendered = RenderResult::default();
     let (arguments, lost): (Vec<_>, Vec<_>) = kernel_arguments(build, options.arch)?
         .into_iter()
         .partition(|token| survives(token.as_str()));
@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn keys_with_slashes_become_what_tuned_reads() {
         let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0, \"net/ipv4/conf/eth0.100/rp_filter\" = 2 }\n";
-        let rendered = render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
+        let rendered =
+            render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
         let text = &rendered.file(PROFILE).unwrap().text;
         assert!(
             text.ends_with(
@@ -157,7 +158,10 @@ mod tests {
 
     #[test]
     fn nothing_makes_no_profile() {
-        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(
+            render(&build(&empty_desired()), &Options::default()).unwrap(),
+            RenderResult::default()
+        );
         let mut desired = empty_desired();
         desired.cmdline.set.push(arg("a=$HOME", "cmdline"));
         assert!(render(&build(&desired), &Options::default()).unwrap().files.is_empty());

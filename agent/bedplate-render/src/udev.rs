@@ -8,15 +8,15 @@ use bedplate_core::kind::sriov::section::PfSelector;
 use super::agent::{Agent, of_machine};
 use super::common::{Unsupported, heading};
 use super::vf_rules::{Group, Pfs, groups, of_vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult};
 
 const ELSEWHERE: Unsupported = Unsupported {
     why: "udev rules are rendered for VFs alone",
     instead: "render the target of the image's boot loader beside this one (grub, kernel-install, bootc …)",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered::default();
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+    let mut rendered = RenderResult::default();
     rendered.files.extend(rules(build, options));
     let agent = Agent::of_image(build, options);
     rendered.files.extend(agent.files(build));
@@ -209,6 +209,9 @@ mod tests {
 
     #[test]
     fn without_vfs_there_is_no_file() {
-        assert_eq!(render(&build(&empty_desired()), &Options::default()).unwrap(), Rendered::default());
+        assert_eq!(
+            render(&build(&empty_desired()), &Options::default()).unwrap(),
+            RenderResult::default()
+        );
     }
 }

@@ -98,7 +98,10 @@ fn of_host<'a>(
         ..rule.clone()
     };
     if rule.pfs.is_empty() && rule.count != SriovCount::Number(0) {
-        return Err(inexpressible(rule, "it takes no PF of the host whose addresses are to be written"));
+        return Err(inexpressible(
+            rule,
+            "it takes no PF of the host whose addresses are to be written",
+        ));
     }
     match cannot(&by_address) {
         // The other rules name their addresses: nothing has to keep them away from these.

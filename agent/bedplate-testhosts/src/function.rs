@@ -1,6 +1,6 @@
 //! The PCI functions that a host's description names one by one, made: added to a machine, or changed on it.
 
-use super::described::{Described, What};
+use super::described_functions::{Described, FunctionKind};
 use super::device::{ACS_BY_LINUX, ACS_CAPABLE, Device, Port};
 use super::spec::HostSpec;
 use bedplate_facts::pci::PortType;
@@ -25,15 +25,15 @@ fn new(spec: &HostSpec, described: &Described, devices: &[Device]) -> Device {
         || format!("/sys/devices/pci{:04x}:{:02x}/{at}", at.domain, at.bus),
         |bridge| format!("{}/{at}", bridge.directory),
     );
-    let (class, id, driver, port) = match described.is.unwrap_or(What::Other) {
-        What::RootPort => (0x06_0400, (0x8086, 0x352a), "pcieport", PortType::RootPort),
-        What::Upstream => (0x06_0400, (0x1000, 0xc030), "pcieport", PortType::Upstream),
-        What::Downstream => (0x06_0400, (0x1000, 0xc030), "pcieport", PortType::Downstream),
-        What::Gpu => (0x03_0200, (0x10de, 0x2330), "nvidia", PortType::Endpoint),
-        What::Nic => (0x02_0000, (0x15b3, 0x1021), "mlx5_core", PortType::Endpoint),
-        What::DataDirect => (0x08_0100, (0x15b3, 0x2100), "mlx5_core", PortType::Endpoint),
-        What::Nvme => (0x01_0802, (0x144d, 0xa80a), "nvme", PortType::Endpoint),
-        What::Other => (0x08_8000, (0x8086, 0x0001), "", PortType::Endpoint),
+    let (class, id, driver, port) = match described.is.unwrap_or(FunctionKind::Other) {
+        FunctionKind::RootPort => (0x06_0400, (0x8086, 0x352a), "pcieport", PortType::RootPort),
+        FunctionKind::Upstream => (0x06_0400, (0x1000, 0xc030), "pcieport", PortType::Upstream),
+        FunctionKind::Downstream => (0x06_0400, (0x1000, 0xc030), "pcieport", PortType::Downstream),
+        FunctionKind::Gpu => (0x03_0200, (0x10de, 0x2330), "nvidia", PortType::Endpoint),
+        FunctionKind::Nic => (0x02_0000, (0x15b3, 0x1021), "mlx5_core", PortType::Endpoint),
+        FunctionKind::DataDirect => (0x08_0100, (0x15b3, 0x2100), "mlx5_core", PortType::Endpoint),
+        FunctionKind::Nvme => (0x01_0802, (0x144d, 0xa80a), "nvme", PortType::Endpoint),
+        FunctionKind::Other => (0x08_8000, (0x8086, 0x0001), "", PortType::Endpoint),
     };
     let mut device = Device::new(at, directory, class, id);
     device.port = Some(port);
@@ -43,7 +43,7 @@ fn new(spec: &HostSpec, described: &Described, devices: &[Device]) -> Device {
         let on = spec.acs.unwrap_or(spec.group_type().is_some());
         device.acs = Some((ACS_CAPABLE, if on { ACS_BY_LINUX } else { 0 }));
     }
-    if described.is == Some(What::Nic) {
+    if described.is == Some(FunctionKind::Nic) {
         let name = at.to_string().replace([':', '.'], "");
         let infiniband = Some(format!("mlx5_{name}"));
         device.network =

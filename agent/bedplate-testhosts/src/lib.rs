@@ -5,7 +5,7 @@
 
 mod boot;
 mod demos;
-mod described;
+mod described_functions;
 mod device;
 mod device_files;
 pub mod fixture;

@@ -53,7 +53,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::described::Described;
+use super::described_functions::Described;
 use bedplate_base::CpuVendor;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use bedplate_base::value::{NotAValue, PciAddress, PciId};

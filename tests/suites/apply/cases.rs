@@ -9,7 +9,7 @@ use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::orphans;
 use bedplate_core::plan::{Check, Plan};
-use bedplate_core::profile::{LayerText, Loaded, load, shipped};
+use bedplate_core::profile::{LayerText, LoadedProfile, load, shipped};
 use bedplate_core::revert;
 use bedplate_facts::Depth;
 use bedplate_host::DirReader;
@@ -19,7 +19,7 @@ use bedplate_testhosts::write_tree;
 use bedplate_tests::fake::tree::{except, leftovers, times};
 use bedplate_tests::fake::{Fuse, Machine};
 
-fn profile(directory: &Path) -> Option<Loaded> {
+fn profile(directory: &Path) -> Option<LoadedProfile> {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
     let base = match read("profile") {
         Some(name) => shipped().iter().find(|shipped| shipped.name == name.trim())?.text.to_owned(),
@@ -33,7 +33,7 @@ fn profile(directory: &Path) -> Option<Loaded> {
 
 struct Case {
     machine: Machine,
-    profile: Loaded,
+    profile: LoadedProfile,
     kind: HostKind,
 }
 

@@ -10,7 +10,7 @@ use bedplate_core::plan::Rationale;
 use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
 use bedplate_core::profile::{LayerText, load};
 use bedplate_facts::Facts;
-use bedplate_render::{Options, Rendered};
+use bedplate_render::{Options, RenderResult};
 
 /// One desired state, by name, and the profile with what means the same on every machine.
 pub struct Case {
@@ -23,7 +23,7 @@ pub struct Case {
 ///
 /// # Panics
 /// When it cannot be rendered.
-pub fn render(target: &str, case: &Case, options: &Options) -> Rendered {
+pub fn render(target: &str, case: &Case, options: &Options) -> RenderResult {
     let facts = Facts::of_vendor(CpuVendor::Intel);
     bedplate_render::render(
         bedplate_render::target(target).unwrap(),

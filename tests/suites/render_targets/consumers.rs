@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use bedplate_render::{GrubFamily, Options, Rendered};
+use bedplate_render::{GrubFamily, Options, RenderResult};
 use bedplate_tests::fixtures::{document, tool};
 use linux_kernel_cmdline::utf8::Cmdline;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::shipped::{Made, made, made_with};
 
 /// Writes what was rendered below a directory.
-pub fn write(rendered: &Rendered, directory: &Path) {
+pub fn write(rendered: &RenderResult, directory: &Path) {
     for file in &rendered.files {
         let path = directory.join(&file.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

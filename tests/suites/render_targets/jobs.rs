@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use bedplate_render::{Collective, Job, JobForm, Options, Rendered};
+use bedplate_render::{Collective, Job, JobForm, Options, RenderResult};
 use bedplate_tests::fixtures::{document, tool};
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ fn the_batch_script_passes_its_values_on_as_they_are() {
     options.job.image = Some(evil.clone());
     options.job.directory = Some(evil.clone());
     let made = made_with("nccl-job", &options);
-    let rendered: &Rendered = &made[0].rendered;
+    let rendered: &RenderResult = &made[0].rendered;
     write(rendered, directory.path());
     let script = directory.path().join("nccl-job.sbatch");
     pretend(directory.path(), "srun");

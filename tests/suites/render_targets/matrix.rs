@@ -6,9 +6,9 @@ use bedplate_core::desired::Desired;
 use bedplate_core::engine::{assume_cpu, observe};
 use bedplate_core::kind;
 use bedplate_core::ledger::Ledger;
-use bedplate_core::profile::{LayerText, Loaded, load, show};
+use bedplate_core::profile::{LayerText, LoadedProfile, load, show};
 use bedplate_facts::{Depth, Facts};
-use bedplate_render::{Options, Rendered, TARGETS};
+use bedplate_render::{Options, RenderResult, TARGETS};
 use bedplate_testhosts as demo;
 
 const PROFILE: &str = r#"schema = 1
@@ -50,7 +50,7 @@ struct Machine {
     facts: Facts,
 }
 
-fn machines(loaded: &Loaded) -> Vec<Machine> {
+fn machines(loaded: &LoadedProfile) -> Vec<Machine> {
     let vendors = [CpuVendor::Intel, CpuVendor::Amd, CpuVendor::Arm];
     let alone = vendors
         .map(|vendor| Machine { name: format!("{vendor:?}"), facts: Facts::of_vendor(vendor) });
@@ -66,11 +66,11 @@ fn machines(loaded: &Loaded) -> Vec<Machine> {
 struct Answer {
     /// All files, without what YAML, URLs, shells and GRUB put around special characters.
     text: String,
-    rendered: Rendered,
+    rendered: RenderResult,
 }
 
 impl Answer {
-    fn from_rendered(rendered: Rendered) -> Self {
+    fn from_rendered(rendered: RenderResult) -> Self {
         let text: String = rendered.files.iter().map(|file| file.text.as_str()).collect();
         let codes = [
             ("%3D", "="),

@@ -8,9 +8,9 @@ use bedplate_core::desired::Desired;
 use bedplate_core::engine::{assume_cpu, observe};
 use bedplate_core::kind;
 use bedplate_core::ledger::Ledger;
-use bedplate_core::profile::{LayerText, Loaded, load, shipped, show};
+use bedplate_core::profile::{LayerText, LoadedProfile, load, shipped, show};
 use bedplate_facts::{Depth, Facts};
-use bedplate_render::{self as render, Job, Options, OutFile, Rendered, TARGETS};
+use bedplate_render::{self as render, Job, Options, OutFile, RenderResult, TARGETS};
 use bedplate_testhosts as demo;
 
 /// VFs with what a rule can say of them; what a port cannot have is not checked before it is applied.
@@ -31,7 +31,7 @@ set = { "kernel.numa_balancing" = 0, "net/ipv4/conf/eth0.100/rp_filter" = 2 }
 /// What a target made of a profile.
 pub struct Made {
     pub what: String,
-    pub rendered: Rendered,
+    pub rendered: RenderResult,
 }
 
 impl Made {
@@ -64,7 +64,7 @@ pub fn made(target: &str) -> Vec<Made> {
 /// A profile on its host.
 struct Resolved {
     what: String,
-    loaded: Loaded,
+    loaded: LoadedProfile,
     facts: Facts,
     desired: Desired,
 }

@@ -172,7 +172,11 @@ impl GrubDefault {
             let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
             return Ok(format!("{}{gap}{name}={}\n", self.text, in_double_quotes(value)));
         };
-        Ok(self.with(vec![self.with_part(last, &last.front, last.text_after(value, &self.text)?)?]))
+        Ok(self.with(vec![self.with_part(
+            last,
+            &last.front,
+            last.text_after(value, &self.text)?,
+        )?]))
     }
 }
 

@@ -2,13 +2,13 @@
 //! outcome for what only the machine knows.
 
 use super::grub_files::GrubFiles;
-use super::grub_vars::Shown;
+use super::grub_vars::DisplayWord;
 
 /// True, false, or not to be known here.
 pub(super) type Outcome = Option<bool>;
 
 /// Evaluates a test. Forms that are not known here have no known outcome.
-pub(super) fn evaluate(name: &str, words: &[Shown], around: &GrubFiles<'_>) -> Outcome {
+pub(super) fn evaluate(name: &str, words: &[DisplayWord], around: &GrubFiles<'_>) -> Outcome {
     let words = match (name, words.split_last()) {
         ("[", Some((last, inner))) if last.shown == "]" => inner,
         ("[", _) => return None,
@@ -37,7 +37,7 @@ fn all(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     any(outcomes.map(|outcome| outcome.map(|truth| !truth))).map(|truth| !truth)
 }
 
-fn primary(words: &[Shown], around: &GrubFiles<'_>) -> Outcome {
+fn primary(words: &[DisplayWord], around: &GrubFiles<'_>) -> Outcome {
     match words {
         [] => Some(false),
         [not, rest @ ..] if not.shown == "!" && !rest.is_empty() => {

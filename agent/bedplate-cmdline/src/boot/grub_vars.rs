@@ -110,7 +110,7 @@ impl State {
     /// Sets what a function finds as its arguments, and returns what they were. Behind a word that may be split, none is known.
     pub(super) fn enter(
         &mut self,
-        arguments: &[Shown],
+        arguments: &[DisplayWord],
         split: Option<usize>,
     ) -> Vec<(String, Option<Value>)> {
         let known = |at: usize| split.is_none_or(|split| at < split);
@@ -199,10 +199,10 @@ impl State {
     }
 
     /// The words of a command after expansion (`grub_script_arglist_to_argv`).
-    pub(super) fn expand(&self, words: &[Word]) -> Vec<Shown> {
+    pub(super) fn expand(&self, words: &[Word]) -> Vec<DisplayWord> {
         let mut all = Vec::new();
         for word in words {
-            let mut current = Shown { value: Some(String::new()), shown: String::new() };
+            let mut current = DisplayWord { value: Some(String::new()), shown: String::new() };
             let mut any = word.quoted;
             for part in &word.parts {
                 match part {
@@ -223,8 +223,10 @@ impl State {
                         }
                         for (nth, piece) in pieces.iter().enumerate() {
                             if nth > 0 {
-                                let fresh =
-                                    Shown { value: Some(String::new()), shown: String::new() };
+                                let fresh = DisplayWord {
+                                    value: Some(String::new()),
+                                    shown: String::new(),
+                                };
                                 all.push(std::mem::replace(&mut current, fresh));
                             }
                             any = true;
@@ -243,12 +245,12 @@ impl State {
 
 /// A word with its unknown parts shown as `$name`.
 #[derive(Debug, Clone)]
-pub(super) struct Shown {
+pub(super) struct DisplayWord {
     pub value: Value,
     pub shown: String,
 }
 
-impl Shown {
+impl DisplayWord {
     fn push(&mut self, value: Option<&str>, shown: &str) {
         self.shown.push_str(shown);
         self.value = self.value.take().zip(value).map(|(own, more)| own + more);

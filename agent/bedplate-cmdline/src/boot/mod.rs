@@ -5,6 +5,7 @@
 //! never a guess.
 
 pub mod bls;
+pub mod completeness;
 pub mod grub_bls;
 pub mod grub_cfg;
 pub mod grub_default;
@@ -20,7 +21,6 @@ pub mod kernel_cmdline;
 pub mod shell;
 pub mod uki;
 pub mod version;
-pub mod whole;
 
 #[cfg(test)]
 mod tests;

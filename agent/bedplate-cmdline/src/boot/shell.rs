@@ -142,7 +142,7 @@ pub(super) fn scan(text: &str) -> Vec<Event> {
 }
 
 /// A result, or the place and reason where the text cannot be followed any further.
-type Scanned<T> = Result<T, (usize, &'static str)>;
+type ScanResult<T> = Result<T, (usize, &'static str)>;
 
 /// A word of a command.
 #[derive(Debug, Clone)]
@@ -154,7 +154,7 @@ struct Word {
 
 /// A compound command that is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Open {
+struct OpenCommand {
     by: OpenedBy,
     /// The function whose body this is, and the number of events before it.
     function: Option<(String, usize)>,
@@ -172,7 +172,7 @@ struct Scanner<'a> {
     text: &'a str,
     at: usize,
     /// What is open around the place.
-    open: Vec<Open>,
+    open: Vec<OpenCommand>,
     /// The function whose body comes next.
     defined: Option<String>,
     /// The next command follows `&&`, `||` or `|`.

@@ -4,7 +4,7 @@
 pub mod attribute;
 pub mod eswitch;
 pub mod file;
-mod made;
+mod made_files;
 mod module;
 pub mod nic;
 mod program;

@@ -1,6 +1,6 @@
 //! One change: done whole, or taken back whole.
 
-use super::action::file::Undone;
+use super::action::file::UndoResult;
 use super::action::{self, Task, UndoList};
 use super::error::StepError;
 use super::image_tool::image_obstacle;
@@ -310,9 +310,9 @@ fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -
     let files = store.ledger.unfinished_of(change);
     for path in &files {
         match action::file::undo(store, path, earlier.files.get(path)) {
-            Ok(Undone::Unchanged) => {}
-            Ok(Undone::Back) => restored.back.push(path.clone()),
-            Ok(Undone::Edited { written }) => {
+            Ok(UndoResult::Unchanged) => {}
+            Ok(UndoResult::Back) => restored.back.push(path.clone()),
+            Ok(UndoResult::Edited { written }) => {
                 whole &= !written;
                 restored.leave(path.clone(), if written { EDITED_AFTER } else { EDITED_BEFORE });
             }

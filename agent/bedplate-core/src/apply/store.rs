@@ -148,7 +148,10 @@ impl<'a> Store<'a> {
     }
 
     /// Remove what killed runs left beside the files that they may have been writing. Returns what went wrong.
-    pub fn remove_stale_temporary_files<'p>(&mut self, paths: impl Iterator<Item = &'p str>) -> Vec<String> {
+    pub fn remove_stale_temporary_files<'p>(
+        &mut self,
+        paths: impl Iterator<Item = &'p str>,
+    ) -> Vec<String> {
         let blob = format!("{}/any", ledger::BLOBS);
         let mut all: BTreeSet<String> = paths.map(str::to_owned).collect();
         all.extend(self.ledger.files.keys().cloned());

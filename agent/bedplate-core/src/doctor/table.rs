@@ -1,8 +1,8 @@
 //! The table of symptoms. What logs say is from handbook §4, §6, §8.8; what causes it from the sections that its checks name.
 
 mod cuda;
+mod degraded;
 mod gpudirect;
-mod impaired;
 mod network;
 
 use super::{Cause, Pattern, Symptom, conditions};
@@ -21,7 +21,11 @@ const fn together_with(other: &'static str, check: &'static str, explains: &'sta
 }
 
 /// Only where `when` says so.
-const fn if_condition(when: super::Condition, check: &'static str, explains: &'static str) -> Cause {
+const fn if_condition(
+    when: super::Condition,
+    check: &'static str,
+    explains: &'static str,
+) -> Cause {
     Cause { check, explains, when, beside: None }
 }
 
@@ -38,11 +42,11 @@ pub static SYMPTOMS: &[Symptom] = &[
     gpudirect::GDR_DISABLED,
     gpudirect::PEERMEM,
     network::VFS_MISSING,
-    impaired::GROUPS_LARGE,
-    impaired::DMA_FAULTS,
-    impaired::BAR_SPACE,
-    impaired::NOT_IN_EFFECT,
-    impaired::PCIE_ERRORS,
-    impaired::STORAGE,
-    impaired::LOW_BANDWIDTH,
+    degraded::GROUPS_LARGE,
+    degraded::DMA_FAULTS,
+    degraded::BAR_SPACE,
+    degraded::NOT_IN_EFFECT,
+    degraded::PCIE_ERRORS,
+    degraded::STORAGE,
+    degraded::LOW_BANDWIDTH,
 ];

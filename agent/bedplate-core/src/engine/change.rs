@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::prepare::{mark_tools_run, trusted};
-use super::{EngineError, ImageRequest, Planned, Request, prepare};
+use super::{EngineError, ImageRequest, PreparedPlan, Request, prepare};
 use crate::apply::{self, ApplyReport, Event, Executor};
 use crate::checker;
 use crate::kind::cmdline;
@@ -87,13 +87,13 @@ pub fn may_change(target: &Target) -> Result<(), EngineError> {
 
 /// What came of applying a plan.
 #[derive(Debug)]
-pub struct Applied {
+pub struct ApplyOutcome {
     /// What was planned under the lock, and done.
-    pub before: Planned,
+    pub before: PreparedPlan,
     /// Outcome.
     pub report: ApplyReport,
     /// What the host is now. That it cannot be looked at does not undo what was done.
-    pub after: Result<Planned, EngineError>,
+    pub after: Result<PreparedPlan, EngineError>,
     /// Arguments that were taken off the command line and stay in effect until the next boot: no later plan can tell of
     /// them.
     pub still_in_effect: Vec<String>,
@@ -106,10 +106,10 @@ pub struct Applied {
 pub fn apply(
     target: &Target,
     request: &Request<'_>,
-    select: &mut dyn FnMut(&mut Planned) -> Result<(), EngineError>,
+    select: &mut dyn FnMut(&mut PreparedPlan) -> Result<(), EngineError>,
     watch: &mut dyn FnMut(Event<'_>),
     now: jiff::Timestamp,
-) -> Result<Applied, EngineError> {
+) -> Result<ApplyOutcome, EngineError> {
     let mut writer = target.writer();
     let _lock = writer.lock().map_err(EngineError::Lock)?;
     restore_cut_short(&trusted(&target.reader())?, &mut writer)?;
@@ -135,12 +135,12 @@ pub fn apply(
         }
         after
     });
-    Ok(Applied { before, report, after, still_in_effect })
+    Ok(ApplyOutcome { before, report, after, still_in_effect })
 }
 
 /// What came of a revert.
 #[derive(Debug)]
-pub struct Reverted {
+pub struct RevertOutcome {
     /// What was planned under the lock, and done.
     pub plan: RevertPlan,
     /// Outcome.
@@ -149,7 +149,7 @@ pub struct Reverted {
     pub still_in_effect: Vec<String>,
 }
 
-impl Reverted {
+impl RevertOutcome {
     /// What `bedplate revert` would do now.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ pub fn revert(
     locked: &mut dyn FnMut(),
     watch: &mut dyn FnMut(&Step),
     now: jiff::Timestamp,
-) -> Result<Reverted, EngineError> {
+) -> Result<RevertOutcome, EngineError> {
     let mut writer = target.writer();
     let _lock = writer.lock().map_err(EngineError::Lock)?;
     locked();
@@ -193,7 +193,7 @@ pub fn revert(
     let report = revert::run(&plan, &mut ledger, &reader, &mut writer, watch, now);
     let reader = target.reader();
     let still_in_effect = in_effect_until_boot(&reader, &observe(&reader, Depth::Plan), &owned);
-    Ok(Reverted { plan, report, still_in_effect })
+    Ok(RevertOutcome { plan, report, still_in_effect })
 }
 
 /// Notes that owed tools of an image have run, and says so of each; they are named as for [`ImageRequest::ran`].

@@ -1,7 +1,7 @@
 //! State of an image beside its plan: tools that its build still has to run, and units that no boot would start.
 
 use super::profile_source::Choice;
-use super::{EngineError, Planned, Request, choose};
+use super::{EngineError, PreparedPlan, Request, choose};
 use crate::desired::WantedAttributes;
 use crate::file_heading::head;
 use crate::image_config::VfRule;
@@ -19,7 +19,7 @@ use bedplate_host::{HostKind, Reader};
 const TARGET: &str = "multi-user.target";
 
 /// The state of an image; `None`: the host is none.
-pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState> {
+pub(super) fn state(reader: &dyn Reader, planned: &PreparedPlan) -> Option<ImageState> {
     if reader.kind() != HostKind::Image {
         return None;
     }
@@ -37,7 +37,7 @@ pub(super) fn state(reader: &dyn Reader, planned: &Planned) -> Option<ImageState
 }
 
 /// Whether the image has the profile that it is judged by.
-fn has_profile(reader: &dyn Reader, planned: &Planned) -> Reading<bool> {
+fn has_profile(reader: &dyn Reader, planned: &PreparedPlan) -> Reading<bool> {
     let mut facts = planned.facts.clone();
     let request = Request::dry_run(Choice::HostOnly);
     match choose(reader, &mut facts, &request) {
@@ -48,7 +48,7 @@ fn has_profile(reader: &dyn Reader, planned: &Planned) -> Reading<bool> {
 }
 
 /// Commands that are all that is left of the plan.
-fn pending_commands(planned: &Planned) -> Vec<String> {
+fn pending_commands(planned: &PreparedPlan) -> Vec<String> {
     let plan = &planned.plan;
     if !plan.is_empty() && !plan.waits_for_tools() {
         return Vec::new();
@@ -79,7 +79,7 @@ fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
 ///
 /// # Errors
 /// Why that is not known.
-fn leaves_to_machine(reader: &dyn Reader, planned: &Planned) -> Result<bool, String> {
+fn leaves_to_machine(reader: &dyn Reader, planned: &PreparedPlan) -> Result<bool, String> {
     let is_deferred = planned.plan.body.changes.iter().any(|change| change.deferred.is_some());
     // Rendered files bring it where they leave something.
     if is_deferred || reader.exists(units::OWN_DROP_IN).unwrap_or(false) {
@@ -100,7 +100,7 @@ fn leaves_to_machine(reader: &dyn Reader, planned: &Planned) -> Result<bool, Str
 }
 
 /// Whether files that were rendered from this very profile make VFs without bedplate: udev's rules, or `.link` files.
-fn has_vf_rules(reader: &dyn Reader, planned: &Planned) -> bool {
+fn has_vf_rules(reader: &dyn Reader, planned: &PreparedPlan) -> bool {
     let digest = Sha::digest(show(&planned.loaded, false).as_bytes()).to_string();
     let is_of_profile = |path: &str| {
         let text = reader.text(path).unwrap_or_default();

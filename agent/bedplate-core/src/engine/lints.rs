@@ -2,23 +2,23 @@
 //! reason to let it pass.
 
 use super::EngineError;
-use crate::plan::allowed::{AllowedLint, PROFILE};
+use crate::plan::allowed_lints::{AllowedLint, PROFILE};
 use crate::plan::{Blocker, KindPlan, Note};
-use crate::profile::{Diagnostic, Loaded, Severity};
+use crate::profile::{Diagnostic, LoadedProfile, Severity};
 
 /// The lints of level error in a profile, by whether there is a reason to let them pass.
 #[derive(Debug, Default)]
-pub struct Judged<'a> {
+pub struct LintVerdict<'a> {
     /// There is none: they stop it.
     stopping: Vec<&'a Diagnostic>,
     /// There is one.
     allowed: Vec<AllowedLint>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> LintVerdict<'a> {
     /// By what the caller lets pass, and the profile itself.
-    pub fn new(loaded: &'a Loaded, allowed: &[AllowedLint]) -> Self {
-        let mut judged = Judged::default();
+    pub fn new(loaded: &'a LoadedProfile, allowed: &[AllowedLint]) -> Self {
+        let mut judged = LintVerdict::default();
         for lint in loaded.lints.iter().filter(|lint| lint.severity == Severity::Error) {
             let mut reasons = allowed.iter().chain(&loaded.profile.lints.allow);
             match reasons.find(|allowed| allowed.id == lint.id) {

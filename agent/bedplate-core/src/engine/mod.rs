@@ -6,18 +6,22 @@ mod change;
 mod coverage;
 mod error;
 mod image;
-mod ineffective;
-mod left_out;
+mod ineffective_arguments;
 mod lints;
+mod omitted_kinds;
 mod prepare;
 pub mod profile_source;
 mod verify;
 
-pub use change::{Applied, Reverted, Target, apply, may_change, note_ran, plan_seal, revert, seal};
+pub use change::{
+    ApplyOutcome, RevertOutcome, Target, apply, may_change, note_ran, plan_seal, revert, seal,
+};
 pub use error::EngineError;
-pub use lints::Judged;
-pub use prepare::{ImageRequest, Planned, Request, choose, prepare, prepare_at, prepare_loaded};
-pub use verify::{HostReport, Verified, verify, verify_planned, host_report};
+pub use lints::LintVerdict;
+pub use prepare::{
+    ImageRequest, PreparedPlan, Request, choose, prepare, prepare_at, prepare_loaded,
+};
+pub use verify::{HostReport, VerifyOutcome, host_report, verify, verify_planned};
 
 use std::borrow::Cow;
 

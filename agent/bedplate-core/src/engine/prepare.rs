@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use super::left_out::{leave_out, note_owed};
-use super::lints::{Judged, stop_for};
-use super::profile_source::{self, Choice, Chosen, OwnerCheck};
+use super::lints::{LintVerdict, stop_for};
+use super::omitted_kinds::{leave_out, note_owed};
+use super::profile_source::{self, Choice, ChosenProfile, OwnerCheck};
 use super::{EngineError, Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
 use crate::kind;
 use crate::ledger::{self, Ledger, LedgerError, PendingTool};
 use crate::orphans;
-use crate::plan::allowed::AllowedLint;
+use crate::plan::allowed_lints::AllowedLint;
 use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
-use crate::profile::Loaded;
+use crate::profile::LoadedProfile;
 use bedplate_base::{CpuVendor, ReadError, Reading};
 use bedplate_facts::{Depth, Facts};
-use bedplate_host::{HostKind, Reader, old_copy};
+use bedplate_host::{HostKind, Reader, fat_backup};
 
 /// What to plan.
 #[derive(Debug, Clone, Copy)]
@@ -69,11 +69,11 @@ impl<'a> Request<'a> {
 
 /// A plan, with everything that it was made from.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PreparedPlan {
     /// Facts about the host.
     pub facts: Facts,
     /// The profile.
-    pub loaded: Loaded,
+    pub loaded: LoadedProfile,
     /// The files of the host that the profile was read from.
     pub profile_files: Vec<String>,
     /// What the profile comes to on this host.
@@ -88,7 +88,7 @@ pub struct Planned {
     pub without: Vec<KindName>,
 }
 
-impl Planned {
+impl PreparedPlan {
     /// Whether the profile may be applied at all.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ pub fn choose(
     reader: &dyn Reader,
     facts: &mut Facts,
     request: &Request<'_>,
-) -> Result<Chosen, EngineError> {
+) -> Result<ChosenProfile, EngineError> {
     if let Some(vendor) = request.cpu {
         facts.cpu.vendor = Reading::Known(vendor);
     }
@@ -120,7 +120,7 @@ pub fn choose(
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<Planned, EngineError> {
+pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<PreparedPlan, EngineError> {
     prepare_at(reader, request, Depth::Plan)
 }
 
@@ -132,7 +132,7 @@ pub fn prepare_at(
     reader: &dyn Reader,
     request: &Request<'_>,
     depth: Depth,
-) -> Result<Planned, EngineError> {
+) -> Result<PreparedPlan, EngineError> {
     let mut facts = observe(reader, depth);
     let chosen = choose(reader, &mut facts, request)?;
     planned(reader, facts, chosen, request)
@@ -142,10 +142,13 @@ pub fn prepare_at(
 ///
 /// # Errors
 /// [`EngineError::Ledger`].
-pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, EngineError> {
+pub fn prepare_loaded(
+    reader: &dyn Reader,
+    loaded: LoadedProfile,
+) -> Result<PreparedPlan, EngineError> {
     let mut facts = observe(reader, Depth::Plan);
     assume_cpu(&mut facts, &loaded.profile);
-    let chosen = Chosen { loaded, files: Vec::new() };
+    let chosen = ChosenProfile { loaded, files: Vec::new() };
     let request = Request { needs_ledger: true, ..Request::dry_run(Choice::HostOnly) };
     planned(reader, facts, chosen, &request)
 }
@@ -157,11 +160,11 @@ pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, En
 pub(super) fn planned(
     reader: &dyn Reader,
     facts: Facts,
-    chosen: Chosen,
+    chosen: ChosenProfile,
     request: &Request<'_>,
-) -> Result<Planned, EngineError> {
+) -> Result<PreparedPlan, EngineError> {
     let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
-    let Chosen { loaded, files } = chosen;
+    let ChosenProfile { loaded, files } = chosen;
     // Without the ledger every file of bedplate's would look like one.
     let orphans = match unknown {
         None => orphans::orphans(reader, &ledger),
@@ -184,7 +187,7 @@ pub(super) fn planned(
     plan.body.orphans = orphans;
     plan.body.unknowns.extend(unknown);
     plan.body.notes.extend(put_back_first(reader, &ledger));
-    let judged = Judged::new(&loaded, request.allowed);
+    let judged = LintVerdict::new(&loaded, request.allowed);
     let stopping = judged.stopping();
     judged.report(&mut plan.body);
     if request.live_only {
@@ -194,7 +197,16 @@ pub(super) fn planned(
     plan.body.notes.extend(not_owed);
     note_owed(&mut plan.body, &ledger, facts.host);
     let without = request.image.without.to_vec();
-    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping, without })
+    Ok(PreparedPlan {
+        facts,
+        loaded,
+        profile_files: files,
+        desired,
+        ledger,
+        plan,
+        stopping,
+        without,
+    })
 }
 
 /// The owed tools that `--ran` names, and notes about tools that are not owed now. The host's own files count for more: a boot
@@ -238,7 +250,7 @@ fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
         Err(error) => error.is_absent(),
     };
     let note = |path: &str| {
-        let copy = old_copy::path(path);
+        let copy = fat_backup::path(path);
         let record = ledger.files.get(path)?;
         let kind = kind::named(&record.kind)?;
         let text = format!(

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::profile::model::Profile;
-use crate::profile::{self, LayerText, Loaded, MatchError, MatchResult, Shipped};
+use crate::profile::{self, LayerText, LoadedProfile, MatchError, MatchResult, Shipped};
 use bedplate_base::ReadError;
 use bedplate_facts::Facts;
 use bedplate_host::{Reader, file, trust};
@@ -53,9 +53,9 @@ pub enum Choice<'a> {
 
 /// A profile, merged and validated, and where it came from.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct ChosenProfile {
     /// It.
-    pub loaded: Loaded,
+    pub loaded: LoadedProfile,
     /// The files of the host that it was read from.
     pub files: Vec<String>,
 }
@@ -95,7 +95,7 @@ pub fn choose(
     check: OwnerCheck,
     reader: &dyn Reader,
     facts: &Facts,
-) -> Result<Option<Chosen>, SourceError> {
+) -> Result<Option<ChosenProfile>, SourceError> {
     let base = match choice {
         Choice::Named(name) => matched(named(name, check, facts)?, facts)?,
         Choice::HostOrShipped => match own(reader, facts)? {
@@ -110,7 +110,7 @@ pub fn choose(
     let layers: Vec<Layer> = base.into_iter().chain(host_files(reader, HOST_LAYERS)?).collect();
     let of_host = layers.iter().filter(|layer| layer.path.starts_with('/'));
     let files = of_host.map(|layer| layer.path.clone()).collect();
-    Ok(Some(Chosen { loaded: finish(&layers)?, files }))
+    Ok(Some(ChosenProfile { loaded: finish(&layers)?, files }))
 }
 
 /// Whether the profile would be the shipped one that fits the hardware best: neither the command line nor the host names one.
@@ -143,7 +143,7 @@ pub(crate) fn no_own_profile() -> String {
 ///
 /// # Errors
 /// [`SourceError::Invalid`].
-pub fn finish(layers: &[Layer]) -> Result<Loaded, SourceError> {
+pub fn finish(layers: &[Layer]) -> Result<LoadedProfile, SourceError> {
     let texts: Vec<LayerText> =
         layers.iter().map(|layer| LayerText { path: &layer.path, text: &layer.text }).collect();
     profile::load(&texts, profile::shipped()).map_err(|errors| SourceError::Invalid(errors.0))
@@ -325,7 +325,7 @@ pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
 
 /// A shipped profile, held against a host.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedProfile {
     /// Its name.
     pub name: &'static str,
     /// What it is for.
@@ -337,9 +337,9 @@ pub struct Listed {
 }
 
 /// All shipped profiles, held against a host.
-pub fn listed(facts: &Facts) -> Vec<Listed> {
+pub fn listed(facts: &Facts) -> Vec<ListedProfile> {
     let best = best_shipped(facts).ok();
-    let row = |(name, profile): (&'static str, Profile)| Listed {
+    let row = |(name, profile): (&'static str, Profile)| ListedProfile {
         name,
         judged: profile::match_profile(&profile.matching, facts),
         description: profile.description,

@@ -4,27 +4,29 @@
 use std::collections::BTreeMap;
 
 use super::image;
-use super::ineffective::ineffective_arguments;
+use super::ineffective_arguments::ineffective_arguments;
 use super::prepare::planned;
 use super::profile_source::{Choice, SourceError};
-use super::{EngineError, Planned, Request, choose, observe};
+use super::{EngineError, PreparedPlan, Request, choose, observe};
 use crate::desired::AcsPolicy;
 use crate::kind::acs;
 use crate::kind::cmdline::show;
 use crate::plan::Plan;
-use crate::profile::Loaded;
-use crate::verify::{CheckInput, ImageState, InEffect, NoPlan, Observed, Report, Selection, judge};
+use crate::profile::LoadedProfile;
+use crate::verify::{
+    CheckInput, HostReadings, ImageState, NoPlan, ProfileState, Report, Selection, judge,
+};
 use bedplate_base::{ReadError, Reading};
 use bedplate_facts::{Depth, Facts, kernel_log};
 use bedplate_host::{KernelLog, Reader};
 
 /// What was found of a host, and what it is.
 #[derive(Debug)]
-pub struct Verified {
+pub struct VerifyOutcome {
     /// Facts about the host.
     pub facts: Facts,
     /// The profile that was asked for, too.
-    pub loaded: Option<Loaded>,
+    pub loaded: Option<LoadedProfile>,
     /// Findings.
     pub report: Report,
     /// Why the profile on the host was not used, though there is one.
@@ -51,7 +53,7 @@ pub fn verify(
     reader: &dyn Reader,
     request: &Request<'_>,
     selection: &Selection,
-) -> Result<Verified, EngineError> {
+) -> Result<VerifyOutcome, EngineError> {
     let mut facts = observe(reader, Depth::Thorough);
     let (planned, unusable) = match own_plan(reader, &mut facts, request) {
         Ok(planned) => (planned, None),
@@ -61,7 +63,7 @@ pub fn verify(
     let asked = unusable.as_ref().map_or(Ok(planned.as_ref()), |error| Err(no_plan(error)));
     let log = Reading::from_result(reader.kernel_log(kernel_log::redacted_line));
     let report = report(reader, &facts, asked, log, selection);
-    Ok(Verified { facts, loaded: planned.map(|planned| planned.loaded), report, unusable })
+    Ok(VerifyOutcome { facts, loaded: planned.map(|planned| planned.loaded), report, unusable })
 }
 
 /// Judges a host by every check and plans by the profile on it, whatever state that is in.
@@ -81,7 +83,7 @@ fn own_plan(
     reader: &dyn Reader,
     facts: &mut Facts,
     request: &Request<'_>,
-) -> Result<Option<Planned>, EngineError> {
+) -> Result<Option<PreparedPlan>, EngineError> {
     match choose(reader, facts, request) {
         Ok(chosen) => planned(reader, facts.clone(), chosen, request).map(Some),
         Err(EngineError::NoProfile) if matches!(request.choice, Choice::HostOnly) => Ok(None),
@@ -100,22 +102,26 @@ fn no_plan(error: &EngineError) -> NoPlan {
 }
 
 /// Judges a host that was planned for by every check, by the facts of the plan: they have to be thorough
-/// ([`Depth::Thorough`]). `log`: what the kernel's log says ([`kernel_log::kept`]).
-pub fn verify_planned(reader: &dyn Reader, planned: &Planned, log: Reading<KernelLog>) -> Report {
+/// ([`Depth::Thorough`]). `log`: what the kernel's log says ([`kernel_log::redacted_line`]).
+pub fn verify_planned(
+    reader: &dyn Reader,
+    planned: &PreparedPlan,
+    log: Reading<KernelLog>,
+) -> Report {
     report(reader, &planned.facts, Ok(Some(planned)), log, &Selection::default())
 }
 
 fn report(
     reader: &dyn Reader,
     facts: &Facts,
-    asked: Result<Option<&Planned>, NoPlan>,
+    asked: Result<Option<&PreparedPlan>, NoPlan>,
     log: Reading<KernelLog>,
     selection: &Selection,
 ) -> Report {
     let planned = asked.unwrap_or_default();
     let line = show::read(reader, facts);
     let suspects = ineffective_arguments(&line, facts);
-    let observed = Observed::read(reader, facts, line, suspects, log);
+    let observed = HostReadings::read(reader, facts, line, suspects, log);
     let section = planned.map(|planned| &planned.loaded.profile.acs);
     let wanted = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
     let acs = acs::resolve(&wanted.unwrap_or_else(acs::for_direct_traffic), facts);
@@ -126,6 +132,6 @@ fn report(
     judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()))
 }
 
-fn in_effect<'a>(planned: &'a Planned, image: Option<&'a ImageState>) -> InEffect<'a> {
-    InEffect { name: &planned.loaded.profile.name, plan: &planned.plan, image }
+fn in_effect<'a>(planned: &'a PreparedPlan, image: Option<&'a ImageState>) -> ProfileState<'a> {
+    ProfileState { name: &planned.loaded.profile.name, plan: &planned.plan, image }
 }

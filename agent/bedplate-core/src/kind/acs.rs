@@ -1,13 +1,13 @@
 //! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
 //! [`resolve()`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
-mod collapsed;
 mod fabric;
-mod guard;
+mod guests;
 mod image;
 mod isolation;
 mod kernel_parse_bug;
 mod lockdown;
+mod merged_groups;
 mod missing_device;
 mod persist;
 mod planned_guests;
@@ -42,10 +42,10 @@ use bedplate_host::HostKind;
 
 use super::{Context, Kind, Watch, WriteScope, cmdline, no_labels, some_of};
 
-pub(crate) use guard::guests_exposed;
+pub(crate) use guests::guests_exposed;
 pub(crate) use isolation::isolation_gone;
 pub use resolve::resolve;
-pub(crate) use resolved::{Ats, Resolved};
+pub(crate) use resolved::{Ats, ResolvedAcs};
 pub use section::for_direct_traffic;
 pub(crate) use topo_override::pairs_in_different_groups;
 

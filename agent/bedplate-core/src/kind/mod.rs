@@ -7,19 +7,19 @@ pub mod cufile;
 mod drop_in;
 pub mod modules;
 pub mod nccl;
-mod owed;
+mod pending_tools;
 pub mod sriov;
 pub mod sysctl;
 mod write_scope;
 
 use crate::desired::Desired;
-use crate::image_config::{ImageConfig, Unwritable};
+use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
 use crate::plan::{KindName, KindPlan, Rationale};
 use crate::section::Declared;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
-pub(crate) use owed::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
+pub(crate) use pending_tools::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
 use serde::{Deserialize, Serialize};
 pub(crate) use write_scope::{WriteScope, kind_of_tool};
 pub use write_scope::{foreign, is_own_word};
@@ -53,7 +53,8 @@ pub struct Kind {
     /// Observe and compare.
     pub plan: fn(&Context) -> KindPlan,
     /// What it has to say in an image that is built elsewhere. Pure.
-    pub contribute: fn(&dyn Declared, &Facts, &Desired, &mut ImageConfig) -> Result<(), Unwritable>,
+    pub contribute:
+        fn(&dyn Declared, &Facts, &Desired, &mut ImageConfig) -> Result<(), ContributeError>,
     /// Where a change of what it manages shows.
     pub watch: fn(&dyn Declared, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
@@ -130,12 +131,12 @@ pub fn resolve(profile: &dyn Declared, facts: &Facts, ledger: &Ledger) -> Desire
 /// What the profile puts into an image of such a machine. Pure.
 ///
 /// # Errors
-/// [`Unwritable`]: a value that the file it belongs into cannot carry.
+/// [`ContributeError`]: a value that the file it belongs into cannot carry.
 pub fn contributions(
     profile: &dyn Declared,
     facts: &Facts,
     desired: &Desired,
-) -> Result<ImageConfig, Unwritable> {
+) -> Result<ImageConfig, ContributeError> {
     let mut all = ImageConfig { profile: profile.name().to_owned(), ..ImageConfig::default() };
     for kind in KINDS {
         (kind.contribute)(profile, facts, desired, &mut all)?;

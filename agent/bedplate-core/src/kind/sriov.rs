@@ -27,7 +27,7 @@ use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader};
 
 use super::{Context, Kind, some_of};
-use crate::image_config::{ImageConfig, Unwritable, VfRule};
+use crate::image_config::{ContributeError, ImageConfig, VfRule};
 
 use attributes::Stop;
 use change::vfs;
@@ -35,7 +35,7 @@ use operator::left_to_operator;
 pub use paths::{LINK_DIRECTORY, LINK_PREFIX, UDEV_DIRECTORIES, UDEV_RULES};
 pub use resolve::resolve;
 use section::{Sriov, SriovManaged};
-use vf_diff::Differs;
+use vf_diff::VfDifference;
 
 /// Name of this kind.
 pub const NAME: &str = "sriov";
@@ -97,7 +97,7 @@ fn contribute(
     _: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,
-) -> Result<(), Unwritable> {
+) -> Result<(), ContributeError> {
     let Some(section) = profile.get::<Sriov>() else { return Ok(()) };
     out.vfs_are_external = section.managed == SriovManaged::External;
     out.vfs.extend(section.rules.iter().map(|rule| {

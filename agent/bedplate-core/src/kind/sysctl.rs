@@ -12,7 +12,7 @@ mod tests;
 
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
-use crate::image_config::{ConfigFile, ImageConfig, Setting, Unwritable};
+use crate::image_config::{ConfigFile, ContributeError, ImageConfig, Setting};
 use crate::plan::KindPlan;
 use crate::section::Declared;
 use bedplate_facts::Facts;
@@ -58,7 +58,7 @@ fn contribute(
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,
-) -> Result<(), Unwritable> {
+) -> Result<(), ContributeError> {
     let wanted = profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
     if let Some(text) = conf::text(wanted, profile.name()) {
         let setting = |one: &section::Setting| Setting::Sysctl {

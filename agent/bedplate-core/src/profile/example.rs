@@ -86,7 +86,7 @@ mod tests {
     use super::super::{LayerText, Severity, load, shipped};
     use super::*;
 
-    fn loaded(text: &str) -> super::super::Loaded {
+    fn loaded(text: &str) -> super::super::LoadedProfile {
         load(&[LayerText { path: "/etc/bedplate/profile.toml", text }], shipped())
             .unwrap_or_else(|errors| panic!("{}\n{text}", errors.render(false)))
     }

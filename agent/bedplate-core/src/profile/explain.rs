@@ -12,7 +12,7 @@ const WIDTH: usize = 76;
 
 /// What is known of a key: what `explain` prints, and the manual page of the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
+pub struct KeyDescription {
     /// Dotted, `acs.policy`.
     pub key: String,
     /// `word`, `string or table`, ….
@@ -33,10 +33,10 @@ pub struct Explained {
 
 /// The meaning of a dotted key (`acs.policy`, `sriov.devices.vfs`, `match`): description, allowed values, default,
 /// examples, source. `None` when there is no such key.
-pub fn explained(key: &str) -> Option<Explained> {
+pub fn explained(key: &str) -> Option<KeyDescription> {
     let found = schema::find(key)?;
     let examples = found.get("examples").and_then(Value::as_array).into_iter().flatten();
-    Some(Explained {
+    Some(KeyDescription {
         key: key.to_owned(),
         types: types(found),
         description: description(found).to_owned(),

@@ -1,4 +1,4 @@
-//! The way from texts to a [`Loaded`] profile: read and check each file, follow `extends`, merge, finish, lint.
+//! The way from texts to a [`LoadedProfile`] profile: read and check each file, follow `extends`, merge, finish, lint.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct LayerText<'a> {
 
 /// A profile, merged and valid.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedProfile {
     /// The profile.
     pub profile: Profile,
     /// Where each value was said, by dotted key; what is not here is a default.
@@ -36,7 +36,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// [`ProfileErrors`] with everything that is wrong, in all files.
-pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<Loaded, ProfileErrors> {
+pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<LoadedProfile, ProfileErrors> {
     let mut sources = Sources::default();
     let mut errors = Vec::new();
     let merged = merge_all(&mut sources, layers, shipped, &mut errors);
@@ -50,7 +50,7 @@ pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<Loaded, Pro
     let stem = layers.first().map_or("profile", |layer| stem(layer.path));
     let (profile, origins) = finish(&merged, &sources, stem);
     let lints = lints::lint(&sources, &merged, &profile);
-    Ok(Loaded { profile, origins, lints, layer: merged })
+    Ok(LoadedProfile { profile, origins, lints, layer: merged })
 }
 
 fn merge_all(

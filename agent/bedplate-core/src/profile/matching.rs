@@ -11,7 +11,7 @@ use bedplate_facts::Facts;
 pub enum MatchError {
     /// No profile's conditions all hold.
     #[error("no profile matches this machine; name one, or give one of these a matching [match]:{}", list(.0))]
-    NoneFits(Vec<Misfit>),
+    NoneFits(Vec<ProfileMismatch>),
     /// Several profiles fit, and none has more specific conditions than the others.
     #[error("several profiles are for this machine: {}; name one, or make the [match] of one more specific", .0.join(", "))]
     Tie(Vec<String>),
@@ -19,18 +19,18 @@ pub enum MatchError {
 
 /// A profile that does not fit, and every condition that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
+pub struct ProfileMismatch {
     /// The profile's name.
     pub profile: String,
     /// One reason a condition.
     pub reasons: Vec<String>,
 }
 
-fn list(misfits: &[Misfit]) -> String {
+fn list(misfits: &[ProfileMismatch]) -> String {
     misfits.iter().map(|misfit| format!("\n  {misfit}")).collect()
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for ProfileMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.profile, self.reasons.join("; "))
     }
@@ -55,7 +55,7 @@ pub(crate) fn pick<'a>(
         if reasons.is_empty() {
             best.push((specificity(conditions), name));
         } else {
-            misfits.push(Misfit { profile: name.clone(), reasons });
+            misfits.push(ProfileMismatch { profile: name.clone(), reasons });
         }
     }
     let Some(most) = best.iter().map(|(specific, _)| *specific).max() else {

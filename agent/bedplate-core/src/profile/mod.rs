@@ -23,9 +23,9 @@ mod syntax;
 
 pub use crate::section::{Diagnostic, Severity, render_all};
 pub use example::{Ask, EXAMPLE, Ports, for_host};
-pub use explain::{Explained, about, explain, explained, explained_keys, similar_key};
+pub use explain::{KeyDescription, about, explain, explained, explained_keys, similar_key};
 pub use lints::lint_ids;
-pub use load::{LayerText, Loaded, load};
+pub use load::{LayerText, LoadedProfile, load};
 pub(crate) use matching::{MatchError, MatchResult, asks_for_match, match_profile, pick};
 pub use reboot_window::{NEVER, RebootWindow};
 pub use schema::{is_schema_word, schema};

@@ -1,10 +1,10 @@
 //! The merged profile as TOML again: every value, defaults too, in one order. Reading it back gives the same profile.
 
-use super::load::Loaded;
+use super::load::LoadedProfile;
 use crate::section::Printer;
 
 /// The merged profile as TOML; with `with_origin`, each line says which file and line it comes from.
-pub fn show(loaded: &Loaded, with_origin: bool) -> String {
+pub fn show(loaded: &LoadedProfile, with_origin: bool) -> String {
     let mut out = Printer::new(with_origin.then_some(&loaded.origins));
     loaded.layer.show(&loaded.profile, &mut out);
     out.into_text()

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::RebootRequest;
-use super::preparation::{Next, Prepared};
+use super::preparation::{Next, Preparation};
 use crate::profile::model::RebootMethod;
 
 /// Time after its due time within which a reboot may still be on its way: services may take 90 seconds each to stop, some
@@ -37,7 +37,7 @@ impl Shutdown {
 
     /// The kind for a method that is armed; `None`: a rehearsal, for which nothing is armed. The operator's command runs when
     /// its time has come; until then logind announces it.
-    pub fn for_preparation(prepared: Option<&Prepared>) -> Self {
+    pub fn for_preparation(prepared: Option<&Preparation>) -> Self {
         match prepared.map(|prepared| prepared.next) {
             Some(Next::LogindReboot) => Shutdown::Reboot,
             Some(Next::LogindPoweroff) => Shutdown::Poweroff,
@@ -49,7 +49,7 @@ impl Shutdown {
 /// One reboot, from its arrangement to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Arranged {
+pub struct ArrangedReboot {
     /// The boot that it ends.
     pub boot_id: String,
     /// Kind that logind is asked for.
@@ -65,10 +65,10 @@ pub struct Arranged {
     /// Start of the userspace that it was scheduled in, by PID 1; `None`: not known.
     pub userspace: Option<u64>,
     /// The method's preparation with the steps that undo it; `None`: nothing was prepared.
-    pub prepared: Option<Prepared>,
+    pub prepared: Option<Preparation>,
 }
 
-impl Arranged {
+impl ArrangedReboot {
     /// Its due time.
     pub fn at(&self) -> Timestamp {
         time(self.usec)
@@ -131,41 +131,41 @@ pub enum Phase {
     /// The method is being armed: any part of it may be done.
     Arming {
         /// The reboot.
-        arranged: Arranged,
+        arranged: ArrangedReboot,
     },
     /// logind is being asked: it may have it.
     Scheduling {
         /// The reboot.
-        arranged: Arranged,
+        arranged: ArrangedReboot,
     },
     /// logind has it.
     Scheduled {
         /// The reboot.
-        arranged: Arranged,
+        arranged: ArrangedReboot,
     },
     /// The operator's command was started.
     CommandRun {
         /// The reboot.
-        arranged: Arranged,
+        arranged: ArrangedReboot,
         /// The operator's request for it.
         asked: Option<RebootRequest>,
     },
     /// The machine goes down.
     GoingDown {
         /// The reboot.
-        arranged: Arranged,
+        arranged: ArrangedReboot,
     },
     /// logind is being asked to forget it: it may still have it.
     Cancelling {
         /// The reboot.
-        arranged: Arranged,
+        arranged: ArrangedReboot,
         /// How it ends.
         ending: Ending,
     },
     /// logind does not have it; what was armed may still be.
     Disarming {
         /// The reboot.
-        arranged: Arranged,
+        arranged: ArrangedReboot,
         /// How it ended.
         ending: Ending,
     },
@@ -180,7 +180,7 @@ pub enum Phase {
 
 impl Phase {
     /// The arranged reboot.
-    pub fn arranged(&self) -> Option<&Arranged> {
+    pub fn arranged(&self) -> Option<&ArrangedReboot> {
         match self {
             Phase::Rest | Phase::Ended { .. } => None,
             Phase::Arming { arranged }
@@ -217,7 +217,7 @@ impl Phase {
     }
 
     /// The reboot that logind has, or may have.
-    pub fn at_logind(&self) -> Option<&Arranged> {
+    pub fn at_logind(&self) -> Option<&ArrangedReboot> {
         match self {
             Phase::Scheduling { arranged }
             | Phase::Scheduled { arranged }

@@ -18,7 +18,7 @@ pub enum Next {
 
 /// A method that is ready. It can be stored, so that a daemon that starts again after a crash can still undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prepared {
+pub struct Preparation {
     /// The method.
     pub method: Method,
     /// What to do now.

@@ -15,7 +15,7 @@ use bedplate_facts::{
     Depth, aer, caps, cuda_library, fabric, flow_control, imex, limits, names, nvidia_modules,
     observe, placement, rdma, rebar, storage, uplink, vfs,
 };
-use bedplate_host::{Reader, module, old_copy};
+use bedplate_host::{Reader, fat_backup, module};
 use bedplate_nccl::Library;
 
 /// Paths that no kind records; `*` stands for any part of one component.
@@ -73,7 +73,7 @@ pub(crate) fn read_all(recorder: &Recorder) {
     }
     // What is kept beside files whose replacement was cut short.
     if let Ok(ledger) = Ledger::load(recorder) {
-        ledger.unfinished().for_each(|path| drop(recorder.exists(&old_copy::path(path))));
+        ledger.unfinished().for_each(|path| drop(recorder.exists(&fat_backup::path(path))));
     }
     let _ = recorder.default_routes();
     // What the default boot entry loads.

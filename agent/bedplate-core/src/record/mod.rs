@@ -13,13 +13,13 @@ use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};
 use bedplate_host::snapshot::{Config, Node, Snapshot};
 use bedplate_host::snapshot_paths::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
-use bedplate_host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, Reader, symlink};
+use bedplate_host::{ConfigSpace, HostKind, KernelLog, LineFilter, ReadCost, Reader, symlink};
 
 pub(crate) use redact::Redactions;
 
 /// Record everything that planning and inspecting may read.
 pub fn record(reader: &dyn Reader) -> Snapshot {
-    record_and_say(reader, WithNames::default()).0
+    record_and_say(reader, HostNames::default()).0
 }
 
 /// Where the kernel has the hostname.
@@ -27,7 +27,7 @@ pub const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 /// Names of a host that its recording has only if someone asks for them.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct WithNames {
+pub struct HostNames {
     /// Hardware addresses, serial numbers and machine ids.
     pub identifiers: bool,
     /// The hostname.
@@ -35,7 +35,7 @@ pub struct WithNames {
 }
 
 /// The same, and what was kept out of it.
-pub fn record_and_say(reader: &dyn Reader, with: WithNames) -> (Snapshot, Redactions) {
+pub fn record_and_say(reader: &dyn Reader, with: HostNames) -> (Snapshot, Redactions) {
     let with_identifiers = with.identifiers;
     let recorder = Recorder { with_identifiers, ..Recorder::new(reader) };
     manifest::read_all(&recorder);
@@ -316,7 +316,7 @@ impl Reader for Recorder<'_> {
         answer
     }
 
-    fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
+    fn kernel_log(&self, keep: LineFilter) -> Result<KernelLog, ReadError> {
         let answer = self.inner.kernel_log(keep);
         self.note_answer(KERNEL_LOG, answer.as_ref());
         answer

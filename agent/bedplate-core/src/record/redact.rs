@@ -26,11 +26,11 @@ use masker::Masker;
 
 /// What was kept out of a snapshot, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Redactions(BTreeMap<String, Redacted>);
+pub struct Redactions(BTreeMap<String, Redaction>);
 
 /// What was kept out of one file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Redacted {
+struct Redaction {
     /// Nothing of it is in the snapshot.
     whole: bool,
     /// Words masked.
@@ -47,7 +47,7 @@ impl fmt::Display for Redactions {
             return writeln!(f, "nothing was masked");
         }
         for (path, redacted) in &self.0 {
-            let Redacted { whole, words, identifiers, shorter } = *redacted;
+            let Redaction { whole, words, identifiers, shorter } = *redacted;
             if whole {
                 writeln!(f, "{path}: only that it is there")?;
                 continue;
@@ -132,13 +132,13 @@ impl Redactions {
         if kept == Some(given) {
             return;
         }
-        let redacted = Redacted {
+        let redacted = Redaction {
             whole: kept.is_none(),
             words: words.masked,
             identifiers: words.identified,
             shorter: given.len().saturating_sub(kept.map_or(0, <[u8]>::len)),
         };
-        if redacted != Redacted::default() {
+        if redacted != Redaction::default() {
             self.0.insert(path.to_owned(), redacted);
         }
     }

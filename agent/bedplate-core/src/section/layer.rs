@@ -48,15 +48,15 @@ impl<T: Overlay> Overlay for Option<T> {
 
 /// An ordered map: entries keep the place of their first mention.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Keyed<V>(pub Vec<(String, V)>);
+pub(crate) struct OrderedMap<V>(pub Vec<(String, V)>);
 
-impl<V> Default for Keyed<V> {
+impl<V> Default for OrderedMap<V> {
     fn default() -> Self {
-        Keyed(Vec::new())
+        OrderedMap(Vec::new())
     }
 }
 
-impl<V> Keyed<V> {
+impl<V> OrderedMap<V> {
     /// The entry of this name.
     pub(crate) fn get(&self, key: &str) -> Option<&V> {
         self.0.iter().find(|(own, _)| own == key).map(|(_, value)| value)
@@ -80,7 +80,7 @@ impl<V> Keyed<V> {
     }
 }
 
-impl<V: Overlay> Overlay for Keyed<V> {
+impl<V: Overlay> Overlay for OrderedMap<V> {
     fn overlay(self, later: Self) -> Self {
         let mut out: Vec<(String, Option<V>)> =
             self.0.into_iter().map(|(k, v)| (k, Some(v))).collect();
@@ -90,7 +90,9 @@ impl<V: Overlay> Overlay for Keyed<V> {
                 None => out.push((key, Some(value))),
             }
         }
-        Keyed(out.into_iter().filter_map(|(key, value)| value.map(|value| (key, value))).collect())
+        OrderedMap(
+            out.into_iter().filter_map(|(key, value)| value.map(|value| (key, value))).collect(),
+        )
     }
 }
 

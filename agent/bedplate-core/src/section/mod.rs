@@ -47,7 +47,7 @@ pub(crate) use entry::OneOrMany;
 pub(crate) use finish::Origin;
 pub(crate) use finish::{Finisher, key_of, quoted};
 pub(crate) use layer::overlay_fields;
-pub(crate) use layer::{Keyed, Leaf, Overlay};
+pub(crate) use layer::{Leaf, OrderedMap, Overlay};
 pub(crate) use lint::{Hit, Lint, Linter, SectionLint};
 pub(crate) use print::{ListEntry, Printer, toml_text};
 pub(crate) use rule::{DAY, InFile, Length, Pattern, Plain, Rule, read_key};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finding::{Device, DeviceKind};
 use super::rails::rails;
 use super::{ImageState, IneffectiveArgument, NoPlan, Outcome};
-use crate::kind::acs::Resolved;
-use crate::kind::cmdline::show::Shown;
+use crate::kind::acs::ResolvedAcs;
+use crate::kind::cmdline::show::CommandLineView;
 use crate::kind::cmdline::{self, Soundness};
 use crate::kind::modules::topo_check::{self, TopoCheck};
 use crate::plan::Plan;
@@ -28,7 +28,7 @@ use bedplate_facts::storage::{self, Storage};
 use bedplate_facts::topology::Topology;
 use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::vfs::{self, VfFacts};
-use bedplate_facts::{Facts, aer, leftovers, rdma, rebar};
+use bedplate_facts::{Facts, aer, legacy_modules, rdma, rebar};
 use bedplate_host::{HostKind, KernelLog, Reader, module};
 use bedplate_nccl::Library;
 
@@ -36,9 +36,9 @@ const MELLANOX: u16 = 0x15b3;
 
 /// Readings of a host beside its facts.
 #[derive(Debug)]
-pub struct Observed {
+pub struct HostReadings {
     /// The kernel command line in its states.
-    pub command_line: Shown,
+    pub command_line: CommandLineView,
     /// Whether the default boot entry can be expected to boot; `None`: an image that has none yet.
     pub boot_entry: Option<Soundness>,
     /// Arguments of the running kernel and of the next boot that a lint knows.
@@ -81,19 +81,19 @@ pub struct Observed {
     pub complained_of: BTreeMap<String, Reading<bool>>,
 }
 
-impl Observed {
+impl HostReadings {
     /// Reads it; `suspect`: what lints say of the command line; `log`: what the kernel's says, wherever it was read.
     pub fn read(
         reader: &dyn Reader,
         facts: &Facts,
-        command_line: Shown,
+        command_line: CommandLineView,
         suspect: Vec<IneffectiveArgument>,
         log: Reading<KernelLog>,
     ) -> Self {
         let modules = log.known().map(kernel_log::modules).unwrap_or_default().into_iter();
         let complained_of =
             modules.map(|module| (module.clone(), is_loaded(reader, &module))).collect();
-        let mut observed = Observed {
+        let mut observed = HostReadings {
             command_line,
             boot_entry: match facts.host {
                 HostKind::Image => cmdline::soundness_of_image(reader, facts),
@@ -119,7 +119,7 @@ impl Observed {
             storage: storage::read(reader, facts),
             limits: limits::read(reader, facts.pci.known()),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),
-            leftovers: leftovers::listed(reader),
+            leftovers: legacy_modules::listed(reader),
             kernel_log: log,
             complained_of,
         };
@@ -159,7 +159,7 @@ fn is_loaded(reader: &dyn Reader, module: &str) -> Reading<bool> {
 
 /// The profile, and what is left to do until the host is what it says.
 #[derive(Debug, Clone, Copy)]
-pub struct InEffect<'a> {
+pub struct ProfileState<'a> {
     /// Its name.
     pub name: &'a str,
     /// The plan.
@@ -173,11 +173,11 @@ pub struct CheckInput<'a> {
     /// Facts about the host.
     pub facts: &'a Facts,
     /// What else was read.
-    pub observed: &'a Observed,
+    pub observed: &'a HostReadings,
     /// The ACS bits that the shapes of its fabrics want.
-    pub acs: &'a Resolved,
+    pub acs: &'a ResolvedAcs,
     /// The profile, where there is one.
-    pub profile: Result<Option<InEffect<'a>>, NoPlan>,
+    pub profile: Result<Option<ProfileState<'a>>, NoPlan>,
     /// GPUs that the host itself uses: no VFs, none that a guest has, no display card beside accelerators.
     pub gpus: Vec<&'a Function>,
     /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
@@ -199,9 +199,9 @@ impl<'a> CheckInput<'a> {
     /// Works out of what was read what most checks ask for.
     pub fn new(
         facts: &'a Facts,
-        observed: &'a Observed,
-        acs: &'a Resolved,
-        profile: Result<Option<InEffect<'a>>, NoPlan>,
+        observed: &'a HostReadings,
+        acs: &'a ResolvedAcs,
+        profile: Result<Option<ProfileState<'a>>, NoPlan>,
     ) -> Self {
         let mut evidence = CheckInput {
             facts,

@@ -29,7 +29,7 @@ pub(crate) use finding::{
 pub use finding::{Device, Finding};
 pub(crate) use image_state::ImageState;
 pub(crate) use ineffective_argument::IneffectiveArgument;
-pub(crate) use input::{CheckInput, InEffect, Observed};
+pub(crate) use input::{CheckInput, HostReadings, ProfileState};
 pub use no_plan::NoPlan;
 pub(crate) use outcome::Evidence;
 pub use outcome::Outcome;

@@ -62,7 +62,10 @@ impl Outcome {
     }
 
     /// An outcome in the words of these codes, with the remedy of the first; there is one at least.
-    pub fn with_findings(verdict: Verdict, codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
+    pub fn with_findings(
+        verdict: Verdict,
+        codes: impl IntoIterator<Item = impl Into<Finding>>,
+    ) -> Self {
         let codes: Vec<Finding> = codes.into_iter().map(Into::into).collect();
         let (finding, remedy) = (finding::format_findings(&codes), finding::remedy(&codes));
         Outcome { codes, remedy, ..Outcome::new(verdict, finding) }

@@ -10,7 +10,7 @@ use zbus::proxy::CacheProperties;
 
 use super::{Agent, Agent1Proxy, NAME, OPERATORS, PATH};
 use crate::logind;
-use crate::rate_limit::socket::Gated;
+use crate::rate_limit::socket::RateLimitedSocket;
 
 /// What logind or polkit may take to answer: polkit asks people, who take their time.
 const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);
@@ -32,7 +32,7 @@ pub async fn connect() -> zbus::Result<Connection> {
 /// # Errors
 /// [`zbus::Error::NameTaken`]: another daemon has the name. Others: there is no bus.
 pub async fn serve(agent: Agent) -> zbus::Result<Connection> {
-    zbus::connection::Builder::socket(Gated::connect(NAME).await?)
+    zbus::connection::Builder::socket(RateLimitedSocket::connect(NAME).await?)
         .method_timeout(METHOD_LIMIT)
         .serve_at(PATH, agent)
         .name(NAME)
@@ -81,7 +81,7 @@ async fn is_operator(connection: &Connection) -> zbus::Result<bool> {
 
 /// What of the bus is no longer heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum LostConnection {
     /// The bus itself: the connection has ended.
     Bus,
     /// Signals of systemd-logind, on a bus that is there.
@@ -89,7 +89,11 @@ pub(crate) enum Lost {
 }
 
 /// Notifies of each message that arrives, until the connection has ended, which goes to `to`.
-pub(crate) async fn watch(connection: Connection, message: Arc<Notify>, to: mpsc::Sender<Lost>) {
+pub(crate) async fn watch(
+    connection: Connection,
+    message: Arc<Notify>,
+    to: mpsc::Sender<LostConnection>,
+) {
     let mut messages = zbus::MessageStream::from(&connection);
     // Nothing may keep the connection but what uses it.
     drop(connection);
@@ -97,5 +101,5 @@ pub(crate) async fn watch(connection: Connection, message: Arc<Notify>, to: mpsc
         message.notify_one();
     }
     // The loop listens for as long as it lives.
-    let _ = to.send(Lost::Bus).await;
+    let _ = to.send(LostConnection::Bus).await;
 }

@@ -27,7 +27,7 @@ const TOO_MANY: &str = "org.freedesktop.DBus.Error.LimitsExceeded";
 
 /// A connection to the system bus, not authenticated yet.
 #[derive(Debug)]
-pub(crate) struct Gated {
+pub(crate) struct RateLimitedSocket {
     stream: UnixStream,
     interface: &'static str,
 }
@@ -39,7 +39,7 @@ fn lock(gate: &Shared) -> MutexGuard<'_, CallLimiter> {
     gate.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Gated {
+impl RateLimitedSocket {
     /// Connects; `interface` is the daemon's own.
     ///
     /// # Errors
@@ -59,11 +59,11 @@ impl Gated {
             }
             _ => return Err(zbus::Error::Unsupported),
         };
-        Ok(Gated { stream, interface })
+        Ok(RateLimitedSocket { stream, interface })
     }
 }
 
-impl Socket for Gated {
+impl Socket for RateLimitedSocket {
     type ReadHalf = Entrance;
     type WriteHalf = Exit;
 

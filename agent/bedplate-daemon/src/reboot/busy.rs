@@ -63,7 +63,7 @@ pub struct Holder {
 
 /// What can be said about who uses the devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InUse {
+pub struct DeviceUse {
     /// Who holds what, by process and device.
     pub holders: Vec<Holder>,
     /// Processes that could not be looked into.
@@ -89,7 +89,7 @@ pub enum BusyError {
     },
 }
 
-impl InUse {
+impl DeviceUse {
     /// Why the host is not to be disturbed, in one line; none when nobody is at work for certain. `who` says whose a
     /// process is and since when it runs; everybody reads the line, so its arguments are not in it.
     pub fn reason(&self, who: impl FnOnce(u32) -> Option<ProcessOwner>) -> Option<String> {
@@ -137,7 +137,7 @@ fn is_idle_process(comm: &str, idle: &[String]) -> bool {
 ///
 /// # Errors
 /// [`BusyError`].
-pub fn holders(proc_root: &Path, idle: &[String]) -> Result<InUse, BusyError> {
+pub fn holders(proc_root: &Path, idle: &[String]) -> Result<DeviceUse, BusyError> {
     let list = |source| BusyError::List { path: proc_root.to_owned(), source };
     let mut pids = BTreeSet::new();
     for entry in fs::read_dir(proc_root).map_err(list)? {
@@ -149,7 +149,7 @@ pub fn holders(proc_root: &Path, idle: &[String]) -> Result<InUse, BusyError> {
         return Err(BusyError::Incomplete { path: proc_root.to_owned() });
     }
     pids.remove(&std::process::id());
-    let mut in_use = InUse { holders: Vec::new(), unreadable: 0 };
+    let mut in_use = DeviceUse { holders: Vec::new(), unreadable: 0 };
     for pid in pids {
         let process = proc_root.join(pid.to_string());
         let comm = match fs::read(process.join("comm")) {

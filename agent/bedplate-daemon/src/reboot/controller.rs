@@ -26,13 +26,13 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-use self::drive::{Driven, Trigger};
+use self::drive::{DriveResult, Trigger};
 use crate::helper::Helpers;
 use crate::journal::{self, log_message};
 use crate::logind::ManagerProxy;
 use crate::observation::Observation;
 use crate::reboot::state::{RebootState, Veto, WaitsFor};
-use crate::reboot::step::{FINAL_PHASE_LENGTH, Missing};
+use crate::reboot::step::{FINAL_PHASE_LENGTH, MissingInput};
 use crate::status::Status;
 use crate::store::Store;
 use bedplate_core::enforce_hold::EnforceHold;
@@ -186,7 +186,7 @@ impl RebootController {
         &mut self,
         status: &mut Status,
         observation: &Observation,
-        driven: Driven,
+        driven: DriveResult,
         failed: &mut Option<Veto>,
     ) -> Next {
         if let Some(why) = &driven.failed {
@@ -199,8 +199,8 @@ impl RebootController {
             }
         }
         match driven.missing {
-            Some(Missing::FreshEntry) => return Next::Observe { fresh: true },
-            Some(Missing::Slot) => {
+            Some(MissingInput::FreshEntry) => return Next::Observe { fresh: true },
+            Some(MissingInput::Slot) => {
                 status.reboot.state = RebootState::TakingLock;
                 return match self.take_lock(observation).await {
                     Ok(true) => Next::Observe { fresh: false },
@@ -335,10 +335,10 @@ pub(crate) fn enforce_hold(hold: &EnforceHold) -> Veto {
 mod tests {
     use super::*;
     use bedplate_core::profile::model::RebootMethod;
-    use bedplate_core::reboot_record::phase::{Arranged, Shutdown, usec};
+    use bedplate_core::reboot_record::phase::{ArrangedReboot, Shutdown, usec};
 
     fn scheduled(at: Timestamp) -> Phase {
-        let arranged = Arranged {
+        let arranged = ArrangedReboot {
             boot_id: "b".into(),
             kind: Shutdown::Reboot,
             usec: usec(at),
@@ -355,7 +355,8 @@ mod tests {
     fn slow_busy_command_is_asked_before_the_final_phase() {
         let now: Timestamp = "2026-03-03T03:00:00Z".parse().unwrap();
         let phase = scheduled(now + SignedDuration::from_secs(60));
-        let wait = |busy| next_check(&phase, now, SignedDuration::from_secs(busy)).unwrap().as_secs();
+        let wait =
+            |busy| next_check(&phase, now, SignedDuration::from_secs(busy)).unwrap().as_secs();
         assert_eq!(wait(25), 18, "25 s, some slack, and 15 s are left then");
         assert_eq!(wait(0), 30);
         let phase = scheduled(now + SignedDuration::from_secs(20));

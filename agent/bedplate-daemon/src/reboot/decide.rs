@@ -46,7 +46,7 @@ pub struct Situation<'a> {
     /// Since when inhibitors have been in the way.
     pub inhibited_for: SignedDuration,
     /// What logind has scheduled.
-    pub scheduled: Scheduled,
+    pub scheduled: ScheduledShutdown,
     /// Whether the fleet's lock is held for certain; `None`: there is no server to ask.
     pub locked: Option<bool>,
 }
@@ -54,7 +54,7 @@ pub struct Situation<'a> {
 /// logind's schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Scheduled {
+pub enum ScheduledShutdown {
     /// Nothing.
     Nothing,
     /// bedplate's own reboot.
@@ -100,10 +100,10 @@ const NO_WINDOW: &str = "no window of the profile ever opens: write one in [rebo
 /// The state that follows from what is so now: `taking-lock`, `announcing` and `calling-off` are for the caller to do.
 pub fn decide(situation: &Situation<'_>) -> RebootState {
     // Nothing more is announced, and nothing is called off: the attempt that is under way has to stay counted.
-    if let Scheduled::Underway(at) = situation.scheduled {
+    if let ScheduledShutdown::Underway(at) = situation.scheduled {
         return RebootState::UnderWay { at };
     }
-    let ours = matches!(situation.scheduled, Scheduled::Ours { .. });
+    let ours = matches!(situation.scheduled, ScheduledShutdown::Ours { .. });
     let cancel = |why: String, otherwise: RebootState| match ours {
         true => RebootState::Cancelling { why: vec![why] },
         false => otherwise,
@@ -142,7 +142,7 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
         let overdue = !situation.inhibitors.is_empty() && situation.inhibited_for >= bound;
         return RebootState::Waiting { why, until, overdue };
     }
-    if let Scheduled::Ours { at, request } = situation.scheduled {
+    if let ScheduledShutdown::Ours { at, request } = situation.scheduled {
         return match asked.filter(|asked| request != Some(asked.since)) {
             Some(_) => RebootState::Cancelling { why: vec![MOVED.into()] },
             None => RebootState::Announced { at },
@@ -167,14 +167,15 @@ fn obstacles(
     let mut why = situation.vetoes.to_vec();
     why.extend(situation.held.cloned());
     let rehearsed = record.rehearsed(situation.boot_id, situation.plan);
-    if situation.settings.rehearse && situation.scheduled == Scheduled::Nothing && rehearsed {
+    if situation.settings.rehearse && situation.scheduled == ScheduledShutdown::Nothing && rehearsed
+    {
         // Before a slot is asked for that nothing would come of.
         why.push(Veto::new(WaitsFor::Rehearsal, REHEARSED));
     }
     if situation.method.is_none() {
         why.push(Veto::new(WaitsFor::Method, NO_METHOD));
     }
-    if let Scheduled::Foreign { kind, at } = &situation.scheduled {
+    if let ScheduledShutdown::Foreign { kind, at } = &situation.scheduled {
         let text = format!(
             "a shutdown that is not bedplate's is scheduled: {kind} at {}",
             format_utc(*at)

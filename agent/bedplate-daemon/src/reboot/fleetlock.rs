@@ -20,7 +20,7 @@ use bedplate_base::mask;
 use bedplate_base::terminal::one_line;
 
 pub use answer::understood;
-pub(crate) use answer::{LockError, Released};
+pub(crate) use answer::{LockError, ReleaseResult};
 
 /// First delay of [`backoff`], before jitter.
 pub(crate) const FIRST_DELAY: Duration = Duration::from_secs(10);
@@ -159,7 +159,7 @@ impl Client {
     ///
     /// # Errors
     /// [`LockError`]: the slot may still be this host's; report again.
-    pub(crate) fn steady_state(&self) -> Result<Released, LockError> {
+    pub(crate) fn steady_state(&self) -> Result<ReleaseResult, LockError> {
         self.call("v1/steady-state", |response| answer::steady_state(response, &self.group))
     }
 

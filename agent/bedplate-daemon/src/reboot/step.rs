@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use super::facts::{FastFacts, SlowFacts};
 use super::state::{RebootState, Veto, joined};
 use bedplate_core::profile::model::RebootMethod;
-use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown};
-use bedplate_core::reboot_record::preparation::{Prepared, Undo};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase, Shutdown};
+use bedplate_core::reboot_record::preparation::{Preparation, Undo};
 use bedplate_core::reboot_record::{RebootRequest, Record};
 
 pub(crate) use observed::FINAL_PHASE_LENGTH;
@@ -34,9 +34,9 @@ pub(crate) enum Event<'a> {
     /// An operator cancels: who and when, for display.
     CancelRequested(&'a FastFacts, String),
     /// Result of [`Effect::FindUndo`].
-    UndoFound(Result<Prepared, Veto>),
+    UndoFound(Result<Preparation, Veto>),
     /// Result of [`Effect::Arm`].
-    Armed(Result<Prepared, Veto>),
+    Armed(Result<Preparation, Veto>),
     /// Result of [`Effect::Schedule`]: logind confirms it.
     ScheduleAnswered(Result<(), Veto>),
     /// Result of [`Effect::Cancel`].
@@ -71,7 +71,7 @@ pub(crate) enum CommandResult {
 
 /// Input that a decision lacks. Another observation follows, with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum MissingInput {
     /// A fresh observation of the boot entry.
     FreshEntry,
     /// A slot of the lock server.
@@ -100,14 +100,14 @@ pub(crate) enum Effect {
     /// Have logind schedule it, unless logind has it already.
     Schedule {
         /// The reboot.
-        arranged: Arranged,
+        arranged: ArrangedReboot,
         /// Reason, for the wall message.
         why: String,
     },
     /// Have logind forget it, if logind has it.
-    Cancel(Arranged),
+    Cancel(ArrangedReboot),
     /// Undo what was armed.
-    Disarm(Prepared),
+    Disarm(Preparation),
     /// Run the operator's command.
     RunCommand,
 }
@@ -144,7 +144,7 @@ pub(crate) struct Step {
     /// The action to take; its result is the next event.
     pub effect: Option<Effect>,
     /// Input that the decision lacks.
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingInput>,
     /// Lines for the journal, once the record is persisted.
     pub notes: Vec<Note>,
     /// The state to show; `None`: as before, or still being decided.
@@ -161,7 +161,7 @@ impl Step {
         self
     }
 
-    fn needing(mut self, missing: Missing) -> Self {
+    fn needing(mut self, missing: MissingInput) -> Self {
         self.missing = Some(missing);
         self
     }
@@ -176,13 +176,13 @@ impl Step {
     }
 
     /// Asks logind to forget the reboot. Its attempt stays counted until logind confirms.
-    fn cancel(mut self, arranged: Arranged, ending: Ending) -> Self {
+    fn cancel(mut self, arranged: ArrangedReboot, ending: Ending) -> Self {
         self.record.phase = Phase::Cancelling { arranged: arranged.clone(), ending };
         self.then(Effect::Cancel(arranged))
     }
 
     /// logind does not have the reboot, and the machine does not go down: it will not come.
-    fn end(mut self, arranged: Arranged, ending: Ending) -> Self {
+    fn end(mut self, arranged: ArrangedReboot, ending: Ending) -> Self {
         self.end_request(&arranged, &ending);
         if ending != Ending::DidNotCome {
             self.record.cancel_attempt(&arranged.boot_id);
@@ -202,7 +202,7 @@ impl Step {
 
     /// A request goes with the reboot that was called off, or it would be announced again at once. Of one that bedplate took
     /// back itself it stays, for the whole delay.
-    fn end_request(&mut self, arranged: &Arranged, ending: &Ending) {
+    fn end_request(&mut self, arranged: &ArrangedReboot, ending: &Ending) {
         match ending {
             Ending::Cancelled { .. } | Ending::DidNotCome => self.record.asked = None,
             Ending::CancelledByAgent { .. } => {
@@ -292,17 +292,17 @@ fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
 
 impl FastFacts {
     /// Whether logind is known not to have this reboot.
-    fn lacks(&self, arranged: &Arranged) -> bool {
+    fn lacks(&self, arranged: &ArrangedReboot) -> bool {
         matches!(&self.schedule, Ok(schedule) if !has(schedule.as_ref(), arranged))
     }
 }
 
-fn has(schedule: Option<&(String, u64)>, arranged: &Arranged) -> bool {
+fn has(schedule: Option<&(String, u64)>, arranged: &ArrangedReboot) -> bool {
     schedule.is_some_and(|(kind, usec)| arranged.is(kind, *usec))
 }
 
 /// Kind for the armed method, for the phases that follow.
-fn kind(prepared: &Prepared) -> Shutdown {
+fn kind(prepared: &Preparation) -> Shutdown {
     Shutdown::for_preparation(Some(prepared))
 }
 

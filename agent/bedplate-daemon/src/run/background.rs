@@ -7,35 +7,35 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 
 use super::Daemon;
-use super::readiness::Again;
+use super::readiness::ReobserveTimer;
 use crate::checks;
 use crate::events::Trigger;
 use crate::launch::Launch;
 use crate::observation::Observation;
-use crate::on_demand::{self, ObserveRequester, ObserveRequests};
+use crate::observe_requests::{self, ObserveRequester, ObserveRequests};
 use crate::worker;
 
 /// What was found; `None`: the host could not be observed.
-type Observed = Option<Box<Observation>>;
+type ObserveResult = Option<Box<Observation>>;
 
 pub(super) struct BackgroundObserver {
     asked: ObserveRequests,
     /// Those that nobody asks for.
-    pub(super) again: Again,
-    to_seen: Sender<Observed>,
+    pub(super) again: ReobserveTimer,
+    to_seen: Sender<ObserveResult>,
     under_way: Option<JoinHandle<()>>,
-    seen: Receiver<Observed>,
+    seen: Receiver<ObserveResult>,
 }
 
 pub(super) enum ObserveEvent {
     Wanted,
-    Seen(Observed),
+    Seen(ObserveResult),
 }
 
 impl BackgroundObserver {
     pub(super) fn new() -> Self {
         let (to_seen, seen) = mpsc::channel(1);
-        let (asked, again) = (ObserveRequests::default(), Again::default());
+        let (asked, again) = (ObserveRequests::default(), ReobserveTimer::default());
         BackgroundObserver { asked, again, to_seen, under_way: None, seen }
     }
 
@@ -83,7 +83,7 @@ impl Daemon {
                 let newest = self.observer.asked.end(self.status.observations);
                 if newest && self.is_news(seen.as_deref()) {
                     // Those who wait are answered after the observation that follows.
-                    let what = on_demand::FOUND.to_owned();
+                    let what = observe_requests::FOUND.to_owned();
                     return self.on_trigger(Trigger { what, profile: false }).await;
                 }
                 self.observer.note_observed();

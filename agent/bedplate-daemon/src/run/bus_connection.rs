@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::Daemon;
-use crate::bus::{self, Agent, Authority, Lost};
+use crate::bus::{self, Agent, Authority, LostConnection};
 use crate::journal::{self, log_message};
 use crate::logind::{self, ManagerProxy};
 use crate::reboot::state::{RebootState, WaitsFor};
@@ -65,7 +65,7 @@ impl Daemon {
             // The end of the bus, which is the usual reason, ends this task meanwhile.
             tokio::time::sleep(LISTEN_AGAIN).await;
             // The loop listens for as long as it lives.
-            let _ = lost.send(Lost::LogindSignals).await;
+            let _ = lost.send(LostConnection::LogindSignals).await;
         }));
         self.logind.clone_from(&logind);
         self.reboot.set_logind(logind);
@@ -123,7 +123,7 @@ impl Daemon {
         let Some(bus) = self.bus.take() else { return };
         let written = async {
             let _ = bus.close().await;
-            while self.lost.recv().await.is_some_and(|lost| lost != Lost::Bus) {}
+            while self.lost.recv().await.is_some_and(|lost| lost != LostConnection::Bus) {}
         };
         let _ = timeout(BUS_LIMIT, written).await;
     }

@@ -20,7 +20,7 @@ use bedplate_base::chain;
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 
 /// A marker that could not be set, or taken back.
-pub(super) struct Unmarked {
+pub(super) struct MarkerFailure {
     wanted: bool,
     /// Not tried before: each try costs a unit.
     pub(super) until: Instant,
@@ -51,7 +51,7 @@ impl Daemon {
         if self.unmarked.as_ref().is_none_or(|before| before.said != said) {
             log_message(journal::IMPAIRED, &said);
         }
-        self.unmarked = Some(Unmarked { wanted, until: Instant::now() + OBSERVE_AGAIN, said });
+        self.unmarked = Some(MarkerFailure { wanted, until: Instant::now() + OBSERVE_AGAIN, said });
     }
 
     pub(super) async fn publish(&mut self) {
@@ -63,7 +63,10 @@ impl Daemon {
             log_message(journal::IMPAIRED, &wrong);
         }
         if let Err(error) = self.ready_target.publish(&now) {
-            log_message(journal::IMPAIRED, &format!("cannot write {}: {error}", ready_target::MARKER));
+            log_message(
+                journal::IMPAIRED,
+                &format!("cannot write {}: {error}", ready_target::MARKER),
+            );
         }
         self.mark(&now).await;
         let before = {

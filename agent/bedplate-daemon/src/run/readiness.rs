@@ -12,13 +12,13 @@ const FIRST: Duration = Duration::from_secs(15);
 
 /// The next such observation.
 #[derive(Debug, Default)]
-pub(super) struct Again {
+pub(super) struct ReobserveTimer {
     next: Option<(Instant, Duration)>,
     /// What was found, for a host that comes to something else begins from the start.
     found: Option<Vec<Checked>>,
 }
 
-impl Again {
+impl ReobserveTimer {
     pub(super) fn at(&self) -> Option<Instant> {
         self.next.map(|(at, _)| at)
     }
@@ -50,7 +50,9 @@ impl Daemon {
     pub(super) fn judge_again(&mut self) {
         let checks = self.status.checks.as_deref();
         let stands = self.status.state == State::Converged
-            && checks.is_some_and(|checks| checks.iter().any(|one| one.fails() || one.is_inconclusive()));
+            && checks.is_some_and(|checks| {
+                checks.iter().any(|one| one.fails() || one.is_inconclusive())
+            });
         self.observer.again.note(checks, stands, Instant::now());
     }
 
@@ -74,7 +76,7 @@ mod tests {
 
     #[test]
     fn what_fails_is_looked_at_ever_more_seldom_until_the_re_check_does() {
-        let (mut again, born) = (Again::default(), Instant::now());
+        let (mut again, born) = (ReobserveTimer::default(), Instant::now());
         let interval = Duration::from_secs(300);
         again.note(Some(&failing("down")), true, born);
         let mut looks = Vec::new();

@@ -43,7 +43,9 @@ impl Daemon {
         };
         let observation = match observed {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
-            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.may_remediate(&seen) => {
+            Ok(seen)
+                if act && seen.agent.mode == AgentMode::Enforce && self.may_remediate(&seen) =>
+            {
                 Ok(self.remediate(seen).await)
             }
             seen => seen,

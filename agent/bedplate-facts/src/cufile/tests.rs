@@ -45,7 +45,7 @@ fn every_setting_is_held_to_its_type() {
 #[test]
 fn a_wrong_type_is_found_at_its_line() {
     let wrong = |text: &str| {
-        let Wrong { line, problem } = parse(text).unwrap_err();
+        let Mistake { line, problem } = parse(text).unwrap_err();
         (line, problem)
     };
     let of = |key, expected| Problem::Type { key, expected };

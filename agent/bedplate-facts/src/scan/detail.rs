@@ -1,6 +1,6 @@
 //! The thorough half of the scan: link, windows, device control and capabilities of one function.
 
-use crate::caps::{self, CommandAndStatus, Found, Pcie};
+use crate::caps::{self, CommandAndStatus, Lookup, Pcie};
 use crate::pci::{Bar, Detail, Function, Link};
 use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_host::{ConfigSpace, Reader};
@@ -53,7 +53,7 @@ fn capabilities(
     function: &mut Function,
     detail: &mut Detail,
     config: &dyn ConfigSpace,
-    pcie: Found<Pcie>,
+    pcie: Lookup<Pcie>,
 ) {
     let pcie = match pcie {
         Ok(Some(pcie)) => pcie,

@@ -30,12 +30,12 @@ impl ConfigSpace for Registers<'_> {
 }
 
 /// What a file says of them. Dwords count as on a live machine: what planning costs there is measured on such trees.
-pub(super) struct Recorded<'a> {
+pub(super) struct RecordedConfigReader<'a> {
     pub(super) reader: &'a DirReader,
     pub(super) bytes: Vec<u8>,
 }
 
-impl ConfigSpace for Recorded<'_> {
+impl ConfigSpace for RecordedConfigReader<'_> {
     fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError> {
         let there = self.bytes.get(offset.into()..).unwrap_or_default();
         let got = there.len().min(buffer.len());

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::uio::pwrite;
 
-use super::error_text::{Fault, failed_to, error_message};
+use super::error_text::{Fault, error_message, failed_to};
 use super::{DirWriter, Root};
 use crate::timeout::{Unfinished, run_with_timeout};
 

@@ -23,11 +23,11 @@ use nix::sys::statfs::{MSDOS_SUPER_MAGIC, fstatfs};
 use nix::unistd::fsync;
 use rustix::fs::Advice;
 
-use super::super::{Expected, old_copy};
+use super::super::{Expected, fat_backup};
 use super::DirWriter;
 use super::error_text::{Fault, failed_to};
 use super::replace::{Keep, write_all};
-use super::resolve::{Located, Place};
+use super::resolve::{Location, Place};
 use super::unlink::unlink_in_order;
 
 /// Whether what is in this directory is on FAT.
@@ -36,7 +36,7 @@ fn is_fat(directory: &OwnedFd) -> bool {
 }
 
 /// The file that is being replaced.
-pub(super) struct Replaced {
+pub(super) struct ReplacedFile {
     /// Kept open: as long as it is, its clusters are not free.
     _open: Option<File>,
 }
@@ -65,10 +65,10 @@ impl DirWriter {
         &mut self,
         path: &str,
         place: &Place,
-    ) -> Result<Option<Replaced>, Fault> {
+    ) -> Result<Option<ReplacedFile>, Fault> {
         if is_torn(place)? {
             // The copy is all that is left of the old file.
-            return Ok(Some(Replaced { _open: None }));
+            return Ok(Some(ReplacedFile { _open: None }));
         }
         let Some(old) = place.file()?.map(File::from) else { return Ok(None) };
         let bytes =
@@ -84,7 +84,7 @@ impl DirWriter {
             .map_err(failed_to("keep the old file beside it"))?;
         write_all(&copy, &bytes).map_err(failed_to("keep the old file beside it"))?;
         self.sync_made(path, place, &copy)?;
-        Ok(Some(Replaced { _open: Some(old) }))
+        Ok(Some(ReplacedFile { _open: Some(old) }))
     }
 
     /// The new file has the name, and the directory was synced. Its entry counts to the file, not to the directory
@@ -94,7 +94,7 @@ impl DirWriter {
         path: &str,
         place: &Place,
         (new, bytes): (&OwnedFd, &[u8]),
-        replaced: Option<Replaced>,
+        replaced: Option<ReplacedFile>,
     ) -> Result<(), Fault> {
         self.pass("sync", path)?;
         fsync(new).map_err(failed_to("sync the new file"))?;
@@ -130,7 +130,7 @@ impl DirWriter {
     /// Put the old content back where a replacement that was cut short left nothing; whether it did. As any other content:
     /// a cut in here leaves the copy.
     pub(super) fn restore_old(&mut self, path: &str) -> Result<bool, Fault> {
-        let Located::Found(place) = self.locate(path)? else { return Ok(false) };
+        let Location::Found(place) = self.locate(path)? else { return Ok(false) };
         if !self.renames_in_steps(&place) || !is_torn(&place)? {
             return Ok(false);
         }
@@ -171,7 +171,7 @@ fn cloned(error: std::io::Error) -> Fault {
 }
 
 fn old_name(place: &Place) -> String {
-    old_copy::name(&place.name)
+    fat_backup::name(&place.name)
 }
 
 #[cfg(test)]

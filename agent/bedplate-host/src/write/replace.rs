@@ -10,7 +10,7 @@ use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::error_text::{Fault, failed_to, from_rustix};
-use super::resolve::{Located, Place};
+use super::resolve::{Location, Place};
 use super::unlink::unlink_in_order;
 use super::{DirWriter, meta};
 use crate::{Expected, FileMeta};
@@ -44,7 +44,13 @@ impl DirWriter {
             place.may_own(meta, found.as_ref())?;
         }
         place.expect(expected)?;
-        self.replace_by_rename(path, &place, &temp_name()?, bytes, (&keep, found.as_ref(), expected))
+        self.replace_by_rename(
+            path,
+            &place,
+            &temp_name()?,
+            bytes,
+            (&keep, found.as_ref(), expected),
+        )
     }
 
     /// Put a new file with `bytes` in its place, by way of a temporary file beside it.
@@ -132,7 +138,7 @@ impl DirWriter {
 
     /// Remove a file.
     pub(super) fn remove(&mut self, path: &str, expected: Expected) -> Result<(), Fault> {
-        let Located::Found(place) = self.locate(path)? else { return Ok(()) };
+        let Location::Found(place) = self.locate(path)? else { return Ok(()) };
         if place.linked {
             // Neither the link nor what it leads to can be taken for what was meant.
             return Err(Fault::refusal(
@@ -151,7 +157,7 @@ impl DirWriter {
 
     /// Remove the temporary files of killed runs from the directory that holds `path`.
     pub(super) fn remove_stale_files_next_to(&mut self, path: &str) -> Result<usize, Fault> {
-        let Located::Found(place) = self.locate(path)? else { return Ok(0) };
+        let Location::Found(place) = self.locate(path)? else { return Ok(0) };
         let stale = stale_temporary_files(&place)?;
         for name in &stale {
             self.pass("unlink", path)?;

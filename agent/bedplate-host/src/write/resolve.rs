@@ -31,7 +31,7 @@ pub(super) struct Place {
 }
 
 /// What [`DirWriter::locate`] found.
-pub(super) enum Located {
+pub(super) enum Location {
     /// The directory is there; the file may be or not.
     Found(Place),
     /// This directory of the path is missing.
@@ -40,7 +40,7 @@ pub(super) enum Located {
 
 impl DirWriter {
     /// Follow `path` to its end, inside the host. Changes nothing.
-    pub(super) fn locate(&self, path: &str) -> Result<Located, Fault> {
+    pub(super) fn locate(&self, path: &str) -> Result<Location, Fault> {
         let mut at_path = checked(path)?.to_owned();
         for followed in 0..=LINKS {
             let (parent, name) = split(&at_path)?;
@@ -50,7 +50,7 @@ impl DirWriter {
                     return Err(dangling(&at_path));
                 }
                 self.can_be_made(parent)?;
-                return Ok(Located::NoDirectory(parent.into()));
+                return Ok(Location::NoDirectory(parent.into()));
             };
             match readlinkat(&directory, name) {
                 Ok(text) => {
@@ -69,7 +69,7 @@ impl DirWriter {
                 // EINVAL: something that is not a link.
                 Err(Errno::ENOENT | Errno::EINVAL) => {
                     let name = name.to_owned();
-                    return Ok(Located::Found(Place { directory, name, linked }));
+                    return Ok(Location::Found(Place { directory, name, linked }));
                 }
                 Err(errno) => return Err(failed_to("look at it")(errno)),
             }
@@ -102,8 +102,8 @@ impl DirWriter {
     /// Where to put a file: like [`DirWriter::locate`], with missing directories made (0755) and made durable.
     pub(super) fn locate_or_make(&mut self, path: &str) -> Result<Place, Fault> {
         match self.locate(path)? {
-            Located::Found(place) => Ok(place),
-            Located::NoDirectory(parent) => {
+            Location::Found(place) => Ok(place),
+            Location::NoDirectory(parent) => {
                 let directory = self.directory_made(&parent, 0o755)?;
                 let (_, name) = split(path)?;
                 Ok(Place { directory, name: name.to_owned(), linked: false })

@@ -106,7 +106,13 @@ fn replace(
         Err(errno) => return Err(errno.into()),
     }
     let keep = Keep::Found { new_mode: mode };
-    Ok(writer.replace_by_rename(text, &place, &temporary, bytes, (&keep, None, Expected::Anything))?)
+    Ok(writer.replace_by_rename(
+        text,
+        &place,
+        &temporary,
+        bytes,
+        (&keep, None, Expected::Anything),
+    )?)
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //! the number of processes in it, which is bounded. Pure.
 
 pub mod line;
-pub mod meanings;
 mod reader;
 mod setup;
 pub mod verdict;
+pub mod warning_meanings;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use bedplate_base::terminal::brief;
 use line::{Channel, Line};
-use meanings::Weight;
+use warning_meanings::Weight;
 
 pub use reader::Reader;
 
@@ -315,7 +315,8 @@ impl Log {
             return;
         }
         // What is known to be a fault has room of its own.
-        let is_fault = meanings::meaning(&text).is_some_and(|row| row.weight == Weight::Fault);
+        let is_fault =
+            warning_meanings::meaning(&text).is_some_and(|row| row.weight == Weight::Fault);
         let alike_in_weight = self.warnings.iter().filter(|one| one.is_fault == is_fault).count();
         if alike_in_weight >= MOST_KINDS {
             self.cut = true;
@@ -364,6 +365,6 @@ fn printable(text: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod forms;
+mod line_formats;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::meanings::{Weight, meaning, status};
+use super::warning_meanings::{Weight, meaning, status};
 use super::{Carrier, Cause, Log, Place, Tally, Worker};
 
 /// What the log proves.
@@ -43,7 +43,7 @@ pub struct Finding {
 
 /// What a log comes to.
 #[derive(Debug)]
-pub struct Judged {
+pub struct LogVerdict {
     /// The word.
     pub verdict: Verdict,
     /// Why, in one sentence.
@@ -53,7 +53,7 @@ pub struct Judged {
 }
 
 /// Judges a log.
-pub fn judge(log: &Log) -> Judged {
+pub fn judge(log: &Log) -> LogVerdict {
     let mut findings = Vec::new();
     transports(log, &mut findings);
     causes(log, &mut findings);
@@ -73,7 +73,7 @@ pub fn judge(log: &Log) -> Judged {
         let first = finding.seen.map(|seen| seen.first);
         (std::cmp::Reverse(finding.weight), !finding.is_cause, first)
     });
-    Judged { verdict, reason, findings }
+    LogVerdict { verdict, reason, findings }
 }
 
 fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {

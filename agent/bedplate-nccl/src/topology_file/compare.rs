@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::Imported;
-use super::compared::{Compared, Here, affinity_of};
-use super::of_nccl;
+use super::ImportedTopology;
+use super::compare_nccl;
+use super::comparison_result::{ComparisonResult, HostValue, affinity_of};
 use super::smi::{self, Matrix, Row};
 use bedplate_facts::topology::devices::Device;
 use bedplate_facts::topology::{Distance, cpulist};
 
 /// Compares.
-pub fn compare(imported: &Imported, here: Here) -> Compared {
-    let mut compared = Compared::default();
+pub fn compare(imported: &ImportedTopology, here: HostValue) -> ComparisonResult {
+    let mut compared = ComparisonResult::default();
     match imported {
-        Imported::Nccl(file) => of_nccl::compare(file, here, &mut compared),
-        Imported::Smi(matrix) => of_matrix(matrix, here, &mut compared),
+        ImportedTopology::Nccl(file) => compare_nccl::compare(file, here, &mut compared),
+        ImportedTopology::Smi(matrix) => of_matrix(matrix, here, &mut compared),
     }
     compared
 }
 
-fn of_matrix(matrix: &Matrix, here: Here, compared: &mut Compared) {
+fn of_matrix(matrix: &Matrix, here: HostValue, compared: &mut ComparisonResult) {
     let is_gpu = |name: &&String| smi::is_numbered(name, "GPU");
     let gpus = (matrix.columns.iter().filter(is_gpu).count(), here.devices.gpus.len());
     compared.check(gpus.0 == gpus.1, || {
@@ -61,8 +61,8 @@ fn of_cell(
     (row, own): (&Row, &Device),
     (column, device): (&str, &Device),
     cell: &str,
-    here: Here,
-    compared: &mut Compared,
+    here: HostValue,
+    compared: &mut ComparisonResult,
 ) {
     let mut pair = [row.device.as_str(), column];
     pair.sort_unstable();
@@ -90,7 +90,7 @@ fn of_cell(
 }
 
 /// Affinity columns.
-fn of_row(row: &Row, own: &Device, here: Here, compared: &mut Compared) {
+fn of_row(row: &Row, own: &Device, here: HostValue, compared: &mut ComparisonResult) {
     if let Some(node) = &row.node {
         match (node.parse::<i32>().ok(), own.spot.node) {
             (Some(said), Some(found)) => compared.check(said == found, || {

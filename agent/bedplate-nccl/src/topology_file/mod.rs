@@ -1,9 +1,9 @@
 //! What others say of a machine's topology: NCCL's XML, and the matrix of `nvidia-smi topo -m`. Pure.
 
 pub mod compare;
-pub mod compared;
+mod compare_nccl;
+pub mod comparison_result;
 pub mod nccl;
-mod of_nccl;
 pub mod smi;
 
 /// Longest text that is taken. NCCL's own parser takes 2048 elements.
@@ -11,7 +11,7 @@ pub const LARGEST: usize = 1 << 20;
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Imported {
+pub enum ImportedTopology {
     /// A topology of NCCL (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE).
     Nccl(nccl::File),
     /// The matrix of `nvidia-smi topo -m`.
@@ -53,13 +53,13 @@ pub enum ImportError {
 ///
 /// # Errors
 /// It is neither.
-pub fn parse(text: &str) -> Result<Imported, ImportError> {
+pub fn parse(text: &str) -> Result<ImportedTopology, ImportError> {
     if text.len() > LARGEST {
         return Err(ImportError::TooLarge);
     }
     let text = text.trim_start_matches('\u{feff}');
     match text.trim_start().starts_with('<') {
-        true => nccl::parse(text).map(Imported::Nccl),
-        false => smi::parse(text).map(Imported::Smi),
+        true => nccl::parse(text).map(ImportedTopology::Nccl),
+        false => smi::parse(text).map(ImportedTopology::Smi),
     }
 }

@@ -7,7 +7,7 @@ use bedplate_core::image_config::ImageConfig;
 
 use super::super::common::heading;
 use super::super::vf_rules::{Group, names, pinned, resource_name, vf_driver};
-use super::super::{OutFile, RenderError, Rendered, yaml};
+use super::super::{OutFile, RenderError, RenderResult, yaml};
 use super::{Job, JobForm, Place, missing, of_one_host};
 
 const PATH: &str = "nccl-job.yaml";
@@ -19,13 +19,13 @@ pub(super) fn render(
     build: &ImageConfig,
     job: &Job,
     form: JobForm,
-) -> Result<Rendered, RenderError> {
+) -> Result<RenderResult, RenderError> {
     let image = job.image.as_deref().ok_or(RenderError::NoImage)?;
     if job.host_network && form == JobForm::MpiJob {
         let why = "the sshd of an MPIJob's workers would take port 22, which the hosts' own has; use --as job";
         return Err(RenderError::HostNetwork { why });
     }
-    let mut rendered = Rendered::default();
+    let mut rendered = RenderResult::default();
     let rdma = rdma(build, job, &mut rendered);
     // A VF has another name and GID table than its PF, and a pod sees no other RDMA device: there is nothing to choose.
     let own_ports = job.rdma.is_empty() && !rdma.is_empty();
@@ -83,7 +83,7 @@ pub(super) fn render(
 }
 
 /// What each pod gets of RDMA devices: what was asked for, or one VF of every PF that the profile gives any for RDMA.
-fn rdma(build: &ImageConfig, job: &Job, rendered: &mut Rendered) -> Vec<(String, usize)> {
+fn rdma(build: &ImageConfig, job: &Job, rendered: &mut RenderResult) -> Vec<(String, usize)> {
     let asked: Vec<(String, usize)> =
         job.rdma.iter().map(|(name, count)| (name.clone(), usize::from(*count))).collect();
     if !asked.is_empty() {

@@ -7,7 +7,7 @@ mod slurm;
 
 use bedplate_core::image_config::ImageConfig;
 
-use super::{Inexpressible, Options, RenderError, Rendered};
+use super::{Inexpressible, Options, RenderError, RenderResult};
 pub use job::{Collective, Job, JobForm};
 
 impl Job {
@@ -77,7 +77,7 @@ impl Place {
     }
 
     /// Says which variables of the profile do not count there.
-    fn leave_out(self, build: &ImageConfig, rendered: &mut Rendered) {
+    fn leave_out(self, build: &ImageConfig, rendered: &mut RenderResult) {
         let names = build.nccl.iter().map(|(name, _)| name.as_str());
         let left: Vec<&str> = names.filter(|name| !self.has(name)).collect();
         if !left.is_empty() {
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let job = &options.job;
     let mut rendered = match job.form {
         JobForm::Slurm => slurm::render(build, job)?,
@@ -107,7 +107,7 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered,
 }
 
 /// What NCCL is told is that of one host.
-fn of_one_host(job: &Job, rendered: &mut Rendered) {
+fn of_one_host(job: &Job, rendered: &mut RenderResult) {
     rendered.notes.extend(job.notes.iter().cloned());
     match &job.env {
         None => rendered.notes.push(

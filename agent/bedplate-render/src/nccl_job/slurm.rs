@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bedplate_core::image_config::ImageConfig;
 
 use super::super::common::{heading, in_shell_single_quotes as quoted};
-use super::super::{OutFile, RenderError, Rendered, SCRIPT_MODE};
+use super::super::{OutFile, RenderError, RenderResult, SCRIPT_MODE};
 use super::{Job, Place, missing, of_one_host};
 
 const PATH: &str = "nccl-job.sbatch";
@@ -16,7 +16,7 @@ const PATH: &str = "nccl-job.sbatch";
 const TASK: &str = "ulimit -S -l \"$(ulimit -H -l)\"; [ \"$(ulimit -l)\" = unlimited ] || \
                     echo \"$(hostname): memlock is $(ulimit -l) KiB: set LimitMEMLOCK=infinity for slurmd\" >&2; exec \"$@\"";
 
-pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<RenderResult, RenderError> {
     let (name, nodes, gpus) = (job.name(), job.nodes, job.gpus);
     let mut text = format!(
         "#!/bin/bash\n{}#SBATCH --job-name={name}\n#SBATCH --nodes={nodes}\n#SBATCH --ntasks-per-node={gpus}\n\
@@ -37,9 +37,9 @@ pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<Rendered, RenderE
     });
     text += &words.collect::<Vec<_>>().join(" ");
     text.push('\n');
-    let mut rendered = Rendered {
+    let mut rendered = RenderResult {
         files: vec![OutFile { path: PATH.to_owned(), mode: SCRIPT_MODE, text }],
-        ..Rendered::default()
+        ..RenderResult::default()
     };
     of_one_host(job, &mut rendered);
     rendered.notes.push(

@@ -21,11 +21,11 @@ fn job(form: JobForm) -> Job {
     }
 }
 
-fn rendered(desired: &Desired, job: Job) -> Rendered {
+fn rendered(desired: &Desired, job: Job) -> RenderResult {
     render(&build(desired), &Options { job, ..Options::default() }).unwrap()
 }
 
-fn documents(rendered: &Rendered) -> Vec<Value> {
+fn documents(rendered: &RenderResult) -> Vec<Value> {
     let text = &rendered.files[0].text;
     text.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
 }

@@ -8,7 +8,7 @@ use bedplate_base::{CpuVendor, Reading};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Blocker, Note, Unknown};
 
-fn made(target: &Target, desired: &Desired, options: &Options) -> Rendered {
+fn made(target: &Target, desired: &Desired, options: &Options) -> RenderResult {
     let sysctl = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
     let mut made = written(target, with_profile(sysctl, desired), options).unwrap();
     made.inexpressible.extend(common::unresolved(desired));

@@ -19,7 +19,7 @@ use super::common::{
     argument_id, file_id, kernel_arguments, live_only, names_nvidia_modules, preamble, setting_id,
 };
 use super::vf_rules::{BY_OPERATOR, Group, Pfs, groups, of_vfs, unguarded_vfs, vf_attributes};
-use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, yaml};
 use crate::go_yaml::GoYaml;
 use schematic::Schematic;
 use version::{Arguments, Version};
@@ -67,9 +67,9 @@ struct KernelModule {
     parameters: Vec<String>,
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let version = Version::find(options.talos_version.as_deref())?;
-    let mut rendered = Rendered::default();
+    let mut rendered = RenderResult::default();
     let arguments = arguments(build, options, &mut rendered)?;
     let (groups, items) = groups(build.own_vfs(), options, cannot);
     rendered.inexpressible.extend(items);
@@ -133,7 +133,7 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<Rendered,
 fn arguments(
     build: &ImageConfig,
     options: &Options,
-    out: &mut Rendered,
+    out: &mut RenderResult,
 ) -> Result<Vec<String>, RenderError> {
     let set = kernel_arguments(build, options.arch)?;
     // Talos cuts the list at blanks without looking at quotes, and keeps arguments of one name together.

@@ -7,7 +7,7 @@ fn options(version: &str) -> Options {
     Options { talos_version: Some(version.to_owned()), ..Options::default() }
 }
 
-fn text<'a>(rendered: &'a Rendered, path: &str) -> &'a str {
+fn text<'a>(rendered: &'a RenderResult, path: &str) -> &'a str {
     &rendered.file(path).unwrap().text
 }
 

@@ -12,7 +12,7 @@ use crate::report::{applied, text};
 use bedplate_core::apply::{self, ApplyReport, Event};
 use bedplate_core::documents as json;
 use bedplate_core::engine::{
-    self, EngineError, ImageRequest, Planned, Request, Target, profile_source,
+    self, EngineError, ImageRequest, PreparedPlan, Request, Target, profile_source,
 };
 use bedplate_core::plan::{Action, RebootNeed};
 use bedplate_facts::names::Names;
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     if !args.yes && !confirm(&question)? {
         return Err(CliError::request("nothing was changed"));
     }
-    let mut as_agreed = |again: &mut Planned| {
+    let mut as_agreed = |again: &mut PreparedPlan| {
         // An operator may have changed the host between the question and the lock.
         match again.plan.body != first.plan.body && !args.yes && can_be_asked() {
             true => Err(EngineError::HostChanged),
@@ -130,7 +130,8 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     };
     let mut watch = |event: Event<'_>| progress(args.json, &event);
     let now = jiff::Timestamp::now();
-    let done = retry_while_locked(|| engine::apply(&target, &request, &mut as_agreed, &mut watch, now))?;
+    let done =
+        retry_while_locked(|| engine::apply(&target, &request, &mut as_agreed, &mut watch, now))?;
     let after = done.after.inspect_err(|_| {
         // The host was changed, whatever became of looking at it: that must not go unsaid.
         output::status(applied::changes(&done.report, args.verbose).trim_end());
@@ -147,7 +148,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
 }
 
 /// Commands that were owed, and are not any more because they have run.
-fn newly_run_commands(before: &Planned, after: &Planned) -> Vec<String> {
+fn newly_run_commands(before: &PreparedPlan, after: &PreparedPlan) -> Vec<String> {
     let paid = before.plan.body.paid.iter().filter(|tool| tool.after.is_none());
     let settled = paid.filter(|tool| !after.ledger.owes(tool.kind, &tool.argv));
     settled.map(|tool| tool.argv.join(" ")).collect()
@@ -189,13 +190,17 @@ pub(crate) fn still_running(arguments: &[String]) {
     }
 }
 
-fn format_plan(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> String {
+fn format_plan(args: &ApplyArgs, reader: &dyn Reader, planned: &PreparedPlan) -> String {
     let detail = text::Detail { verbose: args.verbose };
     let names = Names::new(reader, &planned.facts);
     text::with_names(&planned.plan, &planned.facts.label(), detail, Some(&names))
 }
 
-fn report_no_changes(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> Result<Exit, CliError> {
+fn report_no_changes(
+    args: &ApplyArgs,
+    reader: &dyn Reader,
+    planned: &PreparedPlan,
+) -> Result<Exit, CliError> {
     let report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
     if args.json {
         output::data(&json::applied(&report, &planned.plan)?)?;
@@ -205,7 +210,7 @@ fn report_no_changes(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -
     Ok(exit(&report, planned))
 }
 
-fn finish(args: &ApplyArgs, report: &ApplyReport, after: &Planned) -> Result<Exit, CliError> {
+fn finish(args: &ApplyArgs, report: &ApplyReport, after: &PreparedPlan) -> Result<Exit, CliError> {
     if args.json {
         output::data(&json::applied(report, &after.plan)?)?;
     } else {
@@ -219,8 +224,8 @@ fn finish(args: &ApplyArgs, report: &ApplyReport, after: &Planned) -> Result<Exi
 }
 
 /// Blockers and waiting boots count after a successful apply; failures count before all.
-fn exit(report: &ApplyReport, after: &Planned) -> Exit {
-    let Planned { plan, .. } = after;
+fn exit(report: &ApplyReport, after: &PreparedPlan) -> Exit {
+    let PreparedPlan { plan, .. } = after;
     if !report.succeeded() {
         Exit::Failed
     } else if !plan.body.blockers.is_empty() {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::host::{self, Opened};
+use super::host::{self, OpenHost};
 use super::{CliError, Exit, HostArgs, output, verify};
 use crate::report::doctor as text;
 use bedplate_base::terminal::brief;
@@ -162,7 +162,7 @@ fn read(mut log: impl Read) -> std::io::Result<Recognised> {
     }
 }
 
-fn ask_host(args: &DoctorArgs, opened: &Opened, asked: &Question) -> Result<Answer, CliError> {
+fn ask_host(args: &DoctorArgs, opened: &OpenHost, asked: &Question) -> Result<Answer, CliError> {
     let verified = verify::verified(opened, args.profile.as_deref(), &Selection::default())?;
     verify::warn_of_profile(&verified);
     if let Some(loaded) = &verified.loaded {

@@ -16,7 +16,7 @@ use bedplate_testhosts as demo;
 const LARGEST_SNAPSHOT: u64 = 64 << 20;
 
 /// A host that is open for reading.
-pub(crate) struct Opened {
+pub(crate) struct OpenHost {
     /// The host.
     pub reader: Box<dyn Reader>,
     /// Which file it came from, where several are read one after the other.
@@ -25,9 +25,9 @@ pub(crate) struct Opened {
     pub snapshot: Option<String>,
 }
 
-impl Opened {
+impl OpenHost {
     fn alone(reader: impl Reader + 'static) -> Self {
-        Opened { reader: Box::new(reader), file: None, snapshot: None }
+        OpenHost { reader: Box::new(reader), file: None, snapshot: None }
     }
 
     /// Facts about the host.
@@ -54,7 +54,7 @@ impl Opened {
 /// that cannot be used is reported and the others are done all the same. Returned are the files of those.
 pub(crate) fn each(
     args: &HostArgs,
-    mut act: impl FnMut(&Opened) -> Result<(), CliError>,
+    mut act: impl FnMut(&OpenHost) -> Result<(), CliError>,
 ) -> Result<Vec<String>, CliError> {
     let files = files(args)?;
     if files.len() <= 1 {
@@ -64,7 +64,7 @@ pub(crate) fn each(
     let mut unusable = Vec::new();
     for file in files {
         let done =
-            of_file(&file).and_then(|opened| act(&Opened { file: Some(file.clone()), ..opened }));
+            of_file(&file).and_then(|opened| act(&OpenHost { file: Some(file.clone()), ..opened }));
         match done {
             Ok(()) => {}
             Err(CliError::BrokenPipe) => return Err(CliError::BrokenPipe),
@@ -77,25 +77,25 @@ pub(crate) fn each(
     Ok(unusable)
 }
 
-fn of_file(file: &str) -> Result<Opened, CliError> {
-    Ok(Opened { snapshot: Some(file.to_owned()), ..Opened::alone(snapshot(file)?) })
+fn of_file(file: &str) -> Result<OpenHost, CliError> {
+    Ok(OpenHost { snapshot: Some(file.to_owned()), ..OpenHost::alone(snapshot(file)?) })
 }
 
 /// The one host that a command works on.
-pub(crate) fn open_one(args: &HostArgs) -> Result<Opened, CliError> {
+pub(crate) fn open_one(args: &HostArgs) -> Result<OpenHost, CliError> {
     open_single(args, files(args)?)
 }
 
-fn open_single(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
+fn open_single(args: &HostArgs, files: Vec<String>) -> Result<OpenHost, CliError> {
     if let Some(dir) = &args.root {
-        return open_image(dir).map(Opened::alone);
+        return open_image(dir).map(OpenHost::alone);
     }
     if let Some(name) = &args.demo {
         let unknown = || CliError::request(format!("no demo host is called `{name}`"));
-        return demo::snapshot(name).map(Opened::alone).ok_or_else(unknown);
+        return demo::snapshot(name).map(OpenHost::alone).ok_or_else(unknown);
     }
     match files.as_slice() {
-        [] => Ok(Opened::alone(DirReader::live())),
+        [] => Ok(OpenHost::alone(DirReader::live())),
         [file] => of_file(file),
         several => {
             let count = several.len();
@@ -115,10 +115,10 @@ fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
 }
 
 /// The host that is to be changed, to be looked at first.
-pub(crate) fn of_target(target: &Target) -> Opened {
+pub(crate) fn of_target(target: &Target) -> OpenHost {
     let reader = target.reader();
     warn_of_mounts(&reader);
-    Opened::alone(reader)
+    OpenHost::alone(reader)
 }
 
 fn warn_of_mounts(reader: &DirReader) {

@@ -5,7 +5,7 @@
 
 use clap::Args;
 
-use bedplate_core::plan::allowed::AllowedLint;
+use bedplate_core::plan::allowed_lints::AllowedLint;
 use bedplate_core::profile;
 
 /// Lints that are let pass.

@@ -6,7 +6,7 @@ use std::io::Write;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use bedplate_core::profile::{self, Explained};
+use bedplate_core::profile::{self, KeyDescription};
 use bedplate_core::verify::{CHECKS, Check, NOT_LOOKED_AT};
 
 /// Stands in the middle of a page's head.
@@ -171,7 +171,7 @@ pub(crate) fn profile_format() -> String {
         roff.text([roman(line)]);
     }
     roff.control("fi", []);
-    let keys: Vec<Explained> =
+    let keys: Vec<KeyDescription> =
         profile::explained_keys().iter().filter_map(|key| profile::explained(key)).collect();
     roff.control("SH", ["KEYS OF THE FILE"]);
     keys.iter().filter(|key| !key.key.contains('.')).for_each(|key| entry(&mut roff, key));
@@ -234,7 +234,7 @@ fn ended(page: &Roff, more: &[&str]) -> String {
     page.render() + &String::from_utf8_lossy(&end)
 }
 
-fn entry(roff: &mut Roff, key: &Explained) {
+fn entry(roff: &mut Roff, key: &KeyDescription) {
     roff.control("TP", []);
     let default =
         key.default.as_ref().map(|default| format!(", default {default}")).unwrap_or_default();

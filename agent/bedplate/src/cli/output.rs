@@ -10,7 +10,7 @@ use super::CliError;
 use crate::report::style::{BAD, WARN, paint, terminal};
 use crate::report::wrap;
 use bedplate_core::documents as json;
-use bedplate_core::profile::{self, Diagnostic, Loaded};
+use bedplate_core::profile::{self, Diagnostic, LoadedProfile};
 use bedplate_facts::Facts;
 use bedplate_host::ReadCost;
 
@@ -163,7 +163,7 @@ pub(crate) fn findings(findings: &[Diagnostic]) -> String {
 }
 
 /// Lint findings of a profile, to stderr.
-pub(crate) fn lints(loaded: &Loaded) {
+pub(crate) fn lints(loaded: &LoadedProfile) {
     if !loaded.lints.is_empty() {
         diagnostics(&findings(&loaded.lints));
     }

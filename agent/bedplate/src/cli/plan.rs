@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use super::host::{self, Opened};
+use super::host::{self, OpenHost};
 use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, WithoutArgs, output};
 use crate::report::{diff, text};
 use bedplate_core::documents as json;
-use bedplate_core::engine::{self, Planned, Request};
+use bedplate_core::engine::{self, PreparedPlan, Request};
 use bedplate_core::plan::RebootNeed;
 use bedplate_facts::names::Names;
 use bedplate_host::HostKind;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn plan_host(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
+fn plan_host(args: &PlanArgs, host: &OpenHost) -> Result<PreparedPlan, CliError> {
     let reader = host.reader.as_ref();
     let request = Request {
         allowed: &args.lints.allow_lint,
@@ -71,7 +71,7 @@ fn plan_host(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
         ..args.profile.request()
     };
     let planned = engine::prepare(reader, &request)?;
-    let Planned { facts, loaded, plan, .. } = &planned;
+    let PreparedPlan { facts, loaded, plan, .. } = &planned;
     output::lints(loaded);
     let label = facts.label();
     if args.json {
@@ -98,8 +98,8 @@ fn plan_host(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
 }
 
 /// The exit status of a plan under `--exit-code`.
-pub(super) fn status(planned: &Planned) -> Exit {
-    let Planned { facts, plan, .. } = planned;
+pub(super) fn status(planned: &PreparedPlan) -> Exit {
+    let PreparedPlan { facts, plan, .. } = planned;
     let is_left = plan.is_empty() && !plan.body.owed_elsewhere.is_empty();
     let is_owed = facts.host == HostKind::Image && (is_left || plan.waits_for_tools());
     if !plan.body.blockers.is_empty() {

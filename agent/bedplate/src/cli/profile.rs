@@ -10,7 +10,7 @@ use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
 use crate::report::style::{BAD, GOOD, WARN, paint};
 use bedplate_core::documents as json;
 use bedplate_core::engine;
-use bedplate_core::engine::profile_source::{self, Chosen, Layer, SourceError};
+use bedplate_core::engine::profile_source::{self, ChosenProfile, Layer, SourceError};
 use bedplate_core::profile;
 use bedplate_facts::Depth;
 
@@ -89,7 +89,7 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
     let mut facts = opened.facts(Depth::Plan);
     let reader = opened.reader.as_ref();
-    let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
+    let ChosenProfile { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);
     let text = match args.json {
         true => json::document(&loaded.profile)?,
@@ -153,7 +153,7 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
     }
     let is_error = |lint: &&profile::Diagnostic| lint.severity == profile::Severity::Error;
     let errors = loaded.lints.iter().filter(is_error).count();
-    let wrong = engine::Judged::new(&loaded, &[]).stopping().len();
+    let wrong = engine::LintVerdict::new(&loaded, &[]).stopping().len();
     let warnings = loaded.lints.len() - errors;
     let (verdict, exit) = match (wrong, warnings, strict) {
         (0, 1.., true) => (paint(BAD, "not good (--strict)"), Exit::Failed),

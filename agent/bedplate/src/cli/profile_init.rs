@@ -7,7 +7,7 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, host, output};
 use bedplate_core::desired::AcsPolicy;
 use bedplate_core::engine::profile_source::{self, Choice};
-use bedplate_core::engine::{self, Request, Verified};
+use bedplate_core::engine::{self, Request, VerifyOutcome};
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::profile::model::AcsPersist;
 use bedplate_core::profile::{self, Ask, Ports};
@@ -176,7 +176,7 @@ fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<Ask>, CliError> {
     }
     let choice = Choice::Named(base);
     let request = Request::dry_run(choice);
-    let Verified { facts, loaded, report, .. } =
+    let VerifyOutcome { facts, loaded, report, .. } =
         engine::verify(reader, &request, &Selection::default())?;
     let fails = |id: &str| report.checks.iter().any(|judged| judged.id == id && judged.fails());
     let profile = loaded.map(|loaded| loaded.profile);

@@ -7,7 +7,7 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, host, output};
 use crate::report::style::{FAINT, GOOD, HEAD, paint};
 use bedplate_core::documents as json;
-use bedplate_core::engine::profile_source::{self, Listed};
+use bedplate_core::engine::profile_source::{self, ListedProfile};
 use bedplate_facts::Depth;
 
 /// `profile list`.
@@ -34,8 +34,8 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn new(listed: &'a Listed) -> Self {
-        let Listed { name, description, judged, best } = listed;
+    fn new(listed: &'a ListedProfile) -> Self {
+        let ListedProfile { name, description, judged, best } = listed;
         let fits = judged.fails.is_empty();
         let why = if fits { &judged.holds } else { &judged.fails };
         Row { name, description, fits, best: *best, why }

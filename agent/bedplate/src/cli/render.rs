@@ -15,7 +15,7 @@ use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use bedplate_base::{Arch, CpuVendor};
 use bedplate_core::documents as json;
 use bedplate_core::engine;
-use bedplate_core::engine::profile_source::Chosen;
+use bedplate_core::engine::profile_source::ChosenProfile;
 use bedplate_core::kind;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::profile::show;
@@ -23,8 +23,8 @@ use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::{Depth, Facts, IommuFacts};
 use bedplate_host::Writer as _;
 use bedplate_host::write::DirWriter;
-use bedplate_render::{GrubFamily, Inexpressible, Options, RenderError, Rendered};
-use message::{printed, print_messages};
+use bedplate_render::{GrubFamily, Inexpressible, Options, RenderError, RenderResult};
+use message::{print_messages, printed};
 
 /// `bedplate render`.
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub(crate) struct RenderArgs {
     /// Let something pass that the target cannot express: its id (`sriov/compute`, `cmdline/pci`), or the part before the slash for
     /// all of that kind, and the reason. Can be given several times.
     #[arg(long, value_name = "ID=REASON", value_parser = accepted)]
-    accept: Vec<Accepted>,
+    accept: Vec<AcceptedItem>,
     /// Give VFs to the PCI addresses of the host, in place of whatever their rules select: the files then fit only machines with the same
     /// addresses.
     #[arg(long)]
@@ -97,22 +97,22 @@ pub(crate) struct RenderArgs {
 
 /// An item that is let pass, and the reason.
 #[derive(Debug, Clone, Serialize)]
-struct Accepted {
+struct AcceptedItem {
     id: String,
     reason: String,
 }
 
-impl Accepted {
+impl AcceptedItem {
     fn takes(&self, left: &Inexpressible) -> bool {
         let rest = left.id.strip_prefix(&self.id);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '.']))
     }
 }
 
-fn accepted(text: &str) -> Result<Accepted, &'static str> {
+fn accepted(text: &str) -> Result<AcceptedItem, &'static str> {
     match text.split_once('=').map(|(id, reason)| (id.trim(), reason.trim())) {
         Some((id, reason)) if !id.is_empty() && !reason.is_empty() => {
-            Ok(Accepted { id: id.to_owned(), reason: reason.to_owned() })
+            Ok(AcceptedItem { id: id.to_owned(), reason: reason.to_owned() })
         }
         _ => Err("write ID=REASON; --json lists the ids"),
     }
@@ -156,9 +156,9 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
             .hinting("name one: --snapshot FILE or --demo NAME"));
     }
     let reader = opened.reader.as_ref();
-    let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
+    let ChosenProfile { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);
-    engine::Judged::new(&loaded, &args.lints.allow_lint).check()?;
+    engine::LintVerdict::new(&loaded, &args.lints.allow_lint).check()?;
     // Nothing was done before to an image that is yet to be built.
     let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
     let target =
@@ -243,15 +243,15 @@ struct Document<'a> {
     /// SHA-256 of the merged profile.
     profile_digest: Option<String>,
     #[serde(flatten)]
-    rendered: &'a Rendered,
+    rendered: &'a RenderResult,
     /// Items that `--accept` lets pass.
-    accepted: &'a [Accepted],
+    accepted: &'a [AcceptedItem],
 }
 
 fn emit(
     args: &RenderArgs,
     target: &bedplate_render::Target,
-    rendered: &Rendered,
+    rendered: &RenderResult,
     profile: &str,
     options: &Options,
 ) -> Result<Exit, CliError> {
@@ -314,7 +314,7 @@ fn write_all(
     args: &RenderArgs,
     dir: &Path,
     paths: &[String],
-    rendered: &Rendered,
+    rendered: &RenderResult,
 ) -> Result<(), CliError> {
     let found = check::found(dir, paths, rendered)?;
     if let Some(first) = found.foreign.first().filter(|_| !args.overwrite) {

@@ -8,10 +8,10 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, host, output, verify};
 use crate::report::host_page::{self, HostPage};
 use crate::report::outline::outline;
-use crate::report::topology::{Options, Shown};
+use crate::report::topology::{Options, TopologyView};
 use crate::report::verify::state;
 use bedplate_core::engine::{self, HostReport};
-use bedplate_core::record::{self, WithNames};
+use bedplate_core::record::{self, HostNames};
 use bedplate_facts::names::Names;
 use bedplate_facts::placement;
 use bedplate_host::{HostKind, Reader};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         return Err(verify::not_running());
     }
     let outline = outline(opened.reader.as_ref());
-    let keep = WithNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
+    let keep = HostNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
     let (recorded, _) = record::record_and_say(opened.reader.as_ref(), keep);
     // From here on nothing is read of the host itself.
     drop(opened);
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
     let tree = facts.pci.known();
     let placement = tree.map(|tree| placement::observe(reader, tree)).unwrap_or_default();
     let topology =
-        tree.map(|tree| Shown::new(&facts, tree, &placement, &names, Options::default()));
+        tree.map(|tree| TopologyView::new(&facts, tree, &placement, &names, Options::default()));
     let name = match args.with_hostname {
         true => Some(hostname(reader)?),
         false => args.title.clone(),

@@ -6,7 +6,7 @@ use super::apply::{TargetArgs, confirm, retry_while_locked, still_running};
 use super::{CliError, Exit, hold, host, output};
 use crate::report::applied;
 use bedplate_core::documents as json;
-use bedplate_core::engine::{self, Reverted, Target};
+use bedplate_core::engine::{self, RevertOutcome, Target};
 use bedplate_core::revert::{RevertPlan, Step};
 
 /// `bedplate revert`.
@@ -57,11 +57,11 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     let target = args.target.target()?;
     // Says what of an image is not read.
     host::of_target(&target);
-    let shown = Reverted::plan(&target, args.force)?;
+    let shown = RevertOutcome::plan(&target, args.force)?;
     let has_steps = !shown.steps.is_empty();
-    if args.dry_run || !(has_steps || Reverted::has_records(&target, &shown)?) {
+    if args.dry_run || !(has_steps || RevertOutcome::has_records(&target, &shown)?) {
         note_ran(&target, args)?;
-        return only_shown(args, &Reverted::plan(&target, args.force)?);
+        return only_shown(args, &RevertOutcome::plan(&target, args.force)?);
     }
     // The daemon also undoes what `--root /` puts back.
     if target.is_running_machine()
@@ -94,7 +94,8 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         }
     };
     let now = jiff::Timestamp::now();
-    let done = retry_while_locked(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
+    let done =
+        retry_while_locked(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
     if args.json {
         output::data(&json::document(&done.report)?)?;
     } else {

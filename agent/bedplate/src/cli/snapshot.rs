@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CliError, Exit, HostArgs, host, output};
-use bedplate_core::record::{self, WithNames};
+use bedplate_core::record::{self, HostNames};
 
 /// `bedplate snapshot`.
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct SnapshotArgs {
 /// Records the host.
 pub(crate) fn run(args: &SnapshotArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
-    let keep = WithNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
+    let keep = HostNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
     let (snapshot, redactions) = record::record_and_say(opened.reader.as_ref(), keep);
     let text = snapshot.to_text();
     if args.show_redactions {

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::host::{self, Opened};
+use super::host::{self, OpenHost};
 use super::{CliError, Exit, HostArgs, output};
-use crate::report::topology::{self, Options, Shown};
+use crate::report::topology::{self, Options, TopologyView};
 use bedplate_base::Reading;
 use bedplate_core::documents as json;
 use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
-use bedplate_nccl::topology_file::{self, Imported};
+use bedplate_nccl::topology_file::{self, ImportedTopology};
 
 /// What is not in sysfs.
 const LEFT_OUT: &str = "sysfs does not know NVLink, the GPUs' compute capability and ranks, the NICs' GUIDs in NCCL's form, and \
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
 }
 
 /// A file that is to be compared.
-fn read(path: &Path) -> Result<(String, Imported), CliError> {
+fn read(path: &Path) -> Result<(String, ImportedTopology), CliError> {
     let shown = path.display().to_string();
     let mut text = Vec::new();
     let file = File::open(path).and_then(|file| {
@@ -116,8 +116,8 @@ fn read(path: &Path) -> Result<(String, Imported), CliError> {
 /// Shows one host.
 fn show_host(
     args: &TopologyArgs,
-    imported: Option<&(String, Imported)>,
-    opened: &Opened,
+    imported: Option<&(String, ImportedTopology)>,
+    opened: &OpenHost,
 ) -> Result<Exit, CliError> {
     let reader = opened.reader.as_ref();
     let facts = opened.facts(Depth::Thorough);
@@ -136,7 +136,7 @@ fn show_host(
     let names = Names::new(reader, &facts);
     // A file may name VFs.
     let options = Options { vfs: args.vfs || imported.is_some(), all: args.all };
-    let shown = Shown::new(&facts, tree, &placement, &names, options);
+    let shown = TopologyView::new(&facts, tree, &placement, &names, options);
     let exit = match imported {
         Some(imported) => compared(&shown, imported, opened)?,
         None => show(args, &shown, options, opened)?,
@@ -148,9 +148,9 @@ fn show_host(
 }
 
 fn compared(
-    shown: &Shown,
-    (file, imported): &(String, Imported),
-    opened: &Opened,
+    shown: &TopologyView,
+    (file, imported): &(String, ImportedTopology),
+    opened: &OpenHost,
 ) -> Result<Exit, CliError> {
     let (text, agrees) = topology::imported(shown, imported, file, output::columns());
     output::lines(&format!("{}{text}", opened.heading()))?;
@@ -159,9 +159,9 @@ fn compared(
 
 fn show(
     args: &TopologyArgs,
-    shown: &Shown,
+    shown: &TopologyView,
     options: Options,
-    opened: &Opened,
+    opened: &OpenHost,
 ) -> Result<Exit, CliError> {
     let out = args.out.as_deref().unwrap_or(Path::new("-"));
     if args.nccl_xml {
@@ -185,6 +185,6 @@ fn show(
     Ok(Exit::Done)
 }
 
-fn named(opened: &Opened) -> String {
+fn named(opened: &OpenHost) -> String {
     opened.file.as_ref().map(|file| format!("{file}: ")).unwrap_or_default()
 }

@@ -3,14 +3,14 @@
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
-use super::host::{self, Opened};
+use super::host::{self, OpenHost};
 use super::{CliError, Exit, HostArgs, WithoutArgs, output};
 use crate::report::verify as text;
 use crate::report::verify::Tally;
 use bedplate_base::{chain, format_utc};
 use bedplate_core::documents as json;
 use bedplate_core::engine::profile_source::{Choice, SourceError};
-use bedplate_core::engine::{self, EngineError, Request, Verified};
+use bedplate_core::engine::{self, EngineError, Request, VerifyOutcome};
 use bedplate_core::profile::nearest;
 use bedplate_core::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection};
 use bedplate_host::{HostKind, boot_id};
@@ -124,10 +124,10 @@ fn status(fail_on: FailOn, report: &Report) -> Exit {
 
 /// What the checks find of a host that runs, by the profile that is named or the one it has.
 pub(crate) fn verified(
-    opened: &Opened,
+    opened: &OpenHost,
     profile: Option<&str>,
     selection: &Selection,
-) -> Result<Verified, CliError> {
+) -> Result<VerifyOutcome, CliError> {
     if opened.reader.kind() == HostKind::Image {
         return Err(not_running());
     }
@@ -147,7 +147,7 @@ fn no_profile() -> CliError {
 }
 
 /// Reports what is wrong with the profile on the host, and that the host was judged without it.
-pub(crate) fn warn_of_profile(verified: &Verified) {
+pub(crate) fn warn_of_profile(verified: &VerifyOutcome) {
     match &verified.unusable {
         Some(EngineError::Profile(SourceError::Invalid(findings))) => {
             output::diagnostics(&output::findings(findings));
@@ -171,7 +171,7 @@ pub(crate) fn not_running() -> CliError {
 
 fn verify_host(
     args: &VerifyArgs,
-    opened: &Opened,
+    opened: &OpenHost,
     selection: &Selection,
 ) -> Result<Report, CliError> {
     let request = Request {
@@ -185,13 +185,13 @@ fn verify_host(
     if opened.reader.kind() == HostKind::Image && !has_profile {
         return Err(no_profile());
     }
-    let Verified { facts, loaded, report, .. } = verified;
+    let VerifyOutcome { facts, loaded, report, .. } = verified;
     if let Some(loaded) = &loaded {
         output::lints(loaded);
     }
     let label = facts.label();
     if args.json {
-        let judging = json::Judging {
+        let judging = json::JudgementFrame {
             file: opened.file.as_deref(),
             host: &label,
             exit_status: status(args.fail_on, &report).status(),
@@ -209,7 +209,7 @@ fn verify_host(
 }
 
 /// When a running host is judged, and in which of its boots.
-fn moment(opened: &Opened) -> Option<json::Moment> {
+fn moment(opened: &OpenHost) -> Option<json::Moment> {
     let reader = opened.reader.as_ref();
     (reader.kind() == HostKind::Live).then(|| json::Moment {
         judged: format_utc(Timestamp::now()),

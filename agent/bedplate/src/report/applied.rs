@@ -102,8 +102,10 @@ pub(crate) fn changes(report: &ApplyReport, verbose: bool) -> String {
     let mut out = String::new();
     let mut rest = report.changes.as_slice();
     while let Some(first) = rest.first() {
-        let same =
-            rest.iter().take_while(|change| needs_no_detail(first) && alike_change(first, change)).count();
+        let same = rest
+            .iter()
+            .take_while(|change| needs_no_detail(first) && alike_change(first, change))
+            .count();
         // A few are named one by one.
         let count = if same > FEW && !verbose { same } else { 1 };
         match rest.get(..count) {

@@ -5,14 +5,17 @@ use std::fmt::Write as _;
 
 use bedplate_base::format_utc;
 use bedplate_base::terminal::one_line;
-use bedplate_daemon::reboot::busy::InUse;
+use bedplate_daemon::reboot::busy::DeviceUse;
 use bedplate_host::process::Process;
 
 /// Characters of a command line that are shown.
 const COMMAND: usize = 200;
 
 /// One process a line, with its devices, its start and its command line; nothing where nobody holds a device.
-pub(crate) fn format_holders(in_use: &InUse, describe: impl Fn(u32) -> Option<Process>) -> String {
+pub(crate) fn format_holders(
+    in_use: &DeviceUse,
+    describe: impl Fn(u32) -> Option<Process>,
+) -> String {
     let mut processes: BTreeMap<u32, (&str, Vec<&str>)> = BTreeMap::new();
     for holder in &in_use.holders {
         let (_, devices) = processes.entry(holder.pid).or_insert((&holder.comm, Vec::new()));
@@ -60,7 +63,7 @@ mod tests {
                 command: format!("python3 train.py \x1b{}", "x".repeat(COMMAND)),
             })
         };
-        let text = format_holders(&InUse { holders, unreadable: 0 }, describe);
+        let text = format_holders(&DeviceUse { holders, unreadable: 0 }, describe);
         let first = "in use    /dev/nvidia0 /dev/nvidia1 by python3 (pid 30, user ada, since 2026-03-03 03:00:00 UTC)\n  \
                      command  python3 train.py \\u{1b}xxx";
         assert!(text.starts_with(first), "{text}");

@@ -2,7 +2,7 @@
 //! with that masked (`record`): nothing is read here. Pure.
 
 use super::markup::Markup;
-use super::topology::{self, Shown};
+use super::topology::{self, TopologyView};
 use super::verify::{rank, state};
 use super::{diff, page, style, text};
 use crate::report::outline::{Outline, Reboots, Run};
@@ -21,7 +21,7 @@ pub(crate) struct HostPage<'a> {
     /// What the checks came to.
     pub verdict: &'a Report,
     /// Its topology; `None`: the PCI devices cannot be read, or there are none.
-    pub topology: Option<&'a Shown<'a>>,
+    pub topology: Option<&'a TopologyView<'a>>,
     /// Names of devices.
     pub names: &'a Names<'a>,
     /// The difference from the host's profile; `None`: it has no profile; `Err`: why there is no difference to show.

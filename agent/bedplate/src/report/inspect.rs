@@ -13,7 +13,7 @@ use std::collections::btree_map::Entry;
 use serde::Serialize;
 
 use super::wrap;
-use bedplate_core::kind::cmdline::show::Shown;
+use bedplate_core::kind::cmdline::show::CommandLineView;
 use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
 
@@ -33,11 +33,11 @@ struct Document<'a> {
     pci_names: BTreeMap<String, String>,
     /// The kernel command line in its states.
     #[serde(skip_serializing_if = "Option::is_none")]
-    command_line: Option<&'a Shown>,
+    command_line: Option<&'a CommandLineView>,
 }
 
 /// The kernel command line in its states, argument by argument, in `width` columns.
-pub(crate) fn command_line(shown: &Shown, width: usize) -> String {
+pub(crate) fn command_line(shown: &CommandLineView, width: usize) -> String {
     let cells = u16::try_from(width).unwrap_or(u16::MAX);
     cmdline::table(shown, cells) + &wrap::wrap(&cmdline::below(shown), width)
 }
@@ -61,7 +61,7 @@ pub fn document<'a>(
     facts: &'a Facts,
     names: &Names,
     file: Option<&'a str>,
-    command_line: Option<&'a Shown>,
+    command_line: Option<&'a CommandLineView>,
 ) -> impl Serialize + use<'a> {
     let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
     let mut pci_names = BTreeMap::new();

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use bedplate_nccl::log::meanings::{MEANINGS, STATUSES, Weight};
-use bedplate_nccl::log::verdict::{Finding, Judged, Verdict, ranks};
+use bedplate_nccl::log::verdict::{Finding, LogVerdict, Verdict, ranks};
+use bedplate_nccl::log::warning_meanings::{MEANINGS, STATUSES, Weight};
 use bedplate_nccl::log::{CARRIERS, Carrier, Log, Place, Tally, Worker};
 
 /// A reason that a node of the log has itself, from what was read there.
@@ -28,11 +28,11 @@ pub struct OnNode {
 }
 
 /// A log, what it comes to, and the names of the files.
-pub struct Shown<'a> {
+pub struct LogView<'a> {
     /// The log.
     pub log: &'a Log,
     /// What it comes to.
-    pub judged: &'a Judged,
+    pub judged: &'a LogVerdict,
     /// Its files, by index.
     pub files: &'a [String],
     /// What nodes themselves show.
@@ -53,7 +53,7 @@ fn sign(weight: Weight) -> String {
     }
 }
 
-impl Shown<'_> {
+impl LogView<'_> {
     fn place(&self, place: Place) -> String {
         let file = self.files.get(place.file).map_or("log", String::as_str);
         format!("{file}:{}", place.line)

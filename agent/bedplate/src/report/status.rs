@@ -10,7 +10,7 @@ use bedplate_base::format_utc;
 use bedplate_core::kind::cmdline::NEXT_KERNEL;
 use bedplate_core::plan::{Blocker, Pending, RebootNeed, Unknown};
 use bedplate_core::profile::model::{AgentMode, RebootPolicy};
-use bedplate_daemon::backoff::{CLEARS, Contested, Failed};
+use bedplate_daemon::backoff::{CLEARS, Conflict, FailedChange};
 use bedplate_daemon::checks::{Checked, counted};
 use bedplate_daemon::reboot::decide::entry_veto;
 use bedplate_daemon::reboot::state::{CANCELLED, RebootState, Veto};
@@ -117,7 +117,7 @@ fn lists(status: &Status, out: &mut String) {
     list("needs an operator", status.blockers.iter().map(blocker).collect());
     let unknown = |one: &Unknown| format!("{} {}: {}", one.kind, one.subject, one.reason);
     list("could not be read", status.unknowns.iter().map(unknown).collect());
-    let failed = |one: &Failed| {
+    let failed = |one: &FailedChange| {
         let times = if one.times == 1 { String::new() } else { format!(" {} times", one.times) };
         format!(
             "{}: {}\n      failed{times}; tried again by itself, at once by `bedplate reconcile`",
@@ -125,7 +125,7 @@ fn lists(status: &Status, out: &mut String) {
         )
     };
     list("tried and failed", status.failed.iter().map(failed).collect());
-    let contested = |one: &Contested| {
+    let contested = |one: &Conflict| {
         format!(
             "{}: changed back {} times; last seen {}\n      {CLEARS}",
             one.id, one.times, one.found

@@ -10,7 +10,7 @@ use super::names;
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use bedplate_base::terminal::one_line;
 use bedplate_core::apply::plan_line;
-use bedplate_core::plan::allowed::PROFILE;
+use bedplate_core::plan::allowed_lints::PROFILE;
 use bedplate_core::plan::{Change, Effect, Item, NextBoot, Plan, Rationale, RebootNeed, Subject};
 use bedplate_facts::names::Names;
 

@@ -120,9 +120,14 @@ pub(crate) fn state(report: &Report) -> String {
     let because = report.because.as_deref().map(one_line).unwrap_or_default();
     match report.answer {
         Answer::Ready => format!("ready{}", warnings_and_unknowns(report)),
-        Answer::NotReady => format!("not ready: {because}{}", other_deciding_checks(report, "fails", "fail")),
+        Answer::NotReady => {
+            format!("not ready: {because}{}", other_deciding_checks(report, "fails", "fail"))
+        }
         Answer::CannotTell => {
-            format!("cannot tell: {because}{}", other_deciding_checks(report, "is unknown", "are unknown"))
+            format!(
+                "cannot tell: {because}{}",
+                other_deciding_checks(report, "is unknown", "are unknown")
+            )
         }
     }
 }
@@ -168,11 +173,20 @@ fn conclusion(out: &mut String, report: &Report) {
                 1 => "the check asked for does not fail".to_owned(),
                 count => format!("none of the {count} checks asked for fails"),
             };
-            writeln!(out, "{}{}; there are {all} in all", paint(GOOD, &none), warnings_and_unknowns(report))
+            writeln!(
+                out,
+                "{}{}; there are {all} in all",
+                paint(GOOD, &none),
+                warnings_and_unknowns(report)
+            )
         }
         Answer::Ready if report.image => {
             let right = paint(GOOD, "the image is what its profile says");
-            writeln!(out, "{right}{}; verify the machine that runs it", warnings_and_unknowns(report))
+            writeln!(
+                out,
+                "{right}{}; verify the machine that runs it",
+                warnings_and_unknowns(report)
+            )
         }
         Answer::Ready => {
             let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 
-use bedplate_daemon::launch::{END, Ended, Request};
+use bedplate_daemon::launch::{END, ExitResult, Request};
 use bedplate_tests::program;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use super::super::rig::{Rig, right};
 use super::{ALL, rig, serve};
 
 /// What a unit says of a request that a daemon which was taken over could send.
-fn answer(rig: &Rig, unit: &str, arguments: &[&str], input: &str) -> Ended {
+fn answer(rig: &Rig, unit: &str, arguments: &[&str], input: &str) -> ExitResult {
     let file = std::fs::metadata(program::path()).expect("it is there");
     let request = Request {
         program: format!("{}:{}", file.dev(), file.ino()),

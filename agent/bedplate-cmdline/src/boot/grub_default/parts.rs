@@ -32,7 +32,11 @@ impl Part<'_> {
     }
 
     /// The text behind the value before it, of a value that begins with that and the text in front of it.
-    pub(super) fn text_after<'v>(&self, value: &'v str, file: &str) -> Result<&'v str, NotUnderstood> {
+    pub(super) fn text_after<'v>(
+        &self,
+        value: &'v str,
+        file: &str,
+    ) -> Result<&'v str, NotUnderstood> {
         let rest = value.strip_prefix(self.front.as_str());
         rest.and_then(|rest| rest.strip_prefix(self.base.as_str()))
             .ok_or_else(|| self.put_together(file))

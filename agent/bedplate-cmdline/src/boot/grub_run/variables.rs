@@ -3,7 +3,7 @@
 use super::super::NotUnderstood;
 use super::super::grub_device::Device;
 use super::super::grub_script::{Part, Word};
-use super::super::grub_vars::Shown;
+use super::super::grub_vars::DisplayWord;
 use super::{LONGEST_VALUE, Run};
 
 impl Run<'_> {
@@ -52,7 +52,11 @@ impl Run<'_> {
     }
 
     /// `load_env [-f FILE] [NAME…]`.
-    pub(super) fn load_env(&mut self, arguments: &[Shown], at: usize) -> Result<(), NotUnderstood> {
+    pub(super) fn load_env(
+        &mut self,
+        arguments: &[DisplayWord],
+        at: usize,
+    ) -> Result<(), NotUnderstood> {
         let names = match arguments {
             [option, file, names @ ..] if matches!(option.shown.as_str(), "-f" | "--file") => {
                 let own =

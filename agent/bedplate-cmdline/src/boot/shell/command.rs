@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::{
-    Assignment, Event, NEVER_CLOSED, Open, OpenedBy, Piece, Quote, Scanned, Scanner, Word, is_name,
+    Assignment, Event, NEVER_CLOSED, OpenCommand, OpenedBy, Piece, Quote, ScanResult, Scanner,
+    Word, is_name,
 };
 
 const CONDITIONAL: &str = "it is set under a condition or in a subshell";
@@ -34,7 +35,7 @@ impl Scanner<'_> {
     }
 
     /// The whole text.
-    pub(super) fn script(&mut self) -> Scanned<()> {
+    pub(super) fn script(&mut self) -> ScanResult<()> {
         while let Some(c) = self.peek() {
             match c {
                 ' ' | '\t' | '\n' | ';' => self.at += 1,
@@ -78,18 +79,18 @@ impl Scanner<'_> {
 
     fn open(&mut self, by: OpenedBy) {
         let function = self.defined.take().map(|name| (name, self.events.len()));
-        self.open.push(Open { by, function });
+        self.open.push(OpenCommand { by, function });
     }
 
     fn close(&mut self) {
-        if let Some(Open { function: Some((name, first)), .. }) = self.open.pop() {
+        if let Some(OpenCommand { function: Some((name, first)), .. }) = self.open.pop() {
             let body = self.events.split_off(first);
             self.events.push(Event::Function { name, body });
         }
     }
 
     /// A command: its words up to an operator or the end of the line.
-    fn command(&mut self) -> Scanned<()> {
+    fn command(&mut self) -> ScanResult<()> {
         let start = self.at;
         let events_before = self.events.len();
         let mut words: Vec<Word> = Vec::new();
@@ -162,7 +163,7 @@ impl Scanner<'_> {
 
     /// A parenthesis behind words: an array, or a function definition. Says whether it was the latter, whose body
     /// follows as a compound of its own.
-    fn parenthesis(&mut self, words: &mut [Word]) -> Scanned<bool> {
+    fn parenthesis(&mut self, words: &mut [Word]) -> ScanResult<bool> {
         let at = self.at;
         self.at += 1;
         self.blanks();
@@ -183,7 +184,7 @@ impl Scanner<'_> {
         Ok(false)
     }
 
-    fn redirection(&mut self) -> Scanned<()> {
+    fn redirection(&mut self) -> ScanResult<()> {
         while matches!(self.peek(), Some('<' | '>' | '&' | '|')) {
             self.at += 1;
         }
@@ -196,7 +197,7 @@ impl Scanner<'_> {
     }
 
     /// Keywords that open or close compounds. Says whether the rest of the line is a command of its own.
-    fn keyword(&mut self, word: &str) -> Scanned<bool> {
+    fn keyword(&mut self, word: &str) -> ScanResult<bool> {
         match word {
             "if" | "while" | "until" | "{" => self.open(OpenedBy::Keyword),
             "for" | "case" | "select" => {

@@ -3,12 +3,12 @@
 use bedplate_base::lossless_text::is_raw;
 
 use super::{
-    DEEPEST, Event, NEVER_CLOSED, NOT_UTF8, Piece, Quote, Scanned, Scanner, Word, is_name,
+    DEEPEST, Event, NEVER_CLOSED, NOT_UTF8, Piece, Quote, ScanResult, Scanner, Word, is_name,
 };
 
 impl Scanner<'_> {
     /// The word that starts here.
-    pub(super) fn word(&mut self) -> Scanned<Word> {
+    pub(super) fn word(&mut self) -> ScanResult<Word> {
         let start = self.at;
         let mut pieces = Vec::new();
         let mut quotes = Vec::new();
@@ -66,7 +66,7 @@ impl Scanner<'_> {
         self.plain(c, pieces);
     }
 
-    fn single_quoted(&mut self, pieces: &mut Vec<Piece>) -> Scanned<()> {
+    fn single_quoted(&mut self, pieces: &mut Vec<Piece>) -> ScanResult<()> {
         let start = self.at;
         self.at += 1;
         push_text(pieces, "");
@@ -80,7 +80,7 @@ impl Scanner<'_> {
         Err((start, NEVER_CLOSED))
     }
 
-    fn double_quoted(&mut self, pieces: &mut Vec<Piece>) -> Scanned<()> {
+    fn double_quoted(&mut self, pieces: &mut Vec<Piece>) -> ScanResult<()> {
         let start = self.at;
         self.at += 1;
         push_text(pieces, "");
@@ -106,7 +106,7 @@ impl Scanner<'_> {
         Err((start, NEVER_CLOSED))
     }
 
-    fn escaped(&mut self, pieces: &mut Vec<Piece>) -> Scanned<()> {
+    fn escaped(&mut self, pieces: &mut Vec<Piece>) -> ScanResult<()> {
         self.at += 1;
         match self.peek() {
             Some('\n') => self.at += 1,
@@ -116,7 +116,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn backticks(&mut self, pieces: &mut Vec<Piece>) -> Scanned<()> {
+    fn backticks(&mut self, pieces: &mut Vec<Piece>) -> ScanResult<()> {
         let start = self.at;
         self.at += 1;
         while let Some(c) = self.peek() {
@@ -135,7 +135,7 @@ impl Scanner<'_> {
     }
 
     /// An expansion. `quoted`: between double quotes.
-    fn dollar(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> Scanned<()> {
+    fn dollar(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> ScanResult<()> {
         let start = self.at;
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -172,7 +172,7 @@ impl Scanner<'_> {
     }
 
     /// `$(command)` or `$((arithmetic))`, from its first bracket on.
-    fn substitution(&mut self) -> Scanned<()> {
+    fn substitution(&mut self) -> ScanResult<()> {
         let start = self.at;
         self.skip_brackets(')')?;
         let inside = &self.text[start..self.at];
@@ -190,7 +190,7 @@ impl Scanner<'_> {
     }
 
     /// What follows `${`, with the closing brace.
-    fn braces(&mut self, start: usize) -> Scanned<Piece> {
+    fn braces(&mut self, start: usize) -> ScanResult<Piece> {
         let name = self.name();
         let operator =
             [":-", ":+", ":=", "-", "+", "="].into_iter().find(|op| self.starts_with(op));
@@ -249,7 +249,7 @@ impl Scanner<'_> {
     }
 
     /// Passes over a bracketed stretch, starting at its opening bracket.
-    pub(super) fn skip_brackets(&mut self, close: char) -> Scanned<()> {
+    pub(super) fn skip_brackets(&mut self, close: char) -> ScanResult<()> {
         let start = self.at;
         let open = if close == ')' { '(' } else { '{' };
         let mut depth = 0;

@@ -57,7 +57,7 @@ impl Operation for WriteAttribute<'_> {
             return Ok(());
         }
         expect(same_value(&now, self.before), path, &format!("{now:?}"))?;
-        undo.push(Box::new(WriteBack { path: path.to_owned(), value: now, limit_s }));
+        undo.push(Box::new(RestoreAttribute { path: path.to_owned(), value: now, limit_s }));
         let now = write(store, path, after, limit_s)?;
         match same_value(&now, after) {
             true => Ok(()),
@@ -75,19 +75,19 @@ impl Operation for WriteAttribute<'_> {
 }
 
 /// Writes the value that was there.
-struct WriteBack {
+struct RestoreAttribute {
     path: String,
     value: String,
     limit_s: u32,
 }
 
-impl Undo for WriteBack {
+impl Undo for RestoreAttribute {
     fn subject(&self) -> String {
         self.path.clone()
     }
 
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
-        let WriteBack { path, value, limit_s } = self;
+        let RestoreAttribute { path, value, limit_s } = self;
         let now = write(store, path, to_write(value), *limit_s)?;
         if !same_value(&now, value) {
             return Err(StepError::NotWrittenBack { now, written: value.clone() });
@@ -98,7 +98,11 @@ impl Undo for WriteBack {
 }
 
 /// Enter in `ledger` that the change of an attribute is over.
-pub(super) fn record_result(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
+pub(super) fn record_result(
+    store: &Store,
+    ledger: &mut Ledger,
+    path: &str,
+) -> Result<(), StepError> {
     ledger.settle_attribute(path, &store.attribute(path)?);
     Ok(())
 }

@@ -57,7 +57,7 @@ impl Operation for SetEswitch {
         if now == self.after {
             return Ok(());
         }
-        undo.push(Box::new(SwitchBack { pf: self.pf, mode: now, limit_s: self.limit_s }));
+        undo.push(Box::new(RestoreEswitchMode { pf: self.pf, mode: now, limit_s: self.limit_s }));
         switch(store, self.pf, self.after, self.limit_s)
     }
 
@@ -68,13 +68,13 @@ impl Operation for SetEswitch {
 }
 
 /// Sets the mode that was there.
-struct SwitchBack {
+struct RestoreEswitchMode {
     pf: PciAddress,
     mode: EswitchMode,
     limit_s: u32,
 }
 
-impl Undo for SwitchBack {
+impl Undo for RestoreEswitchMode {
     fn subject(&self) -> String {
         format!("eswitch of {}", self.pf)
     }

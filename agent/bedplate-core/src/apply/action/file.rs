@@ -7,7 +7,7 @@ use super::{
 use crate::ledger::{Author, FileRecord, FileState, Ledger, Sha, Unfinished};
 use crate::plan::FileContent;
 use crate::unified_diff;
-use bedplate_cmdline::boot::whole::is_whole;
+use bedplate_cmdline::boot::completeness::is_whole;
 use bedplate_host::Expected;
 
 /// Mode of a new file: configuration that everybody may read.
@@ -116,13 +116,17 @@ fn has_content(file: &FoundFile, content: Option<&FileContent>) -> bool {
 }
 
 /// Enter in `ledger` that the change of a file is over.
-pub(crate) fn record_result(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
+pub(crate) fn record_result(
+    store: &Store,
+    ledger: &mut Ledger,
+    path: &str,
+) -> Result<(), StepError> {
     ledger.settle_file(path, &store.file(path)?.state);
     Ok(())
 }
 
 /// Result of taking a file back.
-pub(crate) enum Undone {
+pub(crate) enum UndoResult {
     /// It still was as before.
     Unchanged,
     /// It is as before again.
@@ -140,11 +144,11 @@ pub(crate) fn undo(
     store: &mut Store,
     path: &str,
     earlier: Option<&FileRecord>,
-) -> Result<Undone, StepError> {
-    let Some(record) = store.ledger.files.get(path) else { return Ok(Undone::Unchanged) };
+) -> Result<UndoResult, StepError> {
+    let Some(record) = store.ledger.files.get(path) else { return Ok(UndoResult::Unchanged) };
     let is_generated = record.generator.is_some();
     let Some(Unfinished { before, wrote, .. }) = record.unfinished.clone() else {
-        return Ok(Undone::Unchanged);
+        return Ok(UndoResult::Unchanged);
     };
     let found = store.file(path)?;
     // A generator that was cut short may have left half a menu, and the machine has to boot.
@@ -157,14 +161,14 @@ pub(crate) fn undo(
             true => store.ledger.leave_file(path),
             false => store.ledger.reset_file(path, earlier),
         }
-        return Ok(Undone::Edited { written });
+        return Ok(UndoResult::Edited { written });
     }
     let is_changed = ours && found.state != before;
     if is_changed {
         store.restore_file(path, &found, &before)?;
     }
     store.ledger.reset_file(path, earlier);
-    Ok(if is_changed { Undone::Back } else { Undone::Unchanged })
+    Ok(if is_changed { UndoResult::Back } else { UndoResult::Unchanged })
 }
 
 /// Puts a file back that still holds `before`.

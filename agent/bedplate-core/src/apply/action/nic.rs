@@ -74,7 +74,7 @@ impl Operation for SetVf<'_> {
             store.update_ledger(|ledger| {
                 ledger.begin_vf(&self.key, kind, &boot, (&found, &left), (start, limit_s));
             })?;
-            undo.push(Box::new(SetBack { set: set.clone(), to: found.intersect(&left) }));
+            undo.push(Box::new(RestoreAttributes { set: set.clone(), to: found.intersect(&left) }));
         }
         set.run(store, &left)
     }
@@ -167,12 +167,12 @@ fn finds_driver(store: &Store, pf: PciAddress, vf: &str) -> bool {
 }
 
 /// Sets attributes as they were.
-struct SetBack {
+struct RestoreAttributes {
     set: Set,
     to: VfAttributes,
 }
 
-impl Undo for SetBack {
+impl Undo for RestoreAttributes {
     fn subject(&self) -> String {
         self.set.key.to_string()
     }

@@ -89,7 +89,7 @@ impl Operation for SetConfigBits {
         }
         self.expect_planned(now)?;
         let Bits { mask, value, .. } = self.bits;
-        undo.push(Box::new(SetBack { key: self.key.clone(), mask, value: now & mask }));
+        undo.push(Box::new(RestoreBits { key: self.key.clone(), mask, value: now & mask }));
         write(store, &self.key, mask, value)
     }
 
@@ -100,13 +100,13 @@ impl Operation for SetConfigBits {
 }
 
 /// Sets the bits as they were.
-struct SetBack {
+struct RestoreBits {
     key: RegisterKey,
     mask: u16,
     value: u16,
 }
 
-impl Undo for SetBack {
+impl Undo for RestoreBits {
     fn subject(&self) -> String {
         subject(&self.key)
     }

@@ -1,10 +1,10 @@
 //! Running one of the host's own tools. The files that it may rewrite are saved first.
 
-use super::made::{self, Listing};
+use super::made_files::{self, Listing};
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file, program};
 use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
 use crate::plan::{Action, WayBack};
-use bedplate_cmdline::boot::whole::is_whole;
+use bedplate_cmdline::boot::completeness::is_whole;
 use bedplate_host::child::STANDARD;
 use bedplate_host::{HostKind, package_lock};
 
@@ -91,7 +91,7 @@ impl Operation for RunTool<'_> {
         save_touched(store, author, &before.files, generator.as_ref())?;
         let WayBack::Run { argv: back } = self.way_back else {
             let ended = run_touching(store, self.argv, self.limit_s, &before.files);
-            let made = made::note(store, task, self.touches, &self.generator(), &before);
+            let made = made_files::note(store, task, self.touches, &self.generator(), &before);
             return ended.and(made.map(|images| undo.extend(images)));
         };
         let record = UndoTool {
@@ -104,7 +104,7 @@ impl Operation for RunTool<'_> {
         store.update_ledger(|ledger| ledger.begin_undo(record.clone()))?;
         run_touching(store, self.argv, self.limit_s, &before.files)
             .inspect_err(|_| store.ledger.drop_undo(&record))?;
-        undo.push(Box::new(RunBack { record }));
+        undo.push(Box::new(RunUndoTool { record }));
         Ok(())
     }
 
@@ -126,11 +126,11 @@ impl RunTool<'_> {
 }
 
 /// Runs the tool that undoes another.
-struct RunBack {
+struct RunUndoTool {
     record: UndoTool,
 }
 
-impl Undo for RunBack {
+impl Undo for RunUndoTool {
     fn subject(&self) -> String {
         self.record.purpose.clone()
     }

@@ -1,7 +1,7 @@
 //! Giving VFs a driver: by name, one by one, through `driver_override` (handbook §5.1). Which VFs a PF has is only known
 //! once they are there.
 
-use super::attribute::{same_value, record_result, to_write};
+use super::attribute::{record_result, same_value, to_write};
 use super::{Operation, StepError, Store, Task, Undo, UndoList};
 use crate::ledger::Ledger;
 use bedplate_base::value::PciAddress;

@@ -3,7 +3,7 @@
 use super::NAME;
 use super::section::Acs;
 use crate::desired::{AcsPolicy, Desired, WantedAcs};
-use crate::image_config::{ImageConfig, LiveOnly, Unwritable};
+use crate::image_config::{ContributeError, ImageConfig, LiveOnly};
 use crate::section::Declared;
 use bedplate_facts::Facts;
 
@@ -13,7 +13,7 @@ pub(super) fn contribute(
     facts: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,
-) -> Result<(), Unwritable> {
+) -> Result<(), ContributeError> {
     let acs = &desired.acs;
     let asked = profile.get::<Acs>().is_some_and(|section| section.policy != AcsPolicy::Keep);
     if asked && !facts.sees_devices() {

@@ -13,8 +13,8 @@ use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 
 use super::NAME;
 use super::fabric::Fabric;
-use super::guard::{guests_below, reach_neighbours, used_by};
-use super::resolved::{Ats, Resolved};
+use super::guests::{guests_below, reach_neighbours, used_by};
+use super::resolved::{Ats, ResolvedAcs};
 use super::shape::{Groups, Shape};
 
 /// How a port is to be, as far as isolation goes.
@@ -33,7 +33,7 @@ pub(crate) fn groups_without_isolation(
     tree: &PciTree,
     topology: &Topology,
     intents: &BTreeMap<PciAddress, Intent>,
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedAcs,
 ) {
     let guests = guests_below(tree, &[]);
     let mut without_guests: BTreeMap<u16, (BTreeSet<PciAddress>, BTreeSet<PciAddress>)> =
@@ -73,7 +73,7 @@ pub(crate) fn groups_without_isolation(
 
 /// Ports that expose guests, as a plan would say it.
 pub(crate) fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
-    let mut resolved = Resolved {
+    let mut resolved = ResolvedAcs {
         acs: DesiredAcs::default(),
         arg: Reading::Absent,
         kept_unsure: None,
@@ -136,7 +136,7 @@ pub(crate) fn expectations(
     fabric: &Fabric,
     tree: &PciTree,
     root_port: bool,
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedAcs,
 ) {
     let row = fabric.row();
     let is_right = |(port, target): (&PciAddress, &super::fabric::Target)| match tree
@@ -196,7 +196,7 @@ pub(crate) fn expectations(
 }
 
 /// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
-pub(crate) fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
+pub(crate) fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut ResolvedAcs) {
     let mut found = Ats::default();
     let (mut decisive, mut unsure) = (Vec::new(), Vec::new());
     for fabric in fabrics.iter().filter(|fabric| fabric.wants(Peer::Nic)) {
@@ -249,7 +249,7 @@ fn above_is_read(tree: &PciTree, nic: PciAddress) -> bool {
     port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
 }
 
-fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &mut Resolved) {
+fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &mut ResolvedAcs) {
     let Ats { lacking, unread, mixed, needless, .. } = found;
     if let Some((_, reason)) = unread.first() {
         let named = some_of(unread.iter().map(|(nic, _)| nic.to_string()), 4, "NICs");
@@ -306,7 +306,7 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
 }
 
 /// Ports of a fabric for guests that cannot let translated requests through.
-pub(crate) fn cannot_pass(fabric: &Fabric, resolved: &mut Resolved) {
+pub(crate) fn cannot_pass(fabric: &Fabric, resolved: &mut ResolvedAcs) {
     if fabric.row().shape != Shape::SwitchForGuests {
         return;
     }

@@ -63,6 +63,8 @@ impl Port<'_> {
         let os = &self.context.facts.os;
         let another_kernel = matches!((os.kernel.known(), os.next_kernel.known()), (Some(now), Some(next)) if now != next);
         let port = self.wanted.port;
-        self.is_persistent() && self.running.of_port(port) == self.next.of_port(port) && !another_kernel
+        self.is_persistent()
+            && self.running.of_port(port) == self.next.of_port(port)
+            && !another_kernel
     }
 }

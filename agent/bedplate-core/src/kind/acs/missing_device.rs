@@ -12,7 +12,7 @@ use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
 
-use super::guard::guests_below;
+use super::guests::guests_below;
 use super::previous_argument::owned;
 use super::section::{self, AcsPersist, Guests};
 use super::shape::{SHAPES, Shape};

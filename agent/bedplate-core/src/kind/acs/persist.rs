@@ -8,7 +8,7 @@ use bedplate_facts::Os;
 
 use super::NAME;
 use super::fabric::Target;
-use super::resolved::Resolved;
+use super::resolved::ResolvedAcs;
 use super::section::{self, AcsPersist};
 use super::support::{Support, kernel_acs_support, of_next_boot};
 use super::token;
@@ -50,7 +50,7 @@ impl RedirectOnly {
 }
 
 /// Ports beside those of the argument.
-fn remark_on_the_rest(wanted: &[WantedAcs], resolved: &mut Resolved) {
+fn remark_on_the_rest(wanted: &[WantedAcs], resolved: &mut ResolvedAcs) {
     let rest = wanted.iter().filter(|port| !AcsPersistence::DisableAcsRedir.carries(port));
     let rest: Vec<String> = rest.map(|port| port.port.to_string()).collect();
     if !rest.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn persist(
     os: &Os,
     redirect_only: RedirectOnly,
     ports: &dyn Fn(AcsPersistence) -> Vec<WantedAcs>,
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedAcs,
 ) {
     let chosen = choose(profile, os, redirect_only).and_then(|persistence| {
         let wanted = ports(persistence);
@@ -113,7 +113,7 @@ pub(crate) fn persist(
 }
 
 /// A kernel that was chosen for one boot only, and that makes nothing of the argument.
-fn remark_on_one_boot(persistence: AcsPersistence, os: &Os, resolved: &mut Resolved) {
+fn remark_on_one_boot(persistence: AcsPersistence, os: &Os, resolved: &mut ResolvedAcs) {
     let (Some(Reading::Known(lasting)), Some(next)) = (&os.lasting_kernel, os.next_kernel.known())
     else {
         return;
@@ -134,7 +134,7 @@ fn remark_on_one_boot(persistence: AcsPersistence, os: &Os, resolved: &mut Resol
 
 /// What the next kernel makes of an argument of an earlier run is not known where the kernel is not: such an argument stays, as
 /// taking it away and putting it back costs a cold reboot each.
-fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resolved) {
+fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut ResolvedAcs) {
     if profile.persistence == AcsPersist::Live {
         return;
     }

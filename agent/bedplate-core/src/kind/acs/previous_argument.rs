@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::guard::{are_certain, guests_below, used_by};
+use super::guests::{are_certain, guests_below, used_by};
 use super::{BootArguments, KEPT, token};
 use crate::desired::UnwantedArg;
 use crate::kind::cmdline;

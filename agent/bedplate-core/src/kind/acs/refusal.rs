@@ -1,6 +1,6 @@
 //! Why a wanted port is not opened, or must not be open: guests below it. Pure.
 
-use super::{NAME, Port, guard};
+use super::{NAME, Port, guests};
 use crate::plan::Blocker;
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
@@ -32,7 +32,7 @@ impl Port<'_> {
             ),
             remedy: format!(
                 "{}; or, where guests have GPUs or NICs, leave ACS alone: acs.policy = \"keep\" (profile vfio)",
-                guard::set_free(self.topology.tree(), &self.wanted.vfio_below)
+                guests::set_free(self.topology.tree(), &self.wanted.vfio_below)
             ),
         }
     }
@@ -55,11 +55,11 @@ impl Port<'_> {
         (!missing.is_empty() && !apart.is_empty()).then(|| Blocker {
             kind: NAME,
             subject: self.subject(),
-            reason: guard::reach_neighbours(missing, &self.used_by(&apart)),
+            reason: guests::reach_neighbours(missing, &self.used_by(&apart)),
             remedy: format!(
                 "{}; or, where guests have GPUs or NICs, set acs.policy = \"keep\" (profile vfio) and reboot, upon which Linux \
                  switches ACS on again",
-                guard::set_free(tree, &apart)
+                guests::set_free(tree, &apart)
             ),
         })
     }
@@ -70,6 +70,6 @@ impl Port<'_> {
             true => " below it",
             false => " perhaps below it (it cannot be seen, or a bridge above it)",
         };
-        guard::used_by(self.topology.tree(), guests, place)
+        guests::used_by(self.topology.tree(), guests, place)
     }
 }

@@ -10,15 +10,15 @@ use bedplate_facts::pci::{Acs, PciTree, PortType};
 use bedplate_facts::topology::{Role, Topology};
 
 use super::fabric::{Target, Targets};
-use super::guard::guests_below;
-use super::resolved::Resolved;
+use super::guests::guests_below;
+use super::resolved::ResolvedAcs;
 
 /// Ports with ACS, each with what becomes of it.
-pub(super) type Readable = Vec<(PciAddress, Acs, Target)>;
+pub(super) type ReadablePorts = Vec<(PciAddress, Acs, Target)>;
 
 /// Ports that drop out.
 #[derive(Default)]
-pub(super) struct Others {
+pub(super) struct OmittedPorts {
     /// Intel's, whose registers are elsewhere.
     misplaced: Vec<PciAddress>,
     /// Without ACS: they redirect nothing.
@@ -32,8 +32,8 @@ pub(super) fn readings(
     tree: &PciTree,
     topology: &Topology,
     targets: Targets,
-) -> (Readable, Others) {
-    let (mut readable, mut others) = (Vec::new(), Others::default());
+) -> (ReadablePorts, OmittedPorts) {
+    let (mut readable, mut others) = (Vec::new(), OmittedPorts::default());
     for (port, target) in targets {
         let Some(function) = tree.get(port) else {
             let reason = "it is not among the PCI functions that can be seen";
@@ -58,8 +58,8 @@ pub(super) fn readings(
 }
 
 /// Says of each port that drops out why.
-pub(super) fn report_others(others: Others, tree: &PciTree, resolved: &mut Resolved) {
-    let Others { misplaced, without, unreadable } = others;
+pub(super) fn report_others(others: OmittedPorts, tree: &PciTree, resolved: &mut ResolvedAcs) {
+    let OmittedPorts { misplaced, without, unreadable } = others;
     for port in misplaced {
         let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
         resolved.note(format!("port {port}"), text);

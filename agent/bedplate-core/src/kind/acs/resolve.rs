@@ -16,16 +16,16 @@ use bedplate_facts::topology::{Peer, Topology};
 use bedplate_host::HostKind;
 
 use super::KEPT;
-use super::collapsed;
 use super::fabric::{Fabric, Target, Targets, fabrics};
-use super::guard::{guests_below, refuse_arguments};
+use super::guests::{guests_below, refuse_arguments};
 use super::isolation::{self, Intent};
+use super::merged_groups;
 use super::missing_device::carried_over;
 use super::persist::{RedirectOnly, persist};
 use super::planned_guests::planned_guests;
 use super::previous_argument::{above_guests, covers_more, has_argument};
-use super::register_reads::{Readable, readings, report_others};
-use super::resolved::{Ats, Resolved};
+use super::register_reads::{ReadablePorts, readings, report_others};
+use super::resolved::{Ats, ResolvedAcs};
 use super::section::{self, AcsPersist};
 use super::shape::Bits;
 use super::support;
@@ -47,7 +47,7 @@ pub(super) fn resolve_into(
         to_come: &to_come,
     };
     let resolved = resolve_beside(section, facts, beside);
-    let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes, .. } = resolved;
+    let ResolvedAcs { acs, arg, kept_unsure, blockers, unknowns, mut notes, .. } = resolved;
     let tree = facts.pci.known();
     // A function of which nothing is known may be the one that a port was opened for, and one whose driver is not known no
     // guest's.
@@ -85,13 +85,13 @@ pub(super) fn resolve_into(
 }
 
 /// Which bits of which ports the profile wants, and how they are to last, where nothing else changes.
-pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
+pub fn resolve(profile: &section::Acs, facts: &Facts) -> ResolvedAcs {
     let now = iommu_now(facts);
     resolve_beside(profile, facts, PlanContext { iommu: Iommu { now, next: now }, to_come: &[] })
 }
 
-fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: PlanContext<'_>) -> Resolved {
-    let mut resolved = Resolved {
+fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: PlanContext<'_>) -> ResolvedAcs {
+    let mut resolved = ResolvedAcs {
         acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
         kept_unsure: None,
@@ -135,10 +135,10 @@ fn on_tree(
     facts: &Facts,
     beside: PlanContext<'_>,
     tree: &PciTree,
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedAcs,
 ) {
     let topology = Topology::new(tree);
-    collapsed::report(tree, &topology, &facts.os, resolved);
+    merged_groups::report(tree, &topology, &facts.os, resolved);
     let has_iommu =
         if profile.policy == AcsPolicy::Keep { beside.iommu.now } else { beside.iommu.next };
     let guests = guests_below(tree, beside.to_come);
@@ -207,8 +207,8 @@ fn plan_persistence(
     facts: &Facts,
     (beside, guests): (PlanContext<'_>, &BTreeMap<PciAddress, Vec<PciAddress>>),
     tree: &PciTree,
-    (today, later): (&Readable, &Readable),
-    resolved: &mut Resolved,
+    (today, later): (&ReadablePorts, &ReadablePorts),
+    resolved: &mut ResolvedAcs,
 ) {
     let redirect_only =
         RedirectOnly::from_targets(profile.policy, later.iter().map(|(.., target)| target));
@@ -255,7 +255,7 @@ fn is_set(wanted: &WantedAcs, tree: &PciTree) -> bool {
 }
 
 /// Fabrics of which it is not known what they want: nothing is planned for their ports.
-fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut Resolved) {
+fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut ResolvedAcs) {
     fabrics.retain(|fabric| {
         if let Some(reason) = fabric.data_direct_obstacle() {
             let path = fabric.pairs.iter().find(|pair| pair.kind == Peer::DataDirect);
@@ -295,7 +295,7 @@ fn all_ports(tree: &PciTree) -> Targets {
 fn wanted_ports(
     profile: &section::Acs,
     persistence: AcsPersistence,
-    readable: &Readable,
+    readable: &ReadablePorts,
     guests: &BTreeMap<PciAddress, Vec<PciAddress>>,
 ) -> Vec<WantedAcs> {
     let wanted = |(port, acs, target): &(PciAddress, Acs, Target)| {
@@ -319,7 +319,7 @@ fn wanted_ports(
 }
 
 /// One note for ports that have the same bits on: a machine has dozens.
-fn report_redirects(readable: &Readable, resolved: &mut Resolved) {
+fn report_redirects(readable: &ReadablePorts, resolved: &mut ResolvedAcs) {
     let mut alike: BTreeMap<String, Vec<(&PciAddress, &Target)>> = BTreeMap::new();
     for (port, acs, target) in readable {
         let unwanted = target.bits.mask.without(target.bits.value).and(AcsBits::REDIRECT);
@@ -348,7 +348,7 @@ fn remark_on_topology(
     topology: &Topology,
     fabrics: &[Fabric],
     tree: &PciTree,
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedAcs,
 ) {
     let pairs = topology.pairs();
     let to_a_nic = pairs.iter().filter(|p| matches!(p.kind, Peer::Nic | Peer::DataDirect));

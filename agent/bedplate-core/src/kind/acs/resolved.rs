@@ -8,7 +8,7 @@ use bedplate_base::{Reading, Reason};
 
 /// What `[acs]` comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedAcs {
     /// Ports and bits.
     pub acs: DesiredAcs,
     /// The kernel argument that makes them last: `Absent` = none is wanted; `Unknown` = it cannot be worked out now,
@@ -43,7 +43,7 @@ pub struct Ats {
     pub needless: Vec<PciAddress>,
 }
 
-impl Resolved {
+impl ResolvedAcs {
     pub(super) fn note(&mut self, subject: impl Into<String>, text: impl Into<String>) {
         self.notes.push(Note { kind: NAME, subject: subject.into(), text: text.into() });
     }

@@ -85,7 +85,9 @@ pub(crate) fn left_to_firmware(facts: &Facts) -> bool {
 
 /// Whether the running kernel may be one that misreads the parameters.
 pub(crate) fn may_misread(os: &Os) -> bool {
-    os.kernel.known().is_some_and(|release| matches!(support_of_release(release, os), Support::Unsure(_)))
+    os.kernel
+        .known()
+        .is_some_and(|release| matches!(support_of_release(release, os), Support::Unsure(_)))
 }
 
 /// By the upstream level that the running kernel says it has, where that is the release in question; else by the release.

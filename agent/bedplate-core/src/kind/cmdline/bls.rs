@@ -6,7 +6,7 @@ mod loader;
 
 use super::boot_files::{self, KERNEL_CMDLINE, raw, readable, replace, verify};
 use super::grub;
-use super::{Context, Observed, Obstacle, Steps};
+use super::{Context, ObservedLines, Obstacle, Steps};
 use crate::plan::Action;
 use bedplate_base::{ReadError, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
@@ -53,7 +53,7 @@ pub(crate) fn entry_files(
 }
 
 /// Reads both states.
-pub(super) fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, _: &Facts) -> ObservedLines {
     let mut remarks = Vec::new();
     let configured = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
@@ -63,7 +63,7 @@ pub(super) fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
         Err(error) if error.is_absent() => grub::read(reader, &grub::RHEL, &mut remarks),
         Err(error) => Reading::unknown(error),
     };
-    Observed { configured, next: next(reader), remarks }
+    ObservedLines { configured, next: next(reader), remarks }
 }
 
 /// Reads GRUB's files, once for each configuration that may start this system.

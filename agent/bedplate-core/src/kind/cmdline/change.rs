@@ -1,33 +1,38 @@
 //! The change of the kernel command line: whether it can be made now, and what it consists of.
 
 use super::desired_edit::needed;
-use super::generated::LostMenu;
-use super::owed::Owed;
+use super::generated_menu::LostMenu;
+use super::pending_tools::PendingTools;
 use super::tuned::Tuned;
 use super::{
-    Backend, Context, NAME, Observed, Obstacle, Steps, arch, block, comparison, entry_before,
-    length, only_in_entry, owned, soundness,
+    Backend, Context, NAME, ObservedLines, Obstacle, Steps, arch, block, comparison, entry_before,
+    length, only_in_entry, owned_arguments, soundness,
 };
 use crate::desired::DesiredCmdline;
 use crate::plan::{Change, KindPlan};
 use bedplate_host::package_lock;
 
 /// Reasons for a change.
-pub(crate) struct Due<'a> {
+pub(crate) struct ChangeReasons<'a> {
     /// Differences of the lines.
     pub comparison: &'a comparison::Comparison,
     /// Both lines.
-    pub observed: &'a Observed,
+    pub observed: &'a ObservedLines,
     /// Arguments that TuneD brings.
     pub tuned: Option<&'a Tuned>,
     /// A menu that is empty or gone.
     pub lost: Option<&'a LostMenu>,
     /// Tools that an earlier run left to be run.
-    pub owed: &'a Owed<'a>,
+    pub owed: &'a PendingTools<'a>,
 }
 
 /// Adds the change that makes configuration and boot entry right, or why there is none.
-pub(super) fn plan(context: &Context, due: &Due<'_>, backend: &Backend, section: &mut KindPlan) {
+pub(super) fn plan(
+    context: &Context,
+    due: &ChangeReasons<'_>,
+    backend: &Backend,
+    section: &mut KindPlan,
+) {
     let wanted = &context.desired.cmdline;
     // A tool that makes entries again is not run over one that is broken: the operator repairs it first. What an earlier run
     // left half done is the exception.
@@ -84,7 +89,7 @@ fn change(
         actions: steps.actions,
         disrupts: steps.disrupts,
         needs: Vec::new(),
-        owns: Some(owned::owns(wanted, context)),
+        owns: Some(owned_arguments::owns(wanted, context)),
         deferred: None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::findings::findings;
 use super::tuned::Tuned;
-use super::{NAME, Observed};
+use super::{NAME, ObservedLines};
 use crate::desired::DesiredCmdline;
 use crate::kind::{Context, dropped};
 use crate::plan::{Effect, Item, KindPlan, Note, Pending, Rationale, Unknown, UpToDate};
@@ -24,7 +24,7 @@ pub(crate) struct Comparison {
 }
 
 /// Reads /proc/cmdline and compares all three lines.
-pub(crate) fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Comparison {
+pub(crate) fn compare(context: &Context, edit: &Edit, observed: &ObservedLines) -> Comparison {
     let defaults = kernel_defaults(context.reader, context.facts);
     let findings = |line: &Reading<CommandLine>| match line {
         Reading::Known(line) => Reading::Known(findings(edit, line, &defaults)),
@@ -367,7 +367,7 @@ fn manner(status: &Status) -> String {
 /// Without a boot loader that can be written, the running line still says something.
 pub(crate) fn running_only(context: &Context, edit: &Edit, section: &mut KindPlan) {
     let nothing =
-        Observed { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };
+        ObservedLines { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };
     let comparison = compare(context, edit, &nothing);
     report(context, edit, &comparison, section);
     let findings = comparison.running.known().map(Vec::as_slice).unwrap_or_default();

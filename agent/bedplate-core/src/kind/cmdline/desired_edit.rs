@@ -1,7 +1,7 @@
 //! The edit of the command line that the profile asks for, in one piece. Pure.
 
 use super::comparison::Comparison;
-use super::{NAME, Obstacle, owned};
+use super::{NAME, Obstacle, owned_arguments};
 use crate::desired::DesiredCmdline;
 use crate::kind::Context;
 use bedplate_base::{Arch, chain};
@@ -47,7 +47,7 @@ fn edit_of(
         remedy: remedy(wanted, arch),
     };
     let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
-    let disowned = owned::disowned(&edit, context, &wanted.keep);
+    let disowned = owned_arguments::disowned(&edit, context, &wanted.keep);
     if disowned.is_empty() {
         return Ok(edit);
     }

@@ -4,7 +4,7 @@
 use super::boot_entry::{self, BootEntry};
 use super::only_in_entry::{self, OF_THE_ENTRY, has};
 use super::root_device::{self, SameRoot};
-use super::{Context, Observed, Steps, arch, desired_edit, soundness};
+use super::{Context, ObservedLines, Steps, arch, desired_edit, soundness};
 use crate::plan::{Action, Check, EntryBefore};
 use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Token};
@@ -15,7 +15,7 @@ use bedplate_host::Reader;
 const OF_THE_ROOT: [&str; 6] = ["rootflags", "rootfstype", "ro", "rw", "cryptdevice", "cryptkey"];
 
 /// Notes the entry in the check that closes the steps.
-pub(crate) fn note(context: &Context, observed: &Observed, steps: &mut Steps) {
+pub(crate) fn note(context: &Context, observed: &ObservedLines, steps: &mut Steps) {
     for action in &mut steps.actions {
         if let Action::Verify(Check::NextBoot { before, .. }) = action {
             *before = read(context, observed);
@@ -24,8 +24,8 @@ pub(crate) fn note(context: &Context, observed: &Observed, steps: &mut Steps) {
 }
 
 /// Reads the entry; `None` where none is known, so that nothing can be compared.
-fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
-    let Observed { configured, next, .. } = observed;
+fn read(context: &Context, observed: &ObservedLines) -> Option<EntryBefore> {
+    let ObservedLines { configured, next, .. } = observed;
     let Reading::Known(line) = next else { return None };
     let entry = boot_entry::with_line(context.reader, context.facts, line.clone());
     let Reading::Known(entry) = entry else { return None };
@@ -88,7 +88,11 @@ pub fn check(
 }
 
 /// What the entry has lost since.
-pub(crate) fn lost_arguments(reader: &dyn Reader, entry: &BootEntry, before: &EntryBefore) -> Vec<String> {
+pub(crate) fn lost_arguments(
+    reader: &dyn Reader,
+    entry: &BootEntry,
+    before: &EntryBefore,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for argument in &before.arguments {
         if Token::new(argument).is_ok_and(|token| !has(&entry.line, &token)) {

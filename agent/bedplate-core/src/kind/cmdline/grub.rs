@@ -1,10 +1,10 @@
 //! GRUB configured by shell variables: Debian and kin (a drop-in that sorts last; the main file only where something
 //! must go away), SUSE and RHEL without BLS (the main file). Handbook §10.1, §10.4.
 
-mod cut;
+mod active_configuration;
 mod edit;
-mod in_use;
-mod refused;
+mod obstacles;
+mod remove_arguments;
 mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::boot_files::{self, verify};
 use super::menu::Menu;
 use super::mounts::no_directory;
-use super::{Context, NAME, Observed, Obstacle, Steps};
+use super::{Context, NAME, ObservedLines, Obstacle, Steps};
 use crate::plan::{Action, WayBack};
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
@@ -22,10 +22,10 @@ use bedplate_cmdline::{CommandLine, Edit, Token};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
 
+use active_configuration::instead_of;
+pub(crate) use active_configuration::{configurations, leads_on, vendor};
 use edit::NOTE;
 pub(crate) use edit::edit_files;
-use in_use::instead_of;
-pub(crate) use in_use::{configurations, leads_on, vendor};
 pub(super) use sources::read;
 
 /// Where a family of distributions keeps what.
@@ -74,7 +74,7 @@ pub(crate) const RHEL: Family = Family {
     drop_ins: None,
     shell: Shell::Bash,
     variable: CMDLINE,
-    configuration: in_use::BOOT,
+    configuration: active_configuration::BOOT,
     may_be_on_esp: true,
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
 };
@@ -115,11 +115,11 @@ impl Family {
 }
 
 /// Reads both states.
-pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     let family = family(&facts.boot);
     let mut remarks = Vec::new();
     let configured = read(reader, family, &mut remarks);
-    Observed { configured, next: next(reader, family), remarks }
+    ObservedLines { configured, next: next(reader, family), remarks }
 }
 
 fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
@@ -207,7 +207,11 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 }
 
 /// Refused here, because the check after the regeneration would refuse it each time.
-fn refuse_unreachable_entry(context: &Context, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
+fn refuse_unreachable_entry(
+    context: &Context,
+    family: &Family,
+    edit: &Edit,
+) -> Result<(), Obstacle> {
     let reader = context.reader;
     // What a tool of an earlier run left half done says nothing of what it makes when it runs to its end.
     let is_owed = context.ledger.owed.iter().any(|tool| tool.kind == NAME);

@@ -1,12 +1,12 @@
 //! systemd-boot with kernel-install: /etc/kernel/cmdline is the whole line of every kernel to come; entries (or unified
 //! kernel images) of the installed ones are made again by `kernel-install add` (handbook §10.3, §10.4).
 
-mod gone;
-mod made;
+mod made_entries;
+mod removed_kernels;
 
 use super::bls::entry_files;
 use super::boot_files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
-use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
+use super::{Context, ObservedLines, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
 use bedplate_base::{Reading, Reason};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
@@ -15,7 +15,7 @@ use bedplate_cmdline::{CommandLine, Edit};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
-pub(crate) use gone::{entries, installed_release, is_kernel_gone, release_of_entry};
+pub(crate) use removed_kernels::{entries, installed_release, is_kernel_gone, release_of_entry};
 
 /// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
 pub(crate) const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
@@ -23,12 +23,12 @@ pub(crate) const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
 const LIMIT_S: u32 = 600;
 
 /// Reads both states.
-pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     let next = match &facts.boot {
         BootLoader::SystemdBoot { uki: true } => next_uki(reader),
         _ => next_entry(reader),
     };
-    Observed { configured: configured(reader), next, remarks: Vec::new() }
+    ObservedLines { configured: configured(reader), next, remarks: Vec::new() }
 }
 
 fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
@@ -140,7 +140,7 @@ pub(crate) fn newest_uki(reader: &dyn Reader) -> Reading<String> {
 
 /// What makes both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
-    let kernels = made::kernels(context)?;
+    let kernels = made_entries::kernels(context)?;
     let old = match raw(context.reader, KERNEL_CMDLINE) {
         Ok(text) => Some(text),
         Err(error) if error.is_absent() => None,

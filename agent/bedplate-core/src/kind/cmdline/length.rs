@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::findings::findings;
-use super::{Context, Observed, Obstacle, bls, grub, kernel_install, ostree, sdbootutil};
+use super::{Context, ObservedLines, Obstacle, bls, grub, kernel_install, ostree, sdbootutil};
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_cmdline::{
@@ -25,7 +25,7 @@ pub(super) const USUAL_ROOT: &str = "root=UUID=00000000-0000-0000-0000-000000000
 pub(super) fn check_changed(
     context: &Context,
     edit: &Edit,
-    observed: &Observed,
+    observed: &ObservedLines,
 ) -> Result<(), Obstacle> {
     // Where an image keeps arguments apart, nothing else applies the edit to the whole line.
     let all = [&observed.configured, &observed.next].into_iter().filter_map(Reading::known);
@@ -44,7 +44,7 @@ pub(super) fn check_changed(
 pub(super) fn check_unchanged(
     context: &Context,
     edit: &Edit,
-    observed: &Observed,
+    observed: &ObservedLines,
 ) -> Result<(), Obstacle> {
     let front = prepended_text(context);
     let bytes = |line: &CommandLine| joined(&front, &line.to_string()).len();
@@ -79,7 +79,7 @@ fn check(bytes: impl Iterator<Item = usize>, has: &str) -> Result<(), Obstacle> 
 /// Every line that kernels would be given after the edit, without the front.
 fn lines(
     context: &Context,
-    observed: &Observed,
+    observed: &ObservedLines,
     target: &dyn Fn(&CommandLine) -> Option<CommandLine>,
 ) -> Vec<String> {
     let of_entry = || observed.next.known().and_then(target);
@@ -118,7 +118,7 @@ fn filled(line: &CommandLine, variables: &BTreeMap<String, String>) -> CommandLi
 /// Text before and after the configured arguments in the default entry, once for each line that it may have.
 fn texts_around(
     context: &Context,
-    observed: &Observed,
+    observed: &ObservedLines,
     configured: &CommandLine,
 ) -> Vec<(String, String)> {
     match observed.next.known() {

@@ -9,12 +9,12 @@ use super::mounts::{Mount, Mounts, below, unmounted};
 use bedplate_base::{Reading, Reason};
 use bedplate_cmdline::boot::grub_cfg::Device;
 use bedplate_host::Reader;
-use device::Mounted;
+use device::MountState;
 use grub_link::Followed;
 
 /// Whether a file is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Located {
+pub(crate) enum Location {
     /// It is there, by its path on this host.
     There(String),
     /// It is known not to be there.
@@ -34,7 +34,7 @@ pub(crate) enum Located {
 const USUAL: [&str; 4] = ["", "/boot", "/boot/efi", "/efi"];
 
 /// Finds the file.
-pub(crate) fn locate(reader: &dyn Reader, place: &Place, path: &str) -> Located {
+pub(crate) fn locate(reader: &dyn Reader, place: &Place, path: &str) -> Location {
     match place {
         Place::Host => exactly(reader, path.to_owned()),
         Place::Partition(point) => {
@@ -42,24 +42,24 @@ pub(crate) fn locate(reader: &dyn Reader, place: &Place, path: &str) -> Located 
         }
         Place::Grub { device, own } => match unmounted(reader, own) {
             Reading::Absent => on_device(reader, device, own, path),
-            Reading::Known(point) => Located::Unknown(
+            Reading::Known(point) => Location::Unknown(
                 format!("{point} is not mounted, and what the default boot entry loads is there")
                     .into(),
             ),
-            Reading::Unknown(why) => Located::Unknown(why),
+            Reading::Unknown(why) => Location::Unknown(why),
         },
     }
 }
 
-fn exactly(reader: &dyn Reader, path: String) -> Located {
+fn exactly(reader: &dyn Reader, path: String) -> Location {
     match reader.exists(&path) {
-        Ok(true) => Located::There(path),
-        Ok(false) => Located::Missing(path),
-        Err(error) => Located::Unknown(error.into()),
+        Ok(true) => Location::There(path),
+        Ok(false) => Location::Missing(path),
+        Err(error) => Location::Unknown(error.into()),
     }
 }
 
-fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Located {
+fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Location {
     let (device, path) = match path.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
         Some(("$root" | "", rest)) => (device.clone(), rest),
         Some((_, rest)) => (Device::Other, rest),
@@ -67,13 +67,15 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
     };
     let path = path.replace("//", "/");
     if path.contains('$') || !path.starts_with('/') {
-        return Located::Unknown(
+        return Location::Unknown(
             format!("`{path}` depends on variables that only GRUB knows").into(),
         );
     }
-    let Ok(mounts) = Mounts::read(reader) else { return locate_by_usual_mounts(reader, &path, &|_| true) };
+    let Ok(mounts) = Mounts::read(reader) else {
+        return locate_by_usual_mounts(reader, &path, &|_| true);
+    };
     match device::mounted(reader, &mounts, &device, own) {
-        Mounted::Here(chosen) => {
+        MountState::Here(chosen) => {
             let places = places(&mounts, chosen, &path);
             match places.is_empty() {
                 // A part of the file system that is mounted nowhere, or one that mounts do not show.
@@ -83,18 +85,23 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
                 false => locate_by_mounts(reader, &mounts, places, &path),
             }
         }
-        Mounted::Elsewhere(name) => Located::Unknown(
+        MountState::Elsewhere(name) => Location::Unknown(
             format!(
                 "GRUB loads {path} from the file system with {name}, and that is not one that is mounted here"
             )
             .into(),
         ),
-        Mounted::NotKnown => locate_by_usual_mounts(reader, &path, &|_| true),
+        MountState::NotKnown => locate_by_usual_mounts(reader, &path, &|_| true),
     }
 }
 
 /// Looks where the mounts say that the file is.
-fn locate_by_mounts(reader: &dyn Reader, mounts: &Mounts, places: Vec<String>, path: &str) -> Located {
+fn locate_by_mounts(
+    reader: &dyn Reader,
+    mounts: &Mounts,
+    places: Vec<String>,
+    path: &str,
+) -> Location {
     let mut unread = None;
     for host in &places {
         match grub_link::followed(reader, mounts, host) {
@@ -103,41 +110,45 @@ fn locate_by_mounts(reader: &dyn Reader, mounts: &Mounts, places: Vec<String>, p
                 let is_elsewhere =
                     reader.exists(&to) == Ok(false) && reader.exists(host) == Ok(true);
                 return match is_elsewhere {
-                    true => Located::Unreachable { path: host.clone(), to },
+                    true => Location::Unreachable { path: host.clone(), to },
                     false => exactly(reader, to),
                 };
             }
-            Followed::NotKnown(why) => return Located::Unknown(why),
+            Followed::NotKnown(why) => return Location::Unknown(why),
         }
         match reader.exists(host) {
-            Ok(true) => return Located::There(host.clone()),
+            Ok(true) => return Location::There(host.clone()),
             Ok(false) => {}
             Err(error) => unread = unread.or(Some(error)),
         }
     }
     if let Some(host) = usual_paths(path).into_iter().find(|host| reader.exists(host) == Ok(true)) {
-        return Located::Unknown(
+        return Location::Unknown(
             format!("{path} is not on the device that GRUB reads, and {host} is there").into(),
         );
     }
     match (unread, places.into_iter().next()) {
-        (Some(error), _) => Located::Unknown(error.into()),
-        (None, Some(host)) => Located::Missing(host),
+        (Some(error), _) => Location::Unknown(error.into()),
+        (None, Some(host)) => Location::Missing(host),
         (None, None) => not_mounted(path),
     }
 }
 
 /// Looks where file systems are usually mounted, as far as a place `may_be` the right one.
-fn locate_by_usual_mounts(reader: &dyn Reader, path: &str, may_be: &dyn Fn(&str) -> bool) -> Located {
+fn locate_by_usual_mounts(
+    reader: &dyn Reader,
+    path: &str,
+    may_be: &dyn Fn(&str) -> bool,
+) -> Location {
     let mut unread = None;
     for host in usual_paths(path).into_iter().filter(|host| may_be(host)) {
         match reader.exists(&host) {
-            Ok(true) => return Located::There(host),
+            Ok(true) => return Location::There(host),
             Ok(false) => {}
             Err(error) => unread = unread.or(Some(error)),
         }
     }
-    unread.map_or_else(|| not_mounted(path), |error| Located::Unknown(error.into()))
+    unread.map_or_else(|| not_mounted(path), |error| Location::Unknown(error.into()))
 }
 
 /// Where a path of a loader's may be on this host, by where file systems are usually mounted.
@@ -148,8 +159,8 @@ pub(crate) fn usual_paths(path: &str) -> Vec<String> {
     usual.chain(inside.map(|(_, rest)| format!("/{rest}"))).collect()
 }
 
-fn not_mounted(path: &str) -> Located {
-    Located::Unknown(
+fn not_mounted(path: &str) -> Location {
+    Location::Unknown(
         format!("the device of {path}, which the default boot entry loads, is not one that is mounted here")
             .into(),
     )

@@ -101,9 +101,11 @@ impl Menu {
     pub(super) fn machine_dependent(&self, edit: &Edit) -> Option<Obstacle> {
         let default = self.with_grub_files(default_entry).ok()?;
         let line = default.line();
-        let is_chosen =
-            |token: &Token| line.possible_lines().any(|one| !one.tokens().any(|other| other == token));
-        let chosen = line.possible_lines().flat_map(CommandLine::tokens).filter(|token| is_chosen(token));
+        let is_chosen = |token: &Token| {
+            line.possible_lines().any(|one| !one.tokens().any(|other| other == token))
+        };
+        let chosen =
+            line.possible_lines().flat_map(CommandLine::tokens).filter(|token| is_chosen(token));
         let chosen = CommandLine::from_tokens(chosen.cloned());
         let findings = edit.satisfied_by(&chosen, &KernelDefaults::default());
         let found = findings.into_iter().find_map(|finding| match finding.status {
@@ -148,7 +150,11 @@ impl Menu {
     /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from
     /// the configuration, other entries do. `configured` is the line that grub-mkconfig puts at the end of every normal
     /// entry (10_linux), as it was when the menu was made; without any such entry nothing can be said.
-    pub(super) fn arguments_from_elsewhere(&self, configured: &CommandLine, edit: &Edit) -> Option<Obstacle> {
+    pub(super) fn arguments_from_elsewhere(
+        &self,
+        configured: &CommandLine,
+        edit: &Edit,
+    ) -> Option<Obstacle> {
         let default = self.with_grub_files(default_entry).ok()?;
         let all = self.with_grub_files(entries).ok()?;
         let lacks = edit

@@ -13,11 +13,11 @@ mod desired_edit;
 pub mod diagnosis;
 pub mod effective;
 mod entry_before;
+mod entry_fault;
 mod entry_files;
 mod entry_kernel;
-mod fault;
 mod findings;
-mod generated;
+mod generated_menu;
 mod grub;
 mod hugepages;
 mod iommu;
@@ -37,10 +37,10 @@ mod one_shot;
 mod only_in_entry;
 mod ostree;
 mod other_arch;
-mod owed;
-mod owned;
+mod owned_arguments;
 mod page_size;
 mod paths;
+mod pending_tools;
 mod repair;
 mod resolve;
 mod reverted_entry;
@@ -54,9 +54,9 @@ mod tuned;
 pub(crate) use boot_files::{KERNEL_CMDLINE, VENDOR_CMDLINE};
 pub(crate) use check_line::check_line;
 pub use entry_before::check as check_entry;
+pub(crate) use entry_fault::{Soundness, report as report_soundness};
 pub(crate) use entry_files::{entry_contents, entry_initrds};
 pub(crate) use entry_kernel::{entry_kernel, is_entry_file};
-pub(crate) use fault::{Soundness, report as report_soundness};
 pub(crate) use hugepages::asked as huge_pages;
 pub(crate) use iommu_after::{iommu_after, iommu_now};
 pub(crate) use iommu_off::{iommu_off, iommu_off_by_others};
@@ -81,7 +81,7 @@ use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 use desired_edit::edit;
 use diagnosis::{BootObservation, Cause};
-use owed::Owed;
+use pending_tools::PendingTools;
 use tuned::Tuned;
 
 /// The row of the table of kinds.
@@ -101,7 +101,7 @@ pub(crate) const KIND: Kind = Kind {
 pub const NAME: &str = "cmdline";
 
 /// What a back end reads: the line that it would give new boot entries, and the line that the default entry has.
-pub(crate) struct Observed {
+pub(crate) struct ObservedLines {
     /// What the configuration says (`/etc/default/grub` and drop-ins, `/etc/kernel/cmdline`).
     pub configured: Reading<CommandLine>,
     /// What the default boot entry carries, as the kernel will see it.
@@ -110,12 +110,12 @@ pub(crate) struct Observed {
     pub remarks: Vec<String>,
 }
 
-impl Observed {
+impl ObservedLines {
     /// Where neither line is there, nothing is configured: what the profile asks for is missing.
     fn or_nothing(self) -> Self {
         match (&self.configured, &self.next) {
             (Reading::Absent, Reading::Absent) => {
-                Observed { configured: Reading::Known(CommandLine::default()), ..self }
+                ObservedLines { configured: Reading::Known(CommandLine::default()), ..self }
             }
             _ => self,
         }
@@ -143,7 +143,7 @@ pub(crate) struct Obstacle {
 /// One boot-loader family's way of keeping the command line.
 pub(crate) struct Backend {
     /// Read both states.
-    pub observe: fn(&dyn Reader, &Facts) -> Observed,
+    pub observe: fn(&dyn Reader, &Facts) -> ObservedLines,
     /// The actions that make both states satisfy the edit.
     pub steps: fn(&Context, &Edit) -> Result<Steps, Obstacle>,
 }
@@ -186,7 +186,7 @@ fn plan(context: &Context) -> KindPlan {
         }
     };
     if edit.wanted().is_empty() && edit.unwanted().is_empty() {
-        owed::plan_alone(context, &mut section);
+        pending_tools::plan_alone(context, &mut section);
         return section;
     }
     let backend = match backend(&context.facts.boot) {
@@ -205,10 +205,10 @@ fn plan(context: &Context) -> KindPlan {
     }
     comparison::report(context, &edit, &comparison, &mut section);
     effective::report(context, &mut section);
-    let owed = Owed::read(context, &comparison);
+    let owed = PendingTools::read(context, &comparison);
     section.paid = owed.paid(None);
     note_hand_edits(context, &edit, &mut section);
-    let menu = || generated::state(context, &observed, owed.is_due()).lost();
+    let menu = || generated_menu::state(context, &observed, owed.is_due()).lost();
     let lost = match hugepages::check(context, arch, &mut section).and_then(|()| menu()) {
         Ok(lost) => lost,
         Err(obstacle) => {
@@ -222,7 +222,7 @@ fn plan(context: &Context) -> KindPlan {
         }
         note_conflict(tuned.as_ref(), &edit, context, &mut section);
     } else if !refused {
-        let due = change::Due {
+        let due = change::ChangeReasons {
             comparison: &comparison,
             observed: &observed,
             tuned: tuned.as_ref(),

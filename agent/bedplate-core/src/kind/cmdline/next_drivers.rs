@@ -1,8 +1,8 @@
 //! Drivers of the kernel that boots next, for GPUs and NICs that the running one drives. Out-of-tree drivers (NVIDIA's,
 //! DOCA-OFED's) are built for each kernel apart, so a new kernel may come without them.
 
-use super::fault::{Fault, Soundness};
-use crate::kind::modules::installed::{Installed, installed_for};
+use super::entry_fault::{Fault, Soundness};
+use crate::kind::modules::installed::{ModuleAvailability, installed_for};
 use bedplate_base::ReadError;
 use bedplate_base::value::ModuleName;
 use bedplate_facts::pci::Function;
@@ -71,12 +71,15 @@ fn is_lost(
     module: &ModuleName,
     found: &mut Soundness,
 ) -> bool {
-    if !matches!(installed_for(reader, running, module), Installed::Yes | Installed::BuiltIn) {
+    if !matches!(
+        installed_for(reader, running, module),
+        ModuleAvailability::Yes | ModuleAvailability::BuiltIn
+    ) {
         return false;
     }
     match installed_for(reader, next, module) {
-        Installed::No { .. } => true,
-        Installed::Unknown(why) => {
+        ModuleAvailability::No { .. } => true,
+        ModuleAvailability::Unknown(why) => {
             // Missing modules are a fault of their own.
             let is_reported = !found.faults.is_empty() || !found.unknown.is_empty();
             if !is_reported {
@@ -84,7 +87,9 @@ fn is_lost(
             }
             false
         }
-        Installed::Yes | Installed::BuiltIn | Installed::NoKernel => false,
+        ModuleAvailability::Yes | ModuleAvailability::BuiltIn | ModuleAvailability::NoKernel => {
+            false
+        }
     }
 }
 

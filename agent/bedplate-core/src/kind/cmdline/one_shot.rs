@@ -22,9 +22,9 @@ pub(crate) fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Readi
         BootLoader::GrubDebian
         | BootLoader::GrubBls
         | BootLoader::GrubRhel
-        | BootLoader::GrubSuse => GRUBENV
-            .iter()
-            .any(|path| reader.read(path).is_ok_and(|bytes| without_one_shot_entry(&bytes).is_some())),
+        | BootLoader::GrubSuse => GRUBENV.iter().any(|path| {
+            reader.read(path).is_ok_and(|bytes| without_one_shot_entry(&bytes).is_some())
+        }),
         _ => false,
     };
     is_chosen.then(|| next_kernel(&Lasting(reader), facts))

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::boot_files::KERNEL_CMDLINE;
-use super::{Context, NAME, Observed, Obstacle, grub};
+use super::{Context, NAME, ObservedLines, Obstacle, grub};
 use crate::plan::Note;
 use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
@@ -113,7 +113,7 @@ pub(super) fn check(
 }
 
 /// Arguments of the default entry of a generated menu that come neither from the configuration nor from grub-mkconfig.
-fn lost_by_mkconfig(context: &Context, observed: &Observed, edit: &Edit) -> Vec<Token> {
+fn lost_by_mkconfig(context: &Context, observed: &ObservedLines, edit: &Edit) -> Vec<Token> {
     let is_generated = matches!(
         context.facts.boot,
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse
@@ -148,7 +148,7 @@ fn lost_by_mkconfig(context: &Context, observed: &Observed, edit: &Edit) -> Vec<
 /// With the arguments.
 pub(crate) fn check_menu(
     context: &Context,
-    observed: &Observed,
+    observed: &ObservedLines,
     edit: &Edit,
 ) -> Result<(), Obstacle> {
     let mut lost = lost_by_mkconfig(context, observed, edit);
@@ -174,7 +174,7 @@ pub(crate) fn check_menu(
 }
 
 /// Names the other arguments that the default entry loses with the next generation.
-pub(crate) fn note(context: &Context, observed: &Observed, edit: &Edit) -> Option<Note> {
+pub(crate) fn note(context: &Context, observed: &ObservedLines, edit: &Edit) -> Option<Note> {
     let lost = lost_by_mkconfig(context, observed, edit);
     (!lost.is_empty()).then(|| Note {
         kind: NAME,

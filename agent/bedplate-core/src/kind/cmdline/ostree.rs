@@ -7,7 +7,7 @@
 
 use super::bls::entry_files;
 use super::boot_files::{self, replace, verify};
-use super::{Context, Observed, Obstacle, Steps, grub};
+use super::{Context, ObservedLines, Obstacle, Steps, grub};
 use crate::plan::{Action, WayBack};
 use bedplate_base::{Arch, Reading, Reason};
 use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
@@ -46,14 +46,14 @@ impl Kargs {
 }
 
 /// The deployment that boots next is both: there is no configuration apart from it, except in an image.
-pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     let deployment = deployment(reader);
     let configured = match (facts.host, &facts.boot) {
         (HostKind::Image, BootLoader::Bootc) => image_kargs(reader, facts),
         _ => deployment.clone(),
     };
     let next = menu(reader).map_or_else(Reading::Unknown, |()| deployment);
-    Observed { configured, next, remarks: Vec::new() }
+    ObservedLines { configured, next, remarks: Vec::new() }
 }
 
 /// Whether the menu of a host that GRUB starts leads to the deployments. It is a fixed script (bootupd) or was generated once,
@@ -280,7 +280,11 @@ fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 
 /// Refuses where another file of the image has an argument that the profile does not want: bootc adds the arguments of all
 /// files, and has no way to take one away.
-fn expect_no_unwanted_kargs(context: &Context, edit: &Edit, own: &[String]) -> Result<(), Obstacle> {
+fn expect_no_unwanted_kargs(
+    context: &Context,
+    edit: &Edit,
+    own: &[String],
+) -> Result<(), Obstacle> {
     let unreadable = |reason: Reason| Obstacle {
         reason: reason.to_string(),
         remedy: format!("correct the files of {KARGS_DIRECTORY}, then plan again"),

@@ -4,7 +4,7 @@ use super::iommu;
 use super::section::iommu::Iommu;
 use super::section::{Cmdline, CmdlineArg};
 use crate::desired::{Desired, UnwantedArg, WantedArg};
-use crate::image_config::{ImageConfig, Unwritable};
+use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
 use crate::section::Declared;
 use bedplate_facts::Facts;
@@ -34,7 +34,7 @@ pub(crate) fn contribute(
     _: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,
-) -> Result<(), Unwritable> {
+) -> Result<(), ContributeError> {
     out.arguments.extend(desired.cmdline.set.iter().cloned());
     out.absent.extend(desired.cmdline.absent.iter().cloned());
     Ok(())

@@ -47,9 +47,11 @@ impl RevertedEntry {
             (None, _) => Vec::new(),
             (Some(_), Reading::Absent) => vec!["no boot entry is there to read back".to_owned()],
             (Some(_), Reading::Unknown(why)) => vec![format!("it cannot be read back: {why}")],
-            (Some(old), Reading::Known(entry)) => {
-                entry_before::lost_arguments(reader, &entry, &entry_to_keep(reader, &facts, old, owned))
-            }
+            (Some(old), Reading::Known(entry)) => entry_before::lost_arguments(
+                reader,
+                &entry,
+                &entry_to_keep(reader, &facts, old, owned),
+            ),
         };
         let (old, more): (Vec<String>, Vec<String>) =
             faults(reader, &facts).into_iter().partition(|fault| self.faults.contains(fault));
@@ -63,7 +65,12 @@ fn faults(reader: &dyn Reader, facts: &Facts) -> Vec<String> {
 }
 
 /// What the entry must not have lost: arguments that are configured after the revert, and those that find its root.
-fn entry_to_keep(reader: &dyn Reader, facts: &Facts, entry: &BootEntry, owned: &[String]) -> EntryBefore {
+fn entry_to_keep(
+    reader: &dyn Reader,
+    facts: &Facts,
+    entry: &BootEntry,
+    owned: &[String],
+) -> EntryBefore {
     let configured = backend(&facts.boot).ok().map(|one| (one.observe)(reader, facts).configured);
     let configured = configured.as_ref().and_then(Reading::known);
     let owned = CommandLine::parse(&owned.join(" "));

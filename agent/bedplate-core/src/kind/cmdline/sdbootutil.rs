@@ -3,7 +3,7 @@
 
 use super::boot_files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
 use super::kernel_install::{self, written_paths};
-use super::{Context, Observed, Obstacle, Steps, default_entry, only_in_entry};
+use super::{Context, ObservedLines, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
 use bedplate_base::{ReadError, Reading, lossless_text};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
@@ -38,14 +38,14 @@ fn reads_as(facts: &Facts) -> BlsReader {
 }
 
 /// Reads both states.
-pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     let as_loader = reads_as(facts);
     let next = match placed_entry(reader, facts) {
         Reading::Known((_, entry)) => line_of(&entry, as_loader),
         Reading::Absent => Reading::Absent,
         Reading::Unknown(why) => Reading::Unknown(why),
     };
-    Observed { configured: configured(reader, as_loader), next, remarks: Vec::new() }
+    ObservedLines { configured: configured(reader, as_loader), next, remarks: Vec::new() }
 }
 
 /// Refuses a change that may leave an encrypted disk locked: whether the tool could predict the measurements of the new entries is

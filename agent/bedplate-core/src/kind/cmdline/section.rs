@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Rationale;
 use crate::section::{
-    At, Checker, Diagnostic, Entry, Finisher, Keyed, Leaf, ListEntry, Overlay, Place, Printer,
+    At, Checker, Diagnostic, Entry, Finisher, Leaf, ListEntry, OrderedMap, Overlay, Place, Printer,
     Reason, Sources, key_of, section,
 };
 use bedplate_cmdline::{EditError, MAX_LINE_BYTES, TokenError};
@@ -13,13 +13,13 @@ use bedplate_cmdline::{EditError, MAX_LINE_BYTES, TokenError};
 mod argument;
 pub mod iommu;
 
-use argument::{Owned, Unwanted};
+use argument::{OwnedOption, UnwantedEntry};
 
 section! {
     /// `[cmdline]`.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
     "cmdline" Cmdline, CmdlineFragment, CmdlineLayer {}
-    special params: Keyed<ParamLayer> = read_params {
+    special params: OrderedMap<ParamLayer> = read_params {
         /// Arguments that must be on the kernel command line. Entries are merged by parameter, those of `pci=` and other
         /// option lists by option: a later file's entry takes the place of an earlier one, and of an `absent` one.
         #[schemars(
@@ -87,9 +87,9 @@ pub(crate) type ArgEntry = At<Entry<ArgText, ArgTable>>;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ParamLayer {
     /// The whole parameter is to be absent, whatever its value: by the names that say so (`hugepagesz`, `hugepages`).
-    pub cleared: Keyed<Option<Leaf<String>>>,
+    pub cleared: OrderedMap<Option<Leaf<String>>>,
     /// By what the argument owns: the parameter itself, or one of its options.
-    pub arguments: Keyed<Option<Leaf<Argument>>>,
+    pub arguments: OrderedMap<Option<Leaf<Argument>>>,
 }
 
 /// The tokens of one parameter or option: the last layer that speaks of it decides.
@@ -135,17 +135,17 @@ fn read_params(
     checker: &mut Checker<'_>,
     args: Option<Vec<ArgEntry>>,
     absent: Option<Vec<ArgEntry>>,
-) -> Keyed<ParamLayer> {
+) -> OrderedMap<ParamLayer> {
     let args = arguments(checker, args, argument::owned);
     let absent = arguments(checker, absent, argument::unwanted);
-    let mut out = Keyed::default();
+    let mut out = OrderedMap::default();
     for (arg, owned) in &args {
         owned.iter().for_each(|owned| set(&mut out, arg, owned));
     }
     let contradicted = contradictions(checker, &args, &absent);
     for (arg, unwanted) in absent {
         match unwanted {
-            Unwanted::Whole(param) => {
+            UnwantedEntry::Whole(param) => {
                 // Sequences: `hugepagesz=` wanted and `hugepages` unwanted clash only as a whole.
                 if let Some(wanted) = out.entry(&param).set().next().filter(|_| !contradicted) {
                     let message =
@@ -155,7 +155,7 @@ fn read_params(
                 let name = bedplate_cmdline::fold_name(&arg.value);
                 *out.entry(&param).cleared.entry(&name) = Some(arg);
             }
-            Unwanted::Parts(parts) => {
+            UnwantedEntry::Parts(parts) => {
                 parts.iter().for_each(|owned| set_absent(&mut out, &arg, owned))
             }
         }
@@ -248,18 +248,18 @@ fn find<'a, T>(list: &'a [(Leaf<String>, T)], text: &str, nth: usize) -> Option<
     if nth == 0 { first } else { same.next().or(first) }
 }
 
-fn set(out: &mut Keyed<ParamLayer>, arg: &Leaf<String>, owned: &Owned) {
+fn set(out: &mut OrderedMap<ParamLayer>, arg: &Leaf<String>, owned: &OwnedOption) {
     argument_of(out, arg, owned).set.push(Leaf { value: owned.token.clone(), ..arg.clone() });
 }
 
-fn set_absent(out: &mut Keyed<ParamLayer>, arg: &Leaf<String>, owned: &Owned) {
+fn set_absent(out: &mut OrderedMap<ParamLayer>, arg: &Leaf<String>, owned: &OwnedOption) {
     argument_of(out, arg, owned).absent.push(Leaf { value: owned.token.clone(), ..arg.clone() });
 }
 
 fn argument_of<'a>(
-    out: &'a mut Keyed<ParamLayer>,
+    out: &'a mut OrderedMap<ParamLayer>,
     arg: &Leaf<String>,
-    owned: &Owned,
+    owned: &OwnedOption,
 ) -> &'a mut Argument {
     let slot = out.entry(&owned.param).arguments.entry(&owned.key);
     &mut slot.get_or_insert_with(|| Leaf::bare(Argument::default(), arg.place)).value

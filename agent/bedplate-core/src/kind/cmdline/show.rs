@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{NAME, Observed, arch, backend};
+use super::{NAME, ObservedLines, arch, backend};
 use crate::ledger::Ledger;
 use bedplate_base::Reading;
-use bedplate_cmdline::{CommandLine, Edit, Repeated, Token, repeated};
+use bedplate_cmdline::{CommandLine, Edit, RepeatedParameter, Token, repeated};
 use bedplate_facts::Facts;
 use bedplate_facts::iommu_groups::iommu_groups;
 use bedplate_host::{HostKind, Reader};
 
 /// What there is to show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Shown {
+pub struct CommandLineView {
     /// What the boot configuration gives the next entries.
     pub configured: Reading<String>,
     /// What the default entry carries.
@@ -26,7 +26,7 @@ pub struct Shown {
     /// Every argument of any state.
     pub arguments: Vec<Argument>,
     /// Parameters that are given more than once: at the next boot, or else now.
-    pub repeated: Vec<Repeated>,
+    pub repeated: Vec<RepeatedParameter>,
 }
 
 /// One argument.
@@ -47,10 +47,10 @@ pub struct Argument {
 }
 
 /// Reads all states.
-pub fn read(reader: &dyn Reader, facts: &Facts) -> Shown {
+pub fn read(reader: &dyn Reader, facts: &Facts) -> CommandLineView {
     let observed = match backend(&facts.boot) {
         Ok(backend) => (backend.observe)(reader, facts),
-        Err(obstacle) => Observed {
+        Err(obstacle) => ObservedLines {
             configured: Reading::unknown(obstacle.reason.clone()),
             next: Reading::unknown(obstacle.reason),
             remarks: Vec::new(),
@@ -70,7 +70,7 @@ pub fn read(reader: &dyn Reader, facts: &Facts) -> Shown {
     let arch = arch(facts);
     let shown = lines[1].known().or(lines[2].known()).or(lines[0].known());
     let [configured, next_boot, now] = lines.clone().map(|line| line.map(|line| line.to_string()));
-    Shown {
+    CommandLineView {
         configured,
         next_boot,
         running: now,
@@ -222,7 +222,7 @@ mod tests {
     use bedplate_facts::{Depth, observe};
     use bedplate_testhosts::HostSpec;
 
-    fn arguments_of(spec: &str) -> Shown {
+    fn arguments_of(spec: &str) -> CommandLineView {
         let host = HostSpec::from_toml(spec).unwrap().build();
         read(&host, &observe(&host, Depth::Plan))
     }

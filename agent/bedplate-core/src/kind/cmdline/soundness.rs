@@ -2,8 +2,8 @@
 //! be missing makes the entry unsound, one that cannot be looked up leaves it unknown.
 
 use super::boot_entry::{self, BootEntry, Place};
-use super::fault::Soundness;
-use super::loader_path::{Located, locate};
+use super::entry_fault::Soundness;
+use super::loader_path::{Location, locate};
 use super::root_device::{self, SameRoot};
 use super::{next_drivers, repair};
 use bedplate_base::{Cause, ReadError, Reading, Reason};
@@ -154,23 +154,23 @@ impl Host<'_> {
         found: &mut Soundness,
     ) {
         match locate(self.reader, &entry.place, file) {
-            Located::There(path) => match corruption(self.reader, &path) {
+            Location::There(path) => match corruption(self.reader, &path) {
                 Ok(None) => {}
                 Ok(Some(_)) if is_microcode(&path) => {}
                 Ok(Some(flaw)) => found.fault(format!("{what}, {path}, {flaw}"), remedy()),
                 Err(why) => found.unknown.push(why),
             },
-            Located::Missing(path) => {
+            Location::Missing(path) => {
                 found.fault(format!("{what}, {path}, is not there"), remedy());
             }
-            Located::Unreachable { path, to } => found.fault(
+            Location::Unreachable { path, to } => found.fault(
                 format!(
                     "{what}, {path}, is a link that GRUB follows to {to}, and nothing is there: GRUB does not leave the \
                      file system, whose root is where absolute links begin"
                 ),
                 format!("put the file itself in the place of the link {path}, or a relative link to it"),
             ),
-            Located::Unknown(why) => found.unknown.push(why),
+            Location::Unknown(why) => found.unknown.push(why),
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::section::Key;
 use super::splice::{self, Edit};
 use crate::file_heading::{heading, is_heading};
-use bedplate_facts::cufile::{PATH, Problem, Wrong, line, root};
+use bedplate_facts::cufile::{Mistake, PATH, Problem, line, root};
 
 /// A file that can be edited.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Document {
 
 /// A value of the file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Found {
+pub(super) struct JsonValue {
     /// To compare: long numbers are rounded, and of two equal names the last counts.
     pub value: Value,
     /// Word for word, with its comments.
@@ -31,7 +31,7 @@ pub(super) struct Found {
 pub(crate) enum NotEditable {
     /// A value has the wrong type, or it is no JSON object: the library does not read it either.
     #[error("{PATH}:{}: {}", .0.line, .0.problem)]
-    Wrong(Wrong),
+    Wrong(Mistake),
     /// A key is to go into something that has no keys.
     #[error("{PATH}:{line}: `{above}` is {what}, and `{key}` needs it to be an object")]
     NotAnObject {
@@ -54,8 +54,8 @@ pub(crate) enum NotEditable {
     },
 }
 
-impl From<Wrong> for NotEditable {
-    fn from(wrong: Wrong) -> Self {
+impl From<Mistake> for NotEditable {
+    fn from(wrong: Mistake) -> Self {
         match wrong.problem {
             Problem::Twice { key: Some(name) } => {
                 NotEditable::Twice { line: wrong.line, name: name.to_owned() }
@@ -114,10 +114,10 @@ impl Document {
     ///
     /// # Errors
     /// [`NotEditable::NotAnObject`] and [`NotEditable::Twice`].
-    pub(super) fn get(&self, key: &Key) -> Result<Option<Found>, NotEditable> {
+    pub(super) fn get(&self, key: &Key) -> Result<Option<JsonValue>, NotEditable> {
         let root = root(&self.text)?;
         let end = self.walk(&root, key.names())?.end;
-        Ok(end.map(|property| Found {
+        Ok(end.map(|property| JsonValue {
             value: property.value.clone().into(),
             source: property.value.text(&self.text).to_owned(),
         }))

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::document::{Document, Found, NotEditable};
-use super::owned::{self, Own};
+use super::document::{Document, JsonValue, NotEditable};
+use super::owned_keys::{self, OwnedKey};
 use super::section::{Key, Setting};
 use super::{NAME, splice};
 use crate::kind::{Context, drop_in, dropped};
@@ -17,7 +17,7 @@ use bedplate_facts::cufile::{self, PATH};
 
 /// Compares the file.
 pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
-    let earlier = Own::read(context.ledger.owned.get(NAME).map_or(&[], Vec::as_slice));
+    let earlier = OwnedKey::read(context.ledger.owned.get(NAME).map_or(&[], Vec::as_slice));
     if wanted.is_empty() && earlier.is_empty() {
         return;
     }
@@ -66,7 +66,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
         actions: is_edited.then(file).into_iter().collect(),
         disrupts: Vec::new(),
         needs: Vec::new(),
-        owns: Some(own.iter().filter_map(Own::write).collect()),
+        owns: Some(own.iter().filter_map(OwnedKey::write).collect()),
         deferred: None,
     });
 }
@@ -102,8 +102,8 @@ fn readable(before: &str, after: &str) -> Result<(), Blocker> {
 /// What is made of the file.
 struct Work<'a> {
     document: Document,
-    earlier: &'a [Own],
-    own: Vec<Own>,
+    earlier: &'a [OwnedKey],
+    own: Vec<OwnedKey>,
     items: Vec<Item>,
     out: &'a mut KindPlan,
 }
@@ -134,14 +134,20 @@ impl<'a> Work<'a> {
             });
             return Ok(());
         }
-        let known: Vec<&Own> = self.earlier.iter().chain(&self.own).collect();
-        let made = owned::count_made_objects(&setting.key, &self.document, &known)?;
+        let known: Vec<&OwnedKey> = self.earlier.iter().chain(&self.own).collect();
+        let made = owned_keys::count_made_objects(&setting.key, &self.document, &known)?;
         self.document.set(&setting.key, &splice::source(&setting.value))?;
         let (before, text) = match earlier.next() {
             Some(ours) => (ours.before.clone(), ours.text.clone()),
             None => now.clone().map(|now| (now.value, now.source)).unzip(),
         };
-        self.own.push(Own { key: key.clone(), ours: setting.value.clone(), before, text, made });
+        self.own.push(OwnedKey {
+            key: key.clone(),
+            ours: setting.value.clone(),
+            before,
+            text,
+            made,
+        });
         self.items.push(Item {
             subject: key,
             before: now.map(|now| format_value(&now.value, &now.source)),
@@ -198,13 +204,13 @@ impl<'a> Work<'a> {
     }
 
     /// The entry of a key that has the value that bedplate set.
-    fn unchanged_own(&self, key: &str, now: Option<&Found>) -> Option<&'a Own> {
+    fn unchanged_own(&self, key: &str, now: Option<&JsonValue>) -> Option<&'a OwnedKey> {
         let now = now?;
         self.earlier.iter().find(|one| one.key == key && one.ours == now.value)
     }
 
     /// Drops an entry that no longer says what is: should the same value come back, it is another's.
-    fn forget(&mut self, entry: Option<&Own>, why: &str) {
+    fn forget(&mut self, entry: Option<&OwnedKey>, why: &str) {
         self.items.extend(entry.map(|entry| Item {
             subject: format!("record of {}", entry.key),
             before: Some(entry.ours.to_string()),

@@ -3,13 +3,13 @@
 
 mod document;
 mod file;
-mod owned;
+mod owned_keys;
 pub mod section;
 mod splice;
 
 use super::{Context, Kind, RecordMode, Watch, WriteScope, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
-use crate::image_config::{ConfigFile, ImageConfig, Unwritable};
+use crate::image_config::{ConfigFile, ContributeError, ImageConfig};
 use crate::plan::KindPlan;
 use crate::section::Declared;
 use bedplate_facts::Facts;
@@ -55,7 +55,7 @@ fn contribute(
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,
-) -> Result<(), Unwritable> {
+) -> Result<(), ContributeError> {
     let wanted = settings(profile);
     if wanted.is_empty() {
         return Ok(());
@@ -64,7 +64,7 @@ fn contribute(
     for setting in wanted {
         document
             .set(&setting.key, &splice::source(&setting.value))
-            .map_err(|error| Unwritable::new("cufile.json", error))?;
+            .map_err(|error| ContributeError::new("cufile.json", error))?;
     }
     let text = document.text().to_owned();
     out.files.push(ConfigFile { path: PATH, text, settings: Vec::new() });

@@ -1,6 +1,6 @@
 //! The initramfs: which tool rebuilds it, and a rebuild that is owed.
 
-use super::rebuilt::is_rebuilt;
+use super::initramfs_rebuild::is_rebuilt;
 use super::{NAME, item};
 use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;

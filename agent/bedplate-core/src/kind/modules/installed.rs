@@ -6,7 +6,7 @@ use bedplate_host::{HostKind, Reader};
 
 /// Whether a module can be loaded on a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Installed {
+pub(crate) enum ModuleAvailability {
     /// In modules.dep.
     Yes,
     /// In modules.builtin: part of the kernel image.
@@ -32,33 +32,44 @@ pub(super) fn release(facts: &Facts) -> Option<&str> {
 }
 
 /// Looks the module up by file name, with `-` and `_` folded.
-pub(super) fn installed(reader: &dyn Reader, facts: &Facts, module: &ModuleName) -> Installed {
+pub(super) fn installed(
+    reader: &dyn Reader,
+    facts: &Facts,
+    module: &ModuleName,
+) -> ModuleAvailability {
     let Some(release) = release(facts) else {
         if facts.host == HostKind::Image {
-            return Installed::NoKernel;
+            return ModuleAvailability::NoKernel;
         }
-        return Installed::Unknown("no kernel is known whose modules could be looked up".into());
+        return ModuleAvailability::Unknown(
+            "no kernel is known whose modules could be looked up".into(),
+        );
     };
     installed_for(reader, release, module)
 }
 
 /// The same for the kernel of a release.
-pub(crate) fn installed_for(reader: &dyn Reader, release: &str, module: &ModuleName) -> Installed {
-    for (index, found) in [("modules.dep", Installed::Yes), ("modules.builtin", Installed::BuiltIn)]
+pub(crate) fn installed_for(
+    reader: &dyn Reader,
+    release: &str,
+    module: &ModuleName,
+) -> ModuleAvailability {
+    for (index, found) in
+        [("modules.dep", ModuleAvailability::Yes), ("modules.builtin", ModuleAvailability::BuiltIn)]
     {
         match reader.text(&format!("/lib/modules/{release}/{index}")) {
             Ok(text) if text.lines().any(|line| file_is(line, module)) => return found,
             Ok(_) => {}
             Err(error) if error.is_absent() && index == "modules.builtin" => {}
             Err(error) if error.is_absent() => {
-                return Installed::Unknown(format!(
+                return ModuleAvailability::Unknown(format!(
                     "/lib/modules/{release}/modules.dep is not there"
                 ));
             }
-            Err(error) => return Installed::Unknown(error.to_string()),
+            Err(error) => return ModuleAvailability::Unknown(error.to_string()),
         }
     }
-    Installed::No { release: release.to_owned() }
+    ModuleAvailability::No { release: release.to_owned() }
 }
 
 /// `kernel/drivers/…/mlx5-core.ko.zst: …` is module mlx5_core.

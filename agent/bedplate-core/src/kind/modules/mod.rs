@@ -4,12 +4,12 @@
 mod conf;
 mod gpudirect;
 mod initramfs;
+mod initramfs_rebuild;
 pub(crate) mod installed;
 mod own_files;
 mod paths;
 mod pending;
 mod rccl;
-mod rebuilt;
 mod resolve;
 mod running;
 pub mod section;
@@ -19,7 +19,7 @@ use super::{Context, Kind, no_labels};
 use crate::plan::{Item, KindPlan, Rationale};
 
 pub(crate) use gpudirect::{DmabufObstacle, dmabuf_obstacle};
-pub(crate) use rebuilt::digests as initramfs_digests;
+pub(crate) use initramfs_rebuild::digests as initramfs_digests;
 
 /// The row of the table of kinds.
 pub(crate) const KIND: Kind = Kind {

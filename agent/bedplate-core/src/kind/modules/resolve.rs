@@ -4,7 +4,7 @@ use super::section::{GpuDirect, Module, Modules};
 use super::{NAME, gpudirect, rccl};
 use crate::desired::{Desired, WantedModule, WantedOption};
 use crate::image_config::{
-    ConfigFile, GpuDirectWay, ImageConfig, LiveOnly, Registration, Setting, Unwritable,
+    ConfigFile, ContributeError, GpuDirectWay, ImageConfig, LiveOnly, Registration, Setting,
 };
 use crate::ledger::Ledger;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
@@ -52,7 +52,7 @@ pub(crate) fn contribute(
     facts: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,
-) -> Result<(), Unwritable> {
+) -> Result<(), ContributeError> {
     let modules = &desired.modules;
     out.gpudirect = registration(profile, facts, desired);
     if let Some(text) = modules_conf::modules_load(modules, profile.name()) {
@@ -60,7 +60,7 @@ pub(crate) fn contribute(
         out.files.push(ConfigFile { path: MODULES_LOAD_PATH, text, settings: loads.collect() });
     }
     let modprobe = modules_conf::modprobe(modules, profile.name());
-    if let Some(text) = modprobe.map_err(|error| Unwritable::new("the module files", error))? {
+    if let Some(text) = modprobe.map_err(|error| ContributeError::new("the module files", error))? {
         let options = modules.options.iter().map(|option| Setting::ModuleOption {
             module: option.module.clone(),
             parameter: option.parameter.clone(),

@@ -1,7 +1,7 @@
 //! What is loaded now, and loading and unloading it.
 
 use super::NAME;
-use super::installed::{Installed, installed};
+use super::installed::{ModuleAvailability, installed};
 use crate::desired::ModuleLoad;
 use crate::desired::WantedModule;
 use crate::kind::Context;
@@ -28,7 +28,9 @@ fn at_boot(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     if is_live(context.reader, &module.name) == Reading::Known(true) {
         return;
     }
-    if let Installed::No { release } = installed(context.reader, context.facts, &module.name) {
+    if let ModuleAvailability::No { release } =
+        installed(context.reader, context.facts, &module.name)
+    {
         section.blockers.push(not_installed(&module.name, &release));
     }
 }
@@ -65,23 +67,23 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
         }
     }
     match installed(context.reader, context.facts, &module.name) {
-        Installed::BuiltIn => {
+        ModuleAvailability::BuiltIn => {
             section.settled.push(UpToDate {
                 kind: NAME,
                 subject,
                 state: "built into the kernel".into(),
             });
         }
-        Installed::No { release } => section.blockers.push(not_installed(&module.name, &release)),
-        Installed::NoKernel => section.notes.push(Note {
+        ModuleAvailability::No { release } => section.blockers.push(not_installed(&module.name, &release)),
+        ModuleAvailability::NoKernel => section.notes.push(Note {
             kind: NAME,
             subject,
             text: "this image has no kernel in /lib/modules yet: whether the module is there shows on the machine".into(),
         }),
-        Installed::Unknown(reason) => {
+        ModuleAvailability::Unknown(reason) => {
             section.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason })
         }
-        Installed::Yes => section.changes.push(load_change(module, section)),
+        ModuleAvailability::Yes => section.changes.push(load_change(module, section)),
     }
 }
 

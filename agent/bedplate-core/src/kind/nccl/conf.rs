@@ -39,7 +39,7 @@ pub(crate) struct Conf<'t> {
 
 /// Which lines are bedplate's cannot be told.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unclear {
+pub(crate) enum BlockError {
     /// A block begins in this line, from 1 on, and does not end.
     NoEnd(usize),
     /// A second block begins in this line: a copy, perhaps with lines of others.
@@ -50,13 +50,15 @@ impl<'t> Conf<'t> {
     /// Splits a file.
     ///
     /// # Errors
-    /// [`Unclear`].
-    pub(super) fn parse(text: &'t str) -> Result<Self, Unclear> {
+    /// [`BlockError`].
+    pub(super) fn parse(text: &'t str) -> Result<Self, BlockError> {
         let (mut at, mut begin, mut block) = (0, None, None);
         for (number, line) in text.split_inclusive('\n').enumerate() {
             let end = at + line.len();
             match (begin, &block) {
-                (None, Some(_)) if is_mark(line, BEGIN) => return Err(Unclear::Twice(number + 1)),
+                (None, Some(_)) if is_mark(line, BEGIN) => {
+                    return Err(BlockError::Twice(number + 1));
+                }
                 (None, None) if is_mark(line, BEGIN) => begin = Some((at, number + 1)),
                 (Some((start, _)), _) if is_mark(line, END) => {
                     block = Some(start..end);
@@ -67,7 +69,7 @@ impl<'t> Conf<'t> {
             at = end;
         }
         match (begin, block) {
-            (Some((_, line)), _) => Err(Unclear::NoEnd(line)),
+            (Some((_, line)), _) => Err(BlockError::NoEnd(line)),
             (None, None) => Ok(Conf { before: text, block: None, after: "" }),
             (None, Some(block)) => Ok(Conf {
                 before: &text[..block.start],
@@ -167,7 +169,10 @@ mod tests {
         );
         let again = Conf::parse(&text).unwrap();
         assert_eq!(again.own_settings(), [("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1")]);
-        assert_eq!(again.unmanaged_settings(), [(8, ("NCCL_DEBUG", "WARN")), (10, ("NCCL_NET ", " IB"))]);
+        assert_eq!(
+            again.unmanaged_settings(),
+            [(8, ("NCCL_DEBUG", "WARN")), (10, ("NCCL_NET ", " IB"))]
+        );
         assert_eq!(again.with(&ours).unwrap(), text);
         assert_eq!(again.with("").as_deref(), Some(theirs));
         assert_eq!(Conf::parse(&ours).unwrap().with(""), None);
@@ -186,10 +191,10 @@ mod tests {
 
     #[test]
     fn which_lines_are_ours_is_not_guessed_at() {
-        assert_eq!(Conf::parse("A=1\n# BEGIN bedplate\nB=1\n"), Err(Unclear::NoEnd(2)));
+        assert_eq!(Conf::parse("A=1\n# BEGIN bedplate\nB=1\n"), Err(BlockError::NoEnd(2)));
         let twice =
             "# BEGIN bedplate\nA=1\n# END bedplate\nB=1\n# BEGIN bedplate\n# END bedplate\n";
-        assert_eq!(Conf::parse(twice), Err(Unclear::Twice(5)));
+        assert_eq!(Conf::parse(twice), Err(BlockError::Twice(5)));
         // A comment that only begins alike is none.
         assert_eq!(Conf::parse("# BEGIN bedplates\n").unwrap().block, None);
     }

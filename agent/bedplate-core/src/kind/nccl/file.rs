@@ -1,7 +1,7 @@
 //! bedplate's block in /etc/nccl.conf or /etc/rccl.conf. It is compared by what it says: a reworded comment is not a difference.
 
 use super::NAME;
-use super::conf::{self, Conf, Unclear, Variable};
+use super::conf::{self, BlockError, Conf, Variable};
 use crate::kind::{Context, drop_in, dropped};
 use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, UpToDate};
 use bedplate_base::ReadError;
@@ -25,11 +25,11 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
     };
     let conf = match Conf::parse(text) {
         Ok(conf) => conf,
-        Err(Unclear::Twice(line)) => {
+        Err(BlockError::Twice(line)) => {
             let reason = format!("bedplate's lines begin a second time on line {line}");
             return refuse(out, path, &reason, "remove one of the two blocks, marks included");
         }
-        Err(Unclear::NoEnd(line)) => {
+        Err(BlockError::NoEnd(line)) => {
             let reason = format!("bedplate's lines begin on line {line} and have no end");
             return refuse(
                 out,
@@ -95,13 +95,14 @@ fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
         why: one.why.clone(),
     });
     let is_wanted = |name: &str| wanted.iter().any(|one| one.name == name);
-    let gone =
-        conf.own_settings().into_iter().filter(|(name, _)| !is_wanted(name)).map(|(name, value)| Item {
+    let gone = conf.own_settings().into_iter().filter(|(name, _)| !is_wanted(name)).map(
+        |(name, value)| Item {
             subject: name.to_owned(),
             before: Some(value.to_owned()),
             after: None,
             why: vec![dropped()],
-        });
+        },
+    );
     let mut items: Vec<Item> = set.chain(gone).collect();
     if items.is_empty() {
         // The same lines in another order.
@@ -120,12 +121,13 @@ fn later(conf: &Conf, path: &str, target: &[(&str, &str)], out: &mut KindPlan) {
     let other = |(_, (name, value)): &(usize, (&str, &str))| {
         target.iter().any(|(own, wanted)| own == name && wanted != value)
     };
-    let notes = conf.unmanaged_settings().into_iter().filter(other).map(|(line, (name, value))| Note {
-        kind: NAME,
-        subject: name.to_owned(),
-        text: format!(
-            "{path}:{line} sets {value}; the first line for a name counts, which is bedplate's"
-        ),
-    });
+    let notes =
+        conf.unmanaged_settings().into_iter().filter(other).map(|(line, (name, value))| Note {
+            kind: NAME,
+            subject: name.to_owned(),
+            text: format!(
+                "{path}:{line} sets {value}; the first line for a name counts, which is bedplate's"
+            ),
+        });
     out.notes.extend(notes);
 }

@@ -1,17 +1,17 @@
 //! What NCCL is told on a host: bedplate's lines of /etc/nccl.conf, and a topology file. Facts: handbook §8.4 to §8.7.
 
 mod conf;
+mod desired_variables;
 mod file;
 mod paths;
 pub mod section;
 pub mod topology;
-mod wanted;
 
 pub(crate) use conf::is_only_ours;
 
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
-use crate::image_config::{ConfigFile, ImageConfig, LiveOnly, Unwritable};
+use crate::image_config::{ConfigFile, ContributeError, ImageConfig, LiveOnly};
 use crate::plan::{Blocker, KindPlan};
 use crate::section::Declared;
 use bedplate_facts::Facts;
@@ -35,12 +35,12 @@ const NAME: &str = "nccl";
 fn plan(context: &Context) -> KindPlan {
     let mut out = KindPlan::default();
     let profile = context.profile.get::<Nccl>();
-    let mut wanted = wanted::variables(context, profile, &mut out);
+    let mut wanted = desired_variables::variables(context, profile, &mut out);
     let asked = profile.is_some_and(|section| section.topology_file);
     if topology::plan(context, asked, &mut out) {
-        wanted::insert(&mut wanted, topology::variable());
+        desired_variables::insert(&mut wanted, topology::variable());
     }
-    let own = wanted::path(context);
+    let own = desired_variables::path(context);
     if own.is_none() && !wanted.is_empty() {
         out.blockers.push(no_file());
     }
@@ -68,9 +68,9 @@ fn contribute(
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,
-) -> Result<(), Unwritable> {
+) -> Result<(), ContributeError> {
     let Some(section) = profile.get::<Nccl>() else { return Ok(()) };
-    let variables = wanted::of_profile(section);
+    let variables = desired_variables::of_profile(section);
     if !variables.is_empty() {
         out.nccl = variables.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
         let text = conf::block(&variables, profile.name());

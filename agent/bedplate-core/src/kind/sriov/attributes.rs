@@ -2,7 +2,7 @@
 //! the kernel says of it. What cannot be read back is refused, not tried.
 
 use super::unstarted_vfs::starting;
-use super::vf_diff::{Differs, ranges};
+use super::vf_diff::{VfDifference, ranges};
 use super::{NAME, Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
 use crate::kind::some_of;
@@ -44,7 +44,7 @@ impl Pf<'_> {
     }
 
     /// The VFs whose attributes are not as wanted; all of them, where they are made `fresh`.
-    pub(super) fn differing(&self, fresh: bool) -> Result<Vec<Differs>, Stop> {
+    pub(super) fn differing(&self, fresh: bool) -> Result<Vec<VfDifference>, Stop> {
         let wanted = self.wanted_attributes();
         if self.wanted.count == 0 {
             return Ok(Vec::new());
@@ -67,7 +67,7 @@ impl Pf<'_> {
             if fresh {
                 let start = self.wanted.vf_driver == VfDriver::Auto && self.is_to_probe();
                 let before = VfAttributes::default();
-                return Ok(Some(Differs { number, before, after, start, owed: false }));
+                return Ok(Some(VfDifference { number, before, after, start, owed: false }));
             }
             self.compare(number, &after, &table)
         });
@@ -121,7 +121,7 @@ impl Pf<'_> {
         number: u16,
         wanted: &VfAttributes,
         table: &VfTable,
-    ) -> Result<Option<Differs>, Stop> {
+    ) -> Result<Option<VfDifference>, Stop> {
         let Some(found) = table.vfs.get(&number) else {
             return Err(Stop::Unknown(format!(
                 "the kernel lists {} of its {} VFs: VF {number} is missing",
@@ -133,7 +133,7 @@ impl Pf<'_> {
         let owed = self.is_owed_start(number);
         if owed && self.is_made_by_bedplate(number) {
             let before = VfAttributes::default();
-            return Ok(Some(Differs { number, before, after: *wanted, start: true, owed }));
+            return Ok(Some(VfDifference { number, before, after: *wanted, start: true, owed }));
         }
         let after = wanted.without(found);
         let before = found.intersect(&after);
@@ -151,7 +151,7 @@ impl Pf<'_> {
             });
         }
         if owed {
-            return Ok(Some(Differs { number, before, after, start: true, owed }));
+            return Ok(Some(VfDifference { number, before, after, start: true, owed }));
         }
         if after.is_empty() {
             return Ok(None);
@@ -174,7 +174,7 @@ impl Pf<'_> {
                 remedy: "stop what uses it (drain the node), then run again".to_owned(),
             });
         }
-        Ok(Some(Differs { number, before, after, start, owed }))
+        Ok(Some(VfDifference { number, before, after, start, owed }))
     }
 
     /// The mode that the eswitch has and the one it is to have, where they differ.
@@ -203,7 +203,7 @@ impl Pf<'_> {
 
     pub(super) fn vf_actions<'a>(
         &'a self,
-        differing: &'a [Differs],
+        differing: &'a [VfDifference],
     ) -> impl Iterator<Item = Action> + 'a {
         differing.iter().map(|vf| Action::SetVf {
             pf: self.wanted.pf,
@@ -217,7 +217,7 @@ impl Pf<'_> {
     }
 
     /// What differs, for people: the eswitch, then each attribute with the VFs that it differs on.
-    pub(super) fn attribute_items(&self, differing: &[Differs]) -> Vec<Item> {
+    pub(super) fn attribute_items(&self, differing: &[VfDifference]) -> Vec<Item> {
         let asked = Rationale::because(format!("rule {} asks for it", self.wanted.rule));
         let why: Vec<Rationale> =
             std::iter::once(asked).chain(self.wanted.why.iter().skip(1).cloned()).collect();
@@ -250,8 +250,8 @@ impl Pf<'_> {
     }
 
     /// What changes for those that use VFs now.
-    pub(super) fn attribute_disruptions(&self, differing: &[Differs]) -> Vec<String> {
-        let address = |vf: &Differs| self.sriov.vfs.get(usize::from(vf.number)).copied();
+    pub(super) fn attribute_disruptions(&self, differing: &[VfDifference]) -> Vec<String> {
+        let address = |vf: &VfDifference| self.sriov.vfs.get(usize::from(vf.number)).copied();
         let there = || differing.iter().filter(|vf| !vf.before.is_empty());
         let restarted: Vec<String> = there()
             .filter(|vf| vf.start && !vf.owed)
@@ -323,14 +323,17 @@ fn names(attributes: &VfAttributes) -> String {
 }
 
 /// Every attribute that differs on some VF, once.
-pub(super) fn names_of(differing: &[Differs]) -> Vec<&'static str> {
+pub(super) fn names_of(differing: &[VfDifference]) -> Vec<&'static str> {
     let all = differing.iter().fold(VfAttributes::default(), |all, vf| all.or(&vf.after));
     all.named().into_iter().map(|(name, _)| name).collect()
 }
 
 /// An attribute's values before and after, with the VFs of which that is so. Addresses differ on every VF: of those there
 /// is the first and the last.
-fn group_by_values(differing: &[Differs], name: &str) -> Vec<(Option<String>, String, Vec<u16>)> {
+fn group_by_values(
+    differing: &[VfDifference],
+    name: &str,
+) -> Vec<(Option<String>, String, Vec<u16>)> {
     let value = |attributes: &VfAttributes| {
         attributes.named().into_iter().find(|(own, _)| *own == name).map(|(_, value)| value)
     };

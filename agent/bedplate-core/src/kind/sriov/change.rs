@@ -2,7 +2,7 @@
 
 use super::disruption::{Routed, cut_off};
 use super::unstarted_vfs::probing_again;
-use super::{Differs, NAME, Need, Pf};
+use super::{NAME, Need, Pf, VfDifference};
 use crate::desired::VfDriver;
 use crate::kind::some_of;
 use crate::plan::{Action, Change, Deferred, Effect, Item};
@@ -13,7 +13,7 @@ impl Pf<'_> {
         present: u16,
         need: Need,
         image: bool,
-        differing: &[Differs],
+        differing: &[VfDifference],
         route: &Routed,
     ) -> Change {
         let count = (need != Need::Nothing).then(|| self.item(present, need));
@@ -65,7 +65,7 @@ impl Pf<'_> {
         &self,
         present: u16,
         need: Need,
-        differing: &[Differs],
+        differing: &[VfDifference],
         route: &Routed,
     ) -> Vec<String> {
         let of_count = match need {
@@ -91,7 +91,7 @@ impl Pf<'_> {
         vec![format!("{} vanish{interfaces}{again}", vfs(present))]
     }
 
-    fn actions(&self, present: u16, need: Need, differing: &[Differs]) -> Vec<Action> {
+    fn actions(&self, present: u16, need: Need, differing: &[VfDifference]) -> Vec<Action> {
         let count = self.wanted.count;
         let numvfs = |before: u16, after: u16| {
             self.write(

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::attributes::names_of;
-use super::{Differs, NAME, Need, Pf, usage};
+use super::{NAME, Need, Pf, VfDifference, usage};
 use crate::kind::some_of;
 use crate::plan::{Blocker, KindPlan};
 use bedplate_base::value::vf::VfAttributes;
@@ -56,7 +56,7 @@ impl std::fmt::Display for DefaultRoute {
 
 impl Pf<'_> {
     /// The default route, where what is needed may interrupt it.
-    pub(super) fn route_at_stake(&self, need: Need, differing: &[Differs]) -> Routed {
+    pub(super) fn route_at_stake(&self, need: Need, differing: &[VfDifference]) -> Routed {
         if makes_or_removes(need) || self.switch.is_some() {
             return self.default_route(&self.function.net);
         }
@@ -65,8 +65,8 @@ impl Pf<'_> {
     }
 
     /// Interfaces of VFs that may lose their traffic with the new attributes. Trust lets more through, and a rate some of it.
-    fn cut_by_attributes(&self, differing: &[Differs]) -> Vec<String> {
-        let cuts = |differs: &&Differs| {
+    fn cut_by_attributes(&self, differing: &[VfDifference]) -> Vec<String> {
+        let cuts = |differs: &&VfDifference| {
             let after = differs.after;
             let harmless = VfAttributes {
                 trust: after.trust,
@@ -76,7 +76,7 @@ impl Pf<'_> {
             };
             !after.without(&harmless).is_empty()
         };
-        let vf = |differs: &Differs| self.sriov.vfs.get(usize::from(differs.number));
+        let vf = |differs: &VfDifference| self.sriov.vfs.get(usize::from(differs.number));
         let vfs = differing.iter().filter(cuts).filter_map(vf);
         vfs.filter_map(|vf| self.tree.get(*vf)).flat_map(|vf| vf.net.clone()).collect()
     }
@@ -133,7 +133,7 @@ impl Pf<'_> {
     pub(super) fn may_disturb(
         &self,
         need: Need,
-        differing: &[Differs],
+        differing: &[VfDifference],
         route: &Routed,
         section: &mut KindPlan,
     ) -> bool {

@@ -24,7 +24,7 @@ const MELLANOX: PciId = PciId(0x15b3);
 
 /// What `[sriov]` comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedSriov {
     /// VFs wanted, by PF address.
     pub vfs: Vec<WantedVfs>,
     /// PFs that cannot have what is asked.
@@ -43,7 +43,7 @@ pub(super) fn resolve_into(
     desired: &mut Desired,
 ) {
     let Some(section) = profile.get::<Sriov>() else { return };
-    let Resolved { vfs, blockers, unknowns, notes } = resolve(section, facts);
+    let ResolvedSriov { vfs, blockers, unknowns, notes } = resolve(section, facts);
     desired.sriov = vfs;
     desired.blockers.extend(blockers);
     desired.unknowns.extend(unknowns);
@@ -51,8 +51,8 @@ pub(super) fn resolve_into(
 }
 
 /// Which PFs the rules select, and how many VFs that makes on each. The first rule that selects a PF has it.
-pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
-    let mut resolved = Resolved::default();
+pub fn resolve(profile: &Sriov, facts: &Facts) -> ResolvedSriov {
+    let mut resolved = ResolvedSriov::default();
     if profile.rules.is_empty() {
         return resolved;
     }
@@ -91,7 +91,7 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
     resolved
 }
 
-impl Resolved {
+impl ResolvedSriov {
     fn note(&mut self, subject: String, text: &str) {
         self.notes.push(Note { kind: NAME, subject, text: text.to_owned() });
     }
@@ -107,7 +107,7 @@ fn rule_name(rule: &SriovRule) -> String {
 
 /// Whether a selector takes a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Selects {
+enum SelectorMatch {
     Yes,
     No,
     CannotTell(String),
@@ -117,7 +117,7 @@ enum Selects {
 fn claims<'a>(
     rules: &[SriovRule],
     tree: &'a PciTree,
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedSriov,
 ) -> Vec<Vec<&'a Function>> {
     let candidate =
         |f: &&Function| !f.is_vf() && !f.is_bridge() && (f.is_nic() || f.sriov != Reading::Absent);
@@ -127,15 +127,15 @@ fn claims<'a>(
         let mut free = true;
         for (n, rule) in rules.iter().enumerate() {
             match selects(&rule.select, function) {
-                Selects::No => continue,
-                Selects::Yes if free => claims[n].push(function),
-                Selects::CannotTell(reason) if free => {
+                SelectorMatch::No => continue,
+                SelectorMatch::Yes if free => claims[n].push(function),
+                SelectorMatch::CannotTell(reason) if free => {
                     resolved.unknown(
                         Device::new(DeviceRole::Pf, function.address),
                         format!("cannot tell whether {} selects it: {reason}", rule_name(rule)),
                     );
                 }
-                Selects::Yes | Selects::CannotTell(_) => {}
+                SelectorMatch::Yes | SelectorMatch::CannotTell(_) => {}
             }
             matches[n] += 1;
             free = false;
@@ -155,7 +155,7 @@ fn claims<'a>(
     claims
 }
 
-fn selects(select: &PfSelector, function: &Function) -> Selects {
+fn selects(select: &PfSelector, function: &Function) -> SelectorMatch {
     let is = |wanted: Option<PciId>, found: PciId| wanted.is_none_or(|wanted| wanted == found);
     let fits = is(select.vendor, function.vendor)
         && is(select.device, function.device)
@@ -163,11 +163,11 @@ fn selects(select: &PfSelector, function: &Function) -> Selects {
         && select.driver.as_ref().is_none_or(|driver| function.driver.as_ref() == Some(driver))
         && select.interface.as_ref().is_none_or(|glob| matches_any(glob, &function.net));
     match (&function.numa_node, select.numa_node) {
-        _ if !fits => Selects::No,
-        (_, None) => Selects::Yes,
-        (Reading::Known(found), Some(wanted)) if *found == wanted => Selects::Yes,
-        (Reading::Known(_) | Reading::Absent, Some(_)) => Selects::No,
-        (Reading::Unknown(reason), Some(_)) => Selects::CannotTell(reason.to_string()),
+        _ if !fits => SelectorMatch::No,
+        (_, None) => SelectorMatch::Yes,
+        (Reading::Known(found), Some(wanted)) if *found == wanted => SelectorMatch::Yes,
+        (Reading::Known(_) | Reading::Absent, Some(_)) => SelectorMatch::No,
+        (Reading::Unknown(reason), Some(_)) => SelectorMatch::CannotTell(reason.to_string()),
     }
 }
 
@@ -176,7 +176,7 @@ fn matches_any(glob: &str, names: &[String]) -> bool {
 }
 
 /// What a rule makes on the PFs that are its own.
-fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &mut Resolved) {
+fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &mut ResolvedSriov) {
     let (left_out, pfs): (Vec<&Function>, Vec<&Function>) =
         pfs.iter().partition(|pf| is_left_out(pf, pfs));
     for pf in left_out {
@@ -238,7 +238,7 @@ fn is_left_out(pf: &Function, siblings: &[&Function]) -> bool {
 }
 
 /// The count for one PF, held against what its firmware allows; `asked` `None` = all. Says why where there is none.
-fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut Resolved) -> Option<u16> {
+fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut ResolvedSriov) -> Option<u16> {
     let total = match &pf.sriov {
         Reading::Known(sriov) => &sriov.total,
         Reading::Absent => &Reading::Absent,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::desired::{SriovCount, VfDriver, WantedAttributes};
 use crate::plan::Rationale;
 use crate::section::{
-    At, Checker, Finisher, Keyed, Leaf, Pattern, Place, Printer, Reason, Rule, key_of, section,
-    toml_text,
+    At, Checker, Finisher, Leaf, OrderedMap, Pattern, Place, Printer, Reason, Rule, key_of,
+    section, toml_text,
 };
 use bedplate_base::value::vf::EswitchMode;
 use bedplate_base::value::{PciAddress, PciId};
@@ -32,7 +32,7 @@ section! {
         /// Who creates virtual functions on this host.
         managed: SriovManaged = SriovManaged::Bedplate;
     }
-    special devices: Keyed<Leaf<Device>> = read_devices {
+    special devices: OrderedMap<Leaf<Device>> = read_devices {
         /// Rules; the first one that selects a physical function has it. A later file's rule replaces the one of the same
         /// name, in its place.
         #[schemars(extend("default" = [] as [&str; 0]))]
@@ -212,8 +212,8 @@ pub struct Device {
 fn read_devices(
     checker: &mut Checker<'_>,
     given: Option<Vec<At<DeviceFragment>>>,
-) -> Keyed<Leaf<Device>> {
-    let mut devices: Keyed<Leaf<Device>> = Keyed::default();
+) -> OrderedMap<Leaf<Device>> {
+    let mut devices: OrderedMap<Leaf<Device>> = OrderedMap::default();
     let mut names: Vec<(String, Place)> = Vec::new();
     for At { value: rule, .. } in given.into_iter().flatten() {
         let name = rule.name.value.clone();

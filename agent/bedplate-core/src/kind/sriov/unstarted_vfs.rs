@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::vf_diff::{Differs, ranges};
+use super::vf_diff::{VfDifference, ranges};
 use super::{Context, Need, Pf, VfDriver};
 use crate::desired::{SriovCount, WantedAttributes, WantedVfs};
 use crate::ledger::VfKey;
@@ -31,15 +31,21 @@ impl Pf<'_> {
     }
 
     /// The same of a PF without wanted attributes.
-    pub(super) fn owed_starts(&self) -> Vec<Differs> {
+    pub(super) fn owed_starts(&self) -> Vec<VfDifference> {
         let none = VfAttributes::default();
         let owed = (0..self.wanted.count).filter(|number| self.is_owed_start(*number));
-        owed.map(|number| Differs { number, before: none, after: none, start: true, owed: true })
-            .collect()
+        owed.map(|number| VfDifference {
+            number,
+            before: none,
+            after: none,
+            start: true,
+            owed: true,
+        })
+        .collect()
     }
 
     /// Whether VFs are about to come while the kernel looks for no drivers because a run was cut short.
-    pub(super) fn forgot_probing(&self, need: Need, differing: &[Differs]) -> bool {
+    pub(super) fn forgot_probing(&self, need: Need, differing: &[VfDifference]) -> bool {
         let fresh = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
         // With attributes to set it is switched off anyway, and on again after.
         let stays = fresh && differing.is_empty() && self.wanted.vf_driver == VfDriver::Auto;
@@ -91,7 +97,7 @@ pub(super) fn probing_again() -> Item {
 }
 
 /// For people: the drivers that are started.
-pub(super) fn starting(differing: &[Differs]) -> Option<Item> {
+pub(super) fn starting(differing: &[VfDifference]) -> Option<Item> {
     let owed: Vec<u16> = differing.iter().filter(|vf| vf.owed).map(|vf| vf.number).collect();
     (!owed.is_empty()).then(|| Item {
         subject: format!("driver of {}", ranges(&owed)),

@@ -3,7 +3,7 @@
 use bedplate_base::value::vf::VfAttributes;
 
 /// One VF whose attributes differ.
-pub(super) struct Differs {
+pub(super) struct VfDifference {
     pub(super) number: u16,
     /// As they are; empty for a VF that is to come.
     pub(super) before: VfAttributes,

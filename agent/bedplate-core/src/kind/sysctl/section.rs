@@ -109,7 +109,11 @@ fn finish_keys(section: &SysctlLayer, finisher: &mut Finisher<'_>) -> Vec<Settin
     let mut out = Vec::new();
     for (key, leaf) in &section.keys.0 {
         finisher.note(key_of("sysctl.set", &key.to_string()), leaf);
-        out.push(Setting { key: key.clone(), value: leaf.value.clone(), why: finisher.reasons_of_leaf(leaf) });
+        out.push(Setting {
+            key: key.clone(),
+            value: leaf.value.clone(),
+            why: finisher.reasons_of_leaf(leaf),
+        });
     }
     out
 }

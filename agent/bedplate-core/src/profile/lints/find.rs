@@ -57,7 +57,7 @@ pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<Hit> {
 
 /// What an argument makes of the IOMMU's mode, by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
+enum IommuMeaning {
     /// Host drivers are passed through.
     Passthrough,
     /// Host drivers are translated.
@@ -68,25 +68,27 @@ enum Says {
     On,
 }
 
-fn says(arg: &Arg) -> Option<Says> {
+fn says(arg: &Arg) -> Option<IommuMeaning> {
     match (arg.name.as_str(), arg.value.as_str()) {
-        ("iommu", "pt") | ("iommu.passthrough", "1" | "on" | "y" | "Y") => Some(Says::Passthrough),
-        ("iommu", "nopt") | ("iommu.passthrough", "0" | "off" | "n" | "N") => {
-            Some(Says::Translated)
+        ("iommu", "pt") | ("iommu.passthrough", "1" | "on" | "y" | "Y") => {
+            Some(IommuMeaning::Passthrough)
         }
-        ("iommu" | "intel_iommu" | "amd_iommu", "off") => Some(Says::Off),
-        ("intel_iommu", "on") => Some(Says::On),
+        ("iommu", "nopt") | ("iommu.passthrough", "0" | "off" | "n" | "N") => {
+            Some(IommuMeaning::Translated)
+        }
+        ("iommu" | "intel_iommu" | "amd_iommu", "off") => Some(IommuMeaning::Off),
+        ("intel_iommu", "on") => Some(IommuMeaning::On),
         _ => None,
     }
 }
 
-fn agrees(says: Says, mode: IommuMode) -> bool {
+fn agrees(says: IommuMeaning, mode: IommuMode) -> bool {
     match mode {
         IommuMode::Passthrough | IommuMode::PassthroughRequired => {
-            matches!(says, Says::Passthrough | Says::On)
+            matches!(says, IommuMeaning::Passthrough | IommuMeaning::On)
         }
-        IommuMode::Translated => matches!(says, Says::Translated | Says::On),
-        IommuMode::Off => says == Says::Off,
+        IommuMode::Translated => matches!(says, IommuMeaning::Translated | IommuMeaning::On),
+        IommuMode::Off => says == IommuMeaning::Off,
         IommuMode::Keep | IommuMode::Auto => true,
     }
 }

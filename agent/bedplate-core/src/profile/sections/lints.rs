@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::plan::allowed::AllowedLint;
+use crate::plan::allowed_lints::AllowedLint;
 use crate::section::{
     At, Checker, Finisher, Leaf, Overlay, Printer, key_of, quoted, section, toml_text,
 };

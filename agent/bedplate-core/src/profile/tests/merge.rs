@@ -8,7 +8,7 @@ use crate::profile::root::{Layer, check};
 use crate::profile::syntax;
 use crate::section::{Overlay, SourceFile, Sources};
 
-fn merged(earlier: &str, later: &str) -> Loaded {
+fn merged(earlier: &str, later: &str) -> LoadedProfile {
     let (earlier, later) = (format!("schema = 1\n{earlier}"), format!("schema = 1\n{later}"));
     good_files(&[("/etc/p.toml", &earlier), ("/etc/p.d/1.toml", &later)])
 }

@@ -13,17 +13,17 @@ mod text;
 const PATH: &str = "/etc/bedplate/profile.toml";
 
 /// Loads one text as the profile itself.
-fn load_text(text: &str) -> Result<Loaded, ProfileErrors> {
+fn load_text(text: &str) -> Result<LoadedProfile, ProfileErrors> {
     load(&[LayerText { path: PATH, text }], super::shipped())
 }
 
 /// The same, for texts that must be right.
-fn good(text: &str) -> Loaded {
+fn good(text: &str) -> LoadedProfile {
     load_text(text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
 /// A profile and its drop-ins, as `(path, text)`.
-fn good_files(files: &[(&str, &str)]) -> Loaded {
+fn good_files(files: &[(&str, &str)]) -> LoadedProfile {
     let layers: Vec<LayerText<'_>> =
         files.iter().map(|(path, text)| LayerText { path, text }).collect();
     load(&layers, super::shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
@@ -40,10 +40,10 @@ fn wrong_ids(text: &str) -> Vec<&'static str> {
     errors.0.iter().map(|finding| finding.id).collect()
 }
 
-fn args(loaded: &Loaded) -> Vec<&str> {
+fn args(loaded: &LoadedProfile) -> Vec<&str> {
     loaded.profile.cmdline.args.iter().map(|arg| arg.arg.as_str()).collect()
 }
 
-fn absent(loaded: &Loaded) -> Vec<&str> {
+fn absent(loaded: &LoadedProfile) -> Vec<&str> {
     loaded.profile.cmdline.absent.iter().map(|arg| arg.arg.as_str()).collect()
 }

@@ -64,7 +64,7 @@ ready_timeout = "3m"
 "#;
 
 /// A profile as data, without the reasons that only say which line asks for something.
-fn data(loaded: &Loaded) -> Value {
+fn data(loaded: &LoadedProfile) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(object) => object.values_mut().for_each(strip),

@@ -94,7 +94,7 @@ fn is_for_jobs(gpu: &Function) -> bool {
 
 /// Windows, by finding.
 #[derive(Default)]
-struct Found<'a> {
+struct WindowFindings<'a> {
     small: Vec<FirmwareFinding>,
     /// Small, and still as large as someone may have chosen.
     smaller: Vec<FirmwareFinding>,
@@ -104,7 +104,7 @@ struct Found<'a> {
     unknown: Option<Outcome>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> WindowFindings<'a> {
     fn add(&mut self, input: &CheckInput<'a>, gpu: &'a Function) {
         let design = by_design(gpu);
         if matches!(design, Some(Size::NotUsed)) {
@@ -112,10 +112,11 @@ impl<'a> Found<'a> {
         }
         let Some(bar) = rebar::largest(gpu) else {
             self.unknown.get_or_insert_with(|| {
-                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).with_evidence(
-                    "no line of a memory window, or not to be read",
-                    gpu.attribute("resource"),
-                )
+                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address))
+                    .with_evidence(
+                        "no line of a memory window, or not to be read",
+                        gpu.attribute("resource"),
+                    )
             });
             return;
         };
@@ -157,9 +158,9 @@ impl<'a> Found<'a> {
 
 fn bar1_size(input: &CheckInput<'_>) -> Judgement {
     let gpus = input.some_gpus()?;
-    let mut found = Found::default();
+    let mut found = WindowFindings::default();
     gpus.iter().for_each(|gpu| found.add(input, gpu));
-    let Found { small, smaller, resizable, doubtful, seen, unknown } = found;
+    let WindowFindings { small, smaller, resizable, doubtful, seen, unknown } = found;
     let verdict = if small.is_empty() { Verdict::Warn } else { Verdict::Fail };
     let all_small = [small, smaller].concat();
     if !all_small.is_empty() && (verdict == Verdict::Fail || unknown.is_none()) {

@@ -116,7 +116,9 @@ fn states(input: &CheckInput<'_>) -> Judgement {
     match &line.running {
         Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
         Reading::Absent => {
-            return Ok(Outcome::unknown("there is no command line").with_evidence("not there", RUNNING));
+            return Ok(
+                Outcome::unknown("there is no command line").with_evidence("not there", RUNNING)
+            );
         }
         Reading::Known(_) => {}
     }
@@ -245,7 +247,9 @@ fn rejected(input: &CheckInput<'_>) -> Judgement {
         Reading::Known(line) => CommandLine::parse(line),
         Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
         Reading::Absent => {
-            return Ok(Outcome::unknown("there is no command line").with_evidence("not there", RUNNING));
+            return Ok(
+                Outcome::unknown("there is no command line").with_evidence("not there", RUNNING)
+            );
         }
     };
     let (mut refused, mut passed_on, mut evident) = (Vec::new(), Vec::new(), Vec::new());

@@ -53,10 +53,13 @@ fn manager(input: &CheckInput<'_>) -> Judgement {
     }
     for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
         if let Reading::Unknown(why) = found {
-            return Ok(unread(&format!("whether {what} runs"), why).with_evidence("not known", PROGRAM));
+            return Ok(
+                unread(&format!("whether {what} runs"), why).with_evidence("not known", PROGRAM)
+            );
         }
     }
-    Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).with_evidence("a process", GROUP))
+    Ok(Outcome::pass(format!("the fabric manager runs, for {what}"))
+        .with_evidence("a process", GROUP))
 }
 
 fn cause(fabric: &Fabric) -> FabricCause {
@@ -93,8 +96,10 @@ fn imex(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no IMEX on this host"));
     };
     if let Reading::Known(false) | Reading::Absent = imex.runs {
-        return Ok(Outcome::warn([FabricFinding::ImexDown])
-            .with_evidence("no process", "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"));
+        return Ok(Outcome::warn([FabricFinding::ImexDown]).with_evidence(
+            "no process",
+            "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs",
+        ));
     }
     if let Reading::Known(nodes) = &imex.nodes
         && let Some(times) = nodes.own.filter(|times| *times != 1)
@@ -104,9 +109,8 @@ fn imex(input: &CheckInput<'_>) -> Judgement {
             .with_evidence(format!("{times} lines with an address of this host"), &nodes.path));
     }
     if imex.channels == Reading::Known(0) {
-        return Ok(
-            Outcome::warn([FabricFinding::NoImexChannel]).with_evidence("no device node", imex::CHANNELS)
-        );
+        return Ok(Outcome::warn([FabricFinding::NoImexChannel])
+            .with_evidence("no device node", imex::CHANNELS));
     }
     let nodes = imex.nodes.clone().map(|_| ());
     for (what, why) in [

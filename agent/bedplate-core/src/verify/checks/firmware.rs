@@ -92,9 +92,8 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
             format!("window {} of {} has no address", bar.index, size(bar.size))
         });
         let gpus = addresses(&without);
-        return Ok(
-            Outcome::fail([FirmwareFinding::WindowWithoutAddress { gpus }]).with_evidence(what, at(first))
-        );
+        return Ok(Outcome::fail([FirmwareFinding::WindowWithoutAddress { gpus }])
+            .with_evidence(what, at(first)));
     }
     if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
         return Ok(Outcome::unknown(format!("GPU {} shows no memory window", first.address))
@@ -136,10 +135,11 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
         .collect();
     if let Some(first) = dropped.first() {
         return Some(
-            Outcome::fail([FirmwareFinding::WindowDropped { gpus: addresses(&dropped) }]).with_evidence(
-                format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
-                first.attribute("resource"),
-            ),
+            Outcome::fail([FirmwareFinding::WindowDropped { gpus: addresses(&dropped) }])
+                .with_evidence(
+                    format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
+                    first.attribute("resource"),
+                ),
         );
     }
     if let Some(first) = gpus.iter().find(|gpu| own(gpu) < SMALL_WINDOW) {
@@ -195,7 +195,10 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
             "NIC {} shows no memory window at all",
             unseen.address
         ))
-        .with_evidence("no line of a memory window, or not to be read", unseen.attribute("resource")));
+        .with_evidence(
+            "no line of a memory window, or not to be read",
+            unseen.attribute("resource"),
+        ));
     }
     let is_placed =
         |bar: &Bar| bar.index >= 7 && bar.start != 0 && bar.flags & IORESOURCE_UNSET == 0;
@@ -206,7 +209,10 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
             .with_evidence("windows for VFs", pfs[0].attribute("resource")),
         Some(first) => {
             Outcome::warn([FirmwareFinding::NoWindowForVfs { nics: addresses(&without) }])
-                .with_evidence("no window with an address in lines 8 to 13", first.attribute("resource"))
+                .with_evidence(
+                    "no window with an address in lines 8 to 13",
+                    first.attribute("resource"),
+                )
         }
     })
 }
@@ -307,8 +313,7 @@ fn numa(input: &CheckInput<'_>) -> Judgement {
             Outcome::unknown(format!("the NUMA node of {} cannot be read", unread.address))
                 .with_evidence("not to be read", unread.attribute("numa_node"))
         }
-        None => {
-            Outcome::pass(format!("{} devices have a NUMA node", devices.len())).with_evidence(nodes, online)
-        }
+        None => Outcome::pass(format!("{} devices have a NUMA node", devices.len()))
+            .with_evidence(nodes, online),
     })
 }

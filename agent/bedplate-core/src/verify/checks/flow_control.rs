@@ -221,7 +221,8 @@ fn with_ecn(
         };
         let enable = format!("/sys/class/net/{}/ecn/roce_np/enable", flow.interface);
         return common(
-            Outcome::warn(off.iter().map(code)).with_evidence("0", format!("{enable}/{priority}, roce_rp")),
+            Outcome::warn(off.iter().map(code))
+                .with_evidence("0", format!("{enable}/{priority}, roce_rp")),
         );
     }
     if let Some((flow, why)) = unknown {

@@ -92,5 +92,7 @@ fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
         what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
         at: "iommu_group in /sys/bus/pci/devices".to_owned(),
     });
-    Outcome::fail(refused.iter().map(code)).all_seen(seen).with_evidence(format!("driver {version}"), PARAMS)
+    Outcome::fail(refused.iter().map(code))
+        .all_seen(seen)
+        .with_evidence(format!("driver {version}"), PARAMS)
 }

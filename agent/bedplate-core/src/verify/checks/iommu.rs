@@ -102,7 +102,9 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
         // Groups are what counts: an IOMMU whose driver lists nothing in that directory translates all the same.
         _ if carriers.iter().any(|function| !matches!(function.iommu_group, Reading::Absent)) => {}
         none if matches!(chip, Superchip::No) => {
-            return Ok(Outcome::pass("no IOMMU is in use: DMA is 1:1").with_evidence(listed(none), IN_USE));
+            return Ok(
+                Outcome::pass("no IOMMU is in use: DMA is 1:1").with_evidence(listed(none), IN_USE)
+            );
         }
         none => {
             return Ok(Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")

@@ -263,7 +263,9 @@ fn numa_balancing(input: &CheckInput<'_>) -> Judgement {
     let path = "/proc/sys/kernel/numa_balancing";
     Ok(match &input.observed.limits.numa_balancing {
         Reading::Known(0) => Outcome::pass("off").with_evidence("0", path),
-        Reading::Absent => Outcome::pass("not built into this kernel").with_evidence("not there", path),
+        Reading::Absent => {
+            Outcome::pass("not built into this kernel").with_evidence("not there", path)
+        }
         Reading::Known(mode) => Outcome::warn([LimitsFinding::NumaBalancingOn { mode: *mode }])
             .with_evidence(mode.to_string(), path),
         Reading::Unknown(why) => unread("kernel.numa_balancing", why),
@@ -280,8 +282,7 @@ fn persistence(input: &CheckInput<'_>) -> Judgement {
             Outcome::pass("nvidia-persistenced runs").with_evidence("there", PERSISTENCED)
         }
         Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
-        Reading::Known(false) | Reading::Absent => {
-            Outcome::warn([LimitsFinding::PersistencedDown]).with_evidence("not there", PERSISTENCED)
-        }
+        Reading::Known(false) | Reading::Absent => Outcome::warn([LimitsFinding::PersistencedDown])
+            .with_evidence("not there", PERSISTENCED),
     })
 }

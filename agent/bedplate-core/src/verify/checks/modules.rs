@@ -149,18 +149,23 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
     let Some(rccl) = &input.facts.gpu.rccl else {
         return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
             Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
-                .with_evidence(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
+                .with_evidence(
+                    gpu.driver.as_deref().unwrap_or("no driver"),
+                    gpu.attribute("uevent"),
+                )
                 .hint(bind_driver(Maker::from_vendor(gpu.vendor.0), gpu.driver.as_deref())),
             None => Outcome::unknown(
                 "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
             )
-            .with_evidence(gpus[0].driver.as_deref().unwrap_or("no driver"), gpus[0].attribute("uevent")),
+            .with_evidence(
+                gpus[0].driver.as_deref().unwrap_or("no driver"),
+                gpus[0].attribute("uevent"),
+            ),
         });
     };
     if let Reading::Known(path) = rccl.peer_client {
-        return Ok(
-            Outcome::pass("peer memory: amdgpu is a client of this ib_core").with_evidence("there", path)
-        );
+        return Ok(Outcome::pass("peer memory: amdgpu is a client of this ib_core")
+            .with_evidence("there", path));
     }
     let at = "/boot/config-RELEASE";
     for (option, built) in
@@ -244,7 +249,9 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
     let driver = match &facts.gpu.nvidia {
         Reading::Known(driver) => driver,
         Reading::Absent => {
-            return Ok(Outcome::fail([ModulesFinding::NoNvidiaDriver]).with_evidence("not there", VERSION));
+            return Ok(
+                Outcome::fail([ModulesFinding::NoNvidiaDriver]).with_evidence("not there", VERSION)
+            );
         }
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
     };

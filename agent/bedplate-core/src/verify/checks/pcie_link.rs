@@ -63,7 +63,7 @@ pub(crate) const GPU_SPEED: Check = Check {
 const AT: &str = "link status and link capability of both ends";
 
 /// A link: what is below, the port above, and a property of it.
-struct Judged<'a> {
+struct JudgedLink<'a> {
     below: &'a Function,
     above: &'a Function,
     property: Property,
@@ -73,14 +73,14 @@ struct Judged<'a> {
 fn judged<'a>(
     input: &'a CheckInput<'_>,
     property: fn(&Function, &Function) -> Property,
-) -> Result<Vec<Judged<'a>>, Outcome> {
+) -> Result<Vec<JudgedLink<'a>>, Outcome> {
     let links = links(input.topology()?, &endpoints(input));
-    let row = |(below, above): (&'a Function, &'a Function)| Judged {
+    let row = |(below, above): (&'a Function, &'a Function)| JudgedLink {
         below,
         above,
         property: property(below, above),
     };
-    let all: Vec<Judged<'_>> = links.into_iter().map(row).collect();
+    let all: Vec<JudgedLink<'_>> = links.into_iter().map(row).collect();
     match (input.gap_above(), all.is_empty()) {
         // What is known to be bad is said first.
         (Some(gap), _) if !all.iter().any(|link| link.property.is_degraded()) => Err(gap),
@@ -89,7 +89,7 @@ fn judged<'a>(
     }
 }
 
-fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
+fn unread(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let unknown: Vec<&Function> =
         links.iter().filter(|link| !link.property.is_known()).map(|link| link.below).collect();
     let first = unknown.first()?;
@@ -105,7 +105,7 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
 
 fn width(input: &CheckInput<'_>) -> Judgement {
     let links = judged(input, pcie_link::width)?;
-    let degraded: Vec<&Judged<'_>> =
+    let degraded: Vec<&JudgedLink<'_>> =
         links.iter().filter(|link| link.property.is_degraded()).collect();
     if degraded.is_empty() {
         let outcome = unread(&links).or_else(|| narrow_slots(&links));
@@ -113,7 +113,7 @@ fn width(input: &CheckInput<'_>) -> Judgement {
             Outcome::pass(format!("{} as wide as both ends can be", counted(links.len(), "link")))
         }));
     }
-    let code = |link: &&Judged<'_>| PcieLinkFinding::LinkNarrow {
+    let code = |link: &&JudgedLink<'_>| PcieLinkFinding::LinkNarrow {
         device: input.device(link.below),
         lanes: link.property.now,
         best: link.property.best,
@@ -123,13 +123,13 @@ fn width(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// Cards with more lanes than the slot.
-fn narrow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
+fn narrow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let lanes = |function: &Function| function.detail.as_ref()?.link.max_width;
-    let is_narrow = |link: &&Judged<'_>| {
+    let is_narrow = |link: &&JudgedLink<'_>| {
         !link.below.is_bridge()
             && matches!((lanes(link.below), lanes(link.above)), (Some(card), Some(slot)) if slot < card)
     };
-    let narrow: Vec<&Judged<'_>> = links.iter().filter(is_narrow).collect();
+    let narrow: Vec<&JudgedLink<'_>> = links.iter().filter(is_narrow).collect();
     let functions: Vec<&Function> = narrow.iter().map(|link| link.below).collect();
     let shown =
         |function: &Function| lanes(function).map_or("?".to_owned(), |lanes| format!("x{lanes}"));
@@ -141,10 +141,10 @@ fn narrow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
 }
 
 /// Cards that could be faster than the slot.
-fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
+fn slow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let best = |function: &Function| pcie_link::tenths(&function.detail.as_ref()?.link.max_speed);
-    let is_slow = |link: &&Judged<'_>| matches!((best(link.below), best(link.above)), (Some(card), Some(slot)) if slot < card);
-    let slow: Vec<&Judged<'_>> = links.iter().filter(is_slow).collect();
+    let is_slow = |link: &&JudgedLink<'_>| matches!((best(link.below), best(link.above)), (Some(card), Some(slot)) if slot < card);
+    let slow: Vec<&JudgedLink<'_>> = links.iter().filter(is_slow).collect();
     let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
     let shown = |function: &Function| best(function).map_or("?".to_owned(), pcie_link::in_words);
     (!slow.is_empty()).then(|| {
@@ -155,7 +155,7 @@ fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
 }
 
 /// What card and slot can do at best.
-fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Evidence {
+fn of_both(link: &JudgedLink<'_>, shown: impl Fn(&Function) -> String) -> Evidence {
     let (below, above) = (link.below, link.above);
     Evidence {
         what: format!(
@@ -170,7 +170,7 @@ fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Evidence {
 }
 
 /// Links of GPUs, or all others, by speed.
-fn speeds<'a>(input: &'a CheckInput<'_>, of_gpus: bool) -> Result<Vec<Judged<'a>>, Outcome> {
+fn speeds<'a>(input: &'a CheckInput<'_>, of_gpus: bool) -> Result<Vec<JudgedLink<'a>>, Outcome> {
     let mut links = judged(input, pcie_link::speed)?;
     links.retain(|link| link.below.is_gpu() == of_gpus);
     match links.is_empty() {
@@ -181,9 +181,10 @@ fn speeds<'a>(input: &'a CheckInput<'_>, of_gpus: bool) -> Result<Vec<Judged<'a>
 
 fn speed(input: &CheckInput<'_>) -> Judgement {
     let links = speeds(input, false)?;
-    let slow: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
+    let slow: Vec<&JudgedLink<'_>> =
+        links.iter().filter(|link| link.property.is_degraded()).collect();
     if !slow.is_empty() {
-        let code = |link: &&Judged<'_>| PcieLinkFinding::LinkSlow {
+        let code = |link: &&JudgedLink<'_>| PcieLinkFinding::LinkSlow {
             device: input.device(link.below),
             speed: link.property.now,
             best: link.property.best,
@@ -201,7 +202,8 @@ fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
     if let Some(outcome) = unread(&links) {
         return Ok(outcome);
     }
-    let idle: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
+    let idle: Vec<&JudgedLink<'_>> =
+        links.iter().filter(|link| link.property.is_degraded()).collect();
     if idle.is_empty() {
         return Ok(slow_slots(&links).unwrap_or_else(|| {
             Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
@@ -218,7 +220,7 @@ fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
-fn seen(link: &Judged<'_>, words: impl Fn(u32) -> String) -> Evidence {
+fn seen(link: &JudgedLink<'_>, words: impl Fn(u32) -> String) -> Evidence {
     let shown = |number: Option<u32>| number.map_or("?".to_owned(), &words);
     Evidence {
         what: format!(

@@ -182,8 +182,10 @@ fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
         models.sort();
         models
     };
-    let gpus = incomplete_branches(&branches, |branch| branch.gpus.len(), |branch| models(&branch.nics));
-    let nics = incomplete_branches(&branches, |branch| branch.nics.len(), |branch| models(&branch.gpus));
+    let gpus =
+        incomplete_branches(&branches, |branch| branch.gpus.len(), |branch| models(&branch.nics));
+    let nics =
+        incomplete_branches(&branches, |branch| branch.nics.len(), |branch| models(&branch.gpus));
     let code = |(root, there, usual): &(&PciAddress, usize, usize), kind| {
         DeviceFinding::FewerDevices { kind, root: **root, there: *there, usual: *usual }
     };
@@ -264,9 +266,15 @@ fn data_direct(input: &CheckInput<'_>) -> Judgement {
     }
     if !codes.is_empty() {
         let verdict = if all.is_empty() { Verdict::Warn } else { Verdict::Fail };
-        return Ok(Outcome::with_findings(verdict, codes).all_seen(all.iter().map(|dma| Evidence {
-            what: format!("{}: driver {}", dma.address, dma.driver.as_deref().unwrap_or("none")),
-            at: dma.attribute("uevent"),
+        return Ok(Outcome::with_findings(verdict, codes).all_seen(all.iter().map(|dma| {
+            Evidence {
+                what: format!(
+                    "{}: driver {}",
+                    dma.address,
+                    dma.driver.as_deref().unwrap_or("none")
+                ),
+                at: dma.attribute("uevent"),
+            }
         })));
     }
     Ok(Outcome::pass(format!(

@@ -122,7 +122,8 @@ fn not_on_machine(image: &ImageState) -> Option<Outcome> {
         Reading::Unknown(why) => return Some(unread("the profile of the image", why)),
         Reading::Known(true) if !image.may_enforce => {
             return Some(
-                Outcome::fail([ProfileFinding::AgentObserves]).with_evidence("observe", "agent.mode"),
+                Outcome::fail([ProfileFinding::AgentObserves])
+                    .with_evidence("observe", "agent.mode"),
             );
         }
         Reading::Known(true) | Reading::Absent => {}
@@ -131,7 +132,8 @@ fn not_on_machine(image: &ImageState) -> Option<Outcome> {
         Reading::Known(units) if !units.is_empty() => {
             let units = units.clone();
             Some(
-                Outcome::fail([ProfileFinding::UnitsDisabled { units }]).with_evidence("not enabled", WANTS),
+                Outcome::fail([ProfileFinding::UnitsDisabled { units }])
+                    .with_evidence("not enabled", WANTS),
             )
         }
         Reading::Unknown(why) => Some(unread("whether the image starts bedplate", why)),

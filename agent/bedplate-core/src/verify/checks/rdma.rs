@@ -149,7 +149,10 @@ fn rate(input: &CheckInput<'_>) -> Judgement {
                             "the rate of port {} is not understood",
                             port.name
                         ))
-                        .with_evidence(text_or_not_known(reading), format!("{}/rate", port.directory())));
+                        .with_evidence(
+                            text_or_not_known(reading),
+                            format!("{}/rate", port.directory()),
+                        ));
                     }
                 },
             }

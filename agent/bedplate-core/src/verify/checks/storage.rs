@@ -118,7 +118,9 @@ fn by_nvidia_fs(input: &CheckInput<'_>) -> Outcome {
     let version = match &input.observed.storage.version {
         Reading::Known(version) => version,
         Reading::Unknown(why) => return unread("the version of nvidia_fs", why),
-        Reading::Absent => return Outcome::pass("nvidia_fs is loaded").with_evidence("there", NVIDIA_FS),
+        Reading::Absent => {
+            return Outcome::pass("nvidia_fs is loaded").with_evidence("there", NVIDIA_FS);
+        }
     };
     let is_open = input.facts.gpu.nvidia.known().map(|driver| driver.open);
     let at = format!("{NVIDIA_FS}/version");
@@ -159,9 +161,8 @@ fn by_p2pdma(input: &CheckInput<'_>) -> Outcome {
         Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
     }
     match &input.observed.storage.p2pdma {
-        Reading::Known(true) => {
-            asked(Outcome::pass("P2PDMA mode")).with_evidence("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
-        }
+        Reading::Known(true) => asked(Outcome::pass("P2PDMA mode"))
+            .with_evidence("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE"),
         Reading::Unknown(why) => unread("whether the kernel has CONFIG_PCI_P2PDMA=y", why),
         Reading::Known(false) | Reading::Absent => {
             asked(Outcome::warn([StorageFinding::KernelWithoutP2pdma]))

@@ -33,7 +33,7 @@ impl Proc {
         }
     }
 
-    fn observe(&self) -> InUse {
+    fn observe(&self) -> DeviceUse {
         holders(&self.0, &[]).unwrap()
     }
 
@@ -102,7 +102,7 @@ fn other_files_are_no_work() {
         "/dev/nvme0",
     ];
     proc.process(7, "opensm", &files);
-    assert_eq!(proc.observe(), InUse { holders: vec![], unreadable: 0 });
+    assert_eq!(proc.observe(), DeviceUse { holders: vec![], unreadable: 0 });
     assert_eq!(proc.observe().reason(|_| None), None);
 }
 
@@ -165,7 +165,7 @@ fn processes_that_vanish_are_skipped() {
     fs::create_dir_all(proc.0.join("60/fd")).unwrap();
     fs::create_dir_all(proc.0.join("61")).unwrap();
     fs::write(proc.0.join("61/comm"), "gone\n").unwrap();
-    assert_eq!(proc.observe(), InUse { holders: vec![], unreadable: 0 });
+    assert_eq!(proc.observe(), DeviceUse { holders: vec![], unreadable: 0 });
     assert!(is_gone(&io::Error::from(Errno::ESRCH)) && is_gone(&io::Error::from(Errno::ENOENT)));
     assert!(!is_gone(&io::Error::from(Errno::EACCES)) && !is_gone(&io::Error::from(Errno::EPERM)));
 }
@@ -182,7 +182,7 @@ fn what_cannot_be_looked_into_is_counted_and_not_taken_for_nobody() {
     fs::write(proc.0.join("71/fd/9"), "").unwrap();
     let in_use = proc.observe();
     assert_eq!((in_use.unreadable, in_use.holders.len()), (2, 1));
-    let blind = InUse { holders: vec![], unreadable: 1 };
+    let blind = DeviceUse { holders: vec![], unreadable: 1 };
     assert!(blind.reason(|_| None).unwrap().contains("could not be checked for open devices"));
 }
 
@@ -196,7 +196,7 @@ fn files_that_permissions_keep_from_us_are_counted() {
     fs::set_permissions(proc.0.join("80/fd"), fs::Permissions::from_mode(0o000)).unwrap();
     let in_use = proc.observe();
     fs::set_permissions(proc.0.join("80/fd"), fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(in_use, InUse { holders: vec![], unreadable: 1 });
+    assert_eq!(in_use, DeviceUse { holders: vec![], unreadable: 1 });
 }
 
 #[test]

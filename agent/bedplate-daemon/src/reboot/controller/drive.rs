@@ -7,7 +7,7 @@ use super::{RebootController, RebootError};
 use crate::journal::{self, Message, log_message};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, Veto};
-use crate::reboot::step::{CancelResult, Effect, Event, Missing, Note, NoteKind, step};
+use crate::reboot::step::{CancelResult, Effect, Event, MissingInput, Note, NoteKind, step};
 use crate::store::{RecordLock, StoreError};
 use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::phase::Phase;
@@ -37,12 +37,12 @@ impl<'a> Trigger<'a> {
 }
 
 /// The record under its lock.
-pub(super) struct Locked {
+pub(super) struct LockedRecord {
     lock: RecordLock,
     current: Current,
 }
 
-impl Locked {
+impl LockedRecord {
     /// The record.
     pub(super) fn record(&self) -> &Record {
         &self.current.record
@@ -60,13 +60,13 @@ impl Locked {
 
 /// Result of an event and of the effects that followed.
 #[derive(Debug, Default)]
-pub(super) struct Driven {
+pub(super) struct DriveResult {
     /// The record before the event.
     pub(super) before: Record,
     /// The record.
     pub(super) record: Record,
     /// Input that the decision lacks.
-    pub(super) missing: Option<Missing>,
+    pub(super) missing: Option<MissingInput>,
     /// The state to show.
     pub(super) shown: Option<RebootState>,
     /// Why an effect failed.
@@ -83,11 +83,11 @@ pub(super) struct Driven {
 
 impl RebootController {
     /// Takes the record's lock and reads the record.
-    pub(super) async fn locked(&mut self) -> Result<Locked, RebootError> {
+    pub(super) async fn locked(&mut self) -> Result<LockedRecord, RebootError> {
         let lock = self.store.lock().await?;
         let current = self.kept.current(&self.store)?;
         self.kept.note(&current);
-        Ok(Locked { lock, current })
+        Ok(LockedRecord { lock, current })
     }
 
     /// Reads logind, decides, and carries out what follows. `failed`: why the last effect failed.
@@ -95,7 +95,7 @@ impl RebootController {
         &mut self,
         trigger: Trigger<'_>,
         failed: Option<Veto>,
-    ) -> Result<(Driven, FastFacts), RebootError> {
+    ) -> Result<(DriveResult, FastFacts), RebootError> {
         let locked = self.locked().await?;
         self.drive_locked(locked, trigger, failed).await
     }
@@ -103,10 +103,10 @@ impl RebootController {
     /// [`drive`](Self::drive) under a lock that the caller has taken.
     pub(super) async fn drive_locked(
         &mut self,
-        locked: Locked,
+        locked: LockedRecord,
         trigger: Trigger<'_>,
         failed: Option<Veto>,
-    ) -> Result<(Driven, FastFacts), RebootError> {
+    ) -> Result<(DriveResult, FastFacts), RebootError> {
         let seen = self.see(&locked.current.record.phase, failed).await;
         let driven = self.run(locked, trigger.event(&seen)).await?;
         Ok((driven, seen))
@@ -115,12 +115,12 @@ impl RebootController {
     /// Applies an event, and carries out what follows from it.
     pub(super) async fn run(
         &mut self,
-        locked: Locked,
+        locked: LockedRecord,
         event: Event<'_>,
-    ) -> Result<Driven, RebootError> {
+    ) -> Result<DriveResult, RebootError> {
         // Once begun, a chain of effects is run to its end.
         let _step = self.steps.begin();
-        let mut driven = Driven { before: locked.record().clone(), ..Driven::default() };
+        let mut driven = DriveResult { before: locked.record().clone(), ..DriveResult::default() };
         let mut effect = self.apply(locked, event, &mut driven)?;
         loop {
             let Some(next) = effect else {
@@ -147,9 +147,9 @@ impl RebootController {
     /// where it cannot be written.
     fn apply(
         &mut self,
-        Locked { lock, current }: Locked,
+        LockedRecord { lock, current }: LockedRecord,
         event: Event<'_>,
-        driven: &mut Driven,
+        driven: &mut DriveResult,
     ) -> Result<Option<Effect>, RebootError> {
         let lost = current.lost.as_ref().map(StoreError::to_string);
         let event = match (event, &lost) {
@@ -196,7 +196,7 @@ impl RebootController {
         &mut self,
         change: impl FnOnce(&mut Record),
     ) -> Result<Record, RebootError> {
-        let Locked { lock, current } = self.locked().await?.readable()?;
+        let LockedRecord { lock, current } = self.locked().await?.readable()?;
         let mut record = current.record;
         change(&mut record);
         self.kept.write(&self.store, &lock, record.clone(), true)?;

@@ -9,8 +9,8 @@ use crate::reboot::state::{Veto, WaitsFor};
 use crate::reboot::step::{CancelResult, CommandResult, Effect, Event};
 use crate::worker::WorkError;
 use bedplate_base::{chain, format_utc};
-use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase};
-use bedplate_core::reboot_record::preparation::{Prepared, Undo};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase};
+use bedplate_core::reboot_record::preparation::{Preparation, Undo};
 
 /// The daemon's own directory, where it needs no unit to remove a file.
 const OWN: &str = "/run/bedplate/";
@@ -51,7 +51,7 @@ impl RebootController {
 
     /// Has logind schedule it. The record's lock is held from the first look for a hold until logind has answered: the command
     /// that writes a hold is seen here, or finds the reboot at logind.
-    async fn schedule(&mut self, arranged: &Arranged, why: &str) -> Result<(), RebootError> {
+    async fn schedule(&mut self, arranged: &ArrangedReboot, why: &str) -> Result<(), RebootError> {
         let Some(logind) = self.logind.clone() else {
             return Err(RebootError::NoLogind);
         };
@@ -97,7 +97,10 @@ impl RebootController {
 
     /// Has logind forget it, if logind has it. The record's lock is held meanwhile: no other process schedules one between the
     /// question and the cancellation.
-    async fn cancel_at_logind(&mut self, arranged: &Arranged) -> Result<CancelResult, RebootError> {
+    async fn cancel_at_logind(
+        &mut self,
+        arranged: &ArrangedReboot,
+    ) -> Result<CancelResult, RebootError> {
         let Some(logind) = self.logind.clone() else {
             return Err(RebootError::NoLogind);
         };
@@ -126,9 +129,9 @@ impl RebootController {
 
     /// Undoes what was armed. It takes a unit, which may not be had just then, and until it is undone any reboot is made that
     /// way.
-    async fn disarm(&self, prepared: &Prepared) -> (Event<'static>, Option<Veto>) {
+    async fn disarm(&self, prepared: &Preparation) -> (Event<'static>, Option<Veto>) {
         let steps = prepared.undo.iter().filter(|step| !self.remove_own(prepared, step));
-        let prepared = Prepared { undo: steps.cloned().collect(), ..prepared.clone() };
+        let prepared = Preparation { undo: steps.cloned().collect(), ..prepared.clone() };
         match self.helpers.disarm(&prepared).await {
             Ok(()) => (Event::Disarmed(Vec::new()), None),
             Err(error) => {
@@ -140,8 +143,8 @@ impl RebootController {
     }
 
     /// Whether this step removes a file of the daemon's own, and has succeeded.
-    fn remove_own(&self, prepared: &Prepared, step: &Undo) -> bool {
-        let one = Prepared { undo: vec![step.clone()], ..prepared.clone() };
+    fn remove_own(&self, prepared: &Preparation, step: &Undo) -> bool {
+        let one = Preparation { undo: vec![step.clone()], ..prepared.clone() };
         matches!(step, Undo::Remove { path } if path.starts_with(OWN))
             && undo(&one, &self.root).is_ok()
     }
@@ -165,7 +168,7 @@ impl RebootController {
     }
 }
 
-fn describe(prepared: &Prepared, why: &str) -> String {
+fn describe(prepared: &Preparation, why: &str) -> String {
     let paths = prepared.undo.iter().map(|step| match step {
         Undo::Write { path, .. } | Undo::Remove { path } => path.as_str(),
     });

@@ -11,7 +11,7 @@ use crate::reboot::kexec;
 use crate::reboot::state::{Veto, WaitsFor};
 use bedplate_base::chain;
 use bedplate_core::reboot_hold::Hold;
-use bedplate_core::reboot_record::phase::{Arranged, Phase};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase};
 
 /// The text of the operator's hold below `root`, if it is in force.
 pub(super) fn hold(root: &Path, now: Timestamp) -> Option<String> {
@@ -50,7 +50,10 @@ impl RebootController {
     }
 
     /// Whether logind has this reboot.
-    pub(super) async fn is_at_logind(&self, arranged: &Arranged) -> Result<bool, RebootError> {
+    pub(super) async fn is_at_logind(
+        &self,
+        arranged: &ArrangedReboot,
+    ) -> Result<bool, RebootError> {
         let Some(logind) = &self.logind else { return Err(RebootError::NoLogind) };
         let read = logind.scheduled_shutdown().await.map_err(RebootError::schedule);
         read.map(|(kind, usec)| arranged.is(&kind, usec))

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::RebootController;
 use crate::reboot::state::Veto;
 use crate::reboot::step::FINAL_PHASE_LENGTH;
-use bedplate_core::reboot_record::phase::{Arranged, Phase};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase};
 
 /// Time before a reboot by which its boot entry has to be read, so that logind can still cancel it.
 const CANCEL_LEAD_TIME: Duration = Duration::from_secs(3);
@@ -45,7 +45,7 @@ pub(super) fn time_left(phase: &Phase, now: Timestamp) -> Option<Duration> {
     time_until(arranged, now)
 }
 
-fn time_until(arranged: &Arranged, now: Timestamp) -> Option<Duration> {
+fn time_until(arranged: &ArrangedReboot, now: Timestamp) -> Option<Duration> {
     Duration::try_from(arranged.at().duration_since(now)).ok().filter(|left| !left.is_zero())
 }
 

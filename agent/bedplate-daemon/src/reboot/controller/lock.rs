@@ -16,15 +16,15 @@ use tokio::task::JoinHandle;
 use super::{OBSERVE_AGAIN, RebootController, RebootError};
 use crate::journal::{self, log_message};
 use crate::observation::Observation;
-use crate::reboot::fleetlock::{self, Client, Released};
+use crate::reboot::fleetlock::{self, Client, ReleaseResult};
 use crate::reboot::identity;
 use crate::status::Status;
 use bedplate_base::{chain, mask};
 use bedplate_core::profile::model::FleetLock;
 use bedplate_core::reboot_record::phase::{GOING_DOWN_US, Phase};
-use bedplate_core::reboot_record::{Held, Record};
+use bedplate_core::reboot_record::{LockSlot, Record};
 use bedplate_host::file;
-use wellness::{format_release, has_no_new_fault, faults};
+use wellness::{faults, format_release, has_no_new_fault};
 
 /// A lock server that takes longer is as good as none.
 const SERVER_LIMIT: Duration = Duration::from_secs(20);
@@ -52,12 +52,12 @@ enum Question {
 #[derive(Debug)]
 enum Answer {
     Slot,
-    Released(Released),
+    Released(ReleaseResult),
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-enum Unanswered {
+enum LockError {
     /// The server is still at it.
     #[error("the lock server has not answered yet")]
     Pending,
@@ -169,15 +169,15 @@ impl RebootController {
     }
 
     /// One question to the lock server. No other one is asked meanwhile: a server may take two in either order.
-    async fn ask(&mut self, server: &FleetLock, question: Question) -> Result<Answer, Unanswered> {
+    async fn ask(&mut self, server: &FleetLock, question: Question) -> Result<Answer, LockError> {
         if let Some(earlier) = self.lock.pending.take() {
             let is_same = earlier.server == *server && earlier.question == question;
             let answer = self.wait(earlier).await;
-            if is_same || matches!(answer, Err(Unanswered::Pending)) {
+            if is_same || matches!(answer, Err(LockError::Pending)) {
                 return answer;
             }
         }
-        let id = self.fleetlock_id().map_err(Unanswered::Failed)?;
+        let id = self.fleetlock_id().map_err(LockError::Failed)?;
         let asked = server.clone();
         let task = tokio::task::spawn_blocking(move || {
             let client = Client::new(&asked.url, &asked.group, id, SERVER_LIMIT)
@@ -191,14 +191,14 @@ impl RebootController {
         self.wait(Pending { server: server.clone(), question, task }).await
     }
 
-    async fn wait(&mut self, mut pending: Pending) -> Result<Answer, Unanswered> {
+    async fn wait(&mut self, mut pending: Pending) -> Result<Answer, LockError> {
         match tokio::time::timeout(PATIENCE, &mut pending.task).await {
             Ok(answer) => {
-                answer.unwrap_or_else(|error| Err(error.to_string())).map_err(Unanswered::Failed)
+                answer.unwrap_or_else(|error| Err(error.to_string())).map_err(LockError::Failed)
             }
             Err(_) => {
                 self.lock.pending = Some(pending);
-                Err(Unanswered::Pending)
+                Err(LockError::Pending)
             }
         }
     }
@@ -233,7 +233,7 @@ impl RebootController {
             })?;
         }
         // RecordCache first: an answer that gets lost may have been yes, and such a slot has to be given back.
-        let held = Held {
+        let held = LockSlot {
             server: server.clone(),
             certain: false,
             since: Timestamp::now(),
@@ -243,7 +243,8 @@ impl RebootController {
         self.update(|record| record.lock = Some(held.clone())).await?;
         match self.ask(&server, Question::PreReboot).await {
             Ok(_) => {
-                self.update(|record| record.lock = Some(Held { certain: true, ..held })).await?;
+                self.update(|record| record.lock = Some(LockSlot { certain: true, ..held }))
+                    .await?;
                 self.lock.said = Some(format!("{} gave this host a slot", mask_server(&server)));
                 log_message(
                     journal::LOCK,
@@ -251,8 +252,8 @@ impl RebootController {
                 );
                 Ok(true)
             }
-            Err(Unanswered::Pending) => Ok(false),
-            Err(Unanswered::Failed(why)) => {
+            Err(LockError::Pending) => Ok(false),
+            Err(LockError::Failed(why)) => {
                 let waits = format!("no slot of the fleet's lock yet: {why}");
                 self.lock.take.failed(&waits);
                 self.lock.said = Some(why);
@@ -343,7 +344,7 @@ impl RebootController {
                 let released = match answer {
                     Answer::Released(released) => released,
                     // No server answers this question so.
-                    Answer::Slot => Released::Yes,
+                    Answer::Slot => ReleaseResult::Yes,
                 };
                 record.lock = None;
                 self.lock.reported_well |= well;
@@ -356,8 +357,8 @@ impl RebootController {
                 }
                 Ok(())
             }
-            Err(pending @ Unanswered::Pending) => Err(pending.to_string()),
-            Err(Unanswered::Failed(why)) => {
+            Err(pending @ LockError::Pending) => Err(pending.to_string()),
+            Err(LockError::Failed(why)) => {
                 self.lock.not_given_back(server, held, &why);
                 Err(why)
             }

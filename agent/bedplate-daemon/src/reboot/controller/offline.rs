@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::drive::{Driven, Trigger};
+use super::drive::{DriveResult, Trigger};
 use super::{RebootController, RebootError};
 use crate::bus;
 use crate::helper::Helpers;
@@ -13,7 +13,7 @@ use crate::logind;
 use crate::reboot::state::Veto;
 use crate::store::StoreError;
 use bedplate_core::reboot_record::Record;
-use bedplate_core::reboot_record::phase::{Arranged, Phase};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase};
 use bedplate_host::boot_id;
 
 /// A way to the record and to logind.
@@ -72,7 +72,7 @@ impl Offline {
         let (driven, seen) = self.0.drive_locked(locked, Trigger::PolledByCommand, None).await?;
         expect_cancelled(&driven, seen.schedule.err())?;
         self.0.expect_cancelled(&driven).await?;
-        Ok(driven.before.phase.at_logind().map(Arranged::at))
+        Ok(driven.before.phase.at_logind().map(ArrangedReboot::at))
     }
 
     /// The owner of what logind has is unknown.
@@ -122,7 +122,7 @@ impl Offline {
 }
 
 /// Whether the reboot is cancelled, as far as the record tells. `unasked`: why logind could not be asked.
-fn expect_cancelled(driven: &Driven, unasked: Option<Veto>) -> Result<(), RebootError> {
+fn expect_cancelled(driven: &DriveResult, unasked: Option<Veto>) -> Result<(), RebootError> {
     let phase = &driven.record.phase;
     if matches!(phase, Phase::GoingDown { .. } | Phase::CommandRun { .. }) {
         return Err(RebootError::GoingDown);

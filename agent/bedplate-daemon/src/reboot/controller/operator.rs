@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::drive::{Driven, Trigger};
+use super::drive::{DriveResult, Trigger};
 use super::{RebootController, RebootError};
 use crate::journal::{self, log_message};
 use crate::logind;
@@ -81,7 +81,7 @@ impl RebootController {
     ///
     /// # Errors
     /// logind has it, or may have it.
-    pub(super) async fn expect_cancelled(&self, driven: &Driven) -> Result<(), RebootError> {
+    pub(super) async fn expect_cancelled(&self, driven: &DriveResult) -> Result<(), RebootError> {
         if driven.is_cancelled {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl RebootController {
 }
 
 /// Answer to a cancellation.
-fn answer(seen: &FastFacts, driven: &Driven, by: &str) -> Result<String, RebootError> {
+fn answer(seen: &FastFacts, driven: &DriveResult, by: &str) -> Result<String, RebootError> {
     let before = &driven.before;
     let after = &driven.record.phase;
     if matches!(after, Phase::GoingDown { .. }) {

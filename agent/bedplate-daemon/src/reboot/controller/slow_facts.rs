@@ -71,7 +71,11 @@ impl RebootController {
     }
 
     /// The part that the observation tells.
-    fn facts_of_observation<'a>(&self, status: &Status, observation: &'a Observation) -> SlowFacts<'a> {
+    fn facts_of_observation<'a>(
+        &self,
+        status: &Status,
+        observation: &'a Observation,
+    ) -> SlowFacts<'a> {
         // Observe mode writes nothing.
         let enforced = observation.agent.mode == AgentMode::Enforce;
         let after_boot = |effect| matches!(effect, Effect::NextBoot | Effect::ColdBoot);

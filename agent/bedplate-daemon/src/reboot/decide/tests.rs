@@ -72,7 +72,7 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
         needs_operator: false,
         inhibitors: &[],
         inhibited_for: SignedDuration::ZERO,
-        scheduled: Scheduled::Nothing,
+        scheduled: ScheduledShutdown::Nothing,
         locked: Some(true),
     }
 }
@@ -95,7 +95,7 @@ struct Moment {
     unfinished: bool,
     vetoed: bool,
     inhibited: bool,
-    scheduled: Scheduled,
+    scheduled: ScheduledShutdown,
     locked: Option<bool>,
     readable: bool,
     refused: bool,
@@ -119,10 +119,10 @@ impl Moment {
             vetoed: digit(2) == 1,
             inhibited: digit(2) == 1,
             scheduled: match digit(4) {
-                0 => Scheduled::Nothing,
-                1 => Scheduled::Ours { at: now(), request: None },
-                2 => Scheduled::Foreign { kind: "poweroff".into(), at: now() },
-                _ => Scheduled::Underway(now()),
+                0 => ScheduledShutdown::Nothing,
+                1 => ScheduledShutdown::Ours { at: now(), request: None },
+                2 => ScheduledShutdown::Foreign { kind: "poweroff".into(), at: now() },
+                _ => ScheduledShutdown::Underway(now()),
             },
             locked: [None, Some(false), Some(true)][digit(3)],
             readable: digit(2) == 0,
@@ -136,15 +136,15 @@ impl Moment {
     }
 
     fn is_ours(&self) -> bool {
-        matches!(self.scheduled, Scheduled::Ours { .. })
+        matches!(self.scheduled, ScheduledShutdown::Ours { .. })
     }
 
     fn is_underway(&self) -> bool {
-        matches!(self.scheduled, Scheduled::Underway(_))
+        matches!(self.scheduled, ScheduledShutdown::Underway(_))
     }
 
     fn is_foreign(&self) -> bool {
-        matches!(self.scheduled, Scheduled::Foreign { .. })
+        matches!(self.scheduled, ScheduledShutdown::Foreign { .. })
     }
 
     /// Whether a reboot may be announced, or stay so.
@@ -180,7 +180,9 @@ impl Moment {
             RebootState::Cancelled { .. } => self.needs_operator && !requested && !allowed,
             RebootState::Converging => self.unfinished && !requested && !allowed,
             RebootState::Announcing { .. } => {
-                allowed && self.locked != Some(false) && self.scheduled == Scheduled::Nothing
+                allowed
+                    && self.locked != Some(false)
+                    && self.scheduled == ScheduledShutdown::Nothing
             }
             RebootState::TakingLock => allowed && self.locked == Some(false),
             RebootState::Announced { .. } => allowed && self.is_ours(),
@@ -202,8 +204,8 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
     let vetoes = [Veto::new(WaitsFor::Devices, "busy")];
     let inhibitors = ["backup".to_owned()];
     let scheduled = match &moment.scheduled {
-        Scheduled::Ours { at, .. } => {
-            Scheduled::Ours { at: *at, request: given.requested.then(|| request().since) }
+        ScheduledShutdown::Ours { at, .. } => {
+            ScheduledShutdown::Ours { at: *at, request: given.requested.then(|| request().since) }
         }
         other => other.clone(),
     };
@@ -349,7 +351,7 @@ fn request_moves_scheduled_reboot() {
     let settings = settings(RebootPolicy::Schedule, &[]);
     let record = Record { asked: Some(request()), ..Record::default() };
     for (of, moves) in [(None, true), (Some(Timestamp::UNIX_EPOCH), true), (Some(now()), false)] {
-        let scheduled = Scheduled::Ours { at: now(), request: of };
+        let scheduled = ScheduledShutdown::Ours { at: now(), request: of };
         let state = decide(&Situation { scheduled, ..free(&settings, &record) });
         let moved = RebootState::Cancelling { why: vec![MOVED.into()] };
         let expected = if moves { moved } else { RebootState::Announced { at: now() } };

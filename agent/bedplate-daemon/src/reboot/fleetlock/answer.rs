@@ -30,7 +30,7 @@ const NO_NODE: &str = "error uncordoning node";
 
 /// What became of a slot that was given back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Released {
+pub(crate) enum ReleaseResult {
     /// This host has none now.
     Yes,
     /// It had none: others hold them all, as the server says in these words (poseidon; airlock makes no difference).
@@ -214,10 +214,15 @@ pub fn understood(status: u16, content_type: &str, body: &[u8]) -> Result<(), Lo
 }
 
 /// What the answer means when a slot of `group` was given back.
-pub(super) fn steady_state(response: Response<Body>, group: &str) -> Result<Released, LockError> {
+pub(super) fn steady_state(
+    response: Response<Body>,
+    group: &str,
+) -> Result<ReleaseResult, LockError> {
     match read(response) {
-        Ok(()) => Ok(Released::Yes),
-        Err(LockError::Held { kind, value }) => Ok(Released::HeldNone(format!("{kind}: {value}"))),
+        Ok(()) => Ok(ReleaseResult::Yes),
+        Err(LockError::Held { kind, value }) => {
+            Ok(ReleaseResult::HeldNone(format!("{kind}: {value}")))
+        }
         Err(LockError::Server { value, .. }) if value.contains(NO_NODE) => {
             Err(LockError::NoNode { value, group: group.to_owned() })
         }

@@ -75,7 +75,7 @@ fn ask(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> Result<(), LockE
 }
 
 /// What giving a slot back comes to when the server answers so.
-fn give_back(status: &str, kind: &str, value: &str) -> Result<Released, LockError> {
+fn give_back(status: &str, kind: &str, value: &str) -> Result<ReleaseResult, LockError> {
     let (url, server) = server(says(http(status, &error_body(kind, value))));
     let result = client(&url, LONG).steady_state();
     server.join().unwrap();
@@ -217,9 +217,12 @@ fn a_slot_that_others_hold_is_none_to_give_back() {
         [("423 Locked", "lock_held"), ("423 Locked", "locked"), ("423 Locked", "x")]
     {
         let said = format!("{kind}: {held}");
-        assert_eq!(give_back(status, kind, held).unwrap(), Released::HeldNone(said));
+        assert_eq!(give_back(status, kind, held).unwrap(), ReleaseResult::HeldNone(said));
     }
-    assert_eq!(give_back("200 OK", "", "reboot lease already unlocked").unwrap(), Released::Yes);
+    assert_eq!(
+        give_back("200 OK", "", "reboot lease already unlocked").unwrap(),
+        ReleaseResult::Yes
+    );
 }
 
 /// airlock says with the same word that all slots are taken, and that it could not take one back.

@@ -18,7 +18,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use bedplate_base::chain;
-use bedplate_core::reboot_record::preparation::{Next, Prepared, Undo};
+use bedplate_core::reboot_record::preparation::{Next, Preparation, Undo};
 
 pub use bedplate_core::profile::model::RebootMethod as Method;
 
@@ -194,13 +194,13 @@ pub(crate) fn probe(method: Method, env: &Env<'_>) -> Probe {
 ///
 /// # Errors
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else what cannot be read.
-pub(crate) fn find_undo(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
+pub(crate) fn find_undo(method: Method, env: &Env<'_>) -> Result<Preparation, MethodError> {
     // What was promised may be hours old.
     if let Probe::Cannot(why) = probe(method, env) {
         return Err(MethodError::Cannot { method, why });
     }
     let undo = (row(method).find_undo)(env)?;
-    Ok(Prepared { method, next: row(method).next, undo })
+    Ok(Preparation { method, next: row(method).next, undo })
 }
 
 /// Make `method` ready. The shutdown must be asked for right after: what this writes changes the next reboot of the
@@ -208,7 +208,7 @@ pub(crate) fn find_undo(method: Method, env: &Env<'_>) -> Result<Prepared, Metho
 ///
 /// # Errors
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else the step that failed.
-pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
+pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Preparation, MethodError> {
     let prepared = find_undo(method, env)?;
     let Err(failed) = (row(method).prepare)(env) else { return Ok(prepared) };
     match undo(&prepared, env.root) {
@@ -220,7 +220,7 @@ pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodE
 }
 
 /// The part of a preparation that a boot leaves in place; `None`: there is none.
-pub(crate) fn surviving(prepared: &Prepared) -> Option<Prepared> {
+pub(crate) fn surviving(prepared: &Preparation) -> Option<Preparation> {
     (row(prepared.method).survives_boot && !prepared.undo.is_empty()).then(|| prepared.clone())
 }
 
@@ -235,7 +235,7 @@ fn is_known(step: &Undo) -> bool {
 ///
 /// # Errors
 /// The first step that failed.
-pub(crate) fn undo(prepared: &Prepared, root: &Path) -> Result<(), MethodError> {
+pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodError> {
     let step = |step: &Undo| match step {
         Undo::Write { path, .. } | Undo::Remove { path } if !is_known(step) => {
             Err(MethodError::Foreign { path: path.clone() })

@@ -128,13 +128,13 @@ fn what_is_prepared_survives_a_restart_of_the_daemon() {
         Undo::Write { path: "/sys/kernel/reboot/type".into(), value: "acpi".into() },
         Undo::Remove { path: "/run/bedplate/power-cycle".into() },
     ];
-    let prepared = Prepared { method: Method::Firmware, next: Next::LogindReboot, undo };
+    let prepared = Preparation { method: Method::Firmware, next: Next::LogindReboot, undo };
     let text = serde_json::to_string(&prepared).unwrap();
     assert!(
         text.starts_with(r#"{"method":"firmware","next":"logind-reboot","undo":[{"write":{"#),
         "{text}"
     );
-    assert_eq!(serde_json::from_str::<Prepared>(&text).unwrap(), prepared);
+    assert_eq!(serde_json::from_str::<Preparation>(&text).unwrap(), prepared);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn one_step_back_that_fails_does_not_keep_the_others() {
     let step = |path: &str, value: &str| Undo::Write { path: path.into(), value: value.into() };
     let undo_steps = vec![step(absent, "acpi"), step(there, "0")];
     let prepared =
-        Prepared { method: Method::Firmware, next: Next::LogindReboot, undo: undo_steps };
+        Preparation { method: Method::Firmware, next: Next::LogindReboot, undo: undo_steps };
     let failed = undo(&prepared, &tree.0).unwrap_err();
     assert!(matches!(&failed, MethodError::Write { path, .. } if path == absent), "{failed}");
     assert_eq!(tree.get(there), "0");

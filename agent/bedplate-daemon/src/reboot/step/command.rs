@@ -4,12 +4,12 @@
 
 use jiff::SignedDuration;
 
-use super::{CommandResult, Effect, Missing, NoteKind, Step};
+use super::{CommandResult, Effect, MissingInput, NoteKind, Step};
 use crate::reboot::decide::entry_veto;
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{Veto, WaitsFor, joined};
 use bedplate_base::format_utc;
-use bedplate_core::reboot_record::phase::{Arranged, Ending, GOING_DOWN_US, Phase};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, GOING_DOWN_US, Phase};
 
 /// Before its time the announcement has to be seen at logind: one that was not seen since may have been called off.
 pub(crate) const SEEN_BEFORE: SignedDuration = SignedDuration::from_secs(5);
@@ -21,7 +21,7 @@ const UNSEEN: &str = "bedplate could not check whether it had been called off";
 const OTHER_BUILD: &str = "bedplate was replaced by another build at its time";
 
 /// The announced reboot whose command is due: logind has done its part.
-pub(super) fn due(phase: &Phase, seen: &FastFacts) -> Option<Arranged> {
+pub(super) fn due(phase: &Phase, seen: &FastFacts) -> Option<ArrangedReboot> {
     let Phase::Scheduled { arranged } = phase else { return None };
     let late = arranged.late(seen.now);
     if !arranged.runs_command() || late < 0 {
@@ -35,7 +35,7 @@ pub(super) fn due(phase: &Phase, seen: &FastFacts) -> Option<Arranged> {
 /// Runs it, or calls it off.
 pub(super) fn due_now(
     mut step: Step,
-    arranged: Arranged,
+    arranged: ArrangedReboot,
     seen: &FastFacts,
     wanted: Result<&SlowFacts<'_>, &str>,
 ) -> Step {
@@ -51,7 +51,7 @@ pub(super) fn due_now(
         return postpone(step, arranged);
     }
     if !wanted.fresh {
-        return step.needing(Missing::FreshEntry);
+        return step.needing(MissingInput::FreshEntry);
     }
     let why = obstacles(&step, &arranged, seen, wanted);
     if wanted.settings.command.is_empty() || !why.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn due_now(
 
 fn obstacles(
     step: &Step,
-    arranged: &Arranged,
+    arranged: &ArrangedReboot,
     seen: &FastFacts,
     wanted: &SlowFacts<'_>,
 ) -> Vec<Veto> {
@@ -97,14 +97,14 @@ pub(super) fn not_run(why: &str) -> String {
 }
 
 /// The command is not run, nor asked for again by itself in this boot.
-fn cancel(mut step: Step, arranged: Arranged, why: &str) -> Step {
+fn cancel(mut step: Step, arranged: ArrangedReboot, why: &str) -> Step {
     step.note(NoteKind::Cancelled, not_run(why));
     step.end(arranged, Ending::Cancelled { by: format!("at its time: {why}") })
 }
 
 /// The units are of another build by now, and have run nothing. The next daemon starts at once, too late for this
 /// announcement: it makes another one, with the whole delay.
-fn postpone(mut step: Step, arranged: Arranged) -> Step {
+fn postpone(mut step: Step, arranged: ArrangedReboot) -> Step {
     let text = "bedplate was replaced by another build at the time of the announced reboot, and the command that cycles this \
         host's power was not run: it is announced again";
     step.note(NoteKind::CancelledByAgent, text);

@@ -2,14 +2,14 @@
 
 use jiff::SignedDuration;
 
-use super::{Effect, Missing, NoteKind, Step, command, has, reconcile};
-use crate::reboot::decide::{Scheduled, Situation, decide};
+use super::{Effect, MissingInput, NoteKind, Step, command, has, reconcile};
+use crate::reboot::decide::{ScheduledShutdown, Situation, decide};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, WaitsFor};
 use bedplate_base::terminal::brief;
 use bedplate_core::reboot_hold::LONGEST_REASON;
 use bedplate_core::reboot_record::attempt::Attempt;
-use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase, Shutdown, time, usec};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase, Shutdown, time, usec};
 
 /// Time before a reboot within which each decision reads the boot entry afresh.
 pub(crate) const FINAL_PHASE_LENGTH: SignedDuration = SignedDuration::from_secs(15);
@@ -34,7 +34,7 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
     if wanted.replaced {
         // The next daemon decides. It comes at once.
         let state = match scheduled {
-            Scheduled::Ours { at, .. } => RebootState::Announced { at },
+            ScheduledShutdown::Ours { at, .. } => RebootState::Announced { at },
             _ => RebootState::waiting(WaitsFor::Logind, REPLACED),
         };
         return step.showing(state);
@@ -46,16 +46,16 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
     }
     match state {
         RebootState::TakingLock | RebootState::Announcing { .. } if !wanted.fresh => {
-            step.needing(Missing::FreshEntry)
+            step.needing(MissingInput::FreshEntry)
         }
         RebootState::Announced { at }
             if !wanted.fresh
                 && at.duration_since(seen.now) <= FINAL_PHASE_LENGTH
                 && at > seen.now =>
         {
-            step.needing(Missing::FreshEntry)
+            step.needing(MissingInput::FreshEntry)
         }
-        RebootState::TakingLock => step.needing(Missing::Slot),
+        RebootState::TakingLock => step.needing(MissingInput::Slot),
         RebootState::Announcing { at } => arrange(step, seen, wanted, usec(at)),
         RebootState::Cancelling { why } => match step.record.phase.clone() {
             Phase::Scheduled { arranged } => {
@@ -81,7 +81,7 @@ fn decided(
     step: &Step,
     seen: &FastFacts,
     wanted: &SlowFacts<'_>,
-    scheduled: Scheduled,
+    scheduled: ScheduledShutdown,
 ) -> RebootState {
     let record = &step.record;
     let mut vetoes = seen.vetoes.clone();
@@ -115,22 +115,24 @@ fn decided(
 }
 
 /// logind's schedule, and whose it is.
-pub(super) fn scheduled(phase: &Phase, seen: &FastFacts) -> Scheduled {
+pub(super) fn scheduled(phase: &Phase, seen: &FastFacts) -> ScheduledShutdown {
     let schedule = seen.schedule.as_ref().ok().and_then(Option::as_ref);
-    let foreign =
-        |(kind, at): &(String, u64)| Scheduled::Foreign { kind: kind.clone(), at: time(*at) };
+    let foreign = |(kind, at): &(String, u64)| ScheduledShutdown::Foreign {
+        kind: kind.clone(),
+        at: time(*at),
+    };
     match phase {
-        Phase::GoingDown { arranged } => Scheduled::Underway(arranged.at()),
+        Phase::GoingDown { arranged } => ScheduledShutdown::Underway(arranged.at()),
         Phase::Scheduled { arranged } if has(schedule, arranged) => {
-            Scheduled::Ours { at: arranged.at(), request: arranged.request }
+            ScheduledShutdown::Ours { at: arranged.at(), request: arranged.request }
         }
         // Another shutdown has begun under an announcement.
         _ if schedule.is_none() && seen.goes_down => {
-            Scheduled::Foreign { kind: "shutdown".into(), at: seen.now }
+            ScheduledShutdown::Foreign { kind: "shutdown".into(), at: seen.now }
         }
         // One that is being taken back is not another program's.
-        Phase::Cancelling { arranged, .. } if has(schedule, arranged) => Scheduled::Nothing,
-        _ => schedule.map_or(Scheduled::Nothing, foreign),
+        Phase::Cancelling { arranged, .. } if has(schedule, arranged) => ScheduledShutdown::Nothing,
+        _ => schedule.map_or(ScheduledShutdown::Nothing, foreign),
     }
 }
 
@@ -139,7 +141,7 @@ fn arrange(mut step: Step, seen: &FastFacts, wanted: &SlowFacts<'_>, usec: u64) 
     let Some(method) = wanted.method else { return step };
     let rehearsal = wanted.settings.rehearse;
     let request = step.record.request(&seen.boot_id).map(|asked| asked.since);
-    let arranged = Arranged {
+    let arranged = ArrangedReboot {
         boot_id: seen.boot_id.clone(),
         kind: Shutdown::DryReboot,
         usec,
@@ -177,21 +179,21 @@ fn subject(step: &Step, wanted: &SlowFacts<'_>) -> String {
 }
 
 /// Has logind schedule what is armed.
-pub(super) fn schedule(mut step: Step, arranged: Arranged) -> Step {
+pub(super) fn schedule(mut step: Step, arranged: ArrangedReboot) -> Step {
     let why = reason(&step, &arranged);
     step.record.phase = Phase::Scheduling { arranged: arranged.clone() };
     step.then(Effect::Schedule { arranged, why })
 }
 
 /// Reason for the reboot, as its attempt says it.
-pub(super) fn reason(step: &Step, arranged: &Arranged) -> String {
+pub(super) fn reason(step: &Step, arranged: &ArrangedReboot) -> String {
     let own = |attempt: &&Attempt| attempt.boot_id == arranged.boot_id;
     let attempt = step.record.attempts.iter().find(own);
     attempt.map(|attempt| attempt.subject.clone()).unwrap_or_default()
 }
 
 /// Logs a reboot that logind has confirmed.
-pub(super) fn note_scheduled(step: &mut Step, arranged: &Arranged) {
+pub(super) fn note_scheduled(step: &mut Step, arranged: &ArrangedReboot) {
     let why = reason(step, arranged);
     let at = bedplate_base::format_utc(arranged.at());
     let text = format!("a reboot is announced for {at} ({}): {why}", arranged.method);

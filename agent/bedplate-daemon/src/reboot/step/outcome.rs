@@ -4,15 +4,15 @@
 use super::reconcile::cancelled_text;
 use super::{CancelResult, Effect, NoteKind, Step, kind, observed, over};
 use crate::reboot::state::{RebootState, Veto};
-use bedplate_core::reboot_record::phase::{Arranged, Ending, Phase};
-use bedplate_core::reboot_record::preparation::{Prepared, Undo};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase};
+use bedplate_core::reboot_record::preparation::{Preparation, Undo};
 
 fn failed(why: &Veto) -> Ending {
     Ending::CancelledByAgent { why: why.text.clone() }
 }
 
 /// The way back is kept before anything is changed: where arming ends half-way, for whatever reason, it is undone from there.
-pub(super) fn undo_found(mut step: Step, found: Result<Prepared, Veto>) -> Step {
+pub(super) fn undo_found(mut step: Step, found: Result<Preparation, Veto>) -> Step {
     let Phase::Arming { arranged } = step.record.phase.clone() else { return step };
     match found {
         Err(why) => step.end(arranged, failed(&why)),
@@ -24,11 +24,11 @@ pub(super) fn undo_found(mut step: Step, found: Result<Prepared, Veto>) -> Step 
     }
 }
 
-fn with(arranged: Arranged, prepared: Prepared) -> Arranged {
-    Arranged { kind: kind(&prepared), prepared: Some(prepared), ..arranged }
+fn with(arranged: ArrangedReboot, prepared: Preparation) -> ArrangedReboot {
+    ArrangedReboot { kind: kind(&prepared), prepared: Some(prepared), ..arranged }
 }
 
-pub(super) fn armed(step: Step, armed: Result<Prepared, Veto>) -> Step {
+pub(super) fn armed(step: Step, armed: Result<Preparation, Veto>) -> Step {
     match (step.record.phase.clone(), armed) {
         (Phase::Arming { arranged }, Ok(prepared)) => {
             observed::schedule(step, with(arranged, prepared))
@@ -86,8 +86,8 @@ pub(super) fn disarmed(mut step: Step, left: Vec<Undo>) -> Step {
     let Phase::Disarming { arranged, ending } = step.record.phase.clone() else { return step };
     step.record.phase = match arranged.prepared.clone() {
         Some(prepared) if !left.is_empty() => {
-            let prepared = Some(Prepared { undo: left, ..prepared });
-            Phase::Disarming { arranged: Arranged { prepared, ..arranged }, ending }
+            let prepared = Some(Preparation { undo: left, ..prepared });
+            Phase::Disarming { arranged: ArrangedReboot { prepared, ..arranged }, ending }
         }
         _ => over(arranged.boot_id, ending),
     };

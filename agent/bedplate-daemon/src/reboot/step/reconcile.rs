@@ -4,7 +4,7 @@ use super::super::method::surviving;
 use super::{Effect, NoteKind, Step, cancelled_for, has};
 use crate::reboot::facts::FastFacts;
 use bedplate_base::format_utc;
-use bedplate_core::reboot_record::phase::{Arranged, Ending, GOING_DOWN_US, Phase, time};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, GOING_DOWN_US, Phase, time};
 
 /// Text for a reboot whose time has passed.
 pub(crate) const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
@@ -57,12 +57,12 @@ fn booted(mut step: Step, seen: &FastFacts) -> Step {
     if step.record.phase.boot_id().is_none_or(|of| of == boot) {
         return step;
     }
-    let survives = |arranged: &Arranged| arranged.prepared.as_ref().and_then(surviving);
+    let survives = |arranged: &ArrangedReboot| arranged.prepared.as_ref().and_then(surviving);
     let left = step.record.phase.arranged().and_then(survives);
     match (left, step.record.phase.arranged().cloned()) {
         (Some(prepared), Some(arranged)) => {
             let boot_id = boot.to_owned();
-            let arranged = Arranged { boot_id, prepared: Some(prepared.clone()), ..arranged };
+            let arranged = ArrangedReboot { boot_id, prepared: Some(prepared.clone()), ..arranged };
             let ending = because("another boot has come");
             step.record.phase = Phase::Disarming { arranged, ending };
             step.then(Effect::Disarm(prepared))
@@ -79,16 +79,16 @@ fn because(why: &str) -> Ending {
 }
 
 /// Whether its time has passed for so long that it cannot be on its way any more.
-fn is_over(arranged: &Arranged, seen: &FastFacts) -> bool {
+fn is_over(arranged: &ArrangedReboot, seen: &FastFacts) -> bool {
     arranged.late(seen.now) >= GOING_DOWN_US && !seen.goes_down
 }
 
-fn going_down(mut step: Step, arranged: Arranged) -> Step {
+fn going_down(mut step: Step, arranged: ArrangedReboot) -> Step {
     step.record.phase = Phase::GoingDown { arranged };
     step
 }
 
-fn scheduled(step: Step, arranged: Arranged, seen: &FastFacts) -> Step {
+fn scheduled(step: Step, arranged: ArrangedReboot, seen: &FastFacts) -> Step {
     // Only a real shutdown's time brings the machine down; what goes down under an announcement is another shutdown.
     if seen.goes_down && !arranged.is_dry() {
         return going_down(step, arranged);
@@ -125,7 +125,7 @@ fn scheduled(step: Step, arranged: Arranged, seen: &FastFacts) -> Step {
 /// logind has forgotten it before its time, and the machine does not go down.
 fn lost(
     mut step: Step,
-    arranged: Arranged,
+    arranged: ArrangedReboot,
     schedule: Option<&(String, u64)>,
     seen: &FastFacts,
 ) -> Step {
@@ -170,7 +170,7 @@ fn rehearsed(mut step: Step) -> Step {
 }
 
 /// Its attempt stays counted. `kept`: logind names it still.
-fn did_not_come(mut step: Step, arranged: Arranged, kept: bool) -> Step {
+fn did_not_come(mut step: Step, arranged: ArrangedReboot, kept: bool) -> Step {
     let text = format!("the announced reboot did not happen: {DID_NOT_COME}");
     step.note(NoteKind::Failed, text);
     match kept {
@@ -179,7 +179,7 @@ fn did_not_come(mut step: Step, arranged: Arranged, kept: bool) -> Step {
     }
 }
 
-fn still_going_down(mut step: Step, arranged: Arranged, seen: &FastFacts) -> Step {
+fn still_going_down(mut step: Step, arranged: ArrangedReboot, seen: &FastFacts) -> Step {
     let Ok(schedule) = &seen.schedule else { return step };
     if seen.goes_down {
         return step;

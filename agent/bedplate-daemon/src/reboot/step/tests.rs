@@ -77,7 +77,7 @@ fn wanted(settings: &Reboot) -> SlowFacts<'_> {
     }
 }
 
-fn prepared(method: RebootMethod) -> Prepared {
+fn prepared(method: RebootMethod) -> Preparation {
     let undo = match method {
         RebootMethod::Firmware => {
             vec![Undo::Write { path: "/sys/kernel/reboot/mode".into(), value: "warm".into() }]
@@ -85,7 +85,7 @@ fn prepared(method: RebootMethod) -> Prepared {
         _ => Vec::new(),
     };
     let next = if method == RebootMethod::Command { Next::RunCommand } else { Next::LogindReboot };
-    Prepared { method, next, undo }
+    Preparation { method, next, undo }
 }
 
 fn observe(record: &Record, seen: &FastFacts, wanted: &SlowFacts<'_>) -> Step {
@@ -108,7 +108,10 @@ fn reboot_is_arranged_step_by_step() {
     let settings = settings(RebootMethod::Firmware);
     let stale = SlowFacts { fresh: false, ..wanted(&settings) };
     let first = observe(&Record::default(), &seen(start()), &stale);
-    assert_eq!((first.missing, &first.record), (Some(Missing::FreshEntry), &Record::default()));
+    assert_eq!(
+        (first.missing, &first.record),
+        (Some(MissingInput::FreshEntry), &Record::default())
+    );
     let arming = observe(&Record::default(), &seen(start()), &wanted(&settings));
     assert!(matches!(arming.effect, Some(Effect::FindUndo { .. })), "{arming:?}");
     assert_eq!(arming.record.attempts.len(), 1, "counted first");
@@ -166,7 +169,7 @@ fn entry_is_read_afresh_right_before_the_reboot() {
     let stale = SlowFacts { fresh: false, ..wanted(&settings) };
     let at = |seconds| FastFacts { schedule: Ok(Some(schedule.clone())), ..seen(after(seconds)) };
     assert_eq!(observe(&record, &at(30), &stale).missing, None);
-    assert_eq!(observe(&record, &at(50), &stale).missing, Some(Missing::FreshEntry));
+    assert_eq!(observe(&record, &at(50), &stale).missing, Some(MissingInput::FreshEntry));
     let reasons = vec!["grub.cfg is empty".into()];
     let empty = SlowFacts { entry: NextBoot::Unknown { reasons }, ..wanted(&settings) };
     assert!(matches!(observe(&record, &at(50), &empty).effect, Some(Effect::Cancel(_))));

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::cli::{CliError, Exit, output};
 use bedplate_daemon::launch::Launch;
-use bedplate_daemon::remind::DAY;
+use bedplate_daemon::reminder::DAY;
 use bedplate_daemon::run::{self, Options, RunError};
 
 /// `bedplate daemon`.

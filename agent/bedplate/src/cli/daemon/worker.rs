@@ -8,7 +8,7 @@ use clap::Args;
 use crate::cli::{CliError, Exit, output};
 use bedplate_core::engine::EngineError;
 use bedplate_daemon::observation;
-use bedplate_daemon::observe::{self, ObserveError, Selected};
+use bedplate_daemon::observe::{self, ObserveError, Selection};
 use bedplate_daemon::public;
 
 /// `bedplate worker`.
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
         (true, _) => observe::settings().map_err(ObserveError::from).and_then(|said| json(&said)),
         (false, true) => observe::observe(!args.unjudged).and_then(|seen| json(&seen)),
         (false, false) => {
-            let selected = Selected {
+            let selected = Selection {
                 changes: &args.only,
                 profile_files: &args.profile_file,
                 judged: !args.unjudged,

@@ -8,14 +8,14 @@ use clap::Args;
 
 use super::unpack::{PIECE, open};
 use crate::cli::{CliError, Exit, HostArgs, host, output, verify};
-use crate::report::nccl_log::{OnNode, Shown, schema};
+use crate::report::nccl_log::{LogView, OnNode, schema};
 use bedplate_base::terminal::brief;
 use bedplate_core::doctor::{Answer, find};
 use bedplate_core::documents as json;
 use bedplate_core::verify::Selection;
 use bedplate_facts::Facts;
-use bedplate_nccl::log::meanings::Weight;
 use bedplate_nccl::log::verdict::{Finding, Verdict, judge, ranks};
+use bedplate_nccl::log::warning_meanings::Weight;
 use bedplate_nccl::log::{Carrier, Log, Reader, Worker};
 use bedplate_nccl::ports;
 
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<Exit, CliError> {
     };
     let names = |file: &String| if file == "-" { "stdin".to_owned() } else { brief(file, 200) };
     let files: Vec<String> = args.files.iter().map(names).collect();
-    let shown = Shown { log: &log, judged: &judged, files: &files, on_nodes: &on_nodes };
+    let shown = LogView { log: &log, judged: &judged, files: &files, on_nodes: &on_nodes };
     match args.json {
         true => output::json(&shown.document())?,
         false => output::report(&shown.text(args.verbose))?,
@@ -161,7 +161,7 @@ fn same(a: &str, b: &str) -> bool {
 
 /// The causes that the node shows for what its ranks do.
 fn diagnose_node(
-    opened: &host::Opened,
+    opened: &host::OpenHost,
     log: &Log,
     at: usize,
     explained: bool,

@@ -121,7 +121,7 @@ fn read(file: &Path) -> Result<String, CliError> {
 }
 
 /// A port with the link that its data passes.
-struct Found {
+struct LinkedPort {
     placed: PlacedPort,
     pcie: Option<Pcie>,
 }
@@ -146,11 +146,11 @@ fn links(args: &HostArgs) -> Result<Links, CliError> {
     Ok(Links { unknown: Some(unknown), ..Links::default() })
 }
 
-fn found(reader: &dyn Reader, tree: &PciTree) -> Vec<Found> {
+fn found(reader: &dyn Reader, tree: &PciTree) -> Vec<LinkedPort> {
     let ports = ports::of_host(reader, tree).into_iter();
     let linked = |placed: PlacedPort| {
         let pcie = tree.get(placed.way).and_then(|function| pcie(tree, function));
-        Found { placed, pcie }
+        LinkedPort { placed, pcie }
     };
     ports.map(linked).collect()
 }
@@ -180,7 +180,7 @@ fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
     })
 }
 
-fn sorted(found: &[Found], reach: Distance) -> Links {
+fn sorted(found: &[LinkedPort], reach: Distance) -> Links {
     let unknown = found.iter().find_map(|one| match &one.placed.port.state {
         Reading::Unknown(why) => {
             Some(format!("the state of port {} is not known: {why}", one.placed.port.name))
@@ -203,10 +203,10 @@ fn sorted(found: &[Found], reach: Distance) -> Links {
 }
 
 /// Ports by the link that they share.
-fn grouped<'f>(found: impl Iterator<Item = &'f Found>) -> Vec<Nic> {
+fn grouped<'f>(found: impl Iterator<Item = &'f LinkedPort>) -> Vec<Nic> {
     let mut nics: BTreeMap<PciAddress, Nic> = BTreeMap::new();
     for one in found {
-        let Found { placed: PlacedPort { port, way, .. }, pcie } = one;
+        let LinkedPort { placed: PlacedPort { port, way, .. }, pcie } = one;
         // Functions of one device share its link.
         let nic = nics
             .entry(PciAddress { function: 0, ..*way })

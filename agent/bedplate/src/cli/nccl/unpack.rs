@@ -24,7 +24,8 @@ pub(crate) fn open(file: &str) -> Result<Box<dyn Read>> {
             (Box::new(open), length)
         }
     };
-    let mut source = BufReader::with_capacity(PIECE, Counted { source, read: 0, length, shown: 0 });
+    let mut source =
+        BufReader::with_capacity(PIECE, ProgressReader { source, read: 0, length, shown: 0 });
     let start: Vec<u8> = source.fill_buf()?.iter().take(4).copied().collect();
     Ok(match start.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
@@ -90,14 +91,14 @@ fn skip(source: &mut impl Read) -> Result<()> {
 }
 
 /// Says on a terminal how far a large file is.
-struct Counted<R> {
+struct ProgressReader<R> {
     source: R,
     read: u64,
     length: u64,
     shown: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for ProgressReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let length = self.source.read(buffer)?;
         self.read += length as u64;

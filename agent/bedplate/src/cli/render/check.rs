@@ -7,14 +7,14 @@ use bedplate_base::ReadError;
 use bedplate_core::unified_diff;
 use bedplate_host::DirReader;
 use bedplate_host::Reader as _;
-use bedplate_render::{OutFile, Rendered};
+use bedplate_render::{OutFile, RenderResult};
 
 /// The differences, as a unified diff with git's words for modes: of the rendered files, and of those left over, which are
 /// bedplate's, at one of the target's `paths`, and not rendered any more. What else is in the directory is not looked at.
 pub(super) fn differences(
     dir: &Path,
     paths: &[String],
-    rendered: &Rendered,
+    rendered: &RenderResult,
 ) -> Result<String, CliError> {
     let cannot = || format!("cannot read {}", dir.display());
     // As when writing: a link in DIR must not show what lies outside of it.
@@ -35,7 +35,7 @@ pub(super) struct OldFiles {
 pub(super) fn found(
     dir: &Path,
     paths: &[String],
-    rendered: &Rendered,
+    rendered: &RenderResult,
 ) -> Result<OldFiles, CliError> {
     if !dir.is_dir() {
         return Ok(OldFiles { foreign: Vec::new(), stale: Vec::new() });
@@ -52,7 +52,7 @@ struct Directory<'a> {
 }
 
 impl Directory<'_> {
-    fn all(&self, paths: &[String], rendered: &Rendered) -> Result<String, ReadError> {
+    fn all(&self, paths: &[String], rendered: &RenderResult) -> Result<String, ReadError> {
         let mut all = String::new();
         for file in &rendered.files {
             all.push_str(&self.of_file(file)?);
@@ -65,7 +65,7 @@ impl Directory<'_> {
         Ok(all)
     }
 
-    fn found(&self, paths: &[String], rendered: &Rendered) -> Result<OldFiles, ReadError> {
+    fn found(&self, paths: &[String], rendered: &RenderResult) -> Result<OldFiles, ReadError> {
         let mut found = OldFiles { foreign: Vec::new(), stale: Vec::new() };
         for file in &rendered.files {
             let is_foreign = self.content(&file.path)?.is_some_and(|bytes| {

@@ -1,12 +1,12 @@
 //! Messages about what was rendered, and what was not.
 
-use super::{Accepted, RenderArgs};
+use super::{AcceptedItem, RenderArgs};
 use crate::cli::output;
 use bedplate_core::kind::some_of;
-use bedplate_render::{Deferred, Inexpressible, Rendered};
+use bedplate_render::{Deferred, Inexpressible, RenderResult};
 
 /// Prints the items that no file holds, and the notes.
-pub(super) fn print_messages(args: &RenderArgs, rendered: &Rendered) {
+pub(super) fn print_messages(args: &RenderArgs, rendered: &RenderResult) {
     for line in deferred(&rendered.deferred) {
         output::status(&format!("left to bedplate on the machine: {line}"));
     }
@@ -20,8 +20,8 @@ pub(super) fn print_messages(args: &RenderArgs, rendered: &Rendered) {
         }
     }
     let is_idle =
-        |accepted: &&Accepted| !rendered.inexpressible.iter().any(|left| accepted.takes(left));
-    for Accepted { id, .. } in args.accept.iter().filter(is_idle) {
+        |accepted: &&AcceptedItem| !rendered.inexpressible.iter().any(|left| accepted.takes(left));
+    for AcceptedItem { id, .. } in args.accept.iter().filter(is_idle) {
         output::status(&format!("note: nothing to accept as {id}"));
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn missing(target: &str, left: &Inexpressible) -> String {
 }
 
 /// One file is printed as it is, so that it can be piped; several get a heading each.
-pub(super) fn printed(rendered: &Rendered) -> String {
+pub(super) fn printed(rendered: &RenderResult) -> String {
     match rendered.files.as_slice() {
         [only] => only.text.clone(),
         files => files

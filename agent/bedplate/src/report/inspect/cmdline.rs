@@ -4,10 +4,10 @@ use super::format::{NONE, clean};
 use super::tables::section;
 use crate::report::style::{HEAD, WARN, paint};
 use bedplate_base::Reading;
-use bedplate_core::kind::cmdline::show::Shown;
+use bedplate_core::kind::cmdline::show::CommandLineView;
 
 /// The table.
-pub(super) fn table(shown: &Shown, width: u16) -> String {
+pub(super) fn table(shown: &CommandLineView, width: u16) -> String {
     let state = |there: Option<bool>| match there {
         Some(true) => "yes",
         Some(false) => NONE,
@@ -39,7 +39,7 @@ pub(super) fn table(shown: &Shown, width: u16) -> String {
 }
 
 /// What comes of the arguments, what is given more than once, and the states that are not known.
-pub(super) fn below(shown: &Shown) -> String {
+pub(super) fn below(shown: &CommandLineView) -> String {
     let mut out = String::new();
     if !shown.effective.is_empty() {
         let kinds: Vec<String> = shown

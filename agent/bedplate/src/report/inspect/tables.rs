@@ -115,7 +115,11 @@ fn gpus(tree: &PciTree, names: &Names, width: u16) -> String {
         };
         return format!("\n{}\n", paint(WARN, &said));
     }
-    let title = titled(count_answering(tree, Function::is_gpu, "GPU"), names, answering(tree, Function::is_gpu));
+    let title = titled(
+        count_answering(tree, Function::is_gpu, "GPU"),
+        names,
+        answering(tree, Function::is_gpu),
+    );
     section(
         &title,
         &["GPU", "what", "NUMA", "link (its best)", "driver", "group", "port above, its ACS"],
@@ -145,7 +149,11 @@ fn nics(tree: &PciTree, names: &Names, width: u16) -> String {
             paint(WARN, "No NIC: no function of this host is a network controller.")
         );
     }
-    let title = titled(count_answering(tree, Function::is_nic, "NIC"), names, answering(tree, Function::is_nic));
+    let title = titled(
+        count_answering(tree, Function::is_nic, "NIC"),
+        names,
+        answering(tree, Function::is_nic),
+    );
     section(
         &title,
         &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"],
@@ -191,12 +199,12 @@ fn ports(tree: &PciTree, width: u16) -> String {
 
 /// What hangs below a port.
 #[derive(Default)]
-struct Below {
+struct DownstreamFunctions {
     gpus: usize,
     nics: usize,
 }
 
-impl std::fmt::Display for Below {
+impl std::fmt::Display for DownstreamFunctions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts = [(self.gpus, "GPU"), (self.nics, "NIC")];
         let parts: Vec<String> =
@@ -205,8 +213,8 @@ impl std::fmt::Display for Below {
     }
 }
 
-fn below(tree: &PciTree) -> BTreeMap<PciAddress, Below> {
-    let mut ports: BTreeMap<PciAddress, Below> = BTreeMap::new();
+fn below(tree: &PciTree) -> BTreeMap<PciAddress, DownstreamFunctions> {
+    let mut ports: BTreeMap<PciAddress, DownstreamFunctions> = BTreeMap::new();
     for function in physical(tree, |function| function.is_gpu() || function.is_nic()) {
         for port in tree.path_up(function.address) {
             let below = ports.entry(port).or_default();

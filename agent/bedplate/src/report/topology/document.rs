@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Options, Shown, labels};
+use super::{Options, TopologyView, labels};
 use crate::report::names;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::devices::{Device, DeviceClass};
@@ -133,7 +133,7 @@ struct Chosen {
 
 /// What `bedplate topology --json` writes.
 pub fn document<'s>(
-    shown: &'s Shown,
+    shown: &'s TopologyView,
     options: Options,
     file: Option<&'s str>,
 ) -> impl Serialize + use<'s> {
@@ -177,7 +177,7 @@ pub fn schema() -> schemars::Schema {
 }
 
 fn entries_of<'s>(
-    shown: &'s Shown,
+    shown: &'s TopologyView,
     devices: &'s [Device],
     with: &BTreeSet<PciAddress>,
 ) -> Vec<Entry<'s>> {
@@ -185,7 +185,7 @@ fn entries_of<'s>(
     devices.iter().map(|device| entry(shown, device, own(device))).collect()
 }
 
-fn entry<'s>(shown: &'s Shown, device: &'s Device, distances: bool) -> Entry<'s> {
+fn entry<'s>(shown: &'s TopologyView, device: &'s Device, distances: bool) -> Entry<'s> {
     let function = device.function;
     let path = device.spot.path.as_slice();
     let role = |wanted| path.iter().copied().find(|at| shown.topology.role(*at) == wanted);
@@ -216,7 +216,7 @@ fn entry<'s>(shown: &'s Shown, device: &'s Device, distances: bool) -> Entry<'s>
     }
 }
 
-fn by_distance(shown: &Shown, device: &Device) -> BTreeMap<Distance, Vec<PciAddress>> {
+fn by_distance(shown: &TopologyView, device: &Device) -> BTreeMap<Distance, Vec<PciAddress>> {
     let mut found: BTreeMap<Distance, Vec<PciAddress>> = BTreeMap::new();
     for other in shown.devices.all().filter(|other| other.address() != device.address()) {
         let distance = shown.topology.between(&device.spot, &other.spot);
@@ -225,7 +225,12 @@ fn by_distance(shown: &Shown, device: &Device) -> BTreeMap<Distance, Vec<PciAddr
     found
 }
 
-fn chosen(shown: &Shown, gpu: &Device, choices: &[Choice], what: labels::What) -> Vec<Chosen> {
+fn chosen(
+    shown: &TopologyView,
+    gpu: &Device,
+    choices: &[Choice],
+    what: labels::What,
+) -> Vec<Chosen> {
     let one = |(nth, choice): (usize, &Choice)| Chosen {
         address: choice.peer,
         via: choice.via,

@@ -1,14 +1,14 @@
 //! Where an imported topology and sysfs disagree, in words.
 
-use super::Shown;
+use super::TopologyView;
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::wrap;
 use bedplate_base::terminal::brief;
 use bedplate_core::kind::some_of;
 use bedplate_nccl::Library;
-use bedplate_nccl::topology_file::Imported;
+use bedplate_nccl::topology_file::ImportedTopology;
 use bedplate_nccl::topology_file::compare::compare;
-use bedplate_nccl::topology_file::compared::{Compared, Finding, Here};
+use bedplate_nccl::topology_file::comparison_result::{ComparisonResult, Finding, HostValue};
 
 /// Disagreements that are named; the rest is counted.
 const NAMED: usize = 40;
@@ -18,17 +18,22 @@ const FEW: usize = 4;
 const LONGEST: usize = 120;
 
 /// Compares with the host, and says what came of it in `width` columns; `false`: they disagree.
-pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) -> (String, bool) {
-    let here = Here {
+pub fn imported(
+    shown: &TopologyView,
+    imported: &ImportedTopology,
+    file: &str,
+    width: usize,
+) -> (String, bool) {
+    let here = HostValue {
         topology: &shown.topology,
         devices: &shown.devices,
         placement: shown.placement,
         library: Library::of_host(shown.facts),
     };
-    let Compared { findings, agreeing, unknown, added, unnamed } = compare(imported, here);
+    let ComparisonResult { findings, agreeing, unknown, added, unnamed } = compare(imported, here);
     let what = match imported {
-        Imported::Nccl(_) => "a topology of NCCL",
-        Imported::Smi(_) => "a matrix of nvidia-smi topo -m",
+        ImportedTopology::Nccl(_) => "a topology of NCCL",
+        ImportedTopology::Smi(_) => "a matrix of nvidia-smi topo -m",
     };
     let mut out = format!("{}\n", paint(HEAD, &format!("{}: {what}", brief(file, LONGEST))));
     for Finding { about, file, here } in findings.iter().take(NAMED) {
@@ -58,13 +63,13 @@ pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) ->
     }
     let beside = match (unknown, imported) {
         (0, _) => String::new(),
-        (_, Imported::Nccl(_)) => format!(
+        (_, ImportedTopology::Nccl(_)) => format!(
             "; {unknown} cannot be compared with sysfs (bridges that it does not show, or nodes)"
         ),
         _ => format!("; {unknown} cannot be compared with sysfs (NVLink, or not known here)"),
     };
     out += &format!("  {agreeing} of its statements agree, {} disagree{beside}\n", findings.len());
-    if let (Imported::Smi(_), false) = (imported, agrees) {
+    if let (ImportedTopology::Smi(_), false) = (imported, agrees) {
         out += "  GPUs are compared in PCI order: under another order of nvidia-smi's, many disagree.\n";
     }
     (wrap::wrap(&out, width), agrees)

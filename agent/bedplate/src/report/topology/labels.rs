@@ -1,6 +1,6 @@
 //! Distances, reasons and devices in words.
 
-use super::{Shown, product};
+use super::{TopologyView, product};
 use bedplate_base::terminal::one_line;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::{Device, DeviceClass};
@@ -57,7 +57,7 @@ pub(super) fn legend(occurring: impl IntoIterator<Item = Distance>) -> Vec<Strin
 
 /// Why this is what the GPU should use.
 pub(super) fn reason(
-    shown: &Shown,
+    shown: &TopologyView,
     gpu: &Device,
     choice: &Choice,
     (one, several): What,
@@ -94,7 +94,7 @@ pub(super) fn reason(
     parts.join("; ")
 }
 
-fn place(shown: &Shown, gpu: &Device, choice: &Choice) -> String {
+fn place(shown: &TopologyView, gpu: &Device, choice: &Choice) -> String {
     let peer = shown.devices.at(choice.via.unwrap_or(choice.peer));
     let switch = peer.and_then(|peer| shown.topology.meeting_switch(&gpu.spot, &peer.spot));
     match (choice.distance, switch) {
@@ -117,7 +117,7 @@ fn place(shown: &Shown, gpu: &Device, choice: &Choice) -> String {
 }
 
 /// One device: heading, address, NUMA node, what it is and its other names.
-pub(super) fn key(shown: &Shown, device: &Device, heads: &Heads) -> Vec<String> {
+pub(super) fn key(shown: &TopologyView, device: &Device, heads: &Heads) -> Vec<String> {
     let function = device.function;
     let head = heads(device);
     let mut about = vec![product(shown, device.function)];

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::Shown;
+use super::TopologyView;
 use super::labels::{Heads, cell};
 use crate::report::style::{HEAD, paint};
 use bedplate_base::terminal::one_line;
@@ -27,7 +27,7 @@ impl Column<'_> {
 }
 
 /// Above its column a device has its name, if that is short and nothing else is called so, else its number.
-pub(super) fn heads(shown: &Shown) -> Box<Heads<'static>> {
+pub(super) fn heads(shown: &TopologyView) -> Box<Heads<'static>> {
     let mut seen = BTreeSet::new();
     let names = shown.devices.all().filter_map(|device| device.name.clone());
     let twice: BTreeSet<String> = names.filter(|name| !seen.insert(name.clone())).collect();
@@ -45,7 +45,7 @@ pub(super) fn heads(shown: &Shown) -> Box<Heads<'static>> {
 }
 
 /// The tables.
-pub(super) fn text(shown: &Shown, rows: &[&Device], heads: &Heads, width: usize) -> String {
+pub(super) fn text(shown: &TopologyView, rows: &[&Device], heads: &Heads, width: usize) -> String {
     let label = rows.iter().map(|row| heads(row).chars().count()).max().unwrap_or(0);
     let mut tables: Vec<Vec<Column>> = Vec::new();
     let mut room = 0;
@@ -74,12 +74,16 @@ pub(super) fn text(shown: &Shown, rows: &[&Device], heads: &Heads, width: usize)
 }
 
 /// All columns, for a table of any width.
-pub(super) fn columns<'s>(shown: &'s Shown, rows: &[&Device], heads: &Heads) -> Vec<Column<'s>> {
+pub(super) fn columns<'s>(
+    shown: &'s TopologyView,
+    rows: &[&Device],
+    heads: &Heads,
+) -> Vec<Column<'s>> {
     groups(shown, rows, heads).into_iter().flatten().collect()
 }
 
 /// GPUs, then where they are, then NICs, then disks.
-fn groups<'s>(shown: &'s Shown, rows: &[&Device], heads: &Heads) -> Vec<Vec<Column<'s>>> {
+fn groups<'s>(shown: &'s TopologyView, rows: &[&Device], heads: &Heads) -> Vec<Vec<Column<'s>>> {
     let column = |device: &Device| Column {
         head: heads(device),
         cells: rows.iter().map(|row| Cow::Borrowed(between(shown, row, device))).collect(),
@@ -100,7 +104,7 @@ fn groups<'s>(shown: &'s Shown, rows: &[&Device], heads: &Heads) -> Vec<Vec<Colu
     groups
 }
 
-fn between(shown: &Shown, row: &Device, column: &Device) -> &'static str {
+fn between(shown: &TopologyView, row: &Device, column: &Device) -> &'static str {
     match row.address() == column.address() {
         true => "X",
         false => cell(shown.topology.between(&row.spot, &column.spot)),
@@ -126,7 +130,7 @@ fn format_table(table: &[Column], rows: &[&Device], heads: &Heads, label: usize)
 }
 
 /// Which distances the matrix holds.
-pub(super) fn occurring(shown: &Shown, rows: &[&Device]) -> BTreeSet<Distance> {
+pub(super) fn occurring(shown: &TopologyView, rows: &[&Device]) -> BTreeSet<Distance> {
     let mut found = BTreeSet::new();
     for row in rows {
         let others = shown.devices.all().filter(|other| other.address() != row.address());

@@ -29,7 +29,7 @@ pub(super) use page::sections;
 pub use picture::svg;
 
 /// A host as `bedplate topology` shows it.
-pub struct Shown<'a> {
+pub struct TopologyView<'a> {
     facts: &'a Facts,
     names: &'a Names<'a>,
     placement: &'a Placement,
@@ -47,7 +47,7 @@ pub struct Options {
     pub all: bool,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> TopologyView<'a> {
     /// Works it out.
     pub fn new(
         facts: &'a Facts,
@@ -59,7 +59,7 @@ impl<'a> Shown<'a> {
         let topology = Topology::new(tree);
         let devices = Devices::find(&topology, placement, options.vfs);
         let pairings = pair(&topology, &devices);
-        Shown { facts, names, placement, topology, devices, pairings }
+        TopologyView { facts, names, placement, topology, devices, pairings }
     }
 
     /// The devices that have rows of their own.
@@ -83,13 +83,13 @@ impl<'a> Shown<'a> {
 }
 
 /// The file of NCCL, as NCCL dumps it.
-pub fn nccl_xml(shown: &Shown) -> String {
-    let Shown { facts, placement, topology, devices, .. } = shown;
+pub fn nccl_xml(shown: &TopologyView) -> String {
+    let TopologyView { facts, placement, topology, devices, .. } = shown;
     topology_xml::xml(topology_xml::Machine { facts, topology, devices, placement }, Detail::Dump)
 }
 
 /// Matrix, pairs, key and legend, in `width` columns.
-pub fn text(shown: &Shown, options: Options, width: usize) -> String {
+pub fn text(shown: &TopologyView, options: Options, width: usize) -> String {
     let mut out = format!("{}\n", paint(HEAD, &one_line(&shown.facts.label())));
     let rows = shown.rows(options);
     if rows.is_empty() {
@@ -108,7 +108,7 @@ pub fn text(shown: &Shown, options: Options, width: usize) -> String {
 }
 
 /// Devices that answer no read of their config space; `None`: there are none.
-fn dead(shown: &Shown) -> Option<String> {
+fn dead(shown: &TopologyView) -> Option<String> {
     let dead = shown.devices.all().filter(|device| device.function.is_dead());
     let dead: Vec<String> =
         dead.map(|device| format!("{} {}", device.called(), device.address())).collect();
@@ -126,7 +126,7 @@ const LISTS: [(&str, labels::What); 2] = [
 ];
 
 /// The recommended pairs.
-fn pairs(shown: &Shown, width: usize) -> String {
+fn pairs(shown: &TopologyView, width: usize) -> String {
     if shown.pairings.gpus.is_empty() {
         return format!("\n{}\n", paint(WARN, "No GPU: nothing to pair."));
     }
@@ -148,7 +148,7 @@ fn pairs(shown: &Shown, width: usize) -> String {
 }
 
 /// A row for each device that a GPU should use: GPU (once), device, distance, why.
-fn paired(shown: &Shown, what: labels::What) -> Vec<Vec<String>> {
+fn paired(shown: &TopologyView, what: labels::What) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (gpu, pairing) in shown.paired_gpus() {
         let choices = if what == labels::NIC { &pairing.nics } else { &pairing.nvmes };
@@ -161,7 +161,7 @@ fn paired(shown: &Shown, what: labels::What) -> Vec<Vec<String>> {
 }
 
 /// Remarks on the NICs that were considered.
-fn remarks(shown: &Shown) -> Vec<String> {
+fn remarks(shown: &TopologyView) -> Vec<String> {
     let Pairings { candidates, counts, spare_nics, .. } = &shown.pairings;
     let mut remarks = Vec::new();
     if *candidates == Candidates::All && counts.0 > 0 {
@@ -183,7 +183,7 @@ fn remarks(shown: &Shown) -> Vec<String> {
 }
 
 fn row(
-    shown: &Shown,
+    shown: &TopologyView,
     (gpu, first): (&Device, String),
     choice: &Choice,
     what: labels::What,
@@ -225,7 +225,7 @@ fn columns(rows: &[Vec<String>], width: usize) -> String {
 }
 
 /// The notes at the end.
-fn legend(shown: &Shown, rows: &[&Device], numbered: bool, width: usize) -> String {
+fn legend(shown: &TopologyView, rows: &[&Device], numbered: bool, width: usize) -> String {
     let mut notes = notes(shown, rows);
     notes.extend(numbered.then(|| labels::NIC_NUMBERS.to_owned()));
     let lines: Vec<String> = notes.iter().map(|line| paint(FAINT, line)).collect();
@@ -233,7 +233,7 @@ fn legend(shown: &Shown, rows: &[&Device], numbered: bool, width: usize) -> Stri
 }
 
 /// What the letters mean, as far as they occur, and what the numbers are.
-fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
+fn notes(shown: &TopologyView, rows: &[&Device]) -> Vec<String> {
     let mut lines = labels::legend(matrix::occurring(shown, rows));
     let gpus = &shown.devices.gpus;
     let nvidia = gpus.iter().any(|gpu| gpu.function.vendor.0 == 0x10de);
@@ -253,7 +253,7 @@ fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
 }
 
 /// Functions that could not be read; `None`: all were.
-pub(crate) fn unread(shown: &Shown) -> Option<String> {
+pub(crate) fn unread(shown: &TopologyView) -> Option<String> {
     let unread = shown.topology.tree().unread();
     let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
     let rest = match unread.len() {
@@ -265,7 +265,7 @@ pub(crate) fn unread(shown: &Shown) -> Option<String> {
 }
 
 /// The product's name, with its numbers where the host has no file of names.
-fn product(shown: &Shown, function: &Function) -> String {
+fn product(shown: &TopologyView, function: &Function) -> String {
     let ids = || format!("{}:{}", function.vendor, function.device);
     names::with_ids(shown.names, function).unwrap_or_else(ids)
 }

@@ -2,14 +2,14 @@
 //! click on it leads. Pure.
 
 use super::labels::{self, Heads};
-use super::{Options, Shown, matrix, notes, picture, remarks};
+use super::{Options, TopologyView, matrix, notes, picture, remarks};
 use crate::report::markup::Markup;
 use crate::report::page;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::Device;
 
 /// The page.
-pub(crate) fn html(shown: &Shown) -> String {
+pub(crate) fn html(shown: &TopologyView) -> String {
     let title = format!("PCIe topology of {}", shown.facts.label());
     let mut page = page::open(&title);
     page.element("h1", &[], &title);
@@ -18,7 +18,7 @@ pub(crate) fn html(shown: &Shown) -> String {
 }
 
 /// Its sections, below a heading of their own.
-pub(in crate::report) fn sections(shown: &Shown, page: &mut Markup) {
+pub(in crate::report) fn sections(shown: &TopologyView, page: &mut Markup) {
     let read = picture::draw_with_links(shown, page);
     let rows = shown.rows(Options::default());
     if rows.is_empty() {
@@ -47,7 +47,7 @@ pub(in crate::report) fn sections(shown: &Shown, page: &mut Markup) {
     page.close();
 }
 
-fn table(shown: &Shown, rows: &[&Device], heads: &Heads, page: &mut Markup) {
+fn table(shown: &TopologyView, rows: &[&Device], heads: &Heads, page: &mut Markup) {
     let columns = matrix::columns(shown, rows, heads);
     let mut head = vec![""];
     head.extend(columns.iter().map(|column| column.head.as_str()));
@@ -67,7 +67,7 @@ fn table(shown: &Shown, rows: &[&Device], heads: &Heads, page: &mut Markup) {
     page.close();
 }
 
-fn pairs(shown: &Shown, page: &mut Markup) {
+fn pairs(shown: &TopologyView, page: &mut Markup) {
     page.open("div", &[("class", &"side")]);
     for (title, what) in super::LISTS {
         let rows = super::paired(shown, what);

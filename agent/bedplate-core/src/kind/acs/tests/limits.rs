@@ -155,7 +155,7 @@ fn only_an_argument_that_is_there_makes_bits_last() {
     let told = argument(&resolve(&direct(), &machine.facts())).to_owned();
     machine.get("0000:82:01.0").acs = Reading::unknown("no answer");
     let mut facts = machine.facts();
-    let resolved = Resolved { arg: Reading::unknown("no answer"), ..resolve(&direct(), &facts) };
+    let resolved = ResolvedAcs { arg: Reading::unknown("no answer"), ..resolve(&direct(), &facts) };
     let effects = |line: &str| {
         let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", line)]));
         section.changes.iter().map(|change| change.effect).collect::<Vec<_>>()

@@ -34,7 +34,7 @@ fn kernel(facts: &mut Facts, release: &str) {
     facts.os.next_kernel = Reading::Known(release.into());
 }
 
-fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> KindPlan {
+fn plan_on(resolved: &ResolvedAcs, facts: &Facts, reader: &Files) -> KindPlan {
     let mut desired = Desired { acs: resolved.acs.clone(), ..Desired::default() };
     desired.cmdline.set.extend(resolved.arg.known().cloned());
     if let Reading::Unknown(_) = resolved.arg {
@@ -56,11 +56,11 @@ fn plan_of(profile: &section::Acs, facts: &Facts) -> KindPlan {
     plan_on(&resolve(profile, facts), facts, &Files::default())
 }
 
-fn ports(resolved: &Resolved) -> Vec<String> {
+fn ports(resolved: &ResolvedAcs) -> Vec<String> {
     resolved.acs.ports.iter().map(|wanted| wanted.port.to_string()).collect()
 }
 
-fn argument(resolved: &Resolved) -> &str {
+fn argument(resolved: &ResolvedAcs) -> &str {
     &resolved.arg.known().expect("an argument").token
 }
 

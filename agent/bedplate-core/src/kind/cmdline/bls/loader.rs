@@ -52,7 +52,7 @@ pub(crate) struct LoadedFiles {
 }
 
 /// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration.
-enum Chosen<'a> {
+enum DefaultEntry<'a> {
     Menu(Box<Entry>),
     File(&'a BlsEntry),
 }
@@ -79,10 +79,10 @@ impl Loader {
         }
     }
 
-    fn line_of(&self, chosen: Chosen<'_>) -> Result<String, String> {
+    fn line_of(&self, chosen: DefaultEntry<'_>) -> Result<String, String> {
         match chosen {
-            Chosen::Menu(entry) => resolved(entry.cmdline, &entry.unresolved),
-            Chosen::File(entry) => {
+            DefaultEntry::Menu(entry) => resolved(entry.cmdline, &entry.unresolved),
+            DefaultEntry::File(entry) => {
                 let lookup = |name: &str| self.config.value(name).ok();
                 let (line, unresolved) = entry
                     .grub_cmdline(&lookup)
@@ -95,8 +95,8 @@ impl Loader {
     /// The kernel image of the default entry, as GRUB names it.
     pub(super) fn image(&self) -> Reading<String> {
         let image = self.default(|chosen| match chosen {
-            Chosen::Menu(entry) => Ok(entry.image),
-            Chosen::File(entry) => Ok(entry.linux().unwrap_or_default().to_owned()),
+            DefaultEntry::Menu(entry) => Ok(entry.image),
+            DefaultEntry::File(entry) => Ok(entry.linux().unwrap_or_default().to_owned()),
         });
         image.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
     }
@@ -104,10 +104,10 @@ impl Loader {
     /// Files that the default entry loads, and why it may wait.
     pub(super) fn files(&self) -> Reading<LoadedFiles> {
         let files = self.default(|chosen| match chosen {
-            Chosen::Menu(entry) => {
+            DefaultEntry::Menu(entry) => {
                 Ok(LoadedFiles { image: entry.image, initrds: entry.initrds, waits: entry.waits })
             }
-            Chosen::File(entry) => {
+            DefaultEntry::File(entry) => {
                 let lookup = |name: &str| self.config.value(name).ok();
                 Ok(LoadedFiles {
                     image: entry.linux().unwrap_or_default().to_owned(),
@@ -127,7 +127,10 @@ impl Loader {
         self.entries.iter().find(has).map_or(&self.config.path, |file| &file.path)
     }
 
-    fn default<T>(&self, look: impl FnOnce(Chosen<'_>) -> Result<T, String>) -> Result<T, String> {
+    fn default<T>(
+        &self,
+        look: impl FnOnce(DefaultEntry<'_>) -> Result<T, String>,
+    ) -> Result<T, String> {
         let entries: Vec<BlsEntry> = self.entries.iter().map(|file| file.entry.clone()).collect();
         match &self.config.text {
             Some(text) => {
@@ -135,7 +138,7 @@ impl Loader {
                     .config
                     .with_grub_files(&entries, |around| default_entry(text, around))
                     .map_err(|error| format!("{}: {error}", self.place_of(&error)))?;
-                look(Chosen::Menu(Box::new(entry)))
+                look(DefaultEntry::Menu(Box::new(entry)))
             }
             None if self.config.is_to_be_made => self.newest(look),
             None => Err(format!("{} is not there", self.config.path)),
@@ -143,9 +146,12 @@ impl Loader {
     }
 
     /// By the entry files alone: with a configuration as it is generated, the saved or newest entry is the default.
-    fn newest<T>(&self, look: impl FnOnce(Chosen<'_>) -> Result<T, String>) -> Result<T, String> {
+    fn newest<T>(
+        &self,
+        look: impl FnOnce(DefaultEntry<'_>) -> Result<T, String>,
+    ) -> Result<T, String> {
         let entries: Vec<BlsEntry> = self.entries.iter().map(|file| file.entry.clone()).collect();
-        look(Chosen::File(self.config.newest(&entries)?))
+        look(DefaultEntry::File(self.config.newest(&entries)?))
     }
 }
 
@@ -189,7 +195,11 @@ impl Config {
         !self.is_to_be_made && self.text.as_deref().is_none_or(is_blank)
     }
 
-    fn with_grub_files<T>(&self, entries: &[BlsEntry], look: impl FnOnce(&GrubFiles<'_>) -> T) -> T {
+    fn with_grub_files<T>(
+        &self,
+        entries: &[BlsEntry],
+        look: impl FnOnce(&GrubFiles<'_>) -> T,
+    ) -> T {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let grubenv = self.environment.as_ref().map(|(_, environment)| environment);
         look(&GrubFiles { grubenv, files: &names, texts: &self.texts, bls: entries })

@@ -2,9 +2,9 @@
 
 use super::super::Obstacle;
 use super::super::boot_files::{self, replace};
-use super::cut::Cut;
-use super::refused::{in_the_way, read_only};
-use super::sources::{Sourced, line, sources};
+use super::obstacles::{in_the_way, read_only};
+use super::remove_arguments::Removal;
+use super::sources::{SourcedFile, line, sources};
 use super::{Family, next};
 use crate::plan::Action;
 use bedplate_base::Reading;
@@ -38,11 +38,11 @@ pub(crate) fn edit_files(
         return Ok(Vec::new());
     }
     let own = family.own();
-    let (ours, others): (Vec<Sourced>, Vec<Sourced>) =
+    let (ours, others): (Vec<SourcedFile>, Vec<SourcedFile>) =
         sources.into_iter().partition(|source| Some(&source.path) == own.as_ref());
     let removed = edit.difference(&old, &target).removed;
     let reordered = edit.reordered(&old, &target);
-    let cut = Cut { edit, variable: family.variable, target: &target, removed, reordered };
+    let cut = Removal { edit, variable: family.variable, target: &target, removed, reordered };
     let cut = cut.apply(&others)?;
     let kept = line(&cut).map_err(|error| boot_files::cannot(MAIN, &error))?;
     let added = tokens(&LineDiff::between(&kept, &target).added)?;
@@ -69,27 +69,27 @@ fn tokens(words: &[String]) -> Result<Vec<Token>, Obstacle> {
 }
 
 fn with_drop_in(
-    mut sources: Vec<Sourced>,
+    mut sources: Vec<SourcedFile>,
     own: &str,
     family: &Family,
     added: &[Token],
-) -> Result<Vec<Sourced>, Obstacle> {
+) -> Result<Vec<SourcedFile>, Obstacle> {
     if !added.is_empty() {
         read_only(&sources, family.variable)?;
         // bedplate's own file is at no fault: what cannot be written stands in one of the others.
         let text = grub_default::write_drop_in(family.variable, added, NOTE)
             .map_err(|error| boot_files::cannot(MAIN, &error))?;
-        sources.push(Sourced { path: own.to_owned(), default: grub_default::parse(&text) });
+        sources.push(SourcedFile { path: own.to_owned(), default: grub_default::parse(&text) });
         sources.sort_by(|a, b| (a.path != MAIN, &a.path).cmp(&(b.path != MAIN, &b.path)));
     }
     Ok(sources)
 }
 
 fn with_main(
-    sources: Vec<Sourced>,
+    sources: Vec<SourcedFile>,
     family: &Family,
     added: &[Token],
-) -> Result<Vec<Sourced>, Obstacle> {
+) -> Result<Vec<SourcedFile>, Obstacle> {
     let mut result = Vec::new();
     for source in sources {
         let own = |error| boot_files::cannot(&source.path, &error);
@@ -102,19 +102,19 @@ fn with_main(
             format!("{old} {words}")
         };
         let text = source.default.edited(family.variable, &new, None).map_err(own)?;
-        result.push(Sourced { default: source.default.with_text(&text), path: source.path });
+        result.push(SourcedFile { default: source.default.with_text(&text), path: source.path });
     }
     Ok(result)
 }
 
 /// What differs between the files as they are and as they are to be.
 fn differences(
-    others: &[Sourced],
-    ours: Option<&Sourced>,
-    result: &[Sourced],
+    others: &[SourcedFile],
+    ours: Option<&SourcedFile>,
+    result: &[SourcedFile],
     own: Option<&str>,
 ) -> Vec<Action> {
-    let text = |sources: &[Sourced], path: &str| {
+    let text = |sources: &[SourcedFile], path: &str| {
         sources
             .iter()
             .find(|source| source.path == path)
@@ -144,7 +144,7 @@ fn differences(
 /// away like that, and a second `pci=` may stand beside a foreign one: the read-back tells.
 fn edit_unfollowable(
     reader: &dyn Reader,
-    sources: &[Sourced],
+    sources: &[SourcedFile],
     family: &Family,
     edit: &Edit,
     why: &str,

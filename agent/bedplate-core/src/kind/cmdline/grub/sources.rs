@@ -10,13 +10,13 @@ use bedplate_cmdline::boot::shell::{NOT_UTF8, Shell};
 use bedplate_host::Reader;
 
 /// One sourced file.
-pub(super) struct Sourced {
+pub(super) struct SourcedFile {
     pub path: String,
     pub default: GrubDefault,
 }
 
 /// The main file and its drop-ins in the order in which grub-mkconfig sources them.
-pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Sourced>, ReadError> {
+pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<SourcedFile>, ReadError> {
     let mut paths = vec![MAIN.to_owned()];
     if let Some(directory) = family.drop_ins {
         match reader.list(directory) {
@@ -36,7 +36,7 @@ pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Source
     for path in paths {
         match raw(reader, &path) {
             Ok(text) => {
-                sources.push(Sourced { default: grub_default::parse_for(shell, &text), path });
+                sources.push(SourcedFile { default: grub_default::parse_for(shell, &text), path });
             }
             // grub-mkconfig sources what is there.
             Err(error) if error.is_absent() => {}
@@ -59,27 +59,27 @@ fn shell(reader: &dyn Reader, family: &Family) -> Shell {
 /// What a variable of /etc/default/grub or the line that comes of it cannot be followed for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {why}")]
-pub(super) struct Unfollowed {
+pub(super) struct FollowError {
     /// File, line and, where it is known, column.
     place: String,
     why: String,
 }
 
-impl Unfollowed {
+impl FollowError {
     /// Whether the value holds bytes of another encoding, which no regeneration makes readable.
     pub(super) fn is_not_text(&self) -> bool {
         self.why.starts_with(NOT_UTF8)
     }
 }
 
-pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Unfollowed> {
+pub(super) fn value(sources: &[SourcedFile], variable: &str) -> Result<String, FollowError> {
     let files: Vec<&GrubDefault> = sources.iter().map(|source| &source.default).collect();
     match grub_default::evaluate(&files, variable) {
         Ok(value) => Ok(value.unwrap_or_default()),
         Err(error) => {
             let path = sources.get(error.file).map_or(MAIN, |source| source.path.as_str());
             let place = &error.source;
-            Err(Unfollowed {
+            Err(FollowError {
                 place: format!("{path}:{}:{}", place.line, place.column),
                 why: place.why.to_string(),
             })
@@ -89,7 +89,7 @@ pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Unfol
 
 /// Where words that `is_meant` stand, as `path:line`, in the order in which the files are read.
 pub(super) fn places<'a>(
-    sources: impl IntoIterator<Item = &'a Sourced>,
+    sources: impl IntoIterator<Item = &'a SourcedFile>,
     is_meant: &dyn Fn(&str) -> bool,
 ) -> String {
     let all: Vec<String> = sources
@@ -103,9 +103,9 @@ pub(super) fn places<'a>(
 }
 
 /// The line that a normal entry gets: 10_linux puts the general variable first.
-pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, Unfollowed> {
+pub(super) fn line(sources: &[SourcedFile]) -> Result<CommandLine, FollowError> {
     let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
-    let text = grub_quote::kernel_line(both.trim()).map_err(|error| Unfollowed {
+    let text = grub_quote::kernel_line(both.trim()).map_err(|error| FollowError {
         place: unreadable_at(sources),
         why: error.why.to_string(),
     })?;
@@ -113,7 +113,7 @@ pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, Unfollowed> {
 }
 
 /// The first file after which GRUB can no longer read what a variable holds.
-fn unreadable_at(sources: &[Sourced]) -> String {
+fn unreadable_at(sources: &[SourcedFile]) -> String {
     let unreadable = |upto: usize, variable: &&str| {
         value(&sources[..=upto], variable).is_ok_and(|text| grub_quote::kernel_line(&text).is_err())
     };
@@ -149,7 +149,7 @@ pub(crate) fn read(
     }
 }
 
-fn own_line(sources: &[Sourced], family: &Family) -> Option<CommandLine> {
+fn own_line(sources: &[SourcedFile], family: &Family) -> Option<CommandLine> {
     let own = family.own()?;
     if sources.iter().any(|source| source.default.read_only_at(family.variable).is_some()) {
         return None;

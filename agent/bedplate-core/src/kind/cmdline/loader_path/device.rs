@@ -10,7 +10,7 @@ const NOT_ON_DISK: [&str; 9] =
     ["overlay", "tmpfs", "ramfs", "rootfs", "squashfs", "nfs", "nfs4", "9p", "virtiofs"];
 
 /// Whether the device is mounted.
-pub(super) enum Mounted<'a> {
+pub(super) enum MountState<'a> {
     /// By this mount, perhaps among others.
     Here(&'a Mount),
     /// It is not, by what names it.
@@ -25,22 +25,25 @@ pub(super) fn mounted<'a>(
     mounts: &'a Mounts,
     device: &Device,
     own: &str,
-) -> Mounted<'a> {
+) -> MountState<'a> {
     let (directory, what, name) = match device {
         Device::Own => {
-            return mounts.covering(own).filter(on_disk).map_or(Mounted::NotKnown, Mounted::Here);
+            return mounts
+                .covering(own)
+                .filter(on_disk)
+                .map_or(MountState::NotKnown, MountState::Here);
         }
-        Device::Other => return Mounted::NotKnown,
+        Device::Other => return MountState::NotKnown,
         Device::Uuid(uuid) => ("/dev/disk/by-uuid", "UUID", uuid),
         Device::Label(label) => ("/dev/disk/by-label", "label", label),
     };
     // udev names pools of ZFS otherwise than GRUB does.
     if let Some(pool) = mounts.covering(own).filter(|mount| mount.kind == "zfs") {
-        return Mounted::Here(pool);
+        return MountState::Here(pool);
     }
     // A sandbox or a recording without udev's links tells nothing of them.
     if reader.exists(directory) != Ok(true) {
-        return Mounted::NotKnown;
+        return MountState::NotKnown;
     }
     // udev writes the ids of FAT in capitals, GRUB compares them without regard to case.
     let spelled = [name.clone(), name.to_uppercase(), name.to_lowercase()];
@@ -51,8 +54,8 @@ pub(super) fn mounted<'a>(
                 || spelled.iter().any(|uuid| is_part_of(reader, mount, uuid)))
     };
     match mounts.iter().find(is_it) {
-        Some(mount) => Mounted::Here(mount),
-        None => Mounted::Elsewhere(format!("{what} {name}")),
+        Some(mount) => MountState::Here(mount),
+        None => MountState::Elsewhere(format!("{what} {name}")),
     }
 }
 

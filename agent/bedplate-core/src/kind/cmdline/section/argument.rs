@@ -9,7 +9,7 @@ const ARCH: Arch = Arch::X86_64;
 
 /// What one argument, or one option of it, owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owned {
+pub(super) struct OwnedOption {
     /// The parameter; `iommu=pt` and `iommu.passthrough=1` are one.
     pub param: String,
     /// The parameter again, or the option within it (`pci=realloc`).
@@ -22,7 +22,7 @@ pub(super) struct Owned {
 ///
 /// # Errors
 /// [`EditError`] when it is no kernel argument.
-pub(super) fn owned(text: &str) -> Result<Vec<Owned>, EditError> {
+pub(super) fn owned(text: &str) -> Result<Vec<OwnedOption>, EditError> {
     let keys = keys(text)?;
     if let [key] = keys.as_slice() {
         return Ok(vec![owned_token(key, text)]);
@@ -46,21 +46,21 @@ pub(super) fn owned(text: &str) -> Result<Vec<Owned>, EditError> {
 ///
 /// # Errors
 /// [`EditError`] when it is no kernel argument.
-pub(super) fn unwanted(text: &str) -> Result<Unwanted, EditError> {
+pub(super) fn unwanted(text: &str) -> Result<UnwantedEntry, EditError> {
     Edit::new::<&str, _>(ARCH, &[], &[text])?;
     match text.contains('=') {
-        false => Ok(Unwanted::Whole(param_of(&Key::Param(bedplate_cmdline::fold_name(text))))),
-        true => owned(text).map(Unwanted::Parts),
+        false => Ok(UnwantedEntry::Whole(param_of(&Key::Param(bedplate_cmdline::fold_name(text))))),
+        true => owned(text).map(UnwantedEntry::Parts),
     }
 }
 
 /// What an entry of `absent` speaks of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unwanted {
+pub(super) enum UnwantedEntry {
     /// A parameter with any value.
     Whole(String),
     /// Some of its values or options.
-    Parts(Vec<Owned>),
+    Parts(Vec<OwnedOption>),
 }
 
 /// Checks that the arguments of one file, or of the merged profile, do not contradict each other.
@@ -76,13 +76,13 @@ fn keys(text: &str) -> Result<Vec<Key>, EditError> {
     Ok(edit.wanted().iter().map(|wanted| wanted.key().clone()).collect())
 }
 
-fn owned_token(key: &Key, token: &str) -> Owned {
+fn owned_token(key: &Key, token: &str) -> OwnedOption {
     let param = param_of(key);
     let key = match key {
         Key::Param(_) | Key::Sequence(_) | Key::Units { .. } => param.clone(),
         Key::Option { .. } | Key::Item { .. } => key.to_string(),
     };
-    Owned { param, key, token: token.to_owned() }
+    OwnedOption { param, key, token: token.to_owned() }
 }
 
 fn param_of(key: &Key) -> String {
@@ -127,6 +127,6 @@ mod tests {
         let param = |text| owned(text).unwrap()[0].param.clone();
         assert_eq!(param("hugepages=4"), param("hugepagesz=1G"));
         assert_ne!(param("hugepages=4"), param("default_hugepagesz=1G"));
-        assert_eq!(unwanted("hugepages").unwrap(), Unwanted::Whole("hugepagesz".into()));
+        assert_eq!(unwanted("hugepages").unwrap(), UnwantedEntry::Whole("hugepagesz".into()));
     }
 }

@@ -38,13 +38,17 @@ fn values_that_the_machine_chooses_need_not_be_known() {
         let mut host = ubuntu(listed);
         assert_eq!(host.next().possible_lines().count(), if listed { 2 } else { 1 });
         assert_eq!(host.apply("args = ['iommu=pt']\nabsent = ['quiet']"), Ok(()), "{listed}");
-        assert!(host.next().possible_lines().all(|line| line.to_string().contains("splash iommu=pt")));
+        assert!(
+            host.next().possible_lines().all(|line| line.to_string().contains("splash iommu=pt"))
+        );
         assert_eq!(host.plan("args = ['iommu=pt']").changes.len(), 0);
     }
     // Beside the value that is there anyway, another of the same kind does no harm.
     let mut same = ubuntu(true);
     assert_eq!(same.apply("args = ['vt.handoff=7']"), Ok(()));
-    assert!(same.next().possible_lines().all(|line| line.to_string().contains("splash vt.handoff=7")));
+    assert!(
+        same.next().possible_lines().all(|line| line.to_string().contains("splash vt.handoff=7"))
+    );
     for wish in ["absent = ['vt.handoff']", "args = ['vt.handoff=1']"] {
         let plan = ubuntu(true).plan(wish);
         assert!(blockers(&plan)[0].contains("`vt.handoff=7`"), "{wish}: {plan:?}");

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::desired::ModuleLoad;
 use crate::section::{
-    At, Checker, Entry, Finisher, Keyed, Leaf, ListEntry, Overlay, Place, Printer, Reason, key_of,
-    overlay_fields, quoted, toml_text,
+    At, Checker, Entry, Finisher, Leaf, ListEntry, OrderedMap, Overlay, Place, Printer, Reason,
+    key_of, overlay_fields, quoted, toml_text,
 };
 use bedplate_base::value::ModuleName;
 
@@ -17,7 +17,7 @@ use bedplate_base::value::ModuleName;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ListsLayer {
     /// By module: in one list or in another.
-    pub names: Keyed<ModuleLayer>,
+    pub names: OrderedMap<ModuleLayer>,
     /// Sorted by module and parameter.
     pub options: Options,
 }
@@ -61,7 +61,7 @@ overlay_fields!(ModuleLayer { load, blacklist, unload });
 pub(crate) struct Loading(pub Option<ModuleLoad>);
 
 /// One entry of a module list.
-struct Listed {
+struct ListedModule {
     name: String,
     load: Option<(ModuleLoad, Place)>,
     leaf: Leaf<()>,
@@ -119,8 +119,8 @@ fn module_list(
     checker: &mut Checker<'_>,
     list: &str,
     entries: Option<Vec<ModuleEntry>>,
-) -> Vec<Listed> {
-    let mut out: Vec<Listed> = Vec::new();
+) -> Vec<ListedModule> {
+    let mut out: Vec<ListedModule> = Vec::new();
     for entry in entries.into_iter().flatten() {
         let (text, span, load, reason) = match entry.value {
             Entry::Short(text) => (text.0, entry.span, None, Reason::NONE),
@@ -141,7 +141,7 @@ fn module_list(
             continue;
         }
         let load = load.map(|at| (at.value, checker.place(at.span)));
-        out.push(Listed { name, load, leaf: checker.reasoned((), place, reason) });
+        out.push(ListedModule { name, load, leaf: checker.reasoned((), place, reason) });
     }
     out
 }
@@ -180,24 +180,28 @@ fn option(
 }
 
 /// By name: being loaded is not being kept out, and the other way round, so that a later layer undoes an earlier one.
-fn names(load: &[Listed], blacklist: &[Listed], unload: &[Listed]) -> Keyed<ModuleLayer> {
+fn names(
+    load: &[ListedModule],
+    blacklist: &[ListedModule],
+    unload: &[ListedModule],
+) -> OrderedMap<ModuleLayer> {
     fn with<T>(leaf: &Leaf<()>, value: T) -> Option<Leaf<T>> {
         Some(Leaf { value, place: leaf.place, why: leaf.why.clone(), source: leaf.source.clone() })
     }
-    let mut out: Keyed<ModuleLayer> = Keyed::default();
-    for Listed { name, load, leaf } in load {
+    let mut out: OrderedMap<ModuleLayer> = OrderedMap::default();
+    for ListedModule { name, load, leaf } in load {
         *out.entry(name) = ModuleLayer {
             load: with(leaf, Some(Loading(load.map(|(load, _)| load)))),
             blacklist: with(leaf, false),
             unload: with(leaf, false),
         };
     }
-    for Listed { name, leaf, .. } in blacklist {
+    for ListedModule { name, leaf, .. } in blacklist {
         let module = out.entry(name);
         module.load = with(leaf, None);
         module.blacklist = with(leaf, true);
     }
-    for Listed { name, leaf, .. } in unload {
+    for ListedModule { name, leaf, .. } in unload {
         let module = out.entry(name);
         module.load = with(leaf, None);
         module.unload = with(leaf, true);

@@ -1,4 +1,4 @@
-use super::super::resolve::Resolved;
+use super::super::resolve::ResolvedSriov;
 use super::*;
 use bedplate_base::value::PciId;
 use bedplate_testhosts::fixture::hgx;
@@ -94,7 +94,10 @@ fn a_firmware_limit_names_the_command_to_run() {
     assert!(blocker(&machine, SriovCount::Max).remedy.contains("NUM_OF_VFS=COUNT`"));
     machine.get(PF).vendor = PciId(0x8086);
     assert!(blocker(&machine, SriovCount::Max).remedy.contains("BIOS"));
-    assert_eq!(resolve(&single_rule(0, VfDriver::Auto), &machine.facts()), Resolved::default());
+    assert_eq!(
+        resolve(&single_rule(0, VfDriver::Auto), &machine.facts()),
+        ResolvedSriov::default()
+    );
 }
 
 #[test]

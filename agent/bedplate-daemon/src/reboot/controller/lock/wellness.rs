@@ -1,7 +1,7 @@
 //! Whether this host is well after its reboot, and how giving its slot back is reported.
 
 use crate::observation::Observation;
-use crate::reboot::fleetlock::Released;
+use crate::reboot::fleetlock::ReleaseResult;
 use crate::reboot::state::RebootState;
 use crate::status::Status;
 use bedplate_core::plan::RebootNeed;
@@ -15,7 +15,11 @@ pub(super) fn faults(observation: &Observation) -> Vec<String> {
 }
 
 /// Whether nothing is wrong with this host but what was known `before` it was rebooted.
-pub(super) fn has_no_new_fault(status: &Status, observation: &Observation, before: &[String]) -> bool {
+pub(super) fn has_no_new_fault(
+    status: &Status,
+    observation: &Observation,
+    before: &[String],
+) -> bool {
     observation.changes.is_empty()
         && observation.pending.is_empty()
         && observation.need == RebootNeed::None
@@ -26,19 +30,19 @@ pub(super) fn has_no_new_fault(status: &Status, observation: &Observation, befor
 }
 
 /// What is said of a slot that was given back: in the journal, and in the status.
-pub(super) fn format_release(released: &Released, url: &str, well: bool) -> (String, String) {
+pub(super) fn format_release(released: &ReleaseResult, url: &str, well: bool) -> (String, String) {
     match (released, well) {
-        (Released::HeldNone(said), _) => (
+        (ReleaseResult::HeldNone(said), _) => (
             format!(
                 "{url} says that this host holds no slot, so there is none to give back ({said})"
             ),
             "this host holds no slot".into(),
         ),
-        (Released::Yes, true) => (
+        (ReleaseResult::Yes, true) => (
             format!("reported to {url} that this host is well"),
             "this host is well, and holds no slot".into(),
         ),
-        (Released::Yes, false) => (
+        (ReleaseResult::Yes, false) => (
             format!("gave the slot back to {url}: no reboot is due"),
             "given back: no reboot is due".into(),
         ),

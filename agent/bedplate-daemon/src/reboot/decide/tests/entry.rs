@@ -17,7 +17,7 @@ fn entry_that_is_not_sound_forbids_unless_forced() {
             assert_eq!(why[0].waits_for, WaitsFor::BootEntry);
             assert!(why[0].text.ends_with(": /boot/grub/grub.cfg is empty"), "{why:?}");
             let request = record.asked.as_ref().map(|asked| asked.since);
-            let scheduled = Scheduled::Ours { at: now(), request };
+            let scheduled = ScheduledShutdown::Ours { at: now(), request };
             let ours = Situation { scheduled, ..situation };
             assert!(matches!(decide(&ours), RebootState::Cancelling { .. }));
         }
@@ -38,7 +38,7 @@ fn cancelled_reboot_names_the_entry_that_was_lost() {
     let record = Record::default();
     let entry = NextBoot::Unknown { reasons: vec!["/boot/grub/grub.cfg is empty".to_owned()] };
     for planned in [false, true] {
-        let scheduled = Scheduled::Ours { at: now(), request: None };
+        let scheduled = ScheduledShutdown::Ours { at: now(), request: None };
         let situation = Situation {
             need: RebootNeed::None,
             planned,

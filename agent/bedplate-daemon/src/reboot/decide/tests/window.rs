@@ -46,7 +46,7 @@ fn a_clock_that_jumps_takes_the_announcement_back() {
     let record = Record::default();
     let settings = settings(RebootPolicy::Schedule, &["Tue 02:00-05:00 UTC"]);
     let ours = Situation {
-        scheduled: Scheduled::Ours { at: now(), request: None },
+        scheduled: ScheduledShutdown::Ours { at: now(), request: None },
         ..free(&settings, &record)
     };
     assert!(matches!(decide(&ours), RebootState::Announced { .. }));

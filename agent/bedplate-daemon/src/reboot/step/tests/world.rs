@@ -39,7 +39,7 @@ pub(super) struct Command {
 /// A request to logind: sent, then answered, then put into the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
-    Sent(Arranged),
+    Sent(ArrangedReboot),
     Answered(Result<(), Veto>),
 }
 
@@ -246,7 +246,7 @@ impl World {
     }
 
     /// What the interpreter looks at before it asks logind.
-    fn may_schedule(&self, arranged: &Arranged) -> Result<(), Veto> {
+    fn may_schedule(&self, arranged: &ArrangedReboot) -> Result<(), Veto> {
         let now =
             matches!(&self.record.phase, Phase::Scheduling { arranged: now } if now == arranged);
         let free = has(self.logind.as_ref(), arranged) || self.logind.is_none();
@@ -257,7 +257,7 @@ impl World {
     }
 
     /// logind does what it was asked, and the interpreter looks for a hold once more.
-    fn schedule(&mut self, arranged: &Arranged) -> Result<(), Veto> {
+    fn schedule(&mut self, arranged: &ArrangedReboot) -> Result<(), Veto> {
         if self.down.is_some() {
             return Err(Veto::new(WaitsFor::Logind, "it goes down"));
         }

@@ -1,7 +1,7 @@
 //! Lines at the right of the devices that join each GPU with the NIC it should use.
 
 use super::super::labels::cell;
-use super::super::{Shown, labels as reasons};
+use super::super::{TopologyView, labels as reasons};
 use super::labels::class;
 use super::scene::Group;
 use super::tally::Tally;
@@ -17,7 +17,7 @@ const STEP: i32 = 8;
 pub(super) const ROOM: i32 = (LANES as i32 + 1) * STEP;
 
 /// The NIC that a GPU should use first, and how far it is.
-pub(super) fn choice<'s>(shown: &'s Shown, gpu: &Device) -> Option<(&'s str, Distance)> {
+pub(super) fn choice<'s>(shown: &'s TopologyView, gpu: &Device) -> Option<(&'s str, Distance)> {
     let pairing = shown.pairings.gpus.iter().find(|pair| pair.gpu == gpu.address())?;
     let choice = pairing.nics.first()?;
     Some((shown.devices.at(choice.peer)?.called(), choice.distance))
@@ -25,7 +25,7 @@ pub(super) fn choice<'s>(shown: &'s Shown, gpu: &Device) -> Option<(&'s str, Dis
 
 /// Draws those of one NUMA node. `places`: where its devices are, from top to bottom; `x`: their right edge.
 pub(super) fn draw(
-    shown: &Shown,
+    shown: &TopologyView,
     places: &[(PciAddress, i32)],
     x: i32,
     tally: &mut Tally,

@@ -1,11 +1,11 @@
 //! NUMA nodes, ports, switches and devices as boxes with two lines of text.
 
-use super::super::Shown;
+use super::super::TopologyView;
 use super::super::labels::cell;
 use super::arcs;
 use super::labels;
 use super::scene::{Anchor, CHAR, Group, cut, width};
-use super::tree::{Branch, Panel, What};
+use super::tree::{BoxKind, Branch, Panel};
 use crate::report::inspect::format::ids;
 use crate::report::names::name;
 use bedplate_base::Reading;
@@ -27,7 +27,11 @@ pub(super) const HEAD: i32 = 30;
 const PAD: i32 = 7;
 
 /// What stands above a NUMA node.
-pub(super) fn heading(shown: &Shown, panel: &Panel, (x, top, wide): (i32, i32, i32)) -> Group {
+pub(super) fn heading(
+    shown: &TopologyView,
+    panel: &Panel,
+    (x, top, wide): (i32, i32, i32),
+) -> Group {
     let name = match panel.node {
         Some(node) => format!("NUMA node {node}"),
         None => "NUMA node not named".to_owned(),
@@ -46,9 +50,9 @@ pub(super) fn heading(shown: &Shown, panel: &Panel, (x, top, wide): (i32, i32, i
 }
 
 /// A root port or a switch.
-pub(super) fn port(shown: &Shown, branch: &Branch, at: (i32, i32, i32, i32)) -> Group {
+pub(super) fn port(shown: &TopologyView, branch: &Branch, at: (i32, i32, i32, i32)) -> Group {
     let (name, class) = match branch.what {
-        What::Switch => ("switch", "box switch"),
+        BoxKind::Switch => ("switch", "box switch"),
         _ => ("root port", "box port"),
     };
     let mut group = read(shown, branch);
@@ -60,9 +64,9 @@ pub(super) fn port(shown: &Shown, branch: &Branch, at: (i32, i32, i32, i32)) -> 
 }
 
 /// A device: name and address, with the NIC that a GPU should use; product, with what else there is to say.
-pub(super) fn device(shown: &Shown, branch: &Branch, (x, middle): (i32, i32)) -> Group {
+pub(super) fn device(shown: &TopologyView, branch: &Branch, (x, middle): (i32, i32)) -> Group {
     let device = match branch.what {
-        What::Device(device) => Some(device),
+        BoxKind::Device(device) => Some(device),
         _ => None,
     };
     let class = device.map_or("nvswitch", |device| css_class(device.class));
@@ -95,7 +99,7 @@ pub(super) fn device(shown: &Shown, branch: &Branch, (x, middle): (i32, i32)) ->
     group
 }
 
-fn read(shown: &Shown, branch: &Branch) -> Group {
+fn read(shown: &TopologyView, branch: &Branch) -> Group {
     let id = branch.function.address.to_string().replace([':', '.'], "-");
     Group { id: Some(format!("f-{id}")), ..Group::new(labels::branch(shown, branch)) }
 }
@@ -110,7 +114,7 @@ fn css_class(class: DeviceClass) -> &'static str {
 }
 
 /// What is worth a word in the box itself: VFs, guests.
-fn note(shown: &Shown, device: &Device) -> String {
+fn note(shown: &TopologyView, device: &Device) -> String {
     let mut notes = Vec::new();
     if shown.topology.tree().may_be_a_guests(device.function) {
         notes.push("guest".to_owned());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::super::Shown;
+use super::super::TopologyView;
 use super::boxes::MARGIN;
 use super::labels;
 use super::scene::{Anchor, Group};
@@ -29,7 +29,10 @@ pub(super) struct Block<'s, 'a> {
 }
 
 /// Sockets by number; then, each by itself, the nodes of which none is known.
-pub(super) fn blocks<'s, 'a>(shown: &Shown, panels: Vec<Panel<'s, 'a>>) -> Vec<Block<'s, 'a>> {
+pub(super) fn blocks<'s, 'a>(
+    shown: &TopologyView,
+    panels: Vec<Panel<'s, 'a>>,
+) -> Vec<Block<'s, 'a>> {
     let mut sockets: BTreeMap<u32, Vec<Panel>> = BTreeMap::new();
     let mut others = Vec::new();
     for panel in panels {

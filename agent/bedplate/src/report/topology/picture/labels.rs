@@ -1,8 +1,8 @@
 //! What was read of a function and of a link, line by line.
 
-use super::super::{Shown, labels, product};
+use super::super::{TopologyView, labels, product};
 use super::marks::{Mark, Redirect, State};
-use super::tree::{Branch, What, node};
+use super::tree::{BoxKind, Branch, node};
 use crate::report::inspect::format::{link, reading};
 use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
@@ -11,13 +11,13 @@ use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pcie_link::{Property, in_words};
 
 /// A box: what it is, and what was read of it.
-pub(super) fn branch(shown: &Shown, branch: &Branch) -> Vec<String> {
+pub(super) fn branch(shown: &TopologyView, branch: &Branch) -> Vec<String> {
     let function = branch.function;
     let head = match branch.what {
-        What::RootPort => "root port".to_owned(),
-        What::Switch => "switch, upstream port".to_owned(),
-        What::NvSwitch => "NVSwitch".to_owned(),
-        What::Device(device) => called(device),
+        BoxKind::RootPort => "root port".to_owned(),
+        BoxKind::Switch => "switch, upstream port".to_owned(),
+        BoxKind::NvSwitch => "NVSwitch".to_owned(),
+        BoxKind::Device(device) => called(device),
     };
     let mut lines = vec![format!("{head} {}", function.address), product(shown, function)];
     let names: Vec<&str> =
@@ -38,7 +38,7 @@ pub(super) fn branch(shown: &Shown, branch: &Branch) -> Vec<String> {
         let number = |value| reading(value, u16::to_string);
         lines.push(format!("VFs: {} of {}", number(&pf.enabled), number(&pf.total)));
     }
-    if let What::Device(device) = branch.what {
+    if let BoxKind::Device(device) = branch.what {
         lines.extend(pairs(shown, device));
     }
     lines
@@ -61,7 +61,7 @@ fn acs(function: &Function) -> String {
 }
 
 /// What a GPU should use, and why; of a Data Direct function its NIC.
-fn pairs(shown: &Shown, device: &Device) -> Vec<String> {
+fn pairs(shown: &TopologyView, device: &Device) -> Vec<String> {
     if device.class == DeviceClass::DataDirect {
         return vec![format!("Data Direct of {}", owners(shown, device))];
     }
@@ -81,7 +81,7 @@ fn pairs(shown: &Shown, device: &Device) -> Vec<String> {
 }
 
 /// The NICs that a Data Direct function belongs to.
-pub(super) fn owners(shown: &Shown, device: &Device) -> String {
+pub(super) fn owners(shown: &TopologyView, device: &Device) -> String {
     let nics: Vec<&str> =
         device.of.iter().filter_map(|nic| shown.devices.at(*nic)).map(Device::called).collect();
     if nics.is_empty() { "a NIC that is not known".to_owned() } else { nics.join(", ") }

@@ -1,7 +1,7 @@
 //! The tree with coordinates: sockets and NUMA nodes side by side (`grid`); in each node, from left to right, root ports, switches and devices, one device
 //! a row. A box is as high as what hangs from it, so that every link is a straight line with room for its label.
 
-use super::super::Shown;
+use super::super::TopologyView;
 use super::super::labels::cell;
 use super::arcs;
 use super::boxes::{self, DEVICE, HALF, HEAD, MARGIN, PORT};
@@ -23,7 +23,7 @@ const TRUNK: i32 = 34;
 
 /// Where everything is drawn.
 pub(super) struct Layout<'s, 'a> {
-    pub shown: &'s Shown<'a>,
+    pub shown: &'s TopologyView<'a>,
     ports: Ports,
     scene: Scene,
     /// Levels of root ports and switches.
@@ -34,7 +34,7 @@ pub(super) struct Layout<'s, 'a> {
 }
 
 /// The drawing.
-pub(super) fn scene(shown: &Shown) -> Scene {
+pub(super) fn scene(shown: &TopologyView) -> Scene {
     let (panels, left_out) = tree(shown);
     let depth = panels.iter().flat_map(|panel| &panel.hosts).flat_map(|host| &host.below);
     let depth = depth.map(Branch::depth).max().unwrap_or(0);

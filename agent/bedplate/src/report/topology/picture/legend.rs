@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{Shown, labels as letters};
+use super::super::{TopologyView, labels as letters};
 use super::boxes::MARGIN;
 use super::labels::class;
 use super::marks::{Redirect, State};
@@ -19,7 +19,7 @@ const LINE: i32 = 20;
 const SAMPLE: i32 = 64;
 
 /// Adds both.
-pub(super) fn add(shown: &Shown, tally: &Tally, scene: &mut Scene) {
+pub(super) fn add(shown: &TopologyView, tally: &Tally, scene: &mut Scene) {
     let room = usize::try_from((scene.width - 2 * MARGIN) / CHAR).unwrap_or(0);
     let host = one_line(&shown.facts.label());
     let mut group = Group::new(Vec::new());

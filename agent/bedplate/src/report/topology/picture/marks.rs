@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::Shown;
+use super::super::TopologyView;
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_core::kind::acs;
@@ -53,7 +53,7 @@ pub(super) struct Ports(BTreeMap<PciAddress, Redirect>);
 
 impl Ports {
     /// Looks at every port between a GPU and what it meets in a switch.
-    pub(super) fn new(shown: &Shown) -> Self {
+    pub(super) fn new(shown: &TopologyView) -> Self {
         let tree = shown.topology.tree();
         let wanted = acs::resolve(&acs::for_direct_traffic(), shown.facts).acs.ports;
         let wanted: BTreeMap<PciAddress, _> =
@@ -74,7 +74,7 @@ impl Ports {
     }
 
     /// The link above a function.
-    pub(super) fn mark<'a>(&self, shown: &Shown<'a>, function: &'a Function) -> Mark<'a> {
+    pub(super) fn mark<'a>(&self, shown: &TopologyView<'a>, function: &'a Function) -> Mark<'a> {
         let above = function.parent.and_then(|port| shown.topology.tree().get(port));
         let unknown = Property { now: None, best: None };
         let (speed, width) = above.map_or((unknown, unknown), |above| {

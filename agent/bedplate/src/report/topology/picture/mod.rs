@@ -15,11 +15,11 @@ mod tally;
 mod tests;
 mod tree;
 
-use super::Shown;
+use super::TopologyView;
 use crate::report::markup::Markup;
 
 /// The picture as a document of its own.
-pub fn svg(shown: &Shown) -> String {
+pub fn svg(shown: &TopologyView) -> String {
     let mut markup = Markup::default();
     svg::write(&layout::scene(shown), false, &mut markup);
     // A declaration has to be the first thing in a file, and UTF-8 needs none.
@@ -27,7 +27,10 @@ pub fn svg(shown: &Shown) -> String {
 }
 
 /// The picture as a part of a page, in which a click on a box leads to what was read of it: by id and lines.
-pub(super) fn draw_with_links(shown: &Shown, markup: &mut Markup) -> Vec<(String, Vec<String>)> {
+pub(super) fn draw_with_links(
+    shown: &TopologyView,
+    markup: &mut Markup,
+) -> Vec<(String, Vec<String>)> {
     let scene = layout::scene(shown);
     svg::write(&scene, true, markup);
     let read = scene.groups.into_iter().filter_map(|group| Some((group.id?, group.hover)));

@@ -1,5 +1,5 @@
 use super::svg;
-use crate::report::topology::{Options, Shown};
+use crate::report::topology::{Options, TopologyView};
 use bedplate_core::engine::observe;
 use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
@@ -11,7 +11,7 @@ fn drawn(description: &str) -> String {
     let tree = facts.pci.known().unwrap();
     let placement = placement::observe(&host, tree);
     let names = Names::new(&host, &facts);
-    svg(&Shown::new(&facts, tree, &placement, &names, Options::default()))
+    svg(&TopologyView::new(&facts, tree, &placement, &names, Options::default()))
 }
 
 fn has(picture: &str, wanted: &[&str]) {
@@ -77,7 +77,7 @@ fn texts_of_hosts_are_texts() {
         let tree = facts.pci.known().unwrap();
         let placement = placement::observe(&host, tree);
         let names = Names::none(&facts);
-        svg(&Shown::new(&facts, tree, &placement, &names, Options::default()))
+        svg(&TopologyView::new(&facts, tree, &placement, &names, Options::default()))
     };
     has(&text, &["&lt;script&gt;&amp;&quot;&#39;\\u{202e}x"]);
     assert!(!text.contains("<script"), "{text}");
@@ -98,7 +98,7 @@ fn every_box_of_a_page_leads_to_what_was_read_of_it() {
     let tree = facts.pci.known().unwrap();
     let placement = placement::observe(&host, tree);
     let names = Names::new(&host, &facts);
-    let shown = Shown::new(&facts, tree, &placement, &names, Options::default());
+    let shown = TopologyView::new(&facts, tree, &placement, &names, Options::default());
     let page = crate::report::topology::html(&shown);
     let targets: Vec<&str> =
         page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Shown;
+use super::super::TopologyView;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::devices::{Device, DeviceClass};
@@ -40,7 +40,7 @@ pub(super) struct Branch<'s, 'a> {
     /// The function; of a switch its upstream port.
     pub function: &'a Function,
     /// What it is.
-    pub what: What<'s, 'a>,
+    pub what: BoxKind<'s, 'a>,
     /// Of traffic over the line to it the nearest.
     pub class: Distance,
     /// What hangs from it.
@@ -49,7 +49,7 @@ pub(super) struct Branch<'s, 'a> {
 
 /// What a box is.
 #[derive(Clone, Copy)]
-pub(super) enum What<'s, 'a> {
+pub(super) enum BoxKind<'s, 'a> {
     RootPort,
     Switch,
     Device(&'s Device<'a>),
@@ -57,7 +57,7 @@ pub(super) enum What<'s, 'a> {
 }
 
 /// The tree, and how many devices are left out of it.
-pub(super) fn tree<'s, 'a>(shown: &'s Shown<'a>) -> (Vec<Panel<'s, 'a>>, usize) {
+pub(super) fn tree<'s, 'a>(shown: &'s TopologyView<'a>) -> (Vec<Panel<'s, 'a>>, usize) {
     let mut leaves = leaves(shown);
     let left_out = leaves.len().saturating_sub(MOST);
     leaves.truncate(MOST);
@@ -77,28 +77,28 @@ pub(super) fn tree<'s, 'a>(shown: &'s Shown<'a>) -> (Vec<Panel<'s, 'a>>, usize) 
 /// What hangs from each host bridge, by its root bus.
 type Hosts<'s, 'a> = BTreeMap<&'a str, Vec<Branch<'s, 'a>>>;
 /// A device, what it is, and where.
-type Leaf<'s, 'a> = (&'a Function, What<'s, 'a>, PciPath<'a>);
+type Leaf<'s, 'a> = (&'a Function, BoxKind<'s, 'a>, PciPath<'a>);
 
 /// Devices, the most important first.
-fn leaves<'s, 'a>(shown: &'s Shown<'a>) -> Vec<Leaf<'s, 'a>> {
+fn leaves<'s, 'a>(shown: &'s TopologyView<'a>) -> Vec<Leaf<'s, 'a>> {
     let devices = shown.devices.all().filter(|device| device.class != DeviceClass::Vf);
-    let devices = devices.map(|d| (d.function, What::Device(d), d.spot.clone()));
+    let devices = devices.map(|d| (d.function, BoxKind::Device(d), d.spot.clone()));
     let switches = shown.topology.tree().functions.values().filter(|f| f.is_nvswitch());
     let switches =
-        switches.filter_map(|f| Some((f, What::NvSwitch, shown.topology.path_of(f.address)?)));
+        switches.filter_map(|f| Some((f, BoxKind::NvSwitch, shown.topology.path_of(f.address)?)));
     devices.chain(switches).collect()
 }
 
 fn insert<'s, 'a>(
-    shown: &'s Shown<'a>,
+    shown: &'s TopologyView<'a>,
     mut below: &mut Vec<Branch<'s, 'a>>,
-    (function, what): (&'a Function, What<'s, 'a>),
+    (function, what): (&'a Function, BoxKind<'s, 'a>),
     spot: &PciPath<'a>,
 ) {
     let stop = |at: &PciAddress| {
         let what = match shown.topology.role(*at) {
-            Role::RootPort => What::RootPort,
-            Role::Upstream => What::Switch,
+            Role::RootPort => BoxKind::RootPort,
+            Role::Upstream => BoxKind::Switch,
             Role::Downstream | Role::Other => return None,
         };
         Some((shown.topology.tree().get(*at)?, what))
@@ -115,12 +115,12 @@ fn insert<'s, 'a>(
 }
 
 impl<'s, 'a> Branch<'s, 'a> {
-    fn new(function: &'a Function, what: What<'s, 'a>) -> Self {
+    fn new(function: &'a Function, what: BoxKind<'s, 'a>) -> Self {
         Branch { function, what, class: Distance::Unknown, below: Vec::new() }
     }
 
     fn is_leaf(&self) -> bool {
-        matches!(self.what, What::Device(_) | What::NvSwitch)
+        matches!(self.what, BoxKind::Device(_) | BoxKind::NvSwitch)
     }
 
     /// How many boxes stand one behind the other before the devices.
@@ -150,7 +150,7 @@ fn panel<'s, 'a>(node: Option<i32>, hosts: Hosts<'s, 'a>, alone: bool) -> Panel<
 /// Which traffic is the nearest that takes the line to a box, where that above it carries `class`.
 fn classify(branch: &mut Branch, class: Distance) {
     branch.class = class;
-    let is_switch = matches!(branch.what, What::Switch);
+    let is_switch = matches!(branch.what, BoxKind::Switch);
     let leaves = branch.below.iter().filter(|below| below.is_leaf()).count();
     let all = branch.below.len();
     for below in &mut branch.below {

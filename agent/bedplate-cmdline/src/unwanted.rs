@@ -3,7 +3,7 @@
 use bedplate_base::Arch;
 
 use super::error::ApplyError;
-use super::key::{Absent, Listed, Meaning, Unwanted, bool_meaning, names_option};
+use super::key::{Absent, ListScope, Meaning, UnwantedArgument, bool_meaning, names_option};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::write_parts;
@@ -12,7 +12,7 @@ use super::shape::{OptionList, Shape, shape_of};
 /// Takes off the line whatever is unwanted.
 pub(super) fn remove_unwanted(
     line: &mut CommandLine,
-    unwanted: &Unwanted,
+    unwanted: &UnwantedArgument,
     arch: Arch,
 ) -> Result<(), ApplyError> {
     for at in (0..line.len()).rev() {
@@ -34,7 +34,7 @@ enum Hit {
     Leaves(Vec<String>),
 }
 
-fn unwanted_in(token: &Token, unwanted: &Unwanted, arch: Arch) -> Hit {
+fn unwanted_in(token: &Token, unwanted: &UnwantedArgument, arch: Arch) -> Hit {
     let name = token.folded_name();
     let value = token.value();
     let whole = |hit: bool| if hit { Hit::Whole } else { Hit::None };
@@ -54,7 +54,7 @@ fn unwanted_in(token: &Token, unwanted: &Unwanted, arch: Arch) -> Hit {
                     split_parts(OptionList::options(&value), |part| !names_option(what, list, part))
                 }
                 Shape::Items(list) => split_parts(list.items(&value).into_iter(), |part| {
-                    *what != Listed::Meaning(list.meaning(part))
+                    *what != ListScope::Meaning(list.meaning(part))
                 }),
                 _ => return Hit::None,
             };
@@ -75,7 +75,11 @@ fn split_parts<'a>(
 }
 
 /// The first argument on the line in which something unwanted is left.
-pub(super) fn first_unwanted(line: &CommandLine, unwanted: &Unwanted, arch: Arch) -> Option<String> {
+pub(super) fn first_unwanted(
+    line: &CommandLine,
+    unwanted: &UnwantedArgument,
+    arch: Arch,
+) -> Option<String> {
     let hit = |token: &&Token| !matches!(unwanted_in(token, unwanted, arch), Hit::None);
     line.tokens().find(hit).map(|token| token.as_str().to_owned())
 }

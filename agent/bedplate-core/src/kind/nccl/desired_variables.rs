@@ -143,7 +143,10 @@ pub(super) fn path(context: &Context) -> Option<&'static str> {
 fn own_settings(context: &Context, path: &str) -> Vec<(String, String)> {
     let text = context.reader.text(path).unwrap_or_default();
     let conf = Conf::parse(&text).unwrap_or_default();
-    conf.own_settings().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    conf.own_settings()
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// The list that bedplate has written.

@@ -3,13 +3,13 @@
 
 use super::super::Obstacle;
 use super::super::boot_files;
-use super::sources::{Sourced, value};
+use super::sources::{SourcedFile, value};
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT};
 use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, GrubWord};
 use bedplate_cmdline::{CommandLine, Edit, Token};
 
 /// What goes, and what takes its place.
-pub(super) struct Cut<'a> {
+pub(super) struct Removal<'a> {
     pub edit: &'a Edit,
     /// The variable that takes bedplate's arguments.
     pub variable: &'a str,
@@ -21,10 +21,10 @@ pub(super) struct Cut<'a> {
     pub reordered: Vec<Vec<Token>>,
 }
 
-impl Cut<'_> {
+impl Removal<'_> {
     /// Takes arguments out of whichever file and variable holds them; everything else keeps every byte.
-    pub(super) fn apply(mut self, sources: &[Sourced]) -> Result<Vec<Sourced>, Obstacle> {
-        let mut result: Vec<Sourced> = Vec::new();
+    pub(super) fn apply(mut self, sources: &[SourcedFile]) -> Result<Vec<SourcedFile>, Obstacle> {
+        let mut result: Vec<SourcedFile> = Vec::new();
         for source in sources {
             let mut changes = Vec::new();
             let own = |error| boot_files::cannot(&source.path, &error);
@@ -42,7 +42,8 @@ impl Cut<'_> {
                     };
                     let front = self.remaining_words(&words(&part.front)?, variable, true)?;
                     let front = front.map(|left| separated(left, &part.front));
-                    let text = self.remaining_words(&words(&part.text)?, variable, part.is_first())?;
+                    let text =
+                        self.remaining_words(&words(&part.text)?, variable, part.is_first())?;
                     if front.is_some() || text.is_some() {
                         let front = front.as_ref().unwrap_or(&part.front);
                         let text = text.as_ref().unwrap_or(&part.text);
@@ -54,7 +55,7 @@ impl Cut<'_> {
                 true => source.default.clone(),
                 false => source.default.with_text(&source.default.with(changes)),
             };
-            result.push(Sourced { path: source.path.clone(), default });
+            result.push(SourcedFile { path: source.path.clone(), default });
         }
         Ok(result)
     }

@@ -1,6 +1,6 @@
 //! What the lints of profiles say of a host's own kernel arguments: each is taken for a profile that asks for nothing else.
 
-use crate::kind::cmdline::show::{Argument, Shown};
+use crate::kind::cmdline::show::{Argument, CommandLineView};
 use crate::profile::{LayerText, load};
 use crate::section::toml_text;
 use crate::verify::IneffectiveArgument;
@@ -11,7 +11,10 @@ use bedplate_facts::Facts;
 const OF_PROFILES: [&str; 2] = ["acs-by-hand", "iommu-by-hand"];
 
 /// Arguments of the running kernel and of the next boot that a lint finds.
-pub(super) fn ineffective_arguments(line: &Shown, facts: &Facts) -> Vec<IneffectiveArgument> {
+pub(super) fn ineffective_arguments(
+    line: &CommandLineView,
+    facts: &Facts,
+) -> Vec<IneffectiveArgument> {
     let on_a_line =
         |argument: &&Argument| argument.running == Some(true) || argument.next_boot == Some(true);
     let cpu = match facts.cpu.vendor.known() {

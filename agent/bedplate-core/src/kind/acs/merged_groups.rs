@@ -11,7 +11,7 @@ use bedplate_facts::pci::PciTree;
 use bedplate_facts::topology::{Role, Topology};
 
 use super::NAME;
-use super::resolved::Resolved;
+use super::resolved::ResolvedAcs;
 
 /// Releases with the backport of commit c41e2fb67e26 and without its revert: the first, and the first that is right again. Below
 /// 6.15 pci_dma_configure(), to which it moves pci_enable_acs(), runs after iommu_init_device(). 5.10.252 and the end of 6.12's
@@ -35,7 +35,7 @@ fn enables_acs_late(release: &str) -> bool {
 }
 
 /// Notes such groups.
-pub(crate) fn report(tree: &PciTree, topology: &Topology, os: &Os, resolved: &mut Resolved) {
+pub(crate) fn report(tree: &PciTree, topology: &Topology, os: &Os, resolved: &mut ResolvedAcs) {
     let Some(release) = os.kernel.known().filter(|release| enables_acs_late(release)) else {
         return;
     };

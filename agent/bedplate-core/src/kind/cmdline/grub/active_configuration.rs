@@ -28,16 +28,18 @@ pub(crate) fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacl
     };
     let on_boot = || vec![BOOT.to_owned()];
     match (boot, whole) {
-        (_, OnEsp::None) => Ok(on_boot()),
+        (_, EspConfigurations::None) => Ok(on_boot()),
         (true, _) if uefi == Some(false) => Ok(on_boot()),
-        (false, OnEsp::Own(path) | OnEsp::Other(path)) => Ok(vec![path]),
-        (true, OnEsp::Own(path)) if is_empty(reader, &path) => Err(emptied(&path)),
-        (true, OnEsp::Own(path)) => match uefi {
+        (false, EspConfigurations::Own(path) | EspConfigurations::Other(path)) => Ok(vec![path]),
+        (true, EspConfigurations::Own(path)) if is_empty(reader, &path) => Err(emptied(&path)),
+        (true, EspConfigurations::Own(path)) => match uefi {
             Some(_) => Ok(vec![path]),
             None => Ok(vec![BOOT.to_owned(), path]),
         },
-        (true, OnEsp::Other(path)) => Err(several_configurations(&[BOOT.to_owned(), path])),
-        (_, OnEsp::Several(paths)) => Err(several_configurations(&paths)),
+        (true, EspConfigurations::Other(path)) => {
+            Err(several_configurations(&[BOOT.to_owned(), path]))
+        }
+        (_, EspConfigurations::Several(paths)) => Err(several_configurations(&paths)),
     }
 }
 
@@ -47,8 +49,12 @@ pub(super) fn instead_of(reader: &dyn Reader, boot: &str) -> Option<Obstacle> {
     let may_be_bios =
         reader.kind() != HostKind::Image && reader.exists(BOOTED_BY_UEFI) == Ok(false);
     let path = match whole_on_esp(reader) {
-        Ok(OnEsp::Own(path)) if !may_be_bios => path,
-        Ok(OnEsp::Own(path) | OnEsp::Other(path)) if reader.exists(boot) == Ok(false) => path,
+        Ok(EspConfigurations::Own(path)) if !may_be_bios => path,
+        Ok(EspConfigurations::Own(path) | EspConfigurations::Other(path))
+            if reader.exists(boot) == Ok(false) =>
+        {
+            path
+        }
         // What cannot be read there is no evidence.
         _ => return None,
     };
@@ -91,7 +97,7 @@ fn several_configurations(paths: &[String]) -> Obstacle {
 }
 
 /// Whole configurations on the ESP: no stubs, no links to /boot/grub2.
-enum OnEsp {
+enum EspConfigurations {
     None,
     /// In the directory of this distribution.
     Own(String),
@@ -100,10 +106,10 @@ enum OnEsp {
     Several(Vec<String>),
 }
 
-fn whole_on_esp(reader: &dyn Reader) -> Result<OnEsp, Obstacle> {
+fn whole_on_esp(reader: &dyn Reader) -> Result<EspConfigurations, Obstacle> {
     let mut names = match reader.list(ESP) {
         Ok(names) => names,
-        Err(error) if error.is_absent() => return Ok(OnEsp::None),
+        Err(error) if error.is_absent() => return Ok(EspConfigurations::None),
         Err(error) => return Err(boot_files::unreadable(&error)),
     };
     let path = |name: &String| format!("{ESP}/{name}/grub.cfg");
@@ -111,7 +117,11 @@ fn whole_on_esp(reader: &dyn Reader) -> Result<OnEsp, Obstacle> {
     let id = release_value(reader, "ID").unwrap_or_default();
     let vendor = vendor(&id);
     if let Some(own) = names.iter().find(|name| vendor.eq_ignore_ascii_case(name)) {
-        return Ok(if is_whole(reader, &path(own))? { OnEsp::Own(path(own)) } else { OnEsp::None });
+        return Ok(if is_whole(reader, &path(own))? {
+            EspConfigurations::Own(path(own))
+        } else {
+            EspConfigurations::None
+        });
     }
     let mut whole = Vec::new();
     for name in &names {
@@ -120,9 +130,9 @@ fn whole_on_esp(reader: &dyn Reader) -> Result<OnEsp, Obstacle> {
         }
     }
     Ok(match whole.len() {
-        0 => OnEsp::None,
-        1 => OnEsp::Other(whole.remove(0)),
-        _ => OnEsp::Several(whole),
+        0 => EspConfigurations::None,
+        1 => EspConfigurations::Other(whole.remove(0)),
+        _ => EspConfigurations::Several(whole),
     })
 }
 

@@ -35,7 +35,7 @@ use bedplate_base::value::PciAddress;
 /// What a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum FunctionKind {
     /// A port of the root complex.
     RootPort,
     /// The upstream port of a switch.
@@ -60,7 +60,7 @@ pub enum What {
 #[allow(missing_docs, reason = "each field is documented once, in the TOML form above")]
 pub struct Described {
     pub at: PciAddress,
-    pub is: Option<What>,
+    pub is: Option<FunctionKind>,
     pub under: Option<PciAddress>,
     pub id: Option<String>,
     pub class: Option<u32>,

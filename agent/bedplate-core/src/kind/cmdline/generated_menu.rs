@@ -3,7 +3,7 @@
 
 use super::boot_files::{is_blank, raw};
 use super::mounts::{no_directory, unmounted};
-use super::{Context, Observed, Obstacle, Steps, grub};
+use super::{Context, ObservedLines, Obstacle, Steps, grub};
 use crate::plan::{Action, Item, Rationale};
 use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::BootLoader;
@@ -11,7 +11,7 @@ use bedplate_facts::boot::started_by_grub;
 use bedplate_host::HostKind;
 
 /// State of the generated menu.
-pub(crate) enum Generated {
+pub(crate) enum MenuState {
     /// It was followed, or this back end generates none, or why it is not known is reported elsewhere.
     Usable,
     /// Empty or absent.
@@ -20,16 +20,16 @@ pub(crate) enum Generated {
     Blocked(Obstacle),
 }
 
-impl Generated {
+impl MenuState {
     /// The menu to generate, if it is lost.
     ///
     /// # Errors
     /// Why it must not be generated.
     pub(super) fn lost(self) -> Result<Option<LostMenu>, Obstacle> {
         match self {
-            Generated::Usable => Ok(None),
-            Generated::Lost(lost) => Ok(Some(lost)),
-            Generated::Blocked(obstacle) => Err(obstacle),
+            MenuState::Usable => Ok(None),
+            MenuState::Lost(lost) => Ok(Some(lost)),
+            MenuState::Blocked(obstacle) => Err(obstacle),
         }
     }
 }
@@ -41,18 +41,18 @@ pub(crate) struct LostMenu {
 }
 
 /// Reads the state. A tool that was cut short and is owed makes the menu again, whatever it left.
-pub(crate) fn state(context: &Context, observed: &Observed, is_owed: bool) -> Generated {
+pub(crate) fn state(context: &Context, observed: &ObservedLines, is_owed: bool) -> MenuState {
     // An image's menu is made when it is installed.
     if context.facts.host == HostKind::Image {
-        return Generated::Usable;
+        return MenuState::Usable;
     }
     let paths = grub::menu_paths(context.reader, &context.facts.boot);
     if let Some(lost) = paths.iter().find_map(|path| lost(context, path)) {
         return lost;
     }
     let why = not_followed(context, &paths, observed).filter(|_| !is_owed);
-    why.map_or(Generated::Usable, |why| {
-        Generated::Blocked(Obstacle {
+    why.map_or(MenuState::Usable, |why| {
+        MenuState::Blocked(Obstacle {
             reason: format!("the default boot entry is not known: {why}"),
             remedy: "correct that file at that line, or move it away and plan again: bedplate never overwrites a menu that it \
                      cannot follow"
@@ -61,17 +61,17 @@ pub(crate) fn state(context: &Context, observed: &Observed, is_owed: bool) -> Ge
     })
 }
 
-fn of_lost(context: &Context, lost: LostMenu) -> Generated {
+fn of_lost(context: &Context, lost: LostMenu) -> MenuState {
     let path = &lost.path;
     match unmounted(context.reader, path) {
-        Reading::Absent => Generated::Lost(lost),
-        Reading::Known(point) => Generated::Blocked(Obstacle {
+        Reading::Absent => MenuState::Lost(lost),
+        Reading::Known(point) => MenuState::Blocked(Obstacle {
             reason: format!(
                 "nothing is mounted at {point}, which is a mount point: the boot menu {path} is on that file system"
             ),
             remedy: format!("mount {point}"),
         }),
-        Reading::Unknown(why) => Generated::Blocked(Obstacle {
+        Reading::Unknown(why) => MenuState::Blocked(Obstacle {
             reason: format!("{path} is {}, and {why}", lost.state()),
             remedy: "check that every file system of /etc/fstab is mounted".into(),
         }),
@@ -79,7 +79,7 @@ fn of_lost(context: &Context, lost: LostMenu) -> Generated {
 }
 
 /// Where the menu cannot be followed, with the place. Variables of an entry that only GRUB knows are another matter.
-fn not_followed(context: &Context, paths: &[String], observed: &Observed) -> Option<String> {
+fn not_followed(context: &Context, paths: &[String], observed: &ObservedLines) -> Option<String> {
     let is_understood = |why: &Reason| why.cause != Cause::NotUnderstood;
     let is_there = |path: &&String| context.reader.exists(path) != Ok(false);
     let mut there = paths.iter().filter(is_there);
@@ -99,17 +99,17 @@ fn not_followed(context: &Context, paths: &[String], observed: &Observed) -> Opt
 }
 
 /// The state of a menu that is empty or absent; `None` where it holds something, or where GRUB may not be installed.
-fn lost(context: &Context, path: &str) -> Option<Generated> {
+fn lost(context: &Context, path: &str) -> Option<MenuState> {
     let reader = context.reader;
     let lost = |is_empty| Some(of_lost(context, LostMenu { path: path.to_owned(), is_empty }));
     match raw(reader, path) {
         Ok(text) if is_blank(&text) => lost(true),
         Ok(_) => None,
         Err(error) if error.is_absent() => match (reader.link(path), no_directory(reader, path)) {
-            (Ok(target), _) => Some(Generated::Blocked(leads_nowhere(path, &target))),
+            (Ok(target), _) => Some(MenuState::Blocked(leads_nowhere(path, &target))),
             (Err(_), None) => lost(false),
             (Err(_), Some(obstacle)) if started_by_grub(reader) => match lost(false) {
-                Some(Generated::Lost(_)) => Some(Generated::Blocked(obstacle)),
+                Some(MenuState::Lost(_)) => Some(MenuState::Blocked(obstacle)),
                 blocked => blocked,
             },
             (Err(_), Some(_)) => None,

@@ -10,7 +10,7 @@ use bedplate_facts::topology::{Topology, cpulist};
 
 /// The host.
 #[derive(Debug, Clone, Copy)]
-pub struct Here<'h, 'a> {
+pub struct HostValue<'h, 'a> {
     /// Its tree.
     pub topology: &'h Topology<'a>,
     /// Its devices.
@@ -34,7 +34,7 @@ pub struct Finding {
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Compared {
+pub struct ComparisonResult {
     /// Where they disagree.
     pub findings: Vec<Finding>,
     /// Statements of the file that agree.
@@ -47,7 +47,7 @@ pub struct Compared {
     pub unnamed: usize,
 }
 
-impl Compared {
+impl ComparisonResult {
     pub(super) fn check(
         &mut self,
         agrees: bool,
@@ -67,11 +67,11 @@ impl Compared {
 
 /// CPUs that are said to be a node's.
 pub(super) fn affinity_of(
-    here: Here,
+    here: HostValue,
     node: i32,
     cpus: Option<BTreeSet<u32>>,
     about: &str,
-    compared: &mut Compared,
+    compared: &mut ComparisonResult,
 ) {
     let of = |node| match here.placement.node_cpus.get(&node) {
         Some(Reading::Known(list)) => cpulist::of_list(list),

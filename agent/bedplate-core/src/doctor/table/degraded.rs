@@ -1,7 +1,7 @@
 //! Symptoms of what works, and not as it should.
 
 use super::super::{Symptom, conditions};
-use super::{because, together_with, has, if_condition};
+use super::{because, has, if_condition, together_with};
 
 /// IOMMU groups too large.
 pub(super) const GROUPS_LARGE: Symptom = Symptom {

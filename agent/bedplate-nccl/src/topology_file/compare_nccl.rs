@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compared::{Compared, Finding, Here, affinity_of};
+use super::comparison_result::{ComparisonResult, Finding, HostValue, affinity_of};
 use super::nccl::{File, Function};
 use crate::nets;
 use bedplate_base::value::PciAddress;
@@ -14,7 +14,7 @@ use bedplate_facts::topology::cpulist;
 use bedplate_facts::topology::devices::DeviceClass;
 
 /// Compares.
-pub(super) fn compare(file: &File, here: Here, compared: &mut Compared) {
+pub(super) fn compare(file: &File, here: HostValue, compared: &mut ComparisonResult) {
     if let Some(finding) = of_another_machine(file, here) {
         compared.findings.push(finding);
         return;
@@ -43,7 +43,7 @@ pub(super) fn compare(file: &File, here: Here, compared: &mut Compared) {
 }
 
 /// The one finding about a file of which at least half of the GPUs and NICs are not here.
-fn of_another_machine(file: &File, here: Here) -> Option<Finding> {
+fn of_another_machine(file: &File, here: HostValue) -> Option<Finding> {
     let count = |is: fn(&Function) -> bool| {
         let said = file.functions.iter().filter(|function| is(function));
         let missing = said.clone().filter(|function| match function.busid.parse() {
@@ -67,7 +67,7 @@ fn of_another_machine(file: &File, here: Here) -> Option<Finding> {
     })
 }
 
-fn cpus(file: &File, here: Here, compared: &mut Compared) {
+fn cpus(file: &File, here: HostValue, compared: &mut ComparisonResult) {
     let mut nodes = BTreeSet::new();
     for (numaid, affinity) in &file.cpus {
         let about = || format!("cpu numaid={numaid}");
@@ -89,7 +89,7 @@ fn cpus(file: &File, here: Here, compared: &mut Compared) {
 }
 
 /// Whether sysfs has a function, or NCCL itself would make it up for a NIC of this host.
-fn is_on_host(function: &Function, address: PciAddress, here: Here) -> bool {
+fn is_on_host(function: &Function, address: PciAddress, here: HostValue) -> bool {
     here.topology.tree().get(address).is_some()
         || function.nets.iter().any(|net| {
             let rdma = named(net.strip_suffix("_dma").unwrap_or(net), here);
@@ -97,7 +97,12 @@ fn is_on_host(function: &Function, address: PciAddress, here: Here) -> bool {
         })
 }
 
-fn of_function(function: &Function, address: PciAddress, here: Here, compared: &mut Compared) {
+fn of_function(
+    function: &Function,
+    address: PciAddress,
+    here: HostValue,
+    compared: &mut ComparisonResult,
+) {
     let about = || address.to_string();
     let own = here.topology.tree().get(address);
     if own.is_none() && function.is_bridge() {
@@ -136,7 +141,7 @@ fn of_function(function: &Function, address: PciAddress, here: Here, compared: &
 type Nodes<'f> = BTreeMap<&'f str, BTreeMap<i32, Vec<PciAddress>>>;
 
 /// NUMA nodes of what hangs from a CPU, or from bridges that sysfs does not show. Nodes that are exchanged as a whole are one finding.
-fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: Here, compared: &mut Compared) {
+fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: HostValue, compared: &mut ComparisonResult) {
     let tree = here.topology.tree();
     let mut nodes = Nodes::new();
     for (address, function) in seen.iter().filter(|(address, _)| tree.get(**address).is_some()) {
@@ -202,7 +207,12 @@ fn swapped_nodes(nodes: &Nodes) -> Option<(String, String)> {
 }
 
 /// Compares kinds of functions. NCCL tells switches, GPUs and NICs apart and no more.
-fn identity(function: &Function, own: &pci::Function, about: &str, compared: &mut Compared) {
+fn identity(
+    function: &Function,
+    own: &pci::Function,
+    about: &str,
+    compared: &mut ComparisonResult,
+) {
     let whole = format!("0x{:06x}", own.class);
     if function.gpu {
         let what = || format!("{}:{} of class {whole}", own.vendor, own.device);
@@ -216,13 +226,18 @@ fn identity(function: &Function, own: &pci::Function, about: &str, compared: &mu
     }
 }
 /// The RDMA device of that name.
-fn named<'h>(name: &str, here: Here<'h, '_>) -> Option<&'h pci::Function> {
+fn named<'h>(name: &str, here: HostValue<'h, '_>) -> Option<&'h pci::Function> {
     let functions = here.topology.tree().functions.values();
     functions.into_iter().find(|f| f.infiniband.iter().any(|own| own == name))
 }
 
 /// RDMA devices listed for a function.
-fn nets(function: &Function, address: PciAddress, here: Here, compared: &mut Compared) {
+fn nets(
+    function: &Function,
+    address: PciAddress,
+    here: HostValue,
+    compared: &mut ComparisonResult,
+) {
     for net in &function.nets {
         let (name, direct) = match net.strip_suffix("_dma") {
             Some(name) => (name, true),
@@ -249,7 +264,12 @@ fn nets(function: &Function, address: PciAddress, here: Here, compared: &mut Com
 }
 
 /// Lists GPUs and nets that NCCL adds.
-fn added(seen: &BTreeMap<PciAddress, &Function>, file: &File, here: Here, compared: &mut Compared) {
+fn added(
+    seen: &BTreeMap<PciAddress, &Function>,
+    file: &File,
+    here: HostValue,
+    compared: &mut ComparisonResult,
+) {
     let is_there = |address: PciAddress| seen.contains_key(&address);
     for gpu in here.devices.gpus.iter().filter(|gpu| !is_there(gpu.address())) {
         compared.added.push(format!("{} {}", gpu.id, gpu.address()));

@@ -24,7 +24,7 @@ pub struct PendingUntilBoot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Pending {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "super::form::known_kind")]
+    #[serde(deserialize_with = "super::json_form::known_kind")]
     pub kind: KindName,
     /// What waits.
     pub subject: String,

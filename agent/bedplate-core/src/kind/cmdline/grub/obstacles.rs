@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::super::Obstacle;
-use super::sources::{Sourced, places};
+use super::sources::{SourcedFile, places};
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE_DEFAULT, GrubDefault};
 use bedplate_cmdline::{CommandLine, Finding, fold_name};
 
 /// Why the files as they would be written do not come to what is wanted.
 pub(super) fn in_the_way(
-    result: &[Sourced],
+    result: &[SourcedFile],
     own: Option<&str>,
     reached: &CommandLine,
     wrong: &[&Finding],
@@ -41,7 +41,7 @@ pub(super) fn in_the_way(
     let wanted: Vec<String> = wrong.iter().flat_map(|finding| finding.entries.clone()).collect();
     let name = |token: &str| fold_name(token.split('=').next().unwrap_or_default());
     let names: BTreeSet<String> = wanted.iter().map(|token| name(token)).collect();
-    let others: Vec<&Sourced> =
+    let others: Vec<&SourcedFile> =
         result.iter().filter(|source| Some(source.path.as_str()) != own).collect();
     let place = places(others, &|word| names.contains(&name(word)));
     Obstacle {
@@ -52,7 +52,7 @@ pub(super) fn in_the_way(
 
 /// Refuses to set a variable again that a file has made read-only: the shell would stop there, and so would
 /// grub-mkconfig.
-pub(super) fn read_only(sources: &[Sourced], variable: &str) -> Result<(), Obstacle> {
+pub(super) fn read_only(sources: &[SourcedFile], variable: &str) -> Result<(), Obstacle> {
     let place = sources.iter().find_map(|source| {
         let line = source.default.read_only_at(variable)?;
         Some(format!("{}:{line}", source.path))
@@ -69,7 +69,7 @@ pub(super) fn read_only(sources: &[Sourced], variable: &str) -> Result<(), Obsta
 }
 
 /// The first file behind `own` after which the variable no longer holds what `own` put in.
-fn overriding_file<'a>(sources: &'a [Sourced], own: &str) -> Option<&'a Sourced> {
+fn overriding_file<'a>(sources: &'a [SourcedFile], own: &str) -> Option<&'a SourcedFile> {
     let at = sources.iter().position(|source| source.path == own)?;
     let value = |upto: usize, with_own: bool| {
         let read =

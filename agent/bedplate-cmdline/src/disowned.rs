@@ -3,7 +3,7 @@
 use bedplate_base::Arch;
 
 use super::edit::Edit;
-use super::key::{Key, Wanted};
+use super::key::{Key, WantedArgument};
 
 impl Edit {
     /// The parts of `tokens` (arguments that an earlier edit put on the line) of which this one does not decide, as
@@ -11,7 +11,8 @@ impl Edit {
     /// `default_hugepagesz=1G hugepagesz=1G hugepages=16` together. What can no longer be read was never written.
     pub fn disowned<S: AsRef<str>>(&self, tokens: &[S]) -> Vec<String> {
         let parts = tokens.iter().flat_map(|token| parts(token.as_ref(), self.arch));
-        let decides = |old: &Wanted| self.set.iter().any(|wanted| wanted.key.decides(&old.key));
+        let decides =
+            |old: &WantedArgument| self.set.iter().any(|wanted| wanted.key.decides(&old.key));
         parts
             .filter(|old| !decides(old))
             .flat_map(|old| old.rendered())
@@ -21,7 +22,7 @@ impl Edit {
 }
 
 /// What one argument alone is for.
-fn parts(token: &str, arch: Arch) -> Vec<Wanted> {
+fn parts(token: &str, arch: Arch) -> Vec<WantedArgument> {
     let nothing: [&str; 0] = [];
     Edit::new(arch, &[token], &nothing).map(|edit| edit.set).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Kernels of which kernel-install has made entries, and that were removed since.
 
 use super::BOOT_MOUNTS;
-use super::made::release_of;
+use super::made_entries::release_of;
 use crate::kind::cmdline::mounts::unmounted;
 use bedplate_base::Reading;
 use bedplate_host::Reader;

@@ -9,7 +9,7 @@ use super::splice;
 
 /// A key that bedplate has set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Own {
+pub(crate) struct OwnedKey {
     /// The key.
     pub key: String,
     /// What bedplate set.
@@ -30,9 +30,9 @@ fn is_none_made(made: &usize) -> bool {
     *made == 0
 }
 
-impl Own {
+impl OwnedKey {
     /// As the ledger has it. What it does not understand is none.
-    pub(super) fn read(entries: &[String]) -> Vec<Own> {
+    pub(super) fn read(entries: &[String]) -> Vec<OwnedKey> {
         entries.iter().filter_map(|entry| serde_json::from_str(entry).ok()).collect()
     }
 
@@ -56,10 +56,15 @@ impl Own {
 }
 
 /// How many of the objects above a key are bedplate's: those that are to be made for it, and those that were for others.
-pub(crate) fn count_made_objects(key: &Key, document: &Document, known: &[&Own]) -> Result<usize, NotEditable> {
+pub(crate) fn count_made_objects(
+    key: &Key,
+    document: &Document,
+    known: &[&OwnedKey],
+) -> Result<usize, NotEditable> {
     let (names, there) = (key.names(), document.depth(key)? - 1);
-    let is_made =
-        |depth: &usize| *depth > there || known.iter().any(|one| one.is_object_made(&names[..*depth]));
+    let is_made = |depth: &usize| {
+        *depth > there || known.iter().any(|one| one.is_object_made(&names[..*depth]))
+    };
     Ok((1..names.len()).rev().take_while(is_made).count())
 }
 
@@ -74,8 +79,8 @@ mod tests {
             r#"{"key":"properties.y","ours":4}"#.to_owned(),
             "of a later one".to_owned(),
         ];
-        let own = Own::read(&entries);
-        assert_eq!(own.iter().filter_map(Own::write).collect::<Vec<_>>(), entries[..2]);
+        let own = OwnedKey::read(&entries);
+        assert_eq!(own.iter().filter_map(OwnedKey::write).collect::<Vec<_>>(), entries[..2]);
         assert_eq!(own[0].source().as_deref(), Some("[1, \"a\"]"));
         assert_eq!(own[1].source(), None);
     }
@@ -84,7 +89,7 @@ mod tests {
     fn what_was_made_for_one_key_is_made_for_those_beside_it() {
         let path = |text: &str| text.parse::<Key>().unwrap();
         let first =
-            Own { key: "fs.weka.a".into(), ours: 1.into(), before: None, text: None, made: 1 };
+            OwnedKey { key: "fs.weka.a".into(), ours: 1.into(), before: None, text: None, made: 1 };
         let document = Document::parse(r#"{"fs": {"weka": {"a": 1}, "lustre": {}}}"#).unwrap();
         let made = |key| count_made_objects(&path(key), &document, &[&first]).unwrap();
         assert_eq!((made("fs.weka.b"), made("fs.weka.c.d")), (1, 2));

@@ -9,13 +9,13 @@ use crate::plan::{Action, Item, KindPlan, PaidTool, Rationale};
 use bedplate_host::HostKind;
 
 /// Tools that the ledger has as owed for this kind.
-pub(super) struct Owed<'a> {
+pub(super) struct PendingTools<'a> {
     tools: Vec<&'a PendingTool>,
     /// Whether the default boot entry proves that they have run, by whomever.
     has_run: bool,
 }
 
-impl<'a> Owed<'a> {
+impl<'a> PendingTools<'a> {
     /// Reads them from the ledger.
     pub(super) fn read(context: &'a Context, comparison: &Comparison) -> Self {
         let tools: Vec<&PendingTool> =
@@ -29,7 +29,7 @@ impl<'a> Owed<'a> {
         // The arguments that are asked for now do not tell whether those of before a revert are gone.
         let is_made = |tool: &&PendingTool| tool.outputs.is_empty() || is_made_again(context, tool);
         let has_run = !was_cut_short && comparison.is_regenerated() && tools.iter().all(is_made);
-        Owed { tools, has_run }
+        PendingTools { tools, has_run }
     }
 
     /// Whether a change has to run them.
