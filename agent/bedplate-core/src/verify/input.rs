@@ -263,7 +263,7 @@ impl<'a> CheckInput<'a> {
             (Some(topology), _) => Ok(topology),
             (None, Reading::Unknown(why)) => Err(unread("the PCI functions", why)),
             (None, _) => Err(Outcome::unknown("this host shows no PCI functions")
-                .with_evidence("not there", "/sys/bus/pci/devices")),
+                .evidence("not there", "/sys/bus/pci/devices")),
         }
     }
 
@@ -328,7 +328,7 @@ impl<'a> CheckInput<'a> {
                     );
                     return Some(
                         Outcome::unknown(text)
-                            .with_evidence("not known", format!("/sys/bus/pci/devices/{at}")),
+                            .evidence("not known", format!("/sys/bus/pci/devices/{at}")),
                     );
                 };
                 if matches!(bridge.port, Reading::Absent) {
@@ -338,7 +338,7 @@ impl<'a> CheckInput<'a> {
                     );
                     return Some(
                         Outcome::unknown(text)
-                            .with_evidence("no such capability", bridge.attribute("config")),
+                            .evidence("no such capability", bridge.attribute("config")),
                     );
                 }
             }

@@ -97,7 +97,7 @@ impl Outcome {
 
     /// With one more thing that was read.
     #[must_use]
-    pub fn with_evidence(mut self, what: impl Into<String>, at: impl Into<String>) -> Self {
+    pub fn evidence(mut self, what: impl Into<String>, at: impl Into<String>) -> Self {
         self.evidence.push(Evidence { what: what.into(), at: at.into() });
         self
     }

@@ -121,7 +121,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     if !args.yes && !confirm(&question)? {
         return Err(CliError::request("nothing was changed"));
     }
-    let mut as_agreed = |again: &mut PreparedPlan| {
+    let mut as_shown = |again: &mut PreparedPlan| {
         // An operator may have changed the host between the question and the lock.
         match again.plan.body != first.plan.body && !args.yes && can_be_asked() {
             true => Err(EngineError::HostChanged),
@@ -130,8 +130,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     };
     let mut watch = |event: Event<'_>| progress(args.json, &event);
     let now = jiff::Timestamp::now();
-    let done =
-        retry_while_locked(|| engine::apply(&target, &request, &mut as_agreed, &mut watch, now))?;
+    let done = retry_locked(|| engine::apply(&target, &request, &mut as_shown, &mut watch, now))?;
     let after = done.after.inspect_err(|_| {
         // The host was changed, whatever became of looking at it: that must not go unsaid.
         output::status(applied::changes(&done.report, args.verbose).trim_end());
@@ -161,7 +160,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// Those of `act`; of the lock once [`PATIENCE`] is over.
-pub(crate) fn retry_while_locked<T>(
+pub(crate) fn retry_locked<T>(
     mut act: impl FnMut() -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
     let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::apply::{TargetArgs, confirm, retry_while_locked, still_running};
+use super::apply::{TargetArgs, confirm, retry_locked, still_running};
 use super::{CliError, Exit, hold, host, output};
 use crate::report::applied;
 use bedplate_core::documents as json;
@@ -94,8 +94,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         }
     };
     let now = jiff::Timestamp::now();
-    let done =
-        retry_while_locked(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
+    let done = retry_locked(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
     if args.json {
         output::data(&json::document(&done.report)?)?;
     } else {

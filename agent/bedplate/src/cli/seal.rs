@@ -6,7 +6,7 @@ use clap::Args;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
-use super::apply::{confirm, retry_while_locked};
+use super::apply::{confirm, retry_locked};
 use super::exit::AS_ROOT;
 use super::{CliError, Exit, host, output, running};
 use crate::report::seal as text;
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     if !args.yes && !confirm("remove this")? {
         return Err(CliError::request("nothing was removed"));
     }
-    let done = retry_while_locked(|| engine::seal(&target, &mut machine))?;
+    let done = retry_locked(|| engine::seal(&target, &mut machine))?;
     if args.json {
         output::data(&document(&done)?)?;
     } else {

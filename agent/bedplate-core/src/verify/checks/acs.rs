@@ -166,10 +166,10 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         .all_seen(shown(&open)));
     }
     if let Some(first) = input.acs.unknowns.first() {
-        return Ok(unknown(first, topology.tree()).with_evidence(so_far, "ACS control registers"));
+        return Ok(unknown(first, topology.tree()).evidence(so_far, "ACS control registers"));
     }
     if let Some(gap) = input.gap_above() {
-        return Ok(gap.with_evidence(so_far, "ACS control registers"));
+        return Ok(gap.evidence(so_far, "ACS control registers"));
     }
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable(
@@ -288,7 +288,7 @@ fn isolation(input: &CheckInput<'_>) -> Judgement {
             reason: blocker.reason.clone(),
             remedy: blocker.remedy.clone(),
         }])
-        .with_evidence(&blocker.subject.text, "ACS control register"));
+        .evidence(&blocker.subject.text, "ACS control register"));
     }
     let tree = topology.tree();
     let above: BTreeSet<PciAddress> =

@@ -112,11 +112,10 @@ impl<'a> WindowFindings<'a> {
         }
         let Some(bar) = rebar::largest(gpu) else {
             self.unknown.get_or_insert_with(|| {
-                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address))
-                    .with_evidence(
-                        "no line of a memory window, or not to be read",
-                        gpu.attribute("resource"),
-                    )
+                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).evidence(
+                    "no line of a memory window, or not to be read",
+                    gpu.attribute("resource"),
+                )
             });
             return;
         };
@@ -176,7 +175,7 @@ fn bar1_size(input: &CheckInput<'_>) -> Judgement {
     if let Some(first) = doubtful.first() {
         let gpus = addresses(&doubtful);
         return Ok(Outcome::warn([FirmwareFinding::WindowDoubtful { gpus }])
-            .with_evidence("the largest window", first.attribute("resource")));
+            .evidence("the largest window", first.attribute("resource")));
     }
     let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
     let known = gpus.iter().filter(|gpu| by_design(gpu).is_some()).count();

@@ -116,9 +116,7 @@ fn states(input: &CheckInput<'_>) -> Judgement {
     match &line.running {
         Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
         Reading::Absent => {
-            return Ok(
-                Outcome::unknown("there is no command line").with_evidence("not there", RUNNING)
-            );
+            return Ok(Outcome::unknown("there is no command line").evidence("not there", RUNNING));
         }
         Reading::Known(_) => {}
     }
@@ -127,7 +125,7 @@ fn states(input: &CheckInput<'_>) -> Judgement {
             return Ok(unread_entry(input, "what the next boot's command line is", why));
         }
         Reading::Absent => {
-            return Ok(Outcome::unknown("no boot entry is known").with_evidence("not there", NEXT));
+            return Ok(Outcome::unknown("no boot entry is known").evidence("not there", NEXT));
         }
         Reading::Known(_) => {}
     }
@@ -158,7 +156,7 @@ fn states(input: &CheckInput<'_>) -> Judgement {
                 "{} arguments, the same now and at the next boot",
                 arguments().count()
             ))
-            .with_evidence("the same", format!("{RUNNING}, {NEXT}")),
+            .evidence("the same", format!("{RUNNING}, {NEXT}")),
         });
     }
     let is_sound = |entry: &Soundness| entry.faults.is_empty() && entry.unknown.is_empty();
@@ -204,7 +202,7 @@ fn boot_entry(input: &CheckInput<'_>) -> Judgement {
             HostKind::Image => "its files are there",
             _ => "its files are there, and its root is the running one",
         })
-        .with_evidence("sound", NEXT),
+        .evidence("sound", NEXT),
     })
 }
 
@@ -224,19 +222,19 @@ fn harmful(input: &CheckInput<'_>) -> Judgement {
     Ok(match (&line.running, &line.next_boot) {
         (Reading::Known(_), _) => {
             Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
-                .with_evidence("no lint finds anything", RUNNING)
+                .evidence("no lint finds anything", RUNNING)
         }
         (Reading::Unknown(why), _) => unread("the command line of the running kernel", why),
         // An image has no running kernel.
         (Reading::Absent, Reading::Known(_)) => {
             Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
-                .with_evidence("no lint finds anything", NEXT)
+                .evidence("no lint finds anything", NEXT)
         }
         (Reading::Absent, _) if input.facts.host == HostKind::Image => {
             Outcome::not_applicable("the image has no boot entry of its own")
         }
         (Reading::Absent, _) => {
-            Outcome::unknown("there is no command line").with_evidence("not there", RUNNING)
+            Outcome::unknown("there is no command line").evidence("not there", RUNNING)
         }
     })
 }
@@ -247,9 +245,7 @@ fn rejected(input: &CheckInput<'_>) -> Judgement {
         Reading::Known(line) => CommandLine::parse(line),
         Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
         Reading::Absent => {
-            return Ok(
-                Outcome::unknown("there is no command line").with_evidence("not there", RUNNING)
-            );
+            return Ok(Outcome::unknown("there is no command line").evidence("not there", RUNNING));
         }
     };
     let (mut refused, mut passed_on, mut evident) = (Vec::new(), Vec::new(), Vec::new());

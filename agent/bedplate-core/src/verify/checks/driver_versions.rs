@@ -60,21 +60,21 @@ fn judge(input: &CheckInput<'_>) -> Judgement {
     let seen = |at: &String| Evidence { what: format!("no {file}"), at: at.clone() };
     Ok(Outcome::warn([code])
         .all_seen(firmware.directories.iter().map(seen))
-        .with_evidence(format!("{module}, open kernel modules"), MODULE))
+        .evidence(format!("{module}, open kernel modules"), MODULE))
 }
 
 fn of_library(module: &str, library: &Reading<CudaLibrary>) -> Outcome {
     match library {
         Reading::Known(library) if library.version == *module => {
             Outcome::pass(format!("{module}, kernel module and library"))
-                .with_evidence(&library.version, &library.path)
+                .evidence(&library.version, &library.path)
         }
         Reading::Known(library) => Outcome::fail([ModulesFinding::DriverVersions {
             library: library.version.clone(),
             module: module.to_owned(),
         }])
-        .with_evidence(&library.version, &library.path)
-        .with_evidence(module, MODULE),
+        .evidence(&library.version, &library.path)
+        .evidence(module, MODULE),
         Reading::Absent => Outcome::not_applicable("no library of the NVIDIA driver on the host"),
         Reading::Unknown(why) => unread("the version of libcuda.so.1", why).minor(),
     }

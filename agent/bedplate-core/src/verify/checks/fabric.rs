@@ -45,21 +45,18 @@ fn manager(input: &CheckInput<'_>) -> Judgement {
     };
     if let Reading::Known(false) | Reading::Absent = fabric.manager {
         let code = FabricFinding::FabricManagerDown { kind, count, cause: cause(fabric) };
-        return Ok(Outcome::fail([code]).with_evidence("no process", GROUP));
+        return Ok(Outcome::fail([code]).evidence("no process", GROUP));
     }
     if fabric.nvlsm == Reading::Known(false) {
         let code = FabricFinding::NvlsmDown { gpus: count, cause: cause(fabric) };
-        return Ok(Outcome::fail([code]).with_evidence("no process nvlsm", GROUP));
+        return Ok(Outcome::fail([code]).evidence("no process nvlsm", GROUP));
     }
     for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
         if let Reading::Unknown(why) = found {
-            return Ok(
-                unread(&format!("whether {what} runs"), why).with_evidence("not known", PROGRAM)
-            );
+            return Ok(unread(&format!("whether {what} runs"), why).evidence("not known", PROGRAM));
         }
     }
-    Ok(Outcome::pass(format!("the fabric manager runs, for {what}"))
-        .with_evidence("a process", GROUP))
+    Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).evidence("a process", GROUP))
 }
 
 fn cause(fabric: &Fabric) -> FabricCause {
@@ -96,7 +93,7 @@ fn imex(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no IMEX on this host"));
     };
     if let Reading::Known(false) | Reading::Absent = imex.runs {
-        return Ok(Outcome::warn([FabricFinding::ImexDown]).with_evidence(
+        return Ok(Outcome::warn([FabricFinding::ImexDown]).evidence(
             "no process",
             "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs",
         ));
@@ -106,11 +103,11 @@ fn imex(input: &CheckInput<'_>) -> Judgement {
     {
         let code = FabricFinding::ImexNodes { path: nodes.path.clone(), times };
         return Ok(Outcome::warn([code])
-            .with_evidence(format!("{times} lines with an address of this host"), &nodes.path));
+            .evidence(format!("{times} lines with an address of this host"), &nodes.path));
     }
     if imex.channels == Reading::Known(0) {
         return Ok(Outcome::warn([FabricFinding::NoImexChannel])
-            .with_evidence("no device node", imex::CHANNELS));
+            .evidence("no device node", imex::CHANNELS));
     }
     let nodes = imex.nodes.clone().map(|_| ());
     for (what, why) in [

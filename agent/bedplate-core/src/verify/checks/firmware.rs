@@ -39,18 +39,18 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     let guests = &input.guests;
     Ok(match &input.facts.iommu.firmware {
         Reading::Known(table) => {
-            Outcome::pass(format!("the firmware offers one ({table})")).with_evidence(table, TABLES)
+            Outcome::pass(format!("the firmware offers one ({table})")).evidence(table, TABLES)
         }
         Reading::Unknown(why) => unread("what the firmware offers", why),
         Reading::Absent if guests.is_empty() => Outcome::pass(
             "no IOMMU by the firmware: DMA is 1:1, which is all that bare metal needs",
         )
-        .with_evidence("no DMAR, IVRS or IORT", TABLES),
+        .evidence("no DMAR, IVRS or IORT", TABLES),
         Reading::Absent => {
             let arch = input.facts.arch.known().copied();
             let functions = guests.clone();
             Outcome::fail([FirmwareFinding::NoIommuInFirmware { functions, arch }])
-                .with_evidence("no DMAR, IVRS or IORT", TABLES)
+                .evidence("no DMAR, IVRS or IORT", TABLES)
         }
     })
 }
@@ -93,11 +93,11 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
         });
         let gpus = addresses(&without);
         return Ok(Outcome::fail([FirmwareFinding::WindowWithoutAddress { gpus }])
-            .with_evidence(what, at(first)));
+            .evidence(what, at(first)));
     }
     if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
         return Ok(Outcome::unknown(format!("GPU {} shows no memory window", first.address))
-            .with_evidence("no line of a memory window, or not to be read", at(first))
+            .evidence("no line of a memory window, or not to be read", at(first))
             .hint("`dmesg | grep -i BAR`: windows that could not be given an address at all are dropped"));
     }
     if let Some(outcome) = dropped_window(gpus) {
@@ -106,7 +106,7 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
     if let Some(first) = low.first() {
         let gpus = addresses(&low);
         return Ok(Outcome::warn([FirmwareFinding::WindowBelow4Gib { gpus }])
-            .with_evidence("starts below 4 GiB", at(first)));
+            .evidence("starts below 4 GiB", at(first)));
     }
     Ok(Outcome::pass(format!(
         "all windows of {} have addresses, the large ones above 4 GiB",
@@ -135,11 +135,10 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
         .collect();
     if let Some(first) = dropped.first() {
         return Some(
-            Outcome::fail([FirmwareFinding::WindowDropped { gpus: addresses(&dropped) }])
-                .with_evidence(
-                    format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
-                    first.attribute("resource"),
-                ),
+            Outcome::fail([FirmwareFinding::WindowDropped { gpus: addresses(&dropped) }]).evidence(
+                format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
+                first.attribute("resource"),
+            ),
         );
     }
     if let Some(first) = gpus.iter().find(|gpu| own(gpu) < SMALL_WINDOW) {
@@ -147,7 +146,7 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
             "GPU {} shows no memory window of 256 MiB or more: it has none, or the kernel dropped it for want of room",
             first.address
         ))
-        .with_evidence(format!("the largest: {}", size(own(first))), first.attribute("resource"))
+        .evidence(format!("the largest: {}", size(own(first))), first.attribute("resource"))
         .hint("`lspci -vv` shows `Region` lines that are disabled; `dmesg | grep -i BAR` what got no address"));
     }
     None
@@ -195,10 +194,7 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
             "NIC {} shows no memory window at all",
             unseen.address
         ))
-        .with_evidence(
-            "no line of a memory window, or not to be read",
-            unseen.attribute("resource"),
-        ));
+        .evidence("no line of a memory window, or not to be read", unseen.attribute("resource")));
     }
     let is_placed =
         |bar: &Bar| bar.index >= 7 && bar.start != 0 && bar.flags & IORESOURCE_UNSET == 0;
@@ -206,13 +202,10 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
         pfs.iter().filter(|pf| !bars(pf).iter().any(is_placed)).copied().collect();
     Ok(match without.first() {
         None => Outcome::pass(format!("{} with windows for VFs", counted(pfs.len(), "PF")))
-            .with_evidence("windows for VFs", pfs[0].attribute("resource")),
+            .evidence("windows for VFs", pfs[0].attribute("resource")),
         Some(first) => {
             Outcome::warn([FirmwareFinding::NoWindowForVfs { nics: addresses(&without) }])
-                .with_evidence(
-                    "no window with an address in lines 8 to 13",
-                    first.attribute("resource"),
-                )
+                .evidence("no window with an address in lines 8 to 13", first.attribute("resource"))
         }
     })
 }
@@ -255,7 +248,7 @@ fn ari(input: &CheckInput<'_>) -> Judgement {
     if let Some(first) = wrong.first() {
         let ports = addresses(&wrong);
         return Ok(Outcome::warn([FirmwareFinding::NoAriForwarding { ports }])
-            .with_evidence("device control 2: bit 5 is 0", first.attribute("config")));
+            .evidence("device control 2: bit 5 is 0", first.attribute("config")));
     }
     Ok(match (unknown, right) {
         (Some((port, why)), _) => {
@@ -294,7 +287,7 @@ fn numa(input: &CheckInput<'_>) -> Judgement {
     };
     let online = "/sys/devices/system/node/online";
     if !nodes.contains(['-', ',']) {
-        return Ok(Outcome::not_applicable("one NUMA node").with_evidence(nodes, online));
+        return Ok(Outcome::not_applicable("one NUMA node").evidence(nodes, online));
     }
     let devices = input.expect_carriers()?;
     let none: Vec<&Function> = devices
@@ -305,15 +298,15 @@ fn numa(input: &CheckInput<'_>) -> Judgement {
     if let Some(first) = none.first() {
         let functions = addresses(&none);
         return Ok(Outcome::warn([FirmwareFinding::NoNumaNode { functions }])
-            .with_evidence("-1", first.attribute("numa_node"))
-            .with_evidence(nodes, online));
+            .evidence("-1", first.attribute("numa_node"))
+            .evidence(nodes, online));
     }
     Ok(match devices.iter().find(|function| function.numa_node.known().is_none()) {
         Some(unread) => {
             Outcome::unknown(format!("the NUMA node of {} cannot be read", unread.address))
-                .with_evidence("not to be read", unread.attribute("numa_node"))
+                .evidence("not to be read", unread.attribute("numa_node"))
         }
         None => Outcome::pass(format!("{} devices have a NUMA node", devices.len()))
-            .with_evidence(nodes, online),
+            .evidence(nodes, online),
     })
 }

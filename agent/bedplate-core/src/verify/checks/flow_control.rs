@@ -68,7 +68,7 @@ fn answers<'a>(
                     "the driver of {} does not say what flow control it does",
                     flow.interface
                 ))
-                .with_evidence("not answered", format!("DCB of {}", flow.interface))
+                .evidence("not answered", format!("DCB of {}", flow.interface))
                 .hint("look with the maker's own tool (`mlnx_qos -i IF`, `niccli`)"),
             },
         };
@@ -176,7 +176,7 @@ fn roce_priority(
         Reading::Absent => Err(Outcome::unknown(format!(
             "{on}; which one RoCE packets take is up to each job (NCCL_IB_TC)"
         ))
-        .with_evidence("no NCCL_IB_TC", congestion.conf)
+        .evidence("no NCCL_IB_TC", congestion.conf)
         .hint(class_remedy(covered_dscp(control, mask), congestion.conf))),
         Reading::Known(class) => control.priority(class >> 2).ok_or_else(|| {
             Outcome::unknown(format!(
@@ -184,8 +184,8 @@ fn roce_priority(
                 port.name,
                 class >> 2
             ))
-            .with_evidence(format!("traffic class {class}"), at)
-            .with_evidence(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
+            .evidence(format!("traffic class {class}"), at)
+            .evidence(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
             .hint(class_remedy(covered_dscp(control, mask), congestion.conf))
         }),
     }
@@ -222,7 +222,7 @@ fn with_ecn(
         let enable = format!("/sys/class/net/{}/ecn/roce_np/enable", flow.interface);
         return common(
             Outcome::warn(off.iter().map(code))
-                .with_evidence("0", format!("{enable}/{priority}, roce_rp")),
+                .evidence("0", format!("{enable}/{priority}, roce_rp")),
         );
     }
     if let Some((flow, why)) = unknown {

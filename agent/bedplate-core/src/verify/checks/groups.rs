@@ -94,5 +94,5 @@ fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
     });
     Outcome::fail(refused.iter().map(code))
         .all_seen(seen)
-        .with_evidence(format!("driver {version}"), PARAMS)
+        .evidence(format!("driver {version}"), PARAMS)
 }

@@ -47,7 +47,7 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
             return Ok(Outcome::unknown(
                 "the command line asks for huge pages of a size that is not understood",
             )
-            .with_evidence("hugepages=", "/proc/cmdline")
+            .evidence("hugepages=", "/proc/cmdline")
             .hint("name the size before the count: `hugepagesz=1G hugepages=16`"));
         }
     };

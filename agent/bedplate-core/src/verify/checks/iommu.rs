@@ -64,7 +64,7 @@ fn active(input: &CheckInput<'_>) -> Judgement {
         Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
     };
     if !names.is_empty() {
-        return Ok(Outcome::pass(format!("in use: {names}")).with_evidence(names, IN_USE));
+        return Ok(Outcome::pass(format!("in use: {names}")).evidence(names, IN_USE));
     }
     let by = iommu.off_by.known();
     let guests = &input.guests;
@@ -72,13 +72,13 @@ fn active(input: &CheckInput<'_>) -> Judgement {
         0 => {
             let by = by.map(|by| format!(", by `{by}`")).unwrap_or_default();
             Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1"))
-                .with_evidence(listed(&iommu.active), IN_USE)
+                .evidence(listed(&iommu.active), IN_USE)
         }
         functions => Outcome::fail([IommuFinding::IommuOffWithGuests {
             off_by: by.cloned(),
             function_count: functions,
         }])
-        .with_evidence(listed(&iommu.active), IN_USE),
+        .evidence(listed(&iommu.active), IN_USE),
     })
 }
 
@@ -103,12 +103,12 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
         _ if carriers.iter().any(|function| !matches!(function.iommu_group, Reading::Absent)) => {}
         none if matches!(chip, Superchip::No) => {
             return Ok(
-                Outcome::pass("no IOMMU is in use: DMA is 1:1").with_evidence(listed(none), IN_USE)
+                Outcome::pass("no IOMMU is in use: DMA is 1:1").evidence(listed(none), IN_USE)
             );
         }
         none => {
             return Ok(Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
-                .with_evidence(listed(none), IN_USE)
+                .evidence(listed(none), IN_USE)
                 .hint("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn log<'a>(input: &'a CheckInput<'_>) -> Result<&'a KernelLog, Outcom
         Reading::Known(log) => Ok(log),
         Reading::Unknown(why) => Err(unread("the kernel log", why).minor()),
         Reading::Absent => Err(Outcome::unknown("the kernel log is not shown here: a container?")
-            .with_evidence("not there", kmsg::PATH)
+            .evidence("not there", kmsg::PATH)
             .minor()),
     }
 }
@@ -61,11 +61,11 @@ fn lines(log: &KernelLog, signs: &[MessageKind]) -> Vec<Line> {
 /// A log in which nothing is found: it passes only where it is whole.
 pub(super) fn clean(log: &KernelLog, text: &str) -> Outcome {
     if log.whole {
-        return Outcome::pass(text).with_evidence("no such line since the boot", kmsg::PATH);
+        return Outcome::pass(text).evidence("no such line since the boot", kmsg::PATH);
     }
     Outcome::unknown("the kernel log has lost its first lines, and what is left says nothing of it")
         .minor()
-        .with_evidence("no such line in what is left", kmsg::PATH)
+        .evidence("no such line in what is left", kmsg::PATH)
         .hint("`journalctl -k -b` may still have them; a larger ring: `log_buf_len=16M` in [cmdline] of the profile")
 }
 

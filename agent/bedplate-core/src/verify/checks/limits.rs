@@ -170,11 +170,11 @@ fn of_sessions(input: &CheckInput<'_>) -> Outcome {
     match &input.observed.limits.session_memlock {
         Reading::Known(setting) if is_unlimited(setting) => {
             Outcome::pass("no limit for sessions; no service here starts jobs")
-                .with_evidence(format!("memlock {}", setting.value), &setting.path)
+                .evidence(format!("memlock {}", setting.value), &setting.path)
         }
         Reading::Known(setting) => Outcome::warn([LimitsFinding::SessionMemlockLimited])
-            .with_evidence(format!("memlock {}", setting.value), &setting.path),
-        Reading::Absent => Outcome::warn([LimitsFinding::SessionMemlockLimited]).with_evidence(
+            .evidence(format!("memlock {}", setting.value), &setting.path),
+        Reading::Absent => Outcome::warn([LimitsFinding::SessionMemlockLimited]).evidence(
             "no line for everybody (`*`) with memlock",
             "/etc/security/limits.conf, limits.d",
         ),
@@ -243,14 +243,14 @@ fn shm(input: &CheckInput<'_>) -> Judgement {
     Ok(match &input.observed.limits.shm {
         Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
         Reading::Absent => Outcome::warn([LimitsFinding::ShmNotMounted])
-            .with_evidence(format!("no line with {SHM}"), MOUNTS),
+            .evidence(format!("no line with {SHM}"), MOUNTS),
         Reading::Known(shm) => match shm.size {
             None => Outcome::pass(format!("{}, half of memory", shm.kind))
-                .with_evidence("no size given: the kernel's default", MOUNTS),
+                .evidence("no size given: the kernel's default", MOUNTS),
             Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn([LimitsFinding::ShmSmall { bytes }])
-                .with_evidence(format!("{}, {}", shm.kind, size(bytes)), MOUNTS),
+                .evidence(format!("{}, {}", shm.kind, size(bytes)), MOUNTS),
             Some(bytes) => Outcome::pass(format!("{}, {}", shm.kind, size(bytes)))
-                .with_evidence(format!("size={}k", bytes >> 10), MOUNTS),
+                .evidence(format!("size={}k", bytes >> 10), MOUNTS),
         },
     })
 }
@@ -262,12 +262,10 @@ fn numa_balancing(input: &CheckInput<'_>) -> Judgement {
     }
     let path = "/proc/sys/kernel/numa_balancing";
     Ok(match &input.observed.limits.numa_balancing {
-        Reading::Known(0) => Outcome::pass("off").with_evidence("0", path),
-        Reading::Absent => {
-            Outcome::pass("not built into this kernel").with_evidence("not there", path)
-        }
+        Reading::Known(0) => Outcome::pass("off").evidence("0", path),
+        Reading::Absent => Outcome::pass("not built into this kernel").evidence("not there", path),
         Reading::Known(mode) => Outcome::warn([LimitsFinding::NumaBalancingOn { mode: *mode }])
-            .with_evidence(mode.to_string(), path),
+            .evidence(mode.to_string(), path),
         Reading::Unknown(why) => unread("kernel.numa_balancing", why),
     })
 }
@@ -279,10 +277,11 @@ fn persistence(input: &CheckInput<'_>) -> Judgement {
     }
     Ok(match &input.observed.limits.persistenced {
         Reading::Known(true) => {
-            Outcome::pass("nvidia-persistenced runs").with_evidence("there", PERSISTENCED)
+            Outcome::pass("nvidia-persistenced runs").evidence("there", PERSISTENCED)
         }
         Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
-        Reading::Known(false) | Reading::Absent => Outcome::warn([LimitsFinding::PersistencedDown])
-            .with_evidence("not there", PERSISTENCED),
+        Reading::Known(false) | Reading::Absent => {
+            Outcome::warn([LimitsFinding::PersistencedDown]).evidence("not there", PERSISTENCED)
+        }
     })
 }

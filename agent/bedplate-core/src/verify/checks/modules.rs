@@ -69,7 +69,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
             maker: Maker::from_vendor(first.vendor.0),
             driver: first.driver.clone(),
         }])
-        .with_evidence(shown, first.attribute("uevent")));
+        .evidence(shown, first.attribute("uevent")));
     }
     if let Some((address, why)) = undriven {
         return Ok(unread(&format!("the driver of GPU {address}"), why));
@@ -81,7 +81,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
     if first.vendor.0 != NVIDIA {
         let driver = first.driver.as_deref().unwrap_or_default();
         return Ok(Outcome::pass(format!("{} bound to {driver}", counted(count, "GPU")))
-            .with_evidence(driver, first.attribute("uevent")));
+            .evidence(driver, first.attribute("uevent")));
     }
     Ok(match &input.facts.gpu.nvidia {
         Reading::Known(found) => {
@@ -91,11 +91,11 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
                 counted(count, "GPU"),
                 found.version
             );
-            Outcome::pass(text).with_evidence(&found.version, VERSION)
+            Outcome::pass(text).evidence(&found.version, VERSION)
         }
         // Bound, and that is what this is about.
         Reading::Absent => Outcome::pass(format!("{} bound to nvidia", counted(count, "GPU")))
-            .with_evidence("not there", VERSION),
+            .evidence("not there", VERSION),
         Reading::Unknown(why) => unread("the NVIDIA driver's version", why),
     })
 }
@@ -111,7 +111,7 @@ fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
         gpus: addresses(gpus),
         needs: kind(!loaded.open),
     }])
-    .with_evidence(format!("{}, {has} kernel modules", loaded.version), VERSION)
+    .evidence(format!("{}, {has} kernel modules", loaded.version), VERSION)
     .all_seen(gpus.first().map(|gpu| Evidence {
         what: format!("{}:{}", gpu.vendor, gpu.device),
         at: gpu.attribute("uevent"),
@@ -149,15 +149,12 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
     let Some(rccl) = &input.facts.gpu.rccl else {
         return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
             Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
-                .with_evidence(
-                    gpu.driver.as_deref().unwrap_or("no driver"),
-                    gpu.attribute("uevent"),
-                )
+                .evidence(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
                 .hint(bind_driver(Maker::from_vendor(gpu.vendor.0), gpu.driver.as_deref())),
             None => Outcome::unknown(
                 "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
             )
-            .with_evidence(
+            .evidence(
                 gpus[0].driver.as_deref().unwrap_or("no driver"),
                 gpus[0].attribute("uevent"),
             ),
@@ -165,7 +162,7 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
     };
     if let Reading::Known(path) = rccl.peer_client {
         return Ok(Outcome::pass("peer memory: amdgpu is a client of this ib_core")
-            .with_evidence("there", path));
+            .evidence("there", path));
     }
     let at = "/boot/config-RELEASE";
     for (option, built) in
@@ -188,12 +185,12 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
                     "DMA-BUF is out (this kernel was built without {option}=y), and this ib_core has the peer-memory symbols, by \
                      which RCCL may register GPU memory"
                 ))
-                .with_evidence(format!("no line {option}=y"), at)
+                .evidence(format!("no line {option}=y"), at)
                 .hint("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
             }
             Reading::Known(false) | Reading::Absent => {
                 let code = ModulesFinding::KernelOptionMissing { option: option.to_owned() };
-                return Ok(Outcome::fail([code]).with_evidence(format!("no line {option}=y"), at));
+                return Ok(Outcome::fail([code]).evidence(format!("no line {option}=y"), at));
             }
             Reading::Unknown(why) => {
                 return Ok(unread(&format!("whether the kernel has {option}=y"), why));
@@ -204,7 +201,7 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
         Reading::Known(true) => "CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y".to_owned(),
         _ => format!("CONFIG_PCI_P2PDMA=y; {FORCE_DMABUF} in {RCCL_CONF}"),
     };
-    Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL asks for").with_evidence(options, at))
+    Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL asks for").evidence(options, at))
 }
 
 /// RCCL of this host's jobs is not known; those up to 2.31.2 look for the option.
@@ -218,7 +215,7 @@ fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Outcome {
         "this kernel has what CONFIG_DMABUF_MOVE_NOTIFY was for, without the option (Linux 7.1): RCCL checking for it registers no \
          GPU memory by DMA-BUF, and which RCCL jobs have is not known",
     )
-    .with_evidence(seen, RCCL_CONF)
+    .evidence(seen, RCCL_CONF)
     .hint(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`"))
 }
 
@@ -233,12 +230,12 @@ fn denied(input: &CheckInput<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
         && denies(*value)
     {
         let code = ModulesFinding::PeersRefused { value: *value, path: None };
-        return Some(Outcome::fail([code]).with_evidence(value.to_string(), PARAMS));
+        return Some(Outcome::fail([code]).evidence(value.to_string(), PARAMS));
     }
     match next {
         Reading::Known((value, path)) if denies(*value) => {
             let code = ModulesFinding::PeersRefused { value: *value, path: Some(path.clone()) };
-            Some(Outcome::fail([code]).with_evidence(value.to_string(), path))
+            Some(Outcome::fail([code]).evidence(value.to_string(), path))
         }
         _ => None,
     }
@@ -250,7 +247,7 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
         Reading::Known(driver) => driver,
         Reading::Absent => {
             return Ok(
-                Outcome::fail([ModulesFinding::NoNvidiaDriver]).with_evidence("not there", VERSION)
+                Outcome::fail([ModulesFinding::NoNvidiaDriver]).evidence("not there", VERSION)
             );
         }
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
@@ -261,7 +258,7 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
     let obstacle = match dmabuf_obstacle(driver, facts) {
         Ok(None) => {
             let kind = format!("driver {}, open kernel modules", driver.version);
-            return Ok(Outcome::pass("DMA-BUF").with_evidence(kind, VERSION));
+            return Ok(Outcome::pass("DMA-BUF").evidence(kind, VERSION));
         }
         Ok(Some(obstacle)) => obstacle,
         Err(why) => return Ok(Outcome::unknown(why)),
@@ -270,17 +267,17 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
     Ok(match (&input.observed.peermem, &facts.gpu.peer_memory_symbols) {
         (Reading::Known(true), _) => {
             Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
-                .with_evidence("loaded", peermem)
+                .evidence("loaded", peermem)
         }
         (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
         (_, Reading::Known(true)) => Outcome::fail([ModulesFinding::PeermemNotLoaded { obstacle }])
-            .with_evidence("not there", peermem),
+            .evidence("not there", peermem),
         (_, Reading::Unknown(why)) => {
             unread("whether ib_core exports the peer-memory symbols", why)
         }
         (_, Reading::Known(false) | Reading::Absent) => {
             Outcome::fail([ModulesFinding::NoWayToRegister { obstacle }])
-                .with_evidence(format!("driver {}", driver.version), VERSION)
+                .evidence(format!("driver {}", driver.version), VERSION)
         }
     })
 }
@@ -307,7 +304,7 @@ fn leftovers(input: &CheckInput<'_>) -> Judgement {
     match &observed.nv_peer_mem {
         Reading::Known(true) => {
             return Ok(Outcome::warn([ModulesFinding::NvPeerMemLoaded])
-                .with_evidence("loaded", "/sys/module/nv_peer_mem"));
+                .evidence("loaded", "/sys/module/nv_peer_mem"));
         }
         Reading::Unknown(why) => return Ok(unread("whether nv_peer_mem is loaded", why)),
         Reading::Known(false) | Reading::Absent => {}
@@ -315,7 +312,7 @@ fn leftovers(input: &CheckInput<'_>) -> Judgement {
     Ok(match &observed.leftovers {
         Reading::Known(found) => match found.first() {
             None => Outcome::pass("neither loaded nor listed")
-                .with_evidence("not named", "modules-load.d, /etc/modules"),
+                .evidence("not named", "modules-load.d, /etc/modules"),
             Some((path, module)) => Outcome::warn([ModulesFinding::NvPeerMemListed {
                 module: module.clone(),
                 path: path.clone(),
@@ -328,6 +325,6 @@ fn leftovers(input: &CheckInput<'_>) -> Judgement {
         },
         Reading::Unknown(why) => unread("a list of modules for the boot", why),
         Reading::Absent => Outcome::pass("neither loaded nor listed")
-            .with_evidence("no list", "modules-load.d, /etc/modules"),
+            .evidence("no list", "modules-load.d, /etc/modules"),
     })
 }

@@ -85,7 +85,7 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
     let variables = match &conf.variables {
         Reading::Known(variables) => variables,
         Reading::Absent => {
-            return Ok(Outcome::pass("no file for all jobs").with_evidence("not there", conf.path));
+            return Ok(Outcome::pass("no file for all jobs").evidence("not there", conf.path));
         }
         Reading::Unknown(why) => return Ok(unread(conf.path, why)),
     };
@@ -103,7 +103,7 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
             "{}, none switches anything off",
             counted(variables.len(), "variable")
         ))
-        .with_evidence("read", conf.path));
+        .evidence("read", conf.path));
     };
     let same = |at: &str| -> Vec<String> {
         let same = found.iter().filter(|(one, seen, _)| one == verdict && seen.at != at);

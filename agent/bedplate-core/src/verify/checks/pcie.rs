@@ -162,7 +162,7 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
             "{} shows no device control, and the other end of its link does",
             function.address
         );
-        return Ok(Outcome::unknown(text).with_evidence("not there", function.attribute("config")));
+        return Ok(Outcome::unknown(text).evidence("not there", function.attribute("config")));
     }
     if let Some(gap) = input.gap_above() {
         return Ok(gap);
@@ -176,7 +176,7 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
     let sizes: Vec<String> =
         sizes.iter().map(|(bytes, count)| format!("{count} × {bytes} bytes")).collect();
     Ok(Outcome::pass(format!("both ends agree on {} links", links.len()))
-        .with_evidence(sizes.join(", "), "config space, device control"))
+        .evidence(sizes.join(", "), "config space, device control"))
 }
 
 /// A pair that meets in a switch, with another payload size on one side than on the other: a switch does not split packets.
@@ -255,10 +255,10 @@ fn relaxed_ordering(input: &CheckInput<'_>) -> Judgement {
         nics.iter().filter(|(_, control)| !control.relaxed_ordering).map(|(nic, _)| *nic).collect();
     if off.is_empty() {
         return Ok(Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
-            .with_evidence("bit 4 is 1", "config space, device control"));
+            .evidence("bit 4 is 1", "config space, device control"));
     }
     Ok(Outcome::warn([PcieFinding::RelaxedOrderingOff { nics: addresses(&off) }])
-        .with_evidence("bit 4 is 0", "config space, device control"))
+        .evidence("bit 4 is 0", "config space, device control"))
 }
 
 fn aer(input: &CheckInput<'_>) -> Judgement {
@@ -333,7 +333,7 @@ fn none_bad(
         }
         (None, 0) => {
             Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
-                .with_evidence("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
+                .evidence("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
                 .hint("look at the event log of the BMC (`ipmitool sel list`)")
         }
         (None, count) if !silent.is_empty() => Outcome::unknown(format!(
@@ -348,7 +348,7 @@ fn none_bad(
             let outcome = Outcome::pass(format!("{count} functions, and no error that counts"));
             match all - count {
                 0 => outcome,
-                others => outcome.with_evidence(
+                others => outcome.evidence(
                     format!("no counters of {others} ports of {all} functions"),
                     "aer_dev_fatal",
                 ),

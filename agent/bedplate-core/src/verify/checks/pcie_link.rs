@@ -99,7 +99,7 @@ fn unread(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     }
     Some(
         Outcome::unknown(text)
-            .with_evidence("not to be read, or zero", first.attribute("current_link_width")),
+            .evidence("not to be read, or zero", first.attribute("current_link_width")),
     )
 }
 

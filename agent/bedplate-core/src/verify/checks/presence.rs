@@ -54,7 +54,7 @@ fn devices(input: &CheckInput<'_>) -> Judgement {
         _ => format!(", {}", counted(vfs, "VF")),
     };
     let text = format!("{}, {}{of_nics}", counted(gpus.len(), "GPU"), counted(pfs, "RDMA NIC"));
-    Ok(Outcome::pass(text).with_evidence(of_count, AT))
+    Ok(Outcome::pass(text).evidence(of_count, AT))
 }
 
 /// Functions that may be GPUs or NICs of the host, too: those that are seen need not be all there are.
@@ -67,7 +67,7 @@ fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
             }
         };
         let of_count = counted(tree.functions.len(), "PCI function");
-        return Some(unread(&what, &gap.reason).with_evidence(of_count, AT));
+        return Some(unread(&what, &gap.reason).evidence(of_count, AT));
     }
     // One whose driver is not known may be a guest's: it is in neither list.
     let is_wanted = |at: &PciAddress| {
@@ -91,7 +91,7 @@ fn with_guests(input: &CheckInput<'_>, tree: &PciTree) -> Option<Outcome> {
     };
     Some(
         Outcome::unknown(format!("{what} with guests (VFIO), and none that the host itself uses"))
-            .with_evidence(counted(tree.functions.len(), "PCI function"), AT)
+            .evidence(counted(tree.functions.len(), "PCI function"), AT)
             .hint("run `bedplate verify` in the guests"),
     )
 }
@@ -106,7 +106,7 @@ fn none(input: &CheckInput<'_>, tree: &PciTree) -> Outcome {
         function_count: functions,
         guests: input.guests.len(),
     }])
-    .with_evidence(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
+    .evidence(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
 }
 
 /// GPUs and NICs below one root port.

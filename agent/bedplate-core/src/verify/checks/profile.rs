@@ -52,7 +52,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             reason: blocker.reason.clone(),
             remedy: blocker.remedy.clone(),
         }])
-        .with_evidence(format!("{} blockers", body.blockers.len()), at));
+        .evidence(format!("{} blockers", body.blockers.len()), at));
     }
     if let Some(outcome) = profile.image.and_then(unfinished) {
         return Ok(outcome);
@@ -64,8 +64,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             .take(3)
             .map(|change| Evidence { what: change.subject.text.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = doable().map(|change| change.kind).collect();
-        let code =
-            |setting| ProfileFinding::NotInEffect { setting, profile: name.to_owned(), changes };
+        let code = |setting| not_in_effect(setting, name, changes);
         return Ok(Outcome::fail(settings.into_iter().map(code)).all_seen(named));
     }
     if profile.plan.reboot != RebootNeed::None {
@@ -75,11 +74,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             .take(3)
             .map(|pending| Evidence { what: pending.subject.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
-        let code = |setting| ProfileFinding::NotInEffect {
-            setting,
-            profile: name.to_owned(),
-            changes: None,
-        };
+        let code = |setting| not_in_effect(setting, name, None);
         let mut codes: Vec<ProfileFinding> = settings.into_iter().map(code).collect();
         if codes.is_empty() {
             codes.push(ProfileFinding::ProfileWaitsForReboot { profile: name.to_owned() });
@@ -93,8 +88,12 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
             .hint("`bedplate plan` names all that could not be read, and why"),
         None => Outcome::pass(format!("profile {name} is in effect"))
-            .with_evidence(format!("{} settings are right", body.settled.len()), at),
+            .evidence(format!("{} settings are right", body.settled.len()), at),
     })
+}
+
+fn not_in_effect(setting: &'static str, profile: &str, changes: Option<usize>) -> ProfileFinding {
+    ProfileFinding::NotInEffect { setting, profile: profile.to_owned(), changes }
 }
 
 /// The finding about work that the build of an image has left.
@@ -104,7 +103,7 @@ fn unfinished(image: &ImageState) -> Option<Outcome> {
         (_, commands) if !commands.is_empty() => ProfileFinding::ToolsOwed { commands },
         _ => return None,
     };
-    Some(Outcome::fail([code]).with_evidence("owed", "bedplate plan"))
+    Some(Outcome::fail([code]).evidence("owed", "bedplate plan"))
 }
 
 /// The finding about settings that no boot of the machine would make.
@@ -112,18 +111,17 @@ fn not_on_machine(image: &ImageState) -> Option<Outcome> {
     if !image.overruled.is_empty() {
         let settings = image.overruled.clone();
         let outcome = Outcome::fail([ProfileFinding::Overruled { settings }]);
-        return Some(outcome.with_evidence("overruled", "bedplate plan"));
+        return Some(outcome.evidence("overruled", "bedplate plan"));
     }
     match &image.has_profile {
         Reading::Known(false) => {
             let outcome = Outcome::fail([ProfileFinding::ProfileNotInImage]);
-            return Some(outcome.with_evidence("not this profile", "/etc/bedplate"));
+            return Some(outcome.evidence("not this profile", "/etc/bedplate"));
         }
         Reading::Unknown(why) => return Some(unread("the profile of the image", why)),
         Reading::Known(true) if !image.may_enforce => {
             return Some(
-                Outcome::fail([ProfileFinding::AgentObserves])
-                    .with_evidence("observe", "agent.mode"),
+                Outcome::fail([ProfileFinding::AgentObserves]).evidence("observe", "agent.mode"),
             );
         }
         Reading::Known(true) | Reading::Absent => {}
@@ -133,7 +131,7 @@ fn not_on_machine(image: &ImageState) -> Option<Outcome> {
             let units = units.clone();
             Some(
                 Outcome::fail([ProfileFinding::UnitsDisabled { units }])
-                    .with_evidence("not enabled", WANTS),
+                    .evidence("not enabled", WANTS),
             )
         }
         Reading::Unknown(why) => Some(unread("whether the image starts bedplate", why)),

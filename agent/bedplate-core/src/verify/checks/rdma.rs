@@ -149,7 +149,7 @@ fn rate(input: &CheckInput<'_>) -> Judgement {
                             "the rate of port {} is not understood",
                             port.name
                         ))
-                        .with_evidence(
+                        .evidence(
                             text_or_not_known(reading),
                             format!("{}/rate", port.directory()),
                         ));
@@ -171,7 +171,7 @@ fn rate(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::fail(slow.iter().map(code))
             .all_seen(slow.iter().map(|port| port_evidence(port, &port.rate, &port.phys_state))));
     }
-    Ok(Outcome::pass(tally(&rates)).with_evidence("rate", "/sys/class/infiniband/*/ports/*/rate"))
+    Ok(Outcome::pass(tally(&rates)).evidence("rate", "/sys/class/infiniband/*/ports/*/rate"))
 }
 
 fn link_layer(input: &CheckInput<'_>) -> Judgement {
@@ -189,7 +189,7 @@ fn link_layer(input: &CheckInput<'_>) -> Judgement {
         Some(ports) => Outcome::fail([RdmaFinding::LinkLayersDiffer { link_layers }])
             .all_seen(ports.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate))),
         None => Outcome::pass(tally(&link_layers))
-            .with_evidence("link_layer", "/sys/class/infiniband/*/ports/*/link_layer"),
+            .evidence("link_layer", "/sys/class/infiniband/*/ports/*/link_layer"),
     })
 }
 
@@ -228,16 +228,16 @@ fn names_of_devices(input: &CheckInput<'_>) -> Judgement {
             "kernel names, numbered in the order in which drivers came: {}",
             some(&kernels)
         ))
-        .with_evidence(format!("{} devices", kernels.len()), at),
+        .evidence(format!("{} devices", kernels.len()), at),
         (true, false) => Outcome::pass(format!(
             "names that stay: {}; NCCL_IB_HCA=mlx5 matches none",
             some(&others)
         ))
-        .with_evidence(format!("{} devices", others.len()), at),
+        .evidence(format!("{} devices", others.len()), at),
         (false, false) => Outcome::warn([RdmaFinding::NamesOfTwoKinds {
             kernel: owned(&kernels),
             others: owned(&others),
         }])
-        .with_evidence(format!("{} and {} devices", kernels.len(), others.len()), at),
+        .evidence(format!("{} and {} devices", kernels.len(), others.len()), at),
     })
 }

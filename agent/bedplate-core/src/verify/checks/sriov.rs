@@ -153,20 +153,20 @@ fn drivers(input: &CheckInput<'_>) -> Judgement {
     }
     if let Some(first) = bare.first() {
         return Ok(Outcome::fail([SriovFinding::VfWithoutDriver { vfs: addresses(&bare) }])
-            .with_evidence("no DRIVER= line", first.attribute("uevent")));
+            .evidence("no DRIVER= line", first.attribute("uevent")));
     }
     if let Some(first) = no_rdma.first() {
         return Ok(Outcome::fail([SriovFinding::VfWithoutRdma { vfs: addresses(&no_rdma) }])
-            .with_evidence(first.driver.as_deref().unwrap_or_default(), first.attribute("uevent"))
-            .with_evidence("not there", first.attribute("infiniband")));
+            .evidence(first.driver.as_deref().unwrap_or_default(), first.attribute("uevent"))
+            .evidence("not there", first.attribute("infiniband")));
     }
     if let Some((what, why)) = unknown {
         return Ok(unread(&what, why));
     }
     if let Some(first) = waiting.first() {
         return Ok(Outcome::warn([SriovFinding::VfWaitsForDriver { vfs: addresses(&waiting) }])
-            .with_evidence("no DRIVER= line", first.attribute("uevent"))
-            .with_evidence("0", pf(first).unwrap_or(first).attribute("sriov_drivers_autoprobe")));
+            .evidence("no DRIVER= line", first.attribute("uevent"))
+            .evidence("0", pf(first).unwrap_or(first).attribute("sriov_drivers_autoprobe")));
     }
     let guests = vfs.iter().filter(|vf| vf.vfio).count();
     let drivers: BTreeSet<&str> = vfs.iter().filter_map(|vf| vf.driver.as_deref()).collect();
@@ -174,7 +174,7 @@ fn drivers(input: &CheckInput<'_>) -> Judgement {
     let of_guests =
         if guests > 0 { format!(", {guests} set aside for guests") } else { String::new() };
     Ok(Outcome::pass(format!("{}{of_guests}", counted(vfs.len(), "VF")))
-        .with_evidence(drivers.join(", "), "uevent of each VF"))
+        .evidence(drivers.join(", "), "uevent of each VF"))
 }
 
 fn identity(input: &CheckInput<'_>) -> Judgement {
@@ -230,6 +230,6 @@ fn identity(input: &CheckInput<'_>) -> Judgement {
             counted(vfs.len(), "VF")
         )),
         (None, count) => Outcome::pass(format!("{count} addresses of VFs, each its own"))
-            .with_evidence("neither zero nor twice", "node_guid, address"),
+            .evidence("neither zero nor twice", "node_guid, address"),
     })
 }

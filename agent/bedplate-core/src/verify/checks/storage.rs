@@ -105,8 +105,8 @@ fn gds(input: &CheckInput<'_>) -> Judgement {
     }
     if !used {
         return Ok(Outcome::warn([StorageFinding::CufileWouldFail])
-            .with_evidence("allow_compat_mode: false", CUFILE)
-            .with_evidence("not there", NVIDIA_FS));
+            .evidence("allow_compat_mode: false", CUFILE)
+            .evidence("not there", NVIDIA_FS));
     }
     match p2pdma {
         true => Ok(by_p2pdma(input)),
@@ -119,7 +119,7 @@ fn by_nvidia_fs(input: &CheckInput<'_>) -> Outcome {
         Reading::Known(version) => version,
         Reading::Unknown(why) => return unread("the version of nvidia_fs", why),
         Reading::Absent => {
-            return Outcome::pass("nvidia_fs is loaded").with_evidence("there", NVIDIA_FS);
+            return Outcome::pass("nvidia_fs is loaded").evidence("there", NVIDIA_FS);
         }
     };
     let is_open = input.facts.gpu.nvidia.known().map(|driver| driver.open);
@@ -128,10 +128,10 @@ fn by_nvidia_fs(input: &CheckInput<'_>) -> Outcome {
         return Outcome::warn([StorageFinding::NvidiaFsNeedsOpenModules {
             version: version.clone(),
         }])
-        .with_evidence(version, at)
-        .with_evidence("proprietary kernel modules", "/proc/driver/nvidia/version");
+        .evidence(version, at)
+        .evidence("proprietary kernel modules", "/proc/driver/nvidia/version");
     }
-    Outcome::pass(format!("nvidia_fs {version}")).with_evidence(version, at)
+    Outcome::pass(format!("nvidia_fs {version}")).evidence(version, at)
 }
 
 fn numbers(version: &str) -> (u32, u32, u32) {
@@ -141,7 +141,7 @@ fn numbers(version: &str) -> (u32, u32, u32) {
 }
 
 fn by_p2pdma(input: &CheckInput<'_>) -> Outcome {
-    let asked = |outcome: Outcome| outcome.with_evidence("use_pci_p2pdma: true", CUFILE);
+    let asked = |outcome: Outcome| outcome.evidence("use_pci_p2pdma: true", CUFILE);
     let version = "/proc/driver/nvidia/version";
     match &input.facts.gpu.nvidia {
         Reading::Known(driver) if driver.open && numbers(&driver.version).0 >= P2PDMA_DRIVER => {}
@@ -152,21 +152,21 @@ fn by_p2pdma(input: &CheckInput<'_>) -> Outcome {
                 open: driver.open,
             };
             return asked(Outcome::warn([code]))
-                .with_evidence(format!("{}, {kind}", driver.version), version);
+                .evidence(format!("{}, {kind}", driver.version), version);
         }
         Reading::Absent => {
             return asked(Outcome::warn([StorageFinding::P2pdmaWithoutDriver]))
-                .with_evidence("not there", version);
+                .evidence("not there", version);
         }
         Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
     }
     match &input.observed.storage.p2pdma {
         Reading::Known(true) => asked(Outcome::pass("P2PDMA mode"))
-            .with_evidence("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE"),
+            .evidence("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE"),
         Reading::Unknown(why) => unread("whether the kernel has CONFIG_PCI_P2PDMA=y", why),
         Reading::Known(false) | Reading::Absent => {
             asked(Outcome::warn([StorageFinding::KernelWithoutP2pdma]))
-                .with_evidence("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
+                .evidence("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
         }
     }
 }
@@ -176,12 +176,12 @@ fn cufile(input: &CheckInput<'_>) -> Judgement {
         Reading::Absent => Outcome::not_applicable("no /etc/cufile.json"),
         Reading::Unknown(why) => unread(CUFILE, why),
         Reading::Known(Ok(_)) => {
-            Outcome::pass("well-formed, and of the right types").with_evidence("read", CUFILE)
+            Outcome::pass("well-formed, and of the right types").evidence("read", CUFILE)
         }
         Reading::Known(Err(wrong)) => {
             let (line, problem) = (wrong.line, wrong.problem);
             Outcome::warn([StorageFinding::CufileInvalid { line, problem }])
-                .with_evidence(problem.to_string(), format!("{CUFILE}:{line}"))
+                .evidence(problem.to_string(), format!("{CUFILE}:{line}"))
         }
     })
 }

@@ -231,7 +231,7 @@ fn numa_balance(input: &CheckInput<'_>) -> Judgement {
                     "the firmware names no NUMA node for {}",
                     function.address
                 ))
-                .with_evidence("none", function.attribute("numa_node"))
+                .evidence("none", function.attribute("numa_node"))
                 .hint("see firmware.numa"));
             }
         }
@@ -247,9 +247,9 @@ fn numa_balance(input: &CheckInput<'_>) -> Judgement {
         .map(|(node, _)| *node)
         .collect();
     Ok(match without.is_empty() {
-        true => Outcome::pass(all).with_evidence("numa_node of each", "/sys/bus/pci/devices"),
+        true => Outcome::pass(all).evidence("numa_node of each", "/sys/bus/pci/devices"),
         false => Outcome::warn([TopologyFinding::NodeWithoutNic { nodes: without }])
-            .with_evidence(all, "numa_node in /sys/bus/pci/devices"),
+            .evidence(all, "numa_node in /sys/bus/pci/devices"),
     })
 }
 
@@ -279,7 +279,7 @@ fn sharing(input: &CheckInput<'_>) -> Judgement {
             counted(used.len(), "RDMA NIC"),
             counted(most.into(), "GPU")
         ))
-        .with_evidence("nearest to each GPU", "places in /sys/bus/pci/devices"));
+        .evidence("nearest to each GPU", "places in /sys/bus/pci/devices"));
     }
     let heavy = used.iter().filter(|(_, count)| **count == most);
     let heavy: Vec<PciAddress> = heavy.map(|(nic, _)| **nic).collect();
