@@ -76,7 +76,7 @@ pub enum DeviceKind {
     NvSwitch,
 }
 
-/// A device that a finding is about.
+/// A device that a code is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Device {
     /// Its kind.
