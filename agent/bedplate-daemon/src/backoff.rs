@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::observation::{Difference, Done};
+use super::observation::{ChangeResult, Difference};
 use bedplate_core::plan::Item;
 
 /// First wait after a failure.
@@ -128,7 +128,7 @@ impl Backoff {
     }
 
     /// What became of those that were applied. Returns when a failed one may be tried again.
-    pub(crate) fn note(&mut self, done: &[Done], now: Duration) -> Option<Duration> {
+    pub(crate) fn note(&mut self, done: &[ChangeResult], now: Duration) -> Option<Duration> {
         let mut next: Option<Duration> = None;
         for done in done {
             let memory = self.changes.entry(done.change.id.clone()).or_default();
@@ -267,12 +267,12 @@ mod tests {
         }
     }
 
-    fn done(id: &str) -> Done {
-        Done { change: found(id), failure: None }
+    fn done(id: &str) -> ChangeResult {
+        ChangeResult { change: found(id), failure: None }
     }
 
-    fn failed(id: &str) -> Done {
-        Done { change: found(id), failure: Some("no".into()) }
+    fn failed(id: &str) -> ChangeResult {
+        ChangeResult { change: found(id), failure: Some("no".into()) }
     }
 
     const fn s(seconds: u64) -> Duration {

@@ -156,7 +156,7 @@ pub fn read(root: &Path) -> Option<Status> {
 }
 
 /// Writes all of it below `root`; what fails is told, and the rest is written.
-pub(crate) fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
+pub(crate) fn write(root: &Path, status: &Status, said: &mut WrittenFiles) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let mut wrong = Vec::new();
     // What the daemon itself uses differs at every moment: that alone is no reason to write.
@@ -186,7 +186,7 @@ pub(crate) fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<Str
 }
 
 /// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
-pub(crate) type Written = std::collections::BTreeMap<String, String>;
+pub(crate) type WrittenFiles = std::collections::BTreeMap<String, String>;
 
 #[cfg(test)]
 mod tests {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn files_are_written_where_they_are_read() {
         let root = tempfile::tempdir().unwrap();
-        let mut said = Written::new();
+        let mut said = WrittenFiles::new();
         assert_eq!(write(root.path(), &waiting(), &mut said), [""; 0]);
         let prom = std::fs::read_to_string(root.path().join("run/bedplate/bedplate.prom")).unwrap();
         assert!(prom.contains("\nbedplate_ready 0\n"), "{prom}");

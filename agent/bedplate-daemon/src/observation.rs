@@ -34,7 +34,7 @@ pub struct Observation {
     #[serde(default)]
     pub stopped: bool,
     /// What was applied before, if the worker was to apply something.
-    pub done: Vec<Done>,
+    pub done: Vec<ChangeResult>,
     /// What went wrong beside the changes: the ledger or the history not written, something left lying.
     pub warnings: Vec<String>,
     /// What still differs and this host could take.
@@ -95,7 +95,7 @@ pub struct Difference {
 /// What became of a change. An answer that says something else must not read as "done".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Done {
+pub struct ChangeResult {
     /// What was to be done.
     pub change: Difference,
     /// Why it failed and was taken back, or was not tried; `None`: it is done, and was read back.
@@ -152,15 +152,17 @@ impl Observation {
     #[must_use]
     pub fn failed(mut self, only: &[String], why: &str) -> Self {
         let tried = self.changes.iter().filter(|change| only.contains(&change.id));
-        let failed =
-            |change: &Difference| Done { change: change.clone(), failure: Some(why.to_owned()) };
+        let failed = |change: &Difference| ChangeResult {
+            change: change.clone(),
+            failure: Some(why.to_owned()),
+        };
         self.done = tried.map(failed).collect();
         self
     }
 
     /// The first change that failed, and why.
     pub fn failure(&self) -> Option<String> {
-        let failed = |done: &Done| {
+        let failed = |done: &ChangeResult| {
             done.failure.as_ref().map(|why| format!("{}: {why}", done.change.subject))
         };
         self.done.iter().find_map(failed)

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::checks;
-use super::observation::{self, Device, Difference, Done, Observation};
+use super::observation::{self, ChangeResult, Device, Difference, Observation};
 use super::public::{self, OperatorWords};
 use bedplate_base::mask;
 use bedplate_base::value::PciAddress;
@@ -100,10 +100,11 @@ pub fn apply(
     let (reader, mut after) = (DirReader::live(), after?);
     let words = operator_words(&reader, &after);
     let shown = public::plan(&before.plan, &words);
-    let ended = shown.body.changes.iter().zip(&report.changes).map(|(change, report)| Done {
-        change: Difference::from_change(change),
-        failure: public::failure(&report.outcome),
-    });
+    let ended =
+        shown.body.changes.iter().zip(&report.changes).map(|(change, report)| ChangeResult {
+            change: Difference::from_change(change),
+            failure: public::failure(&report.outcome),
+        });
     let warnings = report.warnings.iter().map(|text| mask::mask_message(text)).collect();
     let mut seen = public_observation(&reader, &after, &words, ended.collect(), warnings)?;
     if selected.judged && seen.is_converged() {
@@ -172,7 +173,7 @@ fn public_observation(
     reader: &dyn Reader,
     planned: &PreparedPlan,
     words: &OperatorWords,
-    done: Vec<Done>,
+    done: Vec<ChangeResult>,
     warnings: Vec<String>,
 ) -> Result<Observation, serde_json::Error> {
     let PreparedPlan { facts, loaded, plan, desired, .. } = planned;

@@ -27,7 +27,7 @@ use super::bus::{self, BusRequest, BusState, LostConnection, Shared};
 use super::debounce::Debounce;
 use super::devices::KnownDevices;
 use super::events::{self, Files, Trigger};
-use super::export::Written;
+use super::export::WrittenFiles;
 use super::helper::Helpers;
 use super::interface_monitor::InterfaceMonitor;
 use super::journal::{self, log_message};
@@ -124,7 +124,7 @@ struct Daemon {
     backoff: Backoff,
     status: Status,
     observation: Option<Observation>,
-    written: Written,
+    written: WrittenFiles,
     ready_target: ReadyTarget,
     unmarked: Option<publish::MarkerFailure>,
     born: Instant,
@@ -198,7 +198,7 @@ impl Daemon {
             backoff: Backoff::default(),
             status,
             observation: None,
-            written: Written::new(),
+            written: WrittenFiles::new(),
             unmarked: None,
             born: now,
             seen: 0,

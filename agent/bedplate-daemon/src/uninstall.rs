@@ -146,7 +146,7 @@ mod tests {
         let mut status = Status::starting("b".into());
         status.reboot.need = Some(RebootNeed::Cold);
         status.reboot.policy = Some(RebootPolicy::Mark);
-        assert_eq!(export::write(root.path(), &status, &mut export::Written::new()), [""; 0]);
+        assert_eq!(export::write(root.path(), &status, &mut export::WrittenFiles::new()), [""; 0]);
         reboot_required::set(root.path(), true).unwrap();
         put("run/bedplate/power-cycle", "{}");
         assert!(files(root.path()).len() > theirs.len() + 2, "{:?}", files(root.path()));

@@ -127,7 +127,7 @@ impl Writer for DirWriter {
         mode: u32,
         expected: Expected<'_>,
     ) -> Result<(), WriteError> {
-        self.replace(path, bytes, replace::Keep::Found { new_mode: mode }, expected)
+        self.replace(path, bytes, replace::KeptMeta::Found { new_mode: mode }, expected)
             .map_err(|fault| fault.about("replace", path))
     }
 
@@ -138,7 +138,7 @@ impl Writer for DirWriter {
         meta: &FileMeta,
         expected: Expected<'_>,
     ) -> Result<(), WriteError> {
-        self.replace(path, bytes, replace::Keep::Given(meta), expected)
+        self.replace(path, bytes, replace::KeptMeta::Given(meta), expected)
             .map_err(|fault| fault.about("restore", path))
     }
 

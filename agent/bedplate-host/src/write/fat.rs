@@ -26,7 +26,7 @@ use rustix::fs::Advice;
 use super::super::{Expected, fat_backup};
 use super::DirWriter;
 use super::error_text::{Fault, failed_to};
-use super::replace::{Keep, write_all};
+use super::replace::{KeptMeta, write_all};
 use super::resolve::{Location, Place};
 use super::unlink::unlink_in_order;
 
@@ -139,7 +139,7 @@ impl DirWriter {
             Fault::refusal(format!("read the old copy, {}: {error}", old_name(&place)))
         })?;
         self.pass("restore the old copy", path)?;
-        self.replace(path, &bytes, Keep::Found { new_mode: 0o644 }, Expected::Anything)?;
+        self.replace(path, &bytes, KeptMeta::Found { new_mode: 0o644 }, Expected::Anything)?;
         Ok(true)
     }
 }

@@ -22,7 +22,7 @@ const TEMP_END: &str = ".tmp";
 const TEMP_DIGITS: usize = 16;
 
 /// What the new file gets besides its content.
-pub(super) enum Keep<'a> {
+pub(super) enum KeptMeta<'a> {
     /// What the old one has; `new_mode` if there is none.
     Found { new_mode: u32 },
     /// This.
@@ -35,12 +35,12 @@ impl DirWriter {
         &mut self,
         path: &str,
         bytes: &[u8],
-        keep: Keep,
+        keep: KeptMeta,
         expected: Expected,
     ) -> Result<(), Fault> {
         let place = self.locate_or_make(path)?;
         let found = place.meta()?;
-        if let Keep::Given(meta) = keep {
+        if let KeptMeta::Given(meta) = keep {
             place.may_own(meta, found.as_ref())?;
         }
         place.expect(expected)?;
@@ -60,7 +60,7 @@ impl DirWriter {
         place: &Place,
         temp_name: &str,
         bytes: &[u8],
-        (keep, found, expected): (&Keep, Option<&FileMeta>, Expected),
+        (keep, found, expected): (&KeptMeta, Option<&FileMeta>, Expected),
     ) -> Result<(), Fault> {
         self.pass("create", path)?;
         let flags =
@@ -104,16 +104,16 @@ impl DirWriter {
         path: &str,
         temp: &OwnedFd,
         bytes: &[u8],
-        keep: &Keep,
+        keep: &KeptMeta,
         found: Option<&FileMeta>,
     ) -> Result<(), Fault> {
         self.pass("write", path)?;
         write_all(temp, bytes).map_err(failed_to("write the new file"))?;
         self.pass("set the owner", path)?;
         match (keep, found) {
-            (Keep::Given(meta), _) => meta::give(temp, meta)?,
-            (Keep::Found { .. }, Some(meta)) => meta::give(temp, meta)?,
-            (Keep::Found { new_mode }, None) => meta::give_mode(temp, *new_mode)?,
+            (KeptMeta::Given(meta), _) => meta::give(temp, meta)?,
+            (KeptMeta::Found { .. }, Some(meta)) => meta::give(temp, meta)?,
+            (KeptMeta::Found { new_mode }, None) => meta::give_mode(temp, *new_mode)?,
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 
-use super::replace::Keep;
+use super::replace::KeptMeta;
 use super::resolve::Place;
 use super::{DirWriter, trusted_directory};
 use crate::Expected;
@@ -105,7 +105,7 @@ fn replace(
         Ok(()) | Err(Errno::ENOENT) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let keep = Keep::Found { new_mode: mode };
+    let keep = KeptMeta::Found { new_mode: mode };
     Ok(writer.replace_by_rename(
         text,
         &place,

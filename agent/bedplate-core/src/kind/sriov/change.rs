@@ -1,6 +1,6 @@
 //! What is done about the VFs of one PF: the actions of its change, and its line for people.
 
-use super::disruption::{Routed, cut_off};
+use super::disruption::{RouteReading, cut_off};
 use super::unstarted_vfs::probing_again;
 use super::{NAME, Need, Pf, VfDifference};
 use crate::desired::VfDriver;
@@ -14,7 +14,7 @@ impl Pf<'_> {
         need: Need,
         image: bool,
         differing: &[VfDifference],
-        route: &Routed,
+        route: &RouteReading,
     ) -> Change {
         let count = (need != Need::Nothing).then(|| self.item(present, need));
         let probing = self.forgot_probing(need, differing).then(probing_again);
@@ -66,7 +66,7 @@ impl Pf<'_> {
         present: u16,
         need: Need,
         differing: &[VfDifference],
-        route: &Routed,
+        route: &RouteReading,
     ) -> Vec<String> {
         let of_count = match need {
             Need::Nothing | Need::Bind | Need::StopProbing => Vec::new(),

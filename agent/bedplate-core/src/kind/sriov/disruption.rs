@@ -35,7 +35,7 @@ pub(super) struct DefaultRoute {
 }
 
 /// Whether the default route goes through a PF.
-pub(super) type Routed = Result<Option<DefaultRoute>, ReadError>;
+pub(super) type RouteReading = Result<Option<DefaultRoute>, ReadError>;
 
 impl std::fmt::Display for DefaultRoute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -56,7 +56,7 @@ impl std::fmt::Display for DefaultRoute {
 
 impl Pf<'_> {
     /// The default route, where what is needed may interrupt it.
-    pub(super) fn route_at_stake(&self, need: Need, differing: &[VfDifference]) -> Routed {
+    pub(super) fn route_at_stake(&self, need: Need, differing: &[VfDifference]) -> RouteReading {
         if makes_or_removes(need) || self.switch.is_some() {
             return self.default_route(&self.function.net);
         }
@@ -81,7 +81,7 @@ impl Pf<'_> {
         vfs.filter_map(|vf| self.tree.get(*vf)).flat_map(|vf| vf.net.clone()).collect()
     }
 
-    fn default_route(&self, interfaces: &[String]) -> Routed {
+    fn default_route(&self, interfaces: &[String]) -> RouteReading {
         let reader = self.context.reader;
         let routed = default_route_interfaces(reader)?;
         if routed.is_empty() {
@@ -134,7 +134,7 @@ impl Pf<'_> {
         &self,
         need: Need,
         differing: &[VfDifference],
-        route: &Routed,
+        route: &RouteReading,
         section: &mut KindPlan,
     ) -> bool {
         if self.wanted.allow_disruption {
@@ -232,7 +232,7 @@ fn makes_or_removes(need: Need) -> bool {
 }
 
 /// Whether the host itself may be cut off. A route that is not known may be this one.
-pub(super) fn cut_off(route: &Routed) -> Option<String> {
+pub(super) fn cut_off(route: &RouteReading) -> Option<String> {
     let reason = match route {
         Ok(route) => route.as_ref()?.to_string(),
         Err(error) => unknown_route(error),

@@ -229,7 +229,7 @@ fn chosen(
     shown: &TopologyView,
     gpu: &Device,
     choices: &[Choice],
-    what: labels::What,
+    what: labels::Noun,
 ) -> Vec<Chosen> {
     let one = |(nth, choice): (usize, &Choice)| Chosen {
         address: choice.peer,

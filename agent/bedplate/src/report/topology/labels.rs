@@ -7,11 +7,11 @@ use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pairing::Choice;
 
 /// What is chosen for a GPU: one of them, several.
-pub(super) type What = (&'static str, &'static str);
+pub(super) type Noun = (&'static str, &'static str);
 /// NICs.
-pub(super) const NIC: What = ("NIC", "NICs");
+pub(super) const NIC: Noun = ("NIC", "NICs");
 /// Disks.
-pub(super) const DISK: What = ("NVMe disk", "NVMe disks");
+pub(super) const DISK: Noun = ("NVMe disk", "NVMe disks");
 
 /// GPUs that share a device and are named; the rest is counted.
 const MOST_NAMED: usize = 16;
@@ -60,7 +60,7 @@ pub(super) fn reason(
     shown: &TopologyView,
     gpu: &Device,
     choice: &Choice,
-    (one, several): What,
+    (one, several): Noun,
     further: bool,
 ) -> String {
     let called = |address| {

@@ -120,7 +120,7 @@ fn dead(shown: &TopologyView) -> Option<String> {
 const NOTHING: &str = "No GPU, NIC or NVMe disk among the PCI functions.";
 
 /// Recommendations for each GPU.
-const LISTS: [(&str, labels::What); 2] = [
+const LISTS: [(&str, labels::Noun); 2] = [
     ("Recommended NIC for each GPU", labels::NIC),
     ("Recommended disk for each GPU (GPUDirect Storage)", labels::DISK),
 ];
@@ -148,7 +148,7 @@ fn pairs(shown: &TopologyView, width: usize) -> String {
 }
 
 /// A row for each device that a GPU should use: GPU (once), device, distance, why.
-fn paired(shown: &TopologyView, what: labels::What) -> Vec<Vec<String>> {
+fn paired(shown: &TopologyView, what: labels::Noun) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (gpu, pairing) in shown.paired_gpus() {
         let choices = if what == labels::NIC { &pairing.nics } else { &pairing.nvmes };
@@ -186,7 +186,7 @@ fn row(
     shown: &TopologyView,
     (gpu, first): (&Device, String),
     choice: &Choice,
-    what: labels::What,
+    what: labels::Noun,
     further: bool,
 ) -> Vec<String> {
     let peer = shown.devices.at(choice.peer).map_or(String::new(), |peer| one_line(peer.called()));
