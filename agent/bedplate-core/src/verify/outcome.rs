@@ -104,7 +104,7 @@ impl Outcome {
 
     /// With several.
     #[must_use]
-    pub fn all_seen(mut self, seen: impl IntoIterator<Item = Evidence>) -> Self {
+    pub fn all_evidence(mut self, seen: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(seen);
         self
     }

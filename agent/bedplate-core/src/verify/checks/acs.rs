@@ -162,8 +162,8 @@ fn path(input: &CheckInput<'_>) -> Judgement {
             pairs: pairs.len(),
             ports: addresses(&open),
         }])
-        .all_seen(partly)
-        .all_seen(shown(&open)));
+        .all_evidence(partly)
+        .all_evidence(shown(&open)));
     }
     if let Some(first) = input.acs.unknowns.first() {
         return Ok(unknown(first, topology.tree()).evidence(so_far, "ACS control registers"));
@@ -184,9 +184,9 @@ fn path(input: &CheckInput<'_>) -> Judgement {
             pairs: pairs.len(),
             ports: addresses(&for_guests),
         }])
-        .all_seen(shown(&for_guests)));
+        .all_evidence(shown(&for_guests)));
     }
-    Ok(Outcome::pass(passed_text(pairs.len(), &ports)).all_seen(
+    Ok(Outcome::pass(passed_text(pairs.len(), &ports)).all_evidence(
         ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0))),
     ))
 }
@@ -227,7 +227,7 @@ fn not_as_linux_sets(input: &CheckInput<'_>, topology: &Topology<'_>) -> Option<
         return None;
     }
     let ports = off.iter().map(|(at, ..)| *at).collect();
-    Some(Outcome::warn([AcsFinding::LinuxBitsOff { ports }]).all_seen(off.iter().map(
+    Some(Outcome::warn([AcsFinding::LinuxBitsOff { ports }]).all_evidence(off.iter().map(
         |(at, acs, off)| Evidence {
             what: format!("port {at}: {off} off"),
             at: format!("config space, {:#05x}", acs.control_offset()),
@@ -251,7 +251,7 @@ fn shape(input: &CheckInput<'_>) -> Judgement {
         ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();
     if !without_dt.is_empty() {
         return Ok(Outcome::fail([AcsFinding::DtOff { ports: addresses(&without_dt) }])
-            .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port))))));
+            .all_evidence(without_dt.iter().map(|port| seen(port, format!("{} off", off(port))))));
     }
     // Above what a guest has, what isolates stays on, whatever the shape would have.
     let wrong = ports.iter().filter(|port| port.0.vfio_below.is_empty());
@@ -265,7 +265,7 @@ fn shape(input: &CheckInput<'_>) -> Judgement {
             seen(port, words.join(", "))
         };
         return Ok(Outcome::warn([AcsFinding::AcsBitsDiffer { ports: addresses(&wrong) }])
-            .all_seen(wrong.iter().map(words)));
+            .all_evidence(wrong.iter().map(words)));
     }
     Ok(match (input.acs.unknowns.first(), ports.len()) {
         (Some(first), _) => unknown(first, topology.tree()),

@@ -42,12 +42,12 @@ fn ats(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::warn(
             found.lacking.iter().map(|nic| AcsFinding::NoAts { function: *nic }),
         )
-        .all_seen(seen(&found.lacking, "no ATS capability")));
+        .all_evidence(seen(&found.lacking, "no ATS capability")));
     }
     let needless = [&found.needless[..], &found.mixed].concat();
     if !needless.is_empty() {
         return Ok(Outcome::warn([AcsFinding::AtsNeedless { nics: needless.clone() }])
-            .all_seen(seen(&needless, "ATS capability")));
+            .all_evidence(seen(&needless, "ATS capability")));
     }
     if let Some((nic, why)) = found.unread.first() {
         let outcome = Outcome::unknown(format!("ATS of NIC {nic}: {why}"));
@@ -65,7 +65,7 @@ fn ats(input: &CheckInput<'_>) -> Judgement {
     let off: Vec<PciAddress> = found.wanted.iter().filter(is_off).copied().collect();
     if !off.is_empty() {
         return Ok(Outcome::warn([AcsFinding::AtsOffForGuest { nics: off.clone() }])
-            .all_seen(seen(&off, "ATS control: off")));
+            .all_evidence(seen(&off, "ATS control: off")));
     }
     Ok(passed(found))
 }

@@ -163,14 +163,14 @@ fn bar1_size(input: &CheckInput<'_>) -> Judgement {
     let verdict = if small.is_empty() { Verdict::Warn } else { Verdict::Fail };
     let all_small = [small, smaller].concat();
     if !all_small.is_empty() && (verdict == Verdict::Fail || unknown.is_none()) {
-        return Ok(Outcome::with_findings(verdict, all_small).all_seen(seen));
+        return Ok(Outcome::with_findings(verdict, all_small).all_evidence(seen));
     }
     if let Some(unknown) = unknown {
         return Ok(unknown);
     }
     if !resizable.is_empty() {
         let gpus = addresses(&resizable);
-        return Ok(Outcome::warn([FirmwareFinding::WindowResizable { gpus }]).all_seen(seen));
+        return Ok(Outcome::warn([FirmwareFinding::WindowResizable { gpus }]).all_evidence(seen));
     }
     if let Some(first) = doubtful.first() {
         let gpus = addresses(&doubtful);

@@ -166,7 +166,7 @@ fn states(input: &CheckInput<'_>) -> Judgement {
         removed: goes,
         entry_is_sound: input.observed.boot_entry.as_ref().is_some_and(is_sound),
     }])
-    .all_seen(parts))
+    .all_evidence(parts))
 }
 
 /// What is not known of the default boot entry, with the command that shows or makes it where more rights do not help.
@@ -194,7 +194,7 @@ fn boot_entry(input: &CheckInput<'_>) -> Judgement {
             reason: first.reason.clone(),
             remedy: first.remedy.clone(),
         }])
-        .all_seen(seen));
+        .all_evidence(seen));
     }
     Ok(match found.unknown.first() {
         Some(why) => unread_entry(input, "whether the default boot entry boots", why),
@@ -216,7 +216,7 @@ fn harmful(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::warn([CommandLineFinding::HarmfulArgument {
             arguments: observed.suspect.clone(),
         }])
-        .all_seen(seen));
+        .all_evidence(seen));
     }
     let line = &observed.command_line;
     Ok(match (&line.running, &line.next_boot) {
@@ -276,7 +276,7 @@ fn rejected(input: &CheckInput<'_>) -> Judgement {
         true => Outcome::warn(codes(passed_on, true)),
         false => Outcome::warn(codes(refused, false)).also(codes(passed_on, true)),
     };
-    Ok(outcome.all_seen(evident))
+    Ok(outcome.all_evidence(evident))
 }
 
 /// A switch of init's counts, too: `-b`, `single`, a run level.

@@ -59,7 +59,7 @@ fn judge(input: &CheckInput<'_>) -> Judgement {
     };
     let seen = |at: &String| Evidence { what: format!("no {file}"), at: at.clone() };
     Ok(Outcome::warn([code])
-        .all_seen(firmware.directories.iter().map(seen))
+        .all_evidence(firmware.directories.iter().map(seen))
         .evidence(format!("{module}, open kernel modules"), MODULE))
 }
 

@@ -112,7 +112,7 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
         "all windows of {} have addresses, the large ones above 4 GiB",
         counted(gpus.len(), "GPU")
     ))
-    .all_seen(gpus.first().and_then(|gpu| {
+    .all_evidence(gpus.first().and_then(|gpu| {
         let bar = rebar::largest(gpu)?;
         Some(Evidence {
             what: format!("window {}: {} at {:#x}", bar.index, size(bar.size), bar.start),

@@ -104,7 +104,7 @@ fn pfc(input: &CheckInput<'_>) -> Judgement {
     for port in &ports {
         match roce_priority(port, congestion, mask) {
             Ok(priority) => priorities_taken.entry(priority).or_default().push(port),
-            Err(outcome) => return Ok(outcome.all_seen(ports.iter().map(seen))),
+            Err(outcome) => return Ok(outcome.all_evidence(ports.iter().map(seen))),
         }
     }
     let beside = priorities_taken.iter().find(|(priority, _)| mask >> **priority & 1 == 0);
@@ -118,8 +118,8 @@ fn pfc(input: &CheckInput<'_>) -> Judgement {
             conf: congestion.conf,
         };
         return Ok(Outcome::warn(ports.iter().map(code))
-            .all_seen(ports.iter().map(|port| seen(port)))
-            .all_seen(class_seen(congestion, ports[0])));
+            .all_evidence(ports.iter().map(|port| seen(port)))
+            .all_evidence(class_seen(congestion, ports[0])));
     }
     Ok(with_ecn(&ports, &priorities_taken, mask, congestion))
 }
@@ -129,11 +129,12 @@ fn differ(ports: &[Port<'_>]) -> Outcome {
     ports.iter().for_each(|port| *tally.entry(port.3).or_default() += 1);
     let tally = tally.into_iter().map(|(mask, ports)| PfcTally { mask, ports }).collect();
     let interface = ports[0].1.interface.clone();
-    Outcome::warn([RoceFinding::PfcDiffers { tally, interface }]).all_seen(ports.iter().map(seen))
+    Outcome::warn([RoceFinding::PfcDiffers { tally, interface }])
+        .all_evidence(ports.iter().map(seen))
 }
 
 fn none(ports: &[Port<'_>]) -> Outcome {
-    Outcome::warn([RoceFinding::PfcOff { ports: ports.len() }]).all_seen(ports.iter().map(seen))
+    Outcome::warn([RoceFinding::PfcOff { ports: ports.len() }]).all_evidence(ports.iter().map(seen))
 }
 
 /// The traffic class of a port's RoCE packets, and where it stands.
@@ -211,7 +212,7 @@ fn with_ecn(
     }
     let common = |outcome: Outcome| {
         let class = ports.first().and_then(|port| class_seen(congestion, port));
-        outcome.all_seen(ports.iter().map(seen)).all_seen(class)
+        outcome.all_evidence(ports.iter().map(seen)).all_evidence(class)
     };
     if let Some((_, flow, priority)) = off.first() {
         let code = |(port, flow, priority): &(&RdmaPort, &PortFlow, u8)| RoceFinding::EcnOff {

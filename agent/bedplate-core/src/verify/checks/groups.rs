@@ -93,6 +93,6 @@ fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
         at: "iommu_group in /sys/bus/pci/devices".to_owned(),
     });
     Outcome::fail(refused.iter().map(code))
-        .all_seen(seen)
+        .all_evidence(seen)
         .evidence(format!("driver {version}"), PARAMS)
 }

@@ -77,7 +77,7 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
     }
     if short.is_empty() {
         let all: Vec<&str> = seen.iter().map(|seen| seen.what.as_str()).collect();
-        return Ok(Outcome::pass(all.join(", ")).all_seen(seen));
+        return Ok(Outcome::pass(all.join(", ")).all_evidence(seen));
     }
-    Ok(Outcome::warn(short).all_seen(seen))
+    Ok(Outcome::warn(short).all_evidence(seen))
 }

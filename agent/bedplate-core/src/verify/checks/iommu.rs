@@ -115,7 +115,7 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
     let (types, unknown) = types(input, carriers);
     if let Some((function, why)) = unknown {
         let what = format!("the IOMMU group type of {}", function.address);
-        return Ok(unread(&what, &why).all_seen(type_evidence(&types)));
+        return Ok(unread(&what, &why).all_evidence(type_evidence(&types)));
     }
     Ok(match chip {
         Superchip::No => on_most(&types),
@@ -123,11 +123,11 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
             "{}: on this Arm CPU of NVIDIA's Linux from 6.11 on works in either mode",
             format_types(&types)
         ))
-        .all_seen(type_evidence(&types)),
+        .all_evidence(type_evidence(&types)),
         Superchip::Translated => on_old_grace(&types),
         Superchip::NotKnown(why) => {
             unread("whether the CPU is NVIDIA's, which decides the mode,", &why)
-                .all_seen(type_evidence(&types))
+                .all_evidence(type_evidence(&types))
         }
     })
 }
@@ -199,7 +199,7 @@ fn on_most(types: &Types<'_>) -> Outcome {
             "{} in IOMMU groups of type {kind}, which says nothing of the host's own DMA",
             named(functions, "functions")
         ))
-        .all_seen(type_evidence(types));
+        .all_evidence(type_evidence(types));
     }
     let translated: Vec<&Function> = types
         .iter()
@@ -209,13 +209,13 @@ fn on_most(types: &Types<'_>) -> Outcome {
         .collect();
     if translated.is_empty() {
         return Outcome::pass(format!("1:1 DMA: {}", format_types(types)))
-            .all_seen(type_evidence(types));
+            .all_evidence(type_evidence(types));
     }
     Outcome::fail([IommuFinding::DmaTranslated {
         carriers: carriers(&translated),
         mixed: types.keys().any(|kind| passes(kind)),
     }])
-    .all_seen(type_evidence(types))
+    .all_evidence(type_evidence(types))
 }
 
 fn on_old_grace(types: &Types<'_>) -> Outcome {
@@ -228,8 +228,8 @@ fn on_old_grace(types: &Types<'_>) -> Outcome {
     if through.is_empty() {
         let text =
             format!("translated, as this Arm CPU needs before Linux 6.11: {}", format_types(types));
-        return Outcome::pass(text).all_seen(type_evidence(types));
+        return Outcome::pass(text).all_evidence(type_evidence(types));
     }
     Outcome::fail([IommuFinding::DmaPassesThrough { carriers: carriers(&through) }])
-        .all_seen(type_evidence(types))
+        .all_evidence(type_evidence(types))
 }

@@ -93,7 +93,7 @@ fn worst(lines: &[Line]) -> Option<Outcome> {
             lines: such.len(),
         };
         let seen = such.iter().chain(&others).map(|(_, seen)| seen.clone());
-        Some(Outcome::warn([code]).all_seen(seen))
+        Some(Outcome::warn([code]).all_evidence(seen))
     })
 }
 
@@ -122,7 +122,7 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     });
     Ok(worst(&lines).unwrap_or_else(|| match up {
         Some(seen) => {
-            clean(log, "the IOMMU was brought up and has refused no DMA").all_seen([seen])
+            clean(log, "the IOMMU was brought up and has refused no DMA").all_evidence([seen])
         }
         None => clean(log, "no DMA was refused"),
     }))

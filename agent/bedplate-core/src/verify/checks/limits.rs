@@ -155,14 +155,14 @@ fn memlock(input: &CheckInput<'_>) -> Judgement {
     if short.is_empty() {
         let all: Vec<&Launcher> = launchers.iter().collect();
         return Ok(Outcome::pass(format!("no limit for jobs of {}", names(&all).join(", ")))
-            .all_seen(seen));
+            .all_evidence(seen));
     }
     let services = names(&short);
     Ok(match short.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name)) {
         true => Outcome::warn([LimitsFinding::MemlockLimitedUnlessContainer { services }]),
         false => Outcome::fail([LimitsFinding::MemlockLimited { services }]),
     }
-    .all_seen(seen))
+    .all_evidence(seen))
 }
 
 /// Where no service starts jobs, people do.
@@ -211,7 +211,7 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
         paths.iter().map(code).collect::<Vec<LimitsFinding>>()
     };
     if !verbs.is_empty() {
-        return Ok(Outcome::fail(codes(&verbs)).also(codes(&others)).all_seen(seen(&verbs)));
+        return Ok(Outcome::fail(codes(&verbs)).also(codes(&others)).all_evidence(seen(&verbs)));
     }
     let unknown = nodes.iter().find_map(|(path, there)| match there {
         Reading::Unknown(why) => Some((path, why)),
@@ -229,7 +229,7 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
             true => Verdict::Fail,
             false => Verdict::Warn,
         };
-        return Ok(Outcome::with_findings(verdict, codes(&others)).all_seen(seen(&others)));
+        return Ok(Outcome::with_findings(verdict, codes(&others)).all_evidence(seen(&others)));
     }
     Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
 }

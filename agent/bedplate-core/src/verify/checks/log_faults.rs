@@ -179,7 +179,7 @@ fn judged(
     seen.sort_by_key(|(is_minor, _)| *is_minor);
     Some(
         Outcome::with_findings(verdict, codes.into_values())
-            .all_seen(seen.into_iter().map(|(_, seen)| seen)),
+            .all_evidence(seen.into_iter().map(|(_, seen)| seen)),
     )
 }
 

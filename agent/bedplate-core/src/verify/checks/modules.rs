@@ -112,7 +112,7 @@ fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
         needs: kind(!loaded.open),
     }])
     .evidence(format!("{}, {has} kernel modules", loaded.version), VERSION)
-    .all_seen(gpus.first().map(|gpu| Evidence {
+    .all_evidence(gpus.first().map(|gpu| Evidence {
         what: format!("{}:{}", gpu.vendor, gpu.device),
         at: gpu.attribute("uevent"),
     }))
@@ -317,7 +317,7 @@ fn leftovers(input: &CheckInput<'_>) -> Judgement {
                 module: module.clone(),
                 path: path.clone(),
             }])
-            .all_seen(
+            .all_evidence(
                 found
                     .iter()
                     .map(|(path, module)| Evidence { what: module.clone(), at: path.clone() }),

@@ -116,5 +116,5 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
         others: same(&seen.at),
     };
     Ok(Outcome::with_findings(*verdict, found.iter().map(code))
-        .all_seen(found.iter().map(|(_, seen, _)| seen.clone())))
+        .all_evidence(found.iter().map(|(_, seen, _)| seen.clone())))
 }

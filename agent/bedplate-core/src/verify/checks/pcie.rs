@@ -147,7 +147,7 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
     if !wrong.is_empty() {
         let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
         let functions = addresses(&functions);
-        return Ok(Outcome::fail([PcieFinding::PayloadDiffers { functions }]).all_seen(
+        return Ok(Outcome::fail([PcieFinding::PayloadDiffers { functions }]).all_evidence(
             wrong.iter().map(|(below, above, own, theirs)| Evidence {
                 what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
                 at: "config space, device control".to_owned(),
@@ -198,7 +198,7 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
     let (gpu, peer, switch) = (pair.gpu, pair.peer, pair.switch);
     Some(
         Outcome::fail([PcieFinding::PayloadDiffersOnPath { gpu, peer, switch }])
-            .all_seen([seen(least), seen(most)]),
+            .all_evidence([seen(least), seen(most)]),
     )
 }
 
@@ -241,12 +241,12 @@ fn mrrs(input: &CheckInput<'_>) -> Judgement {
             "{} RDMA NICs, none with smaller requests than others of its model",
             nics.len()
         ))
-        .all_seen(nics.iter().map(seen)));
+        .all_evidence(nics.iter().map(seen)));
     }
     let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
     let nics = addresses(&functions);
     Ok(Outcome::warn([PcieFinding::ReadRequestsSmall { nics }])
-        .all_seen(small.iter().map(|one| seen(one))))
+        .all_evidence(small.iter().map(|one| seen(one))))
 }
 
 fn relaxed_ordering(input: &CheckInput<'_>) -> Judgement {
@@ -295,7 +295,7 @@ fn aer(input: &CheckInput<'_>) -> Judgement {
                 corrected: totals.correctable,
             })
         };
-        return Ok(Outcome::warn(bad.iter().filter_map(code)).all_seen(bad.iter().map(
+        return Ok(Outcome::warn(bad.iter().filter_map(code)).all_evidence(bad.iter().map(
             |(at, totals)| Evidence {
                 what: format!(
                     "{at}: {} fatal, {} non-fatal, {} corrected",
@@ -328,7 +328,7 @@ fn none_bad(
         (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),
         (None, 0) if input.facts.cpu.is_virtual() => {
             Outcome::unknown("a virtual machine counts no PCIe errors of what its host passes through")
-                .seen("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
+                .evidence("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
                 .hint("have the counters read on the host of this virtual machine")
         }
         (None, 0) => {
@@ -340,7 +340,7 @@ fn none_bad(
             "no errors are counted for {}; {count} of {all} functions on the paths count, and none an error that matters",
             named(silent, "devices")
         ))
-        .all_seen(silent.iter().map(|end| Evidence {
+        .all_evidence(silent.iter().map(|end| Evidence {
             what: "not there".to_owned(),
             at: end.attribute("aer_dev_fatal"),
         })),

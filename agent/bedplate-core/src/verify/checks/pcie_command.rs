@@ -92,7 +92,7 @@ fn answer(input: &CheckInput<'_>) -> Judgement {
     if !dead.is_empty() {
         let codes = dead.iter().map(|f| DeviceFinding::NoAnswer { device: input.device(f) });
         return Ok(
-            Outcome::fail(codes).all_seen(dead.iter().map(|function| seen(function, "ones")))
+            Outcome::fail(codes).all_evidence(dead.iter().map(|function| seen(function, "ones")))
         );
     }
     if all.is_empty() {
@@ -113,7 +113,7 @@ fn bus_master(input: &CheckInput<'_>) -> Judgement {
     if !off.is_empty() {
         let codes = off.iter().map(|f| DeviceFinding::BusMasterOff { device: input.device(f) });
         let seen = |function: &&Function| seen(function, "bit 2 of the command register is 0");
-        return Ok(Outcome::fail(codes).all_seen(off.iter().map(seen)));
+        return Ok(Outcome::fail(codes).all_evidence(off.iter().map(seen)));
     }
     if all.is_empty() {
         return Ok(Outcome::not_applicable("no GPU and no RDMA NIC with a driver"));

@@ -119,7 +119,7 @@ fn width(input: &CheckInput<'_>) -> Judgement {
         best: link.property.best,
     };
     Ok(Outcome::fail(degraded.iter().map(code))
-        .all_seen(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}")))))
+        .all_evidence(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}")))))
 }
 
 /// Cards with more lanes than the slot.
@@ -136,7 +136,7 @@ fn narrow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     (!narrow.is_empty()).then(|| {
         let functions = addresses(&functions);
         Outcome::warn([PcieLinkFinding::SlotNarrow { functions }])
-            .all_seen(narrow.iter().map(|link| of_both(link, shown)))
+            .all_evidence(narrow.iter().map(|link| of_both(link, shown)))
     })
 }
 
@@ -150,7 +150,7 @@ fn slow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     (!slow.is_empty()).then(|| {
         let functions = addresses(&functions);
         Outcome::warn([PcieLinkFinding::SlotSlow { functions }])
-            .all_seen(slow.iter().map(|link| of_both(link, shown)))
+            .all_evidence(slow.iter().map(|link| of_both(link, shown)))
     })
 }
 
@@ -190,7 +190,7 @@ fn speed(input: &CheckInput<'_>) -> Judgement {
             best: link.property.best,
         };
         return Ok(Outcome::fail(slow.iter().map(code))
-            .all_seen(slow.iter().map(|link| seen(link, pcie_link::in_words))));
+            .all_evidence(slow.iter().map(|link| seen(link, pcie_link::in_words))));
     }
     Ok(unread(&links).unwrap_or_else(|| {
         Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
@@ -215,7 +215,7 @@ fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
         named(&functions, "GPUs")
     );
     Ok(Outcome::unknown(text)
-        .all_seen(idle.iter().map(|link| seen(link, pcie_link::in_words)))
+        .all_evidence(idle.iter().map(|link| seen(link, pcie_link::in_words)))
         .hint("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
 }
 

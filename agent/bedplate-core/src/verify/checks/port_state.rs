@@ -126,7 +126,7 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
             .collect();
         let down = short.iter().flat_map(|adapter| &adapter.ports);
         let seen = down.map(|port| port_evidence(port, &port.state, &port.phys_state));
-        return Ok(Outcome::fail(codes).all_seen(seen));
+        return Ok(Outcome::fail(codes).all_evidence(seen));
     }
     if let Some((port, why)) = unknown_state(&ports) {
         return Ok(unread(&format!("the state of port {}", port.name), why));
@@ -142,8 +142,8 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
         at: port.directory(),
     });
     Ok(Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
-        .all_seen(active.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate)))
-        .all_seen(idle))
+        .all_evidence(active.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate)))
+        .all_evidence(idle))
 }
 
 fn state(state: &Reading<String>) -> &str {

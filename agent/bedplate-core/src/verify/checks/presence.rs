@@ -205,7 +205,7 @@ fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
         ),
         at: "places in /sys/bus/pci/devices".to_owned(),
     });
-    Ok(Some(Outcome::fail(codes).all_seen(seen)))
+    Ok(Some(Outcome::fail(codes).all_evidence(seen)))
 }
 
 /// `topology.data-direct`.
@@ -266,7 +266,7 @@ fn data_direct(input: &CheckInput<'_>) -> Judgement {
     }
     if !codes.is_empty() {
         let verdict = if all.is_empty() { Verdict::Warn } else { Verdict::Fail };
-        return Ok(Outcome::with_findings(verdict, codes).all_seen(all.iter().map(|dma| {
+        return Ok(Outcome::with_findings(verdict, codes).all_evidence(all.iter().map(|dma| {
             Evidence {
                 what: format!(
                     "{}: driver {}",

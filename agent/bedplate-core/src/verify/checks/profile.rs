@@ -65,7 +65,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             .map(|change| Evidence { what: change.subject.text.clone(), at: at.to_owned() });
         let settings: BTreeSet<&str> = doable().map(|change| change.kind).collect();
         let code = |setting| not_in_effect(setting, name, changes);
-        return Ok(Outcome::fail(settings.into_iter().map(code)).all_seen(named));
+        return Ok(Outcome::fail(settings.into_iter().map(code)).all_evidence(named));
     }
     if profile.plan.reboot != RebootNeed::None {
         let named = body
@@ -79,7 +79,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
         if codes.is_empty() {
             codes.push(ProfileFinding::ProfileWaitsForReboot { profile: name.to_owned() });
         }
-        return Ok(Outcome::fail(codes).all_seen(named));
+        return Ok(Outcome::fail(codes).all_evidence(named));
     }
     if let Some(outcome) = profile.image.and_then(not_on_machine) {
         return Ok(outcome);

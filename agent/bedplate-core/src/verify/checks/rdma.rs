@@ -168,8 +168,9 @@ fn rate(input: &CheckInput<'_>) -> Judgement {
             rate: text_or_not_known(&port.rate).to_owned(),
             rates: rates.clone(),
         };
-        return Ok(Outcome::fail(slow.iter().map(code))
-            .all_seen(slow.iter().map(|port| port_evidence(port, &port.rate, &port.phys_state))));
+        return Ok(Outcome::fail(slow.iter().map(code)).all_evidence(
+            slow.iter().map(|port| port_evidence(port, &port.rate, &port.phys_state)),
+        ));
     }
     Ok(Outcome::pass(tally(&rates)).evidence("rate", "/sys/class/infiniband/*/ports/*/rate"))
 }
@@ -186,8 +187,9 @@ fn link_layer(input: &CheckInput<'_>) -> Judgement {
     let differs =
         |ports: &&Vec<&RdmaPort>| ports.iter().any(|port| port.link_layer != ports[0].link_layer);
     Ok(match models.iter().find(differs) {
-        Some(ports) => Outcome::fail([RdmaFinding::LinkLayersDiffer { link_layers }])
-            .all_seen(ports.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate))),
+        Some(ports) => Outcome::fail([RdmaFinding::LinkLayersDiffer { link_layers }]).all_evidence(
+            ports.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate)),
+        ),
         None => Outcome::pass(tally(&link_layers))
             .evidence("link_layer", "/sys/class/infiniband/*/ports/*/link_layer"),
     })

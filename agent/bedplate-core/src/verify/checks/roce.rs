@@ -88,7 +88,7 @@ fn gid(input: &CheckInput<'_>) -> Judgement {
     }
     if !none.is_empty() {
         let codes = none.iter().map(|port| RoceFinding::NoGid { port: port.name.clone() });
-        return Ok(Outcome::fail(codes).all_seen(none.iter().map(|port| Evidence {
+        return Ok(Outcome::fail(codes).all_evidence(none.iter().map(|port| Evidence {
             what: "no entry of type RoCE v2".to_owned(),
             at: format!("{}/gid_attrs/types", port.directory()),
         })));
@@ -100,7 +100,9 @@ fn gid(input: &CheckInput<'_>) -> Judgement {
         let code = |(port, _): &(&RdmaPort, RoceGid)| RoceFinding::GidLinkLocal {
             port: port.name.clone(),
         };
-        return Ok(Outcome::warn(local.iter().map(code)).all_seen(local.iter().map(gid_evidence)));
+        return Ok(
+            Outcome::warn(local.iter().map(code)).all_evidence(local.iter().map(gid_evidence))
+        );
     }
     let mut indices: BTreeMap<u16, usize> = BTreeMap::new();
     found.iter().for_each(|(_, gid)| *indices.entry(gid.index).or_default() += 1);
@@ -116,7 +118,7 @@ fn gid(input: &CheckInput<'_>) -> Judgement {
             )
         }
     };
-    Ok(Outcome::pass(text).all_seen(found.iter().map(gid_evidence)))
+    Ok(Outcome::pass(text).all_evidence(found.iter().map(gid_evidence)))
 }
 
 fn gid_evidence((port, gid): &(&RdmaPort, RoceGid)) -> Evidence {
@@ -169,14 +171,14 @@ fn netdev(input: &CheckInput<'_>) -> Judgement {
             port: port.name.clone(),
             interface: interface.name.clone(),
         };
-        return Ok(Outcome::fail(down.iter().map(code)).all_seen(down.iter().map(seen)));
+        return Ok(Outcome::fail(down.iter().map(code)).all_evidence(down.iter().map(seen)));
     }
     if let Some((port, why)) = unknown {
         return Ok(unread(&format!("the interface of port {}", port.name), why));
     }
     if !none.is_empty() {
         let codes = none.iter().map(|port| RoceFinding::NoInterface { port: port.name.clone() });
-        return Ok(Outcome::warn(codes).all_seen(none.iter().map(|port| Evidence {
+        return Ok(Outcome::warn(codes).all_evidence(none.iter().map(|port| Evidence {
             what: "no interface".to_owned(),
             at: format!("{}/gid_attrs/ndevs", port.directory()),
         })));
@@ -187,13 +189,13 @@ fn netdev(input: &CheckInput<'_>) -> Judgement {
             interface: interface.name.clone(),
             mtu: interface.mtu.known().copied(),
         };
-        return Ok(Outcome::warn(small.iter().map(code)).all_seen(small.iter().map(seen)));
+        return Ok(Outcome::warn(small.iter().map(code)).all_evidence(small.iter().map(seen)));
     }
     Ok(Outcome::pass(format!(
         "{}: interfaces up, room for 4,096 bytes a packet",
         counted(right.len(), "port")
     ))
-    .all_seen(right.iter().map(seen)))
+    .all_evidence(right.iter().map(seen)))
 }
 
 fn seen((port, interface): &(&RdmaPort, &Interface)) -> Evidence {

@@ -96,7 +96,7 @@ fn counts(input: &CheckInput<'_>) -> Judgement {
     }
     if !short.is_empty() {
         let pfs = short.iter().map(|(function, ..)| function.address).collect();
-        return Ok(Outcome::fail([SriovFinding::VfsGone { pfs }]).all_seen(short.iter().map(
+        return Ok(Outcome::fail([SriovFinding::VfsGone { pfs }]).all_evidence(short.iter().map(
             |(function, there, enabled)| Evidence {
                 what: format!("{there} of {enabled}"),
                 at: function.attribute("sriov_numvfs"),
@@ -201,7 +201,7 @@ fn identity(input: &CheckInput<'_>) -> Judgement {
     if let Some(double) = double {
         let functions = double.iter().map(|address| address.function).collect();
         return Ok(Outcome::fail([SriovFinding::AddressesEqual { functions }])
-            .all_seen(double.iter().map(|address| shown(address, "the same"))));
+            .all_evidence(double.iter().map(|address| shown(address, "the same"))));
     }
     let zero: Vec<&NicAddress> = zero.into_iter().filter(vf).collect();
     let is_down = |address: &&&NicAddress| {
@@ -216,7 +216,7 @@ fn identity(input: &CheckInput<'_>) -> Judgement {
             false => Verdict::Warn,
         };
         return Ok(Outcome::with_findings(verdict, codes)
-            .all_seen(zero.iter().map(|address| shown(address, "zero"))));
+            .all_evidence(zero.iter().map(|address| shown(address, "zero"))));
     }
     let unknown = addresses.iter().filter(vf).find_map(|address| match &address.value {
         Reading::Unknown(why) => Some((address, why)),

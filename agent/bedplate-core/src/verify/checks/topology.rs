@@ -133,13 +133,13 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
             "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
             named(&unknown, "GPUs")
         ))
-        .all_seen(seen)
+        .all_evidence(seen)
         .hint("see firmware.numa"),
         true => Outcome::pass(format!(
             "an RDMA NIC near enough to each of {}",
             counted(gpus.len(), "GPU")
         ))
-        .all_seen(seen),
+        .all_evidence(seen),
     })
 }
 
@@ -157,11 +157,11 @@ fn no_near_nic(
             counted(input.gpus.len(), "GPU"),
             conf.path
         ))
-        .all_seen(seen);
+        .all_evidence(seen);
     }
     Outcome::warn([TopologyFinding::NoNearNic { gpus: addresses(far) }])
-        .all_seen(seen)
-        .all_seen(not_counted(input, topology, far))
+        .all_evidence(seen)
+        .all_evidence(not_counted(input, topology, far))
 }
 
 /// `topology.numa`.
@@ -288,5 +288,5 @@ fn sharing(input: &CheckInput<'_>) -> Judgement {
         at: "places in /sys/bus/pci/devices".to_owned(),
     };
     Ok(Outcome::warn([TopologyFinding::NicSharedUnevenly { nics: heavy, most, least }])
-        .all_seen(used.iter().map(is_more)))
+        .all_evidence(used.iter().map(is_more)))
 }
