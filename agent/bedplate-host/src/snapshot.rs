@@ -50,33 +50,21 @@ impl Config {
     /// Add bytes at an offset, joining them with what is there; what is there wins.
     pub fn add(&mut self, offset: u16, bytes: &[u8]) {
         let end = usize::from(offset) + bytes.len();
-        let apart = |(start, block): (&u16, &Vec<u8>)| {
-            usize::from(*start) > end || usize::from(*start) + block.len() < usize::from(offset)
+        let end_of = |start: u16, block: &[u8]| usize::from(start) + block.len();
+        let touches = |start: &u16, block: &mut Vec<u8>| {
+            usize::from(*start) <= end && end_of(*start, block) >= usize::from(offset)
         };
-        if self.blocks.iter().all(apart) {
-            self.blocks.extend((!bytes.is_empty()).then(|| (offset, bytes.to_vec())));
-            return;
+        let touching: Vec<(u16, Vec<u8>)> = self.blocks.extract_if(.., touches).collect();
+        let first = touching.first().map_or(offset, |(start, _)| offset.min(*start));
+        let last = touching.last().map_or(end, |(start, block)| end.max(end_of(*start, block)));
+        let mut joined = vec![0; last - usize::from(first)];
+        let added = (offset, bytes);
+        let blocks = touching.iter().map(|(start, block)| (*start, &block[..]));
+        for (start, block) in std::iter::once(added).chain(blocks) {
+            let at = usize::from(start - first);
+            joined[at..at + block.len()].copy_from_slice(block);
         }
-        let mut flat: BTreeMap<u16, u8> = BTreeMap::new();
-        for (start, block) in
-            [(&offset, bytes)].into_iter().chain(self.blocks.iter().map(|(s, b)| (s, &b[..])))
-        {
-            flat.extend(
-                block
-                    .iter()
-                    .enumerate()
-                    .map(|(index, byte)| (start.wrapping_add(index as u16), *byte)),
-            );
-        }
-        self.blocks.clear();
-        let mut open: Option<(u16, Vec<u8>)> = None;
-        for (at, byte) in flat {
-            match &mut open {
-                Some((start, block)) if usize::from(at - *start) == block.len() => block.push(byte),
-                _ => self.blocks.extend(open.replace((at, vec![byte]))),
-            }
-        }
-        self.blocks.extend(open);
+        self.blocks.extend((!joined.is_empty()).then_some((first, joined)));
     }
 
     /// The bytes from `offset`, as many as there are up to `length`; `None` = not recorded.

@@ -53,6 +53,19 @@ fn answers(snapshot: &Snapshot) {
 }
 
 #[test]
+fn added_bytes_join_blocks_and_leave_what_is_there() {
+    let mut config = Config { length: 256, ..Config::default() };
+    for (offset, bytes) in
+        [(0x40, &[1, 2][..]), (0x44, &[5]), (0x60, &[7]), (0x41, &[9, 3, 4, 9]), (0x50, &[])]
+    {
+        config.add(offset, bytes);
+    }
+    assert_eq!(config.blocks, BTreeMap::from([(0x40, vec![1, 2, 3, 4, 5]), (0x60, vec![7])]));
+    config.add(0x3f, &[0]);
+    assert_eq!(config.blocks, BTreeMap::from([(0x3f, vec![0, 1, 2, 3, 4, 5]), (0x60, vec![7])]));
+}
+
+#[test]
 fn reads_follow_links_and_keep_errors() {
     answers(&sample());
 }
