@@ -1,7 +1,7 @@
 //! What kinds contribute to an image → files for others: image builds, cluster operators, boot loader tools. Pure: nothing
 //! is read, nothing is written; the same profile, desired state and options give the same bytes.
 //!
-//! Adding a target: one file with a `render` function, one row in [`TARGETS`] (`targets.rs`). Depends on all crates below
+//! Adding a target: one file with a `render` function, its `mod` line here, one row in [`TARGETS`] (`targets.rs`). Depends on all crates below
 //! but bedplate-host. Start with [`render()`] in `render.rs`.
 
 mod agent;

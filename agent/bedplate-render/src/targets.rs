@@ -16,7 +16,7 @@ pub struct Target {
     pub about: &'static str,
     /// Every path that this target ever writes. `*` is any name, `{role}` the role.
     paths: &'static [&'static str],
-    /// Writes the files. What cannot be said in them must be in [`Rendered::inexpressible`].
+    /// Writes the files. What cannot be said in them must be in [`RenderResult::inexpressible`].
     pub render: fn(&ImageConfig, &Options) -> Result<RenderResult, RenderError>,
 }
 

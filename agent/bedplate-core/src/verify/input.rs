@@ -1,4 +1,4 @@
-//! Evidence for checks: facts, what is read beside them ([`Observed::read`], once), and what was worked out of both.
+//! Evidence for checks: facts, what is read beside them ([`HostReadings::read`], once), and what was worked out of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -342,7 +342,7 @@ struct Rank<'a> {
     nics: Vec<String>,
 }
 
-/// JSON Schema (draft 2020-12) of [`Shown::document`].
+/// JSON Schema (draft 2020-12) of [`LogView::document`].
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)
 }
