@@ -38,6 +38,9 @@ done
 # What the caller names is meant from where the caller stands.
 case $program in ''|/*) ;; *) program=$here/$program ;; esac
 case $destdir in ''|/*) ;; *) destdir=$here/$destdir ;; esac
+# A name that ends with a newline reads as another one.
+case $destdir in *"
+"*) wrong "--destdir names a directory with a newline" ;; esac
 
 files() {
   # mode, source, target
@@ -102,9 +105,6 @@ live() {
   fi
 }
 
-user=$(id -u)
-group=$(id -g)
-
 # Prints a directory that others than root and the caller may write: they could put a link there after it was looked at.
 # $2 = above: one above DIR, in which it is enough that others cannot replace what is not theirs. In a user namespace of the
 # caller's own all that belongs to this system shows as the overflow user's.
@@ -139,6 +139,7 @@ above() {
 # Refused: a DIR that is not the caller's, or that somebody else can move away. From here on it is meant without links.
 refuse_foreign() {
   [ -n "$destdir" ] || return 0
+  user=$(id -u) group=$(id -g)
   nearest=$destdir
   while ! [ -e "$nearest" ]; do nearest=$(dirname -- "$nearest"); done
   nearest=$(realpath -- "$nearest")
@@ -150,11 +151,18 @@ refuse_foreign() {
   above "$destdir"
 }
 
-# Refused: a directory from $1 up to DIR that others may write.
+# Refused: a directory from $1 up to DIR that others may write, and one that a link among them passes through: whoever can
+# exchange a link on the way decides where it leads. $2: how many links led here.
 below_closed() {
   at=$1
   while [ "$at" != "${root:-/}" ] && [ "$at" != / ]; do
     ! [ -e "$at" ] || expect_closed "$(realpath -- "$at")"
+    if [ -L "$at" ]; then
+      [ "${2:-0}" -lt 40 ] || { echo "install.sh: too many links lead to $at: nothing was changed" >&2; exit 1; }
+      to=$(readlink -- "$at")
+      case $to in /*) ;; *) to=$(dirname -- "$at")/$to ;; esac
+      (below_closed "$to" $((${2:-0} + 1)))
+    fi
     at=$(dirname -- "$at")
   done
 }
@@ -163,14 +171,17 @@ below_closed() {
 stay_inside() {
   [ -n "$destdir" ] || return 0
   root=${destdir%/}
-  {
+  # Not one pipeline: where `sort` fails, nothing would be looked at.
+  parents=$({
     files | while read -r _ _ target; do echo "${target%/*}"; done
     completions | while read -r _ target; do echo "${target%/*}"; done
     printf '%s\n' /usr/share/man/man1 /usr/share/man/man5 /usr/share/man/man7 /usr/share/doc /etc/bedplate
     for unit in bedplate.service bedplate-worker.socket bedplate-observer@.service bedplate-worker@.service bedplate-loader@.service; do
       echo "$drop_ins/$unit.d"
     done
-  } | sort -u | while read -r parent; do
+  } | LC_ALL=C sort -u)
+  [ -n "$parents" ] || exit 1
+  printf '%s\n' "$parents" | while read -r parent; do
     real=$(realpath -m -- "$destdir$parent")
     case $real/ in
       "$root"/*) ;;
@@ -192,6 +203,11 @@ is_bedplate() {
     "bedplate "*) ;;
     *) echo "install.sh: $1 is not bedplate: its --version says otherwise" >&2; exit 1 ;;
   esac
+  # What is installed starts the daemon, and what is uninstalled is withdrawn by it.
+  "$1" withdraw --help >/dev/null 2>&1 || {
+    echo "install.sh: $1 is a bedplate without the daemon, for image builds alone: build it without --no-default-features" >&2
+    exit 1
+  }
 }
 
 # The program that puts back and withdraws. Never the one inside DIR: an image may hold anything.

@@ -61,6 +61,34 @@ fn links_of_another_user_lead_nowhere() {
     assert!(!foreign.join("new").exists());
 }
 
+/// A link of root's through another user's directory, where that user can exchange the next link.
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn links_through_directories_of_others_are_refused() {
+    fixtures::root();
+    let root = tempfile::tempdir().expect("a directory");
+    let image = root.path().join("image");
+    for directory in ["usr", "o", "safe"] {
+        std::fs::create_dir_all(image.join(directory)).expect("ours");
+    }
+    std::os::unix::fs::symlink("../o/x", image.join("usr/share")).expect("ours");
+    std::os::unix::fs::symlink("../safe", image.join("o/x")).expect("ours");
+    let dir = image.display().to_string();
+    assert!(script(&["--destdir", &dir]).status.success(), "all of it is root's");
+    std::os::unix::fs::chown(image.join("o"), Some(65534), Some(65534)).expect("root may");
+    for args in [&[][..], &["--uninstall"]] {
+        let refused = script(&[args, &["--destdir", &dir]].concat());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("others than root and you may write"), "{said}");
+    }
+    std::fs::remove_file(image.join("o/x")).expect("ours");
+    std::os::unix::fs::symlink("x", image.join("o/x")).expect("ours");
+    assert_eq!(script(&["--destdir", &dir]).status.code(), Some(1), "a link to itself");
+    let newline = script(&["--destdir", &format!("{dir}\n")]);
+    assert_eq!(newline.status.code(), Some(64), "a name that reads as another");
+}
+
 /// Links that the owner of a directory puts there all the time.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]

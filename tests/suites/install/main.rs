@@ -6,7 +6,7 @@ mod upgrade;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use bedplate_tests::program::install_sh as script;
 use bedplate_tests::{fixtures, program};
@@ -363,25 +363,54 @@ fn what_an_image_owes_keeps_nothing_installed() {
 #[test]
 fn a_directory_of_profiles_that_cannot_be_changed_is_warned_of() {
     let root = tempfile::tempdir().expect("a directory");
-    let (dir, tools) = (root.path().join("image"), root.path().join("tools"));
-    std::fs::create_dir(&tools).expect("ours");
-    let chmod = tools.join("chmod");
-    std::fs::write(&chmod, "#!/bin/sh\necho read-only >&2\nexit 1\n").expect("ours");
-    std::fs::set_permissions(&chmod, std::fs::Permissions::from_mode(0o755)).expect("ours");
-    let path = std::env::var("PATH").expect("a path");
-    let done = Command::new("./install.sh")
-        .args(["--destdir", &dir.display().to_string()])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .env("BEDPLATE_PROGRAM", program::path())
-        .env("PATH", format!("{}:{path}", tools.display()))
-        .output()
-        .expect("it starts");
+    let text = "#!/bin/sh\necho read-only >&2\nexit 1\n";
+    let done = with_tool(root.path(), "chmod", text, &program::path());
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(
         done.status.success() && said.contains("warning: cannot take write permission"),
         "{said}"
     );
-    assert!(dir.join("usr/share/man/man5/bedplate-profile.5").exists(), "it went on");
+    let page = root.path().join("image/usr/share/man/man5/bedplate-profile.5");
+    assert!(page.exists(), "it went on");
+}
+
+/// Runs `install.sh` into `root`, with a tool of the same name as one of the system's before it.
+fn with_tool(root: &Path, name: &str, text: &str, program: &Path) -> Output {
+    let (dir, tools) = (root.join("image"), root.join("tools"));
+    std::fs::create_dir_all(&tools).expect("ours");
+    let tool = tools.join(name);
+    std::fs::write(&tool, text).expect("ours");
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = std::env::var("PATH").expect("a path");
+    Command::new("./install.sh")
+        .args(["--destdir", &dir.display().to_string()])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .env("BEDPLATE_PROGRAM", program)
+        .env("PATH", format!("{}:{path}", tools.display()))
+        .output()
+        .expect("it starts")
+}
+
+/// Directories are looked at in the order of their names: without it, none would be.
+#[test]
+fn where_directories_cannot_be_listed_nothing_is_installed() {
+    let root = tempfile::tempdir().expect("a directory");
+    let done = with_tool(root.path(), "sort", "#!/bin/sh\nexit 1\n", &program::path());
+    assert_eq!(done.status.code(), Some(1));
+    assert!(!root.path().join("image/usr").exists());
+}
+
+/// It has no daemon for the units, and cannot withdraw what a daemon published.
+#[test]
+fn a_program_without_the_daemon_is_not_installed() {
+    let root = tempfile::tempdir().expect("a directory");
+    let text = "#!/bin/sh\n[ \"$1\" = --version ] && echo bedplate 0.1.0 || exit 64\n";
+    let done =
+        with_tool(root.path(), "bedplate-small", text, &root.path().join("tools/bedplate-small"));
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("without the daemon"), "{said}");
+    assert!(!root.path().join("image/usr").exists());
 }
 
 /// Root's umask may be 077 (hardened hosts) or 002: what is installed is readable by all and written by root alone.
