@@ -97,7 +97,7 @@ fn bls(bytes: &[u8]) {
 /// A ledger that is accepted names files of the kinds alone, and no program.
 fn ledger(bytes: &[u8]) {
     let Ok(ledger) = Ledger::parse(bytes, "ledger.json") else { return };
-    if kind::foreign(&ledger).is_some() {
+    if kind::outside_write_scope(&ledger).is_some() {
         return;
     }
     for path in ledger.files.keys().chain(&ledger.directories) {

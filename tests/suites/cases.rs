@@ -115,7 +115,7 @@ fn invariants(
     if ids.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(format!("two changes share an id: {ids:?}"));
     }
-    if let Some(what) = kind::foreign(&ledger_of(plan)) {
+    if let Some(what) = kind::outside_write_scope(&ledger_of(plan)) {
         return Err(format!("a kind's row does not own what its change does: {what}"));
     }
     // The daemon masks what may be a secret. Nothing in a remedy is, or nobody could follow it.

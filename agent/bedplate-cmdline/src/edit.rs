@@ -4,7 +4,7 @@
 use bedplate_base::Arch;
 
 use super::error::{ApplyError, EditError, unwritable};
-use super::key::{Absent, Form, Key, Meaning, UnwantedArgument, WantedArgument};
+use super::key::{Form, Key, Meaning, UnwantedArgument, UnwantedPattern, WantedArgument};
 use super::key::{sequence_key, unwanted_of, wanted_of};
 use super::lex::Token;
 use super::line::CommandLine;
@@ -138,7 +138,7 @@ impl Edit {
             || self
                 .absent
                 .iter()
-                .any(|u| matches!(&u.form, Absent::Within { param, .. } if param == "pci"))
+                .any(|u| matches!(&u.form, UnwantedPattern::Within { param, .. } if param == "pci"))
     }
 }
 

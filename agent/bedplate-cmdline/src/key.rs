@@ -118,14 +118,14 @@ impl WantedArgument {
 /// One thing that the profile wants off the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnwantedArgument {
-    pub(super) form: Absent,
+    pub(super) form: UnwantedPattern,
     /// The profile's word for it.
     pub(super) text: String,
 }
 
 /// How an unwanted thing is recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Absent {
+pub(super) enum UnwantedPattern {
     /// Every argument of this (folded) name.
     Name(String),
     /// An argument with this name and meaning.
@@ -196,10 +196,10 @@ pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<UnwantedArgument> {
     let text = token.as_str().to_owned();
     let one = |form| vec![UnwantedArgument { form, text: text.clone() }];
     let Some(value) = token.value() else {
-        return one(Absent::Name(name));
+        return one(UnwantedPattern::Name(name));
     };
     let within = |what| UnwantedArgument {
-        form: Absent::Within { param: name.clone(), what },
+        form: UnwantedPattern::Within { param: name.clone(), what },
         text: text.clone(),
     };
     match shape_of(&name, arch) {
@@ -214,8 +214,8 @@ pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<UnwantedArgument> {
             .iter()
             .map(|item| within(ListScope::Meaning(list.meaning(item))))
             .collect(),
-        Shape::Bool => one(Absent::Value { name, meaning: bool_meaning(Some(&value)) }),
-        _ => one(Absent::Value { name, meaning: Meaning::Text(Some(value.into_owned())) }),
+        Shape::Bool => one(UnwantedPattern::Value { name, meaning: bool_meaning(Some(&value)) }),
+        _ => one(UnwantedPattern::Value { name, meaning: Meaning::Text(Some(value.into_owned())) }),
     }
 }
 

@@ -22,11 +22,11 @@ mod line;
 mod list;
 mod list_parts;
 mod occurrences;
+mod parameter_units;
 pub mod rejected_argument;
 mod repeated;
 mod shape;
 mod status;
-mod units;
 mod unwanted;
 
 pub use arch_only::only_on;

@@ -9,7 +9,7 @@ mod tables;
 use bedplate_base::Arch;
 
 use super::lex::fold_name;
-use super::units::Units;
+use super::parameter_units::Units;
 
 use tables::{
     ACPI_SLEEP, AMD_IOMMU, EFI, FBCON, INTEL_IOMMU, INTREMAP, IOMMU, ITEMS, MODULE_DYNDBG, PCI,

@@ -3,7 +3,9 @@
 use bedplate_base::Arch;
 
 use super::error::ApplyError;
-use super::key::{Absent, ListScope, Meaning, UnwantedArgument, bool_meaning, names_option};
+use super::key::{
+    ListScope, Meaning, UnwantedArgument, UnwantedPattern, bool_meaning, names_option,
+};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::write_parts;
@@ -18,37 +20,37 @@ pub(super) fn remove_unwanted(
     for at in (0..line.len()).rev() {
         let Some(token) = line.token(at).cloned() else { continue };
         match unwanted_in(&token, unwanted, arch) {
-            Hit::None => {}
-            Hit::Whole => line.remove(at),
-            Hit::Leaves(parts) => write_parts(line, at, &parts)?,
+            UnwantedPart::None => {}
+            UnwantedPart::Whole => line.remove(at),
+            UnwantedPart::Leaves(parts) => write_parts(line, at, &parts)?,
         }
     }
     Ok(())
 }
 
 /// What of an argument is unwanted.
-enum Hit {
+enum UnwantedPart {
     None,
     Whole,
     /// These parts of its value may stay.
     Leaves(Vec<String>),
 }
 
-fn unwanted_in(token: &Token, unwanted: &UnwantedArgument, arch: Arch) -> Hit {
+fn unwanted_in(token: &Token, unwanted: &UnwantedArgument, arch: Arch) -> UnwantedPart {
     let name = token.folded_name();
     let value = token.value();
-    let whole = |hit: bool| if hit { Hit::Whole } else { Hit::None };
+    let whole = |hit: bool| if hit { UnwantedPart::Whole } else { UnwantedPart::None };
     match &unwanted.form {
-        Absent::Name(unwanted) => whole(name == *unwanted),
-        Absent::Value { name: unwanted, meaning } => {
+        UnwantedPattern::Name(unwanted) => whole(name == *unwanted),
+        UnwantedPattern::Value { name: unwanted, meaning } => {
             let own = match shape_of(&name, arch) {
                 Shape::Bool => bool_meaning(value.as_deref()),
                 _ => Meaning::Text(value.map(|value| value.into_owned())),
             };
             whole(name == *unwanted && own == *meaning)
         }
-        Absent::Within { param, what } if name == *param => {
-            let Some(value) = value else { return Hit::None };
+        UnwantedPattern::Within { param, what } if name == *param => {
+            let Some(value) = value else { return UnwantedPart::None };
             let (count, stay) = match shape_of(&name, arch) {
                 Shape::Options(list) => {
                     split_parts(OptionList::options(&value), |part| !names_option(what, list, part))
@@ -56,11 +58,11 @@ fn unwanted_in(token: &Token, unwanted: &UnwantedArgument, arch: Arch) -> Hit {
                 Shape::Items(list) => split_parts(list.items(&value).into_iter(), |part| {
                     *what != ListScope::Meaning(list.meaning(part))
                 }),
-                _ => return Hit::None,
+                _ => return UnwantedPart::None,
             };
-            if stay.len() == count { Hit::None } else { Hit::Leaves(stay) }
+            if stay.len() == count { UnwantedPart::None } else { UnwantedPart::Leaves(stay) }
         }
-        Absent::Within { .. } => Hit::None,
+        UnwantedPattern::Within { .. } => UnwantedPart::None,
     }
 }
 
@@ -80,6 +82,6 @@ pub(super) fn first_unwanted(
     unwanted: &UnwantedArgument,
     arch: Arch,
 ) -> Option<String> {
-    let hit = |token: &&Token| !matches!(unwanted_in(token, unwanted, arch), Hit::None);
+    let hit = |token: &&Token| !matches!(unwanted_in(token, unwanted, arch), UnwantedPart::None);
     line.tokens().find(hit).map(|token| token.as_str().to_owned())
 }

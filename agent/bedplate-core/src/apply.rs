@@ -10,7 +10,7 @@ mod report;
 mod store;
 
 use crate::ledger::{Entry, EntryResult, FileRecord, Ledger};
-use crate::plan::{Action, Change, Check, PaidTool, Plan};
+use crate::plan::{Action, Change, Check, Plan, SettledTool};
 use bedplate_base::chain;
 use bedplate_base::terminal::brief;
 use bedplate_host::{Reader, Writer};
@@ -69,7 +69,7 @@ pub fn apply(
     let mut report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
     report.warnings.extend(store.remove_stale_temporary_files(replaced_paths(plan)));
     // Before anything is changed: a change that fails goes back to what these tools were run on.
-    let has_run = |tool: &PaidTool| tool.after.is_none();
+    let has_run = |tool: &SettledTool| tool.after.is_none();
     let has_paid =
         |kind: &str| plan.body.paid.iter().any(|tool| tool.kind == kind && has_run(tool));
     let paid = record_paid_tools(&mut store, plan, has_run)
@@ -96,7 +96,7 @@ pub fn apply(
             }
         };
         watch(Event::Ended(&ended));
-        let is_replaced = |tool: &PaidTool| tool.after.as_ref() == Some(&ended.id);
+        let is_replaced = |tool: &SettledTool| tool.after.as_ref() == Some(&ended.id);
         if matches!(ended.outcome, Outcome::Done | Outcome::AlreadyDone)
             && let Err(error) = record_paid_tools(&mut store, plan, is_replaced)
         {
@@ -144,7 +144,7 @@ fn not_noted(error: &StepError) -> String {
 /// # Errors
 /// The ledger cannot be written.
 pub(crate) fn note_paid(
-    paid: &[PaidTool],
+    paid: &[SettledTool],
     ledger: &mut Ledger,
     reader: &dyn Reader,
     writer: &mut dyn Writer,
@@ -165,7 +165,7 @@ fn adopt(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
 fn record_paid_tools(
     store: &mut Store,
     plan: &Plan,
-    is_paid: impl Fn(&PaidTool) -> bool,
+    is_paid: impl Fn(&SettledTool) -> bool,
 ) -> Result<(), StepError> {
     store.update_ledger(|ledger| {
         for tool in plan.body.paid.iter().filter(|tool| is_paid(tool)) {

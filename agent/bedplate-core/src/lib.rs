@@ -6,7 +6,6 @@
 //! Start with [`engine`], which runs the pipeline, then `kind/mod.rs`.
 
 pub mod apply;
-pub mod checker;
 pub mod desired;
 pub mod doctor;
 pub mod documents;
@@ -20,6 +19,7 @@ pub mod modules_conf;
 pub mod orphans;
 pub mod plan;
 pub mod profile;
+pub mod readback;
 pub mod reboot_hold;
 pub mod reboot_record;
 pub mod record;
@@ -30,5 +30,5 @@ mod section;
 mod unified_diff;
 pub mod verify;
 
-pub use section::Declared;
+pub use section::ProfileSections;
 pub use unified_diff::unified_diff;

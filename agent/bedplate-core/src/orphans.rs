@@ -156,7 +156,7 @@ mod tests {
             orphan.adopt(&mut ledger);
         }
         assert_eq!(ledger.files.len(), ROWS.len());
-        assert_eq!(crate::kind::foreign(&ledger), None);
+        assert_eq!(crate::kind::outside_write_scope(&ledger), None);
         assert!(ROWS.iter().all(|row| KINDS.iter().any(|kind| kind.name == row.kind)));
     }
 }

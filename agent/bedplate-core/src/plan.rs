@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use action::{Action, Check, WayBack};
 pub use content::FileContent;
-pub(crate) use ledger_corrections::{Orphan, PaidTool};
+pub(crate) use ledger_corrections::{Orphan, SettledTool};
 pub(crate) use next_boot::EntryBefore;
 pub use next_boot::NextBoot;
 pub use pending::Pending;
@@ -241,7 +241,7 @@ pub struct KindPlan {
     pub unseen: Vec<PendingUntilBoot>,
     /// Tools that the ledger has as owed and that need not run any more.
     #[serde(skip)]
-    pub paid: Vec<PaidTool>,
+    pub paid: Vec<SettledTool>,
     /// Commands that an image build still has to run, and that no change of the plan runs.
     #[serde(skip)]
     pub owed_elsewhere: Vec<String>,

@@ -23,7 +23,7 @@ use bedplate_host::{HostKind, Reader, Writer};
 
 pub(crate) use parts::Part;
 use parts::Source;
-pub use parts::{DEVICES, Fate, PARTS, markdown};
+pub use parts::{DEVICES, PARTS, SealDisposition, markdown};
 
 /// State that belongs to other tools.
 pub(crate) const NOT_TOUCHED: &str = "not touched: /etc/machine-id, ssh host keys, cloud-init's state, the journal, the network \
@@ -48,7 +48,7 @@ pub struct PartPlan {
     /// Content of the part.
     pub content: &'static str,
     /// Whether a seal removes it.
-    pub fate: Fate,
+    pub fate: SealDisposition,
     /// Reason.
     pub why: &'static str,
     /// Whether this host has it.

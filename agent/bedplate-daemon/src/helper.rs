@@ -13,7 +13,7 @@ use super::launch::{HELPER, Launch};
 use super::observation::Observation;
 use super::unit::Unit;
 use super::worker::{self, WorkError};
-use super::{methods, observe, public, reboot_required};
+use super::{methods, public, reboot_required, worker_task};
 use crate::reboot::busy::{self, Activity};
 use crate::reboot::last_boot::{BmcAnswer, BmcSilent};
 use crate::reboot::method::ipmi::{self, Code, Device, IpmiError, RestartCause};
@@ -131,7 +131,7 @@ fn settings(root: &Path) -> Result<Reboot, String> {
         true => DirReader::live(),
         false => DirReader::image(root).map_err(|error| chain(&error))?,
     };
-    let profile = observe::profile(&reader).map_err(|error| public::error(&error))?;
+    let profile = worker_task::profile(&reader).map_err(|error| public::error(&error))?;
     Ok(profile.reboot)
 }
 

@@ -26,7 +26,6 @@ mod log_changes;
 pub mod logind;
 mod methods;
 pub mod observation;
-pub mod observe;
 mod observe_requests;
 pub mod public;
 mod public_file;
@@ -47,6 +46,7 @@ pub mod unit;
 mod usage;
 mod watchdog;
 pub mod worker;
+pub mod worker_task;
 
 pub use devices::KnownDevices;
 pub use store::Store;

@@ -2,7 +2,7 @@
 
 use super::pci::{Function, PciTree};
 use super::process::Daemon;
-use super::units;
+use super::systemd_units;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
 
@@ -93,7 +93,7 @@ pub fn observe(reader: &dyn Reader, tree: Option<&PciTree>, is_guest: bool) -> F
     let Some(board) = board else { return fabric };
     fabric.manager = MANAGER.runs(reader);
     fabric.installed = Reading::from_result(reader.exists(PROGRAM));
-    fabric.is_masked = units::is_masked(reader, UNIT);
+    fabric.is_masked = systemd_units::is_masked(reader, UNIT);
     if matches!(board, Board::Nvlink5(_)) {
         fabric.nvlsm = NVLSM.runs(reader);
         fabric.umad = Reading::from_result(reader.exists(UMAD));

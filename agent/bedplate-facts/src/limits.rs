@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::pci::PciTree;
-use super::units::{self, Setting};
+use super::systemd_units::{self, Setting};
 use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
@@ -70,7 +70,7 @@ pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
     let shm = Reading::from_result(reader.text(MOUNTS));
     Limits {
         launchers: Reading::from_result(launchers(reader)),
-        default_memlock: setting(units::of_manager(reader, "DefaultLimitMEMLOCK")),
+        default_memlock: setting(systemd_units::of_manager(reader, "DefaultLimitMEMLOCK")),
         session_memlock: setting(session_memlock(reader)),
         shm: match shm {
             Reading::Known(text) => mounted(&text).map_or(Reading::Absent, Reading::Known),
@@ -106,8 +106,8 @@ fn setting(found: Result<Option<Setting>, ReadError>) -> Reading<Setting> {
 fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {
     let mut found = Vec::new();
     for name in LAUNCHERS {
-        let Some(unit) = units::service(reader, name)? else { continue };
-        let memlock = setting(units::of_service(reader, name, &unit, "LimitMEMLOCK"));
+        let Some(unit) = systemd_units::service(reader, name)? else { continue };
+        let memlock = setting(systemd_units::of_service(reader, name, &unit, "LimitMEMLOCK"));
         found.push(Launcher { name, unit, memlock });
     }
     if found.iter().any(|launcher| launcher.name == "containerd") {

@@ -2,7 +2,7 @@
 
 use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::modules;
-use bedplate_facts::units::{OWN, OWN_DROP_IN};
+use bedplate_facts::systemd_units::{OWN, OWN_DROP_IN};
 
 use super::common::{heading, live_only};
 use super::{Deferred, Inexpressible, Options, OutFile, RenderResult, vf_rules};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use bedplate_core::image_config::{ImageConfig, Setting};
 use bedplate_core::modules_conf::MODPROBE_PATH;
-use bedplate_facts::units::OWN;
+use bedplate_facts::systemd_units::OWN;
 
 use super::common::{heading, in_shell_single_quotes};
 use super::provision::Host;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use bedplate_core::image_config::ImageConfig;
-use bedplate_facts::units::OWN;
+use bedplate_facts::systemd_units::OWN;
 
 use super::agent::Agent;
 use super::common::{files, grub_words, kernel_arguments, removals};

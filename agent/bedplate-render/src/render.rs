@@ -1,6 +1,6 @@
 //! A profile as files for one target.
 
-use bedplate_core::Declared;
+use bedplate_core::ProfileSections;
 use bedplate_core::desired::Desired;
 use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind;
@@ -27,7 +27,7 @@ pub fn target(name: &str) -> Result<&'static Target, RenderError> {
 /// Whatever stands in the way of the files; see [`RenderError`].
 pub fn render(
     target: &Target,
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     facts: &Facts,
     desired: &Desired,
     options: &Options,

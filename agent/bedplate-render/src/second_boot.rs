@@ -1,12 +1,12 @@
 //! The boot that a node needs after its first one: the daemon adds ACS arguments there, since an image knows no ports.
 
 use super::RenderResult;
-use bedplate_core::Declared;
+use bedplate_core::ProfileSections;
 use bedplate_core::kind::acs;
 use bedplate_core::profile::model::{Acs, AcsPersist, Reboot};
 
 /// A note where that boot is needed and the profile forbids bedplate to reboot.
-pub(super) fn note(profile: &dyn Declared, rendered: &RenderResult) -> Option<String> {
+pub(super) fn note(profile: &dyn ProfileSections, rendered: &RenderResult) -> Option<String> {
     let takes_arguments =
         profile.get::<Acs>().is_some_and(|acs| acs.persistence != AcsPersist::Live);
     let is_left = rendered.deferred.iter().any(|left| left.id == acs::NAME);

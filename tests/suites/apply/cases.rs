@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
-use bedplate_core::checker;
 use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::orphans;
 use bedplate_core::plan::{Check, Plan};
 use bedplate_core::profile::{LayerText, LoadedProfile, load, shipped};
+use bedplate_core::readback;
 use bedplate_core::revert;
 use bedplate_facts::Depth;
 use bedplate_host::DirReader;
@@ -72,7 +72,7 @@ impl Case {
         engine::assume_cpu(&mut facts, &self.profile.profile);
         let mut ledger = Ledger::load(reader.as_ref()).unwrap();
         let plan = engine::plan(&self.profile.profile, &facts, reader.as_ref(), &ledger).plan;
-        let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
+        let check = |check: &Check, reader: &dyn Reader| readback::check(reader, &facts, check);
         let executor = Executor {
             reader: reader.as_ref(),
             writer: writer.as_mut(),

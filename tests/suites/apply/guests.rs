@@ -42,7 +42,7 @@ fn closed() -> (Machine, BTreeMap<String, u16>) {
     let mut ledger = Ledger::load(&reader).unwrap();
     let plan = engine::plan(&profile, &facts, &reader, &ledger).plan;
     let check = |check: &Check, reader: &dyn bedplate_host::Reader| {
-        bedplate_core::checker::check(reader, &facts, check)
+        bedplate_core::readback::check(reader, &facts, check)
     };
     let executor =
         Executor { reader: &reader, writer: &mut writer, checker: &check, watch: &mut |_| {} };

@@ -2,11 +2,11 @@
 //! every later plan, and gone with the boot, the module, or the change itself.
 
 use bedplate_core::apply::{self, ApplyReport, Executor};
-use bedplate_core::checker;
 use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Check, Effect, Plan, RebootNeed};
 use bedplate_core::profile::{LayerText, load, shipped};
+use bedplate_core::readback;
 use bedplate_facts::Depth;
 use bedplate_host::Reader;
 use bedplate_tests::fake::{Fuse, Machine};
@@ -43,7 +43,7 @@ fn try_to_apply(machine: &Machine, modules: &str, fuse: &Fuse) -> ApplyReport {
     let plan = plan(machine, modules);
     let reader = machine.reader();
     let facts = observe(&reader, Depth::Plan);
-    let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
+    let check = |check: &Check, reader: &dyn Reader| readback::check(reader, &facts, check);
     let mut ledger: Ledger = ledger(machine);
     let executor = Executor {
         reader: &reader,

@@ -1,6 +1,6 @@
 //! The rows: parameters that take more than one value, each with its source.
 
-use super::super::units::Units;
+use super::super::parameter_units::Units;
 use super::{ItemList, OptionList, Sequence};
 
 /// `drivers/pci/pci.c` `pci_setup`, `drivers/pci/setup-bus.c` `pci_realloc_get_opt`, `arch/x86/pci/common.c`

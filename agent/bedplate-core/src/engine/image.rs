@@ -12,7 +12,7 @@ use crate::profile::model::AgentMode;
 use crate::profile::show;
 use crate::verify::ImageState;
 use bedplate_base::{ReadError, Reading, chain};
-use bedplate_facts::units;
+use bedplate_facts::systemd_units;
 use bedplate_host::{HostKind, Reader};
 
 /// The target that starts bedplate's units.
@@ -68,10 +68,12 @@ fn pending_commands(planned: &PreparedPlan) -> Vec<String> {
 /// Units that no boot starts.
 fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
     let check = |unit: &str| -> Result<Option<String>, ReadError> {
-        let is_wanted = units::is_wanted(reader, unit.trim_end_matches(".service"), TARGET)?;
+        let is_wanted =
+            systemd_units::is_wanted(reader, unit.trim_end_matches(".service"), TARGET)?;
         Ok((!is_wanted).then(|| unit.to_owned()))
     };
-    let units: Result<Vec<Option<String>>, ReadError> = units::OWN.into_iter().map(check).collect();
+    let units: Result<Vec<Option<String>>, ReadError> =
+        systemd_units::OWN.into_iter().map(check).collect();
     Reading::from_result(units.map(|units| units.into_iter().flatten().collect()))
 }
 
@@ -82,7 +84,7 @@ fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
 fn leaves_to_machine(reader: &dyn Reader, planned: &PreparedPlan) -> Result<bool, String> {
     let is_deferred = planned.plan.body.changes.iter().any(|change| change.deferred.is_some());
     // Rendered files bring it where they leave something.
-    if is_deferred || reader.exists(units::OWN_DROP_IN).unwrap_or(false) {
+    if is_deferred || reader.exists(systemd_units::OWN_DROP_IN).unwrap_or(false) {
         return Ok(true);
     }
     let profile = &planned.loaded.profile;

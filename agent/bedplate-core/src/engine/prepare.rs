@@ -11,7 +11,7 @@ use crate::kind;
 use crate::ledger::{self, Ledger, LedgerError, PendingTool};
 use crate::orphans;
 use crate::plan::allowed_lints::AllowedLint;
-use crate::plan::{Change, KindName, Note, PaidTool, Plan, Unknown};
+use crate::plan::{Change, KindName, Note, Plan, SettledTool, Unknown};
 use crate::profile::LoadedProfile;
 use bedplate_base::{CpuVendor, ReadError, Reading};
 use bedplate_facts::{Depth, Facts};
@@ -217,7 +217,7 @@ pub(super) fn planned(
 pub(super) fn mark_tools_run(
     ledger: &Ledger,
     named: &[String],
-) -> Result<(Vec<PaidTool>, Vec<Note>), EngineError> {
+) -> Result<(Vec<SettledTool>, Vec<Note>), EngineError> {
     let (mut paid, mut notes) = (Vec::new(), Vec::new());
     for tool in named {
         let is_named = |argv: &[String]| {
@@ -227,7 +227,7 @@ pub(super) fn mark_tools_run(
         let owed = ledger.owed.iter().filter(|owed| is_named(&owed.argv));
         let of_kind = owed.filter_map(|owed| {
             let kind = kind::named(&owed.kind)?;
-            Some(PaidTool { kind, argv: owed.argv.clone(), after: None })
+            Some(SettledTool { kind, argv: owed.argv.clone(), after: None })
         });
         let before = paid.len();
         paid.extend(of_kind);
@@ -269,7 +269,7 @@ fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
 /// [`LedgerError`].
 pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
     let ledger = Ledger::load(reader)?;
-    match kind::foreign(&ledger) {
+    match kind::outside_write_scope(&ledger) {
         Some(what) => Err(LedgerError::Foreign { path: reader.display_path(ledger::LEDGER), what }),
         None => Ok(ledger),
     }

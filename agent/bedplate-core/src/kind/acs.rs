@@ -31,7 +31,7 @@ use crate::plan::{
     Action, Change, Deferred, Device, DeviceRole, Effect, Item, KindPlan, Note, Rationale, Subject,
     UpToDate,
 };
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_cmdline::{CommandLine, pci_suboption};
@@ -68,7 +68,7 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 /// Config space of the ports, which `setpci` and drivers write to, and resets, which bring the bits back.
-fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
+fn watch(_: &dyn ProfileSections, facts: &Facts) -> Watch {
     let tree = facts.pci.known().into_iter();
     let ports = tree
         .flat_map(|tree| tree.functions.values())

@@ -16,19 +16,19 @@ use crate::desired::Desired;
 use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
 use crate::plan::{KindName, KindPlan, Rationale};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 pub(crate) use pending_tools::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
 use serde::{Deserialize, Serialize};
 pub(crate) use write_scope::{WriteScope, kind_of_tool};
-pub use write_scope::{foreign, is_own_word};
+pub use write_scope::{is_own_word, outside_write_scope};
 
 /// What a kind gets to look at.
 pub struct Context<'a> {
     /// What the operator declared: its name for the heading of the files that bedplate writes, and the sections that mean the
     /// same on every machine.
-    pub profile: &'a dyn Declared,
+    pub profile: &'a dyn ProfileSections,
     /// What is wanted, where that depends on the machine.
     pub desired: &'a Desired,
     /// Facts about the host.
@@ -49,14 +49,14 @@ pub struct Kind {
     pub about: &'static str,
     /// What its sections of the profile come to on a machine, where that depends on the machine; the ledger counts where
     /// something cannot be read now. Pure.
-    pub resolve: fn(&dyn Declared, &Facts, &Ledger, &mut Desired),
+    pub resolve: fn(&dyn ProfileSections, &Facts, &Ledger, &mut Desired),
     /// Observe and compare.
     pub plan: fn(&Context) -> KindPlan,
     /// What it has to say in an image that is built elsewhere. Pure.
     pub contribute:
-        fn(&dyn Declared, &Facts, &Desired, &mut ImageConfig) -> Result<(), ContributeError>,
+        fn(&dyn ProfileSections, &Facts, &Desired, &mut ImageConfig) -> Result<(), ContributeError>,
     /// Where a change of what it manages shows.
-    pub watch: fn(&dyn Declared, &Facts) -> Watch,
+    pub watch: fn(&dyn ProfileSections, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
     pub recorded: &'static [(&'static str, RecordMode)],
     /// What its changes write and run: nothing else is done at a ledger's word.
@@ -102,7 +102,7 @@ impl Watch {
 }
 
 /// A kind that means the same on every machine.
-fn nothing_to_resolve(_: &dyn Declared, _: &Facts, _: &Ledger, _: &mut Desired) {}
+fn nothing_to_resolve(_: &dyn ProfileSections, _: &Facts, _: &Ledger, _: &mut Desired) {}
 
 /// A kind without labels.
 fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
@@ -120,7 +120,7 @@ pub fn named(name: &str) -> Option<KindName> {
 
 /// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's
 /// nature.
-pub fn resolve(profile: &dyn Declared, facts: &Facts, ledger: &Ledger) -> Desired {
+pub fn resolve(profile: &dyn ProfileSections, facts: &Facts, ledger: &Ledger) -> Desired {
     let mut desired = Desired::default();
     for kind in KINDS {
         (kind.resolve)(profile, facts, ledger, &mut desired);
@@ -133,7 +133,7 @@ pub fn resolve(profile: &dyn Declared, facts: &Facts, ledger: &Ledger) -> Desire
 /// # Errors
 /// [`ContributeError`]: a value that the file it belongs into cannot carry.
 pub fn contributions(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     facts: &Facts,
     desired: &Desired,
 ) -> Result<ImageConfig, ContributeError> {

@@ -18,7 +18,7 @@ mod vf_diff;
 
 use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::plan::{Blocker, Device, DeviceRole, KindPlan, Note, Subject, Unknown, UpToDate};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::EswitchMode;
@@ -93,7 +93,7 @@ pub(crate) const KIND: Kind = Kind {
 
 /// VFs are gone after every boot: what makes them again is up to the target.
 fn contribute(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     _: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,

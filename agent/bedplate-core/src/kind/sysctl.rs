@@ -14,7 +14,7 @@ use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig, Setting};
 use crate::plan::KindPlan;
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use bedplate_host::HostKind;
 
@@ -35,7 +35,7 @@ pub(crate) const KIND: Kind = Kind {
 pub const NAME: &str = "sysctl";
 
 /// Whether the profile gives the parameter at this path of /proc/sys this value.
-pub(crate) fn sets(profile: &dyn Declared, path: &str, value: &str) -> bool {
+pub(crate) fn sets(profile: &dyn ProfileSections, path: &str, value: &str) -> bool {
     let section = profile.get::<section::Sysctl>();
     let set = section.into_iter().flat_map(|section| &section.set);
     set.into_iter().any(|setting| setting.key.path() == path && setting.value == value)
@@ -54,7 +54,7 @@ fn plan(context: &Context) -> KindPlan {
 
 /// The file says it all: systemd-sysctl applies it in every boot.
 fn contribute(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,

@@ -87,7 +87,7 @@ pub fn is_own_word(word: &str) -> bool {
 }
 
 /// What of a ledger is not bedplate's: the first thing, in words.
-pub fn foreign(ledger: &Ledger) -> Option<String> {
+pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
     let any = |of: &dyn Fn(&WriteScope) -> bool| KINDS.iter().any(|kind| of(&kind.owns));
     let files = ledger.files.iter().find_map(|(path, record)| {
         if !any(&|owns| owns.file(path)) {

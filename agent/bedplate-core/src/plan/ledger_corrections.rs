@@ -5,7 +5,7 @@ use crate::ledger::{Generator, Ledger, Sha};
 
 /// A tool that an earlier run owes, and that need not run any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PaidTool {
+pub struct SettledTool {
     /// The kind whose change promised it.
     pub kind: KindName,
     /// Program and arguments.

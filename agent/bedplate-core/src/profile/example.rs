@@ -28,7 +28,7 @@ pub struct Ports {
 
 /// A profile for one host: `host` describes it in a line, `extends` is the shipped profile it starts from, `ports` are the
 /// NIC ports for which rules are proposed. Nothing but `extends` differs in what it asks for: rules stay comments.
-pub fn for_host(host: &str, extends: &str, ports: &[Ports], asks: &[Ask]) -> String {
+pub fn for_host(host: &str, extends: &str, ports: &[Ports], asks: &[SuggestedSetting]) -> String {
     // The host's own words must not leave the comment.
     let host = bedplate_base::terminal::one_line(host);
     let rules: Vec<String> =
@@ -44,23 +44,23 @@ pub fn for_host(host: &str, extends: &str, ports: &[Ports], asks: &[Ask]) -> Str
 
 /// A setting that `bedplate verify` asks for on a host, and that the shipped profile leaves to the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
+pub enum SuggestedSetting {
     /// Redirection between GPUs and NICs, off (`acs.path`).
     DirectTraffic,
     /// nouveau, kept off the GPUs (`modules.driver`).
     NoNouveau,
 }
 
-impl Ask {
+impl SuggestedSetting {
     /// As comments with a setting to switch on.
     fn section(self) -> &'static str {
         match self {
-            Ask::DirectTraffic => {
+            SuggestedSetting::DirectTraffic => {
                 "# `bedplate verify` finds traffic between GPUs and NICs that ACS sends through the root complex (acs.path).\n\
                  # Where no guest gets a device below their switches, this lets it pass directly.\n\
                  #[acs]\n#policy = \"direct-p2p\"\n\n"
             }
-            Ask::NoNouveau => {
+            SuggestedSetting::NoNouveau => {
                 "# `bedplate verify` finds GPUs with the driver nouveau (modules.driver). Beside NVIDIA's own driver this keeps\n\
                  # it away.\n\
                  #[modules]\n#blacklist = [\"nouveau\"]\n\n"
@@ -95,7 +95,8 @@ mod tests {
         Ports { vendor: vendor.into(), device: device.into(), count: 2, total: Some(4) }
     }
 
-    const ASKS: [Ask; 2] = [Ask::DirectTraffic, Ask::NoNouveau];
+    const ASKS: [SuggestedSetting; 2] =
+        [SuggestedSetting::DirectTraffic, SuggestedSetting::NoNouveau];
 
     #[test]
     fn every_part_of_a_host_stands_once_in_the_sample() {

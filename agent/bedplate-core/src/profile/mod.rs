@@ -22,7 +22,7 @@ mod suggest;
 mod syntax;
 
 pub use crate::section::{Diagnostic, Severity, render_all};
-pub use example::{Ask, EXAMPLE, Ports, for_host};
+pub use example::{EXAMPLE, Ports, SuggestedSetting, for_host};
 pub use explain::{KeyDescription, about, explain, explained, explained_keys, similar_key};
 pub use lints::lint_ids;
 pub use load::{LayerText, LoadedProfile, load};

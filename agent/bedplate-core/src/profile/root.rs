@@ -13,8 +13,8 @@ use super::sections;
 use super::sections::matching::{Match, MatchFragment, MatchLayer, MatchWord};
 use crate::kind;
 use crate::section::{
-    At, Checker, Diagnostic, Entry, Finisher, Leaf, Linter, Origin, Place, Printer, Section,
-    Sources, overlay_fields,
+    Checker, Diagnostic, Entry, Finisher, Leaf, Linter, Origin, Place, Printer, Section, Sources,
+    Spanned, overlay_fields,
 };
 use bedplate_base::value::PciId;
 
@@ -41,19 +41,19 @@ macro_rules! root {
 
             /// What the profile is called in plans and reports. Not inherited. Default: the file's name without `.toml`.
             #[schemars(length(min = 1), example = &"hgx-h100-prod")]
-            pub name: Option<At<String>>,
+            pub name: Option<Spanned<String>>,
 
             /// One line for people. Not inherited.
             #[schemars(
                 extend("default" = ""),
                 example = &"8 x H100 with ConnectX-7 on the same switches"
             )]
-            pub description: Option<At<String>>,
+            pub description: Option<Spanned<String>>,
 
             /// A shipped profile to start from. `bedplate profile list` names them. Only the profile itself may say this, not
             /// a file in profile.d.
             #[schemars(example = &"hgx-h100")]
-            pub extends: Option<At<String>>,
+            pub extends: Option<Spanned<String>>,
 
             /// Which machines the profile is for. Every condition must hold; the profile with the most specific conditions is
             /// chosen: PCI ids before DMI names, those before CPU and architecture. A profile without conditions is only used
@@ -87,7 +87,7 @@ macro_rules! root {
             $( $(#[doc = $doc])* pub $name: $($module)::+::$model, )*
         }
 
-        impl crate::section::Declared for Profile {
+        impl crate::section::ProfileSections for Profile {
             fn name(&self) -> &str {
                 &self.name
             }
@@ -223,7 +223,7 @@ fn read_section<S: Section>(section: Option<S::File>, checker: &mut Checker<'_>)
     section.map(|section| S::read(section, checker)).unwrap_or_default()
 }
 
-fn read_name(name: Option<At<String>>, checker: &mut Checker<'_>) -> Option<Leaf<String>> {
+fn read_name(name: Option<Spanned<String>>, checker: &mut Checker<'_>) -> Option<Leaf<String>> {
     let name = checker.bare(name?);
     if name.value.trim().is_empty() {
         checker.error(name.place, "bad-name", "a profile's name cannot be empty", "", None);

@@ -32,7 +32,7 @@ pub(super) fn plan_vfs(
     for (subject, record) in &ledger.vfs {
         if boot != Some(record.boot.as_str()) {
             plan.notes.push(format!("attributes of {subject}: {GONE}"));
-        } else if vfs_go(reader, ledger, record.key.pf) {
+        } else if vf_count_changes(reader, ledger, record.key.pf) {
             plan.notes.push(format!("attributes of {subject} go with the VF"));
         } else {
             plan_vf(plan, reader, (subject, record), force, &use_of);
@@ -49,7 +49,7 @@ pub(super) fn plan_starts(
     boot: Option<&str>,
 ) {
     for record in ledger.starts.values().filter(|record| boot == Some(record.boot.as_str())) {
-        if !vfs_go(reader, ledger, record.key.pf) && has_no_driver(reader, &record.key) {
+        if !vf_count_changes(reader, ledger, record.key.pf) && has_no_driver(reader, &record.key) {
             plan.steps.push(Step::Vf {
                 key: record.key.clone(),
                 before: VfAttributes::default(),
@@ -68,7 +68,7 @@ fn has_no_driver(reader: &dyn Reader, key: &VfKey) -> bool {
 }
 
 /// Whether the PF's VFs are taken away, or made again.
-fn vfs_go(reader: &dyn Reader, ledger: &Ledger, pf: PciAddress) -> bool {
+fn vf_count_changes(reader: &dyn Reader, ledger: &Ledger, pf: PciAddress) -> bool {
     let path = format!("/sys/bus/pci/devices/{pf}/sriov_numvfs");
     let now = reader.attribute(&path);
     ledger.attributes.get(&path).is_some_and(|record| now.is_ok_and(|now| now != record.original))

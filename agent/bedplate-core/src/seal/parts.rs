@@ -20,19 +20,20 @@ use bedplate_host::{DAEMON_DIRECTORY, HostKind, Reader, STATE_DIRECTORY};
 /// Whether a part of the state stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
+#[schemars(rename = "Fate")]
+pub enum SealDisposition {
     /// Clones need it.
     Kept,
     /// It identifies the host, or holds it.
     Removed,
 }
 
-impl Fate {
+impl SealDisposition {
     /// As reports and JSON spell it.
     pub fn name(self) -> &'static str {
         match self {
-            Fate::Kept => "kept",
-            Fate::Removed => "removed",
+            SealDisposition::Kept => "kept",
+            SealDisposition::Removed => "removed",
         }
     }
 }
@@ -185,10 +186,10 @@ pub const PARTS: &[Part] = &[
 
 impl Part {
     /// Whether a seal removes it.
-    pub fn fate(&self) -> Fate {
+    pub fn fate(&self) -> SealDisposition {
         match self.source {
-            Source::Preserved(_) => Fate::Kept,
-            _ => Fate::Removed,
+            Source::Preserved(_) => SealDisposition::Kept,
+            _ => SealDisposition::Removed,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{At, Leaf};
+use super::{Leaf, Spanned};
 use crate::section::{Diagnostic, Place, Sources};
 
 /// The file that is being checked, and what is wrong in it.
@@ -16,9 +16,9 @@ pub(crate) struct Checker<'a> {
 /// A reason beside a value: `why` and `source`.
 pub(crate) struct Reason {
     /// The profile's reason.
-    pub why: Option<At<String>>,
+    pub why: Option<Spanned<String>>,
     /// Where the fact stands.
-    pub source: Option<At<String>>,
+    pub source: Option<Spanned<String>>,
 }
 
 impl Reason {
@@ -38,7 +38,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A value without a reason of its own.
-    pub(crate) fn bare<T>(&self, at: At<T>) -> Leaf<T> {
+    pub(crate) fn bare<T>(&self, at: Spanned<T>) -> Leaf<T> {
         Leaf::bare(at.value, self.place(at.span))
     }
 

@@ -9,7 +9,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::at::At;
+use super::at::Spanned;
 
 /// A plain value, or a table that says more.
 #[derive(Debug, Clone)]
@@ -70,14 +70,14 @@ impl<S: JsonSchema, T: JsonSchema> JsonSchema for Entry<S, T> {
 
 /// One string or several.
 #[derive(Debug, Clone)]
-pub(crate) struct OneOrMany<T>(pub Vec<At<T>>);
+pub(crate) struct OneOrMany<T>(pub Vec<Spanned<T>>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let whole = toml::Spanned::<OneOrManyValue<T>>::deserialize(deserializer)?;
         let span = whole.span();
         Ok(match whole.into_inner() {
-            OneOrManyValue::One(value) => OneOrMany(vec![At { value, span }]),
+            OneOrManyValue::One(value) => OneOrMany(vec![Spanned { value, span }]),
             OneOrManyValue::Many(values) => OneOrMany(values),
         })
     }
@@ -85,7 +85,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
 
 enum OneOrManyValue<T> {
     One(T),
-    Many(Vec<At<T>>),
+    Many(Vec<Spanned<T>>),
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrManyValue<T> {

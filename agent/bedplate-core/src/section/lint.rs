@@ -20,10 +20,10 @@ pub(crate) struct Lint<F> {
 }
 
 /// A lint of one section: it needs to know nothing of the others.
-pub(crate) type SectionLint<L, M> = Lint<fn(&L, &M) -> Vec<Hit>>;
+pub(crate) type SectionLint<L, M> = Lint<fn(&L, &M) -> Vec<LintMatch>>;
 
 impl<F> Lint<F> {
-    fn diagnostic(&self, sources: &Sources, hit: &Hit) -> Diagnostic {
+    fn diagnostic(&self, sources: &Sources, hit: &LintMatch) -> Diagnostic {
         let message = format!("`{}` {}", hit.subject, self.reason);
         let mut finding = Diagnostic::error(sources, hit.place, self.id, message)
             .help(self.remedy)
@@ -34,16 +34,16 @@ impl<F> Lint<F> {
 }
 
 /// One place where a lint applies.
-pub(crate) struct Hit {
+pub(crate) struct LintMatch {
     place: Place,
     /// What, in the profile's words.
     subject: String,
 }
 
-impl Hit {
+impl LintMatch {
     /// `subject` is what the message quotes.
     pub(crate) fn new(place: Place, subject: impl Into<String>) -> Self {
-        Hit { place, subject: subject.into() }
+        LintMatch { place, subject: subject.into() }
     }
 }
 
@@ -60,7 +60,7 @@ impl<'a> Linter<'a> {
     }
 
     /// Runs these; `hits` calls a lint's function with what it looks at.
-    pub(crate) fn run<F>(&mut self, lints: &[Lint<F>], hits: impl Fn(&F) -> Vec<Hit>) {
+    pub(crate) fn run<F>(&mut self, lints: &[Lint<F>], hits: impl Fn(&F) -> Vec<LintMatch>) {
         for lint in lints {
             for hit in hits(&lint.find) {
                 if !self.found.iter().any(|(place, _)| *place == hit.place) {

@@ -38,7 +38,7 @@ use std::any::{Any, TypeId};
 
 use bedplate_base::value::PciId;
 
-pub(crate) use at::At;
+pub(crate) use at::Spanned;
 pub(crate) use check::{Checker, Reason};
 pub(crate) use diagnostic::ProfileErrors;
 pub use diagnostic::{Diagnostic, Severity, render_all};
@@ -48,7 +48,7 @@ pub(crate) use finish::Origin;
 pub(crate) use finish::{Finisher, key_of, quoted};
 pub(crate) use layer::overlay_fields;
 pub(crate) use layer::{Leaf, OrderedMap, Overlay};
-pub(crate) use lint::{Hit, Lint, Linter, SectionLint};
+pub(crate) use lint::{Lint, LintMatch, Linter, SectionLint};
 pub(crate) use print::{ListEntry, Printer, toml_text};
 pub(crate) use rule::{DAY, InFile, Length, Pattern, Plain, Rule, read_key};
 pub(crate) use scalar::{Scalar, ScalarEntry};
@@ -56,7 +56,7 @@ pub(crate) use source::{Place, SourceFile, Sources};
 
 /// A merged profile, as kinds see it: its name, and any section by its type. Which sections there are is the profile's
 /// business, which knows the kinds.
-pub trait Declared {
+pub trait ProfileSections {
     /// The profile's name.
     fn name(&self) -> &str;
     /// The section of a type, if there is one.
@@ -65,7 +65,7 @@ pub trait Declared {
     fn vendors(&self) -> Vec<PciId>;
 }
 
-impl dyn Declared + '_ {
+impl dyn ProfileSections + '_ {
     /// The section of this type.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.section(TypeId::of::<T>())?.downcast_ref()
@@ -140,9 +140,9 @@ macro_rules! section {
             )*
             $(
                 $(#[$of_why])*
-                pub why: Option<$crate::section::At<String>>,
+                pub why: Option<$crate::section::Spanned<String>>,
                 $(#[$of_source])*
-                pub source: Option<$crate::section::At<String>>,
+                pub source: Option<$crate::section::Spanned<String>>,
             )?
             $($( $(#[$of_special])* pub $special_key: Option<$special_type>, )*)?
         }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use super::{At, Checker, Leaf};
+use super::{Checker, Leaf, Spanned};
 
 /// How a key's value is read and written.
 pub(crate) trait Rule {
@@ -15,7 +15,11 @@ pub(crate) trait Rule {
     type Value;
 
     /// Checks a value of a file; what is wrong with it is said, and `None` comes back. `key` is the dotted key.
-    fn read(checker: &mut Checker<'_>, key: &str, at: At<Self::File>) -> Option<Leaf<Self::Value>>;
+    fn read(
+        checker: &mut Checker<'_>,
+        key: &str,
+        at: Spanned<Self::File>,
+    ) -> Option<Leaf<Self::Value>>;
 
     /// The value as `profile show` writes it.
     fn to_toml(value: &Self::Value) -> impl Serialize;
@@ -27,7 +31,7 @@ pub(crate) trait Rule {
 }
 
 /// A key's value in one file, if the file gives it.
-pub(crate) type InFile<R> = Option<At<<R as Rule>::File>>;
+pub(crate) type InFile<R> = Option<Spanned<<R as Rule>::File>>;
 
 /// What a key's rule makes of its value, if the file gives it.
 pub(crate) fn read_key<R: Rule>(
@@ -45,7 +49,7 @@ impl<T: Serialize> Rule for Plain<T> {
     type File = T;
     type Value = T;
 
-    fn read(checker: &mut Checker<'_>, _: &str, at: At<T>) -> Option<Leaf<T>> {
+    fn read(checker: &mut Checker<'_>, _: &str, at: Spanned<T>) -> Option<Leaf<T>> {
         Some(checker.bare(at))
     }
 
@@ -61,7 +65,7 @@ impl Rule for Pattern {
     type File = String;
     type Value = String;
 
-    fn read(checker: &mut Checker<'_>, _: &str, at: At<String>) -> Option<Leaf<String>> {
+    fn read(checker: &mut Checker<'_>, _: &str, at: Spanned<String>) -> Option<Leaf<String>> {
         let place = checker.place(at.span);
         if let Err(error) = glob::Pattern::new(&at.value) {
             let message = format!("`{}` is not a shell pattern", at.value);
@@ -87,7 +91,7 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
     type File = String;
     type Value = u32;
 
-    fn read(checker: &mut Checker<'_>, key: &str, text: At<String>) -> Option<Leaf<u32>> {
+    fn read(checker: &mut Checker<'_>, key: &str, text: Spanned<String>) -> Option<Leaf<u32>> {
         let place = checker.place(text.span);
         let Some(duration) = bedplate_base::duration::parse(&text.value) else {
             let message = format!("`{}` is not a length of time", text.value);

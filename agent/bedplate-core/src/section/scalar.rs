@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{At, Entry};
+use super::{Entry, Spanned};
 
 /// Text, a number, or `true` and `false`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -36,10 +36,10 @@ pub(crate) struct ScalarTable {
     /// The value; `true` and `false` are written as 1 and 0.
     pub value: Scalar,
     /// Why; shown in plans.
-    pub why: Option<At<String>>,
+    pub why: Option<Spanned<String>>,
     /// Where the fact stands.
-    pub source: Option<At<String>>,
+    pub source: Option<Spanned<String>>,
 }
 
 /// A value, with or without a reason.
-pub(crate) type ScalarEntry = At<Entry<Scalar, ScalarTable>>;
+pub(crate) type ScalarEntry = Spanned<Entry<Scalar, ScalarTable>>;

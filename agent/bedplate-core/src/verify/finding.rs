@@ -43,7 +43,7 @@ pub(crate) use hugepages::{HugePagesFinding, page_size};
 pub(crate) use iommu::{Carriers, IommuFinding};
 pub(crate) use limits::LimitsFinding;
 pub(crate) use log::{LogFinding, is_severe};
-pub(crate) use modules::{Maker, ModuleKind, ModulesFinding, bind_driver};
+pub(crate) use modules::{GpuVendor, ModuleKind, ModulesFinding, bind_driver};
 pub(crate) use nccl::NcclFinding;
 pub(crate) use pcie::PcieFinding;
 pub(crate) use pcie_link::PcieLinkFinding;

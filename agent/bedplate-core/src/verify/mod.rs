@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use finding::{
     AcsFinding, Carriers, CommandLineFinding, DeviceFinding, DeviceKind, FabricCause,
-    FabricFinding, FirmwareFinding, HugePagesFinding, IommuFinding, LimitsFinding, LogFinding,
-    Maker, ModuleKind, ModulesFinding, NcclFinding, PcieFinding, PcieLinkFinding, ProfileFinding,
-    RdmaFinding, RoceFinding, SriovFinding, StorageFinding, TopologyFinding,
+    FabricFinding, FirmwareFinding, GpuVendor, HugePagesFinding, IommuFinding, LimitsFinding,
+    LogFinding, ModuleKind, ModulesFinding, NcclFinding, PcieFinding, PcieLinkFinding,
+    ProfileFinding, RdmaFinding, RoceFinding, SriovFinding, StorageFinding, TopologyFinding,
 };
 pub use finding::{Device, Finding};
 pub(crate) use image_state::ImageState;

@@ -64,17 +64,17 @@ impl RateLimitedSocket {
 }
 
 impl Socket for RateLimitedSocket {
-    type ReadHalf = Entrance;
+    type ReadHalf = RateLimitedReader;
     type WriteHalf = Exit;
 
-    fn split(self) -> Split<Entrance, Exit> {
+    fn split(self) -> Split<RateLimitedReader, Exit> {
         let (read, write) = self.stream.into_split();
         let gate = Arc::new(Mutex::new(CallLimiter::new(self.interface)));
         let (urgent, urgent_out) = mpsc::channel(QUEUE);
         let (rest, rest_out) = mpsc::channel(QUEUE);
         tokio::spawn(write_out(write, urgent_out, rest_out, gate.clone()));
         let incoming = Incoming(BufReader::new(read));
-        let entrance = Entrance { incoming, gate: gate.clone(), refusals: rest.clone() };
+        let entrance = RateLimitedReader { incoming, gate: gate.clone(), refusals: rest.clone() };
         Split::new(entrance, Exit { gate, to: Some((urgent, rest)) })
     }
 }
@@ -129,14 +129,14 @@ impl ReadHalf for Incoming {
 
 /// Reads what is let in.
 #[derive(Debug)]
-pub(crate) struct Entrance {
+pub(crate) struct RateLimitedReader {
     incoming: Incoming,
     gate: Shared,
     refusals: Sender<Outgoing>,
 }
 
 #[async_trait]
-impl ReadHalf for Entrance {
+impl ReadHalf for RateLimitedReader {
     async fn receive_message(
         &mut self,
         sequence: u64,

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use bedplate_base::terminal::brief;
 use line::{Channel, Line};
-use warning_meanings::Weight;
+use warning_meanings::WarningSeverity;
 
 pub use reader::Reader;
 
@@ -315,8 +315,8 @@ impl Log {
             return;
         }
         // What is known to be a fault has room of its own.
-        let is_fault =
-            warning_meanings::meaning(&text).is_some_and(|row| row.weight == Weight::Fault);
+        let is_fault = warning_meanings::meaning(&text)
+            .is_some_and(|row| row.weight == WarningSeverity::Fault);
         let alike_in_weight = self.warnings.iter().filter(|one| one.is_fault == is_fault).count();
         if alike_in_weight >= MOST_KINDS {
             self.cut = true;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::warning_meanings::{Weight, meaning, status};
+use super::warning_meanings::{WarningSeverity, meaning, status};
 use super::{Carrier, Cause, Log, Place, Tally, Worker};
 
 /// What the log proves.
@@ -30,7 +30,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// How bad it is.
-    pub weight: Weight,
+    pub weight: WarningSeverity,
     /// Whether it may explain the others.
     pub is_cause: bool,
     /// In one sentence.
@@ -92,7 +92,7 @@ fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
 fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let total = |carrier: Carrier| total(log, carrier);
     let [direct, staged, sockets, fabric, peer, shm, _] = Carrier::ALL.map(total);
-    let failed = findings.iter().any(|finding| finding.weight == Weight::Fault);
+    let failed = findings.iter().any(|finding| finding.weight == WarningSeverity::Fault);
     let wanted = "run it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH";
     match () {
         () if log.said == 0 => {
@@ -227,7 +227,7 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
             let verb = if which.starts_with("rank ") { "reaches" } else { "reach" };
             let text = format!("{which} on {name} {verb} other nodes through {how}{by}");
             findings.push(Finding {
-                weight: Weight::Fault,
+                weight: WarningSeverity::Fault,
                 is_cause: false,
                 text,
                 seen: Some(Tally { count, first }),
@@ -263,10 +263,10 @@ fn causes(log: &Log, findings: &mut Vec<Finding>) {
         };
         // That a NIC is too far for one GPU is as it should be where another one is near.
         let weight = match harmed(*host) {
-            true => Weight::Fault,
-            false => Weight::Note,
+            true => WarningSeverity::Fault,
+            false => WarningSeverity::Note,
         };
-        let remedy = (weight == Weight::Fault).then(|| remedy.to_owned());
+        let remedy = (weight == WarningSeverity::Fault).then(|| remedy.to_owned());
         findings.push(Finding { weight, is_cause: true, text, seen: Some(*seen), remedy });
     }
 }
@@ -282,7 +282,7 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
                 let remedy = "`bedplate doctor rdma-connect` there and on the peer".to_owned();
                 (row.weight, Some(remedy))
             }
-            (None, _) => (Weight::Note, None),
+            (None, _) => (WarningSeverity::Note, None),
         };
         let means = match (known, status) {
             (_, Some((number, name, means))) => format!(": status {number}, {name}: {means}"),
@@ -308,7 +308,7 @@ fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
     let those = || log.workers.iter().filter(|one| one.started.is_some() && !one.complete);
     if let Some(first) = those().filter_map(|one| one.started).min() {
         findings.push(Finding {
-            weight: Weight::Note,
+            weight: WarningSeverity::Note,
             is_cause: false,
             text: format!("{}: the log shows setup starting but not finishing", ranks(those())),
             seen: Some(Tally { count: 1, first }),
@@ -324,7 +324,7 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
         let names: Vec<&str> = log.versions.keys().map(|(version, _)| version.as_str()).collect();
         let seen = log.versions.values().map(|seen| seen.first).max();
         findings.push(Finding {
-            weight: Weight::Note,
+            weight: WarningSeverity::Note,
             is_cause: false,
             text: format!("several versions speak in it: {}", names.join(", ")),
             seen: seen.map(|first| Tally { count: 1, first }),
@@ -346,7 +346,7 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
             let Some(off) = switches_off(name, value) else { continue };
             let is_cause = instead(off).is_some_and(|instead| total(log, instead) > 0);
             let what = off.description();
-            let weight = if is_cause { Weight::Fault } else { Weight::Note };
+            let weight = if is_cause { WarningSeverity::Fault } else { WarningSeverity::Note };
             let text = format!("{name}={value} switches off {what}");
             let remedy =
                 Some("take it out of the job's environment, unless it is meant".to_owned());
@@ -356,7 +356,7 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
             let all: Vec<&str> = values.keys().map(String::as_str).take(4).collect();
             let first: Option<Place> = values.values().map(|seen| seen.first).max();
             findings.push(Finding {
-                weight: Weight::Note,
+                weight: WarningSeverity::Note,
                 is_cause: false,
                 text: format!("{name} is not the same for all ranks: {}", all.join(", ")),
                 seen: first.map(|first| Tally { count: 1, first }),
@@ -367,5 +367,11 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
 }
 
 fn note(text: &str, seen: Option<Tally>) -> Finding {
-    Finding { weight: Weight::Note, is_cause: false, text: text.to_owned(), seen, remedy: None }
+    Finding {
+        weight: WarningSeverity::Note,
+        is_cause: false,
+        text: text.to_owned(),
+        seen,
+        remedy: None,
+    }
 }

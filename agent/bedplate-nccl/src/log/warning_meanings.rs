@@ -5,7 +5,8 @@
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum Weight {
+#[schemars(rename = "Weight")]
+pub enum WarningSeverity {
     /// Worth knowing.
     Note,
     /// The job fails, or runs slower than it could.
@@ -18,7 +19,7 @@ pub struct Meaning {
     /// What its text holds.
     pub has: &'static str,
     /// How bad it is.
-    pub weight: Weight,
+    pub weight: WarningSeverity,
     /// Meaning.
     pub means: &'static str,
     /// Remedy.
@@ -26,11 +27,11 @@ pub struct Meaning {
 }
 
 const fn fault(has: &'static str, means: &'static str, remedy: &'static str) -> Meaning {
-    Meaning { has, weight: Weight::Fault, means, remedy }
+    Meaning { has, weight: WarningSeverity::Fault, means, remedy }
 }
 
 const fn note(has: &'static str, means: &'static str, remedy: &'static str) -> Meaning {
-    Meaning { has, weight: Weight::Note, means, remedy }
+    Meaning { has, weight: WarningSeverity::Note, means, remedy }
 }
 
 /// The table; the first row that fits counts. Sources: NCCL src/transport/net_ib*, src/misc/ibvwrap.cc, src/misc/socket.cc,

@@ -10,7 +10,7 @@ use bedplate_core::engine::profile_source::{self, Choice};
 use bedplate_core::engine::{self, Request, VerifyOutcome};
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::profile::model::AcsPersist;
-use bedplate_core::profile::{self, Ask, Ports};
+use bedplate_core::profile::{self, Ports, SuggestedSetting};
 use bedplate_core::verify::Selection;
 use bedplate_facts::pci::Function;
 use bedplate_facts::{Depth, Facts};
@@ -170,7 +170,7 @@ fn best(facts: &Facts) -> Result<String, CliError> {
 }
 
 /// The settings that checks ask for on a host that runs, and that the shipped profile leaves as they are.
-fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<Ask>, CliError> {
+fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<SuggestedSetting>, CliError> {
     if reader.kind() == HostKind::Image {
         return Ok(Vec::new());
     }
@@ -185,13 +185,13 @@ fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<Ask>, CliError> {
         .is_some_and(|profile| profile.acs.policy == AcsPolicy::Keep && profile.name != GUESTS);
     let mut asks = Vec::new();
     if keeps && fails("acs.path") {
-        asks.push(Ask::DirectTraffic);
+        asks.push(SuggestedSetting::DirectTraffic);
     }
     let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
     let has_nouveau =
         functions.filter(|one| one.is_gpu()).any(|gpu| gpu.driver.as_deref() == Some("nouveau"));
     if has_nouveau && fails("modules.driver") {
-        asks.push(Ask::NoNouveau);
+        asks.push(SuggestedSetting::NoNouveau);
     }
     Ok(asks)
 }

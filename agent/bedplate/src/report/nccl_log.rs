@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use bedplate_nccl::log::verdict::{Finding, LogVerdict, Verdict, ranks};
-use bedplate_nccl::log::warning_meanings::{MEANINGS, STATUSES, Weight};
+use bedplate_nccl::log::warning_meanings::{MEANINGS, STATUSES, WarningSeverity};
 use bedplate_nccl::log::{CARRIERS, Carrier, Log, Place, Tally, Worker};
 
 /// A reason that a node of the log has itself, from what was read there.
@@ -19,7 +19,7 @@ pub struct OnNode {
     /// Its ranks that it matters to.
     pub ranks: String,
     /// How bad it is.
-    pub weight: Weight,
+    pub weight: WarningSeverity,
     /// What is the matter there.
     pub cause: String,
     /// What to do there.
@@ -46,10 +46,10 @@ const NAMES: [&str; CARRIERS] =
 /// How many of them are of the network.
 const NETWORK: usize = 3;
 
-fn sign(weight: Weight) -> String {
+fn sign(weight: WarningSeverity) -> String {
     match weight {
-        Weight::Fault => paint(BAD, "✗"),
-        Weight::Note => paint(WARN, "·"),
+        WarningSeverity::Fault => paint(BAD, "✗"),
+        WarningSeverity::Note => paint(WARN, "·"),
     }
 }
 
@@ -295,7 +295,7 @@ struct Document<'a> {
 #[derive(Serialize, JsonSchema)]
 struct Found<'a> {
     /// How bad it is.
-    weight: Weight,
+    weight: WarningSeverity,
     /// In one sentence.
     text: &'a str,
     /// The line that says it first, `FILE:LINE`.

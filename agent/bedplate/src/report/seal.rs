@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, paint};
 use super::text::{count, folded};
-use bedplate_core::seal::{Fate, PartPlan, SealPlan, SealReport};
+use bedplate_core::seal::{PartPlan, SealDisposition, SealPlan, SealReport};
 
 /// The plan of a seal: parts to remove, parts that stay, refusals.
 pub fn plan(plan: &SealPlan, verbose: bool) -> String {
     let mut out = String::new();
     let removed = plan.parts.iter().filter(|part| !part.items.is_empty());
     removed.for_each(|part| out += &line(part, verbose));
-    let kept = plan.parts.iter().filter(|part| part.fate == Fate::Kept && part.is_present);
+    let kept =
+        plan.parts.iter().filter(|part| part.fate == SealDisposition::Kept && part.is_present);
     for part in kept {
         let _ = writeln!(out, "{} {}: {}", paint(FAINT, "· keep"), part.part, part.why);
     }

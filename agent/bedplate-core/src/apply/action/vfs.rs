@@ -51,7 +51,7 @@ impl Operation for BindVfs<'_> {
         })?;
         for (vf, now) in vfs.iter().zip(found) {
             let (vf, driver) = (vf.clone(), driver.to_owned());
-            let bound = VfUndo { vf, driver, driver_override: now, limit_s };
+            let bound = VfBinding { vf, driver, driver_override: now, limit_s };
             undo.push(Box::new(bound.clone()));
             bound.bind(store)?;
         }
@@ -94,7 +94,7 @@ impl BindVfs<'_> {
 
 /// A VF and the driver it is given.
 #[derive(Clone)]
-struct VfUndo {
+struct VfBinding {
     vf: String,
     driver: String,
     /// What `driver_override` read before.
@@ -102,9 +102,9 @@ struct VfUndo {
     limit_s: u32,
 }
 
-impl VfUndo {
+impl VfBinding {
     fn bind(&self, store: &mut Store) -> Result<(), StepError> {
-        let VfUndo { vf, driver, limit_s, .. } = self;
+        let VfBinding { vf, driver, limit_s, .. } = self;
         store.write_attribute(&driver_override(vf), driver, *limit_s)?;
         store.write_attribute(&format!("{DRIVERS}/{driver}/bind"), vf, *limit_s)?;
         let bound = symlink::driver(store.reader, vf)?;
@@ -115,14 +115,14 @@ impl VfUndo {
     }
 }
 
-impl Undo for VfUndo {
+impl Undo for VfBinding {
     fn subject(&self) -> String {
         format!("driver of {}", self.vf)
     }
 
     /// Take the driver from the VF again, and let it forget the driver's name.
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
-        let VfUndo { vf, driver, driver_override: was, limit_s } = self;
+        let VfBinding { vf, driver, driver_override: was, limit_s } = self;
         if symlink::driver(store.reader, vf)?.as_ref() == Some(driver) {
             store.write_attribute(&format!("{DRIVERS}/{driver}/unbind"), vf, *limit_s)?;
         }

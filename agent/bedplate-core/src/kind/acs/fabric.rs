@@ -11,7 +11,7 @@ use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 
 use super::section::{Acs, Guests, PeerKind};
-use super::shape::{Bits, Row, SHAPES, Shape, Traits};
+use super::shape::{Bits, FabricTraits, Row, SHAPES, Shape};
 
 /// Root ports below which a Data Direct path has been seen (Grace; handbook §14.1).
 const DATA_DIRECT_ROOTS: [(u16, u16); 3] = [(0x10de, 0x22b1), (0x10de, 0x22b2), (0x10de, 0x22b8)];
@@ -90,7 +90,7 @@ impl Fabric<'_> {
 
     /// The row of its shape.
     pub(super) fn row(&self) -> &'static Row {
-        let traits = Traits {
+        let traits = FabricTraits {
             meets: !self.pairs.is_empty(),
             data_direct: self.is_data_direct(),
             for_guests: self.is_for_guests(),

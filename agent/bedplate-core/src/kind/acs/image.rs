@@ -4,12 +4,12 @@ use super::NAME;
 use super::section::Acs;
 use crate::desired::{AcsPolicy, Desired, WantedAcs};
 use crate::image_config::{ContributeError, ImageConfig, LiveOnly};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 
 /// Bits that nothing but live writes will set, and a word on those in the kernel arguments.
 pub(super) fn contribute(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     facts: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,

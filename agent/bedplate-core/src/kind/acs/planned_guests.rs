@@ -3,13 +3,13 @@
 use crate::desired::{VfDriver, WantedVfs};
 use crate::kind::sriov;
 use crate::kind::sriov::section::Sriov;
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::serves_guests;
 
 /// The PFs whose VFs are to have a driver for guests.
-pub(crate) fn planned_guests(profile: &dyn Declared, facts: &Facts) -> Vec<PciAddress> {
+pub(crate) fn planned_guests(profile: &dyn ProfileSections, facts: &Facts) -> Vec<PciAddress> {
     let Some(section) = profile.get::<Sriov>() else { return Vec::new() };
     let for_guests = |wanted: &WantedVfs| {
         wanted.count > 0

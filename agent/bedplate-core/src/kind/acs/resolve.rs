@@ -7,7 +7,7 @@ use crate::kind::cmdline::{iommu_after, iommu_now};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Device, DeviceRole, Rationale};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::Facts;
@@ -34,7 +34,7 @@ use super::topo_override;
 /// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
 /// none may take a guest's isolation away.
 pub(super) fn resolve_into(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     facts: &Facts,
     ledger: &Ledger,
     desired: &mut Desired,

@@ -72,7 +72,7 @@ pub(crate) enum Shape {
 
 /// By what a fabric is recognised.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Traits {
+pub(crate) struct FabricTraits {
     /// Something meets in a switch.
     pub meets: bool,
     /// The GPU is reached through a DMA function of the NIC.
@@ -86,7 +86,7 @@ pub(crate) struct Row {
     /// Which.
     pub shape: Shape,
     /// How it is recognised; the first row that is decides.
-    pub is: fn(Traits) -> bool,
+    pub is: fn(FabricTraits) -> bool,
     /// Ports between the switch's inside and the NIC (or its DMA function).
     pub nic: Bits,
     /// Ports between the switch's inside and the GPU.

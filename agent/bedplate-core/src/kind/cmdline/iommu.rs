@@ -4,12 +4,17 @@ use super::section::iommu::{Iommu, IommuMode};
 use super::{NAME, no_iommu, nvidia_grace};
 use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
 use crate::plan::{Blocker, Rationale, Unknown};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::{Arch, CpuVendor, Reading};
 use bedplate_facts::Facts;
 
 /// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.
-pub(super) fn resolve(profile: &dyn Declared, iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
+pub(super) fn resolve(
+    profile: &dyn ProfileSections,
+    iommu: &Iommu,
+    facts: &Facts,
+    desired: &mut Desired,
+) {
     if let Err(obstacle) = add(profile, iommu, facts, desired) {
         no_iommu::keep_arguments(&mut desired.cmdline);
         match obstacle {
@@ -32,7 +37,7 @@ impl From<Blocker> for Obstacle {
 }
 
 fn add(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     iommu: &Iommu,
     facts: &Facts,
     desired: &mut Desired,

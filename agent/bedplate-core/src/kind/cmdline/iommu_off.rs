@@ -6,7 +6,7 @@ use super::section::iommu::{Iommu, IommuMode};
 use super::{Context, NAME, arch, backend};
 use crate::ledger::Ledger;
 use crate::plan::{Effect, KindPlan, Pending};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::{CommandLine, KernelDefaults, iommu_off_by};
 use bedplate_facts::Facts;
@@ -24,7 +24,7 @@ pub(crate) fn iommu_off(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 /// The same without what bedplate itself once put there and the profile no longer asks for (mode `off`, then another): it
 /// goes with the next apply, and is no reason for the IOMMU to stay off. `None`: there is no such argument.
 pub(crate) fn iommu_off_by_others(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     reader: &dyn Reader,
     facts: &Facts,
     ledger: &Ledger,

@@ -7,7 +7,7 @@ use crate::desired::{DesiredCmdline, VfDriver};
 use crate::kind::modules::section::Modules;
 use crate::kind::sriov::section::Sriov;
 use crate::plan::{Blocker, UpToDate};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::fold_name;
 use bedplate_facts::Facts;
@@ -27,7 +27,7 @@ pub(crate) fn keep_arguments(cmdline: &mut DesiredCmdline) {
 /// An IOMMU is needed, and the firmware offers none.
 pub(crate) fn keep_where_none_is_needed(
     mode: IommuMode,
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     vendor: CpuVendor,
     facts: &Facts,
     cmdline: &mut DesiredCmdline,
@@ -60,7 +60,7 @@ pub(crate) fn keep_where_none_is_needed(
 }
 
 /// Whether the profile itself asks for one of these arguments, or for its absence: then it is more than a mode.
-fn names_arguments(profile: &dyn Declared) -> bool {
+fn names_arguments(profile: &dyn ProfileSections) -> bool {
     profile.get::<Cmdline>().is_some_and(|cmdline| {
         let arguments = cmdline.args.iter().chain(&cmdline.absent);
         arguments
@@ -70,7 +70,7 @@ fn names_arguments(profile: &dyn Declared) -> bool {
 }
 
 /// Whether the profile gives devices to guests: VFIO needs an IOMMU (Documentation/driver-api/vfio.rst).
-fn has_guests(profile: &dyn Declared) -> bool {
+fn has_guests(profile: &dyn ProfileSections) -> bool {
     let vfio = |name: &String| name.contains("vfio");
     let mut rules = profile.get::<Sriov>().into_iter().flat_map(|sriov| &sriov.rules);
     let mut loaded = profile.get::<Modules>().into_iter().flat_map(|modules| &modules.load);

@@ -4,7 +4,7 @@
 use super::section::iommu::{Iommu, IommuMode};
 use crate::desired::DesiredCmdline;
 use crate::plan::{Blocker, Rationale, UpToDate};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::Arch;
 use bedplate_base::Reading;
 use bedplate_base::value::{KernelVersion, PciId};
@@ -20,7 +20,7 @@ const SOURCE: &str = "NVIDIA/nodewright-packages pull request 122; handbook §14
 /// # Errors
 /// A mode that this machine cannot work with.
 pub(crate) fn iommu_mode(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     iommu: &Iommu,
     facts: &Facts,
     cmdline: &mut DesiredCmdline,
@@ -62,7 +62,7 @@ pub(crate) fn iommu_mode(
 }
 
 /// By the PCI functions. An image has no PCI functions, and its profile may say what it is for.
-fn cpu(profile: &dyn Declared, facts: &Facts) -> ArmCpu {
+fn cpu(profile: &dyn ProfileSections, facts: &Facts) -> ArmCpu {
     if facts.arch.known() != Some(&Arch::Aarch64) {
         return ArmCpu::Other;
     }

@@ -2,7 +2,7 @@
 
 use super::grub;
 use crate::kind::{RecordMode, Watch, WriteScope};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::iommu_groups::{NO_GROUP, iommu_groups};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
@@ -108,7 +108,7 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 pub const NEXT_KERNEL: &str = "next-kernel";
 
 /// Where boot loaders keep their configuration and entries.
-pub(crate) fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
+pub(crate) fn watch(_: &dyn ProfileSections, facts: &Facts) -> Watch {
     let mut watch = Watch::directories(&[
         "/etc/default",
         "/etc/default/grub.d",

@@ -5,7 +5,7 @@ use super::comparison::Comparison;
 use super::{Context, NAME, Steps};
 use crate::kind::owed_change;
 use crate::ledger::{PendingTool, Sha};
-use crate::plan::{Action, Item, KindPlan, PaidTool, Rationale};
+use crate::plan::{Action, Item, KindPlan, Rationale, SettledTool};
 use bedplate_host::HostKind;
 
 /// Tools that the ledger has as owed for this kind.
@@ -38,7 +38,7 @@ impl<'a> PendingTools<'a> {
     }
 
     /// Tools that have run, and those that are paid once the change called `id` is done, because its steps replace them.
-    pub(super) fn paid(&self, change: Option<(&str, &Steps)>) -> Vec<PaidTool> {
+    pub(super) fn paid(&self, change: Option<(&str, &Steps)>) -> Vec<SettledTool> {
         let is_run = |argv: &[String], steps: &Steps| {
             let runs = |action: &Action| matches!(action, Action::RunTool { argv: one, .. } if one == argv);
             steps.actions.iter().any(runs)
@@ -49,7 +49,7 @@ impl<'a> PendingTools<'a> {
                 Some((id, steps)) if !is_run(&tool.argv, steps) => Some(id.to_owned()),
                 _ => return None,
             };
-            Some(PaidTool { kind: NAME, argv: tool.argv.clone(), after })
+            Some(SettledTool { kind: NAME, argv: tool.argv.clone(), after })
         };
         self.tools.iter().filter_map(paid).collect()
     }
@@ -80,7 +80,7 @@ pub(crate) fn plan_alone(context: &Context, section: &mut KindPlan) {
     for tool in context.ledger.owed.iter().filter(|tool| tool.kind == NAME) {
         if is_made_again(context, tool) {
             let (argv, after) = (tool.argv.clone(), None);
-            section.paid.push(PaidTool { kind: NAME, argv, after });
+            section.paid.push(SettledTool { kind: NAME, argv, after });
         } else {
             section.changes.push(owed_change(NAME, tool, "boot entries", item(tool)));
         }

@@ -6,11 +6,16 @@ use super::section::{Cmdline, CmdlineArg};
 use crate::desired::{Desired, UnwantedArg, WantedArg};
 use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 
 /// What the IOMMU's mode needs on this CPU, then what the profile lists.
-pub(super) fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+pub(super) fn resolve(
+    profile: &dyn ProfileSections,
+    facts: &Facts,
+    _: &Ledger,
+    desired: &mut Desired,
+) {
     if let Some(section) = profile.get::<Iommu>() {
         iommu::resolve(profile, section, facts, desired);
     }
@@ -30,7 +35,7 @@ fn unwanted(arg: &CmdlineArg) -> UnwantedArg {
 
 /// The whole command line, other kinds' arguments on it.
 pub(crate) fn contribute(
-    _: &dyn Declared,
+    _: &dyn ProfileSections,
     _: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Rationale;
 use crate::section::{
-    At, Checker, Diagnostic, Entry, Finisher, Leaf, ListEntry, OrderedMap, Overlay, Place, Printer,
-    Reason, Sources, key_of, section,
+    Checker, Diagnostic, Entry, Finisher, Leaf, ListEntry, OrderedMap, Overlay, Place, Printer,
+    Reason, Sources, Spanned, key_of, section,
 };
 use bedplate_cmdline::{EditError, MAX_LINE_BYTES, TokenError};
 
@@ -71,17 +71,17 @@ pub struct ArgText(
 #[serde(deny_unknown_fields)]
 pub struct ArgTable {
     /// One kernel argument, `name` or `name=value`, without boot loader quoting.
-    pub arg: At<ArgText>,
+    pub arg: Spanned<ArgText>,
     /// Why it is wanted; shown in plans.
     #[schemars(example = &"invalidate lazily: RDMA registrations are long-lived")]
-    pub why: Option<At<String>>,
+    pub why: Option<Spanned<String>>,
     /// Where the fact stands: a kernel file, a vendor page.
     #[schemars(example = &"drivers/iommu/Kconfig")]
-    pub source: Option<At<String>>,
+    pub source: Option<Spanned<String>>,
 }
 
 /// An entry of `cmdline.args` and `cmdline.absent`.
-pub(crate) type ArgEntry = At<Entry<ArgText, ArgTable>>;
+pub(crate) type ArgEntry = Spanned<Entry<ArgText, ArgTable>>;
 
 /// What is said of one kernel parameter.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -11,7 +11,7 @@ use super::{Context, Kind, RecordMode, Watch, WriteScope, no_labels, nothing_to_
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig};
 use crate::plan::KindPlan;
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use bedplate_facts::cufile::PATH;
 use document::Document;
@@ -32,7 +32,7 @@ pub(crate) const KIND: Kind = Kind {
 
 const NAME: &str = "cufile";
 
-fn settings(profile: &dyn Declared) -> &[Setting] {
+fn settings(profile: &dyn ProfileSections) -> &[Setting] {
     profile.get::<Cufile>().map_or(&[], |section| &section.set)
 }
 
@@ -42,7 +42,7 @@ fn plan(context: &Context) -> KindPlan {
     out
 }
 
-fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
+fn watch(profile: &dyn ProfileSections, _: &Facts) -> Watch {
     match settings(profile) {
         [] => Watch::default(),
         _ => Watch::directories(&["/etc"]),
@@ -51,7 +51,7 @@ fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
 
 /// A file of these keys alone: what the image has there is not known.
 fn contribute(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::plan::Rationale;
 use crate::section::{
-    At, Checker, Diagnostic, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, Sources, key_of,
-    quoted, section,
+    Checker, Diagnostic, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, Sources, Spanned,
+    key_of, quoted, section,
 };
 use bedplate_base::value::NotAValue;
 use bedplate_facts::cufile::{Type, expected_type, setting_below, single_above};
@@ -28,7 +28,7 @@ section! {
             extend("examples" = [{ "properties.use_pci_p2pdma": true }]),
             extend("x-source" = "NVIDIA GPUDirect Storage configuration guide; handbook §6.4")
         )]
-        set: BTreeMap<At<String>, At<SettingEntry>>;
+        set: BTreeMap<Spanned<String>, Spanned<SettingEntry>>;
     }
     before {
         /// Sorted by key.
@@ -151,7 +151,7 @@ impl Overlay for Keys {
 
 fn read_keys(
     checker: &mut Checker<'_>,
-    set: Option<BTreeMap<At<String>, At<SettingEntry>>>,
+    set: Option<BTreeMap<Spanned<String>, Spanned<SettingEntry>>>,
 ) -> Keys {
     let mut keys = Keys::default();
     for (name, entry) in set.into_iter().flatten() {
@@ -178,7 +178,7 @@ fn read_keys(
             checker.error(place, "bad-cufile", message, label, help);
             continue;
         }
-        let at = |value| At { value, span: entry.span.clone() };
+        let at = |value| Spanned { value, span: entry.span.clone() };
         let reason = Reason { why: why.map(at), source: source.map(at) };
         keys.0.insert(key, checker.reasoned(value, place, reason));
     }

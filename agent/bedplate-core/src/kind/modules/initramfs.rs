@@ -4,7 +4,7 @@ use super::initramfs_rebuild::is_rebuilt;
 use super::{NAME, item};
 use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;
-use crate::plan::{Action, Change, KindPlan, Note, PaidTool, Rationale, UpToDate, WayBack};
+use crate::plan::{Action, Change, KindPlan, Note, Rationale, SettledTool, UpToDate, WayBack};
 use bedplate_host::{HostKind, Reader};
 
 /// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
@@ -48,7 +48,7 @@ pub(crate) fn owed_rebuild(context: &Context, section: &mut KindPlan) {
         // What bedplate itself was cut short in may be new, and half a file.
         if !owed.begun && is_rebuilt(context, owed) {
             let (argv, after) = (owed.argv.clone(), None);
-            section.paid.push(PaidTool { kind: NAME, argv, after });
+            section.paid.push(SettledTool { kind: NAME, argv, after });
             let (subject, state) =
                 ("initramfs".to_owned(), format!("made since {MODPROBE_PATH} changed"));
             section.settled.push(UpToDate { kind: NAME, subject, state });

@@ -1,7 +1,7 @@
 //! Where modules are configured and show: what a snapshot records, what the daemon watches.
 
 use crate::kind::{RecordMode, Watch, WriteScope};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 
 /// Recorded in snapshots.
@@ -41,6 +41,6 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 };
 
 /// The two directories that modprobe and systemd-modules-load read on this host.
-pub(crate) fn watch(_: &dyn Declared, _: &Facts) -> Watch {
+pub(crate) fn watch(_: &dyn ProfileSections, _: &Facts) -> Watch {
     Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
 }

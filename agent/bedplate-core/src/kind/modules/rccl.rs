@@ -6,7 +6,7 @@ use crate::desired::Desired;
 use crate::kind::nccl::section::Nccl;
 use crate::kind::{some_of, sysctl};
 use crate::plan::{Blocker, Note, Unknown};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::gpu::{FORCE_DMABUF, Rccl, is_amd_accelerator};
@@ -20,7 +20,7 @@ const SOURCE: &str = "ROCm/rccl src/misc/rocmwrap.cc, src/init.cc; handbook §14
 /// Blocks where neither way works, and says what RCCL will warn of.
 pub(super) fn resolve(
     asked: GpuDirect,
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     facts: &Facts,
     desired: &mut Desired,
 ) {
@@ -69,7 +69,7 @@ pub(super) fn resolve(
 }
 
 /// Whether the profile has RCCL use DMA-BUF whatever it finds.
-fn forces(profile: &dyn Declared) -> bool {
+fn forces(profile: &dyn ProfileSections) -> bool {
     let section = profile.get::<Nccl>();
     let mut set = section.into_iter().flat_map(|section| &section.set);
     set.any(|variable| variable.name == FORCE_DMABUF && variable.value != "0")

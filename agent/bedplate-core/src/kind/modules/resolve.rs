@@ -8,7 +8,7 @@ use crate::image_config::{
 };
 use crate::ledger::Ledger;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::value::{ModuleName, PciId};
 use bedplate_facts::Facts;
 
@@ -17,7 +17,12 @@ const PEERMEM: &str = "nvidia_peermem";
 const NVIDIA: PciId = PciId(0x10de);
 
 /// What the profile lists, and the module that GPUDirect needs here, if it needs one.
-pub(super) fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+pub(super) fn resolve(
+    profile: &dyn ProfileSections,
+    facts: &Facts,
+    _: &Ledger,
+    desired: &mut Desired,
+) {
     let Some(section) = profile.get::<Modules>() else { return };
     let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
     rccl::resolve(section.gpudirect, profile, facts, desired);
@@ -48,7 +53,7 @@ fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Rationale>) {
 
 /// The two files that the kind writes to hosts, byte for byte.
 pub(crate) fn contribute(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     facts: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,
@@ -76,7 +81,11 @@ pub(crate) fn contribute(
 }
 
 /// What `modules.gpudirect` came to. Profiles that name other makers' devices alone have no NVIDIA GPU to register.
-fn registration(profile: &dyn Declared, facts: &Facts, desired: &Desired) -> Option<GpuDirectWay> {
+fn registration(
+    profile: &dyn ProfileSections,
+    facts: &Facts,
+    desired: &Desired,
+) -> Option<GpuDirectWay> {
     let asked = profile.get::<Modules>().map_or(GpuDirect::None, |section| section.gpudirect);
     let vendors = profile.vendors();
     let other_makers = !vendors.is_empty() && !vendors.contains(&NVIDIA);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::ModuleLoad;
 use crate::plan::Rationale;
-use crate::section::{At, Entry, Scalar, ScalarEntry, section};
+use crate::section::{Entry, Scalar, ScalarEntry, Spanned, section};
 use bedplate_base::value::ModuleName;
 
 mod lints;
@@ -77,7 +77,7 @@ section! {
             extend("examples" = [{ "nvidia": { "NVreg_EnableStreamMemOPs": 1 } }]),
             extend("x-source" = "modprobe.d(5); /sys/module/MODULE/parameters")
         )]
-        options: BTreeMap<At<String>, Parameters>;
+        options: BTreeMap<Spanned<String>, Parameters>;
     }
     before {
         /// In order.
@@ -132,19 +132,19 @@ pub struct ModuleText(
 #[serde(deny_unknown_fields)]
 pub struct ModuleTable {
     /// The module's name; `-` and `_` are the same.
-    pub name: At<ModuleText>,
+    pub name: Spanned<ModuleText>,
     /// When it is loaded. Default: `modules.load_default`. Only for `modules.load`.
-    pub load: Option<At<ModuleLoad>>,
+    pub load: Option<Spanned<ModuleLoad>>,
     /// Why; shown in plans.
     #[schemars(example = &"user-space verbs need /dev/infiniband/uverbsN")]
-    pub why: Option<At<String>>,
+    pub why: Option<Spanned<String>>,
     /// Where the fact stands.
     #[schemars(example = &"rdma-core kernel-boot/modules/rdma.conf")]
-    pub source: Option<At<String>>,
+    pub source: Option<Spanned<String>>,
 }
 
 /// An entry of the module lists.
-pub(crate) type ModuleEntry = At<Entry<ModuleText, ModuleTable>>;
+pub(crate) type ModuleEntry = Spanned<Entry<ModuleText, ModuleTable>>;
 
 /// `[modules.options.MODULE]`.
-pub(crate) type Parameters = BTreeMap<At<String>, ScalarEntry>;
+pub(crate) type Parameters = BTreeMap<Spanned<String>, ScalarEntry>;

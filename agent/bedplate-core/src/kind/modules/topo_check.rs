@@ -33,7 +33,7 @@ pub struct TopoCheck {
 
 /// By which way a device reaches GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum DmaPath {
     /// As the driver maps it: nvidia_peermem and DMA-BUF.
     Default,
     /// By the GPU's window, although CPU and GPU share a C2C link (`FORCE_PCIE`): what NCCL asks for with Data Direct.
@@ -52,16 +52,16 @@ pub(crate) enum Access {
 }
 
 /// The answer of a driver for a value of the parameter; `has_c2c`: GPUs that share a C2C link with an Arm CPU.
-pub(crate) fn access(driver: &NvidiaDriver, has_c2c: bool, way: Way, value: u32) -> Access {
+pub(crate) fn access(driver: &NvidiaDriver, has_c2c: bool, way: DmaPath, value: u32) -> Access {
     let Some(version) = KernelVersion::from_release(&driver.version) else {
         return Access::Allowed;
     };
     match (has_c2c, way) {
         (_, _) if version < FIRST => Access::Allowed,
-        (false, Way::OverPcie) => Access::Denied,
-        (false, Way::Default) if version >= FOR_ALL && value == 2 => Access::Denied,
-        (_, Way::Default) => Access::Allowed,
-        (true, Way::OverPcie) => match value {
+        (false, DmaPath::OverPcie) => Access::Denied,
+        (false, DmaPath::Default) if version >= FOR_ALL && value == 2 => Access::Denied,
+        (_, DmaPath::Default) => Access::Allowed,
+        (true, DmaPath::OverPcie) => match value {
             _ if version >= NOT_OVER_PCIE => Access::InOneGroup,
             1 => Access::Allowed,
             2 if version >= FOR_ALL => Access::Denied,
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn access_is_as_each_branch_of_the_driver_decides() {
         use Access::{Allowed, Denied, InOneGroup};
-        use Way::{Default, OverPcie};
+        use DmaPath::{Default, OverPcie};
         // Version, C2C, way; values 0, 1, 2 and 3.
         let table = [
             ("565.77", true, OverPcie, [Allowed; 4]),

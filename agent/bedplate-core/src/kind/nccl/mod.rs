@@ -13,7 +13,7 @@ use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig, LiveOnly};
 use crate::plan::{Blocker, KindPlan};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use section::{HcaList, Nccl};
 
@@ -64,7 +64,7 @@ fn no_file() -> Blocker {
 
 /// All but the list of ports and the topology, which only the machine knows.
 fn contribute(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,

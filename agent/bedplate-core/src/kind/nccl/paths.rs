@@ -4,7 +4,7 @@ use super::conf::{NCCL, RCCL};
 use super::section::{HcaList, Nccl};
 use super::topology;
 use crate::kind::{RecordMode, Watch, WriteScope};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::Function;
@@ -18,7 +18,7 @@ pub(crate) const OWNS: WriteScope =
     WriteScope { files: &[NCCL, RCCL, topology::PATH], ..WriteScope::NONE };
 
 /// The files' directory, and whether the ports that are listed have a link.
-pub(crate) fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
+pub(crate) fn watch(profile: &dyn ProfileSections, facts: &Facts) -> Watch {
     let Some(section) = profile.get::<Nccl>() else { return Watch::default() };
     let mut watch = Watch::directories(&["/etc"]);
     if section.hca == HcaList::NearGpus

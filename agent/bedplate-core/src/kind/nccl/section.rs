@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::conf::{LONGEST_VALUE, Variable};
 use super::topology;
 use crate::section::{
-    At, Checker, Diagnostic, Entry, Finisher, Hit, Leaf, Lint, ListEntry, Overlay, Printer, Reason,
-    Rule, ScalarEntry, SectionLint, Severity, Sources, key_of, section,
+    Checker, Diagnostic, Entry, Finisher, Leaf, Lint, LintMatch, ListEntry, Overlay, Printer,
+    Reason, Rule, ScalarEntry, SectionLint, Severity, Sources, Spanned, key_of, section,
 };
 use bedplate_nccl::Library;
 use bedplate_nccl::switches::{Off, switches_off};
@@ -36,7 +36,7 @@ impl Rule for ConfValue {
     type File = String;
     type Value = String;
 
-    fn read(checker: &mut Checker<'_>, key: &str, at: At<String>) -> Option<Leaf<String>> {
+    fn read(checker: &mut Checker<'_>, key: &str, at: Spanned<String>) -> Option<Leaf<String>> {
         let leaf = checker.bare(at);
         match value_fault(&leaf.value) {
             None => Some(leaf),
@@ -91,7 +91,7 @@ section! {
             extend("examples" = [{ "NCCL_DEBUG": "WARN" }]),
             extend("x-source" = "nccl src/misc/param.cc; handbook §8.6")
         )]
-        set: BTreeMap<At<String>, ScalarEntry>;
+        set: BTreeMap<Spanned<String>, ScalarEntry>;
     }
     before {
         /// Sorted by name.
@@ -121,7 +121,7 @@ impl Overlay for Variables {
 
 fn read_variables(
     checker: &mut Checker<'_>,
-    set: Option<BTreeMap<At<String>, ScalarEntry>>,
+    set: Option<BTreeMap<Spanned<String>, ScalarEntry>>,
 ) -> Variables {
     let mut variables = Variables::default();
     for (name, entry) in set.into_iter().flatten() {
@@ -241,7 +241,7 @@ const LINTS: &[SectionLint<NcclLayer, Nccl>] = &[
 const SITE_DECIDES: [&str; 3] = ["NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_NET"];
 
 /// Variables that are set to what people are told to set, word for word.
-fn cargo_cult_values(section: &NcclLayer) -> Vec<Hit> {
+fn cargo_cult_values(section: &NcclLayer) -> Vec<LintMatch> {
     let told = |name: &str, value: &str| {
         let row =
             own(Library::Nccl).iter().find(|row| row.name == name && !SITE_DECIDES.contains(&name));
@@ -249,23 +249,23 @@ fn cargo_cult_values(section: &NcclLayer) -> Vec<Hit> {
         advice.is_some_and(|advice| advice.value.split(" or ").any(|told| told == value))
     };
     let set = section.variables.0.iter().filter(|(name, leaf)| told(name, &leaf.value));
-    set.map(|(name, leaf)| Hit::new(leaf.place, format!("{name}={}", leaf.value))).collect()
+    set.map(|(name, leaf)| LintMatch::new(leaf.place, format!("{name}={}", leaf.value))).collect()
 }
 
 /// Names that are nearly those of variables.
-fn switched_off(section: &NcclLayer) -> Vec<Hit> {
+fn switched_off(section: &NcclLayer) -> Vec<LintMatch> {
     let off = |(name, leaf): (&String, &Leaf<String>)| {
         let off = switches_off(name, &leaf.value)?;
-        Some(Hit::new(leaf.place, format!("{name}={}", leaf.value)))
+        Some(LintMatch::new(leaf.place, format!("{name}={}", leaf.value)))
             .filter(|_| matches!(off, Off::Rdma | Off::GpuDirect))
     };
     section.variables.0.iter().filter_map(off).collect()
 }
 
-fn typos(section: &NcclLayer) -> Vec<Hit> {
+fn typos(section: &NcclLayer) -> Vec<LintMatch> {
     let meant = |(name, leaf): (&String, &Leaf<String>)| {
         let known = names::suggest(name)?;
-        Some(Hit::new(leaf.place, format!("{name} (did you mean {known}?)")))
+        Some(LintMatch::new(leaf.place, format!("{name} (did you mean {known}?)")))
     };
     section.variables.0.iter().filter_map(meant).collect()
 }

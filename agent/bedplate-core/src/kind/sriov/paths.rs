@@ -4,7 +4,7 @@ use super::resolve;
 use super::section::Sriov;
 use crate::desired::WantedAttributes;
 use crate::kind::{RecordMode, Watch, WriteScope};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
@@ -46,7 +46,7 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 
 /// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some; interfaces of VFs, which block
 /// their removal as long as they are up.
-pub(crate) fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
+pub(crate) fn watch(profile: &dyn ProfileSections, facts: &Facts) -> Watch {
     let Some(tree) = facts.pci.known() else { return Watch::default() };
     let pfs = tree.functions.values().filter(|function| function.sriov.known().is_some());
     let paths = pfs.flat_map(|pf| ["sriov_numvfs", "reset"].map(|name| pf.attribute(name)));

@@ -8,7 +8,7 @@ use crate::desired::{Desired, SriovCount, WantedVfs};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Blocker, Device, DeviceRole, Note, Rationale, Subject, Unknown};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_base::value::PciId;
 use bedplate_facts::Facts;
@@ -37,7 +37,7 @@ pub struct ResolvedSriov {
 
 /// Adds it to what is desired of the machine.
 pub(super) fn resolve_into(
-    profile: &dyn Declared,
+    profile: &dyn ProfileSections,
     facts: &Facts,
     _: &Ledger,
     desired: &mut Desired,

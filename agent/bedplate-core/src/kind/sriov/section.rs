@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::desired::{SriovCount, VfDriver, WantedAttributes};
 use crate::plan::Rationale;
 use crate::section::{
-    At, Checker, Finisher, Leaf, OrderedMap, Pattern, Place, Printer, Reason, Rule, key_of,
+    Checker, Finisher, Leaf, OrderedMap, Pattern, Place, Printer, Reason, Rule, Spanned, key_of,
     section, toml_text,
 };
 use bedplate_base::value::vf::EswitchMode;
@@ -36,7 +36,7 @@ section! {
         /// Rules; the first one that selects a physical function has it. A later file's rule replaces the one of the same
         /// name, in its place.
         #[schemars(extend("default" = [] as [&str; 0]))]
-        devices: Vec<At<DeviceFragment>>;
+        devices: Vec<Spanned<DeviceFragment>>;
     }
     after {
         /// In order; the first rule that selects a PF has it.
@@ -90,7 +90,7 @@ pub struct SriovRule {
 pub struct DeviceFragment {
     /// The rule's name, unique in the profile.
     #[schemars(length(min = 1), example = &"compute")]
-    pub name: At<String>,
+    pub name: Spanned<String>,
 
     /// Which physical functions; every condition must hold.
     pub select: Option<SelectFragment>,
@@ -102,7 +102,7 @@ pub struct DeviceFragment {
         example = &"max",
         extend("x-source" = "drivers/pci/iov.c; Documentation/ABI/testing/sysfs-bus-pci")
     )]
-    pub vfs: At<Vfs>,
+    pub vfs: Spanned<Vfs>,
 
     /// The driver of the virtual functions: `auto` is whatever the kernel probes, `none` leaves them unbound, any other
     /// word is a driver (`vfio-pci`).
@@ -112,7 +112,7 @@ pub struct DeviceFragment {
         regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"),
         extend("x-source" = "Documentation/ABI/testing/sysfs-bus-pci driver_override, sriov_drivers_autoprobe")
     )]
-    pub vf_driver: Option<At<String>>,
+    pub vf_driver: Option<Spanned<String>>,
 
     /// Attributes of each of the virtual functions; what is not named stays as it is.
     pub vf: Option<attributes::VfFragment>,
@@ -123,7 +123,7 @@ pub struct DeviceFragment {
         example = &"switchdev",
         extend("x-source" = "Documentation/networking/devlink/devlink-eswitch-attr.rst")
     )]
-    pub eswitch: Option<At<EswitchMode>>,
+    pub eswitch: Option<Spanned<EswitchMode>>,
     /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
     /// directly or by a bond, bridge or VLAN on it, or may do so by Open vSwitch; and to change its eswitch's mode there. Some
     /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off. Also
@@ -133,13 +133,13 @@ pub struct DeviceFragment {
         extend("default" = false),
         extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")
     )]
-    pub allow_disruption: Option<At<bool>>,
+    pub allow_disruption: Option<Spanned<bool>>,
 
     /// Why; shown in plans.
-    pub why: Option<At<String>>,
+    pub why: Option<Spanned<String>>,
 
     /// Where the fact stands.
-    pub source: Option<At<String>>,
+    pub source: Option<Spanned<String>>,
 }
 
 /// `select` of a `[[sriov.devices]]`.
@@ -148,7 +148,7 @@ pub struct DeviceFragment {
 pub struct SelectFragment {
     /// PCI vendor id, hexadecimal.
     #[schemars(example = &"15b3", regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"), extend("x-source" = "pci.ids"))]
-    pub vendor: Option<At<String>>,
+    pub vendor: Option<Spanned<String>>,
 
     /// PCI device id, hexadecimal.
     #[schemars(
@@ -156,26 +156,26 @@ pub struct SelectFragment {
         regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"),
         extend("x-source" = "drivers/net/ethernet/mellanox/mlx5/core/main.c; pci.ids")
     )]
-    pub device: Option<At<String>>,
+    pub device: Option<Spanned<String>>,
 
     /// Name of the bound driver.
     #[schemars(example = &"mlx5_core")]
-    pub driver: Option<At<String>>,
+    pub driver: Option<Spanned<String>>,
 
     /// Shell pattern on the name of a network interface of the function.
     #[schemars(example = &"ens*np0")]
-    pub interface: Option<At<String>>,
+    pub interface: Option<Spanned<String>>,
 
     /// One PCI address.
     #[schemars(
         example = &"0000:17:00.0",
         regex(pattern = r"^([0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{1,2}:[01]?[0-9A-Fa-f]\.[0-7]$")
     )]
-    pub address: Option<At<String>>,
+    pub address: Option<Spanned<String>>,
 
     /// NUMA node; -1 selects functions for which the firmware gave none.
     #[schemars(range(min = -1), example = 0)]
-    pub numa_node: Option<At<i32>>,
+    pub numa_node: Option<Spanned<i32>>,
 }
 
 /// How many virtual functions.
@@ -211,11 +211,11 @@ pub struct Device {
 
 fn read_devices(
     checker: &mut Checker<'_>,
-    given: Option<Vec<At<DeviceFragment>>>,
+    given: Option<Vec<Spanned<DeviceFragment>>>,
 ) -> OrderedMap<Leaf<Device>> {
     let mut devices: OrderedMap<Leaf<Device>> = OrderedMap::default();
     let mut names: Vec<(String, Place)> = Vec::new();
-    for At { value: rule, .. } in given.into_iter().flatten() {
+    for Spanned { value: rule, .. } in given.into_iter().flatten() {
         let name = rule.name.value.clone();
         let place = checker.place(rule.name.span.clone());
         if name.trim().is_empty() {
@@ -260,7 +260,7 @@ fn device(checker: &mut Checker<'_>, device: DeviceFragment, place: Place) -> Op
     Some(checker.reasoned(rule, place, reason))
 }
 
-fn vf_driver(checker: &mut Checker<'_>, text: At<String>) -> Option<VfDriver> {
+fn vf_driver(checker: &mut Checker<'_>, text: Spanned<String>) -> Option<VfDriver> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     match text.value.as_str() {
         "auto" => Some(VfDriver::Auto),

@@ -2,7 +2,7 @@
 
 use super::section::Sysctl;
 use crate::kind::{RecordMode, Watch, WriteScope};
-use crate::section::Declared;
+use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 
 /// Recorded in snapshots. Of /proc/sys only what profiles of GPU and RDMA nodes set: some of its files do something when they
@@ -48,7 +48,7 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 };
 
 /// The directory of the file, and the running values: programs write to both.
-pub(crate) fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
+pub(crate) fn watch(profile: &dyn ProfileSections, _: &Facts) -> Watch {
     let mut watch = Watch::directories(&["/etc/sysctl.d"]);
     let wanted = profile.get::<Sysctl>().into_iter().flat_map(|section| &section.set);
     watch.attributes = wanted.map(|setting| setting.key.path()).collect();

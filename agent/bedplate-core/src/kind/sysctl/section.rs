@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::key::{Key, folded};
 use crate::plan::Rationale;
 use crate::section::{
-    At, Checker, Entry, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, ScalarEntry, key_of,
-    quoted, section,
+    Checker, Entry, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, ScalarEntry, Spanned,
+    key_of, quoted, section,
 };
 
 section! {
@@ -24,7 +24,7 @@ section! {
             extend("examples" = [{ "kernel.numa_balancing": 0 }]),
             extend("x-source" = "sysctl.d(5); rccl src/init.cc warns when kernel.numa_balancing is on; handbook §14.6")
         )]
-        set: BTreeMap<At<String>, ScalarEntry>;
+        set: BTreeMap<Spanned<String>, ScalarEntry>;
     }
     before {
         /// Sorted by key.
@@ -55,7 +55,10 @@ impl Overlay for Keys {
     }
 }
 
-fn read_keys(checker: &mut Checker<'_>, set: Option<BTreeMap<At<String>, ScalarEntry>>) -> Keys {
+fn read_keys(
+    checker: &mut Checker<'_>,
+    set: Option<BTreeMap<Spanned<String>, ScalarEntry>>,
+) -> Keys {
     let mut keys = Keys::default();
     for (name, entry) in set.into_iter().flatten() {
         let place = checker.place(name.span);

@@ -1,23 +1,23 @@
 //! Where lints apply: one small function a row that needs more than a line.
 
-use super::{Arg, Hit, Parameter, View, lint_ids};
+use super::{Arg, LintMatch, Parameter, View, lint_ids};
 use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
 use bedplate_base::value::PciId;
 use bedplate_base::{Arch, CpuVendor};
 use bedplate_cmdline::only_on;
 
-pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {
+pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<LintMatch> {
     view.args.iter().filter(|arg| test(arg)).map(Arg::hit).collect()
 }
 
-pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<Hit> {
+pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<LintMatch> {
     view.parameters.iter().filter(|parameter| test(parameter)).map(Parameter::hit).collect()
 }
 
-pub(super) fn unknown_lint(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn unknown_lint(view: &View<'_>) -> Vec<LintMatch> {
     let known = lint_ids();
     let unknown = view.layer.lints.allowed.iter().filter(|(id, _)| !known.contains(id));
-    unknown.map(|(id, leaf)| Hit::new(leaf.place, id)).collect()
+    unknown.map(|(id, leaf)| LintMatch::new(leaf.place, id)).collect()
 }
 
 fn is_for_arm(view: &View<'_>) -> bool {
@@ -25,28 +25,28 @@ fn is_for_arm(view: &View<'_>) -> bool {
     conditions.arch == Some(Arch::Aarch64) || conditions.cpu_vendor == Some(CpuVendor::Arm)
 }
 
-pub(super) fn iommu_on_arm(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn iommu_on_arm(view: &View<'_>) -> Vec<LintMatch> {
     let x86_only = ["iommu", "intel_iommu", "amd_iommu"];
     let inert = view.args.iter().filter(|arg| x86_only.contains(&arg.name.as_str()));
     inert.filter(|_| is_for_arm(view)).map(Arg::hit).collect()
 }
 
-pub(super) fn x86_only_on_arm(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn x86_only_on_arm(view: &View<'_>) -> Vec<LintMatch> {
     of_other_arch(view, Arch::X86_64, is_for_arm(view))
 }
 
-pub(super) fn arm_only_on_x86(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn arm_only_on_x86(view: &View<'_>) -> Vec<LintMatch> {
     let conditions = &view.profile.matching;
     let vendor = matches!(conditions.cpu_vendor, Some(CpuVendor::Intel | CpuVendor::Amd));
     of_other_arch(view, Arch::Aarch64, vendor || conditions.arch == Some(Arch::X86_64))
 }
 
-fn of_other_arch(view: &View<'_>, arch: Arch, is_other: bool) -> Vec<Hit> {
+fn of_other_arch(view: &View<'_>, arch: Arch, is_other: bool) -> Vec<LintMatch> {
     let inert = view.args.iter().filter(|arg| only_on(&arg.text) == Some(arch));
     inert.filter(|_| is_other).map(Arg::hit).collect()
 }
 
-pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<LintMatch> {
     let inert = match view.profile.matching.cpu_vendor {
         Some(CpuVendor::Amd) => "intel_iommu",
         Some(CpuVendor::Intel) => "amd_iommu",
@@ -93,7 +93,7 @@ fn agrees(says: IommuMeaning, mode: IommuMode) -> bool {
     }
 }
 
-fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<Hit> {
+fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<LintMatch> {
     let mode = view.profile.iommu.mode;
     let decided = !matches!(mode, IommuMode::Keep | IommuMode::Auto);
     view.args
@@ -104,15 +104,15 @@ fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<Hit> {
         .collect()
 }
 
-pub(super) fn iommu_against_mode(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn iommu_against_mode(view: &View<'_>) -> Vec<LintMatch> {
     iommu_args(view, false)
 }
 
-pub(super) fn iommu_by_hand(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn iommu_by_hand(view: &View<'_>) -> Vec<LintMatch> {
     iommu_args(view, true)
 }
 
-pub(super) fn two_spellings(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn two_spellings(view: &View<'_>) -> Vec<LintMatch> {
     let name = |token: &str| token.split('=').next().map(bedplate_cmdline::fold_name);
     let arguments =
         view.layer.cmdline.params.values().flat_map(|param| param.arguments.values()).flatten();
@@ -128,13 +128,13 @@ pub(super) fn two_spellings(view: &View<'_>) -> Vec<Hit> {
         let other = rest
             .iter()
             .filter(|token| name(&token.value) != name(&first.value) && passthrough(&token.value));
-        hits.extend(other.map(|token| Hit::new(token.place, &token.value)));
+        hits.extend(other.map(|token| LintMatch::new(token.place, &token.value)));
     }
     hits
 }
 
 /// `pci=config_acs=A@X,B@Y` comes out as the options `config_acs=A@X` and `B@Y`.
-pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<LintMatch> {
     let is_flags =
         |text: &str| !text.is_empty() && text.bytes().all(|b| matches!(b, b'0' | b'1' | b'x'));
     let stray = |arg: &&Arg| {
@@ -144,7 +144,7 @@ pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<Hit> {
 }
 
 /// Options named after ACS that no kernel reads, with `pci=` or without: `pci=noacs`, `pcie_acs=off`.
-pub(super) fn acs_invented(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn acs_invented(view: &View<'_>) -> Vec<LintMatch> {
     let names_acs = |name: &str| {
         let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
         words.any(|word| ["acs", "noacs"].contains(&word.to_ascii_lowercase().as_str()))
@@ -162,7 +162,7 @@ pub(super) fn acs_invented(view: &View<'_>) -> Vec<Hit> {
     view.args.iter().filter(invented).map(Arg::hit).collect()
 }
 
-pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<LintMatch> {
     let by_hand = |arg: &&Arg| {
         arg.name == "pci"
             && (arg.value.starts_with("config_acs=") || arg.value.starts_with("disable_acs_redir="))
@@ -172,30 +172,30 @@ pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {
 }
 
 /// Signs that devices of this host go to guests.
-fn vfio_signs(view: &View<'_>) -> Vec<Hit> {
+fn vfio_signs(view: &View<'_>) -> Vec<LintMatch> {
     // Every driver that claims devices for guests has it in its name (vfio-pci, mlx5_vfio_pci, xe-vfio-pci …).
     let is_vfio = |name: &str| name.replace('-', "_").contains("vfio_pci");
-    let mut signs: Vec<Hit> = view
+    let mut signs: Vec<LintMatch> = view
         .loaded()
         .filter(|(name, _)| is_vfio(name))
-        .map(|(name, place)| Hit::new(place, name))
+        .map(|(name, place)| LintMatch::new(place, name))
         .collect();
     for (name, leaf) in &view.layer.sriov.devices.0 {
         if matches!(&leaf.value.vf_driver, VfDriver::Named(driver) if is_vfio(driver)) {
-            signs.push(Hit::new(leaf.place, name));
+            signs.push(LintMatch::new(leaf.place, name));
         }
     }
     signs
 }
 
-pub(super) fn acs_with_vfio(view: &View<'_>, policy: AcsPolicy) -> Vec<Hit> {
+pub(super) fn acs_with_vfio(view: &View<'_>, policy: AcsPolicy) -> Vec<LintMatch> {
     let word = if policy == AcsPolicy::Clear { "clear" } else { "direct-p2p" };
     let said = view.layer.acs.policy.as_ref().filter(|leaf| leaf.value == policy);
     let said = said.filter(|_| !vfio_signs(view).is_empty());
-    said.map(|leaf| Hit::new(leaf.place, word)).into_iter().collect()
+    said.map(|leaf| LintMatch::new(leaf.place, word)).into_iter().collect()
 }
 
-pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<LintMatch> {
     if view.profile.iommu.mode == IommuMode::Off { vfio_signs(view) } else { Vec::new() }
 }
 
@@ -203,7 +203,7 @@ pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<Hit> {
 /// 74b9 …): AMD's advice is for hosts without SR-IOV.
 const INSTINCT: [u16; 7] = [0x74a0, 0x74a1, 0x74a2, 0x74a5, 0x74a9, 0x75a0, 0x75a3];
 
-pub(super) fn realloc_on_mi300x(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn realloc_on_mi300x(view: &View<'_>) -> Vec<LintMatch> {
     let is_instinct = |id: &PciIdPair| {
         id.vendor == PciId(0x1002) && id.device.is_some_and(|device| INSTINCT.contains(&device.0))
     };
@@ -224,7 +224,7 @@ const NVREG: &[&str] = &[
     "NVreg_RegistryDwords",
 ];
 
-pub(super) fn nvreg_case(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn nvreg_case(view: &View<'_>) -> Vec<LintMatch> {
     parameters(view, |parameter| {
         NVREG
             .iter()
@@ -244,7 +244,7 @@ const LOADABLE: &[&str] = &[
     "mlx5_ib",
 ];
 
-pub(super) fn module_option_on_cmdline(view: &View<'_>) -> Vec<Hit> {
+pub(super) fn module_option_on_cmdline(view: &View<'_>) -> Vec<LintMatch> {
     parameters(view, |parameter| {
         let rdma = parameter.module.starts_with("ib_") || parameter.module.starts_with("rdma_");
         parameter.on_cmdline && (rdma || LOADABLE.contains(&parameter.module.as_str()))

@@ -5,7 +5,7 @@ mod find;
 mod table;
 
 use crate::kind::cmdline::section::ParamLayer;
-use crate::section::{Diagnostic, Hit, Leaf, Lint, Linter, Place, Severity, Sources};
+use crate::section::{Diagnostic, Leaf, Lint, LintMatch, Linter, Place, Severity, Sources};
 
 use super::root::{Layer, Profile};
 
@@ -24,7 +24,7 @@ pub fn lint_ids() -> Vec<&'static str> {
 }
 
 /// One lint.
-type LintEntry = Lint<for<'a> fn(&View<'a>) -> Vec<Hit>>;
+type LintEntry = Lint<for<'a> fn(&View<'a>) -> Vec<LintMatch>>;
 
 /// A kernel argument, cut into name and value.
 struct Arg {
@@ -38,8 +38,8 @@ struct Arg {
 }
 
 impl Arg {
-    fn hit(&self) -> Hit {
-        Hit::new(self.place, &self.text)
+    fn hit(&self) -> LintMatch {
+        LintMatch::new(self.place, &self.text)
     }
 }
 
@@ -54,8 +54,8 @@ struct Parameter {
 }
 
 impl Parameter {
-    fn hit(&self) -> Hit {
-        Hit::new(self.place, &self.text)
+    fn hit(&self) -> LintMatch {
+        LintMatch::new(self.place, &self.text)
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::plan::allowed_lints::AllowedLint;
 use crate::section::{
-    At, Checker, Finisher, Leaf, Overlay, Printer, key_of, quoted, section, toml_text,
+    Checker, Finisher, Leaf, Overlay, Printer, Spanned, key_of, quoted, section, toml_text,
 };
 
 section! {
@@ -21,7 +21,7 @@ section! {
             extend("default" = {}),
             extend("examples" = [{ "iommu-on-arm": "one profile for x86 and Arm nodes" }])
         )]
-        allow: BTreeMap<At<String>, At<String>>;
+        allow: BTreeMap<Spanned<String>, Spanned<String>>;
     }
     before {
         /// By id.
@@ -50,7 +50,7 @@ impl Overlay for AllowedLayer {
 
 fn read_allowed(
     checker: &mut Checker<'_>,
-    allow: Option<BTreeMap<At<String>, At<String>>>,
+    allow: Option<BTreeMap<Spanned<String>, Spanned<String>>>,
 ) -> AllowedLayer {
     let mut allowed = AllowedLayer::default();
     for (id, reason) in allow.into_iter().flatten() {

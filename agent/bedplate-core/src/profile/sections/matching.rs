@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::section::{
-    At, Checker, Finisher, Leaf, OneOrMany, Pattern, Printer, section, toml_text,
+    Checker, Finisher, Leaf, OneOrMany, Pattern, Printer, Spanned, section, toml_text,
 };
 use bedplate_base::value::{NotAValue, PciId};
 use bedplate_base::{Arch, CpuVendor};
@@ -42,7 +42,7 @@ section! {
     }
     special pci: Option<Leaf<Vec<MatchPci>>> = read_pci {
         /// PCI functions that must be there. A later file replaces the whole list.
-        pci: At<Vec<At<MatchPciFragment>>>;
+        pci: Spanned<Vec<Spanned<MatchPciFragment>>>;
     }
     after {
         /// PCI ids that must be there, with how many.
@@ -113,11 +113,11 @@ pub(crate) struct MatchPciFragment {
 
     /// At least this many functions.
     #[schemars(range(min = 1), extend("default" = 1), example = 8)]
-    pub at_least: Option<At<u32>>,
+    pub at_least: Option<Spanned<u32>>,
 
     /// At most this many functions. Default: no limit.
     #[schemars(example = 8)]
-    pub at_most: Option<At<u32>>,
+    pub at_most: Option<Spanned<u32>>,
 }
 
 /// A pair of PCI ids.
@@ -131,7 +131,7 @@ pub(crate) struct PciIdText(
 
 fn read_pci(
     checker: &mut Checker<'_>,
-    list: Option<At<Vec<At<MatchPciFragment>>>>,
+    list: Option<Spanned<Vec<Spanned<MatchPciFragment>>>>,
 ) -> Option<Leaf<Vec<MatchPci>>> {
     let list = list?;
     let place = checker.place(list.span);
@@ -139,7 +139,7 @@ fn read_pci(
     Some(Leaf::bare(found, place))
 }
 
-fn match_pci(checker: &mut Checker<'_>, entry: At<MatchPciFragment>) -> Option<MatchPci> {
+fn match_pci(checker: &mut Checker<'_>, entry: Spanned<MatchPciFragment>) -> Option<MatchPci> {
     let entry = entry.value;
     let given = entry.id.0.len();
     let ids: Vec<_> = entry

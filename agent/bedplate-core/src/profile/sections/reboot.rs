@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::reboot_window::{NEVER, RebootWindow};
 use crate::section::{
-    At, Checker, DAY, Finisher, Hit, Leaf, Length, Lint, Printer, Rule, Section, SectionLint,
-    Severity, section,
+    Checker, DAY, Finisher, Leaf, Length, Lint, LintMatch, Printer, Rule, Section, SectionLint,
+    Severity, Spanned, section,
 };
 
 /// A job that blocks a reboot for longer is one that an operator should hear of.
@@ -174,10 +174,14 @@ fn show_fleetlock(section: &RebootLayer, model: &Reboot, out: &mut Printer<'_>) 
 pub(crate) struct Methods;
 
 impl Rule for Methods {
-    type File = Vec<At<RebootMethod>>;
+    type File = Vec<Spanned<RebootMethod>>;
     type Value = Vec<RebootMethod>;
 
-    fn read(checker: &mut Checker<'_>, _: &str, list: At<Self::File>) -> Option<Leaf<Self::Value>> {
+    fn read(
+        checker: &mut Checker<'_>,
+        _: &str,
+        list: Spanned<Self::File>,
+    ) -> Option<Leaf<Self::Value>> {
         let place = checker.place(list.span);
         if list.value.is_empty() {
             let message = "a list without methods leaves no way to reboot";
@@ -197,10 +201,14 @@ impl Rule for Methods {
 pub(crate) struct Windows;
 
 impl Rule for Windows {
-    type File = Vec<At<String>>;
+    type File = Vec<Spanned<String>>;
     type Value = Vec<String>;
 
-    fn read(checker: &mut Checker<'_>, _: &str, list: At<Self::File>) -> Option<Leaf<Self::Value>> {
+    fn read(
+        checker: &mut Checker<'_>,
+        _: &str,
+        list: Spanned<Self::File>,
+    ) -> Option<Leaf<Self::Value>> {
         let place = checker.place(list.span);
         let good = list.value.into_iter().filter_map(|text| window(checker, text)).collect();
         Some(Leaf::bare(good, place))
@@ -211,7 +219,7 @@ impl Rule for Windows {
     }
 }
 
-fn window(checker: &mut Checker<'_>, text: At<String>) -> Option<String> {
+fn window(checker: &mut Checker<'_>, text: Spanned<String>) -> Option<String> {
     if text.value == NEVER {
         return Some(text.value);
     }
@@ -231,10 +239,14 @@ fn window(checker: &mut Checker<'_>, text: At<String>) -> Option<String> {
 pub(crate) struct Names;
 
 impl Rule for Names {
-    type File = Vec<At<String>>;
+    type File = Vec<Spanned<String>>;
     type Value = Vec<String>;
 
-    fn read(checker: &mut Checker<'_>, _: &str, list: At<Self::File>) -> Option<Leaf<Self::Value>> {
+    fn read(
+        checker: &mut Checker<'_>,
+        _: &str,
+        list: Spanned<Self::File>,
+    ) -> Option<Leaf<Self::Value>> {
         let place = checker.place(list.span);
         let mut names = Vec::new();
         for name in list.value {
@@ -260,10 +272,14 @@ impl Rule for Names {
 pub(crate) struct Program;
 
 impl Rule for Program {
-    type File = Vec<At<String>>;
+    type File = Vec<Spanned<String>>;
     type Value = Vec<String>;
 
-    fn read(checker: &mut Checker<'_>, _: &str, list: At<Self::File>) -> Option<Leaf<Self::Value>> {
+    fn read(
+        checker: &mut Checker<'_>,
+        _: &str,
+        list: Spanned<Self::File>,
+    ) -> Option<Leaf<Self::Value>> {
         let place = checker.place(list.span);
         let words: Vec<String> = list.value.into_iter().map(|word| word.value).collect();
         if let Some(first) = words.first().filter(|first| !first.starts_with('/')) {
@@ -289,7 +305,7 @@ impl Rule for Url {
     type File = String;
     type Value = String;
 
-    fn read(checker: &mut Checker<'_>, _: &str, text: At<String>) -> Option<Leaf<String>> {
+    fn read(checker: &mut Checker<'_>, _: &str, text: Spanned<String>) -> Option<Leaf<String>> {
         let schemes = ["http://", "https://"];
         let rest = schemes.iter().find_map(|scheme| text.value.strip_prefix(scheme));
         let good = rest.is_some_and(|rest| {
@@ -318,7 +334,7 @@ impl Rule for Group {
     type File = String;
     type Value = String;
 
-    fn read(checker: &mut Checker<'_>, _: &str, text: At<String>) -> Option<Leaf<String>> {
+    fn read(checker: &mut Checker<'_>, _: &str, text: Spanned<String>) -> Option<Leaf<String>> {
         let good = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
         if text.value.is_empty() || !text.value.chars().all(good) {
             let message = format!("`{}` is not a FleetLock group", text.value);
@@ -371,14 +387,14 @@ fn is_open(windows: &[String]) -> bool {
 }
 
 /// A reboot is asked for, and when is left open.
-fn no_window_yet(section: &RebootLayer, model: &Reboot) -> Vec<Hit> {
+fn no_window_yet(section: &RebootLayer, model: &Reboot) -> Vec<LintMatch> {
     let asked = model.policy == RebootPolicy::Schedule;
     let windows = section.windows.as_ref().filter(|leaf| asked && is_open(&leaf.value));
-    windows.map(|leaf| Hit::new(leaf.place, "windows = [\"never\"]")).into_iter().collect()
+    windows.map(|leaf| LintMatch::new(leaf.place, "windows = [\"never\"]")).into_iter().collect()
 }
 
-fn windows_unused(section: &RebootLayer, model: &Reboot) -> Vec<Hit> {
+fn windows_unused(section: &RebootLayer, model: &Reboot) -> Vec<LintMatch> {
     let unused = model.policy != RebootPolicy::Schedule;
     let windows = section.windows.as_ref().filter(|leaf| unused && !leaf.value.is_empty());
-    windows.map(|leaf| Hit::new(leaf.place, "windows")).into_iter().collect()
+    windows.map(|leaf| LintMatch::new(leaf.place, "windows")).into_iter().collect()
 }

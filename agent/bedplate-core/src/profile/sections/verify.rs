@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::suggest::nearest;
 use crate::section::{
-    At, Checker, Finisher, Leaf, Overlay, Printer, key_of, quoted, section, toml_text,
+    Checker, Finisher, Leaf, Overlay, Printer, Spanned, key_of, quoted, section, toml_text,
 };
 use crate::verify::{CHECKS, Override, Severity, find};
 
@@ -24,7 +24,7 @@ section! {
                 "pcie.mrrs": { "level": "ignore", "reason": "the vendor's firmware keeps it at 512" }
             }])
         )]
-        severity: BTreeMap<At<String>, SeverityTable>;
+        severity: BTreeMap<Spanned<String>, SeverityTable>;
     }
     before {
         /// By id.
@@ -39,10 +39,10 @@ section! {
 pub(crate) struct SeverityTable {
     /// What it means that the check does not pass.
     #[schemars(example = &"warn")]
-    pub level: At<Severity>,
+    pub level: Spanned<Severity>,
     /// Why; reports show it.
     #[schemars(length(min = 1), example = &"the vendor's firmware keeps it at 512")]
-    pub reason: At<String>,
+    pub reason: Spanned<String>,
 }
 
 /// Severities by the check's id.
@@ -58,7 +58,7 @@ impl Overlay for SeverityLayer {
 
 fn read_severities(
     checker: &mut Checker<'_>,
-    severities: Option<BTreeMap<At<String>, SeverityTable>>,
+    severities: Option<BTreeMap<Spanned<String>, SeverityTable>>,
 ) -> SeverityLayer {
     let mut read = SeverityLayer::default();
     for (id, entry) in severities.into_iter().flatten() {

@@ -132,7 +132,7 @@ mod tests {
         let text = r#"{"version":1,"owed":[{"kind":"cmdline","argv":["grub2-mkconfig","-o","/boot/grub2/grub.cfg"],"purpose":"x y"}],"owned":{},"directories":["/etc/default/grub.d"]}"#;
         let clean = redacted(text, &mut Masker::new(false)).unwrap();
         let ledger: Ledger = serde_json::from_str(&clean).unwrap();
-        assert_eq!(crate::kind::foreign(&ledger), None, "{clean}");
+        assert_eq!(crate::kind::outside_write_scope(&ledger), None, "{clean}");
         assert_eq!(ledger.owed[0].argv[0], "grub2-mkconfig");
     }
 }

@@ -6,7 +6,7 @@ use super::super::{
 };
 use super::counted;
 use crate::kind::acs::pairs_in_different_groups;
-use crate::kind::modules::topo_check::{self, Access, PARAMETER, PARAMS, Way};
+use crate::kind::modules::topo_check::{self, Access, DmaPath, PARAMETER, PARAMS};
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
@@ -48,7 +48,7 @@ fn groups(input: &CheckInput<'_>) -> Judgement {
         Reading::Absent => return Ok(Outcome::not_applicable("no NVIDIA driver is loaded")),
         Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
     };
-    let access = |value| topo_check::access(driver, true, Way::OverPcie, value);
+    let access = |value| topo_check::access(driver, true, DmaPath::OverPcie, value);
     let access = match &input.observed.topo_check.running {
         Reading::Known(value) => access(*value),
         Reading::Absent => access(0),

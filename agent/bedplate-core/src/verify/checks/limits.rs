@@ -8,7 +8,7 @@ use super::super::{
 use super::{counted, size};
 use bedplate_base::Reading;
 use bedplate_facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
-use bedplate_facts::units::Setting;
+use bedplate_facts::systemd_units::Setting;
 
 /// The least that NVIDIA's containers for frameworks ask for (`--shm-size=1g`).
 const ENOUGH_SHM: u64 = 1 << 30;

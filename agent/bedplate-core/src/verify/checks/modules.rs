@@ -3,12 +3,12 @@
 use super::super::finding::bind_driver;
 use super::super::input::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Maker, ModuleKind, ModulesFinding,
+    Check, CheckInput, Evidence, Explain, GpuVendor, Group, Judgement, ModuleKind, ModulesFinding,
     Outcome, Severity,
 };
 use super::{addresses, counted};
 use crate::kind::modules::dmabuf_obstacle;
-use crate::kind::modules::topo_check::{self, Access, PARAMS, TopoCheck, Way};
+use crate::kind::modules::topo_check::{self, Access, DmaPath, PARAMS, TopoCheck};
 use bedplate_base::Reading;
 use bedplate_facts::gpu::{FORCE_DMABUF, NvidiaDriver};
 use bedplate_facts::nccl_conf::RCCL_CONF;
@@ -66,7 +66,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
         return Ok(Outcome::fail([ModulesFinding::WrongDriver {
             gpus: addresses(&wrong),
-            maker: Maker::from_vendor(first.vendor.0),
+            maker: GpuVendor::from_vendor(first.vendor.0),
             driver: first.driver.clone(),
         }])
         .evidence(shown, first.attribute("uevent")));
@@ -150,7 +150,7 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
         return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
             Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
                 .evidence(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
-                .hint(bind_driver(Maker::from_vendor(gpu.vendor.0), gpu.driver.as_deref())),
+                .hint(bind_driver(GpuVendor::from_vendor(gpu.vendor.0), gpu.driver.as_deref())),
             None => Outcome::unknown(
                 "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
             )
@@ -224,7 +224,7 @@ fn denied(input: &CheckInput<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
     let TopoCheck { running, next } = &input.observed.topo_check;
     let has_c2c = !matches!(superchip(input.facts), Superchip::No);
     let denies =
-        |value: u32| topo_check::access(driver, has_c2c, Way::Default, value) == Access::Denied;
+        |value: u32| topo_check::access(driver, has_c2c, DmaPath::Default, value) == Access::Denied;
     // A parameter that cannot be read denies nothing unless somebody set it so.
     if let Reading::Known(value) = running
         && denies(*value)

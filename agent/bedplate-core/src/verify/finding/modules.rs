@@ -14,7 +14,8 @@ use bedplate_base::value::PciAddress;
 /// Makers of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Maker {
+#[schemars(rename = "Maker")]
+pub enum GpuVendor {
     /// NVIDIA.
     Nvidia,
     /// AMD.
@@ -25,14 +26,14 @@ pub enum Maker {
     Other,
 }
 
-impl Maker {
+impl GpuVendor {
     /// The maker with this vendor id.
-    pub fn from_vendor(vendor: u16) -> Maker {
+    pub fn from_vendor(vendor: u16) -> GpuVendor {
         match vendor {
-            0x10de => Maker::Nvidia,
-            0x1002 => Maker::Amd,
-            0x8086 => Maker::Intel,
-            _ => Maker::Other,
+            0x10de => GpuVendor::Nvidia,
+            0x1002 => GpuVendor::Amd,
+            0x8086 => GpuVendor::Intel,
+            _ => GpuVendor::Other,
         }
     }
 }
@@ -74,7 +75,7 @@ pub enum ModulesFinding {
         /// The GPUs.
         gpus: Vec<PciAddress>,
         /// Maker of the first.
-        maker: Maker,
+        maker: GpuVendor,
         /// Driver of the first; `None`: it has none.
         #[serde(skip_serializing_if = "Option::is_none")]
         driver: Option<String>,
@@ -246,13 +247,13 @@ impl FindingText for ModulesFinding {
 }
 
 /// The remedy that gives a GPU its maker's driver in the place of this one.
-pub(crate) fn bind_driver(maker: Maker, driver: Option<&str>) -> &'static str {
+pub(crate) fn bind_driver(maker: GpuVendor, driver: Option<&str>) -> &'static str {
     match (maker, driver) {
-        (Maker::Nvidia, Some("nouveau")) => {
+        (GpuVendor::Nvidia, Some("nouveau")) => {
             "install the NVIDIA driver and keep nouveau out: `blacklist = [\"nouveau\"]` in [modules] of the profile, \
              `bedplate apply`, and reboot"
         }
-        (Maker::Nvidia, _) => {
+        (GpuVendor::Nvidia, _) => {
             "`modprobe nvidia`, then `dmesg | grep -i nvrm`: it says why the driver does not take the GPU (Blackwell needs the open \
              kernel modules); where there is no such module, install the NVIDIA driver for this kernel"
         }

@@ -151,7 +151,7 @@ fn links() -> Vec<PcieLinkFinding> {
 fn modules() -> Vec<ModulesFinding> {
     let (gpus, obstacle) = (functions(), DmabufObstacle::ProprietaryModules);
     vec![
-        ModulesFinding::WrongDriver { gpus: gpus.clone(), maker: Maker::Nvidia, driver: None },
+        ModulesFinding::WrongDriver { gpus: gpus.clone(), maker: GpuVendor::Nvidia, driver: None },
         ModulesFinding::WrongKernelModules { gpus: gpus.clone(), needs: ModuleKind::Open },
         ModulesFinding::KernelOptionMissing { option: text() },
         ModulesFinding::PeersRefused { value: 2, path: None },

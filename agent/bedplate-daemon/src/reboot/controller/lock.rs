@@ -78,8 +78,8 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     pending: Option<Pending>,
-    take: Pause,
-    give: Pause,
+    take: RetryDelay,
+    give: RetryDelay,
     /// The server knows since this boot that this host is well.
     reported_well: bool,
     /// Why no slot could be given back, as it is in the journal: said once for each reason.
@@ -90,13 +90,13 @@ pub(super) struct Lock {
 
 /// How long something that failed is left alone: longer after each failure.
 #[derive(Debug, Default)]
-struct Pause {
+struct RetryDelay {
     failures: u32,
     until: Option<Instant>,
     why: String,
 }
 
-impl Pause {
+impl RetryDelay {
     fn failed(&mut self, why: &str) {
         self.until = Some(Instant::now() + fleetlock::backoff(self.failures, random()));
         self.failures = self.failures.saturating_add(1);
@@ -272,7 +272,7 @@ impl RebootController {
     ) -> Option<Duration> {
         // A reboot is announced, so whatever kept one from being announced is over.
         if status.reboot.state.is_coming() {
-            self.lock.take = Pause::default();
+            self.lock.take = RetryDelay::default();
         }
         let is_well = |before: &[String]| {
             observation.is_some_and(|observation| has_no_new_fault(status, observation, before))
@@ -348,7 +348,7 @@ impl RebootController {
                 };
                 record.lock = None;
                 self.lock.reported_well |= well;
-                (self.lock.give, self.lock.logged) = (Pause::default(), None);
+                (self.lock.give, self.lock.logged) = (RetryDelay::default(), None);
                 let (journal, status) = format_release(&released, &mask_server(server), well);
                 log_message(journal::LOCK, &journal);
                 self.lock.said = Some(status);

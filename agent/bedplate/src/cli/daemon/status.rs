@@ -15,8 +15,8 @@ use bedplate_core::engine::EngineError;
 use bedplate_core::reboot_hold::Hold;
 use bedplate_daemon::launch::Launch;
 use bedplate_daemon::observation::Observation;
-use bedplate_daemon::observe::{self, ObserveError};
 use bedplate_daemon::status::{State, Status, Verdict};
+use bedplate_daemon::worker_task::{self, ObserveError};
 use bedplate_daemon::{KnownDevices, Store, worker};
 use bedplate_host::{DirReader, boot_id};
 
@@ -143,7 +143,7 @@ fn observe(root: &Path) -> Result<Status, CliError> {
     let now = jiff::Timestamp::now();
     let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
     status.reboot.hold = hold.map(|hold| hold.describe(now));
-    let observation = match observe::observe(true) {
+    let observation = match worker_task::observe(true) {
         Ok(observation) => observation,
         Err(ObserveError::Engine(error @ EngineError::NoProfile)) => {
             status.without_profile(error.to_string());

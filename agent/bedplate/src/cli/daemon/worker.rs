@@ -8,8 +8,8 @@ use clap::Args;
 use crate::cli::{CliError, Exit, output};
 use bedplate_core::engine::EngineError;
 use bedplate_daemon::observation;
-use bedplate_daemon::observe::{self, ObserveError, Selection};
 use bedplate_daemon::public;
+use bedplate_daemon::worker_task::{self, ObserveError, Selection};
 
 /// `bedplate worker`.
 #[derive(Debug, Args)]
@@ -31,8 +31,10 @@ pub(crate) struct WorkerArgs {
 /// Does it and prints what came of it.
 pub(crate) fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
     let said = match (args.settings, args.only.is_empty()) {
-        (true, _) => observe::settings().map_err(ObserveError::from).and_then(|said| json(&said)),
-        (false, true) => observe::observe(!args.unjudged).and_then(|seen| json(&seen)),
+        (true, _) => {
+            worker_task::settings().map_err(ObserveError::from).and_then(|said| json(&said))
+        }
+        (false, true) => worker_task::observe(!args.unjudged).and_then(|seen| json(&seen)),
         (false, false) => {
             let selected = Selection {
                 changes: &args.only,
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
             let mut at = |what: &str| {
                 let _ = output::data(&format!("{}{}\n", observation::AT, what.replace('\n', " ")));
             };
-            observe::apply(&selected, &mut at).and_then(|seen| json(&seen))
+            worker_task::apply(&selected, &mut at).and_then(|seen| json(&seen))
         }
     };
     match said {

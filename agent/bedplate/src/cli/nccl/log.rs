@@ -15,7 +15,7 @@ use bedplate_core::documents as json;
 use bedplate_core::verify::Selection;
 use bedplate_facts::Facts;
 use bedplate_nccl::log::verdict::{Finding, Verdict, judge, ranks};
-use bedplate_nccl::log::warning_meanings::Weight;
+use bedplate_nccl::log::warning_meanings::WarningSeverity;
 use bedplate_nccl::log::{Carrier, Log, Reader, Worker};
 use bedplate_nccl::ports;
 
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<Exit, CliError> {
     }
     let log = reader.finish();
     let judged = judge(&log);
-    let is_cause = |finding: &Finding| finding.is_cause && finding.weight == Weight::Fault;
+    let is_cause = |finding: &Finding| finding.is_cause && finding.weight == WarningSeverity::Fault;
     let explained = judged.findings.iter().any(is_cause);
     let on_nodes = match judged.verdict {
         Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => {
@@ -190,7 +190,7 @@ fn diagnose_node(
             found.push(OnNode {
                 node: node.clone(),
                 ranks: ranks.clone(),
-                weight: Weight::Fault,
+                weight: WarningSeverity::Fault,
                 cause: cause.clone(),
                 remedy: Some("`bedplate doctor nic-down` there".to_owned()),
             });
@@ -199,7 +199,7 @@ fn diagnose_node(
             found.push(OnNode {
                 node: node.clone(),
                 ranks: ranks.clone(),
-                weight: Weight::Note,
+                weight: WarningSeverity::Note,
                 cause: "no known cause shows there now".to_owned(),
                 remedy: None,
             });
@@ -207,7 +207,7 @@ fn diagnose_node(
         found.extend(diagnosis.causes.into_iter().map(|asked| OnNode {
             node: node.clone(),
             ranks: ranks.clone(),
-            weight: Weight::Fault,
+            weight: WarningSeverity::Fault,
             cause: format!("{} ({})", asked.finding, asked.check),
             remedy: asked.remedy,
         }));

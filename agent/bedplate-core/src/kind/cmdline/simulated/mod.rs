@@ -116,7 +116,7 @@ impl Host {
             }
             Action::Verify(check) => {
                 let facts = observe(&self.files, Depth::Plan);
-                match crate::checker::check(&self.files, &facts, &check) {
+                match crate::readback::check(&self.files, &facts, &check) {
                     crate::apply::Answer::Holds => Ok(()),
                     crate::apply::Answer::Not(why) | crate::apply::Answer::Unknown(why) => Err(why),
                 }

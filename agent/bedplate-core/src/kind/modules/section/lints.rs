@@ -1,7 +1,7 @@
 //! Modules that are not to be listed.
 
 use super::{Modules, ModulesLayer};
-use crate::section::{Hit, Lint, SectionLint, Severity};
+use crate::section::{Lint, LintMatch, SectionLint, Severity};
 
 /// The section's lints.
 pub(super) const LINTS: &[SectionLint<ModulesLayer, Modules>] = &[
@@ -58,7 +58,7 @@ pub(super) const LINTS: &[SectionLint<ModulesLayer, Modules>] = &[
 ];
 
 /// Where one of these is wanted loaded.
-fn loaded(section: &ModulesLayer, names: &[&str]) -> Vec<Hit> {
+fn loaded(section: &ModulesLayer, names: &[&str]) -> Vec<LintMatch> {
     let wanted = section.lists.loaded().filter(|(name, _)| names.contains(name));
-    wanted.map(|(name, place)| Hit::new(place, name)).collect()
+    wanted.map(|(name, place)| LintMatch::new(place, name)).collect()
 }

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::desired::ModuleLoad;
 use crate::section::{
-    At, Checker, Entry, Finisher, Leaf, ListEntry, OrderedMap, Overlay, Place, Printer, Reason,
-    key_of, overlay_fields, quoted, toml_text,
+    Checker, Entry, Finisher, Leaf, ListEntry, OrderedMap, Overlay, Place, Printer, Reason,
+    Spanned, key_of, overlay_fields, quoted, toml_text,
 };
 use bedplate_base::value::ModuleName;
 
@@ -73,7 +73,7 @@ pub(super) fn read(
     load: Option<Vec<ModuleEntry>>,
     blacklist: Option<Vec<ModuleEntry>>,
     unload: Option<Vec<ModuleEntry>>,
-    options: Option<BTreeMap<At<String>, Parameters>>,
+    options: Option<BTreeMap<Spanned<String>, Parameters>>,
 ) -> ListsLayer {
     let load = module_list(checker, "load", load);
     let blacklist = module_list(checker, "blacklist", blacklist);
@@ -97,7 +97,7 @@ pub(super) fn read(
 
 fn read_options(
     checker: &mut Checker<'_>,
-    given: Option<BTreeMap<At<String>, Parameters>>,
+    given: Option<BTreeMap<Spanned<String>, Parameters>>,
 ) -> Options {
     let mut options = Options::default();
     for (module, parameters) in given.into_iter().flatten() {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::desired::WantedAttributes;
-use crate::section::{At, Checker};
+use crate::section::{Checker, Spanned};
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, Vlan, VlanProtocol};
 
 /// An address that is made from the PF's.
@@ -22,44 +22,44 @@ pub struct VfFragment {
     /// Ethernet address: the PF's permanent one made local, with the number of the VF in bytes 2 and 3. A VF without one
     /// gets a random address at every boot. Of no effect on InfiniBand.
     #[schemars(extend("x-source" = "net/core/rtnetlink.c do_setvfinfo (IFLA_VF_MAC)"))]
-    pub mac: Option<At<Derived>>,
+    pub mac: Option<Spanned<Derived>>,
 
     /// InfiniBand node and port GUID, made from the GUID of the PF's port. Without one the VF's port stays down. Of no
     /// effect on Ethernet.
     #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_IB_NODE_GUID, IFLA_VF_IB_PORT_GUID"))]
-    pub guid: Option<At<Derived>>,
+    pub guid: Option<Spanned<Derived>>,
 
     /// VLAN that the NIC puts the VF's traffic into, unseen by the VF; 0: none. 4095 is reserved (IEEE 802.1Q).
     #[schemars(range(max = 4094), example = 100, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN"))]
-    pub vlan: Option<At<u16>>,
+    pub vlan: Option<Spanned<u16>>,
 
     /// Priority of the VLAN tag; needs `vlan`.
     #[schemars(range(max = 7), extend("default" = 0))]
-    pub vlan_qos: Option<At<u8>>,
+    pub vlan_qos: Option<Spanned<u8>>,
 
     /// Tag of the VLAN: `802.1ad` for the outer one of two, which few drivers can; needs `vlan`.
     #[schemars(extend("default" = "802.1q", "x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN_LIST"))]
-    pub vlan_protocol: Option<At<VlanProtocol>>,
+    pub vlan_protocol: Option<Spanned<VlanProtocol>>,
 
     /// Whether the VF may change its address, see all traffic and the like.
     #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_TRUST"))]
-    pub trust: Option<At<bool>>,
+    pub trust: Option<Spanned<bool>>,
 
     /// Whether the NIC drops frames that the VF sends from another address than its own.
     #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_SPOOFCHK"))]
-    pub spoof_check: Option<At<bool>>,
+    pub spoof_check: Option<Spanned<bool>>,
 
     /// Link of the VF: as the PF's (`auto`), always up (`enable`) or down (`disable`).
     #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_LINK_STATE"))]
-    pub link_state: Option<At<VfLinkState>>,
+    pub link_state: Option<Spanned<VfLinkState>>,
 
     /// Mbit/s that the VF is promised; 0: nothing.
     #[schemars(example = 1000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE"))]
-    pub min_tx_rate: Option<At<u32>>,
+    pub min_tx_rate: Option<Spanned<u32>>,
 
     /// Mbit/s that the VF may send at most; 0: no limit.
     #[schemars(example = 10000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE"))]
-    pub max_tx_rate: Option<At<u32>>,
+    pub max_tx_rate: Option<Spanned<u32>>,
 }
 
 /// The checked form; `None` where something is wrong with it.

@@ -1,7 +1,7 @@
 //! Rules that select too much, or are not used.
 
 use super::{PfSelector, Sriov, SriovLayer, SriovManaged};
-use crate::section::{Hit, Lint, SectionLint, Severity};
+use crate::section::{Lint, LintMatch, SectionLint, Severity};
 use bedplate_base::value::vf::EswitchMode;
 
 /// The section's lints.
@@ -32,13 +32,13 @@ pub(super) const LINTS: &[SectionLint<SriovLayer, Sriov>] = &[
     },
 ];
 
-fn vfs_everywhere(section: &SriovLayer, _: &Sriov) -> Vec<Hit> {
+fn vfs_everywhere(section: &SriovLayer, _: &Sriov) -> Vec<LintMatch> {
     let devices = section.devices.0.iter();
     let open = devices.filter(|(_, leaf)| leaf.value.select == PfSelector::default());
-    open.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+    open.map(|(name, leaf)| LintMatch::new(leaf.place, name)).collect()
 }
 
-fn vf_in_switchdev(section: &SriovLayer, _: &Sriov) -> Vec<Hit> {
+fn vf_in_switchdev(section: &SriovLayer, _: &Sriov) -> Vec<LintMatch> {
     let refused = |device: &super::Device| {
         let set = &device.vf.set;
         let asks = set.vlan.is_some_and(|vlan| vlan.id != 0)
@@ -47,11 +47,11 @@ fn vf_in_switchdev(section: &SriovLayer, _: &Sriov) -> Vec<Hit> {
         device.eswitch == Some(EswitchMode::Switchdev) && asks
     };
     let devices = section.devices.0.iter().filter(|(_, leaf)| refused(&leaf.value));
-    devices.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+    devices.map(|(name, leaf)| LintMatch::new(leaf.place, name)).collect()
 }
 
-fn rules_unused(section: &SriovLayer, model: &Sriov) -> Vec<Hit> {
+fn rules_unused(section: &SriovLayer, model: &Sriov) -> Vec<LintMatch> {
     let external = model.managed == SriovManaged::External;
     let devices = section.devices.0.iter().filter(|_| external);
-    devices.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+    devices.map(|(name, leaf)| LintMatch::new(leaf.place, name)).collect()
 }
