@@ -16,21 +16,15 @@ pub struct Target {
     pub about: &'static str,
     /// Every path that this target ever writes. `*` is any name, `{role}` the role.
     paths: &'static [&'static str],
+    /// Whether its files differ by the family of distributions ([`Options::grub_family`]).
+    pub differs_by_family: bool,
+    /// Whether it is about VFs alone.
+    pub is_for_vfs: bool,
     /// Writes the files. What cannot be said in them must be in [`RenderResult::inexpressible`].
     pub render: fn(&ImageConfig, &Options) -> Result<RenderResult, RenderError>,
 }
 
 impl Target {
-    /// Whether its files differ by the family of distributions ([`Options::grub_family`]).
-    pub fn is_of_a_family(&self) -> bool {
-        ["ansible", "cloud-init", "grub"].contains(&self.name)
-    }
-
-    /// Whether it is about VFs alone.
-    pub fn is_of_vfs(&self) -> bool {
-        ["network-operator", "networkd", "sriov-operator", "udev"].contains(&self.name)
-    }
-
     /// Every path below the output directory that this target ever writes, whatever the profile. `*` in a last component is
     /// any name.
     pub fn paths(&self, options: &Options) -> Vec<String> {
@@ -63,6 +57,8 @@ pub const TARGETS: &[Target] = &[
             "files/etc/udev/rules.d/70-bedplate-sriov.rules",
             "files/etc/bedplate/profile.toml",
         ],
+        differs_by_family: true,
+        is_for_vfs: false,
         render: ansible::render,
     },
     Target {
@@ -84,18 +80,24 @@ pub const TARGETS: &[Target] = &[
             "etc/sysctl.d/zz-bedplate.conf",
             "etc/udev/rules.d/70-bedplate-sriov.rules",
         ],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: bootc::render,
     },
     Target {
         name: "butane",
         about: "Butane configuration (fcos) with kernel arguments, files and unit",
         paths: &["bedplate.bu"],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: butane::render,
     },
     Target {
         name: "cloud-init",
         about: "cloud-init user data for a Debian or RHEL family host: GRUB settings, files, unit",
         paths: &["bedplate.cloud-config.yaml"],
+        differs_by_family: true,
+        is_for_vfs: false,
         render: cloud_init::render,
     },
     Target {
@@ -106,6 +108,8 @@ pub const TARGETS: &[Target] = &[
             "kernel-module-params.yaml",
             "nvidiadriver-patch.yaml",
         ],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: gpu_operator::render,
     },
     Target {
@@ -123,12 +127,16 @@ pub const TARGETS: &[Target] = &[
             "etc/bedplate/profile.toml",
             "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
         ],
+        differs_by_family: true,
+        is_for_vfs: false,
         render: grub::render,
     },
     Target {
         name: "ignition",
         about: "Ignition configuration (3.3) with kernel arguments, files and unit",
         paths: &["bedplate.ign"],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: ignition::render,
     },
     Target {
@@ -145,30 +153,40 @@ pub const TARGETS: &[Target] = &[
             "etc/bedplate/profile.toml",
             "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
         ],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: kernel_install::render,
     },
     Target {
         name: "machineconfig",
         about: "OpenShift MachineConfig with kernel arguments, module and sysctl files",
         paths: &["99-{role}-bedplate.yaml"],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: machineconfig::render,
     },
     Target {
         name: "mkosi",
         about: "mkosi.conf.d file with the kernel arguments, mkosi.postinst script that runs `bedplate apply --root`",
         paths: &["mkosi.conf.d/50-bedplate.conf", "mkosi.postinst"],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: image_script::mkosi,
     },
     Target {
         name: "nccl-job",
         about: "benchmark of nccl-tests as a job: Kubernetes Job, MPIJob, LeaderWorkerSet, or Slurm",
         paths: &["nccl-job.yaml", "nccl-job.sbatch"],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: nccl_job::render,
     },
     Target {
         name: "network-operator",
         about: "patch for the NVIDIA Network Operator: VFs for its SR-IOV device plugin",
         paths: &["nicclusterpolicy-patch.yaml"],
+        differs_by_family: false,
+        is_for_vfs: true,
         render: network_operator::render,
     },
     Target {
@@ -179,30 +197,40 @@ pub const TARGETS: &[Target] = &[
             "etc/bedplate/profile.toml",
             "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
         ],
+        differs_by_family: false,
+        is_for_vfs: true,
         render: networkd::render,
     },
     Target {
         name: "packer",
         about: "script for Packer's shell provisioner that runs `bedplate apply --root /`",
         paths: &["bedplate-provision.sh"],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: image_script::packer,
     },
     Target {
         name: "sriov-operator",
         about: "SriovNetworkNodePolicy for each group of PFs, SriovNetworkPoolConfig",
         paths: &["sriovnetworknodepolicies.yaml", "sriovnetworkpoolconfig.yaml"],
+        differs_by_family: false,
+        is_for_vfs: true,
         render: sriov_operator::render,
     },
     Target {
         name: "talos",
         about: "Talos machine configuration patch and Image Factory schematic",
         paths: &["machine-patch.yaml", "schematic.yaml", "schematic.id"],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: talos::render,
     },
     Target {
         name: "tuned",
         about: "TuneD profile with kernel arguments, module options and sysctls",
         paths: &["bedplate/tuned.conf"],
+        differs_by_family: false,
+        is_for_vfs: false,
         render: tuned::render,
     },
     Target {
@@ -213,6 +241,8 @@ pub const TARGETS: &[Target] = &[
             "etc/bedplate/profile.toml",
             "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
         ],
+        differs_by_family: false,
+        is_for_vfs: true,
         render: udev::render,
     },
 ];

@@ -206,7 +206,7 @@ impl RenderArgs {
             Family::Debian => GrubFamily::Debian,
             Family::Rhel => GrubFamily::Rhel,
         });
-        let Some(host) = host.filter(|_| target.is_of_a_family()) else {
+        let Some(host) = host.filter(|_| target.differs_by_family) else {
             return Ok(asked.unwrap_or_default());
         };
         match (asked, GrubFamily::from_facts(host)) {
@@ -258,7 +258,7 @@ fn emit(
     let left: Vec<&Inexpressible> =
         rendered.inexpressible.iter().filter(|left| args.reason(left).is_none()).collect();
     // VFs are all that such a target is for.
-    let empty = target.is_of_vfs() && rendered.files.is_empty();
+    let empty = target.is_for_vfs && rendered.files.is_empty();
     let refused =
         !left.is_empty() && (args.strict || empty && left.iter().any(|left| left.is_of_vfs()));
     let mut exit = Exit::Done;
@@ -285,7 +285,7 @@ fn emit(
         output::data(&printed(rendered))?;
     }
     if rendered.files.is_empty() && !refused {
-        let why = match target.is_of_vfs()
+        let why = match target.is_for_vfs
             && !rendered.inexpressible.iter().any(Inexpressible::is_of_vfs)
         {
             true => "the profile makes no VFs: ",
