@@ -97,8 +97,8 @@ fn invariants(
     }
     let mut written = plan.clone();
     // What the ledger is to remember is not shown.
-    written.body.unseen.clear();
-    written.body.paid.clear();
+    written.body.pending_until_boot.clear();
+    written.body.settled_tools.clear();
     written.body.orphans.clear();
     written.body.overruled.clear();
     let read_back: Plan = serde_json::from_str(&document).map_err(|error| error.to_string())?;

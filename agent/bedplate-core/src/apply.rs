@@ -71,7 +71,7 @@ pub fn apply(
     // Before anything is changed: a change that fails goes back to what these tools were run on.
     let has_run = |tool: &SettledTool| tool.after.is_none();
     let has_paid =
-        |kind: &str| plan.body.paid.iter().any(|tool| tool.kind == kind && has_run(tool));
+        |kind: &str| plan.body.settled_tools.iter().any(|tool| tool.kind == kind && has_run(tool));
     let paid = record_paid_tools(&mut store, plan, has_run)
         .and_then(|()| finish(&mut store, |record, _| has_paid(&record.kind)));
     if let Err(error) = paid {
@@ -87,7 +87,7 @@ pub fn apply(
             None => {
                 let unseen: Vec<_> = plan
                     .body
-                    .unseen
+                    .pending_until_boot
                     .iter()
                     .filter(|unseen| unseen.change == change.id)
                     .cloned()
@@ -168,7 +168,7 @@ fn record_paid_tools(
     is_paid: impl Fn(&SettledTool) -> bool,
 ) -> Result<(), StepError> {
     store.update_ledger(|ledger| {
-        for tool in plan.body.paid.iter().filter(|tool| is_paid(tool)) {
+        for tool in plan.body.settled_tools.iter().filter(|tool| is_paid(tool)) {
             ledger.remove_pending_tool(tool.kind, &tool.argv);
         }
     })

@@ -238,13 +238,13 @@ pub struct KindPlan {
     pub allowed: Vec<allowed_lints::AllowedLint>,
     /// What the changes bring only with the next boot and nothing on the running host shows until then.
     #[serde(skip)]
-    pub unseen: Vec<PendingUntilBoot>,
+    pub pending_until_boot: Vec<PendingUntilBoot>,
     /// Tools that the ledger has as owed and that need not run any more.
     #[serde(skip)]
-    pub paid: Vec<SettledTool>,
+    pub settled_tools: Vec<SettledTool>,
     /// Commands that an image build still has to run, and that no change of the plan runs.
     #[serde(skip)]
-    pub owed_elsewhere: Vec<String>,
+    pub pending_commands: Vec<String>,
     /// Settings that files of others overrule.
     #[serde(skip)]
     pub overruled: Vec<Overruled>,

@@ -128,7 +128,7 @@ mod tests {
         Device { address: address.into(), what: what.into(), selected }
     }
 
-    fn gone(known: &mut KnownDevices, seen: &[Device]) -> Vec<String> {
+    fn removed_devices(known: &mut KnownDevices, seen: &[Device]) -> Vec<String> {
         known.update(seen).into_iter().map(|(address, _)| address).collect()
     }
 
@@ -137,16 +137,16 @@ mod tests {
         let (a, b, gpu) =
             (device("a", "NIC", true), device("b", "NIC", true), device("g", "GPU", true));
         let mut known = KnownDevices::default();
-        assert_eq!(gone(&mut known, &[a.clone(), b.clone(), gpu.clone()]), [""; 0]);
+        assert_eq!(removed_devices(&mut known, &[a.clone(), b.clone(), gpu.clone()]), [""; 0]);
         for _ in 0..2 {
-            assert_eq!(gone(&mut known, &[a.clone(), gpu.clone()]), ["b"]);
+            assert_eq!(removed_devices(&mut known, &[a.clone(), gpu.clone()]), ["b"]);
             known = KnownDevices::parse(&known.render()).unwrap();
         }
-        assert_eq!(gone(&mut known, &[a.clone(), b, gpu.clone()]), [""; 0]);
-        assert_eq!(gone(&mut known, std::slice::from_ref(&a)), ["b", "g"]);
+        assert_eq!(removed_devices(&mut known, &[a.clone(), b, gpu.clone()]), [""; 0]);
+        assert_eq!(removed_devices(&mut known, std::slice::from_ref(&a)), ["b", "g"]);
         let missing = known.update(std::slice::from_ref(&a));
         known.forget(&missing);
-        assert_eq!(gone(&mut known, &[a]), [""; 0]);
+        assert_eq!(removed_devices(&mut known, &[a]), [""; 0]);
     }
 
     #[test]
@@ -154,14 +154,18 @@ mod tests {
         let mut known = KnownDevices::default();
         known.update(&[device("a", "NIC", true), device("b", "NIC", true)]);
         assert_eq!(
-            gone(&mut known, &[device("c", "NIC", true), device("d", "NIC", true)]),
+            removed_devices(&mut known, &[device("c", "NIC", true), device("d", "NIC", true)]),
             [""; 0]
         );
         assert_eq!(
-            gone(&mut known, &[device("c", "NIC", false), device("d", "NIC", true)]),
+            removed_devices(&mut known, &[device("c", "NIC", false), device("d", "NIC", true)]),
             [""; 0]
         );
-        assert_eq!(gone(&mut known, &[device("d", "NIC", true)]), [""; 0], "nothing was about c");
+        assert_eq!(
+            removed_devices(&mut known, &[device("d", "NIC", true)]),
+            [""; 0],
+            "nothing was about c"
+        );
         assert_eq!(KnownDevices::parse("{}"), None);
         assert!(
             blocker(&("0000:18:00.0".into(), "NIC 15b3:1021".into()))
@@ -178,17 +182,17 @@ mod tests {
         known.update(&all);
         all.remove(3);
         for _ in 0..2 {
-            assert_eq!(gone(&mut known, &all), ["3"]);
+            assert_eq!(removed_devices(&mut known, &all), ["3"]);
             known = KnownDevices::parse(&known.render()).unwrap();
         }
         all.push(device("3", "NIC", true));
-        assert_eq!(gone(&mut known, &all), [""; 0]);
+        assert_eq!(removed_devices(&mut known, &all), [""; 0]);
         all.retain(|device| device.address != "storage");
-        assert_eq!(gone(&mut known, &all), [""; 0], "no rule is about it");
+        assert_eq!(removed_devices(&mut known, &all), [""; 0], "no rule is about it");
         all[0].selected = false;
-        assert_eq!(gone(&mut known, &all), [""; 0]);
+        assert_eq!(removed_devices(&mut known, &all), [""; 0]);
         assert_eq!(
-            gone(&mut known, &all[1..]),
+            removed_devices(&mut known, &all[1..]),
             [""; 0],
             "the rules were changed before it was lost"
         );
@@ -198,8 +202,12 @@ mod tests {
     fn an_unselected_device_that_is_lost_takes_no_selected_one_with_it() {
         let mut known = KnownDevices::default();
         known.update(&[device("a", "NIC", true), device("b", "NIC", false)]);
-        assert_eq!(gone(&mut known, &[device("c", "NIC", true)]), [""; 0], "a has moved to c");
-        assert_eq!(gone(&mut known, &[]), ["c"]);
+        assert_eq!(
+            removed_devices(&mut known, &[device("c", "NIC", true)]),
+            [""; 0],
+            "a has moved to c"
+        );
+        assert_eq!(removed_devices(&mut known, &[]), ["c"]);
     }
 
     #[test]
@@ -209,9 +217,13 @@ mod tests {
         let mut known = KnownDevices::default();
         known.update(&row(&["a", "b", "c", "d"]));
         for _ in 0..2 {
-            assert_eq!(gone(&mut known, &row(&["a", "b2", "c2"])).len(), 1);
+            assert_eq!(removed_devices(&mut known, &row(&["a", "b2", "c2"])).len(), 1);
         }
-        assert_eq!(gone(&mut known, &row(&["a", "b", "c", "d"])), [""; 0], "all are back");
-        assert_eq!(gone(&mut known, &row(&["a", "b", "c"])), ["d"]);
+        assert_eq!(
+            removed_devices(&mut known, &row(&["a", "b", "c", "d"])),
+            [""; 0],
+            "all are back"
+        );
+        assert_eq!(removed_devices(&mut known, &row(&["a", "b", "c"])), ["d"]);
     }
 }

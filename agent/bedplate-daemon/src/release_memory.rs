@@ -23,7 +23,7 @@ pub(crate) async fn after_bursts(message: Arc<Notify>) {
         let burst = async { while timeout(QUIET, message.notified()).await.is_ok() {} };
         // Both ends are ends.
         let _ = timeout_at(end, burst).await;
-        give_back();
+        release_memory();
     }
 }
 
@@ -43,7 +43,7 @@ fn trim_heap() {}
 /// fifty minor faults.
 ///
 /// Nothing depends on it: where /proc is not readable, or the kernel refuses, the pages stay.
-pub(crate) fn give_back() {
+pub(crate) fn release_memory() {
     trim_heap();
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     for (start, length) in maps.lines().filter_map(code) {
@@ -104,7 +104,7 @@ mod tests {
         let before = resident("RssAnon:");
         // Each last of a thousand stays, so that the heap has holes and no free end.
         let kept: Vec<Vec<u8>> = pieces.into_iter().skip(999).step_by(1000).collect();
-        give_back();
+        release_memory();
         let after = resident("RssAnon:");
         assert!(after + 20_000 < before, "{before} KiB before, {after} KiB after");
         assert!(kept.iter().all(|piece| piece[0] == 1));
@@ -118,7 +118,7 @@ mod tests {
                 && bedplate_core::profile::schema().is_object()
         );
         let before = resident("RssFile:");
-        give_back();
+        release_memory();
         let after = resident("RssFile:");
         assert!(after < before, "{before} KiB before, {after} KiB after");
     }

@@ -261,7 +261,7 @@ impl Daemon {
                 break;
             }
             if self.debounce.ends().is_none() {
-                release_memory::give_back();
+                release_memory::release_memory();
             }
             let wake = self.wake();
             event = tokio::select! {

@@ -49,7 +49,7 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    fn owed_commands(&self) -> Vec<Vec<String>> {
+    fn pending_commands(&self) -> Vec<Vec<String>> {
         let commands = self.owed.iter().filter_map(|action| match action {
             Action::RunTool { argv, .. } => Some(argv.clone()),
             _ => None,
@@ -112,7 +112,7 @@ fn carry_out(
     }
     let outcome = match parts.owed.is_empty() {
         true => Outcome::Done,
-        false => Outcome::Owed { commands: parts.owed_commands(), why: parts.hindrance.clone() },
+        false => Outcome::Owed { commands: parts.pending_commands(), why: parts.hindrance.clone() },
     };
     finish(store, change, parts, unseen, outcome)
 }

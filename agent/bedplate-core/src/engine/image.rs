@@ -53,7 +53,7 @@ fn pending_commands(planned: &PreparedPlan) -> Vec<String> {
     if !plan.is_empty() && !plan.waits_for_tools() {
         return Vec::new();
     }
-    let mut commands = plan.body.owed_elsewhere.clone();
+    let mut commands = plan.body.pending_commands.clone();
     let doable = plan.body.changes.iter().filter(|change| change.deferred.is_none());
     for action in doable.flat_map(|change| &change.actions) {
         if let Action::RunTool { argv, .. } = action

@@ -110,8 +110,8 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.settled.extend(more.settled);
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
-    body.unseen.extend(more.unseen);
-    body.paid.extend(more.paid);
+    body.pending_until_boot.extend(more.pending_until_boot);
+    body.settled_tools.extend(more.settled_tools);
     body.orphans.extend(more.orphans);
     body.overruled.extend(more.overruled);
 }

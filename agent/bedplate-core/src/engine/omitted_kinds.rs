@@ -16,7 +16,8 @@ pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindName]) {
     body.pending.retain(|pending| stays(&pending.kind));
     body.orphans.retain(|orphan| stays(&orphan.kind));
     body.overruled.retain(|overruled| stays(&overruled.kind));
-    body.unseen.retain(|unseen| body.changes.iter().any(|change| change.id == unseen.change));
+    body.pending_until_boot
+        .retain(|unseen| body.changes.iter().any(|change| change.id == unseen.change));
     body.notes.extend(kinds.iter().map(|kind| Note {
         kind,
         subject: "left out".into(),
@@ -30,7 +31,7 @@ pub(crate) fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
         return;
     }
     let has_run = |tool: &PendingTool| {
-        body.paid.iter().any(|paid| {
+        body.settled_tools.iter().any(|paid| {
             let after = paid.after.as_ref();
             let is_planned = |id: &String| body.changes.iter().any(|change| change.id == *id);
             paid.kind == tool.kind && paid.argv == tool.argv && after.is_none_or(is_planned)
@@ -58,6 +59,6 @@ pub(crate) fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
                         .into(),
             }
         }));
-        body.owed_elsewhere.push(command);
+        body.pending_commands.push(command);
     }
 }

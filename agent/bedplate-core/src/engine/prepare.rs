@@ -182,7 +182,7 @@ pub(super) fn planned(
         as_paid.to_mut().remove_pending_tool(tool.kind, &tool.argv);
     }
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &as_paid);
-    plan.body.paid.extend(paid);
+    plan.body.settled_tools.extend(paid);
     plan.body.notes.extend(orphans.iter().map(orphans::note));
     plan.body.orphans = orphans;
     plan.body.unknowns.extend(unknown);

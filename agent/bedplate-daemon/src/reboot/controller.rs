@@ -170,7 +170,7 @@ impl RebootController {
         }
         self.log_changes(status, observation);
         self.show(status);
-        let lock_again = self.give_back(status, Some(observation), taking).await;
+        let lock_again = self.release_slot(status, Some(observation), taking).await;
         status.reboot.asked_for = self.asked_for;
         let record = self.record().unwrap_or_default();
         let again = retry_delay(status, again);

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     // What was cut short is finished all the same, whatever is left to plan of it.
     let body = &first.plan.body;
     let is_adopted = body.orphans.iter().all(|orphan| orphan.content.is_none());
-    let is_settled = body.paid.is_empty() && is_adopted && !first.ledger.was_cut_short();
+    let is_settled = body.settled_tools.is_empty() && is_adopted && !first.ledger.was_cut_short();
     if first.plan.is_empty() && is_settled {
         return report_no_changes(args, host.reader.as_ref(), &first);
     }
@@ -148,7 +148,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
 
 /// Commands that were owed, and are not any more because they have run.
 fn newly_run_commands(before: &PreparedPlan, after: &PreparedPlan) -> Vec<String> {
-    let paid = before.plan.body.paid.iter().filter(|tool| tool.after.is_none());
+    let paid = before.plan.body.settled_tools.iter().filter(|tool| tool.after.is_none());
     let settled = paid.filter(|tool| !after.ledger.owes(tool.kind, &tool.argv));
     settled.map(|tool| tool.argv.join(" ")).collect()
 }

@@ -100,7 +100,7 @@ fn plan_host(args: &PlanArgs, host: &OpenHost) -> Result<PreparedPlan, CliError>
 /// The exit status of a plan under `--exit-code`.
 pub(super) fn status(planned: &PreparedPlan) -> Exit {
     let PreparedPlan { facts, plan, .. } = planned;
-    let is_left = plan.is_empty() && !plan.body.owed_elsewhere.is_empty();
+    let is_left = plan.is_empty() && !plan.body.pending_commands.is_empty();
     let is_owed = facts.host == HostKind::Image && (is_left || plan.waits_for_tools());
     if !plan.body.blockers.is_empty() {
         Exit::Blocked

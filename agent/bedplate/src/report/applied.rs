@@ -34,7 +34,7 @@ fn pending_tools_line(report: &ApplyReport, after: &Plan) -> String {
         _ => None,
     });
     let all = reported.chain(planned).map(|argv| argv.join(" "));
-    for command in all.chain(after.body.owed_elsewhere.iter().cloned()) {
+    for command in all.chain(after.body.pending_commands.iter().cloned()) {
         if !commands.contains(&command) {
             commands.push(command);
         }

@@ -63,7 +63,7 @@ pub(super) fn plan(
     match steps {
         Ok(mut steps) => {
             entry_before::note(context, due.observed, &mut steps);
-            section.paid = due.owed.paid(Some((&id(&steps), &steps)));
+            section.settled_tools = due.owed.settled(Some((&id(&steps), &steps)));
             let mut change = change(wanted, context, due.comparison, steps);
             change.items.splice(0..0, due.lost.map(LostMenu::item));
             change.items.extend(due.owed.items());

@@ -206,7 +206,7 @@ fn plan(context: &Context) -> KindPlan {
     comparison::report(context, &edit, &comparison, &mut section);
     effective::report(context, &mut section);
     let owed = PendingTools::read(context, &comparison);
-    section.paid = owed.paid(None);
+    section.settled_tools = owed.settled(None);
     note_hand_edits(context, &edit, &mut section);
     let menu = || generated_menu::state(context, &observed, owed.is_due()).lost();
     let lost = match hugepages::check(context, arch, &mut section).and_then(|()| menu()) {

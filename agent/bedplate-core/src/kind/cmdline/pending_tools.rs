@@ -38,7 +38,7 @@ impl<'a> PendingTools<'a> {
     }
 
     /// Tools that have run, and those that are paid once the change called `id` is done, because its steps replace them.
-    pub(super) fn paid(&self, change: Option<(&str, &Steps)>) -> Vec<SettledTool> {
+    pub(super) fn settled(&self, change: Option<(&str, &Steps)>) -> Vec<SettledTool> {
         let is_run = |argv: &[String], steps: &Steps| {
             let runs = |action: &Action| matches!(action, Action::RunTool { argv: one, .. } if one == argv);
             steps.actions.iter().any(runs)
@@ -80,7 +80,7 @@ pub(crate) fn plan_alone(context: &Context, section: &mut KindPlan) {
     for tool in context.ledger.owed.iter().filter(|tool| tool.kind == NAME) {
         if is_made_again(context, tool) {
             let (argv, after) = (tool.argv.clone(), None);
-            section.paid.push(SettledTool { kind: NAME, argv, after });
+            section.settled_tools.push(SettledTool { kind: NAME, argv, after });
         } else {
             section.changes.push(owed_change(NAME, tool, "boot entries", item(tool)));
         }

@@ -35,7 +35,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
     let found = document.text().to_owned();
     let mut work = Work { document, earlier: &earlier, own: Vec::new(), items: Vec::new(), out };
     work.set(wanted);
-    work.give_back(wanted);
+    work.restore_originals(wanted);
     let Work { document, own, items, .. } = work;
     if !out.blockers.is_empty() {
         return;
@@ -158,18 +158,18 @@ impl<'a> Work<'a> {
     }
 
     /// Puts back what stood there before bedplate's values that the profile no longer names.
-    fn give_back(&mut self, wanted: &[Setting]) {
+    fn restore_originals(&mut self, wanted: &[Setting]) {
         let wanted: Vec<String> = wanted.iter().map(|setting| setting.key.to_string()).collect();
         let keys: BTreeSet<&str> = self.earlier.iter().map(|one| one.key.as_str()).collect();
         for name in keys.into_iter().filter(|name| !wanted.iter().any(|key| key == name)) {
             let Ok(key) = name.parse::<Key>() else { continue };
-            if let Err(error) = self.give_one_back(&key) {
+            if let Err(error) = self.restore_original(&key) {
                 self.out.blockers.push(refused(&error));
             }
         }
     }
 
-    fn give_one_back(&mut self, key: &Key) -> Result<(), NotEditable> {
+    fn restore_original(&mut self, key: &Key) -> Result<(), NotEditable> {
         let now = match self.document.get(key) {
             // What stands in the place of an object is of others.
             Err(NotEditable::NotAnObject { .. }) => None,

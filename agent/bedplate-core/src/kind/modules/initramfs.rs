@@ -43,12 +43,12 @@ pub(crate) fn rebuild(context: &Context, change: &mut Change, section: &mut Kind
 
 /// A rebuild that was promised and did not succeed is done now, even though the file is right, unless it shows to have been
 /// made by others.
-pub(crate) fn owed_rebuild(context: &Context, section: &mut KindPlan) {
+pub(crate) fn pending_rebuild(context: &Context, section: &mut KindPlan) {
     for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
         // What bedplate itself was cut short in may be new, and half a file.
         if !owed.begun && is_rebuilt(context, owed) {
             let (argv, after) = (owed.argv.clone(), None);
-            section.paid.push(SettledTool { kind: NAME, argv, after });
+            section.settled_tools.push(SettledTool { kind: NAME, argv, after });
             let (subject, state) =
                 ("initramfs".to_owned(), format!("made since {MODPROBE_PATH} changed"));
             section.settled.push(UpToDate { kind: NAME, subject, state });

@@ -131,7 +131,7 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     overruled(context, &files, section);
     if ours == target {
         push_unchanged(&ours, own.map_or(MODPROBE_PATH, |file| &file.path), section);
-        initramfs::owed_rebuild(context, section);
+        initramfs::pending_rebuild(context, section);
         pending_options(context, section);
         pending::pending(context, &[], section);
         return;
@@ -147,7 +147,7 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
         return;
     };
     section
-        .unseen
+        .pending_until_boot
         .extend(waiting.into_iter().filter_map(|wait| wait.pending_until_boot(&change.id)));
     initramfs::rebuild(context, &mut change, section);
     section.changes.push(change);

@@ -50,7 +50,7 @@ impl Pf<'_> {
             return Ok(Vec::new());
         }
         if wanted == WantedAttributes::default() {
-            return Ok(if fresh { Vec::new() } else { self.owed_starts() });
+            return Ok(if fresh { Vec::new() } else { self.pending_starts() });
         }
         self.can_be_set(&wanted)?;
         let table = match fresh && !wanted.mac && !wanted.guid {

@@ -31,7 +31,7 @@ impl Pf<'_> {
     }
 
     /// The same of a PF without wanted attributes.
-    pub(super) fn owed_starts(&self) -> Vec<VfDifference> {
+    pub(super) fn pending_starts(&self) -> Vec<VfDifference> {
         let none = VfAttributes::default();
         let owed = (0..self.wanted.count).filter(|number| self.is_owed_start(*number));
         owed.map(|number| VfDifference {
@@ -78,7 +78,7 @@ pub(super) fn left_behind(context: &Context, tree: &PciTree) -> Vec<Change> {
             why: Vec::new(),
         };
         let pf = Pf { context, tree, wanted: &wanted, function, sriov, switch: None };
-        let owed = pf.owed_starts();
+        let owed = pf.pending_starts();
         (!owed.is_empty()).then(|| pf.change(count, Need::Nothing, false, &owed, &Ok(None)))
     };
     pfs.into_iter().filter(|pf| !selected(pf)).filter_map(change).collect()

@@ -264,7 +264,7 @@ impl RebootController {
 
     /// Gives back a slot that no reboot is to come of, and tells the server once in a boot that this host is well; it may
     /// hold a slot that nobody remembers. `taking`: one is being asked for. Returns when to come again.
-    pub(super) async fn give_back(
+    pub(super) async fn release_slot(
         &mut self,
         status: &mut Status,
         observation: Option<&Observation>,

@@ -34,7 +34,7 @@ impl RebootController {
             self.log_failure(&error.to_string());
         }
         // It fails: the next observation comes by itself, and with it the next try.
-        self.give_back(status, None, false).await;
+        self.release_slot(status, None, false).await;
     }
 
     /// An operator asks for a reboot.
