@@ -51,10 +51,13 @@ impl Config {
     pub fn add(&mut self, offset: u16, bytes: &[u8]) {
         let end = usize::from(offset) + bytes.len();
         let end_of = |start: u16, block: &[u8]| usize::from(start) + block.len();
-        let touches = |start: &u16, block: &mut Vec<u8>| {
-            usize::from(*start) <= end && end_of(*start, block) >= usize::from(offset)
+        let touches = |(start, block): &(&u16, &Vec<u8>)| {
+            usize::from(**start) <= end && end_of(**start, block) >= usize::from(offset)
         };
-        let touching: Vec<(u16, Vec<u8>)> = self.blocks.extract_if(.., touches).collect();
+        let starts: Vec<u16> =
+            self.blocks.iter().filter(touches).map(|(start, _)| *start).collect();
+        let touching: Vec<(u16, Vec<u8>)> =
+            starts.iter().filter_map(|start| self.blocks.remove_entry(start)).collect();
         let first = touching.first().map_or(offset, |(start, _)| offset.min(*start));
         let last = touching.last().map_or(end, |(start, block)| end.max(end_of(*start, block)));
         let mut joined = vec![0; last - usize::from(first)];
