@@ -179,8 +179,11 @@ stay_inside() {
     for unit in bedplate.service bedplate-worker.socket bedplate-observer@.service bedplate-worker@.service bedplate-loader@.service; do
       echo "$drop_ins/$unit.d"
     done
-  } | LC_ALL=C sort -u)
-  [ -n "$parents" ] || exit 1
+  } | LC_ALL=C sort -u) || parents=
+  [ -n "$parents" ] || {
+    echo "install.sh: the directories to install into cannot be listed (sort failed): nothing was changed" >&2
+    exit 1
+  }
   printf '%s\n' "$parents" | while read -r parent; do
     real=$(realpath -m -- "$destdir$parent")
     case $real/ in
