@@ -28,10 +28,8 @@ pub fn file(path: &Path, actual: &str, test: &str) -> Result<(), String> {
     if expected == actual {
         return Ok(());
     }
-    let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
-        .unified_diff()
-        .header(&path.display().to_string(), "now")
-        .to_string();
+    let difference =
+        bedplate_base::unified_diff(&expected, actual, &path.display().to_string(), "now");
     Err(format!(
         "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test {test}\n\
          if many files have the sentence: edit tests/data/wording.txt"

@@ -185,7 +185,7 @@ fn ledger_of(plan: &Plan) -> Ledger {
 fn validator() -> &'static jsonschema::Validator {
     static VALIDATOR: std::sync::OnceLock<jsonschema::Validator> = std::sync::OnceLock::new();
     VALIDATOR.get_or_init(|| {
-        let schema = serde_json::to_value(json::plan_schema()).expect("a schema is JSON");
+        let schema = serde_json::from_str(json::PLAN_SCHEMA).expect("a schema is JSON");
         jsonschema::validator_for(&schema).expect("it is a JSON Schema")
     })
 }

@@ -120,8 +120,6 @@ fn without_columns(text: &str) -> String {
 }
 
 fn difference(expected: &str, actual: &str, directory: &Path) -> Option<String> {
-    (expected != actual).then(|| {
-        let difference = similar::TextDiff::from_lines(expected, actual);
-        format!("{}:\n{}", directory.display(), difference.unified_diff().context_radius(2))
-    })
+    let name = directory.display().to_string();
+    (expected != actual).then(|| bedplate_base::unified_diff(expected, actual, &name, "now"))
 }

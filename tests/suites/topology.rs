@@ -327,7 +327,7 @@ fn nets(system: roxmltree::Node) -> Result<BTreeMap<String, Net>, String> {
 fn validator() -> &'static jsonschema::Validator {
     static VALIDATOR: std::sync::OnceLock<jsonschema::Validator> = std::sync::OnceLock::new();
     VALIDATOR.get_or_init(|| {
-        let schema = serde_json::to_value(topology::schema()).expect("a schema is JSON");
+        let schema = serde_json::from_str(topology::SCHEMA).expect("a schema is JSON");
         jsonschema::validator_for(&schema).expect("it is a JSON Schema")
     })
 }

@@ -4,6 +4,7 @@
 //! Depends on no other crate of bedplate. Start with [`Reading`] in `reading.rs` and [`value`].
 
 mod cpu;
+mod diff;
 pub mod duration;
 mod error_chain;
 pub mod kernel_prefix;
@@ -16,6 +17,7 @@ mod utc;
 pub mod value;
 
 pub use cpu::{Arch, CpuVendor};
+pub use diff::{DiffTag, diff_operations, unified_diff};
 pub use error_chain::{causes, chain};
 pub use reading::{Cause, ReadError, Reading, Reason};
 pub use recovery::Recovery;

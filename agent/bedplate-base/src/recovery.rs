@@ -1,10 +1,10 @@
 //! Recovery actions after a fault.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Recovery actions, from the least to the most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
     /// Nothing beyond the remedies: no job has to leave the host for them.

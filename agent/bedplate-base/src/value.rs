@@ -217,6 +217,7 @@ impl fmt::Display for AcsBits {
 }
 
 /// A schema for types that are text in JSON, with a pattern that says which text.
+#[cfg(feature = "schemars")]
 macro_rules! schema_as_text {
     ($($name:ty => $pattern:literal),*) => {$(
         impl schemars::JsonSchema for $name {
@@ -232,6 +233,7 @@ macro_rules! schema_as_text {
         }
     )*};
 }
+#[cfg(feature = "schemars")]
 schema_as_text!(
     PciAddress => "^([0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\\.[0-7]$",
     ModuleName => "^[A-Za-z0-9_][A-Za-z0-9_-]*$",

@@ -1,7 +1,6 @@
 //! What the profile comes to on given facts: typed desired state of every kind. Pure.
 //! Kinds diff it against what they observe; `render` writes it out for others.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Blocker, Note, Rationale, Unknown, UpToDate};
@@ -42,7 +41,8 @@ pub struct DesiredCmdline {
 }
 
 /// When a listed module is loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ModuleLoad {
     /// Written to modules-load.d only.
@@ -89,7 +89,8 @@ pub struct DesiredModules {
 }
 
 /// What to do about ACS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AcsPolicy {
     /// Clear what redirects peer-to-peer on the paths between GPUs and NICs below a common switch; leave the rest.

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
@@ -17,8 +16,9 @@ use bedplate_base::terminal;
 pub(crate) const PLAN_VERSION: u32 = 1;
 
 /// What `bedplate plan --json` prints: the difference between a profile and a host, and what stands in the way.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "bedplate plan")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(title = "bedplate plan"))]
 struct PlanDocument<'a> {
     /// Version of this shape, 1.
     bedplate_plan: u32,
@@ -49,8 +49,9 @@ pub fn plan_from(file: Option<&str>, plan: &Plan, host: &str) -> Result<String, 
 }
 
 /// What `bedplate apply --json` prints: what became of every change, and what is left afterwards.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "bedplate apply")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(title = "bedplate apply"))]
 struct AppliedDocument<'a> {
     /// Version of this shape, 1.
     bedplate_apply: u32,
@@ -70,18 +71,15 @@ pub fn applied(report: &ApplyReport, after: &Plan) -> Result<String, serde_json:
 }
 
 /// JSON Schema (draft 2020-12) of [`applied`].
-pub fn applied_schema() -> schemars::Schema {
-    schemars::schema_for!(AppliedDocument<'static>)
-}
+pub const APPLIED_SCHEMA: &str = include_str!("../schemas/apply.json");
 
 /// JSON Schema (draft 2020-12) of [`plan`].
-pub fn plan_schema() -> schemars::Schema {
-    schemars::schema_for!(PlanDocument<'static>)
-}
+pub const PLAN_SCHEMA: &str = include_str!("../schemas/plan.json");
 
 /// What `bedplate verify --json` prints: whether the host is ready, and what each check came to.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "bedplate verify")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(title = "bedplate verify"))]
 struct VerifyDocument<'a> {
     /// Version of this shape, 1.
     bedplate_verify: u32,
@@ -101,7 +99,8 @@ struct VerifyDocument<'a> {
 }
 
 /// When a running host was judged: what is true of one boot need not be of the next.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Moment {
     /// UTC, `2026-03-03 03:10:12 UTC`.
     pub judged: String,
@@ -132,12 +131,11 @@ pub fn verify(judging: JudgementFrame<'_>, report: &Report) -> Result<String, se
 }
 
 /// JSON Schema (draft 2020-12) of [`verify`].
-pub fn verify_schema() -> schemars::Schema {
-    schemars::schema_for!(VerifyDocument<'static>)
-}
+pub const VERIFY_SCHEMA: &str = include_str!("../schemas/verify.json");
 
 /// A log that was read for symptoms.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Log<'a> {
     /// Its name, or `stdin`.
     pub file: &'a str,
@@ -148,8 +146,9 @@ pub struct Log<'a> {
 }
 
 /// What `bedplate doctor --json` prints: symptoms, and the causes that were found on the host.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "bedplate doctor")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(title = "bedplate doctor"))]
 struct DoctorDocument<'a> {
     /// Version of this shape, 1.
     bedplate_doctor: u32,
@@ -179,8 +178,21 @@ pub fn doctor(
 }
 
 /// JSON Schema (draft 2020-12) of [`doctor`].
-pub fn doctor_schema() -> schemars::Schema {
-    schemars::schema_for!(DoctorDocument<'static>)
+pub const DOCTOR_SCHEMA: &str = include_str!("../schemas/doctor.json");
+
+/// What the files in `schemas/` have to be, by name: made from the types.
+///
+/// # Errors
+/// When a schema cannot be written as JSON, which all can.
+#[cfg(feature = "schemars")]
+pub fn generated_schemas() -> Result<[(&'static str, String); 5], serde_json::Error> {
+    Ok([
+        ("apply", document(&schemars::schema_for!(AppliedDocument<'static>))?),
+        ("doctor", document(&schemars::schema_for!(DoctorDocument<'static>))?),
+        ("plan", document(&schemars::schema_for!(PlanDocument<'static>))?),
+        ("profile", document(&crate::profile::generated_schema())?),
+        ("verify", document(&schemars::schema_for!(VerifyDocument<'static>))?),
+    ])
 }
 
 /// Any document, two-space indented, with a final newline.

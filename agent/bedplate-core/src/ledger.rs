@@ -270,7 +270,8 @@ pub struct WaitRecord {
 }
 
 /// One line of history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// When, RFC 3339 in UTC.
@@ -285,7 +286,8 @@ pub struct Entry {
 }
 
 /// What became of one change, or a lint that was let pass.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EntryResult {
     /// The change's id, what was put back, or `lint ID`.

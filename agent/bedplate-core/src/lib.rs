@@ -27,8 +27,6 @@ pub mod restore_policy;
 pub mod revert;
 pub mod seal;
 mod section;
-mod unified_diff;
 pub mod verify;
 
 pub use section::ProfileSections;
-pub use unified_diff::unified_diff;

@@ -9,7 +9,6 @@ mod next_boot;
 mod pending;
 mod subject;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use action::{Action, Check, WayBack};
@@ -25,9 +24,8 @@ pub use subject::{Device, DeviceRole, Subject};
 pub type KindName = &'static str;
 
 /// When a change counts (ordered from the least to the most disruptive to wait for).
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// As soon as it is done, and it lasts.
@@ -41,10 +39,9 @@ pub enum Effect {
 }
 
 /// A reason that can be checked: the claim, and where it comes from.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[schemars(rename = "Why")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "Why"))]
 pub struct Rationale {
     /// One sentence.
     pub reason: String,
@@ -75,14 +72,16 @@ impl Rationale {
 }
 
 /// Why a change is shown but cannot be made on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Deferred {
     /// Who has to do it, and when: `the first boot of the image, when bedplate apply does it`.
     pub until: String,
 }
 
 /// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Item {
     /// Differences.
     pub subject: String,
@@ -96,7 +95,8 @@ pub struct Item {
 
 /// One unit of work: it is done whole or taken back whole. Its items say what differs and why;
 /// its actions say what is done about all of them together (one file, one `update-grub`, however many parameters).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
@@ -141,7 +141,8 @@ impl Change {
 }
 
 /// Something the operator has to deal with: bedplate will not, and says what would.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Blocker {
     /// The kind it belongs to.
     #[serde(deserialize_with = "json_form::known_kind")]
@@ -156,7 +157,8 @@ pub struct Blocker {
 }
 
 /// Something that could not be read, so that nothing is claimed about it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Unknown {
     /// The kind it matters to.
     #[serde(deserialize_with = "json_form::known_kind")]
@@ -169,8 +171,9 @@ pub struct Unknown {
 }
 
 /// Something already as the profile wants it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Settled")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "Settled"))]
 pub struct UpToDate {
     /// The kind it belongs to.
     #[serde(deserialize_with = "json_form::known_kind")]
@@ -182,7 +185,8 @@ pub struct UpToDate {
 }
 
 /// A remark that changes nothing (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Note {
     /// The kind it belongs to.
     #[serde(deserialize_with = "json_form::known_kind")]
@@ -194,9 +198,8 @@ pub struct Note {
 }
 
 /// What the plan asks of the machine's power state.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootNeed {
     /// Nothing waits for a boot.
@@ -219,7 +222,8 @@ pub struct Overruled {
 }
 
 /// What one kind has to say; [`Plan`] is the sections put together.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct KindPlan {
     /// Ordered differences.
     pub changes: Vec<Change>,
@@ -254,7 +258,8 @@ pub struct KindPlan {
 }
 
 /// The whole dry run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Plan {
     /// The profile's name.
     pub profile: String,

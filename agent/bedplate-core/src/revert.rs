@@ -35,7 +35,8 @@ pub use run::run;
 pub use step::{Refused, Step};
 
 /// What would be put back, in order, and what would not.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RevertPlan {
     /// Steps, in order.
     pub steps: Vec<Step>,

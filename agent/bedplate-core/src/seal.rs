@@ -30,7 +30,8 @@ pub(crate) const NOT_TOUCHED: &str = "not touched: /etc/machine-id, ssh host key
     configuration (`systemd-firstboot --reset`, `cloud-init clean` and their like reset these)";
 
 /// Parts that a seal removes and preserves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SealPlan {
     /// Every part of bedplate's state, removed ones in the order of their removal.
     pub parts: Vec<PartPlan>,
@@ -41,7 +42,8 @@ pub struct SealPlan {
 }
 
 /// A part of bedplate's state on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PartPlan {
     /// Path, or path and part of the file.
     pub part: &'static str,
@@ -71,7 +73,8 @@ impl SealPlan {
 }
 
 /// Result of a seal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SealReport {
     /// The plan that was carried out; with a refusal in it, nothing was removed.
     #[serde(flatten)]

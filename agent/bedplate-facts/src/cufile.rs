@@ -8,7 +8,6 @@ use std::ops::Range;
 use jsonc_parser::ast::{Object, Value as Node};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -42,7 +41,8 @@ pub struct Mistake {
 }
 
 /// The mistakes that a file can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Problem {
     /// This is no JSON.
@@ -81,7 +81,8 @@ impl fmt::Display for Problem {
 }
 
 /// What a setting is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Type {
     /// `true` or `false`.

@@ -1,7 +1,6 @@
 //! Ports of a host → what a collective library is to be told. Very little is: what is left alone adapts itself to a version and a machine that
 //! bedplate does not know.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::library::Library;
@@ -32,7 +31,8 @@ pub struct Candidate<'a> {
 }
 
 /// What NCCL is to be told, what not, and what could not be said.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Advice {
     /// The library that it is for.
     pub library: Library,
@@ -52,7 +52,8 @@ pub struct Advice {
 }
 
 /// One variable to set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Setting {
     /// Name.
     pub name: &'static str,
@@ -63,7 +64,8 @@ pub struct Setting {
 }
 
 /// One that is left alone.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// Name.
     pub name: &'static str,

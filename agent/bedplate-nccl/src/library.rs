@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use bedplate_facts::Facts;
@@ -13,7 +12,8 @@ const AMD: u16 = 0x1002;
 const INTEL: u16 = 0x8086;
 
 /// Which library a job uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Library {
     /// NVIDIA's.

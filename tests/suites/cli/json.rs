@@ -1,14 +1,17 @@
 //! `--json`: nothing but JSON on stdout, whatever stands on stderr, in the shape that its schema says.
 
+use std::path::Path;
+
 use serde_json::Value;
 
-use bedplate_core::documents::{applied_schema, plan_schema};
+use bedplate_core::documents::{APPLIED_SCHEMA, PLAN_SCHEMA};
+use bedplate_tests::expected;
 
 use crate::session::{Session, text};
 use crate::transcripts::{CHANGES, PENDING};
 
-fn valid(schema: impl serde::Serialize, document: &Value) {
-    let schema = serde_json::to_value(schema).expect("a schema is JSON");
+fn valid(schema: &str, document: &Value) {
+    let schema = serde_json::from_str(schema).expect("a schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("a JSON Schema");
     let errors: Vec<String> = validator
         .iter_errors(document)
@@ -27,16 +30,30 @@ fn document(session: &Session, args: &[&str]) -> (Value, String) {
 }
 
 #[test]
+fn schema_files_are_what_the_types_give() {
+    let agent = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../agent"));
+    let core = bedplate_core::documents::generated_schemas()
+        .expect("JSON")
+        .map(|named| ("bedplate-core", named));
+    let program =
+        bedplate::report::generated_schemas().expect("JSON").map(|named| ("bedplate", named));
+    for (package, (name, schema)) in core.into_iter().chain(program) {
+        let file = agent.join(package).join(format!("schemas/{name}.json"));
+        expected::file(&file, &schema, "cli").unwrap_or_else(|difference| panic!("{difference}"));
+    }
+}
+
+#[test]
 fn a_plan_is_what_its_schema_says() {
     let session = Session::new();
     let (printed, _) = document(&session, &["plan", "--json-schema"]);
-    assert_eq!(printed, serde_json::to_value(plan_schema()).expect("JSON"));
+    assert_eq!(printed, serde_json::from_str::<Value>(PLAN_SCHEMA).expect("JSON"));
     for (demo, _) in bedplate_testhosts::names() {
         let (plan, stderr) = document(&session, &["plan", "--demo", demo, "--json"]);
         assert_eq!(stderr, "");
         assert_eq!(plan["bedplate_plan"], 1);
         assert!(plan.get("file").is_none());
-        valid(plan_schema(), &plan);
+        valid(PLAN_SCHEMA, &plan);
         // Machines where no GPU shares a switch with a NIC, or with its Data Direct function, need nothing.
         let needs_nothing = ["grace", "gb200", "vera-rubin"].contains(&demo);
         let changes = plan["changes"].as_array().expect("a list");
@@ -52,7 +69,7 @@ fn warnings_and_costs_stay_out_of_it() {
         &session,
         &["plan", "--demo", "hgx", "--profile", "habit.toml", "--json", "--cost"],
     );
-    valid(plan_schema(), &plan);
+    valid(PLAN_SCHEMA, &plan);
     assert!(stderr.contains("amd-iommu-on") && stderr.contains("system calls"), "{stderr}");
     let rendered = ["render", "tuned", "--profile", "generic-intel", "--cpu", "intel", "--json"];
     let (files, stderr) = document(&session, &rendered);
@@ -83,7 +100,7 @@ fn several_hosts_are_one_document_each_that_names_its_file() {
             documents.iter().filter_map(|document| document["file"].as_str()).collect();
         assert_eq!(files, ["fleet/a.bp", "fleet/c.bp"], "{command}");
         if command == "plan" {
-            documents.iter().for_each(|document| valid(plan_schema(), document));
+            documents.iter().for_each(|document| valid(PLAN_SCHEMA, document));
         }
     }
 }
@@ -131,11 +148,11 @@ fn a_report_of_apply_is_what_its_schema_says() {
     let args = ["apply", "--root", "image", "--profile", "generic-intel", "--json"];
     let (first, stderr) = document(&session, &args);
     assert_eq!(stderr, "");
-    valid(applied_schema(), &first);
+    valid(APPLIED_SCHEMA, &first);
     assert_eq!(first["bedplate_apply"], 1);
     assert_eq!(first["changes"].as_array().map(Vec::len), Some(1), "{first}");
     let (second, _) = document(&session, &args);
-    valid(applied_schema(), &second);
+    valid(APPLIED_SCHEMA, &second);
     assert_eq!(second["changes"][0]["outcome"], "owed", "the image build has not run it: {second}");
     let (history, _) = document(&session, &["history", "--root", "image", "--json"]);
     assert_eq!(history[0]["profile"], "generic-intel");

@@ -106,9 +106,8 @@ impl FromStr for Guid {
 }
 
 /// Tag of a VLAN: 802.1Q, or 802.1ad for the outer one of two (include/uapi/linux/if_ether.h).
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub enum VlanProtocol {
     /// 0x8100.
     #[default]
@@ -120,9 +119,8 @@ pub enum VlanProtocol {
 }
 
 /// The VLAN that the NIC puts a VF into; 0 = none.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Vlan {
     /// 0–4095.
@@ -152,7 +150,8 @@ impl fmt::Display for Vlan {
 }
 
 /// Whether a VF's link follows the PF's (include/uapi/linux/if_link.h, IFLA_VF_LINK_STATE_*).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum VfLinkState {
     /// As the PF's.
@@ -174,9 +173,8 @@ impl fmt::Display for VfLinkState {
 }
 
 /// Mode of a PF's eswitch (include/uapi/linux/devlink.h, enum devlink_eswitch_mode).
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum EswitchMode {
     /// The NIC forwards by MAC address and VLAN.
@@ -197,9 +195,8 @@ impl fmt::Display for EswitchMode {
 macro_rules! attributes {
     ($($(#[doc = $doc:literal])+ $field:ident: $type:ty, $name:literal, |$value:ident| $text:expr;)+) => {
         /// Attributes of one VF. `None`: the driver does not report it, or nobody asked for it.
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-        )]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
         pub struct VfAttributes {
             $(

@@ -6,7 +6,7 @@
 //! quotes round it, and every `\`, `'` and `"` in it gets a backslash in front, which the kernel does not take away.
 //! So those three characters cannot be carried through GRUB.
 
-use similar::{Algorithm, DiffTag};
+use bedplate_base::{DiffTag, diff_operations};
 
 use super::NotUnderstood;
 use super::grub_script::{Part, Word, split_words};
@@ -129,7 +129,7 @@ fn rewrite(text: &str, old: &[GrubWord], new: &CommandLine) -> Result<String, Gr
     };
     let first_gap = old.first().map_or("", |word| word.gap.as_str());
     let mut first = true;
-    for op in similar::capture_diff_slices(Algorithm::Myers, &before, &texts) {
+    for op in diff_operations(&before, &texts) {
         let (tag, was, is) = op.as_tag_tuple();
         let gap_at = |offset: usize, first: bool| match old[was.clone()].get(offset) {
             _ if first => first_gap,

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Change, Effect};
 
 /// What became of a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
     /// Done, and read back.
@@ -63,7 +64,8 @@ impl Outcome {
 }
 
 /// What was taken back after a failure.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Restored {
     /// Subjects that are as they were before the change.
     pub back: Vec<String>,
@@ -72,7 +74,8 @@ pub struct Restored {
 }
 
 /// Something that stayed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Left {
     /// What.
     pub subject: String,
@@ -81,7 +84,8 @@ pub struct Left {
 }
 
 /// One change, afterwards.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ChangeReport {
     /// The change's id.
     pub id: String,
@@ -96,12 +100,14 @@ pub struct ChangeReport {
     pub outcome: Outcome,
     /// Its actions that only the running machine can take, and that wait for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)] // Not there is a shape of its own: the schema must not ask for it.
+    #[cfg_attr(feature = "schemars", schemars(default))]
+    // Not there is a shape of its own: the schema must not ask for it.
     pub deferred: Vec<String>,
 }
 
 /// The whole apply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ApplyReport {
     /// Every change of the plan, in its order.
     pub changes: Vec<ChangeReport>,

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Pattern, SYMPTOMS, Symptom};
@@ -19,7 +18,8 @@ const CHARACTERS: usize = 200;
 const DIRECT: Pattern = Pattern { has: &["via NET/", "/GDRDMA"], lacks: &[] };
 
 /// A line of a log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Citation {
     /// Its number, from 1.
     pub line: u64,

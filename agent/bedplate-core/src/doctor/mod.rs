@@ -10,7 +10,6 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use log::Citation;
@@ -64,7 +63,8 @@ pub struct Cause {
 pub(crate) type Condition = fn(&Facts, &Judged) -> bool;
 
 /// Whether the cause was found, from good to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// None of the known causes is present on this host.
@@ -76,8 +76,9 @@ pub enum Answer {
 }
 
 /// A check that was asked, and what it came to.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "Asked")]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "Asked"))]
 pub struct CheckAnswer {
     /// Its id.
     pub check: &'static str,
@@ -96,7 +97,8 @@ pub struct CheckAnswer {
 }
 
 /// What a symptom comes to on a host.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// The symptom's id.
     pub symptom: &'static str,

@@ -1,6 +1,5 @@
 //! Actions of changes, and checks of their results, as data.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use bedplate_base::value::PciAddress;
@@ -9,7 +8,8 @@ use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use super::{EntryBefore, FileContent};
 
 /// Something that must be true of the host after the actions before it; the executor reads it back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "check", rename_all = "kebab-case")]
 pub enum Check {
     /// The default boot entry carries every token of `present`, and none of `absent`, by the kernel's own rules.
@@ -30,7 +30,8 @@ pub enum Check {
 }
 
 /// The closed set of things that can be done to a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
     /// Make the file at `path` hold `after` (`None`: be absent). Refused if it no longer holds `before`.
@@ -155,7 +156,8 @@ impl Action {
 }
 
 /// What `revert` does about a tool that has run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub enum WayBack {
     /// It makes its files from others (`update-grub`): it runs again once those are back.

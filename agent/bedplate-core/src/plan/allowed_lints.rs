@@ -8,9 +8,8 @@ use super::KindName;
 pub const PROFILE: KindName = "profile";
 
 /// A lint of level error that is let pass.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct AllowedLint {
     /// Its id (`amd-iommu-on`).
     pub id: String,

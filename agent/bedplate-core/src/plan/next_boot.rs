@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// What is known of the default boot entry.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum NextBoot {
     /// The entry was read, and nothing that it boots is missing.
@@ -22,7 +23,8 @@ pub enum NextBoot {
 }
 
 /// The default boot entry before a change, as far as the change must not lose it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct EntryBefore {
     /// Arguments that stay.
     pub arguments: Vec<String>,

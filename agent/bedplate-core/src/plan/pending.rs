@@ -21,7 +21,8 @@ pub struct PendingUntilBoot {
 }
 
 /// A difference that only a boot will close: configuration and next boot are right, the running kernel is older.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Pending {
     /// The kind it belongs to.
     #[serde(deserialize_with = "super::json_form::known_kind")]

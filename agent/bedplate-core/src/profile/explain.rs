@@ -63,13 +63,13 @@ pub fn explain(key: &str) -> Option<String> {
 
 /// What a profile is, as the schema says it.
 pub fn about() -> &'static str {
-    description(schema::tree())
+    description(schema::schema())
 }
 
 /// Every key that [`explain`] knows, in the order of their names.
 pub fn explained_keys() -> Vec<String> {
     let mut keys = Vec::new();
-    collect_keys(schema::tree(), "", &mut keys);
+    collect_keys(schema::schema(), "", &mut keys);
     keys.sort();
     keys
 }

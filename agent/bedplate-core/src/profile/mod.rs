@@ -8,6 +8,8 @@ pub mod model;
 
 mod example;
 mod explain;
+#[cfg(feature = "schemars")]
+mod generated_schema;
 mod lints;
 mod load;
 mod matching;
@@ -24,11 +26,13 @@ mod syntax;
 pub use crate::section::{Diagnostic, Severity, render_all};
 pub use example::{EXAMPLE, Ports, SuggestedSetting, for_host};
 pub use explain::{KeyDescription, about, explain, explained, explained_keys, similar_key};
+#[cfg(feature = "schemars")]
+pub(crate) use generated_schema::generated_schema;
 pub use lints::lint_ids;
 pub use load::{LayerText, LoadedProfile, load};
 pub(crate) use matching::{MatchError, MatchResult, asks_for_match, match_profile, pick};
 pub use reboot_window::{NEVER, RebootWindow};
-pub use schema::{is_schema_word, schema};
+pub use schema::{SCHEMA, is_schema_word, schema};
 pub(crate) use shipped::Shipped;
 pub use shipped::shipped;
 pub use show::show;

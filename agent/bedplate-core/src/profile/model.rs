@@ -3,9 +3,10 @@
 
 pub use super::root::Profile;
 pub use super::sections::agent::{Agent, AgentMode};
+pub use super::sections::fleetlock::FleetLock;
 pub use super::sections::matching::Match;
 pub(crate) use super::sections::matching::{MatchPci, PciIdPair};
-pub use super::sections::reboot::{FleetLock, Reboot, RebootMethod, RebootPolicy};
+pub use super::sections::reboot::{Reboot, RebootMethod, RebootPolicy};
 pub use crate::desired::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
 pub use crate::kind::acs::section::{Acs, AcsPersist};
 pub use crate::kind::cmdline::section::Cmdline;

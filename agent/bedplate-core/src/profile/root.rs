@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sections;
@@ -30,29 +29,30 @@ macro_rules! root {
         /// What a host is to be like, for GPUDirect RDMA. Files are merged in this order: the shipped profiles named by
         /// `extends`, the profile itself, then the files of `profile.d` by name. A later file replaces single values, and
         /// entries of lists by their name.
-        #[derive(Debug, Clone, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, Deserialize)]
+        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
-        #[schemars(title = "bedplate profile")]
+        #[cfg_attr(feature = "schemars", schemars(title = "bedplate profile"))]
         pub(super) struct Fragment {
             /// Version of this file format.
-            #[schemars(extend("const" = SCHEMA_VERSION), example = 1)]
+            #[cfg_attr(feature = "schemars", schemars(extend("const" = SCHEMA_VERSION), example = 1))]
             #[expect(dead_code, reason = "checked before this type is read; here for the schema")]
             pub schema: u32,
 
             /// What the profile is called in plans and reports. Not inherited. Default: the file's name without `.toml`.
-            #[schemars(length(min = 1), example = &"hgx-h100-prod")]
+            #[cfg_attr(feature = "schemars", schemars(length(min = 1), example = &"hgx-h100-prod"))]
             pub name: Option<Spanned<String>>,
 
             /// One line for people. Not inherited.
-            #[schemars(
+            #[cfg_attr(feature = "schemars", schemars(
                 extend("default" = ""),
                 example = &"8 x H100 with ConnectX-7 on the same switches"
-            )]
+            ))]
             pub description: Option<Spanned<String>>,
 
             /// A shipped profile to start from. `bedplate profile list` names them. Only the profile itself may say this, not
             /// a file in profile.d.
-            #[schemars(example = &"hgx-h100")]
+            #[cfg_attr(feature = "schemars", schemars(example = &"hgx-h100"))]
             pub extends: Option<Spanned<String>>,
 
             /// Which machines the profile is for. Every condition must hold; the profile with the most specific conditions is

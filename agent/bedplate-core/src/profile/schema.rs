@@ -1,48 +1,29 @@
-//! The JSON Schema of profile files (draft 2020-12), made from the fragment types, and its lookup by dotted key.
+//! The JSON Schema of profile files (draft 2020-12), and its lookup by dotted key.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::root::Fragment;
+/// The JSON Schema of one profile file, as text.
+pub const SCHEMA: &str = include_str!("../../schemas/profile.json");
 
-/// Made once, for the checks of every profile that is read: descriptions are as in the source.
-static STRUCTURE: LazyLock<Value> = LazyLock::new(|| {
-    let settings =
-        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let mut schema = settings.into_generator().into_root_schema_for::<Fragment>().to_value();
-    remove_null(&mut schema);
-    schema
+/// Parsed once, for the checks of every profile that is read.
+static TREE: LazyLock<Value> = LazyLock::new(|| {
+    // A constant, and a test compares it with what the types give.
+    #[expect(clippy::expect_used)]
+    serde_json::from_str(SCHEMA).expect("the schema is JSON")
 });
 
-/// The same with one line a paragraph, for `explain` and `schema`.
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let mut schema = STRUCTURE.clone();
-    reflow(&mut schema);
-    schema
-});
-
-/// The JSON Schema of one profile file. The same for every run and every host.
-pub fn schema() -> Value {
-    SCHEMA.clone()
-}
-
-/// The schema without a copy.
-pub(super) fn tree() -> &'static Value {
-    &SCHEMA
-}
-
-/// The schema without a copy, for those who do not look at descriptions.
-pub(super) fn structure() -> &'static Value {
-    &STRUCTURE
+/// The schema as JSON.
+pub fn schema() -> &'static Value {
+    &TREE
 }
 
 /// Every name of a key and every word that the schema lists.
 static WORDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let mut words = BTreeSet::from(["agent", "match"].map(str::to_owned));
-    gather(&STRUCTURE, &mut words);
+    gather(&TREE, &mut words);
     words
 });
 
@@ -66,60 +47,6 @@ pub fn is_schema_word(text: &str) -> bool {
         .filter(|part| !part.is_empty())
         .peekable();
     parts.peek().is_some() && parts.all(|part| WORDS.contains(part) || part == "1")
-}
-
-/// TOML has no null, so no schema speaks of it.
-fn remove_null(value: &mut Value) {
-    match value {
-        Value::Object(object) => {
-            object.values_mut().for_each(remove_null);
-            tidy_object(object);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_null),
-        _ => {}
-    }
-}
-
-fn tidy_object(object: &mut Map<String, Value>) {
-    let null = Value::from("null");
-    if let Some(Value::Array(types)) = object.get_mut("type") {
-        types.retain(|name| *name != null);
-        if let [only] = types.as_slice() {
-            let only = only.clone();
-            object.insert("type".into(), only);
-        }
-    }
-    if object.get("default").is_some_and(Value::is_null) {
-        object.remove("default");
-    }
-    if let Some(Value::Array(values)) = object.get_mut("enum") {
-        values.retain(|value| !value.is_null());
-    }
-    if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
-        choices.retain(|choice| choice.get("type") != Some(&null));
-        if let [Value::Object(only)] = choices.as_slice() {
-            let only = only.clone();
-            object.remove("anyOf");
-            for (key, value) in only {
-                object.entry(key).or_insert(value);
-            }
-        }
-    }
-}
-
-/// Descriptions lose the line breaks of their source: one line a paragraph.
-fn reflow(value: &mut Value) {
-    let line = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-    match value {
-        Value::Object(object) => {
-            if let Some(Value::String(text)) = object.get_mut("description") {
-                *text = text.split("\n\n").map(line).collect::<Vec<_>>().join("\n\n");
-            }
-            object.values_mut().for_each(reflow);
-        }
-        Value::Array(items) => items.iter_mut().for_each(reflow),
-        _ => {}
-    }
 }
 
 /// The alternatives of a schema: itself, or what its `anyOf` lists, however deep.
@@ -182,7 +109,7 @@ fn json_type(value: &Value) -> &'static str {
 /// The schema of a dotted key (`acs.policy`, `sriov.devices.vfs`); arrays are looked through, and any name stands for a
 /// module in `modules.options.MODULE.PARAMETER`.
 pub(super) fn find(key: &str) -> Option<&'static Value> {
-    let mut at = tree();
+    let mut at = schema();
     for part in key.split('.') {
         at = children(at).into_iter().find_map(|schema| property(schema, part))?;
     }

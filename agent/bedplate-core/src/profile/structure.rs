@@ -16,7 +16,7 @@ pub(super) fn check(
     table: &Spanned<DeTable<'_>>,
 ) -> Vec<Diagnostic> {
     let mut checker = Checker { sources, index, found: Vec::new() };
-    checker.table(table.get_ref(), table.span(), schema::structure(), "");
+    checker.table(table.get_ref(), table.span(), schema::schema(), "");
     checker.found
 }
 
@@ -196,10 +196,10 @@ fn join(key: &str, name: &str) -> String {
 /// The sections that have a key of this name, for keys written outside their section.
 fn sections_with(word: &str) -> Vec<&'static str> {
     let has = |section: &&str| {
-        let inside = schema::structure().get("properties").and_then(|all| all.get(*section));
+        let inside = schema::schema().get("properties").and_then(|all| all.get(*section));
         inside.is_some_and(|inside| schema::keys(inside).contains(&word))
     };
-    schema::keys(schema::structure()).into_iter().filter(has).collect()
+    schema::keys(schema::schema()).into_iter().filter(has).collect()
 }
 
 /// The JSON type that a TOML value would have. A date is like nothing else.

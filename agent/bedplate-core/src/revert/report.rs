@@ -10,7 +10,8 @@ use crate::ledger::FileState;
 pub(super) type FileStates = BTreeMap<String, FileState>;
 
 /// What became of one step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum StepOutcome {
     /// Put back, and read back.
@@ -38,7 +39,8 @@ impl StepOutcome {
 }
 
 /// One step, afterwards.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct StepReport {
     /// What it was about.
     pub subject: String,
@@ -48,7 +50,8 @@ pub struct StepReport {
 }
 
 /// The whole revert.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RevertReport {
     /// Every step of the plan, in its order, and the default boot entry where it failed its check.
     pub steps: Vec<StepReport>,

@@ -8,7 +8,8 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 
 /// One step back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
     /// Write a sysfs attribute.
@@ -25,7 +26,7 @@ pub enum Step {
     /// Set bits of a config-space register.
     Register {
         /// The function.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schemars", schemars(with = "String"))]
         address: PciAddress,
         /// Byte offset in config space.
         offset: u16,
@@ -108,7 +109,8 @@ impl Step {
 }
 
 /// Something that is not put back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Refused {
     /// Path or register.
     pub subject: String,

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::records;
@@ -18,9 +17,10 @@ use bedplate_host::write::temporary;
 use bedplate_host::{DAEMON_DIRECTORY, HostKind, Reader, STATE_DIRECTORY};
 
 /// Whether a part of the state stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Fate")]
+#[cfg_attr(feature = "schemars", schemars(rename = "Fate"))]
 pub enum SealDisposition {
     /// Clones need it.
     Kept,

@@ -1,10 +1,8 @@
 //! List entries that are either a plain word or a table with the reason beside it.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -53,18 +51,19 @@ impl<'de, S: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for EntryVisito
     }
 }
 
-impl<S: JsonSchema, T: JsonSchema> JsonSchema for Entry<S, T> {
+#[cfg(feature = "schemars")]
+impl<S: schemars::JsonSchema, T: schemars::JsonSchema> schemars::JsonSchema for Entry<S, T> {
     fn inline_schema() -> bool {
         true
     }
 
-    fn schema_name() -> Cow<'static, str> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         format!("{}Or{}", S::schema_name(), T::schema_name()).into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let (short, long) = (generator.subschema_for::<S>(), generator.subschema_for::<T>());
-        json_schema!({ "anyOf": [short, long] })
+        schemars::json_schema!({ "anyOf": [short, long] })
     }
 }
 
@@ -112,17 +111,18 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrManyVisitor<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
+#[cfg(feature = "schemars")]
+impl<T: schemars::JsonSchema> schemars::JsonSchema for OneOrMany<T> {
     fn inline_schema() -> bool {
         true
     }
 
-    fn schema_name() -> Cow<'static, str> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         format!("OneOrMany{}", T::schema_name()).into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let one = generator.subschema_for::<T>();
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+        schemars::json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
     }
 }

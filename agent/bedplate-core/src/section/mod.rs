@@ -107,11 +107,19 @@ macro_rules! section {
             )*
         }
         $(reason of $reasoned:ident {
-            $(#[$of_why:meta])* why;
-            $(#[$of_source:meta])* source;
+            $(#[doc = $why_doc:tt])*
+            $(#[schemars($($why_schema:tt)*)])?
+            why;
+            $(#[doc = $source_doc:tt])*
+            $(#[schemars($($source_schema:tt)*)])?
+            source;
         })?
         $(special $special:ident: $special_layer:ty = $read:path {
-            $( $(#[$of_special:meta])* $special_key:ident: $special_type:ty; )*
+            $(
+                $(#[doc = $special_doc:tt])*
+                $(#[schemars($($special_schema:tt)*)])?
+                $special_key:ident: $special_type:ty;
+            )*
         }
         $(before {
             $( $(#[$of_before:meta])* $before:ident: $before_type:ty = $finish_before:path; )*
@@ -124,27 +132,37 @@ macro_rules! section {
         $(lints $lints:path;)?
     ) => {
         #[doc = concat!("`[", $name, "]`.")]
-        #[derive(Debug, Clone, Default, serde::Deserialize, schemars::JsonSchema)]
+        #[derive(Debug, Clone, Default, serde::Deserialize)]
+        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
         pub(crate) struct $fragment {
             $(
                 $(#[doc = $doc])*
-                $(#[schemars($($schema)*)])?
+                $(#[cfg_attr(feature = "schemars", schemars($($schema)*))])?
                 $(#[serde(rename = $key)])?
-                #[schemars(extend("default" = $crate::section::default_in_file!(
-                    ($type $(, $rule)?) $($default)?
-                )))]
+                #[cfg_attr(
+                    feature = "schemars",
+                    schemars(extend("default" = $crate::section::default_in_file!(
+                        ($type $(, $rule)?) $($default)?
+                    )))
+                )]
                 pub $field: $crate::section::InFile<
                     $crate::section::rule_of!($type $(, $rule)?)
                 >,
             )*
             $(
-                $(#[$of_why])*
+                $(#[doc = $why_doc])*
+                $(#[cfg_attr(feature = "schemars", schemars($($why_schema)*))])?
                 pub why: Option<$crate::section::Spanned<String>>,
-                $(#[$of_source])*
+                $(#[doc = $source_doc])*
+                $(#[cfg_attr(feature = "schemars", schemars($($source_schema)*))])?
                 pub source: Option<$crate::section::Spanned<String>>,
             )?
-            $($( $(#[$of_special])* pub $special_key: Option<$special_type>, )*)?
+            $($(
+                $(#[doc = $special_doc])*
+                $(#[cfg_attr(feature = "schemars", schemars($($special_schema)*))])?
+                pub $special_key: Option<$special_type>,
+            )*)?
         }
 
         #[doc = concat!("`[", $name, "]`, as merged so far.")]
@@ -244,6 +262,7 @@ macro_rules! rule_of {
 pub(crate) use rule_of;
 
 /// A key's default as the schema has it; null, which the schema drops, where there is none.
+#[cfg(feature = "schemars")]
 macro_rules! default_in_file {
     (($type:ty $(, $rule:ty)?) $default:expr) => {
         <$crate::section::rule_of!($type $(, $rule)?)
@@ -251,6 +270,7 @@ macro_rules! default_in_file {
     };
     (($type:ty $(, $rule:ty)?)) => { serde_json::Value::Null };
 }
+#[cfg(feature = "schemars")]
 pub(crate) use default_in_file;
 
 /// The type of a key in the model: with a default there is always a value.

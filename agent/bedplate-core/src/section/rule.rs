@@ -25,6 +25,7 @@ pub(crate) trait Rule {
     fn to_toml(value: &Self::Value) -> impl Serialize;
 
     /// The value as an operator would write it in a file: the schema's default.
+    #[cfg(feature = "schemars")]
     fn in_file(value: &Self::Value) -> impl Serialize {
         Self::to_toml(value)
     }
@@ -114,6 +115,7 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
         format!("{seconds}s")
     }
 
+    #[cfg(feature = "schemars")]
     fn in_file(seconds: &u32) -> impl Serialize {
         let (number, unit) =
             largest_unit(*seconds, &[(3600, "h"), (60, "m")]).unwrap_or((*seconds, "s"));

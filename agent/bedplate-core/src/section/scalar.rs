@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Entry, Spanned};
 
 /// Text, a number, or `true` and `false`.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Scalar {
     /// Text, as it stands in the file.
@@ -30,7 +30,8 @@ impl fmt::Display for Scalar {
 }
 
 /// A value with its reason.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScalarTable {
     /// The value; `true` and `false` are written as 1 and 0.

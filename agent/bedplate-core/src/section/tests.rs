@@ -1,8 +1,6 @@
 //! All that follows from one declaration, by a section that only this test has.
 
-use schemars::generate::SchemaSettings;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::*;
 
@@ -84,9 +82,12 @@ fn rules_judge_each_value_and_a_reason_needs_one() {
     assert_eq!(layer, LampLayer::default());
 }
 
+#[cfg(feature = "schemars")]
 #[test]
 fn the_schema_has_meaning_bounds_and_default_of_each_key() {
-    let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
+    use serde_json::{Value, json};
+    let settings =
+        schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<LampFragment>().to_value();
     let key = |name: &str, what: &str| schema["properties"][name][what].clone();
     assert_eq!(key("bright", "description"), "How bright it is.");

@@ -26,7 +26,6 @@ mod topology;
 use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::kind::some_of;
@@ -61,7 +60,8 @@ pub(crate) use topology::TopologyFinding;
 const FEW: usize = 4;
 
 /// Kinds of devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
     /// A GPU.
@@ -77,7 +77,8 @@ pub enum DeviceKind {
 }
 
 /// A device that a code is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Device {
     /// Its kind.
     pub kind: DeviceKind,
@@ -135,9 +136,10 @@ trait FindingText {
 macro_rules! areas {
     ($($(#[$doc:meta])* $area:ident($findings:ident),)*) => {
         /// A finding of a check.
-        #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
         #[serde(untagged)]
-        #[schemars(rename = "Code")]
+        #[cfg_attr(feature = "schemars", schemars(rename = "Code"))]
         pub enum Finding {
             $($(#[$doc])* $area($findings),)*
         }

@@ -1,11 +1,11 @@
 //! Arguments of the kernel that have no effect.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An argument of the kernel's that does nothing, or not what it is there for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "Suspect")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "Suspect"))]
 pub struct IneffectiveArgument {
     /// As it is written.
     pub argument: String,

@@ -1,14 +1,14 @@
 //! The outcome of a check, with its evidence and remedy.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::{self, Finding};
 use super::{Severity, Verdict};
 
 /// One thing that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "Seen")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "Seen"))]
 pub struct Evidence {
     /// What was read, as a few words: `port 0000:17:00.0: RR CR on`.
     pub what: String,

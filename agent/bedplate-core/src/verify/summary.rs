@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::outcome::Evidence;
@@ -16,7 +15,8 @@ use bedplate_base::Recovery;
 use bedplate_host::HostKind;
 
 /// A severity of the profile for a check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Override {
     /// What it means there that the check does not pass.
     pub level: Severity,
@@ -25,7 +25,8 @@ pub struct Override {
 }
 
 /// A check, and what it came to on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Judged {
     /// Its id.
     pub id: &'static str,
@@ -103,7 +104,8 @@ impl Judged {
 }
 
 /// The answer, from good to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// Every check that counts passed, or is about something that this host does not have.
@@ -115,7 +117,8 @@ pub enum Answer {
 }
 
 /// Findings on a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
     /// The answer.
     pub answer: Answer,

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use bedplate_base::Recovery;
@@ -22,9 +21,10 @@ pub mod xid;
 use messages::{MESSAGES, MessagePattern, Part};
 
 /// What a message means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Sign")]
+#[cfg_attr(feature = "schemars", schemars(rename = "Sign"))]
 pub enum MessageKind {
     /// VT-d or AMD-Vi was brought up.
     IommuUp,

@@ -11,9 +11,10 @@ use crate::placement::Placement;
 use bedplate_base::value::PciAddress;
 
 /// What a device is to its neighbours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Sort")]
+#[cfg_attr(feature = "schemars", schemars(rename = "Sort"))]
 pub enum DeviceClass {
     /// A GPU or accelerator.
     Gpu,

@@ -34,7 +34,8 @@ pub enum Role {
 }
 
 /// How far apart two functions are, in the letters of `nvidia-smi topo` (handbook §8.2), from near to far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Distance {
     /// Inside one switch, or on one device.

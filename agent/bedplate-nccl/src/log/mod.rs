@@ -10,7 +10,6 @@ pub mod warning_meanings;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use bedplate_base::terminal::brief;
@@ -62,7 +61,8 @@ impl Tally {
 }
 
 /// How connections carry data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
     /// Over a network that reads and writes GPU memory itself (GPUDirect RDMA).

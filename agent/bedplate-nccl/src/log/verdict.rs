@@ -4,14 +4,14 @@
 use crate::switches::{Off, switches_off};
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::warning_meanings::{WarningSeverity, meaning, status};
 use super::{Carrier, Cause, Log, Place, Tally, Worker};
 
 /// What the log proves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every connection between nodes is GPUDirect RDMA's.

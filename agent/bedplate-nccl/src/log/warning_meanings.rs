@@ -1,11 +1,10 @@
 //! What warnings of NCCL's mean: one table (`docs/nccl-log.md`). A warning that no row knows is shown as it stands.
 
 /// How bad it is.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Weight")]
+#[cfg_attr(feature = "schemars", schemars(rename = "Weight"))]
 pub enum WarningSeverity {
     /// Worth knowing.
     Note,

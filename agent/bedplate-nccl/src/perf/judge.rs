@@ -1,6 +1,5 @@
 //! Whether results are what this host's links explain, and whether they can be true at all.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::limit::{self, Limit, Nic, Pcie};
@@ -22,7 +21,8 @@ const DROP: f64 = 0.6;
 const SOCKETS: (f64, f64) = (6.0, 1.15);
 
 /// How it came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// What this host's links explain.
@@ -34,7 +34,8 @@ pub enum Verdict {
 }
 
 /// What is to be said, with the line that it is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// How bad it is.
     pub verdict: Verdict,
@@ -45,7 +46,8 @@ pub struct Finding {
 }
 
 /// One run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Judged {
     /// What was measured.
     pub run: Run,
@@ -59,7 +61,8 @@ pub struct Judged {
 }
 
 /// A whole file.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Its runs.
     pub runs: Vec<Judged>,

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Run, Test};
@@ -17,7 +16,8 @@ const AROUND_IN_FLITS: f64 = 16.0;
 const PAYLOAD: u16 = 512;
 
 /// The link of a NIC or a GPU.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Pcie {
     /// The function at its lower end.
     pub address: String,
@@ -48,7 +48,8 @@ impl Pcie {
 }
 
 /// A NIC that NCCL would use: the ports behind one PCIe link.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Nic {
     /// Its ports that are ACTIVE.
     pub ports: Vec<Port>,
@@ -58,7 +59,8 @@ pub struct Nic {
 }
 
 /// A port.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Port {
     /// `mlx5_0/1`.
     pub name: String,
@@ -70,7 +72,8 @@ pub struct Port {
 }
 
 /// What holds a NIC back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Ceiling {
     /// The rates of its ports.
@@ -126,7 +129,8 @@ impl fmt::Display for Nic {
 }
 
 /// What a run can reach at most.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Limit {
     /// GB/s that a host's NICs carry in one direction, and its GPUs that take part.
     pub host: f64,
@@ -151,7 +155,8 @@ pub struct Limit {
 }
 
 /// What transfers can use of the NICs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// All that the limit allows.

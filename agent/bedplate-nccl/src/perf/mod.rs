@@ -9,7 +9,6 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use reader::read;
@@ -18,7 +17,8 @@ pub use reader::read;
 pub const LARGEST: usize = 64 << 20;
 
 /// What a file holds.
-#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Results {
     /// In the order of the file.
     pub runs: Vec<Run>,
@@ -29,7 +29,8 @@ pub struct Results {
 }
 
 /// One run of one benchmark.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Run {
     /// Number of its first line, from 1.
     pub line: usize,
@@ -57,7 +58,8 @@ pub struct Run {
 }
 
 /// A number of the summary.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Claim {
     /// Where it stands.
     pub line: usize,
@@ -68,7 +70,8 @@ pub struct Claim {
 }
 
 /// The header of perftest.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Device {
     /// `mlx5_0`; absent: the header does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +92,8 @@ pub struct Device {
 }
 
 /// One size.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point {
     /// Where it stands.
     pub line: usize,
@@ -116,7 +120,8 @@ impl Point {
 }
 
 /// One measurement.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Measure {
     /// GB/s (10⁹ bytes): bus bandwidth of a collective, average of perftest.
     pub bandwidth: f64,
@@ -129,7 +134,8 @@ pub struct Measure {
 }
 
 /// What was run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are those of the programs")]
 pub enum Test {

@@ -78,7 +78,7 @@ pub(crate) fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
         ProfileCommand::Show(args) => show(args),
         ProfileCommand::Check(args) => check(args),
         ProfileCommand::Schema => {
-            output::data(&json::document(&profile::schema())?)?;
+            output::data(profile::SCHEMA)?;
             Ok(Exit::Done)
         }
         ProfileCommand::Explain(args) => explain(args),

@@ -10,7 +10,6 @@ use super::host::{self, OpenHost};
 use super::{CliError, Exit, HostArgs, output};
 use crate::report::topology::{self, Options, TopologyView};
 use bedplate_base::Reading;
-use bedplate_core::documents as json;
 use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
 use bedplate_nccl::topology_file::{self, ImportedTopology};
@@ -65,7 +64,7 @@ pub(crate) struct TopologyArgs {
 /// Shows every host that was named.
 pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(&json::document(&topology::schema())?)?;
+        output::data(topology::SCHEMA)?;
         return Ok(Exit::Done);
     }
     if args.out.is_some() && !args.svg && !args.html {

@@ -22,3 +22,18 @@ pub mod text;
 pub mod topology;
 pub mod verify;
 pub mod wrap;
+
+/// What the files in `schemas/` have to be, by name: made from the types.
+///
+/// # Errors
+/// When a schema cannot be written as JSON, which all can.
+#[cfg(feature = "schemars")]
+pub fn generated_schemas() -> Result<[(&'static str, String); 4], serde_json::Error> {
+    use bedplate_core::documents::document;
+    Ok([
+        ("nccl-env", document(&nccl::generated_schema())?),
+        ("nccl-log", document(&nccl_log::generated_schema())?),
+        ("nccl-perf", document(&nccl_perf::generated_schema())?),
+        ("topology", document(&topology::generated_schema())?),
+    ])
+}

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use bedplate_base::terminal::one_line;
@@ -60,8 +59,9 @@ fn quoted(value: &str) -> String {
 }
 
 /// What `bedplate nccl env --json` prints.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "bedplate nccl env")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl env"))]
 struct Document<'a> {
     /// Version of this shape, 1.
     bedplate_nccl_env: u32,
@@ -76,7 +76,11 @@ pub fn document(advice: &Advice) -> impl Serialize + use<'_> {
 }
 
 /// JSON Schema (draft 2020-12) of [`document`].
-pub fn schema() -> schemars::Schema {
+pub const SCHEMA: &str = include_str!("../../schemas/nccl-env.json");
+
+/// What that file has to be: made from the types.
+#[cfg(feature = "schemars")]
+pub(crate) fn generated_schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)
 }
 

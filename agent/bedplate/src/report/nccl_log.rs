@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
@@ -12,7 +11,8 @@ use bedplate_nccl::log::warning_meanings::{MEANINGS, STATUSES, WarningSeverity};
 use bedplate_nccl::log::{CARRIERS, Carrier, Log, Place, Tally, Worker};
 
 /// A reason that a node of the log has itself, from what was read there.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct OnNode {
     /// The node.
     pub node: String,
@@ -263,8 +263,9 @@ impl LogView<'_> {
 }
 
 /// What `bedplate nccl log --json` prints.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "bedplate nccl log")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl log"))]
 struct Document<'a> {
     /// Version of this shape, 1.
     bedplate_nccl_log: u32,
@@ -292,7 +293,8 @@ struct Document<'a> {
     environment: BTreeMap<&'a str, Vec<&'a str>>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Found<'a> {
     /// How bad it is.
     weight: WarningSeverity,
@@ -306,7 +308,8 @@ struct Found<'a> {
     remedy: Option<&'a str>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Rank<'a> {
     /// Its node.
     node: &'a str,
@@ -343,7 +346,11 @@ struct Rank<'a> {
 }
 
 /// JSON Schema (draft 2020-12) of [`LogView::document`].
-pub fn schema() -> schemars::Schema {
+pub const SCHEMA: &str = include_str!("../../schemas/nccl-log.json");
+
+/// What that file has to be: made from the types.
+#[cfg(feature = "schemars")]
+pub(crate) fn generated_schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)
 }
 

@@ -5,7 +5,6 @@ mod plot;
 
 use std::fmt::Write as _;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
@@ -143,8 +142,9 @@ fn line(finding: &Finding, file: &str) -> String {
 }
 
 /// What `bedplate nccl perf --json` prints.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "bedplate nccl perf")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl perf"))]
 struct Document<'a> {
     /// Version of this shape, 1.
     bedplate_nccl_perf: u32,
@@ -161,7 +161,11 @@ pub fn document<'a>(report: &'a Report, file: &'a str) -> impl Serialize + use<'
 }
 
 /// JSON Schema (draft 2020-12) of [`document`].
-pub fn schema() -> schemars::Schema {
+pub const SCHEMA: &str = include_str!("../../schemas/nccl-perf.json");
+
+/// What that file has to be: made from the types.
+#[cfg(feature = "schemars")]
+pub(crate) fn generated_schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)
 }
 

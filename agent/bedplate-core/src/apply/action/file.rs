@@ -6,7 +6,7 @@ use super::{
 };
 use crate::ledger::{Author, FileRecord, FileState, Ledger, Sha, Unfinished};
 use crate::plan::FileContent;
-use crate::unified_diff;
+use bedplate_base::unified_diff;
 use bedplate_cmdline::boot::completeness::is_whole;
 use bedplate_host::Expected;
 

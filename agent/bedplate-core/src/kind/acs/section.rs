@@ -1,13 +1,13 @@
 //! `[acs]`: what happens to the ACS control bits of switch and root ports.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::desired::AcsPolicy;
 use crate::section::section;
 
 /// How the profile wants ACS to last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AcsPersist {
     /// The kernel command line where this kernel is known good, else live.
@@ -19,7 +19,8 @@ pub enum AcsPersist {
 }
 
 /// What a GPU is to reach directly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PeerKind {
     /// NICs (GPUDirect RDMA).
@@ -76,7 +77,8 @@ impl<'de> Deserialize<'de> for Guests {
     }
 }
 
-impl JsonSchema for Guests {
+#[cfg(feature = "schemars")]
+impl schemars::JsonSchema for Guests {
     fn inline_schema() -> bool {
         true
     }
@@ -85,8 +87,8 @@ impl JsonSchema for Guests {
         "Guests".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [true, false, "auto"] })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "enum": [true, false, "auto"] })
     }
 }
 

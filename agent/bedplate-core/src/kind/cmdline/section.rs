@@ -1,6 +1,5 @@
 //! `[cmdline]`: each entry must be one kernel argument, and the entries of one file must not contradict each other.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Rationale;
@@ -58,25 +57,30 @@ pub struct CmdlineArg {
 }
 
 /// A kernel argument.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ArgText(
     /// One kernel argument, `name` or `name=value`, without boot loader quoting.
-    #[schemars(length(min = 1, max = 2047), regex(pattern = r#"^([^\s"]|"[^"]*")+$"#))]
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(length(min = 1, max = 2047), regex(pattern = r#"^([^\s"]|"[^"]*")+$"#))
+    )]
     pub String,
 );
 
 /// A kernel argument with its reason.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ArgTable {
     /// One kernel argument, `name` or `name=value`, without boot loader quoting.
     pub arg: Spanned<ArgText>,
     /// Why it is wanted; shown in plans.
-    #[schemars(example = &"invalidate lazily: RDMA registrations are long-lived")]
+    #[cfg_attr(feature = "schemars", schemars(example = &"invalidate lazily: RDMA registrations are long-lived"))]
     pub why: Option<Spanned<String>>,
     /// Where the fact stands: a kernel file, a vendor page.
-    #[schemars(example = &"drivers/iommu/Kconfig")]
+    #[cfg_attr(feature = "schemars", schemars(example = &"drivers/iommu/Kconfig"))]
     pub source: Option<Spanned<String>>,
 }
 

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::NAME;
@@ -23,7 +22,8 @@ const DMABUF_KERNEL: KernelVersion = KernelVersion::new(5, 12);
 const DMABUF_DRIVER: u32 = 515;
 
 /// An obstacle to DMA-BUF with NVIDIA's driver.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum DmabufObstacle {
     /// The kernel modules are the proprietary ones.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::ModuleLoad;
@@ -16,7 +15,8 @@ mod lists;
 pub(crate) use lists::ListsLayer;
 
 /// GPU memory registration path (handbook §6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GpuDirect {
     /// DMA-BUF where its prerequisites hold, else nvidia_peermem where the stack exports its symbols, else a blocker.
@@ -118,17 +118,22 @@ pub struct ModuleOption {
 }
 
 /// A module name.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ModuleText(
     /// A kernel module's name; `-` and `_` are the same.
     // 55 = MODULE_NAME_LEN on 64-bit kernels less the NUL (include/linux/moduleparam.h).
-    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,54}$"))]
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,54}$"))
+    )]
     pub String,
 );
 
 /// A module with its reason.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ModuleTable {
     /// The module's name; `-` and `_` are the same.
@@ -136,10 +141,10 @@ pub struct ModuleTable {
     /// When it is loaded. Default: `modules.load_default`. Only for `modules.load`.
     pub load: Option<Spanned<ModuleLoad>>,
     /// Why; shown in plans.
-    #[schemars(example = &"user-space verbs need /dev/infiniband/uverbsN")]
+    #[cfg_attr(feature = "schemars", schemars(example = &"user-space verbs need /dev/infiniband/uverbsN"))]
     pub why: Option<Spanned<String>>,
     /// Where the fact stands.
-    #[schemars(example = &"rdma-core kernel-boot/modules/rdma.conf")]
+    #[cfg_attr(feature = "schemars", schemars(example = &"rdma-core kernel-boot/modules/rdma.conf"))]
     pub source: Option<Spanned<String>>,
 }
 

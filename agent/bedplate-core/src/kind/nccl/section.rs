@@ -20,7 +20,8 @@ pub(crate) const HCA: &str = "NCCL_IB_HCA";
 pub(crate) const SOCKET_INTERFACE: &str = "NCCL_SOCKET_IFNAME";
 
 /// Which RDMA ports NCCL is told to use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum HcaList {
     /// None: NCCL takes every ACTIVE port.

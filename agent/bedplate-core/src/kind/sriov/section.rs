@@ -1,6 +1,5 @@
 //! `[sriov]`: virtual functions of network cards.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::{SriovCount, VfDriver, WantedAttributes};
@@ -16,7 +15,8 @@ mod attributes;
 mod lints;
 
 /// Who creates VFs on this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SriovManaged {
     /// bedplate, unless it sees another program or an operator doing it.
@@ -85,11 +85,12 @@ pub struct SriovRule {
 }
 
 /// One `[[sriov.devices]]`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFragment {
     /// The rule's name, unique in the profile.
-    #[schemars(length(min = 1), example = &"compute")]
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1), example = &"compute"))]
     pub name: Spanned<String>,
 
     /// Which physical functions; every condition must hold.
@@ -97,21 +98,21 @@ pub struct DeviceFragment {
 
     /// How many virtual functions each of them gets. More than the firmware allows is reported, with the command that
     /// would allow it.
-    #[schemars(
+    #[cfg_attr(feature = "schemars", schemars(
         example = 8,
         example = &"max",
         extend("x-source" = "drivers/pci/iov.c; Documentation/ABI/testing/sysfs-bus-pci")
-    )]
+    ))]
     pub vfs: Spanned<Vfs>,
 
     /// The driver of the virtual functions: `auto` is whatever the kernel probes, `none` leaves them unbound, any other
     /// word is a driver (`vfio-pci`).
-    #[schemars(
+    #[cfg_attr(feature = "schemars", schemars(
         extend("default" = "auto"),
         example = &"vfio-pci",
         regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"),
         extend("x-source" = "Documentation/ABI/testing/sysfs-bus-pci driver_override, sriov_drivers_autoprobe")
-    )]
+    ))]
     pub vf_driver: Option<Spanned<String>>,
 
     /// Attributes of each of the virtual functions; what is not named stays as it is.
@@ -119,20 +120,20 @@ pub struct DeviceFragment {
 
     /// Mode of the physical function's eswitch: `legacy` forwards by MAC address and VLAN, with `switchdev` each virtual
     /// function has a representor on the host. It is changed while there are no virtual functions.
-    #[schemars(
+    #[cfg_attr(feature = "schemars", schemars(
         example = &"switchdev",
         extend("x-source" = "Documentation/networking/devlink/devlink-eswitch-attr.rst")
-    )]
+    ))]
     pub eswitch: Option<Spanned<EswitchMode>>,
     /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
     /// directly or by a bond, bridge or VLAN on it, or may do so by Open vSwitch; and to change its eswitch's mode there. Some
     /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off. Also
     /// whether to set what may cut off a virtual function (its address, VLAN, spoof check or link state) where the route goes
     /// through that one.
-    #[schemars(
+    #[cfg_attr(feature = "schemars", schemars(
         extend("default" = false),
         extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")
-    )]
+    ))]
     pub allow_disruption: Option<Spanned<bool>>,
 
     /// Why; shown in plans.
@@ -143,43 +144,45 @@ pub struct DeviceFragment {
 }
 
 /// `select` of a `[[sriov.devices]]`.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SelectFragment {
     /// PCI vendor id, hexadecimal.
-    #[schemars(example = &"15b3", regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"), extend("x-source" = "pci.ids"))]
+    #[cfg_attr(feature = "schemars", schemars(example = &"15b3", regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"), extend("x-source" = "pci.ids")))]
     pub vendor: Option<Spanned<String>>,
 
     /// PCI device id, hexadecimal.
-    #[schemars(
+    #[cfg_attr(feature = "schemars", schemars(
         example = &"1021",
         regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"),
         extend("x-source" = "drivers/net/ethernet/mellanox/mlx5/core/main.c; pci.ids")
-    )]
+    ))]
     pub device: Option<Spanned<String>>,
 
     /// Name of the bound driver.
-    #[schemars(example = &"mlx5_core")]
+    #[cfg_attr(feature = "schemars", schemars(example = &"mlx5_core"))]
     pub driver: Option<Spanned<String>>,
 
     /// Shell pattern on the name of a network interface of the function.
-    #[schemars(example = &"ens*np0")]
+    #[cfg_attr(feature = "schemars", schemars(example = &"ens*np0"))]
     pub interface: Option<Spanned<String>>,
 
     /// One PCI address.
-    #[schemars(
+    #[cfg_attr(feature = "schemars", schemars(
         example = &"0000:17:00.0",
         regex(pattern = r"^([0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{1,2}:[01]?[0-9A-Fa-f]\.[0-7]$")
-    )]
+    ))]
     pub address: Option<Spanned<String>>,
 
     /// NUMA node; -1 selects functions for which the firmware gave none.
-    #[schemars(range(min = -1), example = 0)]
+    #[cfg_attr(feature = "schemars", schemars(range(min = -1), example = 0))]
     pub numa_node: Option<Spanned<i32>>,
 }
 
 /// How many virtual functions.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Vfs {
     /// Exactly this many.
@@ -189,7 +192,8 @@ pub enum Vfs {
 }
 
 /// A number of virtual functions that is counted on the host.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum VfsWord {
     /// As many as the firmware and the driver allow (`sriov_totalvfs`).

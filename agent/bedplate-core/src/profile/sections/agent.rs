@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::section::{DAY, Length, section};
 
 /// Whether the daemon writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentMode {
     /// Makes the host what the profile says, and keeps it so.

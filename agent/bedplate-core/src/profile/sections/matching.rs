@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::section::{
@@ -13,7 +12,8 @@ use bedplate_base::value::{NotAValue, PciId};
 use bedplate_base::{Arch, CpuVendor};
 
 /// What `match` may be instead of conditions.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum MatchWord {
     /// The shipped profile that fits the hardware best, below this one.
@@ -103,29 +103,34 @@ impl Serialize for PciIdPair {
 }
 
 /// One `[[match.pci]]`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MatchPciFragment {
     /// `vendor:device` in hexadecimal, `vendor:*` for any device; several in a list count together. Virtual functions
     /// are not counted.
-    #[schemars(example = &"10de:2330", extend("x-source" = "/sys/bus/pci/devices/*/{vendor,device}; pci.ids"))]
+    #[cfg_attr(feature = "schemars", schemars(example = &"10de:2330", extend("x-source" = "/sys/bus/pci/devices/*/{vendor,device}; pci.ids")))]
     pub id: OneOrMany<PciIdText>,
 
     /// At least this many functions.
-    #[schemars(range(min = 1), extend("default" = 1), example = 8)]
+    #[cfg_attr(feature = "schemars", schemars(range(min = 1), extend("default" = 1), example = 8))]
     pub at_least: Option<Spanned<u32>>,
 
     /// At most this many functions. Default: no limit.
-    #[schemars(example = 8)]
+    #[cfg_attr(feature = "schemars", schemars(example = 8))]
     pub at_most: Option<Spanned<u32>>,
 }
 
 /// A pair of PCI ids.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub(crate) struct PciIdText(
     /// `vendor:device` in hexadecimal, `vendor:*` for any device.
-    #[schemars(regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}:((0x)?[0-9A-Fa-f]{1,4}|\*)$"))]
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}:((0x)?[0-9A-Fa-f]{1,4}|\*)$"))
+    )]
     pub String,
 );
 

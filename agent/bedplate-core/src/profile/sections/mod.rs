@@ -2,6 +2,7 @@
 //! the rows that put them all together are in [`super::root`].
 
 pub(super) mod agent;
+pub(super) mod fleetlock;
 pub(super) mod lints;
 pub(super) mod matching;
 pub(super) mod reboot;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fleetlock::{FleetLock, FleetLockFragment, FleetLockKeys, FleetLockLayer};
 use crate::profile::reboot_window::{NEVER, RebootWindow};
 use crate::section::{
     Checker, DAY, Finisher, Leaf, Length, Lint, LintMatch, Printer, Rule, Section, SectionLint,
@@ -12,7 +13,8 @@ use crate::section::{
 const WEEK: u32 = 7 * DAY;
 
 /// What to do about a needed reboot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootPolicy {
     /// Nothing.
@@ -24,7 +26,8 @@ pub enum RebootPolicy {
 }
 
 /// How the machine is restarted (handbook §2, §13.8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootMethod {
     /// An ordinary reboot through firmware: enough for kernel parameters.
@@ -131,28 +134,6 @@ section! {
     }
     show show_fleetlock;
     lints LINTS;
-}
-
-section! {
-    /// What the file says of a FleetLock server.
-    "reboot.fleetlock" FleetLockKeys, FleetLockFragment, FleetLockLayer {
-        /// Base address. Without it no server is asked.
-        #[schemars(example = &"http://fleetlock.example:9090/", extend("x-source" = "FleetLock protocol"))]
-        url: String as Url;
-
-        /// Group of hosts that share the slots: letters, digits, dots and dashes.
-        #[schemars(regex(pattern = r"^[a-zA-Z0-9.-]+$"))]
-        group: String as Group = "default".to_owned();
-    }
-}
-
-/// `[reboot.fleetlock]`: a server that lets a few hosts of many reboot at a time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetLock {
-    /// Base address, `http://` or `https://`.
-    pub url: String,
-    /// Group of hosts that share the slots.
-    pub group: String,
 }
 
 fn read_fleetlock(checker: &mut Checker<'_>, table: Option<FleetLockFragment>) -> FleetLockLayer {
@@ -294,58 +275,6 @@ impl Rule for Program {
     }
 
     fn to_toml(value: &Self::Value) -> impl Serialize {
-        value
-    }
-}
-
-/// Address of a server.
-pub(crate) struct Url;
-
-impl Rule for Url {
-    type File = String;
-    type Value = String;
-
-    fn read(checker: &mut Checker<'_>, _: &str, text: Spanned<String>) -> Option<Leaf<String>> {
-        let schemes = ["http://", "https://"];
-        let rest = schemes.iter().find_map(|scheme| text.value.strip_prefix(scheme));
-        let good = rest.is_some_and(|rest| {
-            !rest.starts_with('/')
-                && !rest.is_empty()
-                && !rest.contains(|c: char| c.is_whitespace())
-        });
-        if !good {
-            let message = format!("`{}` is not the address of a server", text.value);
-            let label = "expected `http://host:port/` or `https://…`";
-            checker.error(checker.place(text.span), "bad-url", message, label, None);
-            return None;
-        }
-        Some(checker.bare(text))
-    }
-
-    fn to_toml(value: &String) -> impl Serialize {
-        value
-    }
-}
-
-/// A FleetLock group.
-pub(crate) struct Group;
-
-impl Rule for Group {
-    type File = String;
-    type Value = String;
-
-    fn read(checker: &mut Checker<'_>, _: &str, text: Spanned<String>) -> Option<Leaf<String>> {
-        let good = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
-        if text.value.is_empty() || !text.value.chars().all(good) {
-            let message = format!("`{}` is not a FleetLock group", text.value);
-            let label = "expected letters, digits, `.` and `-`";
-            checker.error(checker.place(text.span), "bad-group", message, label, None);
-            return None;
-        }
-        Some(checker.bare(text))
-    }
-
-    fn to_toml(value: &String) -> impl Serialize {
         value
     }
 }

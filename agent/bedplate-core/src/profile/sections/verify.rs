@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::suggest::nearest;
@@ -34,14 +33,15 @@ section! {
 }
 
 /// One entry of `severity`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SeverityTable {
     /// What it means that the check does not pass.
-    #[schemars(example = &"warn")]
+    #[cfg_attr(feature = "schemars", schemars(example = &"warn"))]
     pub level: Spanned<Severity>,
     /// Why; reports show it.
-    #[schemars(length(min = 1), example = &"the vendor's firmware keeps it at 512")]
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1), example = &"the vendor's firmware keeps it at 512"))]
     pub reason: Spanned<String>,
 }
 

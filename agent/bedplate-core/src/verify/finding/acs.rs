@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FindingText, named};
@@ -14,9 +13,10 @@ const DIRECT_P2P: &str = "`policy = \"direct-p2p\"` in [acs] of the profile, the
                           the next boot";
 
 /// A finding about ACS, ATS or IOMMU groups.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "AcsCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "AcsCode"))]
 pub enum AcsFinding {
     /// Ports send traffic of pairs up to the root complex.
     Redirected {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::FindingText;
@@ -13,9 +12,10 @@ use crate::verify::IneffectiveArgument;
 const FEW: usize = 6;
 
 /// A finding about the kernel command line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "CommandLineCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "CommandLineCode"))]
 pub enum CommandLineFinding {
     /// The running kernel, the default boot entry and the boot configuration have different arguments.
     CommandLinesDiffer {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Device, DeviceKind, FindingText, counted};
@@ -10,9 +9,10 @@ use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
 /// A finding about a device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "DeviceCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "DeviceCode"))]
 pub enum DeviceFinding {
     /// Every read of its config space gives ones.
     NoAnswer {

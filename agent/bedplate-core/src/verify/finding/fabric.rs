@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{DeviceKind, FindingText};
@@ -10,7 +9,8 @@ use bedplate_facts::fabric::UMAD;
 use bedplate_facts::imex;
 
 /// Why the programs that set up NVSwitches do not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FabricCause {
     /// The fabric manager is not installed.
@@ -24,9 +24,10 @@ pub enum FabricCause {
 }
 
 /// A finding about programs that set up NVLink.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "FabricCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "FabricCode"))]
 pub enum FabricFinding {
     /// NVSwitches that no fabric manager has set up.
     FabricManagerDown {

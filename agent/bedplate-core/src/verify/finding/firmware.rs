@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Device, FindingText, counted, named};
@@ -14,9 +13,10 @@ const WINDOW_SPACE: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO
                             \"MMIO High Size\" where there is such a setting";
 
 /// A finding about the firmware.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "FirmwareCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "FirmwareCode"))]
 pub enum FirmwareFinding {
     /// Guests have functions, and no ACPI table describes an IOMMU.
     NoIommuInFirmware {

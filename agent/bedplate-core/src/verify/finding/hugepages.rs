@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FindingText, size};
 
 /// A finding about huge pages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "HugePagesCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "HugePagesCode"))]
 pub enum HugePagesFinding {
     /// There are fewer huge pages of a size than the command line asks for.
     HugePagesShort {

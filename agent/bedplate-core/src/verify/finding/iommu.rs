@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FindingText, counted, named};
@@ -10,7 +9,8 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::MessageKind;
 
 /// Functions that carry GPUDirect traffic, by what they are.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Carriers {
     /// GPUs.
     pub gpus: Vec<PciAddress>,
@@ -37,9 +37,10 @@ impl Carriers {
 }
 
 /// A finding about the IOMMU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "IommuCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "IommuCode"))]
 pub enum IommuFinding {
     /// The IOMMU is off, and guests have functions, which they cannot use without.
     IommuOffWithGuests {

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{DeviceKind, FindingText, size};
 
 /// A finding about the limits of jobs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "LimitsCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "LimitsCode"))]
 pub enum LimitsFinding {
     /// Services hand a limit of locked memory on to jobs.
     MemlockLimited {

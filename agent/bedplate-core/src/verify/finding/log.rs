@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Device, FindingText};
@@ -12,9 +11,10 @@ use bedplate_facts::kernel_log::{MessageKind, xid};
 const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
 
 /// A finding about the kernel's log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "LogCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "LogCode"))]
 pub enum LogFinding {
     /// The kernel's log has a message that means something.
     Logged {

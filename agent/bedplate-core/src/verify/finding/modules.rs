@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FindingText, named};
@@ -12,9 +11,10 @@ use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
 /// Makers of GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Maker")]
+#[cfg_attr(feature = "schemars", schemars(rename = "Maker"))]
 pub enum GpuVendor {
     /// NVIDIA.
     Nvidia,
@@ -39,7 +39,8 @@ impl GpuVendor {
 }
 
 /// Kinds of NVIDIA's kernel modules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ModuleKind {
     /// The open ones.
@@ -66,9 +67,10 @@ impl ModuleKind {
 }
 
 /// A finding about drivers and kernel modules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "ModulesCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "ModulesCode"))]
 pub enum ModulesFinding {
     /// GPUs are not bound to their maker's driver.
     WrongDriver {

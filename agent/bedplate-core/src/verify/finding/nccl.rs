@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::FindingText;
 
 /// A finding about the collective library's file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "NcclCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "NcclCode"))]
 pub enum NcclFinding {
     /// A variable for all jobs switches off what they need.
     SwitchedOff {

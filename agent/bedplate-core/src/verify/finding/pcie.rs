@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FindingText, named};
 use bedplate_base::value::PciAddress;
 
 /// A finding about PCIe registers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "PcieCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "PcieCode"))]
 pub enum PcieFinding {
     /// Both ends of a link have different payload sizes.
     PayloadDiffers {

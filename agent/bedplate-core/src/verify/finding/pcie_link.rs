@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Device, FindingText, named};
@@ -11,9 +10,10 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::pcie_link;
 
 /// A finding about a PCIe link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "LinkCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "LinkCode"))]
 pub enum PcieLinkFinding {
     /// A link with fewer lanes than both of its ends have.
     LinkNarrow {

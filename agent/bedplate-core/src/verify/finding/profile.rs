@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FindingText, counted};
@@ -10,9 +9,10 @@ use crate::plan::{KindName, Subject};
 use crate::verify::NoPlan;
 
 /// A finding about the profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "ProfileCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "ProfileCode"))]
 pub enum ProfileFinding {
     /// The profile is broken, is not trusted, or none of several is for this host.
     ProfileUnusable,

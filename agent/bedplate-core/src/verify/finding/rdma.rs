@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Device, FEW, FindingText};
@@ -27,7 +26,8 @@ pub(in crate::verify) fn few_of<'a>(
 }
 
 /// How many ports have one value of an attribute.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Tally {
     /// As the kernel shows it: `400 Gb/sec (4X NDR)`, `Ethernet`.
     pub value: String,
@@ -36,9 +36,10 @@ pub struct Tally {
 }
 
 /// A finding about RDMA devices and their ports.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "RdmaCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "RdmaCode"))]
 pub enum RdmaFinding {
     /// A NIC without an RDMA device.
     NoRdmaDevice {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rdma::FEW_PORTS;
@@ -13,7 +12,8 @@ use bedplate_base::value::flow_control::priorities;
 const ECT0: u8 = 2;
 
 /// How many ports have PFC on the same priorities.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PfcTally {
     /// Priorities with PFC, bit 0 for priority 0.
     pub mask: u8,
@@ -22,9 +22,10 @@ pub struct PfcTally {
 }
 
 /// A finding about RoCE.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "RoceCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "RoceCode"))]
 pub enum RoceFinding {
     /// A port has no GID for RoCE v2.
     NoGid {

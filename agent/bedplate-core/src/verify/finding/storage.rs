@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FindingText, named};
@@ -13,9 +12,10 @@ use bedplate_facts::cufile::{PATH, Problem};
 pub(in crate::verify) const P2PDMA_DRIVER: u32 = 570;
 
 /// A finding about GPUDirect Storage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "StorageCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "StorageCode"))]
 pub enum StorageFinding {
     /// cufile.json forbids copies through host memory, and there is neither nvidia_fs nor P2PDMA.
     CufileWouldFail,

@@ -343,7 +343,7 @@ fn each_finding_has_words_and_a_remedy() {
 #[test]
 fn the_schema_has_these_codes_and_no_others() {
     let mut wanted = BTreeSet::new();
-    names(schemars::schema_for!(Finding).as_value(), &mut wanted);
+    names(&serde_json::from_str(crate::documents::VERIFY_SCHEMA).unwrap(), &mut wanted);
     let found: BTreeSet<String> = all().iter().map(name).collect();
     assert_eq!(found, wanted);
 }

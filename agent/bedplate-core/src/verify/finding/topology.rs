@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FindingText, counted, named};
 use bedplate_base::value::PciAddress;
 
 /// A finding about where GPUs and NICs are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[schemars(rename = "TopologyCode")]
+#[cfg_attr(feature = "schemars", schemars(rename = "TopologyCode"))]
 pub enum TopologyFinding {
     /// GPUs without an RDMA NIC below the same switches.
     NoNearNic {

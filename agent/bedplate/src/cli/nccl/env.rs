@@ -5,7 +5,6 @@ use clap::{Args, ValueEnum};
 use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::report::nccl;
 use bedplate_base::Reading;
-use bedplate_core::documents as json;
 use bedplate_facts::Depth;
 use bedplate_nccl::host_advice::advise_host;
 use bedplate_nccl::{Library, Version};
@@ -88,7 +87,7 @@ impl From<Format> for nccl::Form {
 /// Runs it.
 pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(&json::document(&nccl::schema())?)?;
+        output::data(nccl::SCHEMA)?;
         return Ok(Exit::Done);
     }
     if args.host.root.is_some() {

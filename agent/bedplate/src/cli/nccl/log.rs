@@ -8,10 +8,9 @@ use clap::Args;
 
 use super::unpack::{PIECE, open};
 use crate::cli::{CliError, Exit, HostArgs, host, output, verify};
-use crate::report::nccl_log::{LogView, OnNode, schema};
+use crate::report::nccl_log::{LogView, OnNode, SCHEMA};
 use bedplate_base::terminal::brief;
 use bedplate_core::doctor::{Answer, find};
-use bedplate_core::documents as json;
 use bedplate_core::verify::Selection;
 use bedplate_facts::Facts;
 use bedplate_nccl::log::verdict::{Finding, Verdict, judge, ranks};
@@ -50,7 +49,7 @@ pub(crate) struct LogArgs {
 /// Reads the logs and says what they come to.
 pub(crate) fn run(args: &LogArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(&json::document(&schema())?)?;
+        output::data(SCHEMA)?;
         return Ok(Exit::Done);
     }
     let mut reader = Reader::default();

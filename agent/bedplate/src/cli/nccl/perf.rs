@@ -12,7 +12,6 @@ use crate::report::nccl_perf;
 use bedplate_base::Reading;
 use bedplate_base::terminal::brief;
 use bedplate_base::value::PciAddress;
-use bedplate_core::documents as json;
 use bedplate_facts::Depth;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::superchip::{Superchip, superchip};
@@ -60,7 +59,7 @@ pub(crate) struct PerfArgs {
 /// Reads, judges, prints.
 pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     let Some(file) = args.file.as_ref().filter(|_| !args.json_schema) else {
-        output::data(&json::document(&nccl_perf::schema())?)?;
+        output::data(nccl_perf::SCHEMA)?;
         return Ok(Exit::Done);
     };
     if args.host.root.is_some() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::CliError;
 use bedplate_base::ReadError;
-use bedplate_core::unified_diff;
+use bedplate_base::unified_diff;
 use bedplate_host::DirReader;
 use bedplate_host::Reader as _;
 use bedplate_render::{OutFile, RenderResult};

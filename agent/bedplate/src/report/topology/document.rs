@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Options, TopologyView, labels};
@@ -14,8 +13,9 @@ use bedplate_facts::topology::{Distance, Role};
 
 /// What `bedplate topology --json` prints: GPUs, NICs and NVMe disks of a host, where they are, how far apart, and which go
 /// together.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "bedplate topology")]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(title = "bedplate topology"))]
 struct Document<'a> {
     /// Version of this shape, 1.
     bedplate_topology: u32,
@@ -43,7 +43,8 @@ struct Document<'a> {
 }
 
 /// A NUMA node.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Node<'a> {
     /// Its number.
     node: i32,
@@ -54,7 +55,8 @@ struct Node<'a> {
 }
 
 /// A GPU, NIC, Data Direct function, VF or disk.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Entry<'a> {
     /// Its number among its kind: `GPU0`, `NIC0`, `NIC0v3` (a VF without an RDMA device), `DMA0`, `NVMe0`. In PCI order; NICs as
     /// `nvidia-smi topo -m` has them, those with an RDMA device first, by its name.
@@ -105,7 +107,8 @@ struct Entry<'a> {
 }
 
 /// What a GPU should use.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Pair {
     /// The GPU.
     gpu: PciAddress,
@@ -116,7 +119,8 @@ struct Pair {
 }
 
 /// A NIC or disk that a GPU should use.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Chosen {
     /// The NIC or disk.
     address: PciAddress,
@@ -172,7 +176,11 @@ pub fn document<'s>(
 }
 
 /// JSON Schema (draft 2020-12) of [`document()`].
-pub fn schema() -> schemars::Schema {
+pub const SCHEMA: &str = include_str!("../../../schemas/topology.json");
+
+/// What that file has to be: made from the types.
+#[cfg(feature = "schemars")]
+pub(crate) fn generated_schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)
 }
 

@@ -22,7 +22,9 @@ use bedplate_facts::topology::pairing::{Candidates, Choice, Pairing, Pairings, p
 use bedplate_nccl::nets::merged_by_nccl;
 use bedplate_nccl::topology_xml::{self, Detail};
 
-pub use document::{document, schema};
+#[cfg(feature = "schemars")]
+pub(crate) use document::generated_schema;
+pub use document::{SCHEMA, document};
 pub use import::imported;
 pub(crate) use page::html;
 pub(super) use page::sections;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::section::section;
 
 /// How the IOMMU is to treat host drivers' DMA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IommuMode {
     /// What GPUDirect RDMA needs on this machine: `passthrough`; on Arm CPUs of NVIDIA `translated` below Linux 6.11, and

@@ -1,6 +1,5 @@
 //! `vf = { … }` of a `[[sriov.devices]]`: attributes that the rule's VFs are to have.
 
-use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::desired::WantedAttributes;
@@ -8,7 +7,8 @@ use crate::section::{Checker, Spanned};
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, Vlan, VlanProtocol};
 
 /// An address that is made from the PF's.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Derived {
     /// From the PF's permanent address and the number of the virtual function: the same after every boot.
@@ -16,49 +16,50 @@ pub enum Derived {
 }
 
 /// `vf` of a `[[sriov.devices]]`.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VfFragment {
     /// Ethernet address: the PF's permanent one made local, with the number of the VF in bytes 2 and 3. A VF without one
     /// gets a random address at every boot. Of no effect on InfiniBand.
-    #[schemars(extend("x-source" = "net/core/rtnetlink.c do_setvfinfo (IFLA_VF_MAC)"))]
+    #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "net/core/rtnetlink.c do_setvfinfo (IFLA_VF_MAC)")))]
     pub mac: Option<Spanned<Derived>>,
 
     /// InfiniBand node and port GUID, made from the GUID of the PF's port. Without one the VF's port stays down. Of no
     /// effect on Ethernet.
-    #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_IB_NODE_GUID, IFLA_VF_IB_PORT_GUID"))]
+    #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_IB_NODE_GUID, IFLA_VF_IB_PORT_GUID")))]
     pub guid: Option<Spanned<Derived>>,
 
     /// VLAN that the NIC puts the VF's traffic into, unseen by the VF; 0: none. 4095 is reserved (IEEE 802.1Q).
-    #[schemars(range(max = 4094), example = 100, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN"))]
+    #[cfg_attr(feature = "schemars", schemars(range(max = 4094), example = 100, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN")))]
     pub vlan: Option<Spanned<u16>>,
 
     /// Priority of the VLAN tag; needs `vlan`.
-    #[schemars(range(max = 7), extend("default" = 0))]
+    #[cfg_attr(feature = "schemars", schemars(range(max = 7), extend("default" = 0)))]
     pub vlan_qos: Option<Spanned<u8>>,
 
     /// Tag of the VLAN: `802.1ad` for the outer one of two, which few drivers can; needs `vlan`.
-    #[schemars(extend("default" = "802.1q", "x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN_LIST"))]
+    #[cfg_attr(feature = "schemars", schemars(extend("default" = "802.1q", "x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN_LIST")))]
     pub vlan_protocol: Option<Spanned<VlanProtocol>>,
 
     /// Whether the VF may change its address, see all traffic and the like.
-    #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_TRUST"))]
+    #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_TRUST")))]
     pub trust: Option<Spanned<bool>>,
 
     /// Whether the NIC drops frames that the VF sends from another address than its own.
-    #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_SPOOFCHK"))]
+    #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_SPOOFCHK")))]
     pub spoof_check: Option<Spanned<bool>>,
 
     /// Link of the VF: as the PF's (`auto`), always up (`enable`) or down (`disable`).
-    #[schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_LINK_STATE"))]
+    #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_LINK_STATE")))]
     pub link_state: Option<Spanned<VfLinkState>>,
 
     /// Mbit/s that the VF is promised; 0: nothing.
-    #[schemars(example = 1000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE"))]
+    #[cfg_attr(feature = "schemars", schemars(example = 1000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE")))]
     pub min_tx_rate: Option<Spanned<u32>>,
 
     /// Mbit/s that the VF may send at most; 0: no limit.
-    #[schemars(example = 10000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE"))]
+    #[cfg_attr(feature = "schemars", schemars(example = 10000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE")))]
     pub max_tx_rate: Option<Spanned<u32>>,
 }
 
