@@ -180,10 +180,10 @@ pub fn doctor(
 /// JSON Schema (draft 2020-12) of [`doctor`].
 pub const DOCTOR_SCHEMA: &str = include_str!("../schemas/doctor.json");
 
-/// What the files in `schemas/` have to be, by name: made from the types.
+/// The text of each file in `schemas/`, by its name, as the types give it. A test compares the files with these.
 ///
 /// # Errors
-/// When a schema cannot be written as JSON, which all can.
+/// A schema cannot be serialized.
 #[cfg(feature = "schemars")]
 pub fn generated_schemas() -> Result<[(&'static str, String); 5], serde_json::Error> {
     Ok([

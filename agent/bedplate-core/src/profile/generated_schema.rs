@@ -1,11 +1,11 @@
-//! The JSON Schema of profile files as the fragment types give it: what `schemas/profile.json` has to be.
+//! The JSON Schema of profile files as the fragment types give it: the text of `schemas/profile.json`.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use super::root::Fragment;
 
-/// The schema, its descriptions with one line a paragraph.
+/// The schema; in its descriptions each paragraph is one line.
 pub(crate) fn generated_schema() -> Value {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
@@ -54,7 +54,7 @@ fn tidy_object(object: &mut Map<String, Value>) {
     }
 }
 
-/// Descriptions lose the line breaks of their source: one line a paragraph.
+/// Removes the line breaks of the source from descriptions; blank lines stay between paragraphs.
 fn reflow(value: &mut Value) {
     let line = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     match value {

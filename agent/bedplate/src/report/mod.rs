@@ -23,10 +23,10 @@ pub mod topology;
 pub mod verify;
 pub mod wrap;
 
-/// What the files in `schemas/` have to be, by name: made from the types.
+/// The text of each file in `schemas/`, by its name, as the types give it. A test compares the files with these.
 ///
 /// # Errors
-/// When a schema cannot be written as JSON, which all can.
+/// A schema cannot be serialized.
 #[cfg(feature = "schemars")]
 pub fn generated_schemas() -> Result<[(&'static str, String); 4], serde_json::Error> {
     use bedplate_core::documents::document;

@@ -78,7 +78,7 @@ pub fn document(advice: &Advice) -> impl Serialize + use<'_> {
 /// JSON Schema (draft 2020-12) of [`document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-env.json");
 
-/// What that file has to be: made from the types.
+/// The schema as the types give it, for the test of that file.
 #[cfg(feature = "schemars")]
 pub(crate) fn generated_schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)

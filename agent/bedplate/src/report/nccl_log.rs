@@ -348,7 +348,7 @@ struct Rank<'a> {
 /// JSON Schema (draft 2020-12) of [`LogView::document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-log.json");
 
-/// What that file has to be: made from the types.
+/// The schema as the types give it, for the test of that file.
 #[cfg(feature = "schemars")]
 pub(crate) fn generated_schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)

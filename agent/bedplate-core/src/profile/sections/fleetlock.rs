@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::section::{Checker, Leaf, Rule, Spanned, section};
 
 section! {
-    /// What the file says of a FleetLock server.
+    /// The keys of a FleetLock server.
     "reboot.fleetlock" FleetLockKeys, FleetLockFragment, FleetLockLayer {
         /// Base address. Without it no server is asked.
         #[schemars(example = &"http://fleetlock.example:9090/", extend("x-source" = "FleetLock protocol"))]

@@ -178,7 +178,7 @@ pub fn document<'s>(
 /// JSON Schema (draft 2020-12) of [`document()`].
 pub const SCHEMA: &str = include_str!("../../../schemas/topology.json");
 
-/// What that file has to be: made from the types.
+/// The schema as the types give it, for the test of that file.
 #[cfg(feature = "schemars")]
 pub(crate) fn generated_schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)
