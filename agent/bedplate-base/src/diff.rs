@@ -77,6 +77,13 @@ mod tests {
         }
     }
 
+    /// As diff(1) and patch(1) have it; the library's printer splits lines there.
+    #[test]
+    fn carriage_return_alone_ends_no_line() {
+        let diff = unified_diff("a\rb\n", "a\rc\n", "a", "b");
+        assert_eq!(diff, "--- a\n+++ b\n@@ -1 +1 @@\n-a\rb\n+a\rc\n");
+    }
+
     #[test]
     fn unified_diff_of_equal_texts_is_empty() {
         assert_eq!(unified_diff("a\n", "a\n", "a", "b"), "");
