@@ -151,7 +151,7 @@ fn ledger_of(plan: &Plan) -> Ledger {
                     ledger.begin_tool_file(path, author, (&FileState::Absent, true), None);
                 }
                 if let WayBack::Run { argv } = way_back {
-                    let (kind, argv, purpose) = (kind.into(), argv.clone(), purpose.clone());
+                    let (kind, argv, purpose) = (kind, argv.clone(), purpose.clone());
                     ledger.begin_undo(UndoTool { kind, argv, purpose, limit_s: *limit_s });
                 }
                 ledger.owe(PendingTool { begun: true, ..PendingTool::new(kind, &argv, &purpose) });

@@ -240,8 +240,7 @@ fn crates_depend_on_each_other_as_the_layout_says() {
         };
         let own = package.dependencies.iter().filter(|dependency| dependency.path.is_some());
         for dependency in own.filter(|dependency| dependency.kind.is_none()) {
-            let is_allowed = allowed.contains(&dependency.name) || allowed.contains("bedplate-all");
-            if !is_allowed {
+            if !allowed.contains(&dependency.name) {
                 wrong.push(format!("{name} -> {}", dependency.name));
             }
         }

@@ -3,7 +3,7 @@
 
 use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
-use bedplate_core::plan::{Plan, RebootNeed};
+use bedplate_core::plan::{KindId, Plan, RebootNeed};
 use bedplate_core::profile::{LayerText, load, shipped};
 use bedplate_facts::Depth;
 use bedplate_testhosts::HostSpec;
@@ -51,15 +51,13 @@ fn plan(states: States, profile: &str, owned: &[&str]) -> Plan {
         load(&[LayerText { path: "t.toml", text: profile }], shipped()).expect("a profile");
     let mut ledger = Ledger::default();
     if !owned.is_empty() {
-        ledger
-            .owned
-            .insert("cmdline".into(), owned.iter().map(|&token| token.to_owned()).collect());
+        ledger.owned.insert(KindId::Cmdline, owned.iter().map(|&token| token.to_owned()).collect());
     }
     engine::plan(&loaded.profile, &facts, &host, &ledger).plan
 }
 
 fn writes_boot_configuration(plan: &Plan) -> bool {
-    plan.body.changes.iter().any(|change| change.kind == "cmdline")
+    plan.body.changes.iter().any(|change| change.kind == KindId::Cmdline)
 }
 
 #[test]

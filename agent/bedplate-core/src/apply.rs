@@ -10,7 +10,7 @@ mod report;
 mod store;
 
 use crate::ledger::{Entry, EntryResult, FileRecord, Ledger};
-use crate::plan::{Action, Change, Check, Plan, SettledTool};
+use crate::plan::{Action, Change, Check, KindId, Plan, SettledTool};
 use bedplate_base::chain;
 use bedplate_base::terminal::brief;
 use bedplate_host::{Reader, Writer};
@@ -70,10 +70,11 @@ pub fn apply(
     report.warnings.extend(store.remove_stale_temporary_files(replaced_paths(plan)));
     // Before anything is changed: a change that fails goes back to what these tools were run on.
     let has_run = |tool: &SettledTool| tool.after.is_none();
-    let has_paid =
-        |kind: &str| plan.body.settled_tools.iter().any(|tool| tool.kind == kind && has_run(tool));
+    let has_paid = |kind: KindId| {
+        plan.body.settled_tools.iter().any(|tool| tool.kind == kind && has_run(tool))
+    };
     let paid = record_paid_tools(&mut store, plan, has_run)
-        .and_then(|()| finish(&mut store, |record, _| has_paid(&record.kind)));
+        .and_then(|()| finish(&mut store, |record, _| has_paid(record.kind)));
     if let Err(error) = paid {
         report.warnings.push(not_noted(&error));
     }
@@ -153,7 +154,7 @@ pub(crate) fn note_paid(
     store.update_ledger(|ledger| {
         paid.iter().for_each(|tool| ledger.remove_pending_tool(tool.kind, &tool.argv));
     })?;
-    finish(&mut store, |record, _| paid.iter().any(|tool| tool.kind == record.kind))
+    finish(&mut store, |record, _| paid.iter().any(|tool| record.kind == tool.kind))
 }
 
 /// Enters the files of bedplate's that the ledger has lost, as they were planned.

@@ -14,8 +14,20 @@ pub struct WantedArg {
     pub token: String,
     /// Why.
     pub why: Vec<Rationale>,
-    /// What asks for it: `iommu`, `cmdline`, `acs`.
-    pub from: &'static str,
+    /// What asks for it.
+    pub from: ArgSource,
+}
+
+/// The section of a profile that asks for a kernel argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArgSource {
+    /// `[acs]`, through its policy.
+    Acs,
+    /// `[cmdline]`, which lists it.
+    Cmdline,
+    /// `[iommu]`, through its mode.
+    Iommu,
 }
 
 /// A kernel argument that must not be there: a key (`nomodeset`, `pci=noats`) or a whole token (`iommu=off`).

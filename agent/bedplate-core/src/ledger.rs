@@ -7,6 +7,7 @@ mod record;
 mod sha;
 mod tool;
 
+use crate::kind_id::KindId;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,7 @@ pub struct Ledger {
     /// Tools that still have to run because a file they read was changed and they had not succeeded yet.
     pub owed: Vec<PendingTool>,
     /// What is bedplate's own, by kind (kernel tokens).
-    pub owned: BTreeMap<String, Vec<String>>,
+    pub owned: BTreeMap<KindId, Vec<String>>,
     /// What undoes tools that keep their state where no file shows it; to be run last first.
     #[serde(default)]
     pub undo: Vec<UndoTool>,
@@ -101,7 +102,7 @@ impl Default for Ledger {
 #[serde(deny_unknown_fields)]
 pub struct PendingTool {
     /// The kind whose change promised it.
-    pub kind: String,
+    pub kind: KindId,
     /// Program and arguments.
     pub argv: Vec<String>,
     /// What for.
@@ -121,9 +122,9 @@ const fn default_true() -> bool {
 
 impl PendingTool {
     /// One that has not been started, of whose outputs nothing is known.
-    pub fn new(kind: &str, argv: &[String], purpose: &str) -> Self {
+    pub fn new(kind: KindId, argv: &[String], purpose: &str) -> Self {
         PendingTool {
-            kind: kind.to_owned(),
+            kind,
             argv: argv.to_vec(),
             purpose: purpose.to_owned(),
             begun: false,
@@ -171,7 +172,7 @@ impl FileState {
 #[serde(deny_unknown_fields)]
 pub struct FileRecord {
     /// The kind whose change wrote it first.
-    pub kind: String,
+    pub kind: KindId,
     /// As bedplate found it; the first record wins.
     pub original: FileState,
     /// Contents that are bedplate's work (`null` = absent): the last one left, and the one being written.
@@ -216,7 +217,7 @@ impl Unfinished {
 #[serde(deny_unknown_fields)]
 pub struct AttributeRecord {
     /// The kind whose change wrote it first.
-    pub kind: String,
+    pub kind: KindId,
     /// `/proc/sys/kernel/random/boot_id` at the time.
     pub boot: String,
     /// Value found.
@@ -232,7 +233,7 @@ pub struct AttributeRecord {
 #[serde(deny_unknown_fields)]
 pub struct RegisterRecord {
     /// The kind whose change wrote it first.
-    pub kind: String,
+    pub kind: KindId,
     /// `/proc/sys/kernel/random/boot_id` at the time.
     pub boot: String,
     /// The function.
@@ -254,7 +255,7 @@ pub struct RegisterRecord {
 #[serde(deny_unknown_fields)]
 pub struct WaitRecord {
     /// The kind whose change did it.
-    pub kind: String,
+    pub kind: KindId,
     /// `/proc/sys/kernel/random/boot_id` at the time.
     pub boot: String,
     /// The module whose next load brings it.

@@ -14,6 +14,7 @@ pub mod engine;
 pub mod file_heading;
 pub mod image_config;
 pub mod kind;
+mod kind_id;
 pub mod ledger;
 pub mod modules_conf;
 pub mod orphans;

@@ -2,23 +2,23 @@
 //! What was there before them is not known. Pure, but for the reader.
 
 use crate::ledger::{Generator, Ledger, Sha};
-use crate::plan::{KindName, Note, Orphan};
+use crate::plan::{KindId, Note, Orphan};
 use bedplate_host::{HostKind, Reader};
 
 /// A file that bedplate writes as a whole, and the tools that read it: the first whose proof is there.
 struct Row {
-    kind: KindName,
+    kind: KindId,
     path: &'static str,
     tools: &'static [(&'static str, &'static [&'static str], u32)],
 }
 
-const fn row(kind: KindName, path: &'static str) -> Row {
+const fn row(kind: KindId, path: &'static str) -> Row {
     Row { kind, path, tools: &[] }
 }
 
 const ROWS: [Row; 6] = [
     Row {
-        kind: "cmdline",
+        kind: KindId::Cmdline,
         path: "/etc/default/grub.d/zz-bedplate.cfg",
         tools: &[
             ("/usr/sbin/update-grub", &["update-grub"], 300),
@@ -26,24 +26,24 @@ const ROWS: [Row; 6] = [
         ],
     },
     Row {
-        kind: "modules",
+        kind: KindId::Modules,
         path: "/etc/modprobe.d/zz-bedplate.conf",
         tools: &[
             ("/usr/sbin/update-initramfs", &["update-initramfs", "-u", "-k", "all"], 600),
             ("/usr/bin/dracut", &["dracut", "--force", "--regenerate-all"], 600),
         ],
     },
-    row("modules", "/etc/modules-load.d/bedplate.conf"),
-    row("sysctl", "/etc/sysctl.d/zz-bedplate.conf"),
-    row("nccl", "/etc/nccl-topology.xml"),
-    row("cmdline", "/usr/lib/bootc/kargs.d/50-bedplate.toml"),
+    row(KindId::Modules, "/etc/modules-load.d/bedplate.conf"),
+    row(KindId::Sysctl, "/etc/sysctl.d/zz-bedplate.conf"),
+    row(KindId::Nccl, "/etc/nccl-topology.xml"),
+    row(KindId::Cmdline, "/usr/lib/bootc/kargs.d/50-bedplate.toml"),
 ];
 
 /// Files in which bedplate writes a part, and the line that opens it.
-const PARTS: [(KindName, &str, &str); 3] = [
-    ("nccl", "/etc/nccl.conf", "# BEGIN bedplate"),
-    ("nccl", "/etc/rccl.conf", "# BEGIN bedplate"),
-    ("cufile", "/etc/cufile.json", HEADING),
+const PARTS: [(KindId, &str, &str); 3] = [
+    (KindId::Nccl, "/etc/nccl.conf", "# BEGIN bedplate"),
+    (KindId::Nccl, "/etc/rccl.conf", "# BEGIN bedplate"),
+    (KindId::Cufile, "/etc/cufile.json", HEADING),
 ];
 
 /// Start of the heading of every file that bedplate writes, after the comment mark.
@@ -78,7 +78,7 @@ pub fn orphans(reader: &dyn Reader, ledger: &Ledger) -> Vec<Orphan> {
 fn tool(reader: &dyn Reader, row: &Row) -> Option<Generator> {
     let is_there = |(proof, ..): &&(&str, &[&str], u32)| reader.exists(proof) == Ok(true);
     // An image build may have the tool elsewhere. Which one makes its initrds is not known without it.
-    let is_elsewhere = reader.kind() == HostKind::Image && row.kind == "cmdline";
+    let is_elsewhere = reader.kind() == HostKind::Image && row.kind == KindId::Cmdline;
     let first = || row.tools.first().filter(|_| is_elsewhere);
     let (_, argv, limit_s) = row.tools.iter().find(is_there).or_else(first)?;
     Some(Generator {
@@ -90,11 +90,7 @@ fn tool(reader: &dyn Reader, row: &Row) -> Option<Generator> {
 
 /// The remark of a plan about such a file.
 pub(crate) fn note(orphan: &Orphan) -> Note {
-    Note {
-        kind: orphan.kind,
-        subject: orphan.path.clone(),
-        text: format!("{UNKNOWN}; {}", ways(orphan)),
-    }
+    orphan.kind.note(orphan.path.clone(), format!("{UNKNOWN}; {}", ways(orphan)))
 }
 
 /// Why the file is reported.
@@ -137,7 +133,7 @@ mod tests {
         assert_eq!(paths, [drop_in, "/etc/nccl.conf"]);
         assert_eq!(found[0].reader.as_ref().unwrap().argv, ["update-grub"]);
         assert!(found[1].content.is_none());
-        let author = Author { kind: "cmdline", change: "cmdline/x" };
+        let author = Author { kind: KindId::Cmdline, change: "cmdline/x" };
         ledger.begin_file(drop_in, author, &FileState::Absent, None, &[]);
         assert_eq!(orphans(&host, &ledger).len(), 1);
     }
@@ -157,6 +153,6 @@ mod tests {
         }
         assert_eq!(ledger.files.len(), ROWS.len());
         assert_eq!(crate::kind::outside_write_scope(&ledger), None);
-        assert!(ROWS.iter().all(|row| KINDS.iter().any(|kind| kind.name == row.kind)));
+        assert!(ROWS.iter().all(|row| KINDS.iter().any(|kind| kind.id == row.kind)));
     }
 }

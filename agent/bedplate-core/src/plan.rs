@@ -11,6 +11,7 @@ mod subject;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::kind_id::KindId;
 pub use action::{Action, Check, WayBack};
 pub use content::FileContent;
 pub(crate) use ledger_corrections::{Orphan, SettledTool};
@@ -19,9 +20,6 @@ pub use next_boot::NextBoot;
 pub use pending::Pending;
 pub(crate) use pending::PendingUntilBoot;
 pub use subject::{Device, DeviceRole, Subject};
-
-/// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
-pub type KindName = &'static str;
 
 /// When a change counts (ordered from the least to the most disruptive to wait for).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -101,8 +99,7 @@ pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
     /// The kind it belongs to (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`).
-    #[serde(deserialize_with = "json_form::known_kind")]
-    pub kind: KindName,
+    pub kind: KindId,
     /// The file, setting or device that it changes.
     #[serde(flatten)]
     pub subject: Subject,
@@ -145,8 +142,7 @@ impl Change {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Blocker {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "json_form::known_kind")]
-    pub kind: KindName,
+    pub kind: KindId,
     /// Subject.
     #[serde(flatten)]
     pub subject: Subject,
@@ -161,8 +157,7 @@ pub struct Blocker {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Unknown {
     /// The kind it matters to.
-    #[serde(deserialize_with = "json_form::known_kind")]
-    pub kind: KindName,
+    pub kind: KindId,
     /// The file, setting or device that could not be read.
     #[serde(flatten)]
     pub subject: Subject,
@@ -176,8 +171,7 @@ pub struct Unknown {
 #[cfg_attr(feature = "schemars", schemars(rename = "Settled"))]
 pub struct UpToDate {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "json_form::known_kind")]
-    pub kind: KindName,
+    pub kind: KindId,
     /// What.
     pub subject: String,
     /// Its value and how it is satisfied.
@@ -189,12 +183,40 @@ pub struct UpToDate {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Note {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "json_form::known_kind")]
-    pub kind: KindName,
+    pub kind: KindId,
     /// Subject.
     pub subject: String,
     /// The remark.
     pub text: String,
+}
+
+/// What a kind has to say, with its name on it.
+impl KindId {
+    /// Something that the operator has to deal with.
+    pub fn blocker(
+        self,
+        subject: impl Into<Subject>,
+        reason: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Blocker {
+        let (reason, remedy) = (reason.into(), remedy.into());
+        Blocker { kind: self, subject: subject.into(), reason, remedy }
+    }
+
+    /// Something that could not be read.
+    pub fn unknown(self, subject: impl Into<Subject>, reason: impl Into<String>) -> Unknown {
+        Unknown { kind: self, subject: subject.into(), reason: reason.into() }
+    }
+
+    /// Something that is as the profile wants it.
+    pub fn up_to_date(self, subject: impl Into<String>, state: impl Into<String>) -> UpToDate {
+        UpToDate { kind: self, subject: subject.into(), state: state.into() }
+    }
+
+    /// A remark.
+    pub fn note(self, subject: impl Into<String>, text: impl Into<String>) -> Note {
+        Note { kind: self, subject: subject.into(), text: text.into() }
+    }
 }
 
 /// What the plan asks of the machine's power state.
@@ -214,7 +236,7 @@ pub enum RebootNeed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overruled {
     /// Kind.
-    pub kind: KindName,
+    pub kind: KindId,
     /// Setting.
     pub setting: String,
     /// The later file.

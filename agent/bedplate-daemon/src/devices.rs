@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::observation::{Device, Observation};
-use bedplate_core::plan::{Blocker, Unknown};
+use bedplate_core::plan::{Blocker, KindId};
 
 /// Where it is kept: across boots, since a device is lost at a boot more often than not.
 pub(crate) const FILE: &str = bedplate_core::seal::DEVICES;
@@ -61,13 +61,10 @@ impl KnownDevices {
     pub fn report_missing(&mut self, observation: &mut Observation) {
         let Some(seen) = &observation.devices else {
             if !self.devices.is_empty() {
-                observation.unknowns.push(Unknown {
-                    kind: "host",
-                    subject: "PCI devices".into(),
-                    reason:
-                        "bedplate cannot tell whether all GPUs and NICs of this host are present"
-                            .into(),
-                });
+                observation.unknowns.push(KindId::Host.unknown(
+                    "PCI devices",
+                    "bedplate cannot tell whether all GPUs and NICs of this host are present",
+                ));
             }
             return;
         };
@@ -109,15 +106,14 @@ impl KnownDevices {
 
 /// What people have to know of it.
 pub(crate) fn blocker((address, what): &(String, String)) -> Blocker {
-    Blocker {
-        kind: "host",
-        subject: format!("{what} at {address}").into(),
-        reason: "it was present when this host was last complete, and is missing now".into(),
-        remedy: format!(
+    KindId::Host.blocker(
+        format!("{what} at {address}"),
+        "it was present when this host was last complete, and is missing now",
+        format!(
             "find out why (`dmesg | grep {address}`, the BMC's event log, cables and power); if it was taken out for \
              good: bedplate reconcile --forget-missing"
         ),
-    }
+    )
 }
 
 #[cfg(test)]

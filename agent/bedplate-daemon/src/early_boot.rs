@@ -15,7 +15,7 @@ use super::log_changes::{self, LogState};
 use super::observation::Observation;
 use super::worker::{self, WorkError};
 use bedplate_core::enforce_hold::EnforceHold;
-use bedplate_core::plan::allowed_lints::PROFILE;
+use bedplate_core::plan::KindId;
 use bedplate_core::profile::model::AgentMode;
 
 /// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
@@ -83,7 +83,7 @@ async fn udev(until: Instant) {
 
 fn report(observation: &Observation) -> bool {
     log_changes::ended(&observation.hash, observation);
-    if observation.blockers.iter().any(|blocker| blocker.kind == PROFILE) {
+    if observation.blockers.iter().any(|blocker| blocker.kind == KindId::Profile) {
         // Then nothing was tried.
         LogState::default().blockers(observation);
         return false;

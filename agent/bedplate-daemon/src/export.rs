@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use crate::observation::Difference;
     use crate::status::State;
-    use bedplate_core::plan::{Effect, Pending};
+    use bedplate_core::plan::{Effect, KindId, Pending};
 
     fn waiting() -> Status {
         let mut status = Status::starting("b".into());
@@ -208,7 +208,7 @@ mod tests {
             items: Vec::new(),
         });
         status.pending.push(Pending {
-            kind: "cmdline",
+            kind: KindId::Cmdline,
             subject: "iommu=pt".into(),
             running: None,
             next: Some("iommu=pt".into()),

@@ -118,7 +118,7 @@ impl Difference {
     pub fn from_change(change: &Change) -> Self {
         Difference {
             id: change.id.clone(),
-            kind: change.kind.to_owned(),
+            kind: change.kind.to_string(),
             subject: change.subject.to_string(),
             effect: change.effect,
             live: change.is_live(),

@@ -11,9 +11,9 @@ use bedplate_base::mask::{self, MASKED};
 use bedplate_core::apply::{Outcome, last_lines};
 use bedplate_core::engine::EngineError;
 use bedplate_core::engine::profile_source::SourceError;
+use bedplate_core::kind;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
-use bedplate_core::plan::allowed_lints::PROFILE;
-use bedplate_core::plan::{Action, Change, FileContent, Item, Plan, Rationale, WayBack};
+use bedplate_core::plan::{Action, Change, FileContent, Item, KindId, Plan, Rationale, WayBack};
 use bedplate_core::profile::{self, Diagnostic};
 
 /// What stands for a reason that the operator wrote.
@@ -67,7 +67,7 @@ pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     body.changes.iter_mut().for_each(|one| change(one, words));
     for blocker in &mut body.blockers {
         masked([&mut blocker.subject.text, &mut blocker.reason, &mut blocker.remedy]);
-        if quotes_files(blocker.kind) {
+        if kind::privacy(blocker.kind).quotes_files {
             blocker.reason = mask::quotations(&blocker.reason, &|_| false);
         }
     }
@@ -76,16 +76,18 @@ pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     }
     for settled in &mut body.settled {
         masked([&mut settled.subject, &mut settled.state]);
-        if quotes_files(settled.kind) {
+        if kind::privacy(settled.kind).quotes_files {
             settled.state = "as the profile asks".to_owned();
         }
     }
     for note in &mut body.notes {
         masked([&mut note.subject, &mut note.text]);
-        if quotes_files(note.kind) {
+        if kind::privacy(note.kind).quotes_files {
             note.text = "`bedplate plan`, as root, says it".to_owned();
         }
-        if note.kind == PROFILE && body.allowed.iter().any(|one| note.text.contains(&one.reason)) {
+        if note.kind == KindId::Profile
+            && body.allowed.iter().any(|one| note.text.contains(&one.reason))
+        {
             note.text = "let pass: the profile gives a reason".to_owned();
         }
     }
@@ -140,15 +142,9 @@ fn change(change: &mut Change, words: &OperatorWords) {
     change.actions.iter_mut().for_each(action);
 }
 
-/// Kinds whose states and remarks quote files that not everybody may be able to read.
-fn quotes_files(kind: &str) -> bool {
-    matches!(kind, "nccl" | "cufile")
-}
-
-/// Values of arguments stand behind their names. Those of sysctls, of NCCL's variables, of cufile.json and of module options stand alone.
-fn values(kind: &str, item: &mut Item) {
-    let alone =
-        matches!(kind, "sysctl" | "nccl" | "cufile") || item.subject.starts_with("options ");
+/// Values of arguments stand behind their names. Those of some kinds stand alone, and so do those of module options.
+fn values(kind: KindId, item: &mut Item) {
+    let alone = kind::privacy(kind).bare_values || item.subject.starts_with("options ");
     for value in [&mut item.before, &mut item.after].into_iter().flatten() {
         *value = if alone { alone_standing(value) } else { mask::mask_message(value) };
     }

@@ -349,7 +349,8 @@ impl Status {
             *counts.entry((change.kind.clone(), effect_name(change.effect))).or_default() += 1;
         }
         for pending in &self.pending {
-            *counts.entry((pending.kind.to_owned(), effect_name(pending.effect))).or_default() += 1;
+            *counts.entry((pending.kind.to_string(), effect_name(pending.effect))).or_default() +=
+                1;
         }
         counts
     }

@@ -126,7 +126,7 @@ mod tests {
 
     fn body(token: &str, arch: Arch) -> String {
         let mut desired = empty_desired();
-        desired.cmdline.set.push(arg(token, "cmdline"));
+        desired.cmdline.set.push(arg(token));
         let options = Options { arch, ..Options::default() };
         let rendered = render(&build(&desired), &options).unwrap();
         let text = &rendered.files[0].text;

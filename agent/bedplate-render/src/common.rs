@@ -214,11 +214,12 @@ pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressibl
         instead: instead.to_owned(),
     };
     let blocked = desired.blockers.iter();
-    let blocked = blocked.map(move |b| item(b.kind, b.subject.to_string(), &b.reason, &b.remedy));
+    let blocked =
+        blocked.map(move |b| item(b.kind.name(), b.subject.to_string(), &b.reason, &b.remedy));
     let unknown = desired.unknowns.iter().map(move |u| {
         let why = format!("not known: {}", u.reason);
         item(
-            u.kind,
+            u.kind.name(),
             u.subject.to_string(),
             &why,
             "name a host of which it is known (--snapshot FILE), or at least the maker of its CPU (--cpu)",
@@ -233,8 +234,8 @@ pub(super) mod tests {
     use bedplate_base::value::{AcsBits, ModuleName};
     use bedplate_base::{CpuVendor, Reading};
     use bedplate_core::desired::{
-        AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, VfDriver,
-        WantedAcs, WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,
+        AcsPersistence, ArgSource, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg,
+        VfDriver, WantedAcs, WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,
     };
     use bedplate_core::image_config::VfRule;
     use bedplate_core::kind;
@@ -255,7 +256,11 @@ pub(super) mod tests {
         vec![Rationale::new("a reason", "handbook §1")]
     }
 
-    pub(crate) fn arg(token: &str, from: &'static str) -> WantedArg {
+    pub(crate) fn arg(token: &str) -> WantedArg {
+        let from = match token.starts_with("pci=config_acs") {
+            true => ArgSource::Acs,
+            false => ArgSource::Cmdline,
+        };
         WantedArg { token: token.to_owned(), why: why(), from }
     }
 
@@ -279,12 +284,7 @@ pub(super) mod tests {
         };
         Desired {
             cmdline: DesiredCmdline {
-                set: vec![
-                    arg("iommu=pt", "iommu"),
-                    arg("pci=realloc", "cmdline"),
-                    arg("hugepages=64", "cmdline"),
-                    arg(acs, "acs"),
-                ],
+                set: vec![arg("iommu=pt"), arg("pci=realloc"), arg("hugepages=64"), arg(acs)],
                 absent: vec![unwanted("nomodeset"), unwanted("iommu=off")],
                 keep: Vec::new(),
                 settled: Vec::new(),
@@ -371,20 +371,20 @@ pub(super) mod tests {
     fn arguments_that_are_not_one_are_refused() {
         for token in ["", "a b", "a=\"b", "--", "a=\u{f6}", "a\nb"] {
             let mut desired = empty_desired();
-            desired.cmdline.set.push(arg(token, "cmdline"));
+            desired.cmdline.set.push(arg(token));
             assert!(rendered(&desired).is_err(), "{token:?}");
         }
         let mut desired = empty_desired();
-        desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\"", "cmdline"));
+        desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\""));
         assert_eq!(rendered(&desired).unwrap(), ["dyndbg=\"file a.c +p\""]);
     }
 
     #[test]
     fn what_the_kernel_would_cut_off_is_refused() {
         let mut desired = empty_desired();
-        desired.cmdline.set.push(arg(&format!("a={}", "x".repeat(2045)), "cmdline"));
+        desired.cmdline.set.push(arg(&format!("a={}", "x".repeat(2045))));
         assert!(rendered(&desired).is_ok());
-        desired.cmdline.set.push(arg("b", "cmdline"));
+        desired.cmdline.set.push(arg("b"));
         assert!(matches!(rendered(&desired), Err(RenderError::Line(_))));
     }
 }

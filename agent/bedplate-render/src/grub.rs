@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_grub_would_change_is_refused() {
         let mut desired = empty_desired();
-        desired.cmdline.set.push(arg("x=it's", "cmdline"));
+        desired.cmdline.set.push(arg("x=it's"));
         let error = render(&build(&desired), &Options::default()).unwrap_err();
         assert!(matches!(error, RenderError::Grub(_)), "{error}");
     }

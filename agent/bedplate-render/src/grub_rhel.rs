@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_grubby_would_mangle_is_listed_and_not_passed_to_it() {
         let mut desired = empty_desired();
-        desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\"", "cmdline"));
+        desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\""));
         desired.cmdline.absent.push(unwanted("pci=noats"));
         let rendered = rhel(&desired);
         assert_eq!(rendered.files, []);

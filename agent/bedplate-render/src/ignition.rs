@@ -142,10 +142,8 @@ mod tests {
     #[test]
     fn arguments_to_have_and_not_to_have() {
         let mut desired = empty_desired();
-        desired.cmdline.set = vec![
-            arg("iommu=pt", "iommu"),
-            arg("pci=config_acs=1@0000:17:00.0;0@0000:3a:00.0", "acs"),
-        ];
+        desired.cmdline.set =
+            vec![arg("iommu=pt"), arg("pci=config_acs=1@0000:17:00.0;0@0000:3a:00.0")];
         desired.cmdline.absent = vec![unwanted("iommu=off"), unwanted("pci=noats")];
         let rendered = render(&build(&desired), &Options::default()).unwrap();
         let config: Value = serde_json::from_str(&rendered.files[0].text).unwrap();

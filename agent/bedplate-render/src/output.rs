@@ -118,7 +118,7 @@ pub struct Inexpressible {
 impl Inexpressible {
     /// Whether it is the VFs of a rule, and no attribute of theirs.
     pub fn is_of_vfs(&self) -> bool {
-        let of_rule = self.id.strip_prefix(sriov::NAME);
+        let of_rule = self.id.strip_prefix(sriov::NAME.name());
         of_rule.is_some_and(|rest| rest.starts_with('/') || rest.starts_with(".resource/"))
     }
 }

@@ -9,7 +9,7 @@ use bedplate_core::profile::model::{Acs, AcsPersist, Reboot};
 pub(super) fn note(profile: &dyn ProfileSections, rendered: &RenderResult) -> Option<String> {
     let takes_arguments =
         profile.get::<Acs>().is_some_and(|acs| acs.persistence != AcsPersist::Live);
-    let is_left = rendered.deferred.iter().any(|left| left.id == acs::NAME);
+    let is_left = rendered.deferred.iter().any(|left| left.id == acs::NAME.name());
     if !takes_arguments || !is_left {
         return None;
     }
@@ -32,7 +32,7 @@ mod tests {
         let layer = LayerText { path: "profile.toml", text: &text };
         let loaded =
             load(&[layer], shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-        let (id, what, why) = (acs::NAME.to_owned(), String::new(), String::new());
+        let (id, what, why) = (acs::NAME.to_string(), String::new(), String::new());
         let deferred = vec![Deferred { id, what, why }];
         note(&loaded.profile, &RenderResult { deferred, ..RenderResult::default() })
     }

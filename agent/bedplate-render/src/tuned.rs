@@ -163,7 +163,7 @@ mod tests {
             RenderResult::default()
         );
         let mut desired = empty_desired();
-        desired.cmdline.set.push(arg("a=$HOME", "cmdline"));
+        desired.cmdline.set.push(arg("a=$HOME"));
         assert!(render(&build(&desired), &Options::default()).unwrap().files.is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! Made-up hosts: machines that nobody has on a laptop, built in memory as snapshots from a short description.
-//! They are what `--demo NAME` shows and what test cases start from. No host is read here. [`fixture`] is for tests alone.
+//! Made-up hosts: machines that nobody has on a laptop, built in memory as snapshots from a short description. Test cases start
+//! from them, and the snapshots that `--demo NAME` shows are made of them. No host is read here. For tests alone.
 //!
 //! Depends on bedplate-base, -host and -facts. Start with [`HostSpec`] in `spec.rs`.
 

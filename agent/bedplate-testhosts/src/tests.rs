@@ -36,7 +36,7 @@ fn scratch(name: &str) -> std::path::PathBuf {
 
 #[test]
 fn every_demo_builds_and_is_read_without_gaps() {
-    for (name, _) in names() {
+    for name in names() {
         let snapshot = snapshot(name).unwrap();
         for depth in [Depth::Plan, Depth::Thorough] {
             let facts = observe(&snapshot, depth);

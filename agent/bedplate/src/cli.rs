@@ -38,7 +38,7 @@ use bedplate_base::CpuVendor;
 use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{ImageRequest, Request};
 use bedplate_core::kind;
-use bedplate_core::plan::KindName;
+use bedplate_core::plan::KindId;
 pub(crate) use error::CliError;
 pub(crate) use exit::Exit;
 
@@ -134,7 +134,7 @@ pub(crate) struct HostArgs {
 }
 
 fn demo_names() -> clap::builder::PossibleValuesParser {
-    bedplate_testhosts::names()
+    crate::demo::names()
         .map(|(name, about)| clap::builder::PossibleValue::new(name).help(about))
         .collect::<Vec<_>>()
         .into()
@@ -168,7 +168,7 @@ impl ProfileArgs {
 pub(crate) struct WithoutArgs {
     /// Leave one kind of settings to the image build (`cmdline` where it makes the kernel command line). Repeatable.
     #[arg(long, value_name = "KIND", requires = "root", value_parser = kind_name, help_heading = "Host")]
-    without: Vec<KindName>,
+    without: Vec<KindId>,
 }
 
 impl WithoutArgs {
@@ -181,8 +181,8 @@ impl WithoutArgs {
 ///
 /// # Errors
 /// There is none; the text lists them.
-fn kind_name(text: &str) -> Result<KindName, String> {
-    let names = || kind::KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+fn kind_name(text: &str) -> Result<KindId, String> {
+    let names = || kind::KINDS.iter().map(|kind| kind.id.name()).collect::<Vec<_>>().join(", ");
     kind::named(text).ok_or_else(|| format!("kinds are {}", names()))
 }
 

@@ -4,4 +4,5 @@
 //! the daemon and the commands that speak with it are left out. Depends on all other crates. Start with `cli.rs`.
 
 pub mod cli;
+pub mod demo;
 pub mod report;

@@ -1,7 +1,7 @@
 //! VFs that get a driver by name, and tools whose state no file shows.
 
 use bedplate_core::apply::Outcome;
-use bedplate_core::plan::{Action, Change, Check, WayBack};
+use bedplate_core::plan::{Action, Change, Check, KindId, WayBack};
 use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fake::{Fuse, Machine};
 
@@ -15,7 +15,7 @@ fn give(driver: &str) -> Change {
     let bind = Action::BindVfs { pf, count: 9, driver: driver.into(), limit_s: 5 };
     let actions =
         vec![write(AUTOPROBE, "1", "0"), write(NUMVFS, "0", "9"), bind, write(AUTOPROBE, "0", "1")];
-    change("sriov", "0000:18:00.0", actions)
+    change(KindId::Sriov, "0000:18:00.0", actions)
 }
 
 fn drivers(machine: &Machine) -> Vec<Option<String>> {
@@ -57,7 +57,7 @@ fn a_name_that_was_not_there_is_cleared_and_not_written_as_text() {
     assert!(
         run(
             &machine,
-            &plan_of(vec![change("sriov", "name", vec![write(path, "(null)", "mlx5_core")])]),
+            &plan_of(vec![change(KindId::Sriov, "name", vec![write(path, "(null)", "mlx5_core")])]),
             &Fuse::none()
         )
         .succeeded()
@@ -87,7 +87,7 @@ fn a_driver_that_is_not_there_brings_everything_back() {
 fn a_vf_that_is_bound_elsewhere_is_left_alone() {
     let machine = machine();
     machine.put("/sys/bus/pci/drivers/vfio-pci/bind", "");
-    let made = plan_of(vec![change("sriov", "made", vec![write(NUMVFS, "0", "9")])]);
+    let made = plan_of(vec![change(KindId::Sriov, "made", vec![write(NUMVFS, "0", "9")])]);
     assert!(run(&machine, &made, &Fuse::none()).succeeded());
     let vf = machine.at("/sys/bus/pci/devices/0000:18:00.0/virtfn4/driver");
     std::os::unix::fs::symlink("../../../bus/pci/drivers/mlx5_core", vf).unwrap();
@@ -98,7 +98,8 @@ fn a_vf_that_is_bound_elsewhere_is_left_alone() {
         driver: "vfio-pci".into(),
         limit_s: 5,
     };
-    let report = run(&machine, &plan_of(vec![change("sriov", "bind", vec![bind])]), &Fuse::none());
+    let report =
+        run(&machine, &plan_of(vec![change(KindId::Sriov, "bind", vec![bind])]), &Fuse::none());
     let Outcome::Failed { why, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
     assert!(why.contains("is bound to mlx5_core"), "{why}");
     assert_eq!(foreign(machine.root()), before);
@@ -115,7 +116,7 @@ fn keep(token: &str, verified: bool) -> Change {
     };
     let present = if verified { Vec::new() } else { vec!["not=there".into()] };
     change(
-        "cmdline",
+        KindId::Cmdline,
         token,
         vec![tool, Action::Verify(Check::NextBoot { present, absent: Vec::new(), before: None })],
     )

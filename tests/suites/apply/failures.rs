@@ -2,7 +2,7 @@
 //! others go on, and the report says which and why.
 
 use bedplate_core::apply::{Outcome, Restored};
-use bedplate_core::plan::{Action, Check, Deferred};
+use bedplate_core::plan::{Action, Check, Deferred, KindId};
 use bedplate_tests::fake::tools::{GRUB_CFG, Mood};
 use bedplate_tests::fake::tree::{everything, foreign};
 use bedplate_tests::fake::{Fuse, Machine};
@@ -53,7 +53,7 @@ fn assert_boot_untouched(machine: &Machine, mood: Mood) -> Option<String> {
     assert_eq!(action.starts_with("verify"), mood == Mood::Lies, "{mood:?}: {action}");
     let ledger = ledger(machine);
     assert!(
-        ledger.owed.is_empty() && !ledger.owned.contains_key("cmdline"),
+        ledger.owed.is_empty() && !ledger.owned.contains_key(&KindId::Cmdline),
         "{mood:?}: {ledger:?}"
     );
     assert!(
@@ -180,8 +180,8 @@ fn a_tool_is_owed_before_its_input_is_written() {
     let owed = ledger(&machine).owed;
     assert_eq!(owed.len(), 1, "{owed:?}");
     assert_eq!(
-        (owed[0].kind.as_str(), &owed[0].argv[..]),
-        ("cmdline", &["update-grub".to_owned()][..])
+        (owed[0].kind, &owed[0].argv[..]),
+        (KindId::Cmdline, &["update-grub".to_owned()][..])
     );
 }
 
@@ -202,10 +202,10 @@ fn what_others_changed_since_the_plan_is_not_overwritten() {
         if let Outcome::Failed { why, restored, .. } = &change.outcome {
             assert!(why.contains("plan again"), "{why}");
             assert_eq!(restored, &Restored::default());
-            refused.push(change.kind.as_str());
+            refused.push(change.kind);
         }
     }
-    assert_eq!(refused, ["cmdline", "sriov", "acs"]);
+    assert_eq!(refused, [KindId::Cmdline, KindId::Sriov, KindId::Acs]);
     let after = foreign(machine.root());
     for path in ["etc/default/grub", "boot/grub/grub.cfg", &NUMVFS[1..], &config[1..]] {
         assert_eq!(after.get(path), before.get(path), "{path}");
@@ -218,20 +218,20 @@ fn a_failed_change_blocks_only_what_needs_it() {
     let machine = machine();
     let reader = machine.reader();
     let write = |path: &str| vec![file(&reader, path, Some("x\n")).unwrap()];
-    let mut first = change("cmdline", "first", write("/etc/first"));
+    let mut first = change(KindId::Cmdline, "first", write("/etc/first"));
     first.actions.push(Action::Verify(Check::NextBoot {
         present: vec!["not=there".into()],
         absent: vec![],
         before: None,
     }));
-    let mut second = change("cmdline", "second", write("/etc/second"));
+    let mut second = change(KindId::Cmdline, "second", write("/etc/second"));
     second.needs = vec![first.id.clone()];
-    let mut third = change("cmdline", "third", write("/etc/third"));
+    let mut third = change(KindId::Cmdline, "third", write("/etc/third"));
     third.needs = vec![second.id.clone()];
-    let fourth = change("cmdline", "fourth", write("/etc/fourth"));
-    let mut later = change("sriov", "later", write("/etc/later"));
+    let fourth = change(KindId::Cmdline, "fourth", write("/etc/fourth"));
+    let mut later = change(KindId::Sriov, "later", write("/etc/later"));
     later.deferred = Some(Deferred { until: "at first boot".into() });
-    let mut after_later = change("sriov", "after", write("/etc/after"));
+    let mut after_later = change(KindId::Sriov, "after", write("/etc/after"));
     after_later.needs = vec![later.id.clone()];
     let report = run(
         &machine,
@@ -299,8 +299,11 @@ fn bits_that_are_hard_wired_are_named_and_the_others_come_back() {
 #[test]
 fn bits_outside_the_mask_keep_what_they_are_now() {
     let machine = machine();
-    let report =
-        run(&machine, &plan_of(vec![change("acs", PORT, vec![clear_acs(0xff1c)])]), &Fuse::none());
+    let report = run(
+        &machine,
+        &plan_of(vec![change(KindId::Acs, PORT, vec![clear_acs(0xff1c)])]),
+        &Fuse::none(),
+    );
     assert!(report.succeeded(), "{report:?}");
     assert_eq!(register(&machine), 0x01);
 }
@@ -367,7 +370,7 @@ fn two_writes_of_one_file_in_a_change_go_back_to_the_start() {
         if last {
             actions.extend([update_grub(), next_boot()]);
         }
-        plan_of(vec![change("cmdline", "twice", actions)])
+        plan_of(vec![change(KindId::Cmdline, "twice", actions)])
     };
     let before = foreign(machine.root());
     let report = run(&machine, &twice(true), &Fuse::none());

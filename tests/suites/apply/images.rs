@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
 use bedplate_core::ledger::Ledger;
-use bedplate_core::plan::{Action, Plan};
+use bedplate_core::plan::{Action, KindId, Plan};
 use bedplate_core::revert;
 use bedplate_host::write::DirWriter;
 use bedplate_host::{DirReader, ImageRoot, Reader as _, ToolEnd, Writer as _};
@@ -37,10 +37,10 @@ fn image_plan(machine: &Machine) -> Plan {
         limit_s: 5,
     }];
     plan_of(vec![
-        change("cmdline", "grub", boot.into_iter().flatten().collect()),
-        change("modules", "nvidia", modules.into_iter().flatten().collect()),
-        change("sriov", "pf", vfs),
-        change("acs", "port", vec![clear_acs(0x1d)]),
+        change(KindId::Cmdline, "grub", boot.into_iter().flatten().collect()),
+        change(KindId::Modules, "nvidia", modules.into_iter().flatten().collect()),
+        change(KindId::Sriov, "pf", vfs),
+        change(KindId::Acs, "port", vec![clear_acs(0x1d)]),
     ])
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use bedplate_core::apply::{ApplyReport, Outcome, Restored};
-use bedplate_core::plan::{Action, Plan};
+use bedplate_core::plan::{Action, KindId, Plan};
 use bedplate_tests::fake::tools::{GRUB_CFG, Mood};
 use bedplate_tests::fake::{Fuse, Machine};
 
@@ -64,8 +64,8 @@ fn plan(machine: &Machine) -> Plan {
     let mut grub = replace(&WANTED[..2]);
     grub.push(update_grub());
     plan_of(vec![
-        change("cmdline", "grub", grub),
-        change("modules", "modprobe.d", replace(&WANTED[2..])),
+        change(KindId::Cmdline, "grub", grub),
+        change(KindId::Modules, "modprobe.d", replace(&WANTED[2..])),
     ])
 }
 

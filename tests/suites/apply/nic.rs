@@ -3,7 +3,7 @@
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfTable, Vlan};
 use bedplate_core::apply::{Left, Outcome};
-use bedplate_core::plan::{Action, Change};
+use bedplate_core::plan::{Action, Change, KindId};
 use bedplate_core::revert::Step;
 use bedplate_host::snapshot_paths::{eswitch_at, vfs_at};
 use bedplate_host::{Reader as _, Writer as _};
@@ -40,7 +40,7 @@ pub fn machine(vfs: u16) -> Machine {
     .unwrap();
     if vfs > 0 {
         let made = vec![write(NUMVFS, "0", &vfs.to_string())];
-        run(&machine, &plan_of(vec![change("sriov", "made", made)]), &Fuse::none());
+        run(&machine, &plan_of(vec![change(KindId::Sriov, "made", made)]), &Fuse::none());
         // Their interfaces are down: nothing uses them.
         for number in 1..=vfs {
             let vf = format!("/sys/bus/pci/devices/0000:18:00.{number}");
@@ -75,11 +75,11 @@ fn create() -> Change {
         vec![write(AUTOPROBE, "1", "0"), write(NUMVFS, "0", "2"), write(AUTOPROBE, "0", "1")];
     let none = VfAttributes::default();
     actions.extend([0, 1].map(|vf| set(vf, none, wanted(vf), true)));
-    change("sriov", PF, actions)
+    change(KindId::Sriov, PF, actions)
 }
 
 pub fn adjust(after: VfAttributes, start: bool) -> Change {
-    change("sriov", PF, vec![set(1, as_made().intersect(&after), after, start)])
+    change(KindId::Sriov, PF, vec![set(1, as_made().intersect(&after), after, start)])
 }
 
 pub fn vf(machine: &Machine, number: u16) -> VfAttributes {
@@ -243,13 +243,13 @@ fn an_eswitch_changes_while_there_are_no_vfs() {
         after: EswitchMode::Switchdev,
         limit_s: 5,
     };
-    let too_early = change("sriov", PF, vec![switch.clone()]);
+    let too_early = change(KindId::Sriov, PF, vec![switch.clone()]);
     let report = run(&machine, &plan_of(vec![too_early]), &Fuse::none());
     let Outcome::Failed { why, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
     assert!(why.contains("driver mlx5_core") && why.contains("no VFs created"), "{why}");
 
     let actions = vec![write(NUMVFS, "2", "0"), switch, write(NUMVFS, "0", "3")];
-    let report = run(&machine, &plan_of(vec![change("sriov", PF, actions)]), &Fuse::none());
+    let report = run(&machine, &plan_of(vec![change(KindId::Sriov, PF, actions)]), &Fuse::none());
     assert_eq!(report.changes[0].outcome, Outcome::Done, "{report:?}");
     assert_eq!((mode(), machine.text(NUMVFS).as_str()), (EswitchMode::Switchdev, "3\n"));
     let (plan, report) = revert(&machine, &Fuse::none(), false);
@@ -265,7 +265,7 @@ fn an_eswitch_whose_vfs_are_in_use_is_not_put_back() {
     let machine = machine(0);
     let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
     let switch = Action::SetEswitch { pf: pf(), before, after, limit_s: 5 };
-    run(&machine, &plan_of(vec![change("sriov", PF, vec![switch])]), &Fuse::none());
+    run(&machine, &plan_of(vec![change(KindId::Sriov, PF, vec![switch])]), &Fuse::none());
     machine.put(NUMVFS, "4\n");
     let (plan, _) = revert(&machine, &Fuse::none(), false);
     assert_eq!(
@@ -289,7 +289,7 @@ fn vfs_are_made_again_around_an_eswitch() {
         std::fs::remove_file(machine.at(&link)).unwrap();
     }
     let actions = vec![write(NUMVFS, "2", "0"), switch, write(NUMVFS, "0", "2")];
-    run(&machine, &plan_of(vec![change("sriov", PF, actions)]), &Fuse::none());
+    run(&machine, &plan_of(vec![change(KindId::Sriov, PF, actions)]), &Fuse::none());
     assert!(!ledger(&machine).attributes.contains_key(NUMVFS));
     let (plan, report) = revert(&machine, &Fuse::none(), false);
     assert!(report.succeeded(), "{plan:#?} {report:?}");

@@ -1,6 +1,7 @@
 //! A package manager at work: no tool runs beside it, and where that shows in time nothing is written either.
 
 use bedplate_core::apply::{ApplyReport, Outcome, Restored};
+use bedplate_core::plan::KindId;
 use bedplate_core::revert::{RevertReport, StepOutcome};
 use bedplate_tests::fake::tools::GRUB_CFG;
 use bedplate_tests::fake::tree::foreign;
@@ -31,7 +32,7 @@ fn failures(report: &ApplyReport) -> Vec<(&str, &Restored)> {
 
 #[test]
 fn change_of_any_kind_waits_for_packages_with_nothing_written() {
-    for kind in ["cmdline", "modules"] {
+    for kind in [KindId::Cmdline, KindId::Modules] {
         let machine = machine();
         let write = file(&machine.reader(), NEW_CONF, Some("options nvidia NVreg_X=1\n")).unwrap();
         let plan = plan_of(vec![change(kind, "x", vec![write, update_grub()])]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bedplate_core::plan::Action;
+use bedplate_core::plan::{Action, KindId};
 use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fake::{Fuse, Machine};
 use proptest::prelude::*;
@@ -43,7 +43,9 @@ fn plan(
     let changes = actions.chunks(per_change).enumerate();
     plan_of(
         changes
-            .map(|(number, actions)| change("modules", &format!("{number}"), actions.to_vec()))
+            .map(|(number, actions)| {
+                change(KindId::Modules, &format!("{number}"), actions.to_vec())
+            })
             .collect(),
     )
 }

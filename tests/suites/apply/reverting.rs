@@ -1,6 +1,7 @@
 //! The way back when others have been here: each thing is refused by itself, with the reason, and goes back when forced.
 
 use bedplate_core::ledger::{Ledger, LedgerError};
+use bedplate_core::plan::KindId;
 use bedplate_core::revert::{self, StepOutcome};
 use bedplate_host::DirReader;
 use bedplate_host::write::DirWriter;
@@ -65,8 +66,12 @@ fn the_very_first_original_wins() {
     for text in ["one\n", "two\n", "three\n"] {
         let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
         assert!(
-            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none())
-                .succeeded()
+            run(
+                &machine,
+                &plan_of(vec![change(KindId::Cmdline, "grub", vec![action])]),
+                &Fuse::none()
+            )
+            .succeeded()
         );
     }
     assert_eq!(refusals(&machine), Vec::<String>::new());
@@ -79,8 +84,12 @@ fn an_original_that_lacks_others_work_is_not_put_back_unasked() {
     let write = |text: &str| {
         let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
         assert!(
-            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none())
-                .succeeded()
+            run(
+                &machine,
+                &plan_of(vec![change(KindId::Cmdline, "grub", vec![action])]),
+                &Fuse::none()
+            )
+            .succeeded()
         );
     };
     write("ours\n");
@@ -100,8 +109,12 @@ fn a_file_that_is_back_by_itself_leaves_no_trace() {
     for text in ["ours\n", &original] {
         let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
         assert!(
-            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none())
-                .succeeded()
+            run(
+                &machine,
+                &plan_of(vec![change(KindId::Cmdline, "grub", vec![action])]),
+                &Fuse::none()
+            )
+            .succeeded()
         );
     }
     assert!(ledger(&machine).files.is_empty());
@@ -157,7 +170,7 @@ fn applied_over_new_kernels() -> (Machine, String) {
     let again = file(&machine.reader(), DROP_IN, Some("GRUB_CMDLINE_LINUX=\"iommu=pt nosmt\"\n"));
     let actions = vec![again.unwrap(), update_grub()];
     assert!(
-        run(&machine, &plan_of(vec![change("cmdline", "grub", actions)]), &Fuse::none())
+        run(&machine, &plan_of(vec![change(KindId::Cmdline, "grub", actions)]), &Fuse::none())
             .succeeded()
     );
     let menu = machine.text(GRUB_CFG);

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use bedplate_core::apply::{self, Answer, ApplyReport, Executor};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{
-    Action, Change, Check, Effect, FileContent, KindPlan, NextBoot, Plan, RebootNeed, WayBack,
+    Action, Change, Check, Effect, FileContent, KindId, KindPlan, NextBoot, Plan, RebootNeed,
+    WayBack,
 };
 use bedplate_core::revert::{self, RevertPlan, RevertReport};
 use bedplate_host::Reader;
@@ -68,7 +69,7 @@ pub fn content(text: &str) -> Option<FileContent> {
 }
 
 /// A change with these actions.
-pub fn change(kind: &'static str, id: &str, actions: Vec<Action>) -> Change {
+pub fn change(kind: KindId, id: &str, actions: Vec<Action>) -> Change {
     Change {
         id: format!("{kind}/{id}"),
         kind,
@@ -129,25 +130,25 @@ pub fn plan(machine: &Machine, ledger: &Ledger) -> Plan {
     let mut changes = Vec::new();
     let mut boot: Vec<Action> =
         WANTED[..2].iter().filter_map(|(path, to)| file(&reader, path, *to)).collect();
-    let owed = ledger.owed.iter().any(|tool| tool.kind == "cmdline");
+    let owed = ledger.owed.iter().any(|tool| tool.kind == KindId::Cmdline);
     if !boot.is_empty() || owed || check(&boot_check(), &reader) != Answer::Holds {
         boot.extend([update_grub(), next_boot()]);
         let owns = Some(vec![TOKEN.to_owned()]);
-        changes.push(Change { owns, ..change("cmdline", "grub", boot) });
+        changes.push(Change { owns, ..change(KindId::Cmdline, "grub", boot) });
     }
     let conf: Vec<Action> =
         WANTED[2..].iter().filter_map(|(path, to)| file(&reader, path, *to)).collect();
     if !conf.is_empty() {
-        changes.push(change("modules", "modprobe.d", conf));
+        changes.push(change(KindId::Modules, "modprobe.d", conf));
     }
     let module = "nvidia_peermem".to_owned();
     if check(&Check::ModuleLive { module: module.clone() }, &reader) != Answer::Holds {
-        changes.push(change("modules", "load", vec![Action::LoadModule { module }]));
+        changes.push(change(KindId::Modules, "load", vec![Action::LoadModule { module }]));
     }
     changes.extend(vfs(machine));
     let acs = register(machine);
     if acs & 0x1c != 0 {
-        changes.push(change("acs", PORT, vec![clear_acs(acs)]));
+        changes.push(change(KindId::Acs, PORT, vec![clear_acs(acs)]));
     }
     plan_of(changes)
 }
@@ -169,7 +170,7 @@ fn vfs(machine: &Machine) -> Option<Change> {
         "0" => vec![write("0", "8")],
         other => vec![write(other, "0"), write("0", "8")],
     };
-    Some(change("sriov", "0000:18:00.0", actions))
+    Some(change(KindId::Sriov, "0000:18:00.0", actions))
 }
 
 pub fn clear_acs(before: u16) -> Action {
@@ -269,7 +270,7 @@ pub fn assert_done(machine: &Machine, context: &str) {
         plan(machine, &ledger)
     );
     assert!(ledger.owed.is_empty(), "{context}: {:?}", ledger.owed);
-    assert_eq!(ledger.owned["cmdline"], [TOKEN], "{context}");
+    assert_eq!(ledger.owned[&KindId::Cmdline], [TOKEN], "{context}");
     assert!(
         ledger.files.values().all(|record| record.unfinished.is_none()),
         "{context}: {:?}",

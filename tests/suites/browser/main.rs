@@ -101,7 +101,7 @@ fn topologies_are_drawn_as_they_should_be() {
     let spec = include_str!("../../data/topology/nps4-one-socket/host.toml");
     let spec = demo::HostSpec::from_toml(spec).expect("a description");
     std::fs::write(&divided, spec.build().to_text()).expect("ours");
-    let demos = demo::names().map(|(name, _)| (name, ["--demo", name]));
+    let demos = demo::names().map(|name| (name, ["--demo", name]));
     for (name, host) in demos.chain([("nps4", ["--snapshot", divided.as_str()])]) {
         let html = format!("{name}.html");
         let (file, text) =

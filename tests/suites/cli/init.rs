@@ -17,7 +17,7 @@ const DEMOS: [(&str, &str); 9] = [
 #[test]
 fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
     let session = Session::new();
-    let known: Vec<&str> = bedplate_testhosts::names().map(|(name, _)| name).collect();
+    let known: Vec<&str> = bedplate_testhosts::names().collect();
     assert_eq!(known, DEMOS.map(|(name, _)| name));
     for (demo, base) in DEMOS {
         let file = format!("{demo}.toml");

@@ -48,7 +48,7 @@ fn a_plan_is_what_its_schema_says() {
     let session = Session::new();
     let (printed, _) = document(&session, &["plan", "--json-schema"]);
     assert_eq!(printed, serde_json::from_str::<Value>(PLAN_SCHEMA).expect("JSON"));
-    for (demo, _) in bedplate_testhosts::names() {
+    for demo in bedplate_testhosts::names() {
         let (plan, stderr) = document(&session, &["plan", "--demo", demo, "--json"]);
         assert_eq!(stderr, "");
         assert_eq!(plan["bedplate_plan"], 1);

@@ -5,6 +5,7 @@ mod apply;
 mod bus;
 mod cost;
 mod cufile;
+mod demo;
 mod doctor;
 mod files;
 mod foreign_profile;

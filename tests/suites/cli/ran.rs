@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{Request, prepare};
+use bedplate_core::plan::KindId;
 use bedplate_tests::fake::Machine;
 
 use crate::session::{Session, text};
@@ -80,7 +81,8 @@ fn at_first_boot(session: &Session) -> Vec<String> {
     let machine = Machine::open(&session.path("img"));
     let request = Request { needs_ledger: true, ..Request::dry_run(Choice::HostOnly) };
     let planned = prepare(&machine.reader(), &request).expect("a plan");
-    let changes = planned.plan.body.changes.into_iter().filter(|change| change.kind == "modules");
+    let changes =
+        planned.plan.body.changes.into_iter().filter(|change| change.kind == KindId::Modules);
     changes.map(|change| change.id).collect()
 }
 

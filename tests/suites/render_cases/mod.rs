@@ -3,8 +3,8 @@
 use bedplate_base::CpuVendor;
 use bedplate_base::value::AcsBits;
 use bedplate_core::desired::{
-    Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg, WantedAttributes,
-    WantedModule, WantedOption, WantedVfs,
+    ArgSource, Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg,
+    WantedAttributes, WantedModule, WantedOption, WantedVfs,
 };
 use bedplate_core::plan::Rationale;
 use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
@@ -62,7 +62,10 @@ fn why() -> Vec<Rationale> {
 }
 
 fn arguments(set: &[&str], absent: &[&str]) -> Desired {
-    let from = |token: &str| if token.starts_with("pci=config_acs") { "acs" } else { "cmdline" };
+    let from = |token: &str| match token.starts_with("pci=config_acs") {
+        true => ArgSource::Acs,
+        false => ArgSource::Cmdline,
+    };
     let wanted =
         |token: &&str| WantedArg { token: (*token).to_owned(), why: why(), from: from(token) };
     let unwanted = |token: &&str| UnwantedArg { token: (*token).to_owned(), why: why() };

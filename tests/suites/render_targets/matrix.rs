@@ -54,7 +54,7 @@ fn machines(loaded: &LoadedProfile) -> Vec<Machine> {
     let vendors = [CpuVendor::Intel, CpuVendor::Amd, CpuVendor::Arm];
     let alone = vendors
         .map(|vendor| Machine { name: format!("{vendor:?}"), facts: Facts::of_vendor(vendor) });
-    let demos = demo::names().map(|(name, _)| {
+    let demos = demo::names().map(|name| {
         let mut facts = observe(&demo::snapshot(name).unwrap(), Depth::Plan);
         assume_cpu(&mut facts, &loaded.profile);
         Machine { name: name.to_owned(), facts }

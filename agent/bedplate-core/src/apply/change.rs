@@ -238,7 +238,7 @@ fn begin_waits(
     let boot = store.boot_id()?;
     ledger.waiting.retain(|record| record.boot == boot && !is_of(record, change, unseen));
     ledger.waiting.extend(unseen.iter().map(|unseen| WaitRecord {
-        kind: change.kind.to_owned(),
+        kind: change.kind,
         boot: boot.clone(),
         module: unseen.module.clone(),
         subject: unseen.subject.clone(),
@@ -283,9 +283,9 @@ fn roll_back(
         if !whole {
             return;
         }
-        match earlier.owned.get(change.kind) {
-            Some(owned) => ledger.owned.insert(change.kind.into(), owned.clone()),
-            None => ledger.owned.remove(change.kind),
+        match earlier.owned.get(&change.kind) {
+            Some(owned) => ledger.owned.insert(change.kind, owned.clone()),
+            None => ledger.owned.remove(&change.kind),
         };
         ledger.waiting.clone_from(&earlier.waiting);
         // Those of VFs that were to come went with them.

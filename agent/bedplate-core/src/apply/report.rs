@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kind_id::KindId;
 use crate::plan::{Change, Effect};
 
 /// What became of a change.
@@ -90,7 +91,7 @@ pub struct ChangeReport {
     /// The change's id.
     pub id: String,
     /// Its kind.
-    pub kind: String,
+    pub kind: KindId,
     /// Its title.
     pub subject: String,
     /// When it counts.
@@ -129,7 +130,7 @@ impl ChangeReport {
     pub fn new(change: &Change, outcome: Outcome) -> Self {
         ChangeReport {
             id: change.id.clone(),
-            kind: change.kind.to_owned(),
+            kind: change.kind,
             subject: change.subject.to_string(),
             effect: change.effect,
             outcome,

@@ -249,7 +249,7 @@ fn restore_cut_short(ledger: &Ledger, writer: &mut dyn Writer) -> Result<(), Eng
 
 /// The kernel arguments that are bedplate's own.
 fn owned_arguments(ledger: &Ledger) -> Vec<String> {
-    ledger.owned.get(cmdline::NAME).cloned().unwrap_or_default()
+    ledger.owned.get(&cmdline::NAME).cloned().unwrap_or_default()
 }
 
 /// Those of them that were taken off the command line and are in effect all the same.

@@ -4,21 +4,21 @@
 use std::collections::BTreeMap;
 
 use crate::kind::some_of;
-use crate::plan::{KindPlan, Note, Unknown};
+use crate::plan::{KindId, KindPlan};
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_host::HostKind;
 
-const KIND: &str = "host";
+const KIND: KindId = KindId::Host;
 /// Functions named before they are only counted.
 const NAMED: usize = 4;
 
 /// A machine without a GPU is worth a word: most of what a profile asks for has no subject there. What could not be read
 /// is unknown, once.
 pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
-    let note = |text: String| Note { kind: KIND, subject: "GPUs".into(), text };
+    let note = |text: String| KIND.note("GPUs", text);
     match &facts.pci {
         Reading::Known(tree) => {
             let unread = unread(tree, body);
@@ -43,7 +43,7 @@ pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
         // The kinds that need the tree say so themselves.
         Reading::Unknown(reason) if body.unknowns.iter().all(|one| one.reason != **reason) => {
             let subject = "PCI functions".to_owned();
-            body.unknowns.push(Unknown { kind: KIND, subject: subject.into(), reason: reason.to_string() });
+            body.unknowns.push(KIND.unknown(subject, reason.to_string()));
         }
         Reading::Unknown(_) => {}
     }
@@ -54,16 +54,15 @@ fn unread(tree: &PciTree, body: &mut KindPlan) -> bool {
     let gaps = tree.unread();
     let Some(first) = gaps.first() else { return false };
     let named = some_of(gaps.iter().map(|gap| gap.address.to_string()), NAMED, "functions");
-    body.unknowns.push(Unknown {
-        kind: KIND,
-        subject: format!("PCI function {named}").into(),
-        reason: format!(
+    body.unknowns.push(KIND.unknown(
+        format!("PCI function {named}"),
+        format!(
             "{} of {} PCI functions could not be read, and there may be GPUs and NICs among them: {}",
             gaps.len(),
             tree.functions.len() + gaps.len(),
             of_any(&first.reason, first.address)
         ),
-    });
+    ));
     true
 }
 
@@ -78,11 +77,7 @@ fn partly(tree: &PciTree, body: &mut KindPlan) {
     }
     for (reason, functions) in reasons {
         let named = some_of(functions.iter().map(PciAddress::to_string), NAMED, "functions");
-        body.unknowns.push(Unknown {
-            kind: KIND,
-            subject: format!("PCI function {named}").into(),
-            reason,
-        });
+        body.unknowns.push(KIND.unknown(format!("PCI function {named}"), reason));
     }
 }
 

@@ -5,9 +5,9 @@ use super::{EngineError, PreparedPlan, Request, choose};
 use crate::desired::WantedAttributes;
 use crate::file_heading::head;
 use crate::image_config::VfRule;
-use crate::kind::{self, modules, sriov};
+use crate::kind::{self, sriov};
 use crate::ledger::Sha;
-use crate::plan::Action;
+use crate::plan::{Action, KindId};
 use crate::profile::model::AgentMode;
 use crate::profile::show;
 use crate::verify::ImageState;
@@ -90,15 +90,15 @@ fn leaves_to_machine(reader: &dyn Reader, planned: &PreparedPlan) -> Result<bool
     let profile = &planned.loaded.profile;
     let build = kind::contributions(profile, &planned.facts, &planned.desired)
         .map_err(|error| chain(&error))?;
-    let counts = |kind: &str| !planned.without.contains(&kind);
-    let kind_of = |id: &str| id.split(['/', '.']).next().is_some_and(counts);
+    let counts = |kind: KindId| !planned.without.contains(&kind);
+    let kind_of = |id: &str| id.split(['/', '.']).next().and_then(kind::named).is_none_or(counts);
     // Rules and `.link` files make VFs; of their attributes they set some, or none.
     let needs_more =
         |rule: &VfRule| rule.vf != WantedAttributes::default() || rule.eswitch.is_some();
     let makes_vfs = build.own_vfs().next().is_some() && !has_vf_rules(reader, planned);
-    Ok(counts(sriov::NAME) && (makes_vfs || build.own_vfs().any(needs_more))
+    Ok(counts(KindId::Sriov) && (makes_vfs || build.own_vfs().any(needs_more))
         || build.live_only.iter().any(|live| kind_of(&live.id))
-        || counts(modules::NAME) && build.gpudirect.is_some_and(|asked| !asked.is_decided))
+        || counts(KindId::Modules) && build.gpudirect.is_some_and(|asked| !asked.is_decided))
 }
 
 /// Whether files that were rendered from this very profile make VFs without bedplate: udev's rules, or `.link` files.

@@ -2,8 +2,8 @@
 //! reason to let it pass.
 
 use super::EngineError;
-use crate::plan::allowed_lints::{AllowedLint, PROFILE};
-use crate::plan::{Blocker, KindPlan, Note};
+use crate::plan::allowed_lints::AllowedLint;
+use crate::plan::{Blocker, KindId, KindPlan};
 use crate::profile::{Diagnostic, LoadedProfile, Severity};
 
 /// The lints of level error in a profile, by whether there is a reason to let them pass.
@@ -47,10 +47,8 @@ impl<'a> LintVerdict<'a> {
     pub(super) fn report(self, body: &mut KindPlan) {
         // First: nothing else counts before this is dealt with.
         body.blockers.splice(0..0, self.stopping.iter().map(|lint| blocker(lint)));
-        body.notes.extend(self.allowed.iter().map(|lint| Note {
-            kind: PROFILE,
-            subject: format!("lint {}", lint.id),
-            text: format!("let pass: {}", lint.reason),
+        body.notes.extend(self.allowed.iter().map(|lint| {
+            KindId::Profile.note(format!("lint {}", lint.id), format!("let pass: {}", lint.reason))
         }));
         body.allowed = self.allowed;
     }
@@ -72,14 +70,13 @@ fn place(lint: &Diagnostic) -> String {
 fn blocker(lint: &Diagnostic) -> Blocker {
     // The first line says what to do, the second where the fact stands.
     let remedy = lint.help.first().map_or("correct the profile", String::as_str);
-    Blocker {
-        kind: PROFILE,
-        subject: format!("lint {}", lint.id).into(),
-        reason: format!("{} ({})", lint.message, place(lint)),
-        remedy: format!(
+    KindId::Profile.blocker(
+        format!("lint {}", lint.id),
+        format!("{} ({})", lint.message, place(lint)),
+        format!(
             "{remedy}; until then nothing of the profile is applied. To let it pass all the same, give a reason: \
              `--allow-lint '{id}=REASON'`, for the daemon `allow = {{ {id} = \"REASON\" }}` in [lints] of the profile",
             id = lint.id
         ),
-    }
+    )
 }

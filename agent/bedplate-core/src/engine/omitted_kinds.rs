@@ -1,13 +1,12 @@
 //! Kinds that an image build sees to itself: a plan leaves them alone. Tools that are owed stay owed, whatever is left out.
 
-use crate::kind;
 use crate::ledger::{Ledger, PendingTool};
-use crate::plan::{Action, KindName, KindPlan, Note};
+use crate::plan::{Action, KindId, KindPlan};
 use bedplate_host::HostKind;
 
 /// Takes everything about these kinds out of a plan but the tools that have run, and adds a note for each.
-pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindName]) {
-    let stays = |kind: &KindName| !kinds.contains(kind);
+pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
+    let stays = |kind: &KindId| !kinds.contains(kind);
     body.changes.retain(|change| stays(&change.kind));
     body.blockers.retain(|blocker| stays(&blocker.kind));
     body.unknowns.retain(|unknown| stays(&unknown.kind));
@@ -18,10 +17,8 @@ pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindName]) {
     body.overruled.retain(|overruled| stays(&overruled.kind));
     body.pending_until_boot
         .retain(|unseen| body.changes.iter().any(|change| change.id == unseen.change));
-    body.notes.extend(kinds.iter().map(|kind| Note {
-        kind,
-        subject: "left out".into(),
-        text: format!("`--without {kind}`: the image build sees to it"),
+    body.notes.extend(kinds.iter().map(|kind| {
+        kind.note("left out", format!("`--without {kind}`: the image build sees to it"))
     }));
 }
 
@@ -34,7 +31,7 @@ pub(crate) fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
         body.settled_tools.iter().any(|paid| {
             let after = paid.after.as_ref();
             let is_planned = |id: &String| body.changes.iter().any(|change| change.id == *id);
-            paid.kind == tool.kind && paid.argv == tool.argv && after.is_none_or(is_planned)
+            tool.kind == paid.kind && paid.argv == tool.argv && after.is_none_or(is_planned)
         })
     };
     let runs = |tool: &PendingTool| {
@@ -47,18 +44,12 @@ pub(crate) fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
         tools.any(|argv| *argv == tool.argv)
     };
     let owed = ledger.owed.iter().filter(|tool| !has_run(tool) && !runs(tool));
-    let owed: Vec<(Option<KindName>, String)> =
-        owed.map(|tool| (kind::named(&tool.kind), tool.argv.join(" "))).collect();
+    let owed: Vec<(KindId, String)> = owed.map(|tool| (tool.kind, tool.argv.join(" "))).collect();
     for (kind, command) in owed {
-        body.notes.extend(kind.map(|kind| {
-            Note {
-                kind,
-                subject: command.clone(),
-                text:
-                    "still has to run in the image; `apply --root DIR --ran TOOL` notes that it has"
-                        .into(),
-            }
-        }));
+        body.notes.push(kind.note(
+            command.clone(),
+            "still has to run in the image; `apply --root DIR --ran TOOL` notes that it has",
+        ));
         body.pending_commands.push(command);
     }
 }

@@ -11,7 +11,7 @@ use crate::kind;
 use crate::ledger::{self, Ledger, LedgerError, PendingTool};
 use crate::orphans;
 use crate::plan::allowed_lints::AllowedLint;
-use crate::plan::{Change, KindName, Note, Plan, SettledTool, Unknown};
+use crate::plan::{Change, KindId, Note, Plan, SettledTool, Unknown};
 use crate::profile::LoadedProfile;
 use bedplate_base::{CpuVendor, ReadError, Reading};
 use bedplate_facts::{Depth, Facts};
@@ -38,7 +38,7 @@ pub struct Request<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImageRequest<'a> {
     /// Kinds that the image build sees to: nothing of them is planned.
-    pub without: &'a [KindName],
+    pub without: &'a [KindId],
     /// Owed tools that have run, each by its command or by the name of its program.
     pub ran: &'a [String],
 }
@@ -85,7 +85,7 @@ pub struct PreparedPlan {
     /// Lints that keep it from being applied, each with its place.
     pub stopping: Vec<String>,
     /// Kinds that the image build sees to.
-    pub without: Vec<KindName>,
+    pub without: Vec<KindId>,
 }
 
 impl PreparedPlan {
@@ -225,10 +225,8 @@ pub(super) fn mark_tools_run(
             argv.join(" ") == *tool || program == Some(tool)
         };
         let owed = ledger.owed.iter().filter(|owed| is_named(&owed.argv));
-        let of_kind = owed.filter_map(|owed| {
-            let kind = kind::named(&owed.kind)?;
-            Some(SettledTool { kind, argv: owed.argv.clone(), after: None })
-        });
+        let of_kind =
+            owed.map(|owed| SettledTool { kind: owed.kind, argv: owed.argv.clone(), after: None });
         let before = paid.len();
         paid.extend(of_kind);
         if paid.len() > before {
@@ -238,7 +236,7 @@ pub(super) fn mark_tools_run(
             let owed = ledger.owed.iter().map(|owed| owed.argv.join(" ")).collect();
             return Err(EngineError::NotOwed { tool: tool.clone(), owed });
         };
-        notes.push(Note { kind, subject: tool.clone(), text: "nothing is owed".into() });
+        notes.push(kind.note(tool.clone(), "nothing is owed"));
     }
     Ok((paid, notes))
 }
@@ -252,13 +250,13 @@ fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
     let note = |path: &str| {
         let copy = fat_backup::path(path);
         let record = ledger.files.get(path)?;
-        let kind = kind::named(&record.kind)?;
+        let kind = record.kind;
         let text = format!(
             "nothing is left of it: a power cut came while it was replaced. `apply` and `revert` first put back what is \
              kept in {copy}, and plan again"
         );
         let is_there = reader.exists(&copy) == Ok(true);
-        (is_there && is_gone(path)).then(|| Note { kind, subject: path.to_owned(), text })
+        (is_there && is_gone(path)).then(|| kind.note(path.to_owned(), text))
     };
     ledger.unfinished().filter_map(note).collect()
 }
@@ -283,8 +281,7 @@ fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>)
             error @ (ReadError::Denied { .. } | ReadError::Untrusted { .. }),
         )) if !needed => {
             let subject = "what bedplate did here before".to_owned();
-            let unknown =
-                Unknown { kind: "host", subject: subject.into(), reason: error.to_string() };
+            let unknown = KindId::Host.unknown(subject, error.to_string());
             Ok((Ledger::default(), Some(unknown)))
         }
         loaded => loaded.map(|ledger| (ledger, None)),
@@ -302,7 +299,7 @@ mod tests {
     fn more_facts_make_no_other_plan() {
         let choice = Choice::HostOrShipped;
         let request = Request::dry_run(choice);
-        for (name, _) in demo::names() {
+        for name in demo::names() {
             let host = demo::snapshot(name).unwrap();
             let plan = |depth| prepare_at(&host, &request, depth).unwrap().plan;
             assert_eq!(plan(Depth::Plan), plan(Depth::Thorough), "{name}");

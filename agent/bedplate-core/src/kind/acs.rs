@@ -26,10 +26,10 @@ mod topo_override;
 
 use std::collections::BTreeSet;
 
-use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
+use crate::desired::{AcsPersistence, AcsPolicy, ArgSource, WantedAcs};
 use crate::plan::{
-    Action, Change, Deferred, Device, DeviceRole, Effect, Item, KindPlan, Note, Rationale, Subject,
-    UpToDate,
+    Action, Change, Deferred, Device, DeviceRole, Effect, Item, KindId, KindPlan, Note, Rationale,
+    Subject,
 };
 use crate::section::ProfileSections;
 use bedplate_base::Reading;
@@ -40,7 +40,7 @@ use bedplate_facts::pci::Acs;
 use bedplate_facts::topology::{Role, Topology};
 use bedplate_host::HostKind;
 
-use super::{Context, Kind, Watch, WriteScope, cmdline, no_labels, some_of};
+use super::{Context, Kind, Privacy, Watch, WriteScope, cmdline, no_labels, some_of};
 
 pub(crate) use guests::guests_exposed;
 pub(crate) use isolation::isolation_gone;
@@ -50,13 +50,13 @@ pub use section::for_direct_traffic;
 pub(crate) use topo_override::pairs_in_different_groups;
 
 /// Name of this kind.
-pub const NAME: &str = "acs";
+pub const NAME: KindId = KindId::Acs;
 /// Arguments of earlier runs that stay where no new one can be worked out.
 const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
 
 /// The kind's row in the table.
 pub(crate) const KIND: Kind = Kind {
-    name: NAME,
+    id: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
     resolve: resolve::resolve_into,
     plan,
@@ -64,6 +64,7 @@ pub(crate) const KIND: Kind = Kind {
     watch,
     recorded: &[],
     owns: WriteScope { registers: true, ..WriteScope::NONE },
+    privacy: Privacy::OPEN,
     labels: no_labels,
 };
 
@@ -175,7 +176,7 @@ impl BootArguments {
 /// chosen, and has come to no argument, clears nothing at boot.
 fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArguments {
     let desired = context.desired;
-    let planned = desired.cmdline.set.iter().find(|arg| arg.from == NAME);
+    let planned = desired.cmdline.set.iter().find(|arg| arg.from == ArgSource::Acs);
     match planned {
         _ if desired.acs.persistence == AcsPersistence::Live => BootArguments::default(),
         Some(_) if cmdline::is_refused(context.so_far) => {
@@ -211,11 +212,7 @@ impl Port<'_> {
             return;
         }
         if right {
-            section.settled.push(UpToDate {
-                kind: NAME,
-                subject: self.subject().to_string(),
-                state: format_bits(control),
-            });
+            section.settled.push(NAME.up_to_date(self.subject().to_string(), format_bits(control)));
             return;
         }
         let lockdown = self.lockdown();
@@ -256,7 +253,7 @@ impl Port<'_> {
     }
 
     fn note(&self, text: String) -> Note {
-        Note { kind: NAME, subject: self.subject().to_string(), text }
+        NAME.note(self.subject().to_string(), text)
     }
 
     fn mask(&self) -> AcsBits {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{KindPlan, Note, Unknown};
+use crate::plan::{KindId, KindPlan, Note};
 use bedplate_base::ReadError;
 use bedplate_host::Reader;
 
@@ -20,13 +20,8 @@ pub(crate) struct ConfFile {
 }
 
 /// Notes what could not be read.
-pub(crate) fn unknown(
-    kind: &'static str,
-    section: &mut KindPlan,
-    subject: &str,
-    error: &ReadError,
-) {
-    section.unknowns.push(Unknown { kind, subject: subject.into(), reason: error.to_string() });
+pub(crate) fn unknown(kind: KindId, section: &mut KindPlan, subject: &str, error: &ReadError) {
+    section.unknowns.push(kind.unknown(subject, error.to_string()));
 }
 
 /// The vendor file: one of the same name as `ours` that an image brings below /usr, and that counts, for there is none in /etc or /run.
@@ -41,12 +36,11 @@ pub(crate) fn is_vendor_file(path: &str, ours: &str) -> bool {
 }
 
 /// That what an image says is in force, and the profile asks for none of it.
-pub(crate) fn left_in_image(kind: &'static str, path: &str) -> Note {
-    Note {
-        kind,
-        subject: path.to_owned(),
-        text: "of the image, is in force, and the profile asks for nothing that is in it: build the image without it".to_owned(),
-    }
+pub(crate) fn left_in_image(kind: KindId, path: &str) -> Note {
+    kind.note(
+        path.to_owned(),
+        "of the image, is in force, and the profile asks for nothing that is in it: build the image without it",
+    )
 }
 
 /// The files that sort after `ours`: what they set wins.

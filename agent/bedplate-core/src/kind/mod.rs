@@ -15,7 +15,7 @@ mod write_scope;
 use crate::desired::Desired;
 use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
-use crate::plan::{KindName, KindPlan, Rationale};
+use crate::plan::{KindId, KindPlan, Rationale};
 use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
@@ -44,7 +44,7 @@ pub struct Context<'a> {
 /// One kind of managed thing.
 pub struct Kind {
     /// Name, as in plans and reports.
-    pub name: &'static str,
+    pub id: KindId,
     /// One line of help.
     pub about: &'static str,
     /// What its sections of the profile come to on a machine, where that depends on the machine; the ledger counts where
@@ -61,8 +61,24 @@ pub struct Kind {
     pub recorded: &'static [(&'static str, RecordMode)],
     /// What its changes write and run: nothing else is done at a ledger's word.
     pub owns: WriteScope,
+    /// What of its plans is not for everybody.
+    pub privacy: Privacy,
     /// What schedulers may select nodes by: name and value.
     pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
+}
+
+/// What of a kind's plans is masked for others than root.
+#[derive(Debug, Clone, Copy)]
+pub struct Privacy {
+    /// Values stand alone, not behind a name that tells whether they are secret.
+    pub bare_values: bool,
+    /// States and remarks quote files that not everybody may be able to read.
+    pub quotes_files: bool,
+}
+
+impl Privacy {
+    /// Neither.
+    const OPEN: Privacy = Privacy { bare_values: false, quotes_files: false };
 }
 
 /// What a snapshot records of a path; `*` in it stands for any part of one component.
@@ -113,9 +129,14 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
 pub const KINDS: &[Kind] =
     &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND, cufile::KIND];
 
+/// What a kind's row says of privacy; of what no kind manages nothing is quoted.
+pub fn privacy(id: KindId) -> Privacy {
+    KINDS.iter().find(|kind| kind.id == id).map_or(Privacy::OPEN, |kind| kind.privacy)
+}
+
 /// The name of a kind as plans have it; `None` where there is no kind of that name.
-pub fn named(name: &str) -> Option<KindName> {
-    KINDS.iter().map(|kind| kind.name).find(|known| *known == name)
+pub fn named(name: &str) -> Option<KindId> {
+    KINDS.iter().map(|kind| kind.id).find(|known| known.name() == name)
 }
 
 /// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's

@@ -1,13 +1,13 @@
 //! Tools that are owed, as changes of their own.
 
 use crate::ledger::PendingTool;
-use crate::plan::{Action, Change, Effect, Item, KindName, WayBack};
+use crate::plan::{Action, Change, Effect, Item, KindId, WayBack};
 
 /// Ten minutes: a rebuild of every initramfs on a slow disk with many kernels takes several.
 pub(crate) const LIMIT_S: u32 = 600;
 
 /// The change that runs an owed tool. `subject`: what the tool makes.
-pub(crate) fn change(kind: KindName, tool: &PendingTool, subject: &str, item: Item) -> Change {
+pub(crate) fn change(kind: KindId, tool: &PendingTool, subject: &str, item: Item) -> Change {
     Change {
         id: format!("{kind}/{}", tool.argv.join(" ")),
         kind,

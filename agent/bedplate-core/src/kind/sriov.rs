@@ -17,7 +17,7 @@ mod usage;
 mod vf_diff;
 
 use crate::desired::{Desired, VfDriver, WantedVfs};
-use crate::plan::{Blocker, Device, DeviceRole, KindPlan, Note, Subject, Unknown, UpToDate};
+use crate::plan::{Blocker, Device, DeviceRole, KindId, KindPlan, Note, Subject};
 use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
@@ -26,7 +26,7 @@ use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader};
 
-use super::{Context, Kind, some_of};
+use super::{Context, Kind, Privacy, some_of};
 use crate::image_config::{ContributeError, ImageConfig, VfRule};
 
 use attributes::Stop;
@@ -38,7 +38,7 @@ use section::{Sriov, SriovManaged};
 use vf_diff::VfDifference;
 
 /// Name of this kind.
-pub const NAME: &str = "sriov";
+pub const NAME: KindId = KindId::Sriov;
 
 /// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What is not known counts as use.
 pub(crate) fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
@@ -80,7 +80,7 @@ pub(crate) fn use_of_vf(
 
 /// The kind's row in the table.
 pub(crate) const KIND: Kind = Kind {
-    name: NAME,
+    id: NAME,
     about: "SR-IOV virtual functions and their drivers",
     resolve: resolve::resolve_into,
     plan,
@@ -88,6 +88,7 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    privacy: Privacy::OPEN,
     labels: paths::labels,
 };
 
@@ -157,7 +158,7 @@ fn link_files(context: &Context) -> Vec<Note> {
                 ("[SR-IOV]", "sets attributes of VFs as well ([SR-IOV]); give each VF one master"),
             ];
             for (_, text) in remarks.into_iter().filter(|(start, _)| has(start)) {
-                notes.push(Note { kind: NAME, subject: path.clone(), text: text.to_owned() });
+                notes.push(NAME.note(path.clone(), text.to_owned()));
             }
         }
     }
@@ -219,11 +220,7 @@ impl Pf<'_> {
         if need == Need::Nothing && differing.is_empty() && self.switch.is_none() {
             let attributes = self.attributes_settled();
             let state = format!("{} with {}{attributes}", vfs(present), self.driver_wanted());
-            section.settled.push(UpToDate {
-                kind: NAME,
-                subject: self.subject().to_string(),
-                state,
-            });
+            section.settled.push(NAME.up_to_date(self.subject().to_string(), state));
             return;
         }
         if (differing.iter().any(|vf| !vf.after.is_empty()) || self.switch.is_some())
@@ -251,7 +248,7 @@ impl Pf<'_> {
     }
 
     fn unknown(&self, reason: String, section: &mut KindPlan) {
-        section.unknowns.push(Unknown { kind: NAME, subject: self.subject(), reason });
+        section.unknowns.push(NAME.unknown(self.subject(), reason));
     }
 
     fn need(&self, present: u16) -> Result<Need, Stop> {
@@ -291,11 +288,7 @@ impl Pf<'_> {
     }
 
     fn remarks(&self, need: Need) -> Vec<Note> {
-        let note = |text: &str| Note {
-            kind: NAME,
-            subject: self.subject().to_string(),
-            text: text.to_owned(),
-        };
+        let note = |text: &str| NAME.note(self.subject().to_string(), text.to_owned());
         let mut notes = Vec::new();
         let makes = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
         if makes && self.wanted.vf_driver == VfDriver::Auto && !self.is_to_probe() {
@@ -312,9 +305,8 @@ impl Pf<'_> {
 
     /// Why the change is refused.
     fn obstacle(&self, present: u16, need: Need) -> Option<Blocker> {
-        let blocker = |reason: String, remedy: String| {
-            Some(Blocker { kind: NAME, subject: self.subject(), reason, remedy })
-        };
+        let blocker =
+            |reason: String, remedy: String| Some(NAME.blocker(self.subject(), reason, remedy));
         match (need, self.function.driver.as_deref()) {
             (Need::Create | Need::Destroy, None) => {
                 return blocker(

@@ -10,17 +10,17 @@ pub mod section;
 #[cfg(test)]
 mod tests;
 
-use super::{Context, Kind, no_labels, nothing_to_resolve};
+use super::{Context, Kind, Privacy, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig, Setting};
-use crate::plan::KindPlan;
+use crate::plan::{KindId, KindPlan};
 use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use bedplate_host::HostKind;
 
 /// The row of the table of kinds.
 pub(crate) const KIND: Kind = Kind {
-    name: NAME,
+    id: NAME,
     about: "kernel parameters in sysctl.d and /proc/sys",
     resolve: nothing_to_resolve,
     plan,
@@ -28,11 +28,12 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    privacy: Privacy { bare_values: true, quotes_files: false },
     labels: no_labels,
 };
 
 /// Name of this kind.
-pub const NAME: &str = "sysctl";
+pub const NAME: KindId = KindId::Sysctl;
 
 /// Whether the profile gives the parameter at this path of /proc/sys this value.
 pub(crate) fn sets(profile: &dyn ProfileSections, path: &str, value: &str) -> bool {

@@ -6,7 +6,7 @@ use glob::{MatchOptions, Pattern};
 use super::KINDS;
 use super::sysctl::key::Key;
 use crate::ledger::{FileRecord, FileState, Ledger, VfRecord};
-use crate::plan::KindName;
+use crate::plan::KindId;
 use bedplate_base::value::PciAddress;
 use bedplate_host::FileMeta;
 
@@ -64,12 +64,12 @@ impl WriteScope {
 }
 
 /// The kind that runs a tool, which is named by its command or by its program alone.
-pub(crate) fn kind_of_tool(named: &str) -> Option<KindName> {
+pub(crate) fn kind_of_tool(named: &str) -> Option<KindId> {
     let words: Vec<String> = named.split(' ').map(str::to_owned).collect();
     let runs = |owns: &WriteScope| {
         owns.tool(&words) || owns.tools.iter().any(|tool| tool.first() == Some(&named))
     };
-    KINDS.iter().find(|kind| runs(&kind.owns)).map(|kind| kind.name)
+    KINDS.iter().find(|kind| runs(&kind.owns)).map(|kind| kind.id)
 }
 
 /// Whether a word can only be bedplate's: the name of a kind, of a tool or of one of its fixed arguments, or the path of a file
@@ -82,7 +82,7 @@ pub fn is_own_word(word: &str) -> bool {
             false => **pattern == *word,
         };
         let of_tools = tools.iter().flat_map(|tool| tool.iter()).any(of_tool);
-        kind.name == word || of_tools || kind.owns.file(word) || kind.owns.directory(word)
+        kind.id.name() == word || of_tools || kind.owns.file(word) || kind.owns.directory(word)
     })
 }
 

@@ -1,6 +1,7 @@
 //! Records of what was set on NICs by netlink: attributes of VFs, modes of eswitches. Only the boot that saw them can give
 //! them back.
 
+use crate::kind_id::KindId;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 #[serde(deny_unknown_fields)]
 pub struct VfRecord {
     /// The kind whose change set them first.
-    pub kind: String,
+    pub kind: KindId,
     /// `/proc/sys/kernel/random/boot_id` at the time.
     pub boot: String,
     /// The VF.
@@ -79,7 +80,7 @@ pub struct StartRecord {
 #[serde(deny_unknown_fields)]
 pub struct EswitchRecord {
     /// The kind whose change set it first.
-    pub kind: String,
+    pub kind: KindId,
     /// `/proc/sys/kernel/random/boot_id` at the time.
     pub boot: String,
     /// Mode found.
@@ -95,7 +96,7 @@ impl Ledger {
     pub fn begin_vf(
         &mut self,
         key: &VfKey,
-        kind: &str,
+        kind: KindId,
         boot: &str,
         (now, to): (&VfAttributes, &VfAttributes),
         (start, limit_s): (bool, u32),
@@ -105,7 +106,7 @@ impl Ledger {
             self.vfs.remove(&name);
         }
         let record = self.vfs.entry(name).or_insert_with(|| VfRecord {
-            kind: kind.to_owned(),
+            kind,
             boot: boot.to_owned(),
             key: key.clone(),
             original: VfAttributes::default(),
@@ -152,7 +153,7 @@ impl Ledger {
     pub fn begin_eswitch(
         &mut self,
         pf: PciAddress,
-        kind: &str,
+        kind: KindId,
         boot: &str,
         (now, to): (EswitchMode, EswitchMode),
         limit_s: u32,
@@ -162,7 +163,7 @@ impl Ledger {
             self.eswitches.remove(&name);
         }
         let record = self.eswitches.entry(name).or_insert_with(|| EswitchRecord {
-            kind: kind.to_owned(),
+            kind,
             boot: boot.to_owned(),
             original: now,
             ours: to,

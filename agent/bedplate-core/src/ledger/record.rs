@@ -7,13 +7,14 @@ use super::{
     AttributeRecord, FileRecord, FileState, Generator, Ledger, PendingTool, RegisterRecord, Sha,
     UndoTool, Unfinished,
 };
+use crate::kind_id::KindId;
 use bedplate_base::value::PciAddress;
 
 /// Who is about to write something.
 #[derive(Debug, Clone, Copy)]
 pub struct Author<'a> {
     /// The kind.
-    pub kind: &'a str,
+    pub kind: KindId,
     /// The change's id.
     pub change: &'a str,
 }
@@ -83,7 +84,7 @@ impl Ledger {
 
     fn begin(&mut self, path: &str, author: Author, now: &FileState) -> &mut FileRecord {
         let record = self.files.entry(path.to_owned()).or_insert_with(|| FileRecord {
-            kind: author.kind.to_owned(),
+            kind: author.kind,
             original: now.clone(),
             ours: Vec::new(),
             unfinished: None,
@@ -111,9 +112,9 @@ impl Ledger {
     }
 
     /// A file of bedplate's that the ledger did not know is taken over: before it there was none.
-    pub fn adopt(&mut self, path: &str, kind: &str, content: Sha, reader: Option<Generator>) {
+    pub fn adopt(&mut self, path: &str, kind: KindId, content: Sha, reader: Option<Generator>) {
         let record = FileRecord {
-            kind: kind.to_owned(),
+            kind,
             original: FileState::Absent,
             ours: vec![Some(content)],
             unfinished: None,
@@ -189,9 +190,9 @@ impl Ledger {
 
     /// Files of changes that were cut short, not of those that wait for owed tools.
     pub fn cut_short(&self) -> impl Iterator<Item = &str> {
-        let waits = |kind: &str| self.owed.iter().any(|tool| tool.kind == kind);
+        let waits = |kind: KindId| self.owed.iter().any(|tool| tool.kind == kind);
         let is_cut_short =
-            move |record: &FileRecord| record.unfinished.is_some() && !waits(&record.kind);
+            move |record: &FileRecord| record.unfinished.is_some() && !waits(record.kind);
         let cut_short = self.files.iter().filter(move |(_, record)| is_cut_short(record));
         cut_short.map(|(path, _)| path.as_str())
     }
@@ -208,7 +209,7 @@ impl Ledger {
     pub fn begin_attribute(
         &mut self,
         path: &str,
-        kind: &str,
+        kind: KindId,
         boot: &str,
         values: (&str, &str),
         limit_s: u32,
@@ -219,7 +220,7 @@ impl Ledger {
             self.attributes.remove(path);
         }
         let record = self.attributes.entry(path.to_owned()).or_insert_with(|| AttributeRecord {
-            kind: kind.to_owned(),
+            kind,
             boot: boot.to_owned(),
             original: now.to_owned(),
             ours: Vec::new(),
@@ -244,7 +245,7 @@ impl Ledger {
     pub fn begin_register(
         &mut self,
         key: &RegisterKey,
-        kind: &str,
+        kind: KindId,
         boot: &str,
         now: u16,
         bits: (u16, u16),
@@ -256,7 +257,7 @@ impl Ledger {
             self.registers.remove(&name);
         }
         let record = self.registers.entry(name).or_insert_with(|| RegisterRecord {
-            kind: kind.to_owned(),
+            kind,
             boot: boot.to_owned(),
             address: key.address,
             offset: key.offset,
@@ -285,30 +286,30 @@ impl Ledger {
 
     /// A tool has to run, come what may.
     pub fn owe(&mut self, tool: PendingTool) {
-        if !self.owes(&tool.kind, &tool.argv) {
+        if !self.owes(tool.kind, &tool.argv) {
             self.owed.push(tool);
         }
     }
 
     /// A file that owed tools read is about to be written: `outputs` are the present contents of the files that they make.
-    pub fn owe_anew(&mut self, kind: &str, outputs: &BTreeMap<String, Sha>) {
+    pub fn owe_anew(&mut self, kind: KindId, outputs: &BTreeMap<String, Sha>) {
         let owed = self.owed.iter_mut().filter(|owed| owed.kind == kind);
         owed.for_each(|owed| owed.outputs.clone_from(outputs));
     }
 
     /// Whether this tool has still to run for this kind.
-    pub fn owes(&self, kind: &str, argv: &[String]) -> bool {
+    pub fn owes(&self, kind: KindId, argv: &[String]) -> bool {
         self.owed.iter().any(|owed| owed.kind == kind && owed.argv == argv)
     }
 
     /// bedplate is about to run a tool that may be owed.
-    pub fn begin_tool(&mut self, kind: &str, argv: &[String]) {
+    pub fn begin_tool(&mut self, kind: KindId, argv: &[String]) {
         let owed = self.owed.iter_mut().filter(|owed| owed.kind == kind && owed.argv == argv);
         owed.for_each(|owed| owed.begun = true);
     }
 
     /// A tool has run.
-    pub fn remove_pending_tool(&mut self, kind: &str, argv: &[String]) {
+    pub fn remove_pending_tool(&mut self, kind: KindId, argv: &[String]) {
         self.owed.retain(|owed| owed.kind != kind || owed.argv != argv);
     }
 
@@ -328,7 +329,7 @@ impl Ledger {
     }
 
     /// A change is about to make `owns` the kind's list: until it is done, both are bedplate's own.
-    pub fn begin_owning(&mut self, kind: &str, owns: &[String]) {
+    pub fn begin_owning(&mut self, kind: KindId, owns: &[String]) {
         let list = self.owned.entry(kind.to_owned()).or_default();
         for token in owns {
             if !list.contains(token) {
@@ -338,9 +339,9 @@ impl Ledger {
     }
 
     /// The kind's list is this now.
-    pub fn settle_owning(&mut self, kind: &str, owns: &[String]) {
+    pub fn settle_owning(&mut self, kind: KindId, owns: &[String]) {
         if owns.is_empty() {
-            self.owned.remove(kind);
+            self.owned.remove(&kind);
         } else {
             self.owned.insert(kind.to_owned(), owns.to_vec());
         }
@@ -371,7 +372,7 @@ mod tests {
     #[test]
     fn a_tool_gets_the_time_that_this_version_gives_it() {
         let mut ledger = Ledger::default();
-        let author = Author { kind: "cmdline", change: "cmdline/x" };
+        let author = Author { kind: KindId::Cmdline, change: "cmdline/x" };
         for limit_s in [60, 300] {
             let argv = vec!["update-grub".to_owned()];
             let tool = Generator { argv, purpose: "make grub.cfg".to_owned(), limit_s };

@@ -1,5 +1,6 @@
 //! Tools as the ledger knows them: by what is run. The purpose is text for people, and another version may word it otherwise.
 
+use crate::kind_id::KindId;
 use serde::{Deserialize, Serialize};
 
 /// A tool run that undoes another.
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct UndoTool {
     /// The kind whose change ran the other.
-    pub kind: String,
+    pub kind: KindId,
     /// Program and arguments.
     pub argv: Vec<String>,
     /// What the other was run for.

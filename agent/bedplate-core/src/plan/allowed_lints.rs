@@ -2,11 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::KindName;
-
-/// What blockers and notes about the profile itself have in the place of a kind.
-pub const PROFILE: KindName = "profile";
-
 /// A lint of level error that is let pass.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]

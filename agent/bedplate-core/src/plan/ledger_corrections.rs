@@ -1,13 +1,13 @@
 //! Corrections of the ledger that a plan carries beside its changes: owed tools that have run, files that the ledger lost.
 
-use super::KindName;
+use super::KindId;
 use crate::ledger::{Generator, Ledger, Sha};
 
 /// A tool that an earlier run owes, and that need not run any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledTool {
     /// The kind whose change promised it.
-    pub kind: KindName,
+    pub kind: KindId,
     /// Program and arguments.
     pub argv: Vec<String>,
     /// Id of the change that replaces it; `None`: it shows to have run.
@@ -18,7 +18,7 @@ pub struct SettledTool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Orphan {
     /// The kind that writes it.
-    pub kind: KindName,
+    pub kind: KindId,
     /// Absolute path inside the host.
     pub path: String,
     /// Its content, where all of it is bedplate's.

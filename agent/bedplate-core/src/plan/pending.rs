@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, KindName};
+use super::{Effect, KindId};
 
 /// One item of a change that counts from the next boot on, and of which the running host shows nothing until then: a
 /// blacklist of a loaded module, an option that sysfs does not show. The ledger remembers it for the boot it was done in.
@@ -25,8 +25,7 @@ pub struct PendingUntilBoot {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Pending {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "super::json_form::known_kind")]
-    pub kind: KindName,
+    pub kind: KindId,
     /// What waits.
     pub subject: String,
     /// What the running system has.

@@ -10,7 +10,7 @@ use bedplate_testhosts::HostSpec;
 
 #[test]
 fn a_recording_gives_the_same_facts() {
-    for (name, _) in bedplate_testhosts::names() {
+    for name in bedplate_testhosts::names() {
         let host = bedplate_testhosts::snapshot(name).unwrap();
         let recorded = record(&host);
         let again = Snapshot::from_text(&recorded.to_text()).unwrap();

@@ -37,7 +37,7 @@ impl Guard {
     pub(super) fn new(reader: &dyn Reader, ledger: &Ledger, plan: &RevertPlan) -> Option<Self> {
         plan.steps.iter().any(|step| concerns_boot(step, ledger)).then(|| {
             let facts = observe(reader, Depth::Plan);
-            let owned = ledger.owned.get(cmdline::NAME).cloned().unwrap_or_default();
+            let owned = ledger.owned.get(&cmdline::NAME).cloned().unwrap_or_default();
             Guard { entry: RevertedEntry::read(reader, &facts), facts, owned }
         })
     }

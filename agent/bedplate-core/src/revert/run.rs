@@ -13,7 +13,7 @@ use crate::ledger::{
     self, Entry, EntryResult, Generator, Ledger, PendingTool, RegisterKey, Sha, Unfinished,
 };
 use crate::modules_conf::MODPROBE_PATH;
-use crate::plan::KindName;
+use crate::plan::KindId;
 use bedplate_base::chain;
 use bedplate_host::{HostKind, Reader, Writer};
 
@@ -101,7 +101,7 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
     store.update_ledger(|ledger| {
         owed.into_iter().for_each(|tool| ledger.owe(tool));
         for (kind, contents) in &outputs {
-            ledger.owe_anew(kind, contents);
+            ledger.owe_anew(*kind, contents);
         }
         for (path, before) in &found {
             if let Some(record) = ledger.files.get_mut(path) {
@@ -135,11 +135,11 @@ fn pending_tools(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
 }
 
 /// Present contents of the files of an image that tools make from those in `found`, by kind.
-fn outputs(store: &Store, found: &FileStates) -> Vec<(KindName, BTreeMap<String, Sha>)> {
+fn outputs(store: &Store, found: &FileStates) -> Vec<(KindId, BTreeMap<String, Sha>)> {
     if store.reader.kind() != HostKind::Image {
         return Vec::new();
     }
-    let kind_of = |path: &String| store.ledger.files.get(path).map(|record| record.kind.as_str());
+    let kind_of = |path: &String| store.ledger.files.get(path).map(|record| record.kind);
     let mut outputs = Vec::new();
     if found.keys().any(|path| kind_of(path) == Some(cmdline::NAME)) {
         outputs.push((cmdline::NAME, cmdline::entry_contents(store.reader)));
@@ -190,7 +190,10 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
         Step::Tool { argv, purpose, makes, limit_s } => {
             let tool =
                 Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
-            tool::repeat(store, &tool, makes)?;
+            let Some(kind) = kind_of_step(store.ledger, argv, makes) else {
+                return Ok(Some("no kind of bedplate's runs this tool".to_owned()));
+            };
+            tool::repeat(store, kind, &tool, makes)?;
         }
         Step::Directory { path } => {
             return match store.writer.remove_directory(path)? {
@@ -200,6 +203,13 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
         }
     }
     Ok(None)
+}
+
+/// The kind that a tool is run for: that of the change which it undoes or whose files it makes, else that which runs it.
+fn kind_of_step(ledger: &Ledger, argv: &[String], makes: &[String]) -> Option<KindId> {
+    let undone = ledger.undo.iter().find(|tool| tool.argv == argv).map(|tool| tool.kind);
+    let made = || makes.iter().find_map(|path| ledger.files.get(path)).map(|record| record.kind);
+    undone.or_else(made).or_else(|| kind_of_tool(&argv.join(" ")))
 }
 
 /// Subjects whose records stay: what was refused, what failed, and what a tool that failed reads.
@@ -253,7 +263,7 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>, ran: Option<&BTreeSet<V
     ledger.starts.retain(|subject, _| stays.contains(subject));
     ledger.eswitches.retain(|pf, _| stays.contains(&format!("eswitch of {pf}")));
     ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
-    let kinds: BTreeSet<String> = ledger.files.values().map(|record| record.kind.clone()).collect();
+    let kinds: BTreeSet<KindId> = ledger.files.values().map(|record| record.kind).collect();
     ledger.owned.retain(|kind, _| kinds.contains(kind));
     ledger.owed.retain(|owed| match ran {
         Some(ran) => !ran.contains(&owed.argv),

@@ -2,6 +2,7 @@
 
 use crate::kind::{acs, sriov};
 use crate::ledger::{Entry, Ledger};
+use crate::plan::KindId;
 use bedplate_base::value::PciAddress;
 
 /// Removes the records of values that only the boot which saw them can restore.
@@ -43,7 +44,7 @@ pub(super) fn take_history(ledger: &mut Ledger) -> Vec<String> {
 
 /// Whether the subject of a result is a device: a change of ACS bits or VFs, or any subject with a PCI address.
 fn names_device(subject: &str) -> bool {
-    let of_device = [acs::NAME, sriov::NAME];
+    let of_device = [acs::NAME, sriov::NAME].map(KindId::name);
     let kind = subject.split('/').next().unwrap_or_default();
     let words = subject.split(|c: char| !(c.is_ascii_hexdigit() || matches!(c, ':' | '.')));
     of_device.contains(&kind)

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::outcome::Evidence;
-use crate::kind::cmdline;
-use crate::plan::Change;
+use crate::plan::{Change, KindId};
 
 use super::{
     CHECKS, Check, CheckInput, Finding, Group, Outcome, Selection, Severity, Verdict, image,
@@ -185,10 +184,10 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
     if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains(OF_PROFILE)) {
         return outcome;
     }
-    let is_due = |kind: &str, subject: &str| match group {
-        Group::Acs => kind == "acs",
-        Group::Modules => kind == "modules",
-        Group::Iommu => kind == cmdline::NAME && subject.contains("iommu"),
+    let is_due = |kind: KindId, subject: &str| match group {
+        Group::Acs => kind == KindId::Acs,
+        Group::Modules => kind == KindId::Modules,
+        Group::Iommu => kind == KindId::Cmdline && subject.contains("iommu"),
         _ => false,
     };
     let body = &in_effect.plan.body;

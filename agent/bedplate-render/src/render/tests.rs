@@ -6,7 +6,7 @@ use crate::{GrubFamily, Job, OutFile, is_ours};
 use bedplate_base::value::vf::EswitchMode;
 use bedplate_base::{CpuVendor, Reading};
 use bedplate_core::ledger::Ledger;
-use bedplate_core::plan::{Blocker, Note, Unknown};
+use bedplate_core::plan::KindId;
 
 fn made(target: &Target, desired: &Desired, options: &Options) -> RenderResult {
     let sysctl = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
@@ -128,22 +128,13 @@ fn every_target_carries_or_lists_what_every_kind_contributes() {
 fn every_target_passes_on_blockers_unknowns_and_notes() {
     let text = |text: &str| text.to_owned();
     let mut desired = desired();
-    desired.blockers.push(Blocker {
-        kind: "sriov",
-        subject: text("0000:18:00.0").into(),
-        reason: text("firmware offers 4 VFs"),
-        remedy: text("mlxconfig"),
-    });
-    desired.unknowns.push(Unknown {
-        kind: "acs",
-        subject: text("PCI tree").into(),
-        reason: text("not recorded"),
-    });
-    desired.notes.push(Note {
-        kind: "sriov",
-        subject: text("0000:2a:00.0"),
-        text: text("left alone"),
-    });
+    desired.blockers.push(KindId::Sriov.blocker(
+        text("0000:18:00.0"),
+        text("firmware offers 4 VFs"),
+        text("mlxconfig"),
+    ));
+    desired.unknowns.push(KindId::Acs.unknown(text("PCI tree"), text("not recorded")));
+    desired.notes.push(KindId::Sriov.note(text("0000:2a:00.0"), text("left alone")));
     for target in TARGETS {
         let made = made(target, &desired, &options());
         let left = made
@@ -164,8 +155,7 @@ fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
     let list = "ds=nocloud;s=http://host/";
     let blanks = "dyndbg=\"file a.c +p\"";
     let mut desired = super::common::tests::empty_desired();
-    desired.cmdline.set =
-        [list, blanks].map(|token| super::common::tests::arg(token, "cmdline")).to_vec();
+    desired.cmdline.set = [list, blanks].map(super::common::tests::arg).to_vec();
     let written = |target: &Target, family: GrubFamily, words: &[&str]| {
         let options = Options { grub_family: family, ..options() };
         let rendered = made(target, &desired, &options);

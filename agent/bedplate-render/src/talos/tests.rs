@@ -56,7 +56,7 @@ fn from_1_14_each_module_and_map_is_a_document() {
 #[test]
 fn another_id_of_an_older_factory_is_named() {
     let mut desired = empty_desired();
-    desired.cmdline.set.push(arg("on", "cmdline"));
+    desired.cmdline.set.push(arg("on"));
     let rendered = render(&build(&desired), &options("1.13")).unwrap();
     assert!(text(&rendered, SCHEMATIC).ends_with("- 'on'\n"));
     assert!(rendered.notes.iter().any(|note| note.contains("before 1.5")));
@@ -68,7 +68,7 @@ fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
     options.talos_extensions =
         vec!["siderolabs/gvisor".to_owned(), "siderolabs/intel-ucode".to_owned()];
     let mut desired = empty_desired();
-    desired.cmdline.set.push(arg("net.ifnames=0", "cmdline"));
+    desired.cmdline.set.push(arg("net.ifnames=0"));
     let rendered = render(&build(&desired), &options).unwrap();
     assert!(text(&rendered, SCHEMATIC).starts_with("customization:\n"));
     let id = "b8e8fbbe1b520989e6c52c8dc8303070cb42095997e76e812fa8892393e1d176";
@@ -90,7 +90,7 @@ fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
     let torn = "dyndbg=\"file a.c +p\"";
     for token in [torn, "hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024", "quiet"]
     {
-        desired.cmdline.set.push(arg(token, "cmdline"));
+        desired.cmdline.set.push(arg(token));
     }
     let rendered = render(&build(&desired), &options("1.12")).unwrap();
     assert_eq!(
@@ -102,7 +102,7 @@ fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
 
     let mut one_size = empty_desired();
     for token in ["hugepagesz=1G", "hugepages=16"] {
-        one_size.cmdline.set.push(arg(token, "cmdline"));
+        one_size.cmdline.set.push(arg(token));
     }
     assert_eq!(render(&build(&one_size), &options("1.12")).unwrap().inexpressible, []);
 }

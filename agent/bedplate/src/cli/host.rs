@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::Read as _;
 
 use super::{CliError, HostArgs, exit, output};
+use crate::demo;
 use crate::report::style::{HEAD, paint};
 use bedplate_core::engine::{Target, observe};
 use bedplate_core::ledger::Ledger;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::snapshot::Snapshot;
 use bedplate_host::{DirReader, Reader};
-use bedplate_testhosts as demo;
 
 /// Longest text that is taken for a snapshot; that of a machine with eight GPUs and all its modules has two or three MiB.
 const LARGEST_SNAPSHOT: u64 = 64 << 20;

@@ -133,7 +133,8 @@ fn alike_change(one: &ChangeReport, other: &ChangeReport) -> bool {
 
 fn format_change(out: &mut String, change: &ChangeReport) {
     let line = |out: &mut String, mark: String, words: &str| {
-        let _ = writeln!(out, "{mark} {} {}  {words}", paint(HEAD, &change.kind), change.subject);
+        let _ =
+            writeln!(out, "{mark} {} {}  {words}", paint(HEAD, change.kind.name()), change.subject);
     };
     match &change.outcome {
         Outcome::Done => line(out, paint(GOOD, "✓"), "done"),

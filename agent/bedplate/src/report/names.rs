@@ -91,7 +91,7 @@ pub(super) fn subject<'a>(names: &Names<'a>, subject: &Subject) -> Option<&'a Fu
 mod tests {
     use super::*;
     use crate::report::text;
-    use bedplate_core::plan::{Device, DeviceRole, KindPlan, NextBoot, Plan, RebootNeed, Unknown};
+    use bedplate_core::plan::{Device, DeviceRole, KindId, KindPlan, NextBoot, Plan, RebootNeed};
     use bedplate_core::record::Recorder;
     use bedplate_facts::names::FILES;
     use bedplate_facts::{Depth, observe};
@@ -127,7 +127,7 @@ mod tests {
             let recorder = Recorder::new(&host);
             let facts = observe(&recorder, Depth::Plan);
             let names = Names::new(&recorder, &facts);
-            let unknown = Unknown { kind: "sriov", subject, reason: "why".into() };
+            let unknown = KindId::Sriov.unknown(subject, "why");
             let body = KindPlan { unknowns: vec![unknown], ..KindPlan::default() };
             let plan = Plan {
                 profile: "p".into(),

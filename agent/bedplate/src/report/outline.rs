@@ -111,7 +111,7 @@ fn name(text: &str) -> String {
 /// The id of a change: its kind, and which. Whatever else was the subject of a run may be a word of a file.
 fn subject(text: &str) -> String {
     let kind = text.split('/').next().unwrap_or_default();
-    if !KINDS.iter().any(|known| known.name == kind) {
+    if !KINDS.iter().any(|known| known.id.name() == kind) {
         return MASKED.to_owned();
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);

@@ -10,8 +10,9 @@ use super::names;
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use bedplate_base::terminal::one_line;
 use bedplate_core::apply::plan_line;
-use bedplate_core::plan::allowed_lints::PROFILE;
-use bedplate_core::plan::{Change, Effect, Item, NextBoot, Plan, Rationale, RebootNeed, Subject};
+use bedplate_core::plan::{
+    Change, Effect, Item, KindId, NextBoot, Plan, Rationale, RebootNeed, Subject,
+};
 use bedplate_facts::names::Names;
 
 /// How much to say.
@@ -50,14 +51,14 @@ pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<
 }
 
 /// Kinds that have something to say, in the order in which they first appear in table order.
-fn kinds_of(plan: &Plan) -> Vec<&'static str> {
-    let mut kinds = vec![PROFILE, "host"];
-    kinds.extend(bedplate_core::kind::KINDS.iter().map(|kind| kind.name));
-    kinds.retain(|kind| has_content(plan, kind));
+fn kinds_of(plan: &Plan) -> Vec<KindId> {
+    let mut kinds = vec![KindId::Profile, KindId::Host];
+    kinds.extend(bedplate_core::kind::KINDS.iter().map(|kind| kind.id));
+    kinds.retain(|kind| has_content(plan, *kind));
     kinds
 }
 
-fn has_content(plan: &Plan, kind: &str) -> bool {
+fn has_content(plan: &Plan, kind: KindId) -> bool {
     let body = &plan.body;
     body.changes.iter().any(|c| c.kind == kind)
         || body.blockers.iter().any(|b| b.kind == kind)
@@ -67,9 +68,9 @@ fn has_content(plan: &Plan, kind: &str) -> bool {
         || body.settled.iter().any(|s| s.kind == kind)
 }
 
-fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail, names: Option<&Names>) {
+fn section(out: &mut String, plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) {
     let body = &plan.body;
-    let _ = writeln!(out, "\n{}", paint(HEAD, kind));
+    let _ = writeln!(out, "\n{}", paint(HEAD, kind.name()));
     let changes: Vec<&Change> = body.changes.iter().filter(|change| change.kind == kind).collect();
     if detail.verbose {
         changes.iter().for_each(|change| one_change(out, change, detail, names));

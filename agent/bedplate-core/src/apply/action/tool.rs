@@ -3,7 +3,7 @@
 use super::made_files::{self, Listing};
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file, program};
 use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
-use crate::plan::{Action, WayBack};
+use crate::plan::{Action, KindId, WayBack};
 use bedplate_cmdline::boot::completeness::is_whole;
 use bedplate_host::child::STANDARD;
 use bedplate_host::{HostKind, package_lock};
@@ -95,7 +95,7 @@ impl Operation for RunTool<'_> {
             return ended.and(made.map(|images| undo.extend(images)));
         };
         let record = UndoTool {
-            kind: task.change.kind.into(),
+            kind: task.change.kind,
             argv: back.clone(),
             purpose: self.purpose.to_owned(),
             limit_s: self.limit_s,
@@ -200,10 +200,11 @@ fn run_touching(
 /// they become what they were right before it ran. What was there before bedplate came may name kernels that are gone.
 pub(crate) fn repeat(
     store: &mut Store,
+    kind: KindId,
     tool: &Generator,
     makes: &[String],
 ) -> Result<(), StepError> {
-    save_touched(store, Author { kind: "", change: "revert" }, makes, Some(tool))?;
+    save_touched(store, Author { kind, change: "revert" }, makes, Some(tool))?;
     let Err(mut failure) = run_touching(store, &tool.argv, tool.limit_s, makes) else {
         return remove_surplus(store, makes);
     };

@@ -211,18 +211,17 @@ fn refused(
         token::may_open(own, redir, **port) && token::may_open(own.or(config), redir, **port)
     })?;
     let used = used_by(tree, functions, "");
-    Some(Blocker {
-        kind: NAME,
-        subject: format!("argument {}", arg.token).into(),
-        reason: format!(
+    Some(NAME.blocker(
+        format!("argument {}", arg.token),
+        format!(
             "it opens ACS on port {port}, below which {used}: from the next boot on the guest's IOMMU group \
              would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
         ),
-        remedy: format!(
+        format!(
             "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or {}",
             set_free(tree, functions)
         ),
-    })
+    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::NAME;
 use super::section::Acs;
-use crate::desired::{AcsPolicy, Desired, WantedAcs};
+use crate::desired::{AcsPolicy, ArgSource, Desired, WantedAcs};
 use crate::image_config::{ContributeError, ImageConfig, LiveOnly};
 use crate::section::ProfileSections;
 use bedplate_facts::Facts;
@@ -21,7 +21,7 @@ pub(super) fn contribute(
     }
     out.live_only
         .extend(acs.ports.iter().filter(|wanted| !acs.persistence.carries(wanted)).map(live));
-    if desired.cmdline.set.iter().any(|wanted| wanted.from == NAME) {
+    if desired.cmdline.set.iter().any(|wanted| wanted.from == ArgSource::Acs) {
         out.notes.push(
             "the ACS list in `pci=` names ports by address: it fits only machines with the PCI numbering it was made \
              from (Linux kernel-parameters.txt; handbook §1.4)"
@@ -34,7 +34,7 @@ pub(super) fn contribute(
 /// No port is known yet.
 fn of_the_machine() -> LiveOnly {
     LiveOnly {
-        id: NAME.to_owned(),
+        id: NAME.to_string(),
         what: "ACS control of the machine's ports".to_owned(),
         why: "which ports lie between GPUs and NICs, and what their fabric needs, only the machine shows".to_owned(),
         with_agent: "run bedplate on the host at every boot".to_owned(),
@@ -110,7 +110,7 @@ mod tests {
         let mut desired = one_port();
         desired.acs.persistence = AcsPersistence::ConfigAcs;
         let token = "pci=config_acs=1000xx0@0000:17:01.0".to_owned();
-        desired.cmdline.set.push(WantedArg { token, why: Vec::new(), from: NAME });
+        desired.cmdline.set.push(WantedArg { token, why: Vec::new(), from: ArgSource::Acs });
         let out = contributed(&desired);
         assert_eq!(out.live_only, []);
         assert_eq!(out.notes.len(), 1);

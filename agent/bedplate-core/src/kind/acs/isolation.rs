@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::desired::DesiredAcs;
 use crate::kind::some_of;
-use crate::plan::{Blocker, Device, DeviceRole, Note};
+use crate::plan::{Blocker, Device, DeviceRole};
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::pci::{Acs, Function, PciTree};
@@ -67,7 +67,7 @@ pub(crate) fn groups_without_isolation(
             if functions.len() == 1 { "has" } else { "have" }
         );
         let subject = format!("port {}", named(&ports, "ports"));
-        resolved.notes.push(Note { kind: NAME, subject, text });
+        resolved.notes.push(NAME.note(subject, text));
     }
 }
 
@@ -96,14 +96,12 @@ fn exposes_guests(
     missing: AcsBits,
     guests: &[PciAddress],
 ) -> Blocker {
-    Blocker {
-        kind: NAME,
-        subject: Device::new(DeviceRole::Port, port).into(),
-        reason: reach_neighbours(missing, &used_by(tree, guests, " below it")),
-        remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
-                 upon which Linux switches its ACS on again"
-            .to_owned(),
-    }
+    NAME.blocker(
+        Device::new(DeviceRole::Port, port),
+        reach_neighbours(missing, &used_by(tree, guests, " below it")),
+        "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, upon which \
+         Linux switches its ACS on again",
+    )
 }
 
 /// A port that could isolate and does not, and the bits it lacks.
@@ -192,7 +190,7 @@ pub(crate) fn expectations(
              isolated and are not; give none of these functions to a guest (Linux drivers/iommu/iommu.c; handbook §3.3)"
         }
     };
-    resolved.notes.push(Note { kind: NAME, subject: named, text: text.to_owned() });
+    resolved.notes.push(NAME.note(named, text.to_owned()));
 }
 
 /// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
@@ -270,19 +268,17 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
             }
             None => "switch ATS on in the NIC's firmware, then reboot cold".to_owned(),
         };
-        resolved.blockers.push(Blocker {
-            kind: NAME,
-            subject: subject(lacking).into(),
-            reason: "no ATS: a switch for guests lets only translated requests pass directly, and this NIC cannot translate \
-                     (rdma-core kernel-boot/rdma_topo; handbook §14.1)"
-                .to_owned(),
-            remedy: format!(
+        resolved.blockers.push(NAME.blocker(
+            subject(lacking),
+            "no ATS: a switch for guests lets only translated requests pass directly, and this NIC cannot translate \
+             (rdma-core kernel-boot/rdma_topo; handbook §14.1)",
+            format!(
                 "{how}, or set acs.guests = false where no guest gets it"
             ),
-        });
+        ));
     }
     let mut note = |nics: &[PciAddress], text: String| {
-        resolved.notes.push(Note { kind: NAME, subject: subject(nics), text });
+        resolved.notes.push(NAME.note(subject(nics), text));
     };
     if !needless.is_empty() {
         let how =
@@ -318,12 +314,11 @@ pub(crate) fn cannot_pass(fabric: &Fabric, resolved: &mut ResolvedAcs) {
         .collect();
     if !ports.is_empty() {
         let named = some_of(ports.iter().map(PciAddress::to_string), 4, "ports");
-        resolved.blockers.push(Blocker {
-            kind: NAME,
-            subject: format!("port {named}").into(),
-            reason: "no DT: it cannot let translated requests pass, so that a guest's NIC reaches no GPU directly (handbook §14.1)"
-                .to_owned(),
-            remedy: "set acs.guests = false, or policy = \"keep\" where isolation counts for more".to_owned(),
-        });
+        resolved.blockers.push(NAME.blocker(
+            format!("port {named}"),
+            "no DT: it cannot let translated requests pass, so that a guest's NIC reaches no GPU directly (handbook \
+             §14.1)",
+            "set acs.guests = false, or policy = \"keep\" where isolation counts for more",
+        ));
     }
 }

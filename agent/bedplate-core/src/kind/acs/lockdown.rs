@@ -2,7 +2,7 @@
 //! does. Pure.
 
 use super::{NAME, Port, format_bits};
-use crate::plan::{Blocker, Effect, KindPlan, Pending};
+use crate::plan::{Effect, KindPlan, Pending};
 
 impl Port<'_> {
     /// Why the register cannot be written on the running machine.
@@ -17,12 +17,8 @@ impl Port<'_> {
 
     /// What becomes of the port instead of a write.
     pub(super) fn plan_locked(&self, lockdown: String, section: &mut KindPlan) {
-        let blocker = |reason: String, remedy: &str| Blocker {
-            kind: NAME,
-            subject: self.subject(),
-            reason,
-            remedy: remedy.to_owned(),
-        };
+        let blocker =
+            |reason: String, remedy: &str| NAME.blocker(self.subject(), reason, remedy.to_owned());
         // Until the boot that closes the port.
         section.blockers.extend(self.exposed());
         if self.is_disobeyed() {

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use crate::kind::some_of;
-use crate::plan::Note;
 use bedplate_base::value::{AcsBits, KernelVersion, PciAddress};
 use bedplate_facts::Os;
 use bedplate_facts::pci::PciTree;
@@ -50,7 +49,7 @@ pub(crate) fn report(tree: &PciTree, topology: &Topology, os: &Os, resolved: &mu
          it switches ACS on (commit c41e2fb67e26, which later releases of its series revert; bugzilla.kernel.org 221234; handbook \
          §3.4). Boot another kernel where guests need these devices apart"
     );
-    resolved.notes.push(Note { kind: NAME, subject: format!("port {named}"), text });
+    resolved.notes.push(NAME.note(format!("port {named}"), text));
 }
 
 /// A port that isolates, below others that do, with a function below it that is in one group with a function elsewhere.

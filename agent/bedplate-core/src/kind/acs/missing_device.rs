@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::{AcsPolicy, DesiredAcs, WantedArg};
+use crate::desired::{AcsPolicy, ArgSource, DesiredAcs, WantedArg};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Note, Rationale};
@@ -92,8 +92,8 @@ pub(super) fn carried_over(
         Reading::Known(arg) => arg.why,
         _ => vec![Rationale::because("the devices that it is for are missing and may come back")],
     };
-    let note = Note { kind: NAME, subject, text: text.to_owned() };
-    (Reading::Known(WantedArg { token, why, from: NAME }), Some(note))
+    let note = NAME.note(subject, text.to_owned());
+    (Reading::Known(WantedArg { token, why, from: ArgSource::Acs }), Some(note))
 }
 
 /// Entries to carry over: of empty ports, of those above them, and of all of a fabric that has nothing else left. None that would

@@ -1,8 +1,8 @@
 //! How ACS bits outlast a reset and a reboot: by which kernel argument, or by live writes at every boot. Pure.
 
-use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs, WantedArg};
+use crate::desired::{AcsPersistence, AcsPolicy, ArgSource, WantedAcs, WantedArg};
 use crate::kind::some_of;
-use crate::plan::{Blocker, Rationale, Unknown};
+use crate::plan::Rationale;
 use bedplate_base::Reading;
 use bedplate_facts::Os;
 
@@ -93,17 +93,15 @@ pub(crate) fn persist(
             resolved.acs.persistence = persistence;
             resolved.acs.ports = wanted;
             resolved.arg = text.map_or(Reading::Absent, |token| {
-                Reading::Known(WantedArg { token, why: argument_why(profile), from: NAME })
+                Reading::Known(WantedArg { token, why: argument_why(profile), from: ArgSource::Acs })
             });
         }
-        Err(reason) if profile.persistence == AcsPersist::Cmdline => resolved.blockers.push(Blocker {
-            kind: NAME,
-            subject: "acs.persistence".into(),
-            reason: format!("the kernel command line cannot make ACS last: {reason}"),
-            remedy: "boot Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer, or set acs.persistence = \"auto\" to have \
-                     the bits written again at every boot"
-                .to_owned(),
-        }),
+        Err(reason) if profile.persistence == AcsPersist::Cmdline => resolved.blockers.push(NAME.blocker(
+            "acs.persistence",
+            format!("the kernel command line cannot make ACS last: {reason}"),
+            "boot Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer, or set acs.persistence = \"auto\" to have the bits \
+             written again at every boot",
+        )),
         Err(reason) => {
             resolved.acs.ports = ports(AcsPersistence::Live);
             let text = format!("written live and again at every boot, because {reason}");
@@ -142,7 +140,7 @@ fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resol
         let reason = error.to_string();
         resolved.arg = Reading::unknown(reason.clone());
         let subject = "kernel argument of an earlier run, which stays".to_owned();
-        resolved.kept_unsure = Some(Unknown { kind: NAME, subject: subject.into(), reason });
+        resolved.kept_unsure = Some(NAME.unknown(subject, reason));
     }
 }
 

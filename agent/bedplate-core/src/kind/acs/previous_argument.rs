@@ -49,7 +49,7 @@ pub(super) fn above_guests(
 
 /// The arguments for ACS that an earlier run put on the command line.
 pub(super) fn owned(ledger: &Ledger) -> Vec<&str> {
-    let owned = ledger.owned.get(cmdline::KIND.name).map(Vec::as_slice).unwrap_or_default();
+    let owned = ledger.owned.get(&cmdline::NAME).map(Vec::as_slice).unwrap_or_default();
     let for_acs = |token: &&str| KEPT.iter().any(|key| token.starts_with(&format!("{key}=")));
     owned.iter().map(String::as_str).filter(for_acs).collect()
 }

@@ -21,20 +21,19 @@ impl Port<'_> {
     /// Written now, the groups would go on saying that the guest is walled off; from the kernel's argument on, the guest would
     /// lose its device, whose group then holds its neighbours too.
     fn refused_for_guests(&self) -> Blocker {
-        Blocker {
-            kind: NAME,
-            subject: self.subject(),
-            reason: format!(
+        NAME.blocker(
+            self.subject(),
+            format!(
                 "{}: opened now, the port would let the guest reach its neighbours while its IOMMU \
                  group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
                  drivers/iommu/iommu.c; handbook §3.3)",
                 self.used_by(&self.wanted.vfio_below)
             ),
-            remedy: format!(
+            format!(
                 "{}; or, where guests have GPUs or NICs, leave ACS alone: acs.policy = \"keep\" (profile vfio)",
                 guests::set_free(self.topology.tree(), &self.wanted.vfio_below)
             ),
-        }
+        )
     }
 
     /// The port is open, and guests below it are in groups that say otherwise. A group that cannot be seen is no proof.
@@ -52,16 +51,15 @@ impl Port<'_> {
         };
         let apart: Vec<PciAddress> =
             self.wanted.vfio_below.iter().filter(is_apart).copied().collect();
-        (!missing.is_empty() && !apart.is_empty()).then(|| Blocker {
-            kind: NAME,
-            subject: self.subject(),
-            reason: guests::reach_neighbours(missing, &self.used_by(&apart)),
-            remedy: format!(
+        (!missing.is_empty() && !apart.is_empty()).then(|| NAME.blocker(
+            self.subject(),
+            guests::reach_neighbours(missing, &self.used_by(&apart)),
+            format!(
                 "{}; or, where guests have GPUs or NICs, set acs.policy = \"keep\" (profile vfio) and reboot, upon which Linux \
                  switches ACS on again",
                 guests::set_free(tree, &apart)
             ),
-        })
+        ))
     }
 
     fn used_by(&self, guests: &[PciAddress]) -> String {

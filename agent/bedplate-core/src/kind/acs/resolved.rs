@@ -45,10 +45,10 @@ pub struct Ats {
 
 impl ResolvedAcs {
     pub(super) fn note(&mut self, subject: impl Into<String>, text: impl Into<String>) {
-        self.notes.push(Note { kind: NAME, subject: subject.into(), text: text.into() });
+        self.notes.push(NAME.note(subject.into(), text.into()));
     }
 
     pub(super) fn unknown(&mut self, subject: impl Into<Subject>, reason: String) {
-        self.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
+        self.unknowns.push(NAME.unknown(subject.into(), reason));
     }
 }

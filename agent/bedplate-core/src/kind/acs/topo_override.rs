@@ -4,7 +4,7 @@
 use crate::desired::{AcsPersistence, AcsPolicy, Desired, WantedOption};
 use crate::kind::modules::topo_check::{PARAMETER, can_override};
 use crate::kind::some_of;
-use crate::plan::{Blocker, Rationale, Unknown};
+use crate::plan::Rationale;
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::PciTree;
@@ -58,15 +58,13 @@ pub(super) fn resolve(facts: &Facts, desired: &mut Desired) {
         }
         Reading::Unknown(why) => {
             let reason = format!("whether the NVIDIA driver lets them reach each other: {why}");
-            desired.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
+            desired.unknowns.push(NAME.unknown(subject, reason));
         }
-        Reading::Known(_) | Reading::Absent => desired.blockers.push(Blocker {
-            kind: NAME,
-            subject: subject.into(),
-            reason: "in different IOMMU groups, which no register that is written live changes, and for which this NVIDIA driver \
-                     refuses DMA-BUF between them (open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3)"
-                .to_owned(),
-            remedy: "boot a kernel with pci=config_acs= (Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer)".to_owned(),
-        }),
+        Reading::Known(_) | Reading::Absent => desired.blockers.push(NAME.blocker(
+            subject,
+            "in different IOMMU groups, which no register that is written live changes, and for which this NVIDIA \
+             driver refuses DMA-BUF between them (open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3)",
+            "boot a kernel with pci=config_acs= (Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer)",
+        )),
     }
 }

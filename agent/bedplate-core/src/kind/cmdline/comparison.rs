@@ -7,7 +7,7 @@ use super::tuned::Tuned;
 use super::{NAME, ObservedLines};
 use crate::desired::DesiredCmdline;
 use crate::kind::{Context, dropped};
-use crate::plan::{Effect, Item, KindPlan, Note, Pending, Rationale, Unknown, UpToDate};
+use crate::plan::{Effect, Item, KindPlan, Pending, Rationale};
 use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, Finding, Status};
 use bedplate_facts::kernel_defaults::kernel_defaults;
@@ -249,11 +249,7 @@ pub(crate) fn report(
         (&comparison.next, "next boot's command line"),
     ] {
         if let Reading::Unknown(reason) = state {
-            section.unknowns.push(Unknown {
-                kind: NAME,
-                subject: subject.into(),
-                reason: reason.to_string(),
-            });
+            section.unknowns.push(NAME.unknown(subject, reason.to_string()));
         }
     }
     // An image's entry may be made when it is installed; a machine that runs has been booted from something.
@@ -261,24 +257,16 @@ pub(crate) fn report(
         matches!((&comparison.configured, &comparison.next), (Reading::Known(_), Reading::Absent));
     if nowhere && context.facts.host != HostKind::Image {
         let reason = "no boot entry was found; check that /boot is mounted".to_owned();
-        section.unknowns.push(Unknown {
-            kind: NAME,
-            subject: "next boot's command line".into(),
-            reason,
-        });
+        section.unknowns.push(NAME.unknown("next boot's command line", reason));
     }
     if let Reading::Unknown(reason) = &comparison.running {
-        let subject = "running command line".into();
-        section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.to_string() });
+        let subject = "running command line";
+        section.unknowns.push(NAME.unknown(subject, reason.to_string()));
     }
     // Without a known line this is the reason that stands there already.
     let in_part = matches!(comparison.configured, Reading::Known(_));
     for remark in comparison.remarks.iter().filter(|_| in_part) {
-        section.unknowns.push(Unknown {
-            kind: NAME,
-            subject: "configured command line".into(),
-            reason: remark.clone(),
-        });
+        section.unknowns.push(NAME.unknown("configured command line", remark.clone()));
     }
     let count = edit.wanted().len() + edit.unwanted().len();
     for index in 0..count {
@@ -312,11 +300,10 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
         (_, _, Some(false)) => {}
         // Nothing is claimed to be gone from a configuration that cannot be followed.
         _ if shown.key.is_none() && comparison.is_incomplete() => {}
-        (configured, next, running) => section.settled.push(UpToDate {
-            kind: NAME,
-            state: places(context, configured, next, running) + &manner(&shown.status),
+        (configured, next, running) => section.settled.push(NAME.up_to_date(
             subject,
-        }),
+            places(context, configured, next, running) + &manner(&shown.status),
+        )),
     }
 }
 
@@ -376,6 +363,6 @@ pub(crate) fn running_only(context: &Context, edit: &Edit, section: &mut KindPla
             Some(found) => format!("the running kernel has {found}"),
             None => "the running kernel does not have it".to_owned(),
         };
-        section.notes.push(Note { kind: NAME, subject: finding.entries.join(" "), text });
+        section.notes.push(NAME.note(finding.entries.join(" "), text));
     }
 }

@@ -1,8 +1,8 @@
 //! The edit of the command line that the profile asks for, in one piece. Pure.
 
 use super::comparison::Comparison;
-use super::{NAME, Obstacle, owned_arguments};
-use crate::desired::DesiredCmdline;
+use super::{Obstacle, owned_arguments};
+use crate::desired::{ArgSource, DesiredCmdline};
 use crate::kind::Context;
 use bedplate_base::{Arch, chain};
 use bedplate_cmdline::Edit;
@@ -60,7 +60,11 @@ fn edit_of(
 
 /// Where to correct what the profile asks for. `profile check` knows no machine, and what `[acs]` comes to on one only its plan.
 fn remedy(wanted: &DesiredCmdline, arch: Arch) -> String {
-    let listed = wanted.set.iter().filter(|arg| arg.from == NAME).map(|arg| arg.token.as_str());
+    let listed = wanted
+        .set
+        .iter()
+        .filter(|arg| arg.from == ArgSource::Cmdline)
+        .map(|arg| arg.token.as_str());
     let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
     match Edit::new(arch, &listed.collect::<Vec<_>>(), &absent) {
         Err(_) => "correct the profile: `bedplate profile check` shows the place",

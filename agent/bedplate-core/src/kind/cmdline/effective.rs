@@ -4,7 +4,7 @@
 
 use super::{NAME, arch, passthrough_wanted};
 use crate::kind::{Context, some_of};
-use crate::plan::{Blocker, KindPlan, Note, Unknown};
+use crate::plan::{Blocker, KindPlan};
 use bedplate_base::value::PciAddress;
 use bedplate_cmdline::{CommandLine, iommu_passthrough};
 use bedplate_facts::iommu_groups::{IommuGroups, iommu_groups};
@@ -25,21 +25,16 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     if !types.is_empty() {
         let said: Vec<String> =
             types.iter().map(|(kind, count)| format!("{count} × {}", meaning(kind))).collect();
-        section.notes.push(Note {
-            kind: NAME,
-            subject: "in effect on GPUs and NICs".into(),
-            text: said.join(", "),
-        });
+        section.notes.push(NAME.note("in effect on GPUs and NICs", said.join(", ")));
     }
     if !translated.is_empty() && booted_with_passthrough(context) {
         section.blockers.push(refused(&translated, types.values().sum()));
     }
     if unread > 0 {
-        section.unknowns.push(Unknown {
-            kind: NAME,
-            subject: "IOMMU group type".into(),
-            reason: format!("of {unread} GPU or NIC functions: {}", why_unread.unwrap_or_default()),
-        });
+        section.unknowns.push(NAME.unknown(
+            "IOMMU group type",
+            format!("of {unread} GPU or NIC functions: {}", why_unread.unwrap_or_default()),
+        ));
     }
 }
 
@@ -54,18 +49,16 @@ fn booted_with_passthrough(context: &Context) -> bool {
 }
 
 fn refused(translated: &[PciAddress], all: usize) -> Blocker {
-    Blocker {
-        kind: NAME,
-        subject: SUBJECT.into(),
-        reason: format!(
+    NAME.blocker(
+        SUBJECT,
+        format!(
             "the kernel was booted with it, and {} of {all} GPU and NIC functions are translated all the same: {}",
             translated.len(),
             some_of(translated.iter().map(PciAddress::to_string), NAMED, "functions")
         ),
-        remedy: "look for the cause: something wrote to /sys/kernel/iommu_groups/*/type since the boot (a boot undoes \
-                 that), or `journalctl -k -b` tells why the IOMMU cannot pass these devices through"
-            .into(),
-    }
+        "look for the cause: something wrote to /sys/kernel/iommu_groups/*/type since the boot (a boot undoes that), \
+         or `journalctl -k -b` tells why the IOMMU cannot pass these devices through",
+    )
 }
 
 fn meaning(kind: &str) -> String {

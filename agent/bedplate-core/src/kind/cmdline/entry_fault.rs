@@ -1,7 +1,7 @@
 //! Faults of the default boot entry, and how a plan reports them.
 
 use super::{NAME, other_kernel};
-use crate::plan::{Blocker, KindPlan, NextBoot, Note, Unknown};
+use crate::plan::{KindPlan, NextBoot, Unknown};
 use bedplate_base::{Cause, Reason};
 use bedplate_facts::Facts;
 
@@ -50,19 +50,13 @@ impl Soundness {
 /// Reports faults as blockers, and where a reboot is due also the unknowns.
 pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body: &mut KindPlan) {
     if let Some((next, running)) = other_kernel(facts) {
-        body.notes.push(Note {
-            kind: NAME,
-            subject: "next boot".into(),
-            text: format!("the next boot starts Linux {next}, not the running {running}"),
-        });
+        body.notes.push(NAME.note(
+            "next boot",
+            format!("the next boot starts Linux {next}, not the running {running}"),
+        ));
     }
     for fault in &found.faults {
-        body.blockers.push(Blocker {
-            kind: NAME,
-            subject: SUBJECT.into(),
-            reason: fault.reason.clone(),
-            remedy: fault.remedy.clone(),
-        });
+        body.blockers.push(NAME.blocker(SUBJECT, fault.reason.clone(), fault.remedy.clone()));
     }
     // What a recording lacks is for its host to find out, and what is reported already is not repeated.
     let counts = |why: &&Reason| {
@@ -70,8 +64,7 @@ pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body
             && body.unknowns.iter().all(|unknown| unknown.reason != why.to_string())
     };
     let unknown = found.unknown.iter().filter(|_| is_reboot_due).filter(counts);
-    let unknowns: Vec<Unknown> = unknown
-        .map(|why| Unknown { kind: NAME, subject: SUBJECT.into(), reason: why.to_string() })
-        .collect();
+    let unknowns: Vec<Unknown> =
+        unknown.map(|why| NAME.unknown(SUBJECT, why.to_string())).collect();
     body.unknowns.extend(unknowns);
 }

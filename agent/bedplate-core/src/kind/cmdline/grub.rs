@@ -272,7 +272,7 @@ fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Optio
     let Ok(tokens) = grub_default::parse_drop_in(text, family.variable) else {
         return Some(format!("changed by hand: {OVERWRITTEN}"));
     };
-    let own = context.ledger.owned.get(super::NAME).map(Vec::as_slice).unwrap_or_default();
+    let own = context.ledger.owned.get(&super::NAME).map(Vec::as_slice).unwrap_or_default();
     let wanted = edit.wanted().iter().flat_map(|wanted| wanted.tokens());
     let names: BTreeSet<String> = own.iter().chain(wanted).map(|token| name_of(token)).collect();
     let foreign: Vec<String> =

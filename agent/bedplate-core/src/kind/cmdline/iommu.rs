@@ -2,7 +2,7 @@
 
 use super::section::iommu::{Iommu, IommuMode};
 use super::{NAME, no_iommu, nvidia_grace};
-use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
+use crate::desired::{ArgSource, Desired, DesiredCmdline, UnwantedArg, WantedArg};
 use crate::plan::{Blocker, Rationale, Unknown};
 use crate::section::ProfileSections;
 use bedplate_base::{Arch, CpuVendor, Reading};
@@ -50,12 +50,10 @@ fn add(
         (Reading::Known(vendor), _) => *vendor,
         (_, Reading::Known(Arch::Aarch64)) => CpuVendor::Arm,
         (Reading::Absent | Reading::Unknown(_), _) => {
-            return Err(Obstacle::Unknown(Unknown {
-                kind: NAME,
-                subject: "IOMMU parameters".into(),
-                reason: "the CPU vendor is not known here: say --cpu intel, amd or arm, or give the profile [match] cpu_vendor"
-                    .into(),
-            }));
+            return Err(Obstacle::Unknown(NAME.unknown(
+                "IOMMU parameters",
+                "the CPU vendor is not known here: say --cpu intel, amd or arm, or give the profile [match] cpu_vendor",
+            )));
         }
     };
     if no_iommu::keep_where_none_is_needed(mode, profile, vendor, facts, &mut desired.cmdline)? {
@@ -66,7 +64,7 @@ fn add(
         let mut why = vec![Rationale::new(*reason, *source)];
         why.extend(because.clone());
         why.extend(iommu.why.iter().cloned());
-        WantedArg { token: (*token).into(), why, from: "iommu" }
+        WantedArg { token: (*token).into(), why, from: ArgSource::Iommu }
     }));
     Ok(())
 }
@@ -116,25 +114,19 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
 }
 
 fn unknown_cpu() -> Blocker {
-    Blocker {
-        kind: NAME,
-        subject: "IOMMU parameters".into(),
-        reason:
-            "this CPU is neither Intel, AMD nor Arm: bedplate does not know its IOMMU parameters"
-                .into(),
-        remedy: "set iommu.mode = \"keep\" and give the parameters in cmdline.args".into(),
-    }
+    NAME.blocker(
+        "IOMMU parameters",
+        "this CPU is neither Intel, AMD nor Arm: bedplate does not know its IOMMU parameters",
+        "set iommu.mode = \"keep\" and give the parameters in cmdline.args",
+    )
 }
 
 fn no_arm_off() -> Blocker {
-    Blocker {
-        kind: NAME,
-        subject: "IOMMU off".into(),
-        reason: "no kernel parameter switches an Arm SMMU off; the firmware decides".into(),
-        remedy:
-            "use iommu.mode = \"passthrough\", or switch the SMMU off in firmware and use \"keep\""
-                .into(),
-    }
+    NAME.blocker(
+        "IOMMU off",
+        "no kernel parameter switches an Arm SMMU off; the firmware decides",
+        "use iommu.mode = \"passthrough\", or switch the SMMU off in firmware and use \"keep\"",
+    )
 }
 
 const VTD_ON: &str = "distributions differ in whether VT-d is on by default";

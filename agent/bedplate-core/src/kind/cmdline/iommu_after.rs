@@ -41,7 +41,7 @@ pub(crate) fn iommu_after(facts: &Facts, wanted: &DesiredCmdline) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desired::{UnwantedArg, WantedArg};
+    use crate::desired::{ArgSource, UnwantedArg, WantedArg};
     use crate::engine;
     use bedplate_facts::Depth;
     use bedplate_testhosts::HostSpec;
@@ -50,7 +50,11 @@ mod tests {
     fn after(host: &str, set: &[&str], absent: &[&str]) -> bool {
         let host = HostSpec::from_toml(&format!("machine = 'plain'\n{host}")).unwrap().build();
         let facts = engine::observe(&host, Depth::Identity);
-        let wanted = |token: &&str| WantedArg { token: (*token).into(), why: vec![], from: "" };
+        let wanted = |token: &&str| WantedArg {
+            token: (*token).into(),
+            why: vec![],
+            from: ArgSource::Cmdline,
+        };
         let unwanted = |token: &&str| UnwantedArg { token: (*token).into(), why: vec![] };
         let wanted = DesiredCmdline {
             set: set.iter().map(wanted).collect(),

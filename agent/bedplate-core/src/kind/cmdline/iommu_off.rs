@@ -42,7 +42,7 @@ pub(crate) fn iommu_off_by_others(
     let turns_off = |token: &&String| {
         iommu_off_by(&CommandLine::parse(token), &none, vendor, arch(facts)).is_some()
     };
-    let own = ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
+    let own = ledger.owned.get(&NAME).map(Vec::as_slice).unwrap_or_default();
     let own: Vec<&String> = own.iter().filter(turns_off).filter(|token| !asked(token)).collect();
     if own.is_empty() {
         return None;

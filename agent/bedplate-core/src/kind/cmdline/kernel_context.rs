@@ -3,7 +3,7 @@
 
 use super::{NAME, iommu_wanted, passthrough_wanted};
 use crate::kind::Context;
-use crate::plan::{Blocker, KindPlan, Note};
+use crate::plan::KindPlan;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::{HostKind, Reader};
 
@@ -41,7 +41,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     let seen = KernelContext { reader: context.reader, line: &line, release };
     for row in ROWS {
         if let Some(text) = (row.says)(&seen) {
-            section.notes.push(Note { kind: NAME, subject: row.subject.into(), text });
+            section.notes.push(NAME.note(row.subject, text));
         }
     }
     xen(context, section);
@@ -57,15 +57,13 @@ fn xen(context: &Context, section: &mut KindPlan) {
     let subject = "Xen dom0".to_owned();
     let text = "the IOMMU belongs to the Xen hypervisor: arguments of the Linux kernel for it do nothing here";
     match iommu_wanted(context) {
-        true => section.blockers.push(Blocker {
-            kind: NAME,
-            subject: subject.into(),
-            reason: text.into(),
-            remedy: "set iommu.mode = \"keep\", and Xen's own `iommu=` (GRUB_CMDLINE_XEN in /etc/default/grub; \
-                     xen docs/misc/xen-command-line.pandoc)"
-                .into(),
-        }),
-        false => section.notes.push(Note { kind: NAME, subject, text: text.into() }),
+        true => section.blockers.push(NAME.blocker(
+            subject,
+            text,
+            "set iommu.mode = \"keep\", and Xen's own `iommu=` (GRUB_CMDLINE_XEN in /etc/default/grub; xen \
+             docs/misc/xen-command-line.pandoc)",
+        )),
+        false => section.notes.push(NAME.note(subject, text)),
     }
 }
 
@@ -79,15 +77,13 @@ fn sev_snp(context: &Context, section: &mut KindPlan) {
     let text = "this host can run SEV-SNP guests (kvm_amd sev_snp=Y); with passthrough as its default the kernel switches \
                 that off (linux drivers/iommu/amd/init.c, iommu_snp_enable)";
     match passthrough_wanted(context) {
-        true => section.blockers.push(Blocker {
-            kind: NAME,
-            subject: subject.into(),
-            reason: text.into(),
-            remedy: "set iommu.mode = \"translated\" or \"keep\"; or, if no such guest is to run here, give \
-                     kvm_amd the option sev_snp=0"
-                .into(),
-        }),
-        false => section.notes.push(Note { kind: NAME, subject, text: text.into() }),
+        true => section.blockers.push(NAME.blocker(
+            subject,
+            text,
+            "set iommu.mode = \"translated\" or \"keep\"; or, if no such guest is to run here, give kvm_amd the \
+             option sev_snp=0",
+        )),
+        false => section.notes.push(NAME.note(subject, text)),
     }
 }
 

@@ -72,8 +72,8 @@ pub(crate) use repair::unknown as unknown_entry_remedy;
 pub(crate) use reverted_entry::{EntryFaults, RevertedEntry};
 pub(crate) use soundness::{BOOT_PARAMS, recorded_boot_params, soundness, soundness_of_image};
 
-use super::{Context, Kind};
-use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
+use super::{Context, Kind, Privacy};
+use crate::plan::{Action, Effect, KindId, KindPlan, Pending};
 use bedplate_base::{Arch, Reading};
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
 use bedplate_facts::kernel_defaults::kernel_defaults;
@@ -86,7 +86,7 @@ use tuned::Tuned;
 
 /// The row of the table of kinds.
 pub(crate) const KIND: Kind = Kind {
-    name: NAME,
+    id: NAME,
     about: "kernel command line: configured, next boot, running, effective",
     resolve: resolve::resolve,
     plan,
@@ -94,11 +94,12 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    privacy: Privacy::OPEN,
     labels: paths::labels,
 };
 
 /// Its name, also in the ledger.
-pub const NAME: &str = "cmdline";
+pub const NAME: KindId = KindId::Cmdline;
 
 /// What a back end reads: the line that it would give new boot entries, and the line that the default entry has.
 pub(crate) struct ObservedLines {
@@ -244,7 +245,7 @@ fn report(context: &Context, section: &mut KindPlan) {
 fn note_conflict(tuned: Option<&Tuned>, edit: &Edit, context: &Context, section: &mut KindPlan) {
     if let Some(Err(Obstacle { reason, remedy })) = tuned.map(|tuned| tuned.check(edit, context)) {
         let text = format!("{reason}: {remedy}");
-        section.notes.push(Note { kind: NAME, subject: "TuneD".into(), text });
+        section.notes.push(NAME.note("TuneD", text));
     }
 }
 
@@ -252,7 +253,7 @@ fn note_hand_edits(context: &Context, edit: &Edit, section: &mut KindPlan) {
     if context.facts.boot == BootLoader::GrubDebian
         && let Some((subject, text)) = grub::edited_by_hand(context, edit)
     {
-        section.notes.push(Note { kind: NAME, subject, text });
+        section.notes.push(NAME.note(subject, text));
     }
 }
 
@@ -279,12 +280,7 @@ fn iommu_wanted(context: &Context) -> bool {
 }
 
 fn block(section: &mut KindPlan, obstacle: Obstacle) {
-    section.blockers.push(Blocker {
-        kind: NAME,
-        subject: "kernel command line".into(),
-        reason: obstacle.reason,
-        remedy: obstacle.remedy,
-    });
+    section.blockers.push(NAME.blocker("kernel command line", obstacle.reason, obstacle.remedy));
 }
 
 /// Parameters are read by the architecture's own code; an unknown one is taken for x86-64, where every

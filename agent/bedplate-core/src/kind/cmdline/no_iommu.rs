@@ -6,13 +6,13 @@ use super::section::iommu::IommuMode;
 use crate::desired::{DesiredCmdline, VfDriver};
 use crate::kind::modules::section::Modules;
 use crate::kind::sriov::section::Sriov;
-use crate::plan::{Blocker, UpToDate};
+use crate::plan::{Blocker, KindId};
 use crate::section::ProfileSections;
 use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::fold_name;
 use bedplate_facts::Facts;
 
-const KIND: &str = "cmdline";
+const KIND: KindId = KindId::Cmdline;
 /// What bedplate may have put on the line for an IOMMU: harmless without one, and no reason for a reboot.
 const LEFT_AS_THEY_ARE: [&str; 4] = ["intel_iommu", "amd_iommu", "iommu", "iommu.passthrough"];
 
@@ -55,7 +55,7 @@ pub(crate) fn keep_where_none_is_needed(
         _ => return Ok(false),
     };
     keep_arguments(cmdline);
-    cmdline.settled.push(UpToDate { kind: KIND, subject: "IOMMU".to_owned(), state });
+    cmdline.settled.push(KIND.up_to_date("IOMMU", state));
     Ok(true)
 }
 
@@ -94,16 +94,15 @@ fn off_in_firmware(needed: &str, vendor: CpuVendor) -> Blocker {
         CpuVendor::Arm => "the SMMU",
         CpuVendor::Other => "the IOMMU",
     };
-    Blocker {
-        kind: KIND,
-        subject: "IOMMU".into(),
-        reason: format!(
+    KIND.blocker(
+        "IOMMU",
+        format!(
             "{needed} needs one, and the firmware offers none: there is no {} table in /sys/firmware/acpi/tables, and no \
              kernel argument switches it on",
             table(vendor)
         ),
-        remedy: format!(
+        format!(
             "switch {setting} on in the BIOS setup; without guests iommu.mode = \"passthrough\" needs no IOMMU"
         ),
-    }
+    )
 }

@@ -3,7 +3,7 @@
 
 use super::section::iommu::{Iommu, IommuMode};
 use crate::desired::DesiredCmdline;
-use crate::plan::{Blocker, Rationale, UpToDate};
+use crate::plan::{Blocker, KindId, Rationale, UpToDate};
 use crate::section::ProfileSections;
 use bedplate_base::Arch;
 use bedplate_base::Reading;
@@ -85,7 +85,7 @@ fn unchanged(doubt: Option<&str>) -> UpToDate {
         None => "stays as it is: on NVIDIA's Arm CPUs passthrough and translated both work from Linux 6.11 on".to_owned(),
         Some(doubt) => format!("stays as it is: whether the CPU is NVIDIA's is not known ({doubt})"),
     };
-    UpToDate { kind: "cmdline", subject: "IOMMU mode".to_owned(), state }
+    KindId::Cmdline.up_to_date("IOMMU mode", state)
 }
 
 fn because(old: Option<&String>, doubt: Option<&str>) -> Rationale {
@@ -104,13 +104,12 @@ fn because(old: Option<&String>, doubt: Option<&str>) -> Rationale {
 }
 
 fn blocker(release: &str) -> Blocker {
-    Blocker {
-        kind: "cmdline",
-        subject: "IOMMU passthrough".into(),
-        reason: format!(
+    KindId::Cmdline.blocker(
+        "IOMMU passthrough",
+        format!(
             "Linux {release} on an Arm CPU of NVIDIA: before 6.11 arm-smmu-v3 attaches no PASID to an identity domain, \
              and CUDA creates no context ({SOURCE})"
         ),
-        remedy: "set iommu.mode = \"auto\" or \"translated\", or boot Linux 6.11 or newer".into(),
-    }
+        "set iommu.mode = \"auto\" or \"translated\", or boot Linux 6.11 or newer",
+    )
 }

@@ -176,14 +176,13 @@ pub(crate) fn check_menu(
 /// Names the other arguments that the default entry loses with the next generation.
 pub(crate) fn note(context: &Context, observed: &ObservedLines, edit: &Edit) -> Option<Note> {
     let lost = lost_by_mkconfig(context, observed, edit);
-    (!lost.is_empty()).then(|| Note {
-        kind: NAME,
-        subject: "boot entry".into(),
-        text: format!(
+    (!lost.is_empty()).then(|| NAME.note(
+        "boot entry",
+        format!(
             "only the default boot entry has `{}`, not the configuration: the entry loses this when the menu is generated again",
             named(&lost)
         ),
-    })
+    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::NAME;
 use crate::kind::{Context, some_of};
-use crate::plan::{KindPlan, Note};
+use crate::plan::KindPlan;
 use bedplate_base::{Arch, Reading};
 use bedplate_cmdline::only_on;
 
@@ -26,9 +26,5 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     let text = format!(
         "{named} {verb} nothing on this host: only kernels for {theirs} read that (handbook §1.7)"
     );
-    section.notes.push(Note {
-        kind: NAME,
-        subject: "arguments of another architecture".into(),
-        text,
-    });
+    section.notes.push(NAME.note("arguments of another architecture", text));
 }

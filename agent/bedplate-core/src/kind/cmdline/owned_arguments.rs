@@ -6,7 +6,7 @@ use bedplate_cmdline::{Edit, fold_name};
 
 /// What the ledger calls bedplate's own.
 fn earlier<'a>(context: &'a Context) -> &'a [String] {
-    context.ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default()
+    context.ledger.owned.get(&NAME).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// What is bedplate's own and the profile no longer speaks of.

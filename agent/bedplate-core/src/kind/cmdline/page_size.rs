@@ -50,7 +50,7 @@ pub(super) fn check<'a>(
             let text = format!(
                 "whether the kernel has huge pages of the size that `{first}` asks for is not known: {why} ({SOURCE})"
             );
-            let note = Note { kind: super::NAME, subject: "huge pages".into(), text };
+            let note = super::NAME.note("huge pages", text);
             return Ok((!asked.iter().all(is_in_all)).then_some(note));
         }
     };

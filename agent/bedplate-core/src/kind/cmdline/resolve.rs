@@ -3,7 +3,7 @@
 use super::iommu;
 use super::section::iommu::Iommu;
 use super::section::{Cmdline, CmdlineArg};
-use crate::desired::{Desired, UnwantedArg, WantedArg};
+use crate::desired::{ArgSource, Desired, UnwantedArg, WantedArg};
 use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
 use crate::section::ProfileSections;
@@ -26,7 +26,7 @@ pub(super) fn resolve(
 }
 
 fn wanted(arg: &CmdlineArg) -> WantedArg {
-    WantedArg { token: arg.arg.clone(), why: arg.why.clone(), from: super::NAME }
+    WantedArg { token: arg.arg.clone(), why: arg.why.clone(), from: ArgSource::Cmdline }
 }
 
 fn unwanted(arg: &CmdlineArg) -> UnwantedArg {

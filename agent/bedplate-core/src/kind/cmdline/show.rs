@@ -133,7 +133,7 @@ fn arguments(
 /// What the ledger calls bedplate's own.
 fn own(reader: &dyn Reader, facts: &Facts) -> Option<Edit> {
     let ledger = Ledger::load(reader).ok()?;
-    let tokens = ledger.owned.get(NAME)?;
+    let tokens = ledger.owned.get(&NAME)?;
     let nothing: [&str; 0] = [];
     Edit::new(arch(facts), tokens, &nothing).ok()
 }

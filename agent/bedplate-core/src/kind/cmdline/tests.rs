@@ -1,4 +1,5 @@
 use super::*;
+use crate::plan::KindId;
 use bedplate_facts::{Depth, observe};
 use bedplate_testhosts::HostSpec;
 
@@ -33,7 +34,7 @@ fn only_what_turns_passthrough_on_waits_for_it() {
     for other in ["iommu=nopt", "iommu.passthrough=0", "iommu.strict=0", "pci=realloc"] {
         assert!(!waits(NAME, other), "{other}");
     }
-    assert!(!waits("modules", "iommu=pt"), "of another kind");
+    assert!(!waits(KindId::Modules, "iommu=pt"), "of another kind");
 }
 
 /// A kernel booted with three arguments of bedplate's, whose boot entry has lost two of them since.

@@ -9,15 +9,13 @@ use super::owned_keys::{self, OwnedKey};
 use super::section::{Key, Setting};
 use super::{NAME, splice};
 use crate::kind::{Context, drop_in, dropped};
-use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Rationale, UpToDate,
-};
+use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Rationale};
 use bedplate_base::ReadError;
 use bedplate_facts::cufile::{self, PATH};
 
 /// Compares the file.
 pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
-    let earlier = OwnedKey::read(context.ledger.owned.get(NAME).map_or(&[], Vec::as_slice));
+    let earlier = OwnedKey::read(context.ledger.owned.get(&NAME).map_or(&[], Vec::as_slice));
     if wanted.is_empty() && earlier.is_empty() {
         return;
     }
@@ -72,17 +70,18 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
 }
 
 fn read(bytes: &[u8]) -> Result<Document, Blocker> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Blocker {
-        kind: NAME,
-        subject: PATH.into(),
-        reason: format!("{PATH} is not UTF-8 text"),
-        remedy: "correct the file: GPUDirect Storage does not read it either".to_owned(),
+    let text = std::str::from_utf8(bytes).map_err(|_| {
+        NAME.blocker(
+            PATH,
+            format!("{PATH} is not UTF-8 text"),
+            "correct the file: GPUDirect Storage does not read it either",
+        )
     })?;
     Document::parse(text).map_err(|error| refused(&error))
 }
 
 fn refused(error: &NotEditable) -> Blocker {
-    Blocker { kind: NAME, subject: PATH.into(), reason: error.to_string(), remedy: error.remedy() }
+    NAME.blocker(PATH, error.to_string(), error.remedy())
 }
 
 /// Nothing is written that the library could not read.
@@ -127,11 +126,7 @@ impl<'a> Work<'a> {
                 Some(ours) => self.own.push(ours.clone()),
                 None => self.forget(earlier.next(), "it has that value from others since"),
             }
-            self.out.settled.push(UpToDate {
-                kind: NAME,
-                subject: key,
-                state: format!("{}, in {PATH}", setting.value),
-            });
+            self.out.settled.push(NAME.up_to_date(key, format!("{}, in {PATH}", setting.value)));
             return Ok(());
         }
         let known: Vec<&OwnedKey> = self.earlier.iter().chain(&self.own).collect();

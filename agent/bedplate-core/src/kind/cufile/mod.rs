@@ -7,10 +7,10 @@ mod owned_keys;
 pub mod section;
 mod splice;
 
-use super::{Context, Kind, RecordMode, Watch, WriteScope, no_labels, nothing_to_resolve};
+use super::{Context, Kind, Privacy, RecordMode, Watch, WriteScope, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig};
-use crate::plan::KindPlan;
+use crate::plan::{KindId, KindPlan};
 use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use bedplate_facts::cufile::PATH;
@@ -19,7 +19,7 @@ use section::{Cufile, Setting};
 
 /// The row of the table of kinds.
 pub(crate) const KIND: Kind = Kind {
-    name: NAME,
+    id: NAME,
     about: "keys of /etc/cufile.json, for GPUDirect Storage",
     resolve: nothing_to_resolve,
     plan,
@@ -27,10 +27,11 @@ pub(crate) const KIND: Kind = Kind {
     watch,
     recorded: &[(PATH, RecordMode::Whole)],
     owns: WriteScope { files: &[PATH], ..WriteScope::NONE },
+    privacy: Privacy { bare_values: true, quotes_files: true },
     labels: no_labels,
 };
 
-const NAME: &str = "cufile";
+const NAME: KindId = KindId::Cufile;
 
 fn settings(profile: &dyn ProfileSections) -> &[Setting] {
     profile.get::<Cufile>().map_or(&[], |section| &section.set)

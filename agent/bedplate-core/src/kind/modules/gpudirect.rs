@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::NAME;
 use super::section::GpuDirect;
 use crate::desired::{Desired, ModuleLoad, WantedModule};
-use crate::plan::{Blocker, Note, Rationale, Unknown};
+use crate::plan::{Blocker, Rationale};
 use bedplate_base::Reading;
 use bedplate_base::value::{KernelVersion, ModuleName};
 use bedplate_facts::Facts;
@@ -70,13 +70,11 @@ pub(super) fn resolve(
         GpuDirect::Peermem => Some(peermem("the profile asks for the legacy path")),
         // AMD registers amdgpu itself as a peer client or uses DMA-BUF: there is no module to load (handbook §6.3).
         GpuDirect::Auto if of_the_host.is_empty() => {
-            desired.notes.extend((!for_guests.is_empty()).then(|| Note {
-                kind: NAME,
-                subject: SUBJECT.into(),
-                text: "nothing to do for the host: all its NVIDIA GPUs are bound to VFIO drivers; memory registration is for \
-                       the guests that get them"
-                    .into(),
-            }));
+            desired.notes.extend((!for_guests.is_empty()).then(|| NAME.note(
+                SUBJECT,
+                "nothing to do for the host: all its NVIDIA GPUs are bound to VFIO drivers; memory registration is \
+                 for the guests that get them",
+            )));
             None
         }
         GpuDirect::Auto => match &facts.gpu.nvidia {
@@ -92,15 +90,12 @@ pub(super) fn resolve(
 }
 
 fn no_driver() -> Blocker {
-    Blocker {
-        kind: NAME,
-        subject: SUBJECT.into(),
-        reason: "there are NVIDIA GPUs, and no NVIDIA driver is loaded".into(),
-        remedy:
-            "install the NVIDIA driver and load it, which is noticed at once; on a host that needs none, set \
-                 `gpudirect = \"none\"` in [modules] of the profile"
-                .into(),
-    }
+    NAME.blocker(
+        SUBJECT,
+        "there are NVIDIA GPUs, and no NVIDIA driver is loaded",
+        "install the NVIDIA driver and load it, which is noticed at once; on a host that needs none, set `gpudirect \
+         = \"none\"` in [modules] of the profile",
+    )
 }
 
 /// `obstacle`: what rules DMA-BUF out, or why that is not known.
@@ -111,40 +106,33 @@ fn auto(
 ) -> Option<WantedModule> {
     match obstacle {
         Ok(None) => {
-            desired.notes.push(Note {
-                kind: NAME,
-                subject: SUBJECT.into(),
-                text: "DMA-BUF: open NVIDIA kernel modules and a kernel of 5.12 or later; no module to load. Measure with \
-                       `ib_write_bw --use_cuda=N --use_cuda_dmabuf`: without the last option it asks for nvidia_peermem"
-                    .into(),
-            });
+            desired.notes.push(NAME.note(
+                SUBJECT,
+                "DMA-BUF: open NVIDIA kernel modules and a kernel of 5.12 or later; no module to load. Measure with \
+                 `ib_write_bw --use_cuda=N --use_cuda_dmabuf`: without the last option it asks for nvidia_peermem",
+            ));
             None
         }
         Ok(Some(obstacle)) => match &facts.gpu.peer_memory_symbols {
             Reading::Known(true) => Some(peermem(&format!("DMA-BUF is out ({obstacle})"))),
             Reading::Known(false) | Reading::Absent => {
-                desired.blockers.push(Blocker {
-                    kind: NAME,
-                    subject: SUBJECT.into(),
-                    reason: format!(
+                desired.blockers.push(NAME.blocker(
+                    SUBJECT,
+                    format!(
                         "neither path works: DMA-BUF is out ({obstacle}), and this kernel's ib_core has no \
                             peer-memory symbols for nvidia_peermem"
                     ),
-                    remedy: "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED/MLNX_OFED (peermem)".into(),
-                });
+                    "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED/MLNX_OFED (peermem)",
+                ));
                 None
             }
             Reading::Unknown(why) => {
-                desired.unknowns.push(Unknown {
-                    kind: NAME,
-                    subject: SUBJECT.into(),
-                    reason: why.to_string(),
-                });
+                desired.unknowns.push(NAME.unknown(SUBJECT, why.to_string()));
                 None
             }
         },
         Err(reason) => {
-            desired.unknowns.push(Unknown { kind: NAME, subject: SUBJECT.into(), reason });
+            desired.unknowns.push(NAME.unknown(SUBJECT, reason));
             None
         }
     }

@@ -4,7 +4,7 @@ use super::initramfs_rebuild::is_rebuilt;
 use super::{NAME, item};
 use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;
-use crate::plan::{Action, Change, KindPlan, Note, Rationale, SettledTool, UpToDate, WayBack};
+use crate::plan::{Action, Change, KindPlan, Rationale, SettledTool, WayBack};
 use bedplate_host::{HostKind, Reader};
 
 /// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
@@ -31,13 +31,10 @@ fn tool(reader: &dyn Reader) -> Option<Action> {
 pub(crate) fn rebuild(context: &Context, change: &mut Change, section: &mut KindPlan) {
     match tool(context.reader) {
         Some(tool) => change.actions.push(tool),
-        None => section.notes.push(Note {
-            kind: NAME,
-            subject: MODPROBE_PATH.into(),
-            text:
-                "no update-initramfs or dracut here: if the initramfs holds one of these modules, rebuild it"
-                    .into(),
-        }),
+        None => section.notes.push(NAME.note(
+            MODPROBE_PATH,
+            "no update-initramfs or dracut here: if the initramfs holds one of these modules, rebuild it",
+        )),
     }
 }
 
@@ -51,7 +48,7 @@ pub(crate) fn pending_rebuild(context: &Context, section: &mut KindPlan) {
             section.settled_tools.push(SettledTool { kind: NAME, argv, after });
             let (subject, state) =
                 ("initramfs".to_owned(), format!("made since {MODPROBE_PATH} changed"));
-            section.settled.push(UpToDate { kind: NAME, subject, state });
+            section.settled.push(NAME.up_to_date(subject, state));
             continue;
         }
         let why = Rationale::because(match context.reader.kind() {

@@ -15,15 +15,15 @@ mod running;
 pub mod section;
 pub mod topo_check;
 
-use super::{Context, Kind, no_labels};
-use crate::plan::{Item, KindPlan, Rationale};
+use super::{Context, Kind, Privacy, no_labels};
+use crate::plan::{Item, KindId, KindPlan, Rationale};
 
 pub(crate) use gpudirect::{DmabufObstacle, dmabuf_obstacle};
 pub(crate) use initramfs_rebuild::digests as initramfs_digests;
 
 /// The row of the table of kinds.
 pub(crate) const KIND: Kind = Kind {
-    name: NAME,
+    id: NAME,
     about: "modules-load.d, modprobe.d, and what is loaded now",
     resolve: resolve::resolve,
     plan,
@@ -31,11 +31,12 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    privacy: Privacy::OPEN,
     labels: no_labels,
 };
 
 /// Name of this kind.
-pub const NAME: &str = "modules";
+pub const NAME: KindId = KindId::Modules;
 
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();

@@ -12,8 +12,7 @@ use crate::kind::{Context, dropped};
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, Pending,
-    Rationale, UpToDate,
+    Action, Change, Effect, FileContent, Item, KindPlan, Overruled, Pending, Rationale,
 };
 use bedplate_host::{HostKind, Reader};
 
@@ -59,11 +58,7 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
     wanted.load.retain(|module| match elsewhere.get(module.name.as_str()) {
         Some(path) => {
             let subject = format!("{} at boot", module.name);
-            section.settled.push(UpToDate {
-                kind: NAME,
-                subject,
-                state: format!("listed in {path}"),
-            });
+            section.settled.push(NAME.up_to_date(subject, format!("listed in {path}")));
             false
         }
         None => true,
@@ -75,11 +70,9 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
         return;
     }
     if names == ours {
-        let settled = names.into_iter().map(|name| UpToDate {
-            kind: NAME,
-            subject: format!("{name} at boot"),
-            state: format!("listed in {place}"),
-        });
+        let settled = names
+            .into_iter()
+            .map(|name| NAME.up_to_date(format!("{name} at boot"), format!("listed in {place}")));
         section.settled.extend(settled);
         return;
     }
@@ -106,12 +99,11 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     let text = match modules_conf::modprobe(wanted, context.profile.name()) {
         Ok(text) => text,
         Err(error) => {
-            section.blockers.push(Blocker {
-                kind: NAME,
-                subject: MODPROBE_PATH.into(),
-                reason: error.to_string(),
-                remedy: "correct the option in the profile".into(),
-            });
+            section.blockers.push(NAME.blocker(
+                MODPROBE_PATH,
+                error.to_string(),
+                "correct the option in the profile",
+            ));
             return;
         }
     };
@@ -244,7 +236,7 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
                 let (subject, path) = (setting.clone(), file.path.clone());
                 let text =
                     format!("{path} sorts after bedplate's file and sets another value: it wins");
-                section.notes.push(Note { kind: NAME, subject, text });
+                section.notes.push(NAME.note(subject, text));
                 section.overruled.push(Overruled { kind: NAME, setting, path });
             }
         }
@@ -254,15 +246,11 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
 fn push_unchanged(ours: &Modprobe, path: &str, section: &mut KindPlan) {
     for ((module, parameter), value) in &ours.options {
         let subject = format!("options {module} {parameter}");
-        section.settled.push(UpToDate {
-            kind: NAME,
-            subject,
-            state: format!("{value}, in {path}"),
-        });
+        section.settled.push(NAME.up_to_date(subject, format!("{value}, in {path}")));
     }
     for module in &ours.blacklist {
         let subject = format!("blacklist {module}");
-        section.settled.push(UpToDate { kind: NAME, subject, state: format!("in {path}") });
+        section.settled.push(NAME.up_to_date(subject, format!("in {path}")));
     }
 }
 

@@ -5,13 +5,13 @@ use super::section::GpuDirect;
 use crate::desired::Desired;
 use crate::kind::nccl::section::Nccl;
 use crate::kind::{some_of, sysctl};
-use crate::plan::{Blocker, Note, Unknown};
+use crate::plan::{Blocker, KindId};
 use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::gpu::{FORCE_DMABUF, Rccl, is_amd_accelerator};
 
-const KIND: &str = "modules";
+const KIND: KindId = KindId::Modules;
 const SUBJECT: &str = "GPUDirect on AMD GPUs";
 const MOVE_NOTIFY: &str = "CONFIG_DMABUF_MOVE_NOTIFY";
 const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
@@ -41,12 +41,12 @@ pub(super) fn resolve(
         Reading::Known(_) | Reading::Absent => None,
     });
     if let (Some(reason), false) = (unread, peer) {
-        desired.unknowns.push(Unknown { kind: KIND, subject: SUBJECT.into(), reason });
+        desired.unknowns.push(KIND.unknown(SUBJECT, reason));
     }
     let writes_pt = writes_pt(rccl, desired);
     let mut note = |text: &str| {
         let text = format!("{text} ({SOURCE})");
-        desired.notes.push(Note { kind: KIND, subject: SUBJECT.into(), text });
+        desired.notes.push(KIND.note(SUBJECT, text));
     };
     if rccl.numa_balancing == Reading::Known(true) && !sysctl::sets(profile, NUMA_BALANCING, "0") {
         note(
@@ -88,14 +88,13 @@ fn no_driver(facts: &Facts) -> Option<Blocker> {
         is_amd_accelerator(function) && function.driver.is_none() && !tree.may_be_a_guests(function)
     });
     let bare: Vec<String> = bare.map(|function| function.address.to_string()).collect();
-    (!bare.is_empty()).then(|| Blocker {
-        kind: KIND,
-        subject: SUBJECT.into(),
-        reason: format!("no driver is bound to {}", some_of(bare.into_iter(), 8, "GPUs")),
-        remedy: "install the amdgpu driver and load it, which is noticed at once (where it is loaded, the kernel's log says why it \
-                 does not take them); on a host that needs none, set `gpudirect = \"none\"` in [modules] of the profile"
-            .into(),
-    })
+    (!bare.is_empty()).then(|| KIND.blocker(
+        SUBJECT,
+        format!("no driver is bound to {}", some_of(bare.into_iter(), 8, "GPUs")),
+        "install the amdgpu driver and load it, which is noticed at once (where it is loaded, the kernel's log says \
+         why it does not take them); on a host that needs none, set `gpudirect = \"none\"` in [modules] of the \
+         profile",
+    ))
 }
 
 fn missing(rccl: &Rccl) -> Vec<&'static str> {
@@ -106,17 +105,16 @@ fn missing(rccl: &Rccl) -> Vec<&'static str> {
 }
 
 fn blocker(missing: &[&str]) -> Blocker {
-    Blocker {
-        kind: KIND,
-        subject: SUBJECT.into(),
-        reason: format!(
+    KIND.blocker(
+        SUBJECT,
+        format!(
             "the running kernel was built without {}, which RCCL wants for DMA-BUF ({SOURCE})",
             missing.join(" and ")
         ),
-        remedy: format!(
+        format!(
             "boot a kernel that has {}, or install DOCA-OFED/MLNX_OFED, with which amdgpu registers GPU memory itself; on a \
              host that needs none, set `gpudirect = \"none\"` in [modules] of the profile",
             missing.join(" and ")
         ),
-    }
+    )
 }

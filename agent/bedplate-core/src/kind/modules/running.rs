@@ -5,9 +5,7 @@ use super::installed::{ModuleAvailability, installed};
 use crate::desired::ModuleLoad;
 use crate::desired::WantedModule;
 use crate::kind::Context;
-use crate::plan::{
-    Action, Blocker, Change, Check, Effect, Item, KindPlan, Note, Rationale, Unknown, UpToDate,
-};
+use crate::plan::{Action, Blocker, Change, Check, Effect, Item, KindPlan, Rationale};
 use bedplate_base::Reading;
 use bedplate_base::value::ModuleName;
 use bedplate_host::HostKind;
@@ -36,12 +34,11 @@ fn at_boot(context: &Context, module: &WantedModule, section: &mut KindPlan) {
 }
 
 fn not_installed(module: &ModuleName, release: &str) -> Blocker {
-    Blocker {
-        kind: NAME,
-        subject: format!("module {module}").into(),
-        reason: format!("it is not installed for kernel {release}"),
-        remedy: remedy(module),
-    }
+    NAME.blocker(
+        format!("module {module}"),
+        format!("it is not installed for kernel {release}"),
+        remedy(module),
+    )
 }
 
 fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
@@ -53,35 +50,26 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     };
     match live {
         Reading::Known(true) => {
-            section.settled.push(UpToDate { kind: NAME, subject, state: "loaded".into() });
+            section.settled.push(NAME.up_to_date(subject, "loaded"));
             return;
         }
         Reading::Known(false) | Reading::Absent => {}
         Reading::Unknown(reason) => {
-            section.unknowns.push(Unknown {
-                kind: NAME,
-                subject: subject.into(),
-                reason: reason.into(),
-            });
+            section.unknowns.push(NAME.unknown(subject, reason));
             return;
         }
     }
     match installed(context.reader, context.facts, &module.name) {
         ModuleAvailability::BuiltIn => {
-            section.settled.push(UpToDate {
-                kind: NAME,
-                subject,
-                state: "built into the kernel".into(),
-            });
+            section.settled.push(NAME.up_to_date(subject, "built into the kernel"));
         }
         ModuleAvailability::No { release } => section.blockers.push(not_installed(&module.name, &release)),
-        ModuleAvailability::NoKernel => section.notes.push(Note {
-            kind: NAME,
+        ModuleAvailability::NoKernel => section.notes.push(NAME.note(
             subject,
-            text: "this image has no kernel in /lib/modules yet: whether the module is there shows on the machine".into(),
-        }),
+            "this image has no kernel in /lib/modules yet: whether the module is there shows on the machine",
+        )),
         ModuleAvailability::Unknown(reason) => {
-            section.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason })
+            section.unknowns.push(NAME.unknown(subject, reason))
         }
         ModuleAvailability::Yes => section.changes.push(load_change(module, section)),
     }
@@ -151,15 +139,11 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Rationale], section
     match is_live(context.reader, module) {
         Reading::Known(true) => {}
         Reading::Known(false) | Reading::Absent => {
-            section.settled.push(UpToDate { kind: NAME, subject, state: "not loaded".into() });
+            section.settled.push(NAME.up_to_date(subject, "not loaded"));
             return;
         }
         Reading::Unknown(reason) => {
-            section.unknowns.push(Unknown {
-                kind: NAME,
-                subject: subject.into(),
-                reason: reason.into(),
-            });
+            section.unknowns.push(NAME.unknown(subject, reason));
             return;
         }
     }
@@ -168,13 +152,11 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Rationale], section
     let holders = context.reader.list(&format!("/sys/module/{module}/holders")).unwrap_or_default();
     if uses != "0" || !holders.is_empty() {
         let by = if holders.is_empty() { "open devices".to_owned() } else { holders.join(", ") };
-        section.blockers.push(Blocker {
-            kind: NAME,
-            subject: subject.into(),
-            reason: format!("it is in use (by {by}) and is not torn out from under its users"),
-            remedy: "stop what uses it, or leave it to the next boot: blacklisted modules do not come back"
-                .into(),
-        });
+        section.blockers.push(NAME.blocker(
+            subject,
+            format!("it is in use (by {by}) and is not torn out from under its users"),
+            "stop what uses it, or leave it to the next boot: blacklisted modules do not come back",
+        ));
         return;
     }
     section.changes.push(Change {

@@ -4,7 +4,7 @@ use super::NAME;
 use super::conf::{self, Conf, LONGEST_VALUE, Variable};
 use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
 use crate::kind::Context;
-use crate::plan::{Blocker, KindPlan, Note, Rationale, Unknown};
+use crate::plan::{KindPlan, Rationale};
 use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
@@ -59,7 +59,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
     let near = match ports_near_gpus(context) {
         Ok(near) => near,
         Err(reason) => {
-            out.unknowns.push(Unknown { kind: NAME, subject: HCA.into(), reason });
+            out.unknowns.push(NAME.unknown(HCA, reason));
             return before();
         }
     };
@@ -84,13 +84,12 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
         }
         _ => return Some(variable(value)),
     };
-    out.blockers.push(Blocker {
-        kind: NAME,
-        subject: HCA.into(),
+    out.blockers.push(NAME.blocker(
+        HCA,
         reason,
-        remedy: "`bedplate verify --check rdma` and `bedplate topology` say more; or leave the ports to NCCL: [nccl] hca = \"automatic\""
-            .to_owned(),
-    });
+        "`bedplate verify --check rdma` and `bedplate topology` say more; or leave the ports to NCCL: [nccl] hca = \
+         \"automatic\"",
+    ));
     before()
 }
 
@@ -123,7 +122,7 @@ fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
 }
 
 fn note(out: &mut KindPlan, text: String) {
-    out.notes.push(Note { kind: NAME, subject: HCA.to_owned(), text });
+    out.notes.push(NAME.note(HCA.to_owned(), text));
 }
 
 /// The file of the library of this host's GPUs, if that reads one. Where no GPU is seen, all may have fallen off the bus, or the PCI

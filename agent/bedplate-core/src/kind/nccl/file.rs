@@ -3,7 +3,7 @@
 use super::NAME;
 use super::conf::{self, BlockError, Conf, Variable};
 use crate::kind::{Context, drop_in, dropped};
-use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, UpToDate};
+use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan};
 use bedplate_base::ReadError;
 
 /// Compares the file.
@@ -46,10 +46,8 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
         |(name, value): &(&str, &str)| target.iter().any(|(n, v)| n == name && v != value);
     later(&conf, path, &target, out);
     if ours == target && !conf.before().iter().any(outdone) {
-        out.settled.extend(ours.iter().map(|(name, value)| UpToDate {
-            kind: NAME,
-            subject: (*name).to_owned(),
-            state: format!("{value}, in {path}"),
+        out.settled.extend(ours.iter().map(|(name, value)| {
+            NAME.up_to_date((*name).to_owned(), format!("{value}, in {path}"))
         }));
         return;
     }
@@ -73,12 +71,7 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
 }
 
 fn refuse(out: &mut KindPlan, path: &str, reason: &str, remedy: &str) {
-    out.blockers.push(Blocker {
-        kind: NAME,
-        subject: path.into(),
-        reason: reason.to_owned(),
-        remedy: remedy.to_owned(),
-    });
+    out.blockers.push(NAME.blocker(path, reason.to_owned(), remedy.to_owned()));
 }
 
 /// What differs: what a job gets now, and what it is to get.
@@ -121,13 +114,13 @@ fn later(conf: &Conf, path: &str, target: &[(&str, &str)], out: &mut KindPlan) {
     let other = |(_, (name, value)): &(usize, (&str, &str))| {
         target.iter().any(|(own, wanted)| own == name && wanted != value)
     };
-    let notes =
-        conf.unmanaged_settings().into_iter().filter(other).map(|(line, (name, value))| Note {
-            kind: NAME,
-            subject: name.to_owned(),
-            text: format!(
+    let notes = conf.unmanaged_settings().into_iter().filter(other).map(|(line, (name, value))| {
+        NAME.note(
+            name.to_owned(),
+            format!(
                 "{path}:{line} sets {value}; the first line for a name counts, which is bedplate's"
             ),
-        });
+        )
+    });
     out.notes.extend(notes);
 }

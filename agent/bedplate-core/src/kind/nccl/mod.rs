@@ -9,17 +9,17 @@ pub mod topology;
 
 pub(crate) use conf::is_only_ours;
 
-use super::{Context, Kind, no_labels, nothing_to_resolve};
+use super::{Context, Kind, Privacy, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig, LiveOnly};
-use crate::plan::{Blocker, KindPlan};
+use crate::plan::{Blocker, KindId, KindPlan};
 use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use section::{HcaList, Nccl};
 
 /// The row of the table of kinds.
 pub(crate) const KIND: Kind = Kind {
-    name: NAME,
+    id: NAME,
     about: "what NCCL or RCCL is told, in /etc/nccl.conf or /etc/rccl.conf, and a topology file",
     resolve: nothing_to_resolve,
     plan,
@@ -27,10 +27,11 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    privacy: Privacy { bare_values: true, quotes_files: true },
     labels: no_labels,
 };
 
-const NAME: &str = "nccl";
+const NAME: KindId = KindId::Nccl;
 
 fn plan(context: &Context) -> KindPlan {
     let mut out = KindPlan::default();
@@ -53,13 +54,11 @@ fn plan(context: &Context) -> KindPlan {
 }
 
 fn no_file() -> Blocker {
-    Blocker {
-        kind: NAME,
-        subject: conf::NCCL.into(),
-        reason: "the GPUs are Intel's, and oneCCL reads no file of variables".to_owned(),
-        remedy: "set them in the job (`bedplate nccl env`), and drop [nccl] from the profile"
-            .to_owned(),
-    }
+    NAME.blocker(
+        conf::NCCL,
+        "the GPUs are Intel's, and oneCCL reads no file of variables",
+        "set them in the job (`bedplate nccl env`), and drop [nccl] from the profile",
+    )
 }
 
 /// All but the list of ports and the topology, which only the machine knows.

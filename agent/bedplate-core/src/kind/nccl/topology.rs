@@ -5,10 +5,7 @@ use super::NAME;
 use super::conf::Variable;
 use crate::file_heading::{heading, is_heading};
 use crate::kind::{Context, drop_in, dropped, some_of};
-use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Rationale, Unknown,
-    UpToDate,
-};
+use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Rationale};
 use bedplate_base::{ReadError, Reading};
 use bedplate_facts::topology::Topology;
 use bedplate_facts::topology::devices::Devices;
@@ -60,7 +57,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
     let Some(body) = body(context, out) else { return is_ours };
     if text.is_some_and(|text| without_heading(text) == body) {
         let state = "as this machine is".to_owned();
-        out.settled.push(UpToDate { kind: NAME, subject: PATH.to_owned(), state });
+        out.settled.push(NAME.up_to_date(PATH.to_owned(), state));
         return true;
     }
     let why = Rationale::new("NCCL takes the machine's topology from it", "nccl.topology_file");
@@ -79,11 +76,11 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
     if context.facts.host == HostKind::Image {
         let text =
             "the machine itself has to tell: `bedplate apply` writes it there at the first boot";
-        out.notes.push(Note { kind: NAME, subject: subject(), text: text.to_owned() });
+        out.notes.push(NAME.note(subject(), text.to_owned()));
         return None;
     }
     let mut unknown = |reason: String| {
-        out.unknowns.push(Unknown { kind: NAME, subject: subject().into(), reason });
+        out.unknowns.push(NAME.unknown(subject(), reason));
     };
     // Planning reads no links, which the file is about.
     let tree = match scan::scan(context.reader, Depth::Thorough) {
@@ -131,7 +128,7 @@ fn without_heading(text: &str) -> &str {
 
 fn refuse(out: &mut KindPlan, reason: String, remedy: &str) {
     let (subject, remedy) = (PATH.to_owned(), remedy.to_owned());
-    out.blockers.push(Blocker { kind: NAME, subject: subject.into(), reason, remedy });
+    out.blockers.push(NAME.blocker(subject, reason, remedy));
 }
 
 fn item(before: Option<&str>, after: Option<&str>, why: Rationale) -> Item {

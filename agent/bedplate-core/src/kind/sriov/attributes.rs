@@ -296,10 +296,8 @@ impl Pf<'_> {
 
     pub(super) fn stopped(&self, stop: Stop) -> Result<Unknown, Blocker> {
         match stop {
-            Stop::Unknown(reason) => Ok(Unknown { kind: NAME, subject: self.subject(), reason }),
-            Stop::Blocked { reason, remedy } => {
-                Err(Blocker { kind: NAME, subject: self.subject(), reason, remedy })
-            }
+            Stop::Unknown(reason) => Ok(NAME.unknown(self.subject(), reason)),
+            Stop::Blocked { reason, remedy } => Err(NAME.blocker(self.subject(), reason, remedy)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::attributes::names_of;
 use super::{NAME, Need, Pf, VfDifference, usage};
 use crate::kind::some_of;
-use crate::plan::{Blocker, KindPlan};
+use crate::plan::KindPlan;
 use bedplate_base::value::vf::VfAttributes;
 use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
@@ -153,15 +153,14 @@ impl Pf<'_> {
             Ok(None) | Err(ReadError::NotRecorded { .. }) => true,
             Ok(Some(route)) => {
                 let rule = &self.wanted.rule;
-                section.blockers.push(Blocker {
-                    kind: NAME,
-                    subject: self.subject(),
-                    reason: format!("{route}: {what} may cut this host off from the network"),
-                    remedy: format!(
+                section.blockers.push(NAME.blocker(
+                    self.subject(),
+                    format!("{route}: {what} may cut this host off from the network"),
+                    format!(
                         "{out}exclude this port with `select` in rule {rule}, or set `allow_disruption = true` in it if the \
                          host may be cut off{how_long}"
                     ),
-                });
+                ));
                 false
             }
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use super::NAME;
 use crate::kind::{Context, some_of};
-use crate::plan::{KindPlan, Note, Unknown};
+use crate::plan::KindPlan;
 use bedplate_base::ReadError;
 
 /// What the SR-IOV network operator for Kubernetes keeps on every node that its config daemon runs on
@@ -20,24 +20,22 @@ pub(super) fn left_to_operator(context: &Context, section: &mut KindPlan) -> boo
                 .iter()
                 .map(|wanted| wanted.pf.to_string())
                 .collect::<Vec<_>>();
-            section.notes.push(Note {
-                kind: NAME,
-                subject: format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")),
-                text: format!(
+            section.notes.push(NAME.note(
+                format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")),
+                format!(
                     "left alone: the SR-IOV network operator manages this node ({OPERATOR} is there); remove that \
                      directory if the operator is gone"
                 ),
-            });
+            ));
             true
         }
         Err(error) => {
             // Nothing is ever written to a recorded host, so that its plan may go on.
             let go_on = matches!(error, ReadError::NotRecorded { .. });
-            section.unknowns.push(Unknown {
-                kind: NAME,
-                subject: "SR-IOV network operator".into(),
-                reason: format!("cannot tell whether it manages this node: {error}"),
-            });
+            section.unknowns.push(NAME.unknown(
+                "SR-IOV network operator",
+                format!("cannot tell whether it manages this node: {error}"),
+            ));
             !go_on
         }
     }

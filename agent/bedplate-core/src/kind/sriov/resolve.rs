@@ -93,11 +93,11 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> ResolvedSriov {
 
 impl ResolvedSriov {
     fn note(&mut self, subject: String, text: &str) {
-        self.notes.push(Note { kind: NAME, subject, text: text.to_owned() });
+        self.notes.push(NAME.note(subject, text.to_owned()));
     }
 
     fn unknown(&mut self, subject: impl Into<Subject>, reason: String) {
-        self.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
+        self.unknowns.push(NAME.unknown(subject.into(), reason));
     }
 }
 
@@ -292,5 +292,5 @@ fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
               or ask for fewer"
             .to_owned(),
     };
-    Blocker { kind: NAME, subject: Device::new(DeviceRole::Pf, address).into(), reason, remedy }
+    NAME.blocker(Device::new(DeviceRole::Pf, address), reason, remedy)
 }

@@ -9,7 +9,7 @@ use super::running;
 use super::section::Setting;
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, dropped};
-use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Overruled, UpToDate};
+use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Overruled};
 use bedplate_base::ReadError;
 use bedplate_host::HostKind;
 
@@ -74,10 +74,8 @@ fn vendor_settings(context: &Context) -> Option<(&'static str, BTreeMap<Key, Str
 }
 
 fn push_unchanged(ours: &BTreeMap<Key, String>, path: &str, section: &mut KindPlan) {
-    section.settled.extend(ours.iter().map(|(key, value)| UpToDate {
-        kind: NAME,
-        subject: format!("{key} at boot"),
-        state: format!("{value}, in {path}"),
+    section.settled.extend(ours.iter().map(|(key, value)| {
+        NAME.up_to_date(format!("{key} at boot"), format!("{value}, in {path}"))
     }));
 }
 
@@ -134,10 +132,6 @@ fn contradictions(file: &ConfFile, wanted: &[Setting], text: &str) -> Vec<Note> 
     let theirs = conf::values(&file.text);
     let other =
         |setting: &&Setting| theirs.get(&setting.key).is_some_and(|value| *value != setting.value);
-    let note = |setting: &Setting| Note {
-        kind: NAME,
-        subject: setting.key.to_string(),
-        text: text.to_owned(),
-    };
+    let note = |setting: &Setting| NAME.note(setting.key.to_string(), text.to_owned());
     wanted.iter().filter(other).map(note).collect()
 }

@@ -7,7 +7,7 @@ use super::conf::PATH;
 use super::key::{Key, folded};
 use super::section::Setting;
 use crate::kind::Context;
-use crate::plan::{Action, Blocker, Change, Effect, Item, KindPlan, Note, Unknown, UpToDate};
+use crate::plan::{Action, Change, Effect, Item, KindPlan};
 use bedplate_host::boot_id;
 
 /// Seconds a write may take. Most take none; vm.nr_hugepages looks for its pages while the write lasts.
@@ -20,24 +20,19 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
         match context.reader.attribute(&setting.key.path()) {
             Ok(now) if folded(&now) == setting.value => {
                 let state = format!("{}, running", setting.value);
-                section.settled.push(UpToDate { kind: NAME, subject, state });
+                section.settled.push(NAME.up_to_date(subject, state));
             }
             Ok(now) => section.changes.push(change(setting, now)),
-            Err(error) if error.is_absent() => section.blockers.push(Blocker {
-                kind: NAME,
-                reason: format!("the running kernel has no {}", setting.key.path()),
-                remedy: format!(
+            Err(error) if error.is_absent() => section.blockers.push(NAME.blocker(
+                subject.as_str(),
+                format!("the running kernel has no {}", setting.key.path()),
+                format!(
                     "{}, or correct `{subject}` in [sysctl] set or drop it there",
                     provider(context, setting)
                 ),
-                subject: subject.into(),
-            }),
+            )),
             Err(error) => {
-                section.unknowns.push(Unknown {
-                    kind: NAME,
-                    subject: subject.into(),
-                    reason: error.to_string(),
-                });
+                section.unknowns.push(NAME.unknown(subject, error.to_string()));
             }
         }
     }
@@ -73,12 +68,13 @@ pub(crate) fn left_behind(
     let mut stays: BTreeMap<Key, String> = in_file.collect();
     stays.extend(written);
     stays.retain(|key, _| wanted.iter().all(|setting| setting.key != *key));
-    section.notes.extend(stays.into_iter().map(|(key, before)| Note {
-        kind: NAME,
-        subject: key.to_string(),
-        text: format!(
-            "its running value stays until the next boot: the profile no longer sets it{before}"
-        ),
+    section.notes.extend(stays.into_iter().map(|(key, before)| {
+        NAME.note(
+            key.to_string(),
+            format!(
+                "its running value stays until the next boot: the profile no longer sets it{before}"
+            ),
+        )
     }));
 }
 

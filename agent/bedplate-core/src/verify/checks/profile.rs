@@ -7,7 +7,7 @@ use super::super::{
     Check, CheckInput, Evidence, Explain, Group, ImageState, Judgement, NoPlan, Outcome,
     ProfileFinding, Severity,
 };
-use crate::plan::RebootNeed;
+use crate::plan::{KindId, RebootNeed};
 use bedplate_base::Reading;
 
 /// Where `systemctl enable` links units that a boot starts.
@@ -63,7 +63,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
         let named = doable()
             .take(3)
             .map(|change| Evidence { what: change.subject.text.clone(), at: at.to_owned() });
-        let settings: BTreeSet<&str> = doable().map(|change| change.kind).collect();
+        let settings: BTreeSet<KindId> = doable().map(|change| change.kind).collect();
         let code = |setting| not_in_effect(setting, name, changes);
         return Ok(Outcome::fail(settings.into_iter().map(code)).all_evidence(named));
     }
@@ -73,7 +73,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             .iter()
             .take(3)
             .map(|pending| Evidence { what: pending.subject.clone(), at: at.to_owned() });
-        let settings: BTreeSet<&str> = body.pending.iter().map(|pending| pending.kind).collect();
+        let settings: BTreeSet<KindId> = body.pending.iter().map(|pending| pending.kind).collect();
         let code = |setting| not_in_effect(setting, name, None);
         let mut codes: Vec<ProfileFinding> = settings.into_iter().map(code).collect();
         if codes.is_empty() {
@@ -92,7 +92,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
     })
 }
 
-fn not_in_effect(setting: &'static str, profile: &str, changes: Option<usize>) -> ProfileFinding {
+fn not_in_effect(setting: KindId, profile: &str, changes: Option<usize>) -> ProfileFinding {
     ProfileFinding::NotInEffect { setting, profile: profile.to_owned(), changes }
 }
 

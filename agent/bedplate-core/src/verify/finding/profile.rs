@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::{FindingText, counted};
-use crate::plan::{KindName, Subject};
+use crate::plan::{KindId, Subject};
 use crate::verify::NoPlan;
 
 /// A finding about the profile.
@@ -21,7 +21,7 @@ pub enum ProfileFinding {
         /// Name of the profile.
         profile: String,
         /// The setting's kind: `acs`, `cmdline`, `modules`, `sriov` …
-        setting: KindName,
+        setting: KindId,
         /// Its subject.
         #[serde(flatten)]
         subject: Subject,
@@ -35,7 +35,7 @@ pub enum ProfileFinding {
     /// The profile asks for something that is not in effect.
     NotInEffect {
         /// The setting's kind: `acs`, `cmdline`, `modules`, `sriov` …
-        setting: KindName,
+        setting: KindId,
         /// Name of the profile.
         profile: String,
         /// How many changes there are, of all settings; `None`: it waits for a reboot.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::kind::modules::DmabufObstacle;
-use crate::plan::Subject;
+use crate::plan::{KindId, Subject};
 use crate::verify::IneffectiveArgument;
 use bedplate_base::Arch;
 use bedplate_facts::cufile::Problem;
@@ -180,12 +180,12 @@ fn profile() -> Vec<ProfileFinding> {
         ProfileFinding::ProfileUnusable,
         ProfileFinding::ProfileBlocked {
             profile: text(),
-            setting: "acs",
+            setting: KindId::Acs,
             subject: subject(),
             reason: text(),
             remedy: text(),
         },
-        ProfileFinding::NotInEffect { setting: "acs", profile: text(), changes: Some(1) },
+        ProfileFinding::NotInEffect { setting: KindId::Acs, profile: text(), changes: Some(1) },
         ProfileFinding::ProfileWaitsForReboot { profile: text() },
         ProfileFinding::ChangeInterrupted { files: vec![text()] },
         ProfileFinding::ProfileNotInImage,

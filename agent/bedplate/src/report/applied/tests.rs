@@ -1,5 +1,6 @@
 use super::*;
 use bedplate_base::value::PciAddress;
+use bedplate_core::plan::KindId;
 
 fn register(address: &str) -> Step {
     let address: PciAddress = address.parse().unwrap();
@@ -12,7 +13,7 @@ fn register(address: &str) -> Step {
 fn a_failed_apply_says_what_became_of_its_changes() {
     let change = |outcome| ChangeReport {
         id: "c".into(),
-        kind: "cmdline".into(),
+        kind: KindId::Cmdline,
         subject: "c".into(),
         effect: bedplate_core::plan::Effect::ColdBoot,
         outcome,
@@ -44,7 +45,7 @@ fn failure_that_wrote_nothing_is_not_called_undone() {
     };
     let change = ChangeReport {
         id: "c".into(),
-        kind: "cmdline".into(),
+        kind: KindId::Cmdline,
         subject: "c".into(),
         effect: bedplate_core::plan::Effect::Now,
         outcome,
@@ -66,7 +67,7 @@ fn what_stays_of_an_item_that_went_is_said_after_the_apply() {
     };
     let change = Change {
         id: "c".into(),
-        kind: "sysctl",
+        kind: KindId::Sysctl,
         subject: "/etc/sysctl.d/zz-bedplate.conf".into(),
         items: vec![item("kernel.a", None), item("kernel.b", Some("1"))],
         effect: bedplate_core::plan::Effect::Now,
@@ -76,9 +77,12 @@ fn what_stays_of_an_item_that_went_is_said_after_the_apply() {
         owns: None,
         deferred: None,
     };
-    let note = |kind, subject: &str| Note { kind, subject: subject.into(), text: "stays".into() };
-    let after =
-        [note("sysctl", "kernel.a"), note("sysctl", "kernel.b"), note("modules", "kernel.a")];
+    let note = |kind: KindId, subject: &str| kind.note(subject, "stays");
+    let after = [
+        note(KindId::Sysctl, "kernel.a"),
+        note(KindId::Sysctl, "kernel.b"),
+        note(KindId::Modules, "kernel.a"),
+    ];
     let said = |outcome| {
         let changes = vec![ChangeReport::new(&change, outcome)];
         let report = ApplyReport { changes, warnings: Vec::new() };

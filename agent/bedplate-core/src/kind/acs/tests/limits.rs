@@ -182,7 +182,7 @@ fn an_argument_that_covers_more_stays_while_something_is_unknown() {
         let profile = of_text("schema = 1\n[acs]\npolicy = \"direct-p2p\"");
         let mut desired = Desired::default();
         let mut ledger = Ledger::default();
-        ledger.owned.insert("cmdline".into(), vec!["iommu=pt".into(), owned.into()]);
+        ledger.owned.insert(KindId::Cmdline, vec!["iommu=pt".into(), owned.into()]);
         (KIND.resolve)(&profile, &machine.facts(), &ledger, &mut desired);
         assert_eq!(desired.cmdline.set.is_empty(), desired.cmdline.keep == KEPT);
         desired.cmdline.set.is_empty()

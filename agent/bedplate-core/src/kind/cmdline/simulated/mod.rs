@@ -89,7 +89,7 @@ impl Host {
                 self.act(action)?;
             }
             if let Some(owns) = change.owns {
-                self.ledger.owned.insert(NAME.to_owned(), owns);
+                self.ledger.owned.insert(NAME, owns);
             }
         }
         Ok(())

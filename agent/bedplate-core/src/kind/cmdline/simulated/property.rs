@@ -291,7 +291,7 @@ fn apply(
     let cmdline = wish(&set, &gone);
     let before = host.next();
     let facts = observe(&host.files, Depth::Plan);
-    let owned = host.ledger.owned.get(NAME).cloned().unwrap_or_default();
+    let owned = host.ledger.owned.get(&NAME).cloned().unwrap_or_default();
     let Ok(edit) = Edit::new(arch(&facts), &set, &gone) else { return Ok(false) };
     gone.extend(edit.disowned(&owned));
     let edit = Edit::new(arch(&facts), &set, &gone).expect("what is wanted is not disowned");

@@ -169,7 +169,7 @@ fn a_run_that_was_cut_short_is_finished() {
         sriov.autoprobe = Reading::Known(false);
     }
     assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
-    ledger.begin_attribute(AUTOPROBE, "sriov", "boot", ("1", "0"), 10);
+    ledger.begin_attribute(AUTOPROBE, NAME, "boot", ("1", "0"), 10);
     owe(&mut ledger, "boot", 1);
     assert_eq!(
         steps(&plan(&ledger, &machine, VfDriver::Auto)),
