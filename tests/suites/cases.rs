@@ -4,13 +4,14 @@
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test cases` rewrites the expected files.
 
+use bedplate_core::setting::{SettingChange as _, WriteAttribute};
 use std::path::Path;
 
 use bedplate::report::{diff, style, text};
 use bedplate_core::documents as json;
 use bedplate_core::engine::{self, PreparedPlan};
 use bedplate_core::kind;
-use bedplate_core::ledger::{Author, FileState, Ledger, PendingTool, RegisterKey, UndoTool, VfKey};
+use bedplate_core::ledger::{Author, FileState, Ledger, PendingTool, UndoTool};
 use bedplate_core::plan::{Action, Blocker, Plan, WayBack};
 use bedplate_core::profile::{LayerText, LoadedProfile, load, render_all, shipped};
 use bedplate_facts::Facts;
@@ -156,24 +157,21 @@ fn ledger_of(plan: &Plan) -> Ledger {
                 }
                 ledger.owe(PendingTool { begun: true, ..PendingTool::new(kind, &argv, &purpose) });
             }
-            Action::WriteAttribute { path, before, after, limit_s } => {
-                ledger.begin_attribute(path, kind, "boot", (before, after), *limit_s);
+            Action::WriteAttribute(action) => {
+                ledger.begin_setting(action, kind, "boot", &action.before);
             }
-            Action::SetConfigBits { address, offset, mask, value, before, register } => {
-                let register = register.clone();
-                let key = RegisterKey { address: *address, offset: *offset, register };
-                ledger.begin_register(&key, kind, "boot", *before, (*mask, *value));
+            Action::SetConfigBits(action) => {
+                ledger.begin_setting(action, kind, "boot", &action.before());
             }
             Action::BindVfs { pf, limit_s, .. } => {
                 let path = format!("/sys/bus/pci/devices/{pf}/driver_override");
-                ledger.begin_attribute(&path, kind, "boot", ("", "x"), *limit_s);
+                let (before, after) = (String::new(), "x".to_owned());
+                let action = WriteAttribute { path, before, after, limit_s: *limit_s };
+                ledger.begin_setting(&action, kind, "boot", &action.before);
             }
-            Action::SetVf { pf, interface, vf, before, after, start, limit_s } => {
-                let key = VfKey { pf: *pf, interface: interface.clone(), vf: *vf };
-                ledger.begin_vf(&key, kind, "boot", (before, after), (*start, *limit_s));
-            }
-            Action::SetEswitch { pf, before, after, limit_s } => {
-                ledger.begin_eswitch(*pf, kind, "boot", (*before, *after), *limit_s);
+            Action::SetVf(action) => ledger.begin_setting(action, kind, "boot", &action.before),
+            Action::SetEswitch(action) => {
+                ledger.begin_setting(action, kind, "boot", &action.before);
             }
             Action::LoadModule { .. } | Action::UnloadModule { .. } | Action::Verify(_) => {}
         }

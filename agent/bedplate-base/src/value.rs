@@ -2,6 +2,7 @@
 
 pub mod flow_control;
 mod kernel_version;
+mod register;
 pub mod vf;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use kernel_version::KernelVersion;
+pub use register::RegisterBits;
 use vf::{Guid, Mac};
 
 /// Why a text is not a value of the wanted type. Display is a sentence fit for a profile error.
@@ -188,19 +190,6 @@ impl AcsBits {
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
-
-    /// The flag text that `pci=config_acs=` takes: most significant bit first (DT EC UF CR RR TB SV),
-    /// `1`/`0` for the bits under `mask`, `x` for the others (handbook §1.4).
-    pub fn config_acs_flags(self, mask: AcsBits) -> String {
-        (0..7)
-            .rev()
-            .map(|bit| match (mask.0 >> bit & 1, self.0 >> bit & 1) {
-                (0, _) => 'x',
-                (_, 1) => '1',
-                _ => '0',
-            })
-            .collect()
-    }
 }
 
 impl fmt::Display for AcsBits {
@@ -287,16 +276,6 @@ mod tests {
         ] {
             assert!(bad.parse::<PciAddress>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn config_acs_flags_read_from_the_most_significant_bit() {
-        let mask = AcsBits::SV.or(AcsBits::RR).or(AcsBits::CR).or(AcsBits::UF);
-        assert_eq!(AcsBits(0).config_acs_flags(mask), "xx000x0");
-        assert_eq!(
-            AcsBits(0x5d).config_acs_flags(AcsBits(0x7d)),
-            "1x111x1".replace("1x111", "10111")
-        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Blocker, Note, Rationale, Unknown, UpToDate};
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
-use bedplate_base::value::{AcsBits, ModuleName, PciAddress};
+use bedplate_base::value::{AcsBits, ModuleName, PciAddress, RegisterBits};
 
 /// A kernel argument that is wanted, in the profile's spelling (`iommu=pt`, `pci=realloc`, `hugepages=64`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -118,10 +118,8 @@ pub enum AcsPolicy {
 pub struct WantedAcs {
     /// Root or downstream port.
     pub port: PciAddress,
-    /// Which bits matter.
-    pub mask: AcsBits,
-    /// Their value.
-    pub value: AcsBits,
+    /// Which bits matter, and their value.
+    pub bits: RegisterBits,
     /// Which GPU–NIC pairs run through it.
     pub why: Vec<Rationale>,
     /// Functions for guests that are, or may be, below, and PFs whose VFs are to go to guests: nothing that takes their
@@ -132,7 +130,7 @@ pub struct WantedAcs {
 impl WantedAcs {
     /// Whether a bit that isolates is to be off.
     pub fn opens(&self) -> bool {
-        !self.mask.without(self.value).and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty()
+        !self.bits.off().and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty()
     }
 
     /// Whether that would take the isolation of a guest's function away.
@@ -144,7 +142,7 @@ impl WantedAcs {
 impl WantedAcs {
     /// Bits of a control register that send to the root complex what is to pass directly.
     pub fn redirects(&self, control: AcsBits) -> AcsBits {
-        control.and(self.mask.without(self.value)).and(AcsBits::REDIRECT)
+        control.and(self.bits.off()).and(AcsBits::REDIRECT)
     }
 }
 
@@ -165,7 +163,7 @@ impl AcsPersistence {
     pub fn carries(self, wanted: &WantedAcs) -> bool {
         match self {
             AcsPersistence::ConfigAcs => true,
-            AcsPersistence::DisableAcsRedir => wanted.value.is_empty(),
+            AcsPersistence::DisableAcsRedir => wanted.bits.on().is_empty(),
             AcsPersistence::Live => false,
         }
     }

@@ -2,8 +2,8 @@
 //! read. Keeping it on disk is `apply`'s business; how records come and go is `record`'s. Kinds only look.
 
 mod error;
-mod nic;
 mod record;
+mod settings;
 mod sha;
 mod tool;
 
@@ -12,13 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use bedplate_base::value::PciAddress;
-use bedplate_host::{FileMeta, Reader};
+use crate::setting::{SetConfigBits, SetEswitch, SetVf, WriteAttribute};
+use bedplate_host::{FileMeta, HostKind, Reader};
 
 pub use error::LedgerError;
-pub use nic::VfKey;
-pub(crate) use nic::{EswitchRecord, StartRecord, VfRecord};
-pub use record::{Author, RegisterKey};
+pub use record::Author;
+pub use settings::{Recorded, SettingRecord, StartRecord};
 pub use sha::Sha;
 pub(crate) use tool::Generator;
 pub use tool::UndoTool;
@@ -31,7 +30,7 @@ pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
 pub(crate) const BLOBS: &str = "/var/lib/bedplate/blobs";
 
 /// The format this program reads and writes.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// How many history entries are kept; the oldest go first.
 const HISTORY_KEPT: usize = 200;
 
@@ -56,19 +55,19 @@ pub struct Ledger {
     pub directories: BTreeSet<String>,
     /// Sysfs attributes written, by path.
     #[serde(default)]
-    pub attributes: BTreeMap<String, AttributeRecord>,
-    /// Config-space registers written, by `ADDRESS+OFFSET`.
+    pub attributes: BTreeMap<String, SettingRecord<WriteAttribute>>,
+    /// Config-space registers written, by name.
     #[serde(default)]
-    pub registers: BTreeMap<String, RegisterRecord>,
+    pub registers: BTreeMap<String, SettingRecord<SetConfigBits>>,
     /// Attributes of VFs set, by VF.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub vfs: BTreeMap<String, VfRecord>,
+    pub vfs: BTreeMap<String, SettingRecord<SetVf>>,
     /// VFs whose driver has still to start, by VF.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub starts: BTreeMap<String, StartRecord>,
     /// Modes of eswitches set, by PF.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub eswitches: BTreeMap<String, EswitchRecord>,
+    pub eswitches: BTreeMap<String, SettingRecord<SetEswitch>>,
     /// What was done and counts only from the next boot on, where nothing on the running host shows that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitRecord>,
@@ -212,44 +211,6 @@ impl Unfinished {
     }
 }
 
-/// A sysfs attribute that bedplate has written; only the boot that saw it can give it back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AttributeRecord {
-    /// The kind whose change wrote it first.
-    pub kind: KindId,
-    /// `/proc/sys/kernel/random/boot_id` at the time.
-    pub boot: String,
-    /// Value found.
-    pub original: String,
-    /// Values that are bedplate's work.
-    pub ours: Vec<String>,
-    /// Seconds a write may take.
-    pub limit_s: u32,
-}
-
-/// A config-space register that bedplate has written; only the boot that saw it can give it back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RegisterRecord {
-    /// The kind whose change wrote it first.
-    pub kind: KindId,
-    /// `/proc/sys/kernel/random/boot_id` at the time.
-    pub boot: String,
-    /// The function.
-    pub address: PciAddress,
-    /// Byte offset in config space.
-    pub offset: u16,
-    /// Description.
-    pub register: String,
-    /// Bits that bedplate has set or cleared.
-    pub mask: u16,
-    /// Register value found.
-    pub original: u16,
-    /// Values under `mask` that are bedplate's work.
-    pub ours: Vec<u16>,
-}
-
 /// Something that waits for a boot and shows nowhere; only in the boot that it was done in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -305,6 +266,9 @@ impl Ledger {
     pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
         let trusted = reader.trusted_directory(DIRECTORY);
         match trusted.and_then(|()| reader.read_trusted(LEDGER)) {
+            Ok(bytes) if reader.kind() == HostKind::Snapshot => {
+                Self::parse(&without_old_settings(bytes), &reader.display_path(LEDGER))
+            }
             Ok(bytes) => Self::parse(&bytes, &reader.display_path(LEDGER)),
             Err(error) if error.is_absent() => Ok(Ledger::default()),
             Err(error) => Err(LedgerError::Unreadable(error)),
@@ -337,6 +301,7 @@ impl Ledger {
                 false => damaged(error),
             }),
             0 => Err(LedgerError::Damaged { path: path(), reason: "there is no format 0".into() }),
+            ..VERSION => Err(LedgerError::Older { path: path(), found }),
             _ => Err(LedgerError::Newer { path: path(), found }),
         }
     }
@@ -362,5 +327,39 @@ impl Ledger {
         self.history.push(entry);
         let surplus = self.history.len().saturating_sub(HISTORY_KEPT);
         self.history.drain(..surplus);
+    }
+}
+
+/// The ledger in a recording, whose settings nobody puts back: where an older bedplate wrote it, in the present format without
+/// them. Format 1 had other records of settings, and the rest of it is the same.
+fn without_old_settings(bytes: Vec<u8>) -> Vec<u8> {
+    let Ok(mut ledger) = serde_json::from_slice::<serde_json::Map<_, _>>(&bytes) else {
+        return bytes;
+    };
+    if ledger.get("version").and_then(serde_json::Value::as_u64) != Some(1) {
+        return bytes;
+    }
+    ledger
+        .retain(|key, _| !["attributes", "registers", "vfs", "eswitches"].contains(&key.as_str()));
+    ledger.insert("version".to_owned(), VERSION.into());
+    serde_json::to_vec(&ledger).unwrap_or(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_host::snapshot::{Node, Snapshot};
+
+    const OLD: &str = r#"{"version":1,"owed":[],"owned":{"acs":["pci=x"]},"registers":{"0000:15:01.0+0x14e":{"kind":"acs","boot":"b",
+        "address":"0000:15:01.0","offset":334,"register":"ACS control","mask":12,"original":29,"ours":[0]}}}"#;
+
+    #[test]
+    fn a_recording_with_an_older_ledger_is_read_and_a_host_is_not() {
+        let mut host = Snapshot::new(true);
+        host.insert(LEDGER, Node::File(OLD.into()));
+        let ledger = Ledger::load(&host).unwrap();
+        assert_eq!((ledger.version, ledger.registers.len(), ledger.owned.len()), (VERSION, 0, 1));
+        let refused = Ledger::parse(OLD.as_bytes(), LEDGER).unwrap_err();
+        assert!(matches!(refused, LedgerError::Older { found: 1, .. }), "{refused}");
     }
 }

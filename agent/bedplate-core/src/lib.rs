@@ -28,6 +28,7 @@ pub mod restore_policy;
 pub mod revert;
 pub mod seal;
 mod section;
+pub mod setting;
 pub mod verify;
 
 pub use section::ProfileSections;

@@ -4,10 +4,10 @@
 
 mod boot_entry;
 mod kernels;
-mod nic;
 mod orphan;
 mod report;
 mod run;
+mod settings;
 mod step;
 
 use std::cell::OnceCell;
@@ -15,18 +15,14 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::apply::action::register;
 use crate::apply::{find_file, saved_content};
-use crate::kind::{self, acs, cmdline, sriov};
-use crate::ledger::{
-    AttributeRecord, FileRecord, FileState, Ledger, PendingTool, RegisterKey, RegisterRecord,
-};
+use crate::kind::{self, cmdline};
+use crate::ledger::{FileRecord, FileState, Ledger, PendingTool};
 use crate::orphans::orphans;
 use crate::plan::FileContent;
 use crate::restore_policy;
-use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_base::{Reading, chain};
-use bedplate_facts::{Depth, Facts, observe};
+use bedplate_facts::{Depth, observe};
 use bedplate_host::{HostKind, Reader, Writer, boot_id};
 
 use kernels::{Source, Tools};
@@ -57,17 +53,9 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     };
     let cell = OnceCell::new();
     let facts = || cell.get_or_init(|| observe(reader, Depth::Plan));
-    nic::plan_vfs(&mut plan, reader, ledger, boot.as_deref(), force);
-    let mut eswitches = nic::eswitch_steps(&mut plan, reader, ledger, boot.as_deref(), force);
-    for (path, record) in &ledger.attributes {
-        let without_vfs = |pf| eswitches.remove(&pf);
-        plan_attribute(&mut plan, reader, (path, record), (boot.as_deref(), force), without_vfs);
-    }
-    nic::plan_left(&mut plan, reader, eswitches, force);
-    nic::plan_starts(&mut plan, reader, ledger, boot.as_deref());
-    for record in ledger.registers.values() {
-        plan_register(&mut plan, reader, record, (boot.as_deref(), force), facts);
-    }
+    let settings =
+        settings::Planner { reader, ledger, boot: boot.as_deref(), force, facts: &facts };
+    settings.plan(&mut plan);
     for tool in ledger.undo.iter().rev() {
         match writer.runs_tools() {
             true => plan.steps.push(Step::Tool {
@@ -182,101 +170,6 @@ const MAKE_IMAGES: &str = "take bedplate's arguments out of it, run `kernel-inst
 const STAYS: &str = "stays as it is: the machine boots by it, and only its tool makes it again";
 const KERNEL_GONE: &str = "is gone with its kernel, and stays gone";
 const GONE: &str = "was written in an earlier boot; the reboot took it away";
-
-/// `without_vfs`: what is put back at a PF while it has no VFs.
-fn plan_attribute(
-    plan: &mut RevertPlan,
-    reader: &dyn Reader,
-    (path, record): (&str, &AttributeRecord),
-    (boot, force): (Option<&str>, bool),
-    without_vfs: impl FnOnce(PciAddress) -> Option<Step>,
-) {
-    if boot != Some(record.boot.as_str()) {
-        plan.notes.push(format!("{path} {GONE}"));
-        return;
-    }
-    let now = match reader.attribute(path) {
-        Ok(now) => now,
-        Err(error) if error.is_absent() => {
-            plan.notes.push(format!("{path} is gone, and what was written to it"));
-            return;
-        }
-        Err(error) => return plan.refuse(path, error.to_string(), "run as root"),
-    };
-    if now == record.original {
-        return;
-    }
-    if !force && !record.ours.contains(&now) {
-        return plan.refuse(path, format!("it was set to {now:?} since, not by bedplate"), FORCE);
-    }
-    let counted = pf_of(path);
-    let pf = counted.filter(|_| now != "0");
-    if let Some(users) = pf.filter(|_| !force).map(|pf| sriov::users_of_vfs(reader, pf))
-        && !users.is_empty()
-    {
-        return plan.refuse(path, format!("its VFs are in use: {}", users.join(", ")), FORCE);
-    }
-    // A number of VFs can only follow 0 (handbook §5.1).
-    let mut between = counted.and_then(without_vfs);
-    let by_way_of = (pf.is_some() && record.original != "0").then(|| "0".to_owned());
-    let mut before = now;
-    for after in by_way_of.into_iter().chain([record.original.clone()]) {
-        plan.steps.extend(between.take_if(|_| before == "0"));
-        let (path, limit_s) = (path.into(), record.limit_s);
-        plan.steps.push(Step::Attribute { path, before, after: after.clone(), limit_s });
-        before = after;
-    }
-    plan.steps.extend(between);
-}
-
-/// The PF whose number of VFs this attribute is.
-fn pf_of(path: &str) -> Option<PciAddress> {
-    path.strip_prefix("/sys/bus/pci/devices/")?.strip_suffix("/sriov_numvfs")?.parse().ok()
-}
-
-fn plan_register<'f>(
-    plan: &mut RevertPlan,
-    reader: &dyn Reader,
-    record: &RegisterRecord,
-    (boot, force): (Option<&str>, bool),
-    facts: impl Fn() -> &'f Facts,
-) {
-    let RegisterRecord { address, offset, register, mask, .. } = record;
-    let key = RegisterKey { address: *address, offset: *offset, register: register.clone() };
-    let subject = format!("{register} of {address}");
-    if boot != Some(record.boot.as_str()) {
-        plan.notes.push(format!("{subject} {GONE}"));
-        return;
-    }
-    let now = match register::read(reader, &key) {
-        Ok(now) => now & mask,
-        Err(error) => return plan.refuse(subject, chain(&error), "run as root"),
-    };
-    let original = record.original & mask;
-    if now == original {
-        return;
-    }
-    if !force && !record.ours.contains(&now) {
-        let reason = format!("its bits under {mask:#06x} have changed to {now:#06x} since");
-        return plan.refuse(subject, reason, FORCE);
-    }
-    // Whatever apply refuses above a guest's function, putting back does not do either.
-    let lost = AcsBits(now & !original);
-    if !force
-        && !lost.is_empty()
-        && let Some(reason) = acs::guests_exposed(facts(), *address, lost)
-    {
-        return plan.refuse(subject, reason, GUESTS);
-    }
-    plan.steps.push(Step::Register {
-        address: *address,
-        offset: *offset,
-        register: register.clone(),
-        mask: *mask,
-        before: now,
-        after: original,
-    });
-}
 
 fn plan_file(
     plan: &mut RevertPlan,

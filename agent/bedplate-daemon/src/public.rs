@@ -2,6 +2,7 @@
 //! what changes, where, and which arguments, with values that are harmless; never what stands in a file, also where anybody may read that
 //! file, and never the operator's own words in a profile. Pure.
 
+use bedplate_core::setting::WriteAttribute;
 use std::collections::BTreeSet;
 
 use toml::{Table, Value};
@@ -165,7 +166,9 @@ fn action(action: &mut Action) {
                 *content = FileContent::redacted();
             }
         }
-        Action::WriteAttribute { path, before, after, .. } if path.starts_with("/proc/sys/") => {
+        Action::WriteAttribute(WriteAttribute { path, before, after, .. })
+            if path.starts_with("/proc/sys/") =>
+        {
             for value in [before, after] {
                 *value = alone_standing(value);
             }

@@ -231,7 +231,7 @@ pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressibl
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use bedplate_base::value::{AcsBits, ModuleName};
+    use bedplate_base::value::{AcsBits, ModuleName, RegisterBits};
     use bedplate_base::{CpuVendor, Reading};
     use bedplate_core::desired::{
         AcsPersistence, ArgSource, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg,
@@ -302,8 +302,7 @@ pub(super) mod tests {
                 policy: AcsPolicy::DirectP2p,
                 ports: vec![WantedAcs {
                     port: "0000:17:01.0".parse().unwrap(),
-                    mask: AcsBits::REDIRECT,
-                    value: AcsBits(0),
+                    bits: RegisterBits { mask: AcsBits::REDIRECT.0, value: 0 },
                     why: why(),
                     vfio_below: Vec::new(),
                 }],

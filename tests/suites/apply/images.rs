@@ -1,5 +1,6 @@
 //! An image root: no kernel, no hardware, and tools only when asked. What it cannot take is said, and owed; never dropped.
 
+use bedplate_core::setting::WriteAttribute;
 use std::sync::Arc;
 
 use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
@@ -30,12 +31,12 @@ fn image_plan(machine: &Machine) -> Plan {
         file(&reader, NEW_CONF, Some("options nvidia NVreg_X=1\n")),
         Some(Action::LoadModule { module: "nvidia_peermem".into() }),
     ];
-    let vfs = vec![Action::WriteAttribute {
+    let vfs = vec![Action::WriteAttribute(WriteAttribute {
         path: NUMVFS.into(),
         before: "0".into(),
         after: "8".into(),
         limit_s: 5,
-    }];
+    })];
     plan_of(vec![
         change(KindId::Cmdline, "grub", boot.into_iter().flatten().collect()),
         change(KindId::Modules, "nvidia", modules.into_iter().flatten().collect()),

@@ -5,6 +5,7 @@ use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfTable, Vlan};
 use bedplate_core::apply::{Left, Outcome};
 use bedplate_core::plan::{Action, Change, KindId};
 use bedplate_core::revert::Step;
+use bedplate_core::setting::{SetEswitch, SetVf, VfKey};
 use bedplate_host::snapshot_paths::{eswitch_at, vfs_at};
 use bedplate_host::{Reader as _, Writer as _};
 use bedplate_tests::fake::nic::{as_made, table};
@@ -57,7 +58,13 @@ pub fn machine(vfs: u16) -> Machine {
 
 fn set(vf: u16, before: VfAttributes, after: VfAttributes, start: bool) -> Action {
     let interface = LINK.to_owned();
-    Action::SetVf { pf: pf(), interface, vf, before, after, start, limit_s: 5 }
+    Action::SetVf(SetVf {
+        key: VfKey { pf: pf(), interface, vf },
+        before,
+        after,
+        start,
+        limit_s: 5,
+    })
 }
 
 fn wanted(vf: u16) -> VfAttributes {
@@ -144,7 +151,7 @@ fn attributes_of_vfs_that_were_there_are_put_back() {
     let trust = VfAttributes { trust: Some(true), ..VfAttributes::default() };
     run(&machine, &plan_of(vec![adjust(trust, false)]), &Fuse::none());
     let (plan, report) = revert(&machine, &Fuse::none(), false);
-    let [Step::Vf { before, after, start: false, .. }] = &plan.steps[..] else {
+    let [Step::Vf(SetVf { before, after, start: false, .. })] = &plan.steps[..] else {
         panic!("{plan:?}")
     };
     assert_eq!(
@@ -237,12 +244,12 @@ fn an_interface_may_have_another_name_by_then() {
 fn an_eswitch_changes_while_there_are_no_vfs() {
     let machine = machine(2);
     let mode = || machine.reader().eswitch(pf()).unwrap().unwrap();
-    let switch = Action::SetEswitch {
+    let switch = Action::SetEswitch(SetEswitch {
         pf: pf(),
         before: EswitchMode::Legacy,
         after: EswitchMode::Switchdev,
         limit_s: 5,
-    };
+    });
     let too_early = change(KindId::Sriov, PF, vec![switch.clone()]);
     let report = run(&machine, &plan_of(vec![too_early]), &Fuse::none());
     let Outcome::Failed { why, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
@@ -264,7 +271,7 @@ fn an_eswitch_changes_while_there_are_no_vfs() {
 fn an_eswitch_whose_vfs_are_in_use_is_not_put_back() {
     let machine = machine(0);
     let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
-    let switch = Action::SetEswitch { pf: pf(), before, after, limit_s: 5 };
+    let switch = Action::SetEswitch(SetEswitch { pf: pf(), before, after, limit_s: 5 });
     run(&machine, &plan_of(vec![change(KindId::Sriov, PF, vec![switch])]), &Fuse::none());
     machine.put(NUMVFS, "4\n");
     let (plan, _) = revert(&machine, &Fuse::none(), false);
@@ -283,7 +290,7 @@ fn an_eswitch_whose_vfs_are_in_use_is_not_put_back() {
 fn vfs_are_made_again_around_an_eswitch() {
     let machine = machine(2);
     let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
-    let switch = Action::SetEswitch { pf: pf(), before, after, limit_s: 5 };
+    let switch = Action::SetEswitch(SetEswitch { pf: pf(), before, after, limit_s: 5 });
     for number in [1, 2] {
         let link = format!("/sys/bus/pci/devices/0000:18:00.{number}/driver");
         std::fs::remove_file(machine.at(&link)).unwrap();

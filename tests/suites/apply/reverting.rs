@@ -257,7 +257,8 @@ fn a_ledger_that_cannot_be_understood_is_an_error_and_stays_as_it_is() {
     let machine = applied();
     let path = "/var/lib/bedplate/ledger.json";
     let good = machine.text(path);
-    let newer = good.replacen("\"version\": 1", "\"version\": 2", 1);
+    let newer = good.replacen("\"version\": 2", "\"version\": 3", 1);
+    let older = good.replacen("\"version\": 2", "\"version\": 1", 1);
     let unknown = good.replacen("\"owed\"", "\"surprise\": 1, \"owed\"", 1);
     let cut = good[..good.len() / 2].to_owned();
     let escaping = good.replacen(
@@ -265,13 +266,12 @@ fn a_ledger_that_cannot_be_understood_is_an_error_and_stays_as_it_is() {
         "../../etc/shadow",
         1,
     );
-    for (text, is_newer) in
-        [(newer, true), (unknown, false), (cut, false), (String::new(), false), (escaping, false)]
-    {
+    for text in [newer.clone(), older.clone(), unknown, cut, String::new(), escaping] {
         machine.put(path, &text);
         let before = everything(machine.root());
         let error = Ledger::load(&machine.reader()).unwrap_err();
-        assert_eq!(matches!(error, LedgerError::Newer { found: 2, .. }), is_newer, "{error}");
+        assert_eq!(matches!(error, LedgerError::Newer { found: 3, .. }), text == newer, "{error}");
+        assert_eq!(matches!(error, LedgerError::Older { found: 1, .. }), text == older, "{error}");
         assert!(error.to_string().contains(path), "{error}");
         let other = text.contains("surprise") || text.contains("shadow");
         assert_eq!(matches!(error, LedgerError::Foreign { .. }), other, "{error}");

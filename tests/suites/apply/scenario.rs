@@ -1,6 +1,8 @@
 //! One machine with something of everything to change, and a small planner for it: like the real one it looks at the
 //! machine and asks only for what is not so.
 
+use bedplate_base::value::RegisterBits;
+use bedplate_core::setting::{SetConfigBits, WriteAttribute};
 use std::collections::BTreeMap;
 
 use bedplate_core::apply::{self, Answer, ApplyReport, Executor};
@@ -86,12 +88,12 @@ pub fn change(kind: KindId, id: &str, actions: Vec<Action>) -> Change {
 
 /// One write of an attribute.
 pub fn write(path: &str, before: &str, after: &str) -> Action {
-    Action::WriteAttribute {
+    Action::WriteAttribute(WriteAttribute {
         path: path.into(),
         before: before.into(),
         after: after.into(),
         limit_s: 5,
-    }
+    })
 }
 
 pub fn plan_of(changes: Vec<Change>) -> Plan {
@@ -159,11 +161,13 @@ fn boot_check() -> Check {
 
 fn vfs(machine: &Machine) -> Option<Change> {
     let now = machine.text(NUMVFS).trim().to_owned();
-    let write = |before: &str, after: &str| Action::WriteAttribute {
-        path: NUMVFS.into(),
-        before: before.into(),
-        after: after.into(),
-        limit_s: 5,
+    let write = |before: &str, after: &str| {
+        Action::WriteAttribute(WriteAttribute {
+            path: NUMVFS.into(),
+            before: before.into(),
+            after: after.into(),
+            limit_s: 5,
+        })
     };
     let actions = match now.as_str() {
         "8" => return None,
@@ -174,14 +178,13 @@ fn vfs(machine: &Machine) -> Option<Change> {
 }
 
 pub fn clear_acs(before: u16) -> Action {
-    Action::SetConfigBits {
+    Action::SetConfigBits(SetConfigBits {
         address: PORT.parse().unwrap(),
         offset: ACS,
-        mask: 0x1c,
-        value: 0,
+        bits: RegisterBits { mask: 0x1c, value: 0 },
         before,
         register: "ACS control".into(),
-    }
+    })
 }
 
 /// The made-up port's ACS control register.

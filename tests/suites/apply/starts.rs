@@ -172,7 +172,7 @@ fn a_revert_starts_what_waits_for_its_driver() {
     writer.write_attribute("/sys/bus/pci/drivers/mlx5_core/unbind", "0000:18:00.2", 1).unwrap();
     let boot = boot_id::read(&machine.reader()).unwrap();
     let mut known = ledger(&machine);
-    let key = bedplate_core::ledger::VfKey {
+    let key = bedplate_core::setting::VfKey {
         pf: "0000:18:00.0".parse().unwrap(),
         interface: LINK.into(),
         vf: 1,

@@ -76,7 +76,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 fn ledger(field: &str, value: Value) -> Value {
-    let mut ledger = json!({ "version": 1, "owed": [], "owned": {} });
+    let mut ledger = json!({ "version": 2, "owed": [], "owned": {} });
     ledger[field] = value;
     ledger
 }
@@ -125,23 +125,31 @@ fn only_what_kinds_write_is_put_back() {
     image.state(&ledger("directories", json!(["/usr/share/empty"])));
     image.refuses("it names the directory /usr/share/empty");
     for path in ["/proc/sysrq-trigger", "/sys/kernel/../power/state"] {
-        let record =
-            json!({ "kind": "sysctl", "boot": "b", "original": "b", "ours": [], "limit_s": 1 });
+        let action = json!({ "path": path, "before": "b", "after": "a", "limit_s": 1 });
+        let record = json!({ "kind": "sysctl", "boot": "b", "action": action, "ours": [] });
         image.state(&ledger("attributes", json!({ path: record })));
         image.refuses(&format!("it names {path}"));
     }
-    let record = json!({ "kind": "acs", "boot": "b", "address": "0000:00:00.0", "offset": 16, "register": "BAR 0", "mask": 65535, "original": 0, "ours": [] });
-    image.state(&ledger("registers", json!({ "0000:00:00.0+0x010": record })));
+    let path = "/proc/sys/kernel/core_pattern";
+    let action = json!({ "path": path, "before": "b", "after": "a", "limit_s": 1 });
+    let record = json!({ "kind": "sysctl", "boot": "b", "action": action, "ours": [] });
+    image.state(&ledger("attributes", json!({ "/proc/sys/vm/swappiness": record })));
+    image.refuses("it names \"/proc/sys/vm/swappiness\", and no kind of bedplate sets that");
+    let action = json!({ "address": "0000:00:00.0", "offset": 16, "register": "BAR 0", "mask": 65535, "value": 0, "before": 1 });
+    let record = json!({ "kind": "acs", "boot": "b", "action": action, "ours": [] });
+    image.state(&ledger("registers", json!({ "BAR 0 of 0000:00:00.0": record })));
     image.refuses("it names the register 0x10 of 0000:00:00.0");
-    let key = json!({ "pf": "0000:18:00.0", "interface": "ens1f0", "vf": 1 });
-    let record = json!({ "kind": "sriov", "boot": "b", "key": key, "original": {}, "ours": {}, "limit_s": 1 });
+    let action = json!({ "pf": "0000:18:00.0", "interface": "ens1f0", "vf": 1, "before": {}, "after": {}, "start": false, "limit_s": 1 });
+    let record = json!({ "kind": "sriov", "boot": "b", "action": action, "ours": [] });
     image.state(&ledger("vfs", json!({ "VF 2 of 0000:18:00.0": record })));
     image.refuses("it names \"VF 2 of 0000:18:00.0\", and no kind of bedplate sets that");
     let key = json!({ "pf": "0000:18:00.0", "interface": "ens1f0", "vf": 1 });
     let record = json!({ "boot": "b", "key": key, "limit_s": 1 });
     image.state(&ledger("starts", json!({ "VF 3 of 0000:18:00.0": record })));
     image.refuses("it names \"VF 3 of 0000:18:00.0\", and no kind of bedplate sets that");
-    let record = json!({ "kind": "sriov", "boot": "b", "original": "legacy", "ours": "switchdev", "limit_s": 1 });
+    let action =
+        json!({ "pf": "0000:18:00.0", "before": "legacy", "after": "switchdev", "limit_s": 1 });
+    let record = json!({ "kind": "sriov", "boot": "b", "action": action, "ours": [] });
     image.state(&ledger("eswitches", json!({ "../ens1f0": record })));
     image.refuses("it names \"../ens1f0\", and no kind of bedplate sets that");
 }

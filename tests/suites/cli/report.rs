@@ -14,7 +14,7 @@ use crate::transcripts::CHANGES;
 const RECORDS: &[(&str, &str)] = &[
     (
         "/var/lib/bedplate/ledger.json",
-        r#"{"version":1,"owed":[],"owned":{},"history":[
+        r#"{"version":2,"owed":[],"owned":{},"history":[
         {"at":"2026-11-01T10:00:00Z","command":"apply","profile":"site","results":[
           {"subject":"cmdline/etc/default/grub","result":"done"},
           {"subject":"modules/update-initramfs -k «hunter80»","result":"failed","why":"«hunter81»"},

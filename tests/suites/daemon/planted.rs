@@ -76,7 +76,7 @@ fn roll_back_writes_no_commands() {
         plant(
             &rig,
             &json!({
-                "version": 1, "owned": {}, "history": [],
+                "version": 2, "owned": {}, "history": [],
                 "owed": [{ "kind": "modules", "argv": ["dracut", "--force", "--regenerate-all"], "purpose": "p" }],
                 "files": {
                     "/etc/modprobe.d/zz-bedplate.conf": file("install loop /bin/touch /etc/pwned\n"),
@@ -110,9 +110,9 @@ fn kernel_parameters_that_name_programs_are_not_put_back() {
         plant(
             &rig,
             &json!({
-                "version": 1, "owed": [], "owned": {}, "history": [],
-                "attributes": { path.clone(): { "kind": "sysctl", "boot": boot.trim(), "original": "|/etc/pwned", "ours": ["core"],
-                    "limit_s": 5 } }
+                "version": 2, "owed": [], "owned": {}, "history": [],
+                "attributes": { path.clone(): { "kind": "sysctl", "boot": boot.trim(), "ours": ["core"], "action":
+                    { "path": path, "before": "|/etc/pwned", "after": "core", "limit_s": 5 } } }
             }),
         );
         let (code, said) = node.run(&["revert", "--dry-run"]);
@@ -226,7 +226,7 @@ proptest! {
         let owed: Vec<Value> = owed.iter()
             .map(|(at, _)| json!({ "kind": "modules", "argv": TOOLS[*at], "purpose": "p" }))
             .collect();
-        plant(&rig, &json!({ "version": 1, "owed": owed, "owned": {}, "history": [], "files": files }));
+        plant(&rig, &json!({ "version": 2, "owed": owed, "owned": {}, "history": [], "files": files }));
         for args in [
             &["worker", &format!("--only={}", CHANGES[only]), "--unjudged"][..],
             &["apply", "--yes"],

@@ -1,7 +1,7 @@
 //! Desired states that the render tests go through, from nothing to something of everything.
 
 use bedplate_base::CpuVendor;
-use bedplate_base::value::AcsBits;
+use bedplate_base::value::{AcsBits, RegisterBits};
 use bedplate_core::desired::{
     ArgSource, Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg,
     WantedAttributes, WantedModule, WantedOption, WantedVfs,
@@ -125,8 +125,7 @@ fn everything() -> Desired {
     desired.modules = modules();
     let port = |port: &str| WantedAcs {
         port: port.parse().unwrap(),
-        mask: AcsBits::REDIRECT,
-        value: AcsBits(0),
+        bits: RegisterBits { mask: AcsBits::REDIRECT.0, value: 0 },
         why: why(),
         vfio_below: Vec::new(),
     };

@@ -1,22 +1,23 @@
 //! What the program knows of each action: one file an action, one row in [`operation_for`]. An action reads, compares, returns
 //! early when equal, writes, and reads back; what it changes is in the ledger before it is changed.
 
-pub mod attribute;
-pub mod eswitch;
+mod attribute;
+mod bind_vfs;
+mod eswitch;
 pub mod file;
 mod made_files;
 mod module;
-pub mod nic;
 mod program;
-pub mod register;
+pub(crate) mod register;
+pub(crate) mod setting;
 pub mod tool;
 mod verify;
-mod vfs;
+pub(crate) mod vf_attributes;
 
 use super::error::StepError;
 use super::store::{FoundFile, expect_written};
 use super::{Checker, Store};
-use crate::ledger::{Generator, Ledger, VfKey};
+use crate::ledger::{Generator, Ledger};
 use crate::plan::{Action, Change, WayBack};
 
 /// The row of each action.
@@ -25,26 +26,15 @@ pub(crate) fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
         Action::ReplaceFile { path, before, after } => {
             Box::new(file::ReplaceFile { path, before: before.as_ref(), after: after.as_ref() })
         }
-        Action::WriteAttribute { path, before, after, limit_s } => {
-            Box::new(attribute::WriteAttribute { path, before, after, limit_s: *limit_s })
-        }
-        Action::SetConfigBits { address, offset, mask, value, before, register } => {
-            let bits = register::Bits { mask: *mask, value: *value, before: *before };
-            Box::new(register::SetConfigBits::new(*address, *offset, register, bits))
-        }
+        Action::WriteAttribute(action) => Box::new(action.clone()),
+        Action::SetConfigBits(action) => Box::new(action.clone()),
+        Action::SetEswitch(action) => Box::new(action.clone()),
+        Action::SetVf(action) => Box::new(action.clone()),
         Action::RunTool { argv, purpose, touches, way_back, limit_s } => {
             Box::new(tool::RunTool { argv, purpose, touches, way_back, limit_s: *limit_s })
         }
         Action::BindVfs { pf, count, driver, limit_s } => {
-            Box::new(vfs::BindVfs { pf: *pf, count: *count, driver, limit_s: *limit_s })
-        }
-        Action::SetVf { pf, interface, vf, before, after, start, limit_s } => {
-            let key = VfKey { pf: *pf, interface: interface.clone(), vf: *vf };
-            Box::new(nic::SetVf { key, before, after, start: *start, limit_s: *limit_s })
-        }
-        Action::SetEswitch { pf, before, after, limit_s } => {
-            let (pf, before, after, limit_s) = (*pf, *before, *after, *limit_s);
-            Box::new(eswitch::SetEswitch { pf, before, after, limit_s })
+            Box::new(bind_vfs::BindVfs { pf: *pf, count: *count, driver, limit_s: *limit_s })
         }
         Action::LoadModule { module } => Box::new(module::LoadModule { module }),
         Action::UnloadModule { module } => Box::new(module::UnloadModule { module }),

@@ -53,14 +53,6 @@ pub enum StepError {
         /// Written content.
         written: String,
     },
-    /// An attribute did not take back the value that it had.
-    #[error("it reads {now:?} after {written:?} was written back")]
-    NotWrittenBack {
-        /// Input.
-        now: String,
-        /// Written content.
-        written: String,
-    },
     /// The part of config space that can be read ends too early: unprivileged readers see 64 bytes.
     #[error("config space of {address} ends before offset {offset:#x}: run as root")]
     ConfigTooShort {

@@ -274,7 +274,7 @@ mod tests {
         };
         let begun = r#","unfinished":{"change":"cmdline/x","before":{"state":"absent"}}"#;
         let ledger = format!(
-            r#"{{"version":1,"owed":[],"owned":{{}},"files":{{"/a.conf":{},"/b.conf":{}}}}}"#,
+            r#"{{"version":2,"owed":[],"owned":{{}},"files":{{"/a.conf":{},"/b.conf":{}}}}}"#,
             record(begun),
             record("")
         );

@@ -313,7 +313,7 @@ mod tests {
         let record = r#"{"kind":"cmdline","original":{"state":"absent"},"ours":[],
             "unfinished":{"change":"cmdline/x","before":{"state":"absent"}}}"#;
         let ledger = format!(
-            r#"{{"version":1,"owed":[],"owned":{{}},"files":{{"/e/empty.conf":{record},"/e/whole.conf":{record}}}}}"#
+            r#"{{"version":2,"owed":[],"owned":{{}},"files":{{"/e/empty.conf":{record},"/e/whole.conf":{record}}}}}"#
         );
         for (name, text) in [("empty", ""), ("whole", "title New\n"), ("foreign", "")] {
             host.insert(&format!("/e/{name}.conf"), Node::File(text.into()));

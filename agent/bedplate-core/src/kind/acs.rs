@@ -32,8 +32,9 @@ use crate::plan::{
     Subject,
 };
 use crate::section::ProfileSections;
+use crate::setting::SetConfigBits;
 use bedplate_base::Reading;
-use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
 use bedplate_cmdline::{CommandLine, pci_suboption};
 use bedplate_facts::Facts;
 use bedplate_facts::pci::Acs;
@@ -51,6 +52,8 @@ pub(crate) use topo_override::pairs_in_different_groups;
 
 /// Name of this kind.
 pub const NAME: KindId = KindId::Acs;
+/// What the register is called that this kind writes.
+pub const CONTROL: &str = "ACS control";
 /// Arguments of earlier runs that stay where no new one can be worked out.
 const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
 
@@ -117,7 +120,7 @@ fn at_first_boot(context: &Context) -> Change {
         kind: NAME,
         subject: "PCIe ports of the machine".into(),
         items: vec![Item {
-            subject: "ACS control".to_owned(),
+            subject: CONTROL.to_owned(),
             before: None,
             after: Some(after.to_owned()),
             why: vec![Rationale::because(
@@ -166,7 +169,7 @@ impl BootArguments {
     }
 
     /// What they say of one port.
-    fn of_port(&self, port: PciAddress) -> Option<(AcsBits, AcsBits)> {
+    fn of_port(&self, port: PciAddress) -> Option<RegisterBits> {
         token::of_port(self.config_acs.as_deref(), self.disable_redir.as_deref(), port)
     }
 }
@@ -205,14 +208,15 @@ struct Port<'a> {
 
 impl Port<'_> {
     fn plan(&self, section: &mut KindPlan) {
-        let (mask, control) = (self.mask(), self.acs.control);
-        let right = control.and(mask) == self.wanted.value.and(mask);
+        let right = self.bits().are_in(self.acs.control.0);
         if let Some(blocker) = self.guest_blocker(right) {
             section.blockers.push(blocker);
             return;
         }
         if right {
-            section.settled.push(NAME.up_to_date(self.subject().to_string(), format_bits(control)));
+            section
+                .settled
+                .push(NAME.up_to_date(self.subject().to_string(), format_bits(self.acs.control)));
             return;
         }
         let lockdown = self.lockdown();
@@ -239,7 +243,7 @@ impl Port<'_> {
             "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
              (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or something has written the register since",
             format_bits(self.acs.control),
-            said.1.config_acs_flags(said.0)
+            said.flags()
         )))
     }
 
@@ -256,45 +260,44 @@ impl Port<'_> {
         NAME.note(self.subject().to_string(), text)
     }
 
-    fn mask(&self) -> AcsBits {
-        self.wanted.mask.and(self.acs.capable)
+    /// What is wanted of the bits that the port has.
+    fn bits(&self) -> RegisterBits {
+        self.wanted.bits.limited_to(self.acs.capable.0)
     }
 
     /// The register once it is right.
     fn after(&self) -> AcsBits {
-        self.acs.control.without(self.mask()).or(self.wanted.value.and(self.mask()))
+        AcsBits(self.bits().applied_to(self.acs.control.0))
     }
 
     /// Whether the kernel that boots next sets the bits. What the port was asked for counts as far as the argument names it.
     fn is_persistent(&self) -> bool {
-        self.next.of_port(self.wanted.port).is_some_and(|(mask, value)| {
-            let both = mask.and(self.mask());
-            !both.is_empty() && value.and(both) == self.wanted.value.and(both)
+        self.next.of_port(self.wanted.port).is_some_and(|next| {
+            let both = next.limited_to(self.bits().mask);
+            both.mask != 0 && both.are_in(self.wanted.bits.value)
         })
     }
 
     fn change(&self, deferred: Option<Deferred>) -> Change {
-        let (mask, before) = (self.mask(), self.acs.control);
-        let value = self.wanted.value.and(mask);
+        let before = self.acs.control;
         Change {
             id: format!("{NAME}/{}", self.wanted.port),
             kind: NAME,
             subject: self.subject(),
             items: vec![Item {
-                subject: "ACS control".to_owned(),
+                subject: CONTROL.to_owned(),
                 before: Some(format_bits(before)),
                 after: Some(format_bits(self.after())),
                 why: self.wanted.why.clone(),
             }],
             effect: if self.is_persistent() { Effect::Now } else { Effect::EveryBoot },
-            actions: vec![Action::SetConfigBits {
+            actions: vec![Action::SetConfigBits(SetConfigBits {
                 address: self.wanted.port,
                 offset: self.acs.control_offset(),
-                mask: mask.0,
-                value: value.0,
+                bits: self.bits(),
                 before: before.0,
-                register: "ACS control".to_owned(),
-            }],
+                register: CONTROL.to_owned(),
+            })],
             disrupts: self.isolation_lost(),
             needs: Vec::new(),
             owns: None,
@@ -306,7 +309,7 @@ impl Port<'_> {
     /// apart before either.
     fn isolation_lost(&self) -> Vec<String> {
         let no_iommu = self.context.facts.iommu.active.known().is_some_and(Vec::is_empty);
-        let lost = self.acs.control.and(self.mask()).without(self.wanted.value);
+        let lost = self.acs.control.and(self.bits().off());
         let lost = lost.and(AcsBits::ISOLATION.or(AcsBits::EC));
         if no_iommu || lost.is_empty() {
             return Vec::new();

@@ -1,13 +1,15 @@
 //! What the kinds write and run, against which a ledger is held: it is a file, and a user who can write it, or hands over
 //! an image with one inside, could otherwise have any file written and any program run as root. Pure.
 
+use std::collections::BTreeMap;
+
 use glob::{MatchOptions, Pattern};
 
 use super::KINDS;
 use super::sysctl::key::Key;
-use crate::ledger::{FileRecord, FileState, Ledger, VfRecord};
+use crate::ledger::{FileRecord, FileState, Ledger, SettingRecord};
 use crate::plan::KindId;
-use bedplate_base::value::PciAddress;
+use crate::setting::{SetConfigBits, SettingChange};
 use bedplate_host::FileMeta;
 
 /// What a kind's changes write and run, in this version or an earlier one: a ledger may be older than the program. `*` stands
@@ -49,6 +51,11 @@ impl WriteScope {
         })
     }
 
+    /// Whether it writes this file, directory or attribute.
+    fn writes(&self, path: &str) -> bool {
+        self.file(path) || self.directory(path) || self.attribute(path)
+    }
+
     fn attribute(&self, path: &str) -> bool {
         self.attributes.iter().any(|pattern| matches(pattern, path))
     }
@@ -72,8 +79,8 @@ pub(crate) fn kind_of_tool(named: &str) -> Option<KindId> {
     KINDS.iter().find(|kind| runs(&kind.owns)).map(|kind| kind.id)
 }
 
-/// Whether a word can only be bedplate's: the name of a kind, of a tool or of one of its fixed arguments, or the path of a file
-/// or directory that a kind writes.
+/// Whether a word can only be bedplate's: the name of a kind, of a tool or of one of its fixed arguments, or the path of a file,
+/// directory or attribute that a kind writes.
 pub fn is_own_word(word: &str) -> bool {
     KINDS.iter().any(|kind| {
         let WriteScope { tools, .. } = kind.owns;
@@ -82,7 +89,7 @@ pub fn is_own_word(word: &str) -> bool {
             false => **pattern == *word,
         };
         let of_tools = tools.iter().flat_map(|tool| tool.iter()).any(of_tool);
-        kind.id.name() == word || of_tools || kind.owns.file(word) || kind.owns.directory(word)
+        kind.id.name() == word || of_tools || kind.owns.writes(word)
     })
 }
 
@@ -117,24 +124,35 @@ pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
     };
     let register = || {
         let good = |offset: &u16| any(&|owns| owns.registers) && EXTENDED.contains(offset);
-        let record = ledger.registers.values().find(|record| !good(&record.offset))?;
-        let (address, offset) = (record.address, record.offset);
+        let record = ledger.registers.values().find(|record| !good(&record.action.offset))?;
+        let SetConfigBits { address, offset, .. } = &record.action;
         Some(format!("it names the register {offset:#x} of {address}, which bedplate never writes"))
     };
     let nic = || {
-        let owned = any(&|owns| owns.nics);
-        let vf = |(name, record): (&String, &VfRecord)| owned && *name == record.key.name();
-        let foreign = |what: &str| format!("it names {what:?}, and no kind of bedplate sets that");
-        let vf = ledger.vfs.iter().find(|entry| !vf(*entry)).map(|(name, _)| foreign(name));
-        let start = || {
-            let start = ledger.starts.iter().find(|(name, one)| !owned || **name != one.key.name());
-            start.map(|(name, _)| foreign(name))
-        };
-        let good = |pf: &String| owned && pf.parse::<PciAddress>().is_ok();
-        let switch = || ledger.eswitches.keys().find(|pf| !good(pf)).map(|pf| foreign(pf));
-        vf.or_else(start).or_else(switch)
+        let mut names =
+            ledger.vfs.keys().chain(ledger.starts.keys()).chain(ledger.eswitches.keys());
+        names.next().filter(|_| !any(&|owns| owns.nics)).map(|name| foreign(name))
     };
-    files.or_else(tool).or_else(directory).or_else(attribute).or_else(register).or_else(nic)
+    let start = || ledger.starts.iter().find(|(name, one)| **name != one.key.name());
+    let misnamed = || {
+        let setting = misnamed(&ledger.attributes)
+            .or_else(|| misnamed(&ledger.registers))
+            .or_else(|| misnamed(&ledger.vfs))
+            .or_else(|| misnamed(&ledger.eswitches));
+        setting.or_else(|| start().map(|(name, _)| name.as_str())).map(foreign)
+    };
+    let settings = || misnamed().or_else(attribute).or_else(register).or_else(nic);
+    files.or_else(tool).or_else(directory).or_else(settings)
+}
+
+fn foreign(name: &str) -> String {
+    format!("it names {name:?}, and no kind of bedplate sets that")
+}
+
+/// The first record that is of another setting than its name says.
+fn misnamed<C: SettingChange>(records: &BTreeMap<String, SettingRecord<C>>) -> Option<&str> {
+    let other = records.iter().find(|(name, record)| **name != record.action.name());
+    other.map(|(name, _)| name.as_str())
 }
 
 /// Rights of a program, which no file of bedplate's has.

@@ -31,6 +31,17 @@ pub enum LedgerError {
         /// What gives it away.
         what: String,
     },
+    /// An older program wrote it.
+    #[error(
+        "the ledger {path} was written by an older bedplate (format {found}, this one knows {VERSION}). Nothing was changed: run \
+         `bedplate revert` with the bedplate that wrote it, then `bedplate apply` with this one"
+    )]
+    Older {
+        /// The file, with the root that it is in.
+        path: String,
+        /// Its format version.
+        found: u32,
+    },
     /// A newer program wrote it.
     #[error(
         "the ledger {path} was written by a newer bedplate (format {found}, this one knows {VERSION}): use the newer bedplate"

@@ -3,12 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    AttributeRecord, FileRecord, FileState, Generator, Ledger, PendingTool, RegisterRecord, Sha,
-    UndoTool, Unfinished,
-};
+use super::{FileRecord, FileState, Generator, Ledger, PendingTool, Sha, UndoTool, Unfinished};
 use crate::kind_id::KindId;
-use bedplate_base::value::PciAddress;
 
 /// Who is about to write something.
 #[derive(Debug, Clone, Copy)]
@@ -205,85 +201,6 @@ impl Ledger {
         self.files.iter().filter(|(_, record)| of(record)).map(|(path, _)| path.clone()).collect()
     }
 
-    /// An attribute is about to become `to`; `now` is its value.
-    pub fn begin_attribute(
-        &mut self,
-        path: &str,
-        kind: KindId,
-        boot: &str,
-        values: (&str, &str),
-        limit_s: u32,
-    ) {
-        let (now, to) = values;
-        let of_this_boot = self.attributes.get(path).is_some_and(|record| record.boot == boot);
-        if !of_this_boot {
-            self.attributes.remove(path);
-        }
-        let record = self.attributes.entry(path.to_owned()).or_insert_with(|| AttributeRecord {
-            kind,
-            boot: boot.to_owned(),
-            original: now.to_owned(),
-            ours: Vec::new(),
-            limit_s,
-        });
-        if !record.ours.iter().any(|ours| ours == to) {
-            record.ours.push(to.to_owned());
-        }
-    }
-
-    /// The change of an attribute is over; `now` is its value.
-    pub fn settle_attribute(&mut self, path: &str, now: &str) {
-        let Some(record) = self.attributes.get_mut(path) else { return };
-        if record.original == now {
-            self.attributes.remove(path);
-            return;
-        }
-        record.ours = vec![now.to_owned()];
-    }
-
-    /// Bits of a register are about to be set; `now` is the whole register.
-    pub fn begin_register(
-        &mut self,
-        key: &RegisterKey,
-        kind: KindId,
-        boot: &str,
-        now: u16,
-        bits: (u16, u16),
-    ) {
-        let (mask, value) = bits;
-        let name = key.name();
-        let of_this_boot = self.registers.get(&name).is_some_and(|record| record.boot == boot);
-        if !of_this_boot {
-            self.registers.remove(&name);
-        }
-        let record = self.registers.entry(name).or_insert_with(|| RegisterRecord {
-            kind,
-            boot: boot.to_owned(),
-            address: key.address,
-            offset: key.offset,
-            register: key.register.clone(),
-            mask: 0,
-            original: now,
-            ours: Vec::new(),
-        });
-        record.mask |= mask;
-        let to = (now & !mask | value & mask) & record.mask;
-        if !record.ours.contains(&to) {
-            record.ours.push(to);
-        }
-    }
-
-    /// The change of a register is over; `now` is the whole register.
-    pub fn settle_register(&mut self, key: &RegisterKey, now: u16) {
-        let name = key.name();
-        let Some(record) = self.registers.get_mut(&name) else { return };
-        if (record.original ^ now) & record.mask == 0 {
-            self.registers.remove(&name);
-            return;
-        }
-        record.ours = vec![now & record.mask];
-    }
-
     /// A tool has to run, come what may.
     pub fn owe(&mut self, tool: PendingTool) {
         if !self.owes(tool.kind, &tool.argv) {
@@ -345,23 +262,6 @@ impl Ledger {
         } else {
             self.owned.insert(kind.to_owned(), owns.to_vec());
         }
-    }
-}
-
-/// Which register.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegisterKey {
-    /// The function.
-    pub address: PciAddress,
-    /// Byte offset in config space.
-    pub offset: u16,
-    /// Description.
-    pub register: String,
-}
-
-impl RegisterKey {
-    fn name(&self) -> String {
-        format!("{}+{:#05x}", self.address, self.offset)
     }
 }
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use bedplate_base::value::PciAddress;
-use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 
 use super::{EntryBefore, FileContent};
+use crate::setting::{SetConfigBits, SetEswitch, SetVf, WriteAttribute};
 
 /// Something that must be true of the host after the actions before it; the executor reads it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,31 +44,9 @@ pub enum Action {
         after: Option<FileContent>,
     },
     /// Write a sysfs attribute and read it back.
-    WriteAttribute {
-        /// Absolute path inside the host.
-        path: String,
-        /// Value when planned.
-        before: String,
-        /// Value to write.
-        after: String,
-        /// Seconds the write may take (VF creation blocks in the driver; handbook §5.1).
-        limit_s: u32,
-    },
-    /// Set the bits under `mask` of a 16-bit config-space register to `value`, and read it back.
-    SetConfigBits {
-        /// The function.
-        address: PciAddress,
-        /// Byte offset in config space.
-        offset: u16,
-        /// Which bits.
-        mask: u16,
-        /// Their new value.
-        value: u16,
-        /// Register value when planned.
-        before: u16,
-        /// What the register is, for people (`ACS control`).
-        register: String,
-    },
+    WriteAttribute(WriteAttribute),
+    /// Set bits of a 16-bit config-space register, and read them back.
+    SetConfigBits(SetConfigBits),
     /// Run one of the host's own tools, in the host.
     RunTool {
         /// Program and arguments; the program is looked up in the host's standard directories.
@@ -107,33 +85,9 @@ pub enum Action {
         limit_s: u32,
     },
     /// Set attributes of one VF through its PF's network interface, and read them back.
-    SetVf {
-        /// The PF.
-        pf: PciAddress,
-        /// Its network interface.
-        interface: String,
-        /// Number of the VF, from 0.
-        vf: u16,
-        /// Those attributes when planned; none of a VF that is to come.
-        before: VfAttributes,
-        /// What they are to be; no others are touched.
-        after: VfAttributes,
-        /// The VF's driver reads them when it starts: take it from the VF before, and let the kernel find it again.
-        start: bool,
-        /// Seconds each step may take.
-        limit_s: u32,
-    },
+    SetVf(SetVf),
     /// Change the mode of a PF's eswitch by devlink, and read it back.
-    SetEswitch {
-        /// The PF.
-        pf: PciAddress,
-        /// Mode when planned.
-        before: EswitchMode,
-        /// Mode to be.
-        after: EswitchMode,
-        /// Seconds it may take.
-        limit_s: u32,
-    },
+    SetEswitch(SetEswitch),
     /// Read something back; the change has failed if it is not so.
     Verify(Check),
 }
@@ -144,13 +98,13 @@ impl Action {
         match self {
             Action::ReplaceFile { .. } | Action::RunTool { .. } => false,
             Action::Verify(check) => matches!(check, Check::ModuleLive { .. }),
-            Action::WriteAttribute { .. }
-            | Action::SetConfigBits { .. }
+            Action::WriteAttribute(_)
+            | Action::SetConfigBits(_)
             | Action::LoadModule { .. }
             | Action::UnloadModule { .. }
             | Action::BindVfs { .. }
-            | Action::SetVf { .. }
-            | Action::SetEswitch { .. } => true,
+            | Action::SetVf(_)
+            | Action::SetEswitch(_) => true,
         }
     }
 }

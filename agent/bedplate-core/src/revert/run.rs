@@ -6,12 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::boot_entry::{Guard, concerns_boot};
 use super::report::{FileStates, RevertReport, StepOutcome, StepReport};
 use super::{RevertPlan, Step};
-use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
+use crate::apply::action::{file, setting, tool, vf_attributes};
 use crate::apply::{StepError, Store};
 use crate::kind::{cmdline, kind_of_tool, modules};
-use crate::ledger::{
-    self, Entry, EntryResult, Generator, Ledger, PendingTool, RegisterKey, Sha, Unfinished,
-};
+use crate::ledger::{self, Entry, EntryResult, Generator, Ledger, PendingTool, Sha, Unfinished};
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::KindId;
 use bedplate_base::chain;
@@ -172,20 +170,15 @@ fn attempt(store: &mut Store, step: &Step, begun: &Result<FileStates, String>) -
 /// `Some` = it stays as it is, and why.
 fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError> {
     match step {
-        Step::Attribute { path, before, after, limit_s } => {
-            if store.reader.exists(path) == Ok(false) {
+        Step::Attribute(action) => {
+            if store.reader.exists(&action.path) == Ok(false) {
                 return Ok(Some("it went away with what was put back before".to_owned()));
             }
-            attribute::put_back(store, path, (before, after), *limit_s)?;
+            setting::run(store, action)?;
         }
-        Step::Register { address, offset, register: name, mask, before, after } => {
-            let key = RegisterKey { address: *address, offset: *offset, register: name.clone() };
-            register::put_back(store, &key, *mask, (*before, *after))?;
-        }
-        Step::Vf { key, before, after, start, limit_s } => {
-            nic::put_back_vf(store, key, (before, after), (*start, *limit_s))?;
-        }
-        Step::Eswitch { pf, after, limit_s, .. } => eswitch::switch(store, *pf, *after, *limit_s)?,
+        Step::Register(action) => setting::run(store, action)?,
+        Step::Vf(action) => vf_attributes::put_back(store, action)?,
+        Step::Eswitch(action) => setting::run(store, action)?,
         Step::File { path, before, to, .. } => file::put_back(store, path, before.as_ref(), to)?,
         Step::Tool { argv, purpose, makes, limit_s } => {
             let tool =
@@ -254,14 +247,12 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>, ran: Option<&BTreeSet<V
     for record in ledger.files.values_mut() {
         record.unfinished.take_if(|unfinished| unfinished.change == REVERT);
     }
-    ledger.attributes.retain(|path, _| stays.contains(path));
-    ledger
-        .registers
-        .retain(|_, record| stays.contains(&format!("{} of {}", record.register, record.address)));
-    ledger.vfs.retain(|subject, _| stays.contains(subject));
+    ledger.attributes.retain(|name, _| stays.contains(name));
+    ledger.registers.retain(|name, _| stays.contains(name));
+    ledger.eswitches.retain(|name, _| stays.contains(name));
+    ledger.vfs.retain(|name, _| stays.contains(name));
     // A refusal leaves the VF as it is, with or without its driver.
-    ledger.starts.retain(|subject, _| stays.contains(subject));
-    ledger.eswitches.retain(|pf, _| stays.contains(&format!("eswitch of {pf}")));
+    ledger.starts.retain(|name, _| stays.contains(name));
     ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
     let kinds: BTreeSet<KindId> = ledger.files.values().map(|record| record.kind).collect();
     ledger.owned.retain(|kind, _| kinds.contains(kind));

@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 
-use crate::ledger::{FileState, VfKey};
+use crate::ledger::FileState;
 use crate::plan::FileContent;
-use bedplate_base::value::PciAddress;
-use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+use crate::setting::{SetConfigBits, SetEswitch, SetVf, SettingChange as _, WriteAttribute};
 
 /// One step back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -13,56 +12,13 @@ use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
     /// Write a sysfs attribute.
-    Attribute {
-        /// Absolute path inside the host.
-        path: String,
-        /// Value now.
-        before: String,
-        /// Value found before bedplate came.
-        after: String,
-        /// Seconds the write may take.
-        limit_s: u32,
-    },
+    Attribute(WriteAttribute),
     /// Set bits of a config-space register.
-    Register {
-        /// The function.
-        #[cfg_attr(feature = "schemars", schemars(with = "String"))]
-        address: PciAddress,
-        /// Byte offset in config space.
-        offset: u16,
-        /// What the register is.
-        register: String,
-        /// Which bits.
-        mask: u16,
-        /// Those bits now.
-        before: u16,
-        /// Those bits before bedplate came.
-        after: u16,
-    },
+    Register(SetConfigBits),
     /// Set attributes of a VF.
-    Vf {
-        /// The VF.
-        key: VfKey,
-        /// Those attributes now.
-        before: VfAttributes,
-        /// Those attributes before bedplate came.
-        after: VfAttributes,
-        /// Whether the VF's driver starts again for it.
-        start: bool,
-        /// Seconds each step may take.
-        limit_s: u32,
-    },
+    Vf(SetVf),
     /// Change the mode of an eswitch.
-    Eswitch {
-        /// The PF.
-        pf: PciAddress,
-        /// Mode now.
-        before: EswitchMode,
-        /// Mode before bedplate came.
-        after: EswitchMode,
-        /// Seconds it may take.
-        limit_s: u32,
-    },
+    Eswitch(SetEswitch),
     /// Put a file back: content, owner, mode, attributes.
     File {
         /// Absolute path inside the host.
@@ -97,12 +53,11 @@ impl Step {
     /// Subject.
     pub fn subject(&self) -> String {
         match self {
-            Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => {
-                path.clone()
-            }
-            Step::Register { address, register, .. } => format!("{register} of {address}"),
-            Step::Vf { key, .. } => key.name(),
-            Step::Eswitch { pf, .. } => format!("eswitch of {pf}"),
+            Step::File { path, .. } | Step::Directory { path } => path.clone(),
+            Step::Attribute(action) => action.name(),
+            Step::Register(action) => action.name(),
+            Step::Vf(action) => action.name(),
+            Step::Eswitch(action) => action.name(),
             Step::Tool { argv, .. } => argv.join(" "),
         }
     }

@@ -6,11 +6,11 @@ use crate::ledger::{LEDGER, Sha};
 use bedplate_host::DirReader;
 use bedplate_host::write::DirWriter;
 
-const LEDGER_TEXT: &str = r#"{"version":1,"owed":[],"owned":{"cmdline":["iommu=pt"]},
+const LEDGER_TEXT: &str = r#"{"version":2,"owed":[],"owned":{"cmdline":["iommu=pt"]},
     "files":{"/etc/x":{"kind":"modules","original":{"state":"file","sha256":"SHA","meta":{"mode":420,"uid":0,"gid":0}},
         "ours":[null]}},
-    "attributes":{"/sys/bus/pci/devices/0000:18:00.0/sriov_numvfs":{"kind":"sriov","boot":"b","original":"0","ours":["8"],
-        "limit_s":5}},
+    "attributes":{"/sys/bus/pci/devices/0000:18:00.0/sriov_numvfs":{"kind":"sriov","boot":"b","ours":["8"],"action":
+        {"path":"/sys/bus/pci/devices/0000:18:00.0/sriov_numvfs","before":"0","after":"8","limit_s":5}}},
     "waiting":[{"kind":"modules","boot":"b","module":"nvidia","subject":"options nvidia"}],
     "history":[{"at":"2026-03-03T03:00:00Z","command":"apply","results":[
         {"subject":"modules/options","result":"done"},{"subject":"acs/0000:15:01.0","result":"done"}]}]}"#;

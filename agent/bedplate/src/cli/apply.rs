@@ -253,13 +253,13 @@ fn progress(quiet: bool, event: &Event<'_>) {
 fn may_take_long(action: &Action) -> bool {
     match action {
         Action::RunTool { .. }
-        | Action::WriteAttribute { .. }
+        | Action::WriteAttribute(_)
         | Action::LoadModule { .. }
         | Action::UnloadModule { .. }
         | Action::BindVfs { .. }
-        | Action::SetVf { .. }
-        | Action::SetEswitch { .. } => true,
-        Action::ReplaceFile { .. } | Action::SetConfigBits { .. } | Action::Verify(_) => false,
+        | Action::SetVf(_)
+        | Action::SetEswitch(_) => true,
+        Action::ReplaceFile { .. } | Action::SetConfigBits(_) | Action::Verify(_) => false,
     }
 }
 
@@ -284,6 +284,7 @@ pub(crate) fn confirm(what: &str) -> Result<bool, CliError> {
 mod tests {
     use super::*;
     use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+    use bedplate_core::setting::{SetEswitch, SetVf, VfKey};
 
     #[test]
     fn what_waits_for_a_driver_is_shown_before_it_begins() {
@@ -294,8 +295,14 @@ mod tests {
         let slow = [
             Action::UnloadModule { module: "nvidia_peermem".into() },
             Action::BindVfs { pf, count: 8, driver, limit_s },
-            Action::SetVf { pf, interface, vf: 0, before: none, after: none, start: true, limit_s },
-            Action::SetEswitch { pf, before, after, limit_s },
+            Action::SetVf(SetVf {
+                key: VfKey { pf, interface, vf: 0 },
+                before: none,
+                after: none,
+                start: true,
+                limit_s,
+            }),
+            Action::SetEswitch(SetEswitch { pf, before, after, limit_s }),
         ];
         assert!(slow.iter().all(may_take_long));
         let path = "/etc/default/grub".to_owned();

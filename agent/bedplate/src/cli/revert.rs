@@ -89,7 +89,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         }
     };
     let mut watch = |step: &Step| {
-        if !args.json && matches!(step, Step::Tool { .. } | Step::Attribute { .. }) {
+        if !args.json && matches!(step, Step::Tool { .. } | Step::Attribute(_)) {
             output::status(&format!("… {}", step.subject()));
         }
     };

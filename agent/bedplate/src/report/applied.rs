@@ -7,9 +7,11 @@ use super::text::{FEW, count, folded, summary};
 use bedplate_base::format_utc_text;
 use bedplate_base::value::AcsBits;
 use bedplate_core::apply::{ApplyReport, ChangeReport, Outcome, Restored};
+use bedplate_core::kind::acs;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Action, Change, Note, Plan};
 use bedplate_core::revert::{RevertPlan, RevertReport, Step, StepOutcome};
+use bedplate_core::setting::{SetConfigBits, SetEswitch, SetVf, WriteAttribute};
 
 /// The report of an apply; `after` is the plan made afterwards, and `is_owed` whether only tools of the image build are left.
 pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) -> String {
@@ -219,26 +221,22 @@ fn tools_to_run(owed: &[Vec<String>]) -> String {
 
 fn step_subject(step: &Step) -> String {
     match step {
-        Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => {
-            path.clone()
-        }
-        Step::Register { address, register, .. } => format!("{register} of {address}"),
-        Step::Vf { .. } | Step::Eswitch { .. } => step.subject(),
         Step::Tool { argv, .. } => format!("run {}", argv.join(" ")),
+        _ => step.subject(),
     }
 }
 
 fn step_words(step: &Step) -> String {
     match step {
-        Step::Attribute { before, after, .. } => format!("{before} → {after}"),
-        Step::Register { register, before, after, .. } => {
-            format!("{} → {}", bits(register, *before), bits(register, *after))
+        Step::Attribute(WriteAttribute { before, after, .. }) => format!("{before} → {after}"),
+        Step::Register(SetConfigBits { register, before, bits: after, .. }) => {
+            format!("{} → {}", bits(register, *before), bits(register, after.value))
         }
-        Step::Vf { after, .. } if after.is_empty() => {
+        Step::Vf(SetVf { after, .. }) if after.is_empty() => {
             "driver: none → the one the kernel finds".to_owned()
         }
-        Step::Vf { before, after, .. } => format!("{before} → {after}"),
-        Step::Eswitch { before, after, .. } => format!("{before} → {after}"),
+        Step::Vf(SetVf { before, after, .. }) => format!("{before} → {after}"),
+        Step::Eswitch(SetEswitch { before, after, .. }) => format!("{before} → {after}"),
         Step::File { after: Some(_), .. } => "as it was".to_owned(),
         Step::File { after: None, .. } => "removed".to_owned(),
         Step::Tool { .. } => String::new(),
@@ -249,7 +247,7 @@ fn step_words(step: &Step) -> String {
 /// A register's bits as the plan names them.
 fn bits(register: &str, value: u16) -> String {
     match register {
-        "ACS control" => format!("{} ({value:04x})", AcsBits(value)),
+        acs::CONTROL => format!("{} ({value:04x})", AcsBits(value)),
         _ => format!("{value:04x}"),
     }
 }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::kind::some_of;
 use crate::plan::Rationale;
 use bedplate_base::Reading;
-use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 
 use super::section::{Acs, Guests, PeerKind};
-use super::shape::{Bits, FabricTraits, Row, SHAPES, Shape};
+use super::shape::{FabricTraits, Row, SHAPES, Shape};
 
 /// Root ports below which a Data Direct path has been seen (Grace; handbook ยง14.1).
 const DATA_DIRECT_ROOTS: [(u16, u16); 3] = [(0x10de, 0x22b1), (0x10de, 0x22b2), (0x10de, 0x22b8)];
@@ -23,7 +23,7 @@ const GROUPING: &str = "Linux drivers/iommu/iommu.c pci_device_group; handbook ย
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     /// The bits.
-    pub bits: Bits,
+    pub bits: RegisterBits,
     /// The reasons.
     pub why: Vec<Rationale>,
 }
@@ -280,7 +280,7 @@ impl Fabric<'_> {
     /// What its ports are to have.
     pub(super) fn targets(&self, root_port: bool) -> Targets {
         let row = self.row();
-        let mut uses: BTreeMap<PciAddress, (Bits, Vec<&Pair>)> = BTreeMap::new();
+        let mut uses: BTreeMap<PciAddress, (RegisterBits, Vec<&Pair>)> = BTreeMap::new();
         for pair in self.pairs_of(row) {
             let peers = self.peer_side(pair);
             for port in self.ports_of(row, pair).into_iter().chain([&pair.switch]) {
@@ -289,8 +289,8 @@ impl Fabric<'_> {
                     (_, Peer::Nic | Peer::DataDirect) if peers.contains(port) => row.nic,
                     _ => row.gpu,
                 };
-                let (so_far, pairs) = uses.entry(*port).or_insert((Bits::NONE, Vec::new()));
-                *so_far = so_far.and(bits);
+                let (so_far, pairs) = uses.entry(*port).or_default();
+                *so_far = so_far.isolating(bits);
                 pairs.push(pair);
             }
         }
@@ -298,7 +298,7 @@ impl Fabric<'_> {
             self.pairs_of(row).filter_map(|pair| pair.root_port.filter(|_| root_port)).collect();
         let mut targets: Targets = uses
             .into_iter()
-            .filter(|(_, (bits, _))| *bits != Bits::NONE)
+            .filter(|(_, (bits, _))| *bits != RegisterBits::default())
             .map(|(port, (bits, pairs))| (port, Target { bits, why: self.why(row, port, &pairs) }))
             .collect();
         for root in roots {

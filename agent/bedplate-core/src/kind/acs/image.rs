@@ -61,7 +61,7 @@ fn live(wanted: &WantedAcs) -> LiveOnly {
 
 /// `clear RR CR EC`, `set DT, clear RR`.
 fn bits(wanted: &WantedAcs) -> String {
-    let (set, clear) = (wanted.mask.and(wanted.value), wanted.mask.without(wanted.value));
+    let (set, clear) = (wanted.bits.on(), wanted.bits.off());
     let parts = [("set", set), ("clear", clear)];
     let named = parts
         .iter()
@@ -76,7 +76,7 @@ mod tests {
     use crate::desired::{AcsPersistence, WantedArg};
     use crate::profile::of_text;
     use bedplate_base::CpuVendor;
-    use bedplate_base::value::AcsBits;
+    use bedplate_base::value::{AcsBits, RegisterBits};
 
     fn contributed(desired: &Desired) -> ImageConfig {
         let mut out = ImageConfig::default();
@@ -89,8 +89,7 @@ mod tests {
         let mut desired = Desired::default();
         desired.acs.ports.push(WantedAcs {
             port: "0000:17:01.0".parse().unwrap(),
-            mask: AcsBits::REDIRECT.or(AcsBits::DT),
-            value: AcsBits::DT,
+            bits: RegisterBits { mask: AcsBits::REDIRECT.or(AcsBits::DT).0, value: AcsBits::DT.0 },
             why: Vec::new(),
             vfio_below: Vec::new(),
         });

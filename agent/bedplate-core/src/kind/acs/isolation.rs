@@ -141,10 +141,7 @@ pub(crate) fn expectations(
         .get(*port)
         .map(|f| &f.acs)
     {
-        Some(Reading::Known(acs)) => {
-            let mask = target.bits.mask.and(acs.capable);
-            acs.control.and(mask) == target.bits.value.and(mask)
-        }
+        Some(Reading::Known(acs)) => target.bits.limited_to(acs.capable.0).are_in(acs.control.0),
         Some(Reading::Absent) => true,
         // What cannot be read is not known to be open.
         Some(Reading::Unknown(_)) | None => false,

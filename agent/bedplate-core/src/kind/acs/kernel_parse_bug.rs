@@ -24,7 +24,7 @@ pub(crate) fn cleared_too<'a>(
         return Cow::Borrowed(wanted);
     }
     let mut more = wanted.clone();
-    more.mask = more.mask.or(left);
+    more.bits.mask |= left.0;
     more.why.push(Rationale::new(
         format!(
             "{left} left on by a kernel that misreads pci=disable_acs_redir= (fixed by Linux commit 9cf8a952d57b)"
@@ -49,5 +49,5 @@ fn bits_left_on(
     let without_iommu = facts.iommu.active.known().is_some_and(Vec::is_empty);
     let set = AcsBits::TB.or(AcsBits::DT);
     let set = if without_iommu { set.or(AcsBits::SV).or(AcsBits::UF) } else { set };
-    acs.control.and(set).without(wanted.mask)
+    acs.control.and(set).without(AcsBits(wanted.bits.mask))
 }

@@ -148,5 +148,5 @@ fn is_of_a_shape(entry: &str, profile: &section::Acs) -> bool {
     };
     let rows = SHAPES.iter().filter(|row| allowed(row.shape));
     rows.flat_map(|row| [row.nic, row.gpu, row.root, row.upstream])
-        .any(|bits| bits.value.config_acs_flags(bits.mask) == flags)
+        .any(|bits| bits.flags() == flags)
 }

@@ -30,7 +30,7 @@ impl RedirectOnly {
         policy: AcsPolicy,
         targets: impl Iterator<Item = &'a Target>,
     ) -> Self {
-        let (only, more): (Vec<_>, Vec<_>) = targets.partition(|t| t.bits.value.is_empty());
+        let (only, more): (Vec<_>, Vec<_>) = targets.partition(|t| t.bits.on().is_empty());
         match (only.is_empty(), more.is_empty()) {
             _ if policy != AcsPolicy::DirectP2p => RedirectOnly::None,
             (_, true) => RedirectOnly::All,

@@ -27,7 +27,7 @@ use super::previous_argument::{above_guests, covers_more, has_argument};
 use super::register_reads::{ReadablePorts, readings, report_others};
 use super::resolved::{Ats, ResolvedAcs};
 use super::section::{self, AcsPersist};
-use super::shape::Bits;
+use super::shape::{ALL_OFF, NO_REDIRECT};
 use super::support;
 use super::topo_override;
 
@@ -174,7 +174,7 @@ fn on_tree(
             isolation::expectations(fabric, tree, root_port, resolved);
             isolation::cannot_pass(fabric, resolved);
         }
-        let intent = |target: &Target| match target.bits.value.and(AcsBits::ISOLATION).is_empty() {
+        let intent = |target: &Target| match target.bits.on().and(AcsBits::ISOLATION).is_empty() {
             true => Intent::Open,
             false => Intent::Closed,
         };
@@ -251,7 +251,7 @@ fn plan_persistence(
 
 fn is_set(wanted: &WantedAcs, tree: &PciTree) -> bool {
     let acs = tree.get(wanted.port).and_then(|port| port.acs.known());
-    acs.is_some_and(|acs| acs.control.and(wanted.mask) == wanted.value.and(wanted.mask))
+    acs.is_some_and(|acs| wanted.bits.are_in(acs.control.0))
 }
 
 /// Fabrics of which it is not known what they want: nothing is planned for their ports.
@@ -289,7 +289,7 @@ fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut ResolvedA
 fn all_ports(tree: &PciTree) -> Targets {
     let bridges = tree.functions.values().filter(|function| function.is_bridge());
     let why = || vec![Rationale::because("the policy is to clear ACS on every port")];
-    bridges.map(|f| (f.address, Target { bits: Bits::ALL_OFF, why: why() })).collect()
+    bridges.map(|f| (f.address, Target { bits: ALL_OFF, why: why() })).collect()
 }
 
 fn wanted_ports(
@@ -302,15 +302,14 @@ fn wanted_ports(
         // `disable_acs_redir` leaves SV and UF to the kernel, which switches them on at boot; wanting them clear would never
         // come to rest there.
         let bits = match persistence {
-            AcsPersistence::DisableAcsRedir if target.bits.value.is_empty() => Bits::NO_REDIRECT,
+            AcsPersistence::DisableAcsRedir if target.bits.on().is_empty() => NO_REDIRECT,
             // It is said that the port has no DT; an argument that asks for it would never come to rest.
-            _ => target.bits.without(AcsBits::DT.without(acs.capable)),
+            _ => target.bits.limited_to(!AcsBits::DT.0 | acs.capable.0),
         };
         // A bit that the port does not implement cannot be written, and reads 0 as it should.
-        (!bits.mask.and(acs.capable).is_empty()).then(|| WantedAcs {
+        (bits.mask & acs.capable.0 != 0).then(|| WantedAcs {
             port: *port,
-            mask: bits.mask,
-            value: bits.value,
+            bits,
             why: target.why.iter().chain(&profile.why).cloned().collect(),
             vfio_below: guests.get(port).cloned().unwrap_or_default(),
         })
@@ -322,7 +321,7 @@ fn wanted_ports(
 fn report_redirects(readable: &ReadablePorts, resolved: &mut ResolvedAcs) {
     let mut alike: BTreeMap<String, Vec<(&PciAddress, &Target)>> = BTreeMap::new();
     for (port, acs, target) in readable {
-        let unwanted = target.bits.mask.without(target.bits.value).and(AcsBits::REDIRECT);
+        let unwanted = target.bits.off().and(AcsBits::REDIRECT);
         let redirect = acs.control.and(unwanted);
         if !redirect.is_empty() {
             alike.entry(redirect.to_string()).or_default().push((port, target));

@@ -4,8 +4,9 @@
 //! survives renumbered buses; but buses are renumbered only when hardware or firmware settings change, the next plan
 //! then finds the new addresses, and an address can be compared with sysfs, logs and `lspci` by eye.
 
+use super::shape::NO_REDIRECT;
 use crate::desired::{AcsPersistence, WantedAcs};
-use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
 use bedplate_facts::pci::Acs;
 
 /// Longest token that is put on a command line, in bytes. The whole line may have 2047 (handbook §1.1): a quarter is
@@ -23,7 +24,7 @@ pub(crate) fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option
     let (key, entries): (_, Vec<String>) = match persistence {
         AcsPersistence::Live => return None,
         AcsPersistence::ConfigAcs => {
-            let entry = |w: &&WantedAcs| format!("{}@{}", w.value.config_acs_flags(w.mask), w.port);
+            let entry = |w: &&WantedAcs| format!("{}@{}", w.bits.flags(), w.port);
             ("config_acs", ports.iter().map(entry).collect())
         }
         AcsPersistence::DisableAcsRedir => {
@@ -40,7 +41,7 @@ pub(crate) fn of_port(
     config_acs: Option<&str>,
     disable_redir: Option<&str>,
     port: PciAddress,
-) -> Option<(AcsBits, AcsBits)> {
+) -> Option<RegisterBits> {
     let flags = config_acs.and_then(|list| {
         let named = |entry: &str| {
             let (flags, device) = entry.split_once('@')?;
@@ -50,10 +51,10 @@ pub(crate) fn of_port(
     });
     // The kernel applies disable_acs_redir first and config_acs after it: the latter decides.
     if let Some(flags) = flags {
-        return bits(&flags);
+        return RegisterBits::from_flags(&flags);
     }
     let named = disable_redir?.split(';').any(|device| device.parse() == Ok(port));
-    named.then_some((AcsBits::REDIRECT, AcsBits::default()))
+    named.then_some(NO_REDIRECT)
 }
 
 /// Whether the two parameters may switch a bit of `port` off that isolates. Entries by path or by device id may mean any port.
@@ -69,8 +70,8 @@ pub(crate) fn may_open(
 ) -> bool {
     for entry in config_acs.into_iter().flat_map(|list| list.split(';')) {
         let (flags, device) = entry.split_once('@').unwrap_or((entry, ""));
-        let isolates = bits(flags)
-            .is_some_and(|(_, value)| value.and(AcsBits::ISOLATION) == AcsBits::ISOLATION);
+        let isolates = RegisterBits::from_flags(flags)
+            .is_some_and(|bits| bits.on().and(AcsBits::ISOLATION) == AcsBits::ISOLATION);
         match device.parse::<PciAddress>() {
             Ok(named) if named != port => {}
             Ok(_) => return !isolates,
@@ -82,24 +83,9 @@ pub(crate) fn may_open(
     disable_redir.is_some_and(|list| list.split(';').any(may_mean))
 }
 
-/// `xx000x0` → mask and value.
-fn bits(flags: &str) -> Option<(AcsBits, AcsBits)> {
-    let (mut mask, mut value) = (0u16, 0u16);
-    for flag in flags.chars() {
-        (mask, value) = match flag {
-            '0' => (mask << 1 | 1, value << 1),
-            '1' => (mask << 1 | 1, value << 1 | 1),
-            'x' | 'X' => (mask << 1, value << 1),
-            _ => return None,
-        };
-    }
-    (flags.len() <= 16).then_some((AcsBits(mask), AcsBits(value)))
-}
-
 /// Whether a port's register is what the kernel was told, as far as the port can.
-pub(crate) fn is_applied(acs: &Acs, (mask, value): (AcsBits, AcsBits)) -> bool {
-    let mask = mask.and(acs.capable);
-    acs.control.and(mask) == value.and(mask)
+pub(crate) fn is_applied(acs: &Acs, bits: RegisterBits) -> bool {
+    bits.limited_to(acs.capable.0).are_in(acs.control.0)
 }
 
 #[cfg(test)]
@@ -110,8 +96,7 @@ mod tests {
     fn wanted(port: &str, mask: u16) -> WantedAcs {
         WantedAcs {
             port: at(port),
-            mask: AcsBits(mask),
-            value: AcsBits(0),
+            bits: RegisterBits { mask, value: 0 },
             why: vec![],
             vfio_below: vec![],
         }
@@ -179,12 +164,13 @@ mod tests {
     fn what_a_kernel_was_told_is_read_back() {
         let list = "xx000x0@0000:20:00.0;1x1@22:00.0;1@pci:0:0;q@0000:23:00.0";
         let read = |port: &str| of_port(Some(list), Some("0000:20:00.0;0000:24:00.0"), at(port));
-        assert_eq!(read("0000:20:00.0"), Some((AcsBits(0x1d), AcsBits(0))));
-        assert_eq!(read("0000:22:00.0"), Some((AcsBits(0x05), AcsBits(0x05))));
+        assert_eq!(read("0000:20:00.0"), Some(RegisterBits { mask: 0x1d, value: 0 }));
+        assert_eq!(read("0000:22:00.0"), Some(RegisterBits { mask: 0x05, value: 0x05 }));
         assert_eq!(read("0000:23:00.0"), None);
-        assert_eq!(read("0000:24:00.0"), Some((AcsBits::REDIRECT, AcsBits(0))));
+        assert_eq!(read("0000:24:00.0"), Some(NO_REDIRECT));
         assert_eq!(read("0000:25:00.0"), None);
-        assert!(!is_applied(&ACS, (AcsBits(0x1d), AcsBits(0))));
-        assert!(is_applied(&ACS, (AcsBits(0x20), AcsBits(0x20))), "the port has no egress control");
+        assert!(!is_applied(&ACS, RegisterBits { mask: 0x1d, value: 0 }));
+        let egress_control = RegisterBits { mask: 0x20, value: 0x20 };
+        assert!(is_applied(&ACS, egress_control), "the port has no egress control");
     }
 }

@@ -7,6 +7,7 @@ use super::{NAME, Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
 use crate::kind::some_of;
 use crate::plan::{Action, Blocker, Item, Rationale, Unknown};
+use crate::setting::{SetEswitch, SetVf, VfKey};
 use bedplate_base::ReadError;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes, VfTable};
 use bedplate_facts::uplink;
@@ -77,7 +78,8 @@ impl Pf<'_> {
     /// Whether the kernel looks for drivers for new VFs, or did until bedplate stopped it for a while.
     pub(super) fn is_to_probe(&self) -> bool {
         let path = self.function.attribute("sriov_drivers_autoprobe");
-        let found = self.context.ledger.attributes.get(&path).map(|record| record.original.trim());
+        let found =
+            self.context.ledger.attributes.get(&path).map(|record| record.action.before.trim());
         self.probes() || found == Some("1")
     }
 
@@ -198,21 +200,23 @@ impl Pf<'_> {
 
     pub(super) fn switch_action(&self) -> Option<Action> {
         let (before, after) = self.switch?;
-        Some(Action::SetEswitch { pf: self.wanted.pf, before, after, limit_s: ESWITCH_LIMIT_S })
+        let pf = self.wanted.pf;
+        Some(Action::SetEswitch(SetEswitch { pf, before, after, limit_s: ESWITCH_LIMIT_S }))
     }
 
     pub(super) fn vf_actions<'a>(
         &'a self,
         differing: &'a [VfDifference],
     ) -> impl Iterator<Item = Action> + 'a {
-        differing.iter().map(|vf| Action::SetVf {
-            pf: self.wanted.pf,
-            interface: self.interface().unwrap_or_default().to_owned(),
-            vf: vf.number,
-            before: vf.before,
-            after: vf.after,
-            start: vf.start,
-            limit_s: LIMIT_S,
+        let interface = self.interface().unwrap_or_default();
+        differing.iter().map(move |vf| {
+            Action::SetVf(SetVf {
+                key: VfKey { pf: self.wanted.pf, interface: interface.to_owned(), vf: vf.number },
+                before: vf.before,
+                after: vf.after,
+                start: vf.start,
+                limit_s: LIMIT_S,
+            })
         })
     }
 

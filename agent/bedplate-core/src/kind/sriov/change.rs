@@ -6,6 +6,7 @@ use super::{NAME, Need, Pf, VfDifference};
 use crate::desired::VfDriver;
 use crate::kind::some_of;
 use crate::plan::{Action, Change, Deferred, Effect, Item};
+use crate::setting::WriteAttribute;
 
 impl Pf<'_> {
     pub(super) fn change(
@@ -168,7 +169,7 @@ impl Pf<'_> {
 
     fn write(&self, attribute: &str, before: String, after: String, limit_s: u32) -> Action {
         let path = format!("/sys/bus/pci/devices/{}/{attribute}", self.wanted.pf);
-        Action::WriteAttribute { path, before, after, limit_s }
+        Action::WriteAttribute(WriteAttribute { path, before, after, limit_s })
     }
 }
 

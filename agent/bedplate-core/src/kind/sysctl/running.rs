@@ -8,6 +8,7 @@ use super::key::{Key, folded};
 use super::section::Setting;
 use crate::kind::Context;
 use crate::plan::{Action, Change, Effect, Item, KindPlan};
+use crate::setting::WriteAttribute;
 use bedplate_host::boot_id;
 
 /// Seconds a write may take. Most take none; vm.nr_hugepages looks for its pages while the write lasts.
@@ -61,8 +62,8 @@ pub(crate) fn left_behind(
     let written = context.ledger.attributes.iter().filter_map(|(path, record)| {
         let stays = record.kind == NAME
             && boot_id::read(context.reader).is_ok_and(|boot| boot == record.boot)
-            && context.reader.attribute(path).is_ok_and(|now| record.ours.contains(&now));
-        let before = format!(" (it was {} before bedplate set it)", folded(&record.original));
+            && context.reader.attribute(path).is_ok_and(|now| record.is_ours(&now));
+        let before = format!(" (it was {} before bedplate set it)", folded(&record.action.before));
         stays.then(|| Some((Key::of_path(path)?, before)))?
     });
     let mut stays: BTreeMap<Key, String> = in_file.collect();
@@ -96,12 +97,12 @@ fn change(setting: &Setting, now: String) -> Change {
         }],
         subject: subject.into(),
         effect: Effect::Now,
-        actions: vec![Action::WriteAttribute {
+        actions: vec![Action::WriteAttribute(WriteAttribute {
             path: setting.key.path(),
             before: now,
             after,
             limit_s: LIMIT_S,
-        }],
+        })],
         disrupts: Vec::new(),
         needs: Vec::new(),
         owns: None,

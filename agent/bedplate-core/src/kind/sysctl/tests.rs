@@ -4,6 +4,7 @@ use super::*;
 use crate::ledger::Ledger;
 use crate::plan::Action;
 use crate::profile::of_text;
+use crate::setting::WriteAttribute;
 use bedplate_base::Reading;
 use bedplate_testhosts::fixture::{Files, facts};
 
@@ -55,7 +56,7 @@ fn lists_are_written_with_tabs_only_where_the_kernel_shows_tabs() {
     let actions = section.changes.iter().flat_map(|change| &change.actions);
     let written: Vec<&str> = actions
         .filter_map(|action| match action {
-            Action::WriteAttribute { after, .. } => Some(after.as_str()),
+            Action::WriteAttribute(WriteAttribute { after, .. }) => Some(after.as_str()),
             _ => None,
         })
         .collect();
@@ -86,8 +87,10 @@ fn a_host_that_is_asked_for_nothing_says_nothing() {
 fn a_value_that_stays_behind_is_named_until_the_next_boot() {
     let path = bedplate_host::boot_id::PATH;
     let mut ledger = Ledger::default();
-    ledger.begin_attribute(NUMA, NAME, "this boot", ("1", "0"), 60);
-    ledger.settle_attribute(NUMA, "0");
+    let off =
+        WriteAttribute { path: NUMA.into(), before: "1".into(), after: "0".into(), limit_s: 60 };
+    ledger.begin_setting(&off, NAME, "this boot", &off.before);
+    ledger.settle_setting(&off, &off.after);
     let after = |boot: &str, now: &str, set: &str| {
         let reader = Files::new(&[(path, boot), (NUMA, now)]);
         let section = plan_after(set, HostKind::Live, &reader, &ledger);

@@ -240,12 +240,11 @@ fn shape(input: &CheckInput<'_>) -> Judgement {
     let ports = ports(input, topology);
     let off = |port: &Port<'_>| {
         let (wanted, acs, _) = port;
-        let mask = wanted.mask.and(acs.capable);
-        mask.and(wanted.value).without(acs.control)
+        wanted.bits.limited_to(acs.capable.0).on().without(acs.control)
     };
     let on = |port: &Port<'_>| {
         let (wanted, acs, _) = port;
-        acs.control.and(wanted.mask.without(wanted.value)).without(redirects(port))
+        acs.control.and(wanted.bits.off()).without(redirects(port))
     };
     let without_dt: Vec<&Port<'_>> =
         ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();

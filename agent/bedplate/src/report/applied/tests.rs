@@ -1,11 +1,12 @@
 use super::*;
-use bedplate_base::value::PciAddress;
+use bedplate_base::value::{PciAddress, RegisterBits};
 use bedplate_core::plan::KindId;
 
 fn register(address: &str) -> Step {
     let address: PciAddress = address.parse().unwrap();
     let register = "ACS control".to_owned();
-    Step::Register { address, offset: 0x106, register, mask: 0x7f, before: 0x11, after: 0x1d }
+    let bits = RegisterBits { mask: 0x7f, value: 0x1d };
+    Step::Register(SetConfigBits { address, offset: 0x106, bits, before: 0x11, register })
 }
 
 /// A reboot would not bring what was undone.

@@ -10,6 +10,8 @@ use crate::desired::Desired;
 use crate::ledger::Ledger;
 use crate::plan::Rationale;
 use crate::profile::of_text;
+use crate::setting::SetConfigBits;
+use bedplate_base::value::RegisterBits;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::PciTree;
 use bedplate_testhosts::fixture::{ACS, Files, Machine, at, facts, hgx, lab};
@@ -68,15 +70,16 @@ fn argument(resolved: &ResolvedAcs) -> &str {
 fn carry_out(section: &KindPlan, facts: &mut Facts) {
     let Reading::Known(tree) = &mut facts.pci else { panic!("no tree") };
     for action in section.changes.iter().flat_map(|change| &change.actions) {
-        let Action::SetConfigBits { address, offset, mask, value, before, .. } = action else {
+        let Action::SetConfigBits(SetConfigBits { address, offset, bits, before, .. }) = action
+        else {
             panic!("only registers are written: {action:?}")
         };
         let Reading::Known(acs) = &mut tree.functions.get_mut(address).unwrap().acs else {
             panic!("no ACS")
         };
         assert_eq!((*offset, *before), (acs.offset + 6, acs.control.0));
-        assert_eq!(mask & !acs.capable.0, 0, "only bits the port has");
-        acs.control = AcsBits((acs.control.0 & !mask) | (value & mask));
+        assert_eq!(bits.mask & !acs.capable.0, 0, "only bits the port has");
+        acs.control = AcsBits(bits.applied_to(acs.control.0));
     }
 }
 
@@ -101,14 +104,13 @@ fn the_emulated_node_gets_the_argument_that_was_seen_to_work() {
     assert!(change.items[0].why.iter().any(|why| why.source.as_deref() == Some("site.toml:3")));
     assert_eq!(
         change.actions,
-        [Action::SetConfigBits {
+        [Action::SetConfigBits(SetConfigBits {
             address: at("0000:22:00.0"),
             offset: 0x14e,
-            mask: 0x1d,
-            value: 0,
+            bits: RegisterBits { mask: 0x1d, value: 0 },
             before: 0x1d,
             register: "ACS control".into()
-        }]
+        })]
     );
     assert!(change.disrupts[0].contains("0000:23:00.0 below this port can reach 0000:24:00.0"));
 
@@ -271,7 +273,7 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
     assert_eq!(old.acs.persistence, AcsPersistence::DisableAcsRedir);
     assert!(argument(&old).starts_with("pci=disable_acs_redir=0000:20:00.0;0000:22:00.0;"));
     // The kernel sets SV and UF again at boot: they are not wanted clear, or the plan would never be empty.
-    assert!(old.acs.ports.iter().all(|wanted| wanted.mask == AcsBits::REDIRECT));
+    assert!(old.acs.ports.iter().all(|wanted| wanted.bits.mask == AcsBits::REDIRECT.0));
     let section = plan_of(&direct(), &facts);
     assert_eq!(section.changes[0].items[0].after.as_deref(), Some("SV UF (0011)"));
     assert_eq!(section.changes[0].effect, Effect::Now);
@@ -337,7 +339,7 @@ fn clear_takes_every_port_with_all_its_bits() {
     let resolved = resolve(&clear, &facts);
     let expected = ["20:00.0", "22:00.0", "22:01.0", "80:00.0", "80:01.0", "82:00.0", "82:01.0"];
     assert_eq!(ports(&resolved), expected.map(|port| format!("0000:{port}")));
-    assert!(resolved.acs.ports.iter().all(|wanted| wanted.mask == AcsBits::ALL));
+    assert!(resolved.acs.ports.iter().all(|wanted| wanted.bits.mask == AcsBits::ALL.0));
     assert!(resolved.notes[0].text.contains("PCH"), "{:?}", resolved.notes);
     // Ports that could have it and have not are named; upstream ports, which need none, are not.
     assert_eq!(resolved.notes[1].subject, "port 0000:22:02.0, 0000:82:02.0");

@@ -174,7 +174,7 @@ fn nics_with_ats_beside_guests_are_for_guests() {
     let mut off = with_guests(lab()).facts();
     off.iommu.active = Reading::Known(vec![]);
     let ports = resolve(&direct(), &off).acs.ports;
-    assert!(ports.iter().all(|wanted| wanted.value.is_empty()), "{ports:?}");
+    assert!(ports.iter().all(|wanted| wanted.bits.on().is_empty()), "{ports:?}");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
     machine.get("0000:25:00.0").ats = Reading::Absent;
     let decided = resolve(&direct(), &machine.facts());
     assert_eq!(decided.unknowns, []);
-    assert!(decided.acs.ports.iter().all(|wanted| wanted.value.is_empty()), "{decided:?}");
+    assert!(decided.acs.ports.iter().all(|wanted| wanted.bits.on().is_empty()), "{decided:?}");
     machine.tree.functions.remove(&at("0000:25:00.0"));
     let told = section::Acs { guests: Guests::No, ..direct() };
     assert_eq!(resolve(&told, &machine.facts()).acs.ports.len(), 6);

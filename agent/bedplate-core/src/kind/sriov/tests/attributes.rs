@@ -1,7 +1,7 @@
 //! Attributes of VFs: the actions of a plan, and a run that was cut short. What plans say of them is in tests/data/cases.
 
 use super::*;
-use crate::ledger::VfKey;
+use crate::setting::{SetEswitch, SetVf, VfKey, WriteAttribute};
 use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfTable};
 use bedplate_host::capability::STATUS;
 use bedplate_host::snapshot_paths::{eswitch_at, vfs_at};
@@ -31,11 +31,13 @@ fn answer(files: &mut Files, vfs: &[bool]) {
 /// Each action in a word.
 fn steps(section: &KindPlan) -> Vec<String> {
     let step = |action: &Action| match action {
-        Action::WriteAttribute { path, after, .. } => {
+        Action::WriteAttribute(WriteAttribute { path, after, .. }) => {
             format!("{} {after}", path.rsplit('/').next().unwrap())
         }
-        Action::SetVf { vf, after, start, .. } => format!("vf {vf} {after} {start}"),
-        Action::SetEswitch { after, .. } => format!("eswitch {after}"),
+        Action::SetVf(SetVf { key: VfKey { vf, .. }, after, start, .. }) => {
+            format!("vf {vf} {after} {start}")
+        }
+        Action::SetEswitch(SetEswitch { after, .. }) => format!("eswitch {after}"),
         Action::BindVfs { driver, .. } => format!("bind {driver}"),
         other => format!("{other:?}"),
     };
@@ -169,7 +171,13 @@ fn a_run_that_was_cut_short_is_finished() {
         sriov.autoprobe = Reading::Known(false);
     }
     assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
-    ledger.begin_attribute(AUTOPROBE, NAME, "boot", ("1", "0"), 10);
+    let stop = WriteAttribute {
+        path: AUTOPROBE.into(),
+        before: "1".into(),
+        after: "0".into(),
+        limit_s: 10,
+    };
+    ledger.begin_setting(&stop, NAME, "boot", &stop.before);
     owe(&mut ledger, "boot", 1);
     assert_eq!(
         steps(&plan(&ledger, &machine, VfDriver::Auto)),

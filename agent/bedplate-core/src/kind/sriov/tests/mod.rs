@@ -11,6 +11,7 @@ use crate::desired::{SriovCount, WantedAttributes};
 use crate::ledger::Ledger;
 use crate::plan::{Action, Change, Effect, Rationale};
 use crate::profile::of_text;
+use crate::setting::WriteAttribute;
 use bedplate_facts::Facts;
 use bedplate_testhosts::fixture::{Files, Machine, at, facts, lab};
 
@@ -72,12 +73,12 @@ fn the_change(section: &KindPlan) -> &Change {
 }
 
 fn write(path: &str, before: u16, after: u16, limit_s: u32) -> Action {
-    Action::WriteAttribute {
+    Action::WriteAttribute(WriteAttribute {
         path: path.into(),
         before: before.to_string(),
         after: after.to_string(),
         limit_s,
-    }
+    })
 }
 
 /// The lab with `count` VFs on 24:00.0, and files that say that their interfaces are down.
@@ -315,12 +316,16 @@ fn carry_out(actions: &[Action], machine: &mut Machine) {
     };
     for action in actions {
         match action {
-            Action::WriteAttribute { path, before, after, .. } if path == AUTOPROBE => {
+            Action::WriteAttribute(WriteAttribute { path, before, after, .. })
+                if path == AUTOPROBE =>
+            {
                 assert_eq!(before == "1", probing(machine));
                 let Reading::Known(sriov) = &mut machine.get(PF).sriov else { panic!("no SR-IOV") };
                 sriov.autoprobe = Reading::Known(after == "1");
             }
-            Action::WriteAttribute { path, before, after, .. } if path == NUMVFS => {
+            Action::WriteAttribute(WriteAttribute { path, before, after, .. })
+                if path == NUMVFS =>
+            {
                 let Reading::Known(sriov) = &mut machine.get(PF).sriov else { panic!("no SR-IOV") };
                 assert_eq!(sriov.enabled, Reading::Known(before.parse().unwrap()));
                 assert!(before == "0" || after == "0", "Linux answers EBUSY");

@@ -1,9 +1,9 @@
 //! What a PF keeps of its VFs: set by netlink, read back, taken back. VFs that come to be within the change are entered
 //! nowhere: they go with it.
 
-use super::attribute::same_value;
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect};
-use crate::ledger::{Ledger, VfKey};
+use crate::ledger::Ledger;
+use crate::setting::{SetVf, SettingChange as _, VfKey, to_write};
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::VfAttributes;
 use bedplate_facts::uplink;
@@ -12,16 +12,7 @@ use bedplate_host::{NicCause, NicError, symlink};
 const DEVICES: &str = "/sys/bus/pci/devices";
 const DRIVERS_PROBE: &str = "/sys/bus/pci/drivers_probe";
 
-/// [`crate::plan::Action::SetVf`].
-pub(super) struct SetVf<'a> {
-    pub key: VfKey,
-    pub before: &'a VfAttributes,
-    pub after: &'a VfAttributes,
-    pub start: bool,
-    pub limit_s: u32,
-}
-
-impl Operation for SetVf<'_> {
+impl Operation for SetVf {
     fn describe(&self) -> String {
         match self.after.is_empty() {
             true => format!("start the driver of {}", self.key),
@@ -34,7 +25,7 @@ impl Operation for SetVf<'_> {
             let named = attributes.named().into_iter();
             named.map(|(name, value)| format!("{sign}{} {name}: {value}\n", self.key)).collect()
         };
-        let [gone, come]: [String; 2] = [lines('-', self.before), lines('+', self.after)];
+        let [gone, come]: [String; 2] = [lines('-', &self.before), lines('+', &self.after)];
         gone + &come
     }
 
@@ -67,39 +58,32 @@ impl Operation for SetVf<'_> {
         let left = self.after.without(&found);
         let planned = self.before.intersect(&left).without(&found).is_empty();
         expect(planned, &self.key.to_string(), &found.intersect(&left).to_string())?;
-        let set = Set { key: self.key.clone(), start: self.start, limit_s: self.limit_s };
         if !left.is_empty() && !self.before.is_empty() {
             let boot = store.boot_id()?;
-            let (kind, start, limit_s) = (task.change.kind, self.start, self.limit_s);
             store.update_ledger(|ledger| {
-                ledger.begin_vf(&self.key, kind, &boot, (&found, &left), (start, limit_s));
+                let earlier = ledger.vfs.get(&self.key.name());
+                let start = self.start || earlier.is_some_and(|record| record.action.start);
+                let action = SetVf { start, after: left, ..self.clone() };
+                ledger.begin_setting(&action, task.change.kind, &boot, &found);
             })?;
-            undo.push(Box::new(RestoreAttributes { set: set.clone(), to: found.intersect(&left) }));
+            undo.push(Box::new(Reversed(self.with(left, found.intersect(&left)))));
         }
-        set.run(store, &left)
+        self.set(store, &left)
     }
 
     fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         if ledger.vfs.contains_key(&self.key.name()) {
-            ledger.settle_vf(&self.key, &read(store, &self.key)?);
+            ledger.settle_setting(self, &read(store, &self.key)?);
         }
         Ok(())
     }
 }
 
-/// How attributes get to a VF.
-#[derive(Clone)]
-struct Set {
-    key: VfKey,
-    start: bool,
-    limit_s: u32,
-}
-
-impl Set {
-    /// Set them and read them back. A driver that reads them when it starts is taken away before, and starts afterwards,
+impl SetVf {
+    /// Set attributes and read them back. A driver that reads them when it starts is taken away before, and starts afterwards,
     /// whatever became of them.
-    fn run(&self, store: &mut Store, attributes: &VfAttributes) -> Result<(), StepError> {
-        let Set { key, start, limit_s } = self;
+    fn set(&self, store: &mut Store, attributes: &VfAttributes) -> Result<(), StepError> {
+        let SetVf { key, start, limit_s, .. } = self;
         store.expect_answers(key.pf)?;
         if !start {
             return write(store, key, attributes, *limit_s);
@@ -109,15 +93,15 @@ impl Set {
             Some(_) if attributes.is_empty() => {
                 return store.update_ledger(|ledger| ledger.started(key));
             }
-            Some(driver) => self.stop(store, &vf, &driver),
+            Some(driver) => self.stop_driver(store, &vf, &driver),
             None => Ok(()),
         };
         let done = stopped.and_then(|()| write(store, key, attributes, *limit_s));
-        done.and(self.start(store, &vf))
+        done.and(self.start_driver(store, &vf))
     }
 
     /// Take the driver from the VF. That it is owed one is on the disk before.
-    fn stop(&self, store: &mut Store, vf: &str, driver: &str) -> Result<(), StepError> {
+    fn stop_driver(&self, store: &mut Store, vf: &str, driver: &str) -> Result<(), StepError> {
         let guest = store.reader.exists(&format!("{DEVICES}/{vf}/vfio-dev")) != Ok(false);
         // Whatever the plan was made from: a guest that has the VF would lose it.
         if guest || driver.contains("vfio") {
@@ -134,7 +118,7 @@ impl Set {
 
     /// Let the kernel find the VF's driver, if bedplate owes it one: one that others took away is to stay away. An unbind
     /// that has not ended yet holds the device's lock, which this waits for.
-    fn start(&self, store: &mut Store, vf: &str) -> Result<(), StepError> {
+    fn start_driver(&self, store: &mut Store, vf: &str) -> Result<(), StepError> {
         // A VF's driver asks the PF's: where that is silent, the start stays owed.
         if !owes_start(store, &self.key) || store.silent.contains(&self.key.pf) {
             return Ok(());
@@ -163,45 +147,39 @@ fn finds_driver(store: &Store, pf: PciAddress, vf: &str) -> bool {
     let reads = |path: String| store.attribute(&path).ok();
     let named = reads(format!("{DEVICES}/{vf}/driver_override"));
     reads(format!("{DEVICES}/{pf}/sriov_drivers_autoprobe")).as_deref() != Some("0")
-        || named.is_some_and(|name| !same_value(&name, ""))
+        || named.is_some_and(|name| !to_write(&name).trim().is_empty())
 }
 
-/// Sets attributes as they were.
-struct RestoreAttributes {
-    set: Set,
-    to: VfAttributes,
-}
+/// The action that takes another back.
+struct Reversed(SetVf);
 
-impl Undo for RestoreAttributes {
+impl Undo for Reversed {
     fn subject(&self) -> String {
-        self.set.key.to_string()
+        self.0.key.to_string()
     }
 
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
-        let key = &self.set.key;
-        let left = self.to.without(&read(store, key)?);
+        let Reversed(action) = self;
+        let key = &action.key;
+        let left = action.after.without(&read(store, key)?);
         if !left.is_empty() || waits_for_driver(store, key) {
-            self.set.run(store, &left)?;
+            action.set(store, &left)?;
         }
         let now = read(store, key)?;
-        store.ledger.settle_vf(key, &now);
+        store.ledger.settle_setting(action, &now);
         Ok(())
     }
 }
 
-/// Put the attributes `after` back on a VF that still has `before`.
-pub(crate) fn put_back_vf(
-    store: &mut Store,
-    key: &VfKey,
-    (before, after): (&VfAttributes, &VfAttributes),
-    (start, limit_s): (bool, u32),
-) -> Result<(), StepError> {
+/// Put attributes back on a VF that still has those of before.
+pub(crate) fn put_back(store: &mut Store, action: &SetVf) -> Result<(), StepError> {
+    let SetVf { key, before, .. } = action;
     if !before.is_empty() {
         let found = read(store, key)?;
         let as_before = before.without(&found).is_empty();
         expect(as_before, &key.to_string(), &found.intersect(before).to_string())?;
     }
-    Set { key: key.clone(), start, limit_s }.run(store, after)
+    action.set(store, &action.after)
 }
 
 fn write(
@@ -259,7 +237,7 @@ fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
 }
 
 /// What a VF has now.
-pub fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, StepError> {
+fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, StepError> {
     store.expect_answers(key.pf)?;
     let interface = interface(store, key)?;
     let table = store.reader.vfs(key.pf, &interface)?;

@@ -1,9 +1,9 @@
 //! Giving VFs a driver: by name, one by one, through `driver_override` (handbook §5.1). Which VFs a PF has is only known
 //! once they are there.
 
-use super::attribute::{record_result, same_value, to_write};
 use super::{Operation, StepError, Store, Task, Undo, UndoList};
 use crate::ledger::Ledger;
+use crate::setting::{SettingValue as _, WriteAttribute, to_write};
 use bedplate_base::value::PciAddress;
 use bedplate_host::symlink;
 
@@ -33,25 +33,23 @@ impl Operation for BindVfs<'_> {
 
     /// Bind the VFs that are not bound. They come to be within the change, so the ledger gets them here.
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
-        let BindVfs { driver, limit_s, .. } = *self;
+        let driver = self.driver;
         let vfs = self.unbound_vfs(store)?;
         if !vfs.is_empty() && store.reader.exists(&format!("{DRIVERS}/{driver}")) == Ok(false) {
             return Err(StepError::NoDriver { driver: driver.to_owned() });
         }
-        let mut found = Vec::new();
+        let mut names = Vec::new();
         for vf in &vfs {
-            found.push(store.attribute(&driver_override(vf))?);
+            names.push(self.driver_override(store, vf)?);
         }
         let boot = store.boot_id()?;
         store.update_ledger(|ledger| {
-            for (vf, now) in vfs.iter().zip(&found) {
-                let (path, values) = (driver_override(vf), (now.as_str(), driver));
-                ledger.begin_attribute(&path, task.change.kind, &boot, values, limit_s);
+            for name in &names {
+                ledger.begin_setting(name, task.change.kind, &boot, &name.before);
             }
         })?;
-        for (vf, now) in vfs.iter().zip(found) {
-            let (vf, driver) = (vf.clone(), driver.to_owned());
-            let bound = VfBinding { vf, driver, driver_override: now, limit_s };
+        for (vf, name) in vfs.into_iter().zip(names) {
+            let bound = VfBinding { vf, name };
             undo.push(Box::new(bound.clone()));
             bound.bind(store)?;
         }
@@ -60,7 +58,8 @@ impl Operation for BindVfs<'_> {
 
     fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         for vf in self.vfs(store)? {
-            record_result(store, ledger, &driver_override(&vf))?;
+            let name = self.driver_override(store, &vf)?;
+            ledger.settle_setting(&name, &name.before);
         }
         Ok(())
     }
@@ -90,22 +89,27 @@ impl BindVfs<'_> {
         }
         Ok(without)
     }
+
+    /// Telling a VF the driver's name.
+    fn driver_override(&self, store: &Store, vf: &str) -> Result<WriteAttribute, StepError> {
+        let path = format!("{DEVICES}/{vf}/driver_override");
+        let (before, after) = (store.attribute(&path)?, self.driver.to_owned());
+        Ok(WriteAttribute { path, before, after, limit_s: self.limit_s })
+    }
 }
 
 /// A VF and the driver it is given.
 #[derive(Clone)]
 struct VfBinding {
     vf: String,
-    driver: String,
-    /// What `driver_override` read before.
-    driver_override: String,
-    limit_s: u32,
+    /// Its `driver_override`, from what it read before to the driver.
+    name: WriteAttribute,
 }
 
 impl VfBinding {
     fn bind(&self, store: &mut Store) -> Result<(), StepError> {
-        let VfBinding { vf, driver, limit_s, .. } = self;
-        store.write_attribute(&driver_override(vf), driver, *limit_s)?;
+        let VfBinding { vf, name: WriteAttribute { path, after: driver, limit_s, .. } } = self;
+        store.write_attribute(path, driver, *limit_s)?;
         store.write_attribute(&format!("{DRIVERS}/{driver}/bind"), vf, *limit_s)?;
         let bound = symlink::driver(store.reader, vf)?;
         if bound.as_ref() == Some(driver) {
@@ -122,20 +126,15 @@ impl Undo for VfBinding {
 
     /// Take the driver from the VF again, and let it forget the driver's name.
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
-        let VfBinding { vf, driver, driver_override: was, limit_s } = self;
+        let VfBinding { vf, name } = self;
+        let WriteAttribute { path, before, after: driver, limit_s } = name;
         if symlink::driver(store.reader, vf)?.as_ref() == Some(driver) {
             store.write_attribute(&format!("{DRIVERS}/{driver}/unbind"), vf, *limit_s)?;
         }
-        let path = driver_override(vf);
-        if !same_value(&store.attribute(&path)?, was) {
-            store.write_attribute(&path, to_write(was), *limit_s)?;
+        if before.differing(&store.attribute(path)?).is_some() {
+            store.write_attribute(path, to_write(before), *limit_s)?;
         }
-        store.ledger.settle_attribute(&path, was);
+        store.ledger.settle_setting(name, before);
         Ok(())
     }
-}
-
-/// Where a VF is told its driver's name.
-fn driver_override(vf: &str) -> String {
-    format!("{DEVICES}/{vf}/driver_override")
 }

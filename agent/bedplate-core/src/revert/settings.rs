@@ -1,0 +1,257 @@
+//! The way back for settings of the running machine.
+
+use std::collections::BTreeMap;
+
+use super::{FORCE, GONE, GUESTS, RevertPlan, Step};
+use crate::apply::action::register;
+use crate::kind::{acs, sriov};
+use crate::ledger::{Ledger, SettingRecord};
+use crate::setting::{SetConfigBits, SetEswitch, SetVf, SettingChange, VfKey, WriteAttribute};
+use bedplate_base::chain;
+use bedplate_base::value::vf::VfAttributes;
+use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
+use bedplate_facts::{Facts, uplink};
+use bedplate_host::{Reader, symlink};
+
+/// What helps where a PF has no interface.
+const NO_INTERFACE: &str = "load its network driver, or move the interface back from its network namespace, then run again";
+/// Seconds for taking VFs away or making them again, however many (handbook §5.1).
+const VFS_LIMIT_S: u32 = 600;
+
+/// What the records of settings are planned by.
+pub(super) struct Planner<'a> {
+    pub reader: &'a dyn Reader,
+    pub ledger: &'a Ledger,
+    /// The boot that runs; `None`: it is not known, or nothing runs.
+    pub boot: Option<&'a str>,
+    /// Whether to put back what others have changed since, too.
+    pub force: bool,
+    pub facts: &'a dyn Fn() -> &'a Facts,
+}
+
+impl Planner<'_> {
+    /// Plan all of them. VFs that a run which was cut short left without a driver come last but for registers: the kernel may
+    /// have to be allowed to look for drivers again first.
+    pub(super) fn plan(&self, plan: &mut RevertPlan) {
+        let ledger = self.ledger;
+        ledger.vfs.values().for_each(|record| self.plan_vf(plan, record));
+        let eswitches = ledger.eswitches.values();
+        let mut eswitches: BTreeMap<PciAddress, SetEswitch> =
+            eswitches.filter_map(|record| self.reversed_eswitch(plan, record)).collect();
+        for record in ledger.attributes.values() {
+            self.plan_attribute(plan, record, &mut eswitches);
+        }
+        eswitches.into_values().for_each(|action| self.plan_eswitch(plan, action));
+        self.plan_starts(plan);
+        ledger.registers.values().for_each(|record| self.plan_register(plan, record));
+    }
+
+    /// Whether this boot saw a setting; otherwise it is said that it is gone.
+    fn is_of_this_boot(&self, plan: &mut RevertPlan, subject: &str, boot: &str) -> bool {
+        let is = self.boot == Some(boot);
+        if !is {
+            plan.notes.push(format!("{subject} {GONE}"));
+        }
+        is
+    }
+
+    /// The action that puts back a setting which is `now`; `None`: nothing is to be put back, or others have set it.
+    fn reversed<C: SettingChange>(
+        &self,
+        plan: &mut RevertPlan,
+        record: &SettingRecord<C>,
+        now: &C::Value,
+    ) -> Option<C> {
+        let action = record.reversed(now)?;
+        let before = action.before();
+        if !self.force && !record.is_ours(&before) {
+            plan.refuse(action.name(), action.changed_by_others(&before), FORCE);
+            return None;
+        }
+        Some(action)
+    }
+
+    /// `eswitches`: what is put back at a PF while it has no VFs.
+    fn plan_attribute(
+        &self,
+        plan: &mut RevertPlan,
+        record: &SettingRecord<WriteAttribute>,
+        eswitches: &mut BTreeMap<PciAddress, SetEswitch>,
+    ) {
+        let path = &record.action.path;
+        if !self.is_of_this_boot(plan, path, &record.boot) {
+            return;
+        }
+        let now = match self.reader.attribute(path) {
+            Ok(now) => now,
+            Err(error) if error.is_absent() => {
+                plan.notes.push(format!("{path} is gone, and what was written to it"));
+                return;
+            }
+            Err(error) => return plan.refuse(path, error.to_string(), "run as root"),
+        };
+        let Some(action) = self.reversed(plan, record, &now) else { return };
+        let counted = action.counts_vfs_of();
+        let pf = counted.filter(|_| now != "0");
+        if let Some(users) =
+            pf.filter(|_| !self.force).map(|pf| sriov::users_of_vfs(self.reader, pf))
+            && !users.is_empty()
+        {
+            return plan.refuse(path, format!("its VFs are in use: {}", users.join(", ")), FORCE);
+        }
+        // A number of VFs can only follow 0 (handbook §5.1).
+        let mut between = counted.and_then(|pf| eswitches.remove(&pf)).map(Step::Eswitch);
+        let by_way_of = (pf.is_some() && action.after != "0").then(|| "0".to_owned());
+        let mut before = now;
+        for after in by_way_of.into_iter().chain([action.after.clone()]) {
+            plan.steps.extend(between.take_if(|_| before == "0"));
+            plan.steps.push(Step::Attribute(action.with(before, after.clone())));
+            before = after;
+        }
+        plan.steps.extend(between);
+    }
+
+    fn plan_register(&self, plan: &mut RevertPlan, record: &SettingRecord<SetConfigBits>) {
+        let subject = record.action.name();
+        if !self.is_of_this_boot(plan, &subject, &record.boot) {
+            return;
+        }
+        let now = match register::read(self.reader, &record.action) {
+            Ok(now) => RegisterBits::whole(now),
+            Err(error) => return plan.refuse(subject, chain(&error), "run as root"),
+        };
+        let Some(action) = self.reversed(plan, record, &now) else { return };
+        // Whatever apply refuses above a guest's function, putting back does not do either.
+        let lost = AcsBits(action.before & !action.bits.value);
+        if !self.force
+            && !lost.is_empty()
+            && let Some(reason) = acs::guests_exposed((self.facts)(), action.address, lost)
+        {
+            return plan.refuse(subject, reason, GUESTS);
+        }
+        plan.steps.push(Step::Register(action));
+    }
+
+    /// Attributes of a VF. Those that go with it need no step.
+    fn plan_vf(&self, plan: &mut RevertPlan, record: &SettingRecord<SetVf>) {
+        let key = &record.action.key;
+        let subject = key.name();
+        if !self.is_of_this_boot(plan, &format!("attributes of {subject}:"), &record.boot) {
+            return;
+        }
+        if self.vf_count_changes(key.pf) {
+            plan.notes.push(format!("attributes of {subject} go with the VF"));
+            return;
+        }
+        let gone = format!("{subject} is gone, and what was set on it");
+        // By its present name: interfaces are renamed, and a ledger's word is not enough to set something anywhere.
+        let interface = match uplink::now(self.reader, key.pf) {
+            Ok(Some(interface)) => interface,
+            Ok(None)
+                if self.reader.exists(&format!("/sys/bus/pci/devices/{}", key.pf)) == Ok(false) =>
+            {
+                return plan.notes.push(gone);
+            }
+            Ok(None) => {
+                let reason = format!("{} has no network interface here", key.pf);
+                return plan.refuse(subject, reason, NO_INTERFACE);
+            }
+            Err(error) => return plan.refuse(subject, error.to_string(), "run as root"),
+        };
+        let table = match self.reader.vfs(key.pf, &interface) {
+            Ok(table) => table,
+            Err(error) => return plan.refuse(subject, error.to_string(), "run again, as root"),
+        };
+        let Some(found) = table.vfs.get(&key.vf) else { return plan.notes.push(gone) };
+        let Some(mut action) = self.reversed(plan, record, found) else { return };
+        action.start &= action.after.need_restart() && !has_no_driver(self.reader, key);
+        let is_restarted = action.start && !self.force;
+        if is_restarted
+            && let Some(user) = sriov::use_of_vf((self.facts)(), self.reader, key.pf, key.vf)
+        {
+            let after = action.after;
+            let reason = format!(
+                "it is in use ({user}), and putting this back restarts its driver: {after}"
+            );
+            return plan.refuse(subject, reason, FORCE);
+        }
+        action.key.interface = interface;
+        plan.steps.push(Step::Vf(action));
+    }
+
+    fn plan_starts(&self, plan: &mut RevertPlan) {
+        let starts = self.ledger.starts.values();
+        for record in starts.filter(|record| self.boot == Some(record.boot.as_str())) {
+            if !self.vf_count_changes(record.key.pf) && has_no_driver(self.reader, &record.key) {
+                plan.steps.push(Step::Vf(SetVf {
+                    key: record.key.clone(),
+                    before: VfAttributes::default(),
+                    after: VfAttributes::default(),
+                    start: true,
+                    limit_s: record.limit_s,
+                }));
+            }
+        }
+    }
+
+    /// Whether the PF's VFs are taken away, or made again.
+    fn vf_count_changes(&self, pf: PciAddress) -> bool {
+        let path = format!("/sys/bus/pci/devices/{pf}/sriov_numvfs");
+        let now = self.reader.attribute(&path);
+        let record = self.ledger.attributes.get(&path);
+        record.is_some_and(|record| now.is_ok_and(|now| record.reversed(&now).is_some()))
+    }
+
+    /// Eswitches are for a moment without VFs.
+    fn reversed_eswitch(
+        &self,
+        plan: &mut RevertPlan,
+        record: &SettingRecord<SetEswitch>,
+    ) -> Option<(PciAddress, SetEswitch)> {
+        let (pf, subject) = (record.action.pf, record.action.name());
+        if !self.is_of_this_boot(plan, &subject, &record.boot) {
+            return None;
+        }
+        match self.reader.eswitch(pf) {
+            Ok(Some(now)) => Some((pf, self.reversed(plan, record, &now)?)),
+            Ok(None) => {
+                plan.notes.push(format!("{subject} is gone with its driver"));
+                None
+            }
+            Err(error) => {
+                plan.refuse(subject, error.to_string(), "run as root");
+                None
+            }
+        }
+    }
+
+    /// An eswitch whose PF has as many VFs as it had: they go for a moment, and come back as new ones.
+    fn plan_eswitch(&self, plan: &mut RevertPlan, action: SetEswitch) {
+        let pf = action.pf;
+        let path = format!("/sys/bus/pci/devices/{pf}/sriov_numvfs");
+        let count = match self.reader.attribute(&path) {
+            Ok(count) => count,
+            Err(error) => return plan.refuse(action.name(), error.to_string(), "run as root"),
+        };
+        if count == "0" {
+            return plan.steps.push(Step::Eswitch(action));
+        }
+        let users = sriov::users_of_vfs(self.reader, pf);
+        if !self.force && !users.is_empty() {
+            let users = users.join(", ");
+            let reason = format!("its mode changes only without VFs, and they are in use: {users}");
+            return plan.refuse(action.name(), reason, FORCE);
+        }
+        let (before, after) = (count, "0".to_owned());
+        let remove = WriteAttribute { path, before, after, limit_s: VFS_LIMIT_S };
+        let make = remove.with(remove.after.clone(), remove.before.clone());
+        let around = [Step::Attribute(remove), Step::Eswitch(action), Step::Attribute(make)];
+        plan.steps.extend(around);
+    }
+}
+
+/// Whether the VF is there, without a driver.
+fn has_no_driver(reader: &dyn Reader, key: &VfKey) -> bool {
+    let vf = symlink::virtual_function(reader, key.pf, key.vf);
+    vf.and_then(|vf| symlink::driver(reader, &vf)).is_ok_and(|driver| driver.is_none())
+}
