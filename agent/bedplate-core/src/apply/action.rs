@@ -116,7 +116,9 @@ pub(crate) type UndoList = Vec<Box<dyn Undo>>;
 pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(), StepError> {
     match as_planned {
         true => Ok(()),
-        false => Err(StepError::Changed { subject: subject.to_owned(), found: found.to_owned() }),
+        false => Err(StepError::new(format!(
+            "{subject} has changed since the plan was made (it holds {found}): plan again"
+        ))),
     }
 }
 

@@ -51,7 +51,9 @@ impl<'a> Store<'a> {
     }
 
     fn save(&mut self) -> Result<(), StepError> {
-        let text = self.ledger.text().map_err(StepError::LedgerText)?;
+        let text = self.ledger.text();
+        let text =
+            text.map_err(|error| StepError::because("the ledger has no text form", error))?;
         if text == self.saved {
             return Ok(());
         }
@@ -87,12 +89,18 @@ impl<'a> Store<'a> {
 
     /// Nothing more is asked of a PF that did not answer.
     pub fn expect_answers(&self, pf: PciAddress) -> Result<(), StepError> {
-        if self.silent.contains(&pf) { Err(StepError::Silent { pf }) } else { Ok(()) }
+        match self.silent.contains(&pf) {
+            true => Err(StepError::new(format!(
+                "not tried: {pf} did not answer in time, and may still be at it"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Which boot of the kernel this is.
     pub fn boot_id(&self) -> Result<String, StepError> {
-        boot_id::read(self.reader).map_err(StepError::BootId)
+        let boot = boot_id::read(self.reader);
+        boot.map_err(|error| StepError::because("cannot tell which boot this is", error))
     }
 
     /// Save a content, so that the ledger can name it.
@@ -123,8 +131,10 @@ impl<'a> Store<'a> {
                 let content = saved_content(self.reader, sha256)?;
                 if let Some(what) = restore_policy::refusal(path, &content, found.bytes.as_deref())
                 {
-                    let (path, blob) = (path.to_owned(), sha256.blob());
-                    return Err(StepError::Commands { path, what, blob });
+                    let blob = sha256.blob();
+                    return Err(StepError::new(format!(
+                        "{path} stays as it is: {what}; if that is yours, copy it by hand from {blob}"
+                    )));
                 }
                 self.writer.restore_expected(path, &content, meta, expected)
             }
@@ -196,7 +206,10 @@ pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, C
 
 /// After a write: the subject must read as it was written.
 pub(crate) fn expect_written(same: bool, subject: &str) -> Result<(), StepError> {
-    if same { Ok(()) } else { Err(StepError::NotAsWritten { subject: subject.to_owned() }) }
+    match same {
+        true => Ok(()),
+        false => Err(StepError::new(format!("{subject} reads back otherwise than it was written"))),
+    }
 }
 
 /// A file as it is now.
@@ -214,7 +227,11 @@ pub(crate) fn find_file(
     let state = match (&bytes, meta) {
         (Some(bytes), Some(meta)) => FileState::File { sha256: Sha::digest(bytes), meta },
         (None, None) => FileState::Absent,
-        _ => return Err(StepError::CameOrWent { path: path.to_owned() }),
+        _ => {
+            return Err(StepError::new(format!(
+                "{path} came or went while it was looked at: plan again"
+            )));
+        }
     };
     Ok(FoundFile { state, bytes })
 }

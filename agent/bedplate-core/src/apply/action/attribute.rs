@@ -2,7 +2,7 @@
 
 use super::setting::Writable;
 use super::{StepError, Store};
-use crate::setting::{SettingChange, SettingValue, WriteAttribute, to_write};
+use crate::setting::{SettingValue, WriteAttribute, to_write};
 
 impl Writable for WriteAttribute {
     fn describe(&self) -> String {
@@ -25,7 +25,10 @@ impl Writable for WriteAttribute {
         let now = self.read(store)?;
         match value.differing(&now) {
             None => Ok(()),
-            Some(written) => Err(StepError::AttributeIgnored { path: self.name(), now, written }),
+            Some(written) => Err(StepError::new(format!(
+                "{} reads {now:?} after {written:?} was written to it",
+                self.path
+            ))),
         }
     }
 }

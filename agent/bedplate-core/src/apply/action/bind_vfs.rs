@@ -36,7 +36,9 @@ impl Operation for BindVfs<'_> {
         let driver = self.driver;
         let vfs = self.unbound_vfs(store)?;
         if !vfs.is_empty() && store.reader.exists(&format!("{DRIVERS}/{driver}")) == Ok(false) {
-            return Err(StepError::NoDriver { driver: driver.to_owned() });
+            return Err(StepError::new(format!(
+                "there is no PCI driver {driver}: modprobe {driver} first"
+            )));
         }
         let mut names = Vec::new();
         for vf in &vfs {
@@ -72,7 +74,7 @@ impl BindVfs<'_> {
         (0..self.count)
             .map(|number| {
                 let vf = symlink::virtual_function(store.reader, pf, number);
-                vf.map_err(|source| StepError::NoVf { number, pf, source })
+                vf.map_err(|error| StepError::no_vf(number, pf, error))
             })
             .collect()
     }
@@ -84,7 +86,7 @@ impl BindVfs<'_> {
             match symlink::driver(store.reader, &vf)? {
                 None => without.push(vf),
                 Some(bound) if bound == self.driver => {}
-                Some(driver) => return Err(StepError::VfTaken { vf, driver }),
+                Some(driver) => return Err(StepError::vf_taken(&vf, &driver)),
             }
         }
         Ok(without)
@@ -115,7 +117,8 @@ impl VfBinding {
         if bound.as_ref() == Some(driver) {
             return Ok(());
         }
-        Err(StepError::NotBound { vf: vf.clone(), driver: driver.clone(), bound })
+        let bound = bound.map_or("no driver".to_owned(), |bound| format!("driver {bound}"));
+        Err(StepError::new(format!("VF {vf} has {bound} after it was given to {driver}")))
     }
 }
 

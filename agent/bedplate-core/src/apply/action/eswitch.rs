@@ -17,7 +17,8 @@ impl Writable for SetEswitch {
     }
 
     fn read(&self, store: &Store) -> Result<EswitchMode, StepError> {
-        store.reader.eswitch(self.pf)?.ok_or(StepError::NoEswitch { pf: self.pf })
+        let mode = store.reader.eswitch(self.pf)?;
+        mode.ok_or_else(|| StepError::new(format!("the driver of {} has no eswitch", self.pf)))
     }
 
     fn write(&self, store: &mut Store, mode: &EswitchMode) -> Result<(), StepError> {
@@ -28,7 +29,9 @@ impl Writable for SetEswitch {
         }
         match self.read(store)? {
             now if now == to => Ok(()),
-            now => Err(StepError::EswitchIgnored { pf, now, to }),
+            now => Err(StepError::new(format!(
+                "the eswitch of {pf} is in mode {now} after it was set to {to}"
+            ))),
         }
     }
 }

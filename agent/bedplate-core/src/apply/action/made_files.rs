@@ -130,9 +130,12 @@ impl MadeImages {
     fn remake(&self, store: &mut Store) -> Result<(), StepError> {
         match &self.absent_source {
             _ if self.rewritten.is_empty() => Ok(()),
-            Some(path) => Err(StepError::NoSource { path: path.clone() }),
-            None => program::run(store, &self.argv, self.limit_s)
-                .map_err(|source| StepError::NotRemade { source: Box::new(source) }),
+            Some(path) => Err(StepError::new(format!(
+                "it may hold the new arguments: {path} was absent before, so it cannot be made again"
+            ))),
+            None => program::run(store, &self.argv, self.limit_s).map_err(|error| {
+                StepError::because("it may hold the new arguments: cannot make it again", error)
+            }),
         }
     }
 }

@@ -86,7 +86,7 @@ impl Operation for UnloadModule<'_> {
         program::run(store, &["modprobe", "-r", "--", self.module].map(str::to_owned), LIMIT_S)?;
         match self.is_loaded(store)? {
             false => Ok(()),
-            true => Err(StepError::StillLoaded { module: self.module.to_owned() }),
+            true => Err(StepError::new(format!("module {} is still loaded", self.module))),
         }
     }
 }
@@ -103,6 +103,6 @@ impl Undo for ModuleUndo {
     }
 
     fn run(&self, _store: &mut Store) -> Result<(), StepError> {
-        Err(StepError::ModuleStays { was: self.was })
+        Err(StepError::new(format!("it was {}, and is left as it is now", self.was)))
     }
 }

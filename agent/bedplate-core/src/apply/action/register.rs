@@ -28,7 +28,10 @@ impl Writable for SetConfigBits {
         let now = read(store.reader, self)?;
         match (now ^ written) & bits.mask {
             0 => Ok(()),
-            stuck => Err(StepError::HardWired { subject: self.name(), now, written, stuck }),
+            stuck => Err(StepError::new(format!(
+                "{} reads {now:#06x} after {written:#06x} was written: the hardware does not let bits {stuck:#06x} go",
+                self.name()
+            ))),
         }
     }
 }
@@ -39,6 +42,9 @@ pub(crate) fn read(reader: &dyn Reader, action: &SetConfigBits) -> Result<u16, S
     let mut bytes = [0; 2];
     match reader.config(address)?.read(offset, &mut bytes)? {
         2 => Ok(u16::from_le_bytes(bytes)),
-        _ => Err(StepError::ConfigTooShort { address, offset }),
+        // Unprivileged readers see 64 bytes.
+        _ => Err(StepError::new(format!(
+            "config space of {address} ends before offset {offset:#x}: run as root"
+        ))),
     }
 }

@@ -79,7 +79,10 @@ impl Operation for RunTool<'_> {
         };
         let runs_in_image = store.reader.kind() == HostKind::Image && store.writer.runs_tools();
         match runs_in_image && !STANDARD.iter().any(|directory| is_in(directory)) {
-            true => Err(StepError::NotInImage { program: program.clone() }),
+            true => Err(StepError::new(format!(
+                "{program} is not installed in the image: install its package there, or apply without --chroot-tools and run \
+                 {program} in the image build"
+            ))),
             false => Ok(()),
         }
     }
@@ -172,7 +175,7 @@ fn save_touched(
 /// Refuses tools while a package manager runs: all of them make boot entries or what these load, and so does it.
 pub(crate) fn wait_for_packages(store: &Store) -> Result<(), StepError> {
     match package_lock::held(store.reader) {
-        Some(lock) => Err(StepError::PackageManager { lock }),
+        Some(lock) => Err(StepError::new(package_lock::reason(lock))),
         None => Ok(()),
     }
 }

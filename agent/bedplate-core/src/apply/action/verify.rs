@@ -39,7 +39,7 @@ impl Operation for Verify<'_> {
 pub(super) fn verify(store: &Store, task: Task, check: &Check) -> Result<(), StepError> {
     match (task.checker)(check, store.reader) {
         Answer::Holds => Ok(()),
-        Answer::Not(why) => Err(StepError::CheckFailed(why)),
-        Answer::Unknown(why) => Err(StepError::CheckUnknown(why)),
+        Answer::Not(why) => Err(StepError::new(why)),
+        Answer::Unknown(why) => Err(StepError::new(format!("cannot tell: {why}"))),
     }
 }

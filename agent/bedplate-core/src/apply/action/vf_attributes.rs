@@ -105,10 +105,13 @@ impl SetVf {
         let guest = store.reader.exists(&format!("{DEVICES}/{vf}/vfio-dev")) != Ok(false);
         // Whatever the plan was made from: a guest that has the VF would lose it.
         if guest || driver.contains("vfio") {
-            return Err(StepError::VfTaken { vf: vf.to_owned(), driver: driver.to_owned() });
+            return Err(StepError::vf_taken(vf, driver));
         }
         if !finds_driver(store, self.key.pf, vf) {
-            return Err(StepError::NotProbed { vf: vf.to_owned(), pf: self.key.pf });
+            return Err(StepError::new(format!(
+                "VF {vf} would not get its driver back: sriov_drivers_autoprobe of {} is 0; write 1 to it, then run again",
+                self.key.pf
+            )));
         }
         let boot = store.boot_id()?;
         store.update_ledger(|ledger| ledger.owe_start(&self.key, &boot, self.limit_s))?;
@@ -206,7 +209,7 @@ fn write(
     match left.is_empty() {
         true => Ok(()),
         false => {
-            let unlike = StepError::NotAsSet { vf: key.to_string(), left: left.to_string() };
+            let unlike = StepError::new(format!("{key} does not read back as it was set: {left}"));
             Err(by_driver(store, key.pf, unlike))
         }
     }
@@ -231,7 +234,7 @@ pub(super) fn refused(
 /// What a driver cannot do is said with its name.
 fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
     match symlink::driver(store.reader, &pf.to_string()) {
-        Ok(Some(driver)) => StepError::Driver { driver, source: Box::new(source) },
+        Ok(Some(driver)) => StepError::because(format!("driver {driver}"), source),
         _ => source,
     }
 }
@@ -242,19 +245,19 @@ fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, StepError> {
     let interface = interface(store, key)?;
     let table = store.reader.vfs(key.pf, &interface)?;
     let found = table.vfs.get(&key.vf).copied();
-    found.ok_or_else(|| StepError::NotListed { vf: key.to_string() })
+    found.ok_or_else(|| StepError::new(format!("the kernel does not list {key}")))
 }
 
 /// The PF's interface as it is called now: with another mode of the eswitch some drivers make it again, and udev may give it
 /// another name then (systemd.net-naming-scheme(7), phys_port_name).
 fn interface(store: &Store, key: &VfKey) -> Result<String, StepError> {
     let now = uplink::now(store.reader, key.pf)?;
-    now.ok_or(StepError::NoInterface { pf: key.pf })
+    now.ok_or_else(|| StepError::new(format!("{} has no network interface here", key.pf)))
 }
 
 /// The PCI address of a VF.
 fn address(store: &Store, key: &VfKey) -> Result<String, StepError> {
     let (pf, number) = (key.pf, key.vf);
     let vf = symlink::virtual_function(store.reader, pf, number);
-    vf.map_err(|source| StepError::NoVf { number, pf, source })
+    vf.map_err(|error| StepError::no_vf(number, pf, error))
 }
