@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use crate::plan::Rationale;
 
+/// Start of the heading, after the comment mark.
+pub(crate) const HEADING: &str = "written by bedplate";
 const WRITTEN: &str = "written by bedplate from profile ";
 
 /// What stands at the top of every text file that bedplate writes, without a comment mark.

@@ -1,89 +1,43 @@
 //! Files that carry bedplate's heading and are not in the ledger: the state directory was lost, or an image brought them.
 //! What was there before them is not known. Pure, but for the reader.
 
+use crate::file_heading::HEADING;
+use crate::kind::{FileTool, KINDS, OwnFile, OwnMark, cmdline};
 use crate::ledger::{Generator, Ledger, Sha};
 use crate::plan::{KindId, Note, Orphan};
 use bedplate_host::{HostKind, Reader};
 
-/// A file that bedplate writes as a whole, and the tools that read it: the first whose proof is there.
-struct Row {
-    kind: KindId,
-    path: &'static str,
-    tools: &'static [(&'static str, &'static [&'static str], u32)],
-}
-
-const fn row(kind: KindId, path: &'static str) -> Row {
-    Row { kind, path, tools: &[] }
-}
-
-const ROWS: [Row; 6] = [
-    Row {
-        kind: KindId::Cmdline,
-        path: "/etc/default/grub.d/zz-bedplate.cfg",
-        tools: &[
-            ("/usr/sbin/update-grub", &["update-grub"], 300),
-            ("/usr/sbin/grub-mkconfig", &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"], 300),
-        ],
-    },
-    Row {
-        kind: KindId::Modules,
-        path: "/etc/modprobe.d/zz-bedplate.conf",
-        tools: &[
-            ("/usr/sbin/update-initramfs", &["update-initramfs", "-u", "-k", "all"], 600),
-            ("/usr/bin/dracut", &["dracut", "--force", "--regenerate-all"], 600),
-        ],
-    },
-    row(KindId::Modules, "/etc/modules-load.d/bedplate.conf"),
-    row(KindId::Sysctl, "/etc/sysctl.d/zz-bedplate.conf"),
-    row(KindId::Nccl, "/etc/nccl-topology.xml"),
-    row(KindId::Cmdline, "/usr/lib/bootc/kargs.d/50-bedplate.toml"),
-];
-
-/// Files in which bedplate writes a part, and the line that opens it.
-const PARTS: [(KindId, &str, &str); 3] = [
-    (KindId::Nccl, "/etc/nccl.conf", "# BEGIN bedplate"),
-    (KindId::Nccl, "/etc/rccl.conf", "# BEGIN bedplate"),
-    (KindId::Cufile, "/etc/cufile.json", HEADING),
-];
-
-/// Start of the heading of every file that bedplate writes, after the comment mark.
-const HEADING: &str = "written by bedplate";
-/// Name of the file that has no heading: its name is bedplate's.
-const BY_NAME: &str = "50-bedplate.toml";
-
 /// Every file of bedplate's that the ledger does not know.
 pub fn orphans(reader: &dyn Reader, ledger: &Ledger) -> Vec<Orphan> {
-    let is_unknown = |path: &str| !ledger.files.contains_key(path);
-    let whole = ROWS.iter().filter(|row| is_unknown(row.path)).filter_map(|row| {
-        let bytes = reader.read(row.path).ok()?;
-        let first = String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned();
-        let is_own = first.contains(HEADING) || row.path.ends_with(BY_NAME);
+    let files = KINDS.iter().flat_map(|kind| kind.files.iter().map(|file| (kind.id, file)));
+    let unknown = files.filter(|(_, file)| !ledger.files.contains_key(file.path));
+    let orphans = unknown.filter_map(|(kind, file)| {
+        let bytes = reader.read(file.path).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let (is_own, is_whole) = match file.mark {
+            OwnMark::Heading => (text.lines().next().unwrap_or_default().contains(HEADING), true),
+            OwnMark::Name => (true, true),
+            OwnMark::Part(mark) => (text.lines().any(|line| line.contains(mark)), false),
+        };
         is_own.then(|| Orphan {
-            kind: row.kind,
-            path: row.path.to_owned(),
-            content: Some(Sha::digest(&bytes)),
-            reader: tool(reader, row),
+            kind,
+            path: file.path.to_owned(),
+            content: is_whole.then(|| Sha::digest(&bytes)),
+            reader: tool(reader, kind, file),
         })
     });
-    let parts = PARTS.iter().filter(|(_, path, _)| is_unknown(path)).filter_map(|part| {
-        let (kind, path, mark) = *part;
-        let bytes = reader.read(path).ok()?;
-        let text = String::from_utf8_lossy(&bytes);
-        let has_part = text.lines().any(|line| line.contains(mark));
-        has_part.then(|| Orphan { kind, path: path.to_owned(), content: None, reader: None })
-    });
-    whole.chain(parts).collect()
+    orphans.collect()
 }
 
-fn tool(reader: &dyn Reader, row: &Row) -> Option<Generator> {
-    let is_there = |(proof, ..): &&(&str, &[&str], u32)| reader.exists(proof) == Ok(true);
+fn tool(reader: &dyn Reader, kind: KindId, file: &OwnFile) -> Option<Generator> {
+    let is_there = |tool: &&FileTool| reader.exists(tool.program) == Ok(true);
     // An image build may have the tool elsewhere. Which one makes its initrds is not known without it.
-    let is_elsewhere = reader.kind() == HostKind::Image && row.kind == KindId::Cmdline;
-    let first = || row.tools.first().filter(|_| is_elsewhere);
-    let (_, argv, limit_s) = row.tools.iter().find(is_there).or_else(first)?;
+    let is_elsewhere = reader.kind() == HostKind::Image && kind == cmdline::NAME;
+    let first = || file.readers.first().filter(|_| is_elsewhere);
+    let FileTool { argv, limit_s, .. } = file.readers.iter().find(is_there).or_else(first)?;
     Some(Generator {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        purpose: format!("make what is made from {}", row.path),
+        purpose: format!("make what is made from {}", file.path),
         limit_s: *limit_s,
     })
 }
@@ -112,19 +66,18 @@ pub(crate) fn ways(orphan: &Orphan) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::KINDS;
     use crate::ledger::{Author, FileState};
     use bedplate_host::snapshot::{Node, Snapshot};
 
     #[test]
     fn files_with_the_heading_are_orphans_until_the_ledger_has_them() {
         let mut host = Snapshot::new(false);
-        let drop_in = ROWS[0].path;
+        let drop_in = "/etc/default/grub.d/zz-bedplate.cfg";
         host.insert(
             drop_in,
             Node::File(format!("# {HEADING}; changes are overwritten\nX=1\n").into()),
         );
-        host.insert(ROWS[3].path, Node::File("# an operator's\n".into()));
+        host.insert("/etc/sysctl.d/zz-bedplate.conf", Node::File("# an operator's\n".into()));
         host.insert("/etc/nccl.conf", Node::File("# BEGIN bedplate\nA=1\n# END bedplate\n".into()));
         host.insert("/usr/sbin/update-grub", Node::File("".into()));
         let mut ledger = Ledger::default();
@@ -141,18 +94,19 @@ mod tests {
     #[test]
     fn orphans_are_files_and_tools_that_their_kind_owns() {
         let mut host = Snapshot::new(false);
-        for row in &ROWS {
-            host.insert(row.path, Node::File(format!("# {HEADING}\n").into()));
-            for (proof, ..) in row.tools {
-                host.insert(proof, Node::File("".into()));
+        let whole = |file: &&OwnFile| !matches!(file.mark, OwnMark::Part(_));
+        let files: Vec<_> = KINDS.iter().flat_map(|kind| kind.files).filter(whole).collect();
+        for file in &files {
+            host.insert(file.path, Node::File(format!("# {HEADING}\n").into()));
+            for tool in file.readers {
+                host.insert(tool.program, Node::File("".into()));
             }
         }
         let mut ledger = Ledger::default();
         for orphan in orphans(&host, &ledger.clone()) {
             orphan.adopt(&mut ledger);
         }
-        assert_eq!(ledger.files.len(), ROWS.len());
+        assert_eq!(ledger.files.len(), files.len());
         assert_eq!(crate::kind::outside_write_scope(&ledger), None);
-        assert!(ROWS.iter().all(|row| KINDS.iter().any(|kind| kind.id == row.kind)));
     }
 }

@@ -67,6 +67,7 @@ pub(crate) const KIND: Kind = Kind {
     watch,
     recorded: &[],
     owns: WriteScope { registers: true, ..WriteScope::NONE },
+    files: &[],
     privacy: Privacy::OPEN,
     labels: no_labels,
 };

@@ -7,6 +7,7 @@ pub mod cufile;
 mod drop_in;
 pub mod modules;
 pub mod nccl;
+mod own_file;
 mod pending_tools;
 pub mod sriov;
 pub mod sysctl;
@@ -19,6 +20,7 @@ use crate::plan::{KindId, KindPlan, Rationale};
 use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
+pub(crate) use own_file::{FileTool, OwnFile, OwnMark};
 pub(crate) use pending_tools::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
 use serde::{Deserialize, Serialize};
 pub(crate) use write_scope::{WriteScope, kind_of_tool};
@@ -61,6 +63,8 @@ pub struct Kind {
     pub recorded: &'static [(&'static str, RecordMode)],
     /// What its changes write and run: nothing else is done at a ledger's word.
     pub owns: WriteScope,
+    /// Files by which its work is known where the ledger was lost.
+    pub files: &'static [OwnFile],
     /// What of its plans is not for everybody.
     pub privacy: Privacy,
     /// What schedulers may select nodes by: name and value.

@@ -88,6 +88,7 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    files: &[],
     privacy: Privacy::OPEN,
     labels: paths::labels,
 };

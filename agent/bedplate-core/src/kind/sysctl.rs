@@ -10,7 +10,7 @@ pub mod section;
 #[cfg(test)]
 mod tests;
 
-use super::{Context, Kind, Privacy, no_labels, nothing_to_resolve};
+use super::{Context, Kind, OwnFile, Privacy, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig, Setting};
 use crate::plan::{KindId, KindPlan};
@@ -28,6 +28,7 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    files: &[OwnFile::whole(conf::PATH)],
     privacy: Privacy { bare_values: true, quotes_files: false },
     labels: no_labels,
 };

@@ -94,6 +94,7 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    files: paths::FILES,
     privacy: Privacy::OPEN,
     labels: paths::labels,
 };

@@ -1,7 +1,8 @@
 //! Where the kernel command line is kept and shows: what a snapshot records, what the daemon watches, what labels say.
 
 use super::grub;
-use crate::kind::{RecordMode, Watch, WriteScope};
+use super::ostree::KARGS_FILE;
+use crate::kind::{FileTool, OwnFile, OwnMark, RecordMode, Watch, WriteScope};
 use crate::section::ProfileSections;
 use bedplate_facts::iommu_groups::{NO_GROUP, iommu_groups};
 use bedplate_facts::{BootLoader, Facts};
@@ -148,3 +149,21 @@ pub(crate) fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, S
     labels.push(("iommu", mode.to_owned()));
     labels
 }
+
+/// Files of this kind's own.
+pub(crate) const FILES: &[OwnFile] = &[
+    OwnFile {
+        path: "/etc/default/grub.d/zz-bedplate.cfg",
+        mark: OwnMark::Heading,
+        readers: &[
+            FileTool { program: "/usr/sbin/update-grub", argv: &["update-grub"], limit_s: 300 },
+            FileTool {
+                program: "/usr/sbin/grub-mkconfig",
+                argv: &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"],
+                limit_s: 300,
+            },
+        ],
+    },
+    // Its format has no comments at the top.
+    OwnFile { path: KARGS_FILE, mark: OwnMark::Name, readers: &[] },
+];

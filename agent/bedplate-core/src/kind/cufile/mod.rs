@@ -7,8 +7,11 @@ mod owned_keys;
 pub mod section;
 mod splice;
 
-use super::{Context, Kind, Privacy, RecordMode, Watch, WriteScope, no_labels, nothing_to_resolve};
+use super::{
+    Context, Kind, OwnFile, Privacy, RecordMode, Watch, WriteScope, no_labels, nothing_to_resolve,
+};
 use crate::desired::Desired;
+use crate::file_heading::HEADING;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig};
 use crate::plan::{KindId, KindPlan};
 use crate::section::ProfileSections;
@@ -27,6 +30,7 @@ pub(crate) const KIND: Kind = Kind {
     watch,
     recorded: &[(PATH, RecordMode::Whole)],
     owns: WriteScope { files: &[PATH], ..WriteScope::NONE },
+    files: &[OwnFile::part(PATH, HEADING)],
     privacy: Privacy { bare_values: true, quotes_files: true },
     labels: no_labels,
 };

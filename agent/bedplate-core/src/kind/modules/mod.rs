@@ -31,6 +31,7 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    files: paths::FILES,
     privacy: Privacy::OPEN,
     labels: no_labels,
 };

@@ -1,6 +1,7 @@
 //! Where modules are configured and show: what a snapshot records, what the daemon watches.
 
-use crate::kind::{RecordMode, Watch, WriteScope};
+use crate::kind::{FileTool, OwnFile, OwnMark, RecordMode, Watch, WriteScope};
+use crate::modules_conf::{MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::section::ProfileSections;
 use bedplate_facts::Facts;
 
@@ -44,3 +45,24 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 pub(crate) fn watch(_: &dyn ProfileSections, _: &Facts) -> Watch {
     Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
 }
+
+/// Files of this kind's own.
+pub(crate) const FILES: &[OwnFile] = &[
+    OwnFile {
+        path: MODPROBE_PATH,
+        mark: OwnMark::Heading,
+        readers: &[
+            FileTool {
+                program: "/usr/sbin/update-initramfs",
+                argv: &["update-initramfs", "-u", "-k", "all"],
+                limit_s: 600,
+            },
+            FileTool {
+                program: "/usr/bin/dracut",
+                argv: &["dracut", "--force", "--regenerate-all"],
+                limit_s: 600,
+            },
+        ],
+    },
+    OwnFile::whole(MODULES_LOAD_PATH),
+];

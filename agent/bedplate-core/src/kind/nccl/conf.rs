@@ -12,7 +12,7 @@ use crate::plan::Rationale;
 pub(super) use bedplate_facts::nccl_conf::{NCCL_CONF as NCCL, RCCL_CONF as RCCL};
 pub(super) use bedplate_nccl::env::LONGEST_VALUE;
 
-const BEGIN: &str = "# BEGIN bedplate";
+pub(super) const BEGIN: &str = "# BEGIN bedplate";
 const END: &str = "# END bedplate";
 
 /// A variable with its value.

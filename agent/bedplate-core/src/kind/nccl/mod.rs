@@ -27,6 +27,7 @@ pub(crate) const KIND: Kind = Kind {
     watch: paths::watch,
     recorded: paths::RECORDED,
     owns: paths::OWNS,
+    files: paths::FILES,
     privacy: Privacy { bare_values: true, quotes_files: true },
     labels: no_labels,
 };

@@ -1,9 +1,9 @@
 //! Where NCCL is configured: what a snapshot records, what the daemon watches.
 
-use super::conf::{NCCL, RCCL};
+use super::conf::{BEGIN, NCCL, RCCL};
 use super::section::{HcaList, Nccl};
 use super::topology;
-use crate::kind::{RecordMode, Watch, WriteScope};
+use crate::kind::{OwnFile, RecordMode, Watch, WriteScope};
 use crate::section::ProfileSections;
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
@@ -30,3 +30,7 @@ pub(crate) fn watch(profile: &dyn ProfileSections, facts: &Facts) -> Watch {
     }
     watch
 }
+
+/// Files of this kind's own.
+pub(crate) const FILES: &[OwnFile] =
+    &[OwnFile::whole(topology::PATH), OwnFile::part(NCCL, BEGIN), OwnFile::part(RCCL, BEGIN)];
