@@ -89,7 +89,7 @@ fn bls(bytes: &[u8]) {
     let _ = entry.grub_cmdline(&|_| None);
     let entries = [entry, BlsEntry::parse("two.conf", &text)];
     let _ = (bls::grub_order(&entries), bls::systemd_order(&entries));
-    let _ = (bls::grub_choice(&entries, &text), bls::systemd_default(&entries, &[&text]));
+    let _ = bls::systemd_default(&entries, &[&text]);
     let _ = entries[0].edited(&edit(), &|_| None);
     let _ = entries[0].edited(&edit(), &|_| Some(text.clone()));
 }

@@ -32,38 +32,17 @@ pub struct Token {
 /// Why a text is not one kernel argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The text is empty.
-    #[error("a kernel argument cannot be empty")]
-    Empty,
     /// The text holds a blank outside double quotes, so the kernel would see several arguments.
     #[error(
         "`{0}` is more than one kernel argument; put double quotes round the value to keep its spaces"
     )]
     SeveralArguments(String),
-    /// A double quote is opened and not closed: it would swallow whatever follows on the line.
-    #[error("`{0}` opens a double quote and never closes it")]
-    OpenQuote(String),
-    /// `--` ends the kernel's part of the line and is no argument.
-    #[error("`--` ends the kernel's arguments and cannot be one of them")]
-    Dashes,
-    /// The name is empty.
-    #[error("`{0}` has no parameter name before its value")]
-    NoName(String),
-    /// A control character or a byte 0xA0, which boot loaders and the kernel do not carry unharmed.
-    #[error(
-        "`{0}` holds a character that does not survive the way to the kernel (control or non-ASCII blank)"
-    )]
-    Unprintable(String),
-    /// No spelling makes the kernel see this value.
-    #[error(
-        "no quoting lets the kernel see the value `{value}` for `{name}`: it has no escape for a double quote"
-    )]
-    NotQuotable {
-        /// Parameter name.
-        name: String,
-        /// The value that cannot be carried.
-        value: String,
-    },
+    /// No argument at all, in any spelling: the whole sentence.
+    #[error("{0}")]
+    Unfit(String),
+    /// No argument as it is spelt, and quotes may help: the whole sentence.
+    #[error("{0}")]
+    Spelling(String),
 }
 
 impl Token {
@@ -73,23 +52,30 @@ impl Token {
     /// [`TokenError`] when the text is not one self-contained argument.
     pub fn new(text: &str) -> Result<Token, TokenError> {
         if text.is_empty() {
-            return Err(TokenError::Empty);
+            return Err(TokenError::Spelling("a kernel argument cannot be empty".to_owned()));
         }
+        // Boot loaders and the kernel do not carry these unharmed.
         if text.bytes().any(|b| b.is_ascii_control() || b == LATIN1_NO_BREAK_SPACE) {
-            return Err(TokenError::Unprintable(text.to_owned()));
+            return Err(TokenError::Unfit(format!(
+                "`{text}` holds a character that does not survive the way to the kernel (control or non-ASCII blank)"
+            )));
         }
         if token_end(text) != text.len() {
             return Err(TokenError::SeveralArguments(text.to_owned()));
         }
         let token = Token { raw: text.to_owned() };
+        // It would swallow whatever follows on the line.
         if token.has_open_quote() {
-            return Err(TokenError::OpenQuote(text.to_owned()));
+            let why = "opens a double quote and never closes it";
+            return Err(TokenError::Spelling(format!("`{text}` {why}")));
         }
         if token.ends_kernel_part() {
-            return Err(TokenError::Dashes);
+            let why = "`--` ends the kernel's arguments and cannot be one of them";
+            return Err(TokenError::Spelling(why.to_owned()));
         }
         if token.name().is_empty() {
-            return Err(TokenError::NoName(text.to_owned()));
+            let why = "has no parameter name before its value";
+            return Err(TokenError::Unfit(format!("`{text}` {why}")));
         }
         Ok(token)
     }
@@ -97,7 +83,7 @@ impl Token {
     /// Makes the argument that lets the kernel see exactly this name and value, quoting only where it must.
     ///
     /// # Errors
-    /// [`TokenError::NotQuotable`] when no spelling does; otherwise as [`Token::new`].
+    /// [`TokenError`] when no spelling does.
     pub fn from_parts(name: &str, value: Option<&str>) -> Result<Token, TokenError> {
         let Some(value) = value else {
             return Token::new(name);
@@ -108,13 +94,13 @@ impl Token {
                 Ok(token) if token.name() == name && token.value().as_deref() == Some(value) => {
                     return Ok(token);
                 }
-                Err(error @ (TokenError::Unprintable(_) | TokenError::NoName(_))) => {
-                    return Err(error);
-                }
+                Err(error @ TokenError::Unfit(_)) => return Err(error),
                 _ => {}
             }
         }
-        Err(TokenError::NotQuotable { name: name.to_owned(), value: value.to_owned() })
+        Err(TokenError::Unfit(format!(
+            "no quoting lets the kernel see the value `{value}` for `{name}`: it has no escape for a double quote"
+        )))
     }
 
     /// The argument as it stands on the line.

@@ -22,30 +22,9 @@ pub enum LineError {
         /// Length of the line in bytes.
         bytes: usize,
     },
-    /// A double quote is never closed, so everything after it is one argument: nothing can be added or taken out
-    /// without changing what others wrote.
-    #[error("the double quote in `{token}` is never closed; close it first")]
-    OpenQuote {
-        /// Name of the argument that runs to the end of the line.
-        token: String,
-    },
-    /// The kernel cuts arguments at the byte 0xA0, which is inside a character here.
-    #[error(
-        "`{token}` holds a non-ASCII character with a byte 0xA0, at which the kernel cuts the argument; write it in ASCII"
-    )]
-    HiddenBlank {
-        /// Name of the argument that the kernel would cut.
-        token: String,
-    },
-    /// A byte that is part of no character: no file of a boot loader is sure to carry it.
-    #[error("`{token}` holds bytes that are not UTF-8; write it in ASCII")]
-    NotText {
-        /// Name of the argument.
-        token: String,
-    },
-    /// A NUL ends the line for the kernel.
-    #[error("the kernel command line holds a NUL character, where it would end; remove it")]
-    Nul,
+    /// A character that kernel or boot loader would take for something else: the whole sentence.
+    #[error("{0}")]
+    Characters(String),
 }
 
 /// One argument and the blanks in front of it.
@@ -156,20 +135,31 @@ impl CommandLine {
 
     /// [`CommandLine::check`] without the length.
     pub(super) fn check_characters(&self) -> Result<(), LineError> {
+        let unfit = |why: String| Err(LineError::Characters(why));
         if self.to_string().contains('\0') {
-            return Err(LineError::Nul);
+            return unfit(
+                "the kernel command line holds a NUL character, where it would end; remove it"
+                    .into(),
+            );
         }
         for token in self.tokens() {
             // Its name: the value may be anybody's secret, and what is said here is shown to more people than the file.
-            let name = || lossless_text::printable(&token.name());
+            let name = lossless_text::printable(&token.name());
             if lossless_text::has_raw(token.as_str()) {
-                return Err(LineError::NotText { token: name() });
+                return unfit(format!(
+                    "`{name}` holds bytes that are not UTF-8; write it in ASCII"
+                ));
             }
+            // Everything after it is one argument: any edit would change what others wrote.
             if token.has_open_quote() {
-                return Err(LineError::OpenQuote { token: name() });
+                return unfit(format!(
+                    "the double quote in `{name}` is never closed; close it first"
+                ));
             }
             if token.as_str().as_bytes().contains(&LATIN1_NO_BREAK_SPACE) {
-                return Err(LineError::HiddenBlank { token: name() });
+                return unfit(format!(
+                    "`{name}` holds a non-ASCII character with a byte 0xA0, at which the kernel cuts the argument; write it in ASCII"
+                ));
             }
         }
         Ok(())

@@ -19,37 +19,10 @@ pub enum Reader {
 
 /// Why an entry cannot be edited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BlsError {
-    /// GRUB reads only one `options` line, and builds differ in which.
-    #[error("boot entry {id} has several `options` lines, of which GRUB reads only one; join them")]
-    SeveralOptions {
-        /// The entry.
-        id: String,
-    },
-    /// The options cannot be read or written as GRUB script.
-    #[error("the options of boot entry {id} cannot be edited")]
-    Grub {
-        /// The entry.
-        id: String,
-        /// Why not.
-        source: GrubQuoteError,
-    },
-    /// GRUB would take a `$` for a variable even inside quotes.
-    #[error(
-        "`{argument}` has a `$`, which GRUB takes for a variable in boot entries; use modprobe.d"
-    )]
-    Dollar {
-        /// What was to be written.
-        argument: String,
-    },
-    /// No `options`, and no `default_kernelopts` either: what is added would be the whole line.
-    #[error(
-        "boot entry {id} has no kernel arguments, not even root=, so nothing can be added to them"
-    )]
-    NoOptions {
-        /// The entry.
-        id: String,
-    },
+#[error("{what}")]
+pub struct BlsError {
+    what: String,
+    source: Option<GrubQuoteError>,
 }
 
 /// The variable whose value GRUB takes for the options of an entry that has none.
@@ -237,18 +210,32 @@ impl BlsEntry {
     ) -> Result<String, BlsError> {
         let fields: Vec<&Field> = self.all("options").collect();
         if fields.len() > 1 {
-            return Err(BlsError::SeveralOptions { id: self.id.clone() });
+            // Builds of GRUB differ in which.
+            let what = "several `options` lines, of which GRUB reads only one; join them";
+            return Err(BlsError {
+                what: format!("boot entry {} has {what}", self.id),
+                source: None,
+            });
         }
         let own = fields.first().map_or("", |field| &self.text[field.value.clone()]);
         let old = self.effective_options(lookup);
         let line = expand(&old, lookup).unwrap_or_else(|| old.clone());
         if line.trim().is_empty() {
-            return Err(BlsError::NoOptions { id: self.id.clone() });
+            // What is added would be the whole line.
+            let what = "no kernel arguments, not even root=, so nothing can be added to them";
+            return Err(BlsError {
+                what: format!("boot entry {} has {what}", self.id),
+                source: None,
+            });
         }
-        let grub = |source| BlsError::Grub { id: self.id.clone(), source };
-        let new = grub_quote::edit_text(&old, edit).map_err(grub)?;
+        let new = grub_quote::edit_text(&old, edit).map_err(|error| BlsError {
+            what: format!("the options of boot entry {} cannot be edited", self.id),
+            source: Some(error),
+        })?;
+        // GRUB takes it for a variable even inside quotes.
         if new.matches('$').count() > old.matches('$').count() {
-            return Err(BlsError::Dollar { argument: new });
+            let what = "has a `$`, which GRUB takes for a variable in boot entries; use modprobe.d";
+            return Err(BlsError { what: format!("`{new}` {what}"), source: None });
         }
         let text = if new == old { own } else { &new };
         Ok(self.with_options(fields.first().copied(), own, text))
@@ -299,16 +286,6 @@ pub fn grub_order(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
     // Two files that compare equal are one entry to GRUB.
     order.dedup_by(|a, b| rpm_file_order(&a.id, &b.id).is_eq());
     order
-}
-
-/// The entry that Red Hat's GRUB starts when its menu holds nothing but these: `spec` (`next_entry`, `saved_entry`) is an
-/// id, a title or a position; what is not found means the newest.
-pub fn grub_choice<'a>(entries: &'a [BlsEntry], spec: &str) -> Option<&'a BlsEntry> {
-    let order = grub_order(entries);
-    let by_id = order.iter().find(|entry| entry.id == spec);
-    let by_title = || order.iter().find(|entry| entry.title() == Some(spec));
-    let by_position = || order.get(spec.parse::<usize>().ok()?);
-    by_id.or_else(by_title).or_else(by_position).or_else(|| order.first()).copied()
 }
 
 /// Entries as systemd-boot lists them (systemd `boot.c`, `boot_entry_compare`; loader specification, "Sorting"): used-up

@@ -183,7 +183,7 @@ impl GrubDefault {
 /// Renders a drop-in that adds arguments to a variable. `note` becomes comment lines at the top.
 ///
 /// # Errors
-/// [`GrubQuoteError::Mangled`] for an argument that GRUB cannot carry.
+/// [`GrubQuoteError`] for an argument that GRUB cannot carry.
 pub fn write_drop_in(
     variable: &str,
     tokens: &[Token],

@@ -15,25 +15,12 @@ use crate::{ApplyError, CommandLine, Edit, Token};
 /// Why a kernel argument cannot be handed to the kernel by GRUB.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GrubQuoteError {
-    /// The value holds a character that GRUB passes on with a backslash in front.
-    #[error(
-        "GRUB puts a backslash before the `{character}` in `{token}`, so the kernel would get another value"
-    )]
-    Mangled {
-        /// The argument.
-        token: String,
-        /// The character.
-        character: char,
-    },
+    /// An argument that does not come through GRUB, or a word that is not one argument after it: the whole sentence.
+    #[error("{0}")]
+    Argument(String),
     /// The configuration text cannot be read.
     #[error("the text cannot be read as GRUB reads it")]
     Text(#[from] NotUnderstood),
-    /// The kernel would not cut the line where GRUB does, so single arguments cannot be told apart.
-    #[error("`{word}` is not one kernel argument after GRUB; write it as one")]
-    NotOneArgument {
-        /// The word as written.
-        word: String,
-    },
     /// The edit failed.
     #[error("the kernel arguments in the GRUB text cannot be changed")]
     Edit(#[from] ApplyError),
@@ -82,7 +69,7 @@ pub fn kernel_line(text: &str) -> Result<String, NotUnderstood> {
 /// that GRUB reads) as the kernel is to see it.
 ///
 /// # Errors
-/// [`GrubQuoteError::Mangled`] when GRUB cannot carry it.
+/// [`GrubQuoteError`] for a character that GRUB passes on with a backslash in front.
 pub fn grub_token(token: &Token) -> Result<String, GrubQuoteError> {
     let name = token.name();
     // GRUB itself puts quotes round the whole argument when it has spaces, and the kernel takes those away again.
@@ -91,7 +78,9 @@ pub fn grub_token(token: &Token) -> Result<String, GrubQuoteError> {
         None => name.into_owned(),
     };
     if let Some(character) = argument.chars().find(|c| matches!(c, '\\' | '\'' | '"')) {
-        return Err(GrubQuoteError::Mangled { token: token.as_str().to_owned(), character });
+        return Err(GrubQuoteError::Argument(format!(
+            "GRUB puts a backslash before the `{character}` in `{token}`, so the kernel would get another value"
+        )));
     }
     Ok(quote_argument(&argument))
 }
@@ -108,7 +97,9 @@ pub fn edit_text(text: &str, edit: &Edit) -> Result<String, GrubQuoteError> {
         if alone.len() != 1
             || alone.to_string() != alone.tokens().map(Token::as_str).collect::<String>()
         {
-            return Err(GrubQuoteError::NotOneArgument { word: word.raw.clone() });
+            // The kernel would not cut the line where GRUB does, so single arguments cannot be told apart.
+            let why = "is not one kernel argument after GRUB; write it as one";
+            return Err(GrubQuoteError::Argument(format!("`{}` {why}", word.raw)));
         }
     }
     let new = edit.apply(&CommandLine::parse(&line))?;

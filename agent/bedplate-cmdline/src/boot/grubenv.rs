@@ -8,34 +8,8 @@ const SIGNATURE: &str = "# GRUB Environment Block\n";
 
 /// Why an environment block cannot be read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GrubenvError {
-    /// The first line is not the one that GRUB looks for.
-    #[error(
-        "not a GRUB environment block: its first line is not `# GRUB Environment Block`; recreate it with grub-editenv"
-    )]
-    Signature,
-    /// A variable is not terminated, so GRUB reads nothing after it.
-    #[error(
-        "the GRUB environment block is damaged at byte {offset}; recreate it with grub-editenv"
-    )]
-    Damaged {
-        /// Byte offset of the damaged variable.
-        offset: usize,
-    },
-    /// The variable does not fit.
-    #[error(
-        "the GRUB environment block of {size} bytes has no room for `{name}`; unset a variable with grub-editenv"
-    )]
-    Full {
-        /// The variable.
-        name: String,
-        /// Size of the block in bytes.
-        size: usize,
-    },
-    /// Such a name would not be found again.
-    #[error("`{0}` cannot be the name of a GRUB variable")]
-    Name(String),
-}
+#[error("{0}")]
+pub struct GrubenvError(String);
 
 /// A parsed environment block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,9 +25,14 @@ impl Grubenv {
     /// Reads a block.
     ///
     /// # Errors
-    /// [`GrubenvError::Signature`], [`GrubenvError::Damaged`].
+    /// [`GrubenvError`] without GRUB's first line, or with a variable that is not terminated, after which GRUB reads nothing.
     pub fn parse(text: &str) -> Result<Grubenv, GrubenvError> {
-        let mut rest = text.strip_prefix(SIGNATURE).ok_or(GrubenvError::Signature)?;
+        let mut rest = text.strip_prefix(SIGNATURE).ok_or_else(|| {
+            GrubenvError(
+                "not a GRUB environment block: its first line is not `# GRUB Environment Block`; recreate it with grub-editenv"
+                    .to_owned(),
+            )
+        })?;
         let mut env = Grubenv { size: text.len(), comments: String::new(), variables: Vec::new() };
         while !rest.is_empty() {
             let offset = text.len() - rest.len();
@@ -70,7 +49,11 @@ impl Grubenv {
                 rest = after;
                 continue;
             }
-            let (variable, after) = variable(rest).ok_or(GrubenvError::Damaged { offset })?;
+            let (variable, after) = variable(rest).ok_or_else(|| {
+                GrubenvError(format!(
+                    "the GRUB environment block is damaged at byte {offset}; recreate it with grub-editenv"
+                ))
+            })?;
             env.variables.push(variable);
             rest = after;
         }
@@ -90,10 +73,10 @@ impl Grubenv {
     /// Sets a variable, in its place if it is there.
     ///
     /// # Errors
-    /// [`GrubenvError::Name`], [`GrubenvError::Full`].
+    /// [`GrubenvError`] where such a name would not be found again, or the block has no room; it is unchanged then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), GrubenvError> {
         if name.is_empty() || name.starts_with('#') || name.contains(['=', '\n', '\\']) {
-            return Err(GrubenvError::Name(name.to_owned()));
+            return Err(GrubenvError(format!("`{name}` cannot be the name of a GRUB variable")));
         }
         let mut changed = self.clone();
         match changed.variables.iter_mut().rev().find(|(own, _)| own == name) {
@@ -101,7 +84,10 @@ impl Grubenv {
             None => changed.variables.push((name.to_owned(), value.to_owned())),
         }
         if changed.content().len() > self.size {
-            return Err(GrubenvError::Full { name: name.to_owned(), size: self.size });
+            return Err(GrubenvError(format!(
+                "the GRUB environment block of {} bytes has no room for `{name}`; unset a variable with grub-editenv",
+                self.size
+            )));
         }
         *self = changed;
         Ok(())

@@ -6,17 +6,12 @@ pub const PREFIX_BYTES: usize = 4 << 20;
 
 /// Why the command line could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UkiError {
-    /// No PE header where there should be one.
-    #[error("it is not a PE image")]
-    NotPe,
-    /// The section is not among the first [`PREFIX_BYTES`].
-    #[error("its sections lie too far into the file to be read cheaply")]
-    TooFar,
-    /// The section is not UTF-8.
-    #[error("its .cmdline or .uname section is not UTF-8 text")]
-    NotText,
-}
+#[error("{0}")]
+pub struct UkiError(&'static str);
+
+const NOT_PE: UkiError = UkiError("it is not a PE image");
+const TOO_FAR: UkiError = UkiError("its sections lie too far into the file to be read cheaply");
+const NOT_TEXT: UkiError = UkiError("its .cmdline or .uname section is not UTF-8 text");
 
 /// The embedded command line; `None` when the image has none (the loader's options count then).
 ///
@@ -35,27 +30,27 @@ pub fn release(prefix: &[u8]) -> Result<Option<String>, UkiError> {
 }
 
 fn section(prefix: &[u8], wanted: &[u8; 8]) -> Result<Option<String>, UkiError> {
-    let header = u32_at(prefix, 0x3c).ok_or(UkiError::NotPe)? as usize;
+    let header = u32_at(prefix, 0x3c).ok_or(NOT_PE)? as usize;
     if prefix.get(..2) != Some(b"MZ")
         || prefix.get(header..header.saturating_add(4)) != Some(b"PE\0\0")
     {
-        return Err(UkiError::NotPe);
+        return Err(NOT_PE);
     }
-    let sections = u16_at(prefix, header + 6).ok_or(UkiError::NotPe)?;
-    let optional = usize::from(u16_at(prefix, header + 20).ok_or(UkiError::NotPe)?);
+    let sections = u16_at(prefix, header + 6).ok_or(NOT_PE)?;
+    let optional = usize::from(u16_at(prefix, header + 20).ok_or(NOT_PE)?);
     let table = header + 24 + optional;
     for index in 0..usize::from(sections) {
         let at = table + index * 40;
-        let name = prefix.get(at..at + 8).ok_or(UkiError::TooFar)?;
+        let name = prefix.get(at..at + 8).ok_or(TOO_FAR)?;
         if name != wanted {
             continue;
         }
-        let virtual_size = u32_at(prefix, at + 8).ok_or(UkiError::TooFar)? as usize;
-        let raw_size = u32_at(prefix, at + 16).ok_or(UkiError::TooFar)? as usize;
-        let offset = u32_at(prefix, at + 20).ok_or(UkiError::TooFar)? as usize;
+        let virtual_size = u32_at(prefix, at + 8).ok_or(TOO_FAR)? as usize;
+        let raw_size = u32_at(prefix, at + 16).ok_or(TOO_FAR)? as usize;
+        let offset = u32_at(prefix, at + 20).ok_or(TOO_FAR)? as usize;
         let length = virtual_size.min(raw_size);
-        let bytes = prefix.get(offset..offset.saturating_add(length)).ok_or(UkiError::TooFar)?;
-        let text = std::str::from_utf8(bytes).map_err(|_| UkiError::NotText)?;
+        let bytes = prefix.get(offset..offset.saturating_add(length)).ok_or(TOO_FAR)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| NOT_TEXT)?;
         return Ok(Some(text.trim_end_matches('\0').trim().to_owned()));
     }
     Ok(None)
@@ -107,13 +102,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        assert_eq!(cmdline(b"#!/bin/sh"), Err(UkiError::NotPe));
-        assert_eq!(cmdline(&image(b".cmdline", b"x", 0x7fff_ffff)), Err(UkiError::TooFar));
+        assert_eq!(cmdline(b"#!/bin/sh"), Err(NOT_PE));
+        assert_eq!(cmdline(&image(b".cmdline", b"x", 0x7fff_ffff)), Err(TOO_FAR));
         let whole = image(b".cmdline", b"iommu=pt", 0x200);
         for length in 0..whole.len() {
             // No prefix may panic or invent a line.
             let _ = cmdline(&whole[..length]);
         }
-        assert_eq!(cmdline(&image(b".cmdline", &[0xff, 0xfe], 0x200)), Err(UkiError::NotText));
+        assert_eq!(cmdline(&image(b".cmdline", &[0xff, 0xfe], 0x200)), Err(NOT_TEXT));
     }
 }
