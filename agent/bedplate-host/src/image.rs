@@ -20,33 +20,17 @@ const BOOTED: &str = "/run/systemd/system";
 
 /// Why an image root cannot be used at all.
 #[derive(Debug, thiserror::Error)]
-pub enum ImageError {
-    /// The directory itself.
-    #[error("cannot open the directory {path}")]
-    Root {
-        /// The directory, as given.
-        path: PathBuf,
-        /// The system's words.
-        #[source]
-        source: std::io::Error,
-    },
-    /// No safe way to stay inside the image.
-    #[error(
-        "cannot stay inside the directory {path}: this kernel or container runtime has no openat2; \
-         Linux 5.6 or newer is needed, and a seccomp profile that allows the call"
-    )]
-    NoOpenat2 {
-        /// The directory, as given.
-        path: PathBuf,
-    },
-    /// Others could change it while it is worked on.
-    #[error("the directory {path} is not trusted: {why}")]
-    Untrusted {
-        /// The directory, as given.
-        path: PathBuf,
-        /// Why not, and what helps.
-        why: String,
-    },
+#[error("{what}")]
+pub struct ImageError {
+    what: String,
+    source: Option<std::io::Error>,
+}
+
+impl ImageError {
+    fn unopened(directory: &Path, errno: Errno) -> Self {
+        let what = format!("cannot open the directory {}", directory.display());
+        Self { what, source: Some(errno.into()) }
+    }
 }
 
 /// The root directory of an image, open.
@@ -60,17 +44,21 @@ impl ImageRoot {
     /// Opens it.
     ///
     /// # Errors
-    /// [`ImageError::Root`], [`ImageError::NoOpenat2`].
+    /// It cannot be opened, or there is no safe way to stay inside it.
     pub fn open(directory: &Path) -> Result<Arc<Self>, ImageError> {
-        let failed =
-            |errno: Errno| ImageError::Root { path: directory.to_owned(), source: errno.into() };
+        let failed = |errno| ImageError::unopened(directory, errno);
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let fd = openat(AT_FDCWD, directory, flags, Mode::empty()).map_err(failed)?;
         let root = ImageRoot { fd, directory: directory.to_owned() };
         match root.inside("/", flags, Mode::empty()).0 {
             // Container runtimes older than the call answer EPERM.
             Err(Errno::ENOSYS | Errno::EPERM) => {
-                Err(ImageError::NoOpenat2 { path: directory.to_owned() })
+                let what = format!(
+                    "cannot stay inside the directory {}: this kernel or container runtime has no openat2; Linux 5.6 or newer \
+                     is needed, and a seccomp profile that allows the call",
+                    directory.display()
+                );
+                Err(ImageError { what, source: None })
             }
             Err(errno) => Err(failed(errno)),
             Ok(_) => Ok(Arc::new(root)),
@@ -80,15 +68,16 @@ impl ImageRoot {
     /// Opens one that is to be changed: it has to be the caller's or root's own.
     ///
     /// # Errors
-    /// Those of [`ImageRoot::open`], [`ImageError::Untrusted`].
+    /// Those of [`ImageRoot::open`], and where others could change it while it is worked on.
     pub fn open_to_change(directory: &Path) -> Result<Arc<Self>, ImageError> {
         let root = Self::open(directory)?;
-        let path = || directory.to_owned();
-        let stat =
-            root.stat().map_err(|errno| ImageError::Root { path: path(), source: errno.into() })?;
-        let shown = std::path::absolute(directory).unwrap_or_else(|_| path());
+        let stat = root.stat().map_err(|errno| ImageError::unopened(directory, errno))?;
+        let shown = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         match trust::distrust(&stat, &shown.display().to_string()) {
-            Some(why) => Err(ImageError::Untrusted { path: path(), why }),
+            Some(why) => {
+                let what = format!("the directory {} is not trusted: {why}", directory.display());
+                Err(ImageError { what, source: None })
+            }
             None => Ok(root),
         }
     }

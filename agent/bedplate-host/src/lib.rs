@@ -8,6 +8,7 @@ pub mod boot_id;
 pub mod capability;
 pub mod child;
 mod dir;
+mod errno;
 pub mod fat_backup;
 pub mod file;
 mod grub_mkconfig;

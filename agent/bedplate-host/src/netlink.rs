@@ -17,6 +17,7 @@ use netlink_packet_core::{
 use netlink_sys::{Socket, SocketAddr};
 use nix::errno::Errno;
 
+use super::errno::error_message;
 use super::timeout::{Unfinished, run_with_timeout};
 use super::{HostKind, Reader, snapshot_paths};
 use bedplate_base::ReadError;
@@ -201,12 +202,6 @@ fn read_error(path: String, refusal: Refusal) -> ReadError {
             reason: refusal.words.unwrap_or_else(|| error_message(errno)),
         },
     }
-}
-
-/// The system's own words, without the number.
-pub(super) fn error_message(errno: Errno) -> String {
-    let words = std::io::Error::from(errno).to_string();
-    words.split(" (os error").next().unwrap_or(&words).to_owned()
 }
 
 /// One attribute, padded as the next one needs it.

@@ -5,6 +5,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use super::symlink::components;
 use super::{ConfigSpace, HostKind, Reader};
 use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
@@ -260,15 +261,6 @@ impl Snapshot {
             PathTarget::Loop => Err(failed(path, "Too many levels of symbolic links")),
         }
     }
-}
-
-/// Components in reverse order, so that the next one can be popped.
-fn components(path: &str) -> Vec<String> {
-    path.split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .rev()
-        .map(str::to_owned)
-        .collect()
 }
 
 fn not_recorded(path: &str) -> ReadError {

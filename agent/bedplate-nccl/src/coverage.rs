@@ -20,12 +20,14 @@ impl Library {
     /// The version, if the tables cover it.
     ///
     /// # Errors
-    /// [`VersionError::Unknown`].
+    /// [`VersionError`] names those that are covered.
     pub fn covers(self, version: Version) -> Result<Version, VersionError> {
         let (oldest, newest) = self.versions();
         match (oldest..=newest).contains(&version) {
             true => Ok(version),
-            false => Err(VersionError::Unknown { library: self, version, oldest, newest }),
+            false => Err(VersionError(format!(
+                "{self} {version} is not covered: {oldest} to {newest} are"
+            ))),
         }
     }
 

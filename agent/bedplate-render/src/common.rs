@@ -15,7 +15,7 @@ use super::{Inexpressible, OutFile, RenderError, RenderResult};
 /// several (handbook §1.2, §10.3).
 ///
 /// # Errors
-/// [`RenderError::Cmdline`], [`RenderError::Line`], [`RenderError::BadArgument`].
+/// [`RenderError::Cmdline`], [`RenderError::Line`], and for an argument that is not ASCII.
 pub(super) fn kernel_arguments(build: &ImageConfig, arch: Arch) -> Result<Vec<Token>, RenderError> {
     let set: Vec<&str> = build.arguments.iter().map(|wanted| wanted.token.as_str()).collect();
     let absent: Vec<&str> = build.absent_tokens().collect();
@@ -23,8 +23,8 @@ pub(super) fn kernel_arguments(build: &ImageConfig, arch: Arch) -> Result<Vec<To
     for token in line.tokens() {
         // A file's encoding and a loader's need not be the same.
         if !token.as_str().is_ascii() {
-            let reason = "only ASCII survives every tool between here and the kernel".to_owned();
-            return Err(RenderError::BadArgument { token: token.to_string(), reason });
+            let why = "only ASCII survives every tool between here and the kernel";
+            return Err(RenderError::bad_argument(token.as_str(), why));
         }
     }
     Ok(line.tokens().cloned().collect())

@@ -130,7 +130,10 @@ esac
 
 impl Build<'_> {
     fn render(&self, build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
-        let profile = options.profile_text.as_deref().ok_or(RenderError::NoProfileText)?;
+        let profile = options.profile_text.as_deref().ok_or_else(|| {
+            let why = "the target carries the profile itself, and its text was not given";
+            RenderError::Refused(why.to_owned())
+        })?;
         let cpu = match options.cpu {
             Some(CpuVendor::Intel) => " --cpu intel",
             Some(CpuVendor::Amd) => " --cpu amd",

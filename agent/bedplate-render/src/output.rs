@@ -166,22 +166,9 @@ impl RenderResult {
 /// Why nothing could be rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// No such target.
-    #[error("there is no render target `{name}`; there are: {known}")]
-    UnknownTarget {
-        /// As given.
-        name: String,
-        /// Those there are.
-        known: String,
-    },
-    /// A kernel argument that no loader can carry.
-    #[error("kernel argument {token:?} cannot be rendered: {reason}; change it in [cmdline]")]
-    BadArgument {
-        /// The argument.
-        token: String,
-        /// The fault.
-        reason: String,
-    },
+    /// An option, or a value of the profile, that the target cannot take: the whole sentence.
+    #[error("{0}")]
+    Refused(String),
     /// The wanted arguments are none, or contradict each other.
     #[error("the kernel arguments of the profile make no sense as a whole")]
     Cmdline(#[from] EditError),
@@ -194,43 +181,9 @@ pub enum RenderError {
     /// A value that the file it belongs into cannot carry.
     #[error(transparent)]
     Kind(#[from] ContributeError),
-    /// Talos without a release.
-    #[error("Talos formats differ by release: give one with --talos-version; known are {known}")]
-    NoTalosVersion {
-        /// Those known.
-        known: String,
-    },
-    /// A Talos release whose format is not known.
-    #[error("the configuration format of Talos `{given}` is not known here; known are {known}")]
-    UnknownTalosVersion {
-        /// As given.
-        given: String,
-        /// Those known.
-        known: String,
-    },
     /// A list of arguments that cannot be written as TOML.
     #[error("the kernel arguments cannot be written as TOML")]
     Toml(#[from] toml::ser::Error),
-    /// A target that carries the profile, without its text.
-    #[error("the target carries the profile itself, and its text was not given")]
-    NoProfileText,
-    /// A role that cannot be part of a Kubernetes name.
-    #[error(
-        "`{role}` cannot be a MachineConfig role: use lower-case letters, digits and `-`, such as worker"
-    )]
-    BadRole {
-        /// As given.
-        role: String,
-    },
-    /// A job for Kubernetes without an image.
-    #[error("pods need an image with nccl-tests: name it with --image")]
-    NoImage,
-    /// Pods that cannot be in the network of their host.
-    #[error("--host-network does not go with this job: {why}")]
-    HostNetwork {
-        /// Why not, and what to do.
-        why: &'static str,
-    },
     /// The YAML library refused.
     #[error("{document} cannot be written as YAML")]
     Yaml {
@@ -239,6 +192,15 @@ pub enum RenderError {
         /// Why.
         source: Box<serde_saphyr::ser::Error>,
     },
+}
+
+impl RenderError {
+    /// A kernel argument that no loader can carry, and why.
+    pub(crate) fn bad_argument(token: &str, why: &str) -> Self {
+        Self::Refused(format!(
+            "kernel argument {token:?} cannot be rendered: {why}; change it in [cmdline]"
+        ))
+    }
 }
 
 /// Whether a file at one of a target's paths is bedplate's: by its heading, which stands in the first lines, or because the

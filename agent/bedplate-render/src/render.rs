@@ -13,11 +13,11 @@ use crate::{common, second_boot};
 /// The target of that name.
 ///
 /// # Errors
-/// [`RenderError::UnknownTarget`], naming those there are.
+/// [`RenderError`] names those there are.
 pub fn target(name: &str) -> Result<&'static Target, RenderError> {
-    TARGETS.iter().find(|target| target.name == name).ok_or_else(|| RenderError::UnknownTarget {
-        name: name.to_owned(),
-        known: TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", "),
+    TARGETS.iter().find(|target| target.name == name).ok_or_else(|| {
+        let known = TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
+        RenderError::Refused(format!("there is no render target `{name}`; there are: {known}"))
     })
 }
 

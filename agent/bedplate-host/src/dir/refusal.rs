@@ -2,6 +2,7 @@
 
 use nix::errno::Errno;
 
+use crate::errno::error_message;
 use bedplate_base::ReadError;
 
 /// The system was not asked, or said something else than an errno.
@@ -15,10 +16,6 @@ pub(super) fn error(path: &str, errno: Errno) -> ReadError {
     match errno {
         Errno::ENOENT | Errno::ENOTDIR => ReadError::NotFound { path },
         Errno::EACCES | Errno::EPERM => ReadError::Denied { path },
-        errno => {
-            let words = std::io::Error::from(errno).to_string();
-            let reason = words.split(" (os error").next().unwrap_or(&words).to_owned();
-            ReadError::Failed { path, reason }
-        }
+        errno => ReadError::Failed { path, reason: error_message(errno) },
     }
 }

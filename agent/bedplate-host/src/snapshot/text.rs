@@ -21,29 +21,10 @@ const LONGEST_CONFIG: u16 = 4096;
 
 /// Why a text is not a usable snapshot.
 #[derive(Debug, thiserror::Error)]
-pub enum SnapshotError {
-    /// Some other file.
-    #[error("this is not a bedplate snapshot: it has no \"bedplate_snapshot\" version")]
-    NotASnapshot(#[source] serde_json::Error),
-    /// Made by a later bedplate.
-    #[error(
-        "this snapshot has format {found}, and this bedplate reads up to {VERSION}: use a newer bedplate"
-    )]
-    Newer {
-        /// Its version.
-        found: u32,
-    },
-    /// Cut off or edited.
-    #[error("this snapshot is damaged: record it again with `bedplate snapshot`")]
-    Damaged(#[source] serde_json::Error),
-    /// One entry makes no sense.
-    #[error("this snapshot is damaged: entry {path:?} {reason}")]
-    Entry {
-        /// Its path.
-        path: String,
-        /// The fault.
-        reason: &'static str,
-    },
+#[error("{what}")]
+pub struct SnapshotError {
+    what: String,
+    source: Option<serde_json::Error>,
 }
 
 #[derive(Deserialize)]
@@ -136,25 +117,38 @@ impl Snapshot {
 
     /// Read the text form.
     pub fn from_text(text: &str) -> Result<Self, SnapshotError> {
+        let damaged = |error| SnapshotError {
+            what: "this snapshot is damaged: record it again with `bedplate snapshot`".to_owned(),
+            source: Some(error),
+        };
         let header: Header = match serde_json::from_str(text) {
             Ok(header) => header,
             // A file that was cut off still has its first line.
             Err(error) if text.trim_start().starts_with("{\n\"bedplate_snapshot\"") => {
-                return Err(SnapshotError::Damaged(error));
+                return Err(damaged(error));
             }
-            Err(error) => return Err(SnapshotError::NotASnapshot(error)),
+            Err(error) => {
+                let what =
+                    "this is not a bedplate snapshot: it has no \"bedplate_snapshot\" version";
+                return Err(SnapshotError { what: what.to_owned(), source: Some(error) });
+            }
         };
         if header.bedplate_snapshot > VERSION {
-            return Err(SnapshotError::Newer { found: header.bedplate_snapshot });
+            let what = format!(
+                "this snapshot has format {}, and this bedplate reads up to {VERSION}: use a newer bedplate",
+                header.bedplate_snapshot
+            );
+            return Err(SnapshotError { what, source: None });
         }
-        let document: Document = serde_json::from_str(text).map_err(SnapshotError::Damaged)?;
+        let document: Document = serde_json::from_str(text).map_err(damaged)?;
         let mut snapshot = Snapshot::new(document.running);
         // Directories above entries are entries, too: they may not cost more than the text is worth.
         let mut room = text.len().saturating_mul(MOST_ABOVE);
         for (path, entry) in document.entries {
             let wrong = |reason| {
-                let path = path.chars().take(SHOWN).collect();
-                SnapshotError::Entry { path, reason }
+                let path: String = path.chars().take(SHOWN).collect();
+                let what = format!("this snapshot is damaged: entry {path:?} {reason}");
+                SnapshotError { what, source: None }
             };
             if path.len() > LONGEST_PATH {
                 return Err(wrong("has a path longer than 4,096 bytes"));

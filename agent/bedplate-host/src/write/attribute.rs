@@ -6,8 +6,9 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::uio::pwrite;
 
-use super::error_text::{Fault, error_message, failed_to};
+use super::error_text::{Fault, failed_to};
 use super::{DirWriter, Root};
+use crate::errno::error_message;
 use crate::timeout::{Unfinished, run_with_timeout};
 
 impl DirWriter {

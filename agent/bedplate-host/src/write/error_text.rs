@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 
 use crate::WriteError;
+use crate::errno::error_message;
 
 /// Why a step did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -63,10 +64,4 @@ fn system(step: &str, errno: Errno) -> String {
 /// The error of a call that only rustix has.
 pub(super) fn from_rustix(errno: rustix::io::Errno) -> Errno {
     Errno::from_raw(errno.raw_os_error())
-}
-
-/// The system's own words, without the number.
-pub(super) fn error_message(errno: Errno) -> String {
-    let words = std::io::Error::from(errno).to_string();
-    words.split(" (os error").next().unwrap_or(&words).to_owned()
 }

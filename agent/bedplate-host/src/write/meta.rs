@@ -57,7 +57,7 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
             .map_err(|errno| {
                 Fault::refusal(format!(
                     "keep its attribute {name}: {}",
-                    super::error_text::error_message(errno)
+                    crate::errno::error_message(errno)
                 ))
             })?;
     }

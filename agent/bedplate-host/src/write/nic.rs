@@ -3,8 +3,9 @@
 use nix::errno::Errno;
 
 use super::DirWriter;
-use super::error_text::{Fault, error_message};
+use super::error_text::Fault;
 use crate::dir::DirReader;
+use crate::errno::error_message;
 use crate::netlink::{self, Refusal, devlink, rtm_link};
 use crate::{NicCause, NicError, WriteError};
 use bedplate_base::value::PciAddress;

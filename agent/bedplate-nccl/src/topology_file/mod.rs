@@ -20,33 +20,14 @@ pub enum ImportedTopology {
 
 /// Why a text is neither.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ImportError {
-    /// Larger than [`LARGEST`].
-    #[error("it is larger than 1 MiB")]
-    TooLarge,
-    /// It starts as XML does and is none.
-    #[error("it is not well-formed XML: {0}")]
-    Xml(String),
-    /// A graph file.
-    #[error(
-        "it is a graph file (<graphs>, for NCCL_GRAPH_FILE), which says how rings and trees run, not a topology (<system>, for \
-         NCCL_TOPO_FILE)"
-    )]
-    Graph,
-    /// Another document.
-    #[error("its outermost element is <{0}>, not <system> as in a topology of NCCL")]
-    OtherRoot(String),
-    /// Neither XML nor a matrix.
-    #[error(
-        "it is neither XML nor the matrix of `nvidia-smi topo -m`: no line starts with columns GPU0, GPU1 …"
-    )]
-    Neither,
-    /// A matrix without a row.
-    #[error("it has the head of a matrix of `nvidia-smi topo -m`, and no row: it was cut off")]
-    NoRows,
+#[error("{0}")]
+pub struct ImportError(String);
+
+impl ImportError {
     /// More elements, rows or columns than a machine has.
-    #[error("it has more than {0} {1}: that is no machine")]
-    TooMany(usize, &'static str),
+    fn too_many(most: usize, what: &str) -> Self {
+        Self(format!("it has more than {most} {what}: that is no machine"))
+    }
 }
 
 /// Reads either.
@@ -55,7 +36,7 @@ pub enum ImportError {
 /// It is neither.
 pub fn parse(text: &str) -> Result<ImportedTopology, ImportError> {
     if text.len() > LARGEST {
-        return Err(ImportError::TooLarge);
+        return Err(ImportError("it is larger than 1 MiB".to_owned()));
     }
     let text = text.trim_start_matches('\u{feff}');
     match text.trim_start().starts_with('<') {

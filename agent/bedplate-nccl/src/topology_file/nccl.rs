@@ -69,26 +69,38 @@ impl Function {
 /// It is no XML, or not a topology.
 pub fn parse(text: &str) -> Result<File, ImportError> {
     // The parser's own checks are quadratic in both.
+    let malformed = |why: &str| ImportError(format!("it is not well-formed XML: {why}"));
     if text.contains("xmlns") {
-        return Err(ImportError::Xml("it has namespaces, which NCCL writes none of".to_owned()));
+        return Err(malformed("it has namespaces, which NCCL writes none of"));
     }
     let attributes = |tag: &str| tag.split('>').next().unwrap_or_default().matches('=').count();
     if text.split('<').any(|tag| attributes(tag) > MOST_ATTRIBUTES) {
-        return Err(ImportError::TooMany(MOST_ATTRIBUTES, "attributes of one element"));
+        return Err(ImportError::too_many(MOST_ATTRIBUTES, "attributes of one element"));
     }
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| match error {
-        roxmltree::Error::NodesLimitReached => ImportError::TooMany(MOST_ELEMENTS, "elements"),
-        error => ImportError::Xml(error.to_string()),
+        roxmltree::Error::NodesLimitReached => ImportError::too_many(MOST_ELEMENTS, "elements"),
+        error => malformed(&error.to_string()),
     })?;
     let system = document.root_element();
     match system.tag_name().name() {
         "system" => {}
-        "graphs" => return Err(ImportError::Graph),
-        other => return Err(ImportError::OtherRoot(other.chars().take(40).collect())),
+        "graphs" => {
+            return Err(ImportError(
+                "it is a graph file (<graphs>, for NCCL_GRAPH_FILE), which says how rings and trees run, not a topology \
+                 (<system>, for NCCL_TOPO_FILE)"
+                    .to_owned(),
+            ));
+        }
+        other => {
+            let other: String = other.chars().take(40).collect();
+            return Err(ImportError(format!(
+                "its outermost element is <{other}>, not <system> as in a topology of NCCL"
+            )));
+        }
     }
     if document.descendants().filter(Node::is_element).count() > MOST_ELEMENTS {
-        return Err(ImportError::TooMany(MOST_ELEMENTS, "elements"));
+        return Err(ImportError::too_many(MOST_ELEMENTS, "elements"));
     }
     let version = system.attribute("version").map(str::to_owned);
     let mut file = File { version, cpus: Vec::new(), functions: Vec::new() };
@@ -99,7 +111,7 @@ pub fn parse(text: &str) -> Result<File, ImportError> {
             named(cpu, "pci").map(|pci| (pci, None, 0)).collect();
         while let Some((pci, above, depth)) = waiting.pop() {
             if depth > DEEPEST {
-                return Err(ImportError::TooMany(DEEPEST, "levels of switches"));
+                return Err(ImportError::too_many(DEEPEST, "levels of switches"));
             }
             let busid = attribute(pci, "busid").unwrap_or_default();
             let below = named(pci, "pci").map(|child| (child, Some(busid.clone()), depth + 1));
@@ -136,8 +148,12 @@ mod tests {
         let many =
             |one: &str| (0..10_000).map(|n| one.replace('N', &n.to_string())).collect::<String>();
         let attributes = format!("<system{}/>", many(" aN=\"\""));
-        assert!(matches!(parse(&attributes), Err(ImportError::TooMany(64, _))));
+        let refused = |text: &str| parse(text).expect_err("too many").to_string();
+        assert_eq!(
+            refused(&attributes),
+            "it has more than 64 attributes of one element: that is no machine"
+        );
         let namespaces = format!("<system>{}</system>", many("<a xmlns:nN=\"n\"/>"));
-        assert!(matches!(parse(&namespaces), Err(ImportError::Xml(_))));
+        assert!(refused(&namespaces).contains("namespaces"));
     }
 }

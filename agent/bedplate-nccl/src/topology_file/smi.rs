@@ -38,9 +38,14 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
     let mut lines = text.lines().map(fields);
     let heads = lines
         .find(|heads| heads.first().is_some_and(|head| head == "GPU0"))
-        .ok_or(ImportError::Neither)?;
+        .ok_or_else(|| {
+            ImportError(
+                "it is neither XML nor the matrix of `nvidia-smi topo -m`: no line starts with columns GPU0, GPU1 …"
+                    .to_owned(),
+            )
+        })?;
     if heads.len() > MOST {
-        return Err(ImportError::TooMany(MOST, "columns"));
+        return Err(ImportError::too_many(MOST, "columns"));
     }
     let is_device = |head: &String| !head.contains(' ');
     let devices = heads.iter().take_while(|head| is_device(head)).count();
@@ -50,7 +55,7 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
         Matrix { columns: heads[..devices].to_vec(), rows: Vec::new(), legend: Vec::new() };
     for row in lines.by_ref().take_while(|row| !row.is_empty()) {
         if matrix.rows.len() == MOST {
-            return Err(ImportError::TooMany(MOST, "rows"));
+            return Err(ImportError::too_many(MOST, "rows"));
         }
         let cell = |at: usize| row.get(at + 1).cloned();
         matrix.rows.push(Row {
@@ -61,7 +66,8 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
         });
     }
     if matrix.rows.is_empty() {
-        return Err(ImportError::NoRows);
+        let why = "it has the head of a matrix of `nvidia-smi topo -m`, and no row: it was cut off";
+        return Err(ImportError(why.to_owned()));
     }
     let names = lines.filter_map(|line| {
         let (nic, name) = line.first()?.split_once(": ")?;

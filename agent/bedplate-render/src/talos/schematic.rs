@@ -16,7 +16,7 @@ impl Schematic {
     /// The canonical text, as a factory with that library writes it.
     ///
     /// # Errors
-    /// [`RenderError::BadArgument`] for an entry that is not printable ASCII.
+    /// [`RenderError`] for an entry that is not printable ASCII.
     pub(super) fn text(&self, library: GoYaml) -> Result<String, RenderError> {
         if self.arguments.is_empty() && self.extensions.is_empty() {
             return Ok("customization: {}\n".to_owned());
@@ -42,11 +42,10 @@ pub(super) fn id(text: &str) -> String {
 fn items(indent: usize, entries: &[String], library: GoYaml) -> Result<String, RenderError> {
     let item = |entry: &String| match scalar(entry, library) {
         Some(scalar) => Ok(format!("{:indent$}- {scalar}\n", "")),
-        None => Err(RenderError::BadArgument {
-            token: entry.clone(),
-            reason: "a schematic takes a name, with or without a value, in printable ASCII"
-                .to_owned(),
-        }),
+        None => Err(RenderError::bad_argument(
+            entry,
+            "a schematic takes a name, with or without a value, in printable ASCII",
+        )),
     };
     entries.iter().map(item).collect()
 }

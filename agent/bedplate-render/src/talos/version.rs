@@ -39,11 +39,14 @@ impl Version {
     /// Finds `1.11`, `v1.11` or `v1.11.6` in the table.
     ///
     /// # Errors
-    /// [`RenderError::NoTalosVersion`], [`RenderError::UnknownTalosVersion`].
+    /// [`RenderError`] without a release, and for one that is not in the table.
     pub(super) fn find(given: Option<&str>) -> Result<Version, RenderError> {
-        let given = given.ok_or_else(|| RenderError::NoTalosVersion { known: known() })?;
+        let refused = |why: String| RenderError::Refused(format!("{why}; known are {}", known()));
+        let given = given.ok_or_else(|| {
+            refused("Talos formats differ by release: give one with --talos-version".to_owned())
+        })?;
         let unknown =
-            || RenderError::UnknownTalosVersion { given: given.to_owned(), known: known() };
+            || refused(format!("the configuration format of Talos `{given}` is not known here"));
         let minor = minor_of(given.strip_prefix('v').unwrap_or(given)).ok_or_else(unknown)?;
         VERSIONS.iter().find(|version| version.minor == minor).copied().ok_or_else(unknown)
     }

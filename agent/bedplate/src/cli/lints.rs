@@ -17,23 +17,15 @@ pub(crate) struct LintArgs {
     pub allow_lint: Vec<AllowedLint>,
 }
 
-/// Why it lets nothing pass.
-#[derive(Debug, thiserror::Error)]
-enum NotAllowed {
-    #[error("a reason is missing: write ID=REASON")]
-    NoReason,
-    #[error("no lint is called `{id}`{}", near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
-    Unknown { id: String, near: Option<&'static str> },
-}
-
-fn allowed(text: &str) -> Result<AllowedLint, NotAllowed> {
+fn allowed(text: &str) -> Result<AllowedLint, String> {
     let (id, reason) = text.split_once('=').unwrap_or((text, ""));
     if !profile::lint_ids().contains(&id) {
-        let near = profile::nearest(id, profile::lint_ids());
-        return Err(NotAllowed::Unknown { id: id.to_owned(), near });
+        let near = profile::nearest(id, profile::lint_ids())
+            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        return Err(format!("no lint is called `{id}`{near}"));
     }
     match reason.trim() {
-        "" => Err(NotAllowed::NoReason),
+        "" => Err("a reason is missing: write ID=REASON".to_owned()),
         reason => Ok(AllowedLint { id: id.to_owned(), reason: reason.to_owned() }),
     }
 }
