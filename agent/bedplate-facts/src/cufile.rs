@@ -156,16 +156,15 @@ pub fn known_name(name: &str) -> Option<&'static str> {
 
 /// The type of a setting by its path, where it is known.
 pub fn expected_type(path: &str) -> Option<Type> {
-    let depth = path.split('.').count();
-    let is = |row: &&(&str, Type)| row.0.split('.').count() == depth && paths_match(row.0, path);
-    TYPES.iter().find(is).map(|row| row.1)
+    let names: Vec<&str> = path.split('.').collect();
+    type_at(&names).filter(|found| *found != Type::Section)
 }
 
 /// A known setting below a path, which so is that of an object: `fs.lustre.posix_gds_min_kb` for `fs.lustre`.
 pub fn setting_below(path: &str) -> Option<String> {
-    let depth = path.split('.').count();
-    let is = |row: &&(&str, Type)| row.0.split('.').count() > depth && paths_match(row.0, path);
-    let rest = TYPES.iter().find(is)?.0.split('.').skip(depth).collect::<Vec<_>>();
+    let names: Vec<&str> = path.split('.').collect();
+    let (row, _) = row_at(&names).filter(|(_, found)| *found == Type::Section)?;
+    let rest: Vec<&str> = row.split('.').skip(names.len()).collect();
     Some(format!("{path}.{}", rest.join(".")))
 }
 
@@ -174,11 +173,6 @@ pub fn single_above(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('.').collect();
     let single = |above: &String| expected_type(above).is_some_and(|wanted| wanted != Type::Table);
     (1..parts.len()).map(|depth| parts[..depth].join(".")).find(single)
-}
-
-/// Whether a row's path and this one are the same as far as both go.
-fn paths_match(row: &str, path: &str) -> bool {
-    row.split('.').zip(path.split('.')).all(|(name, part)| name == "*" || name == part)
 }
 
 /// JSON with comments, and nothing else that JSON does not have: the library would not read it.
@@ -263,11 +257,16 @@ impl Settings {
 
 /// The type of the setting or section at a path. By names: one of them may have a dot in it.
 fn type_at(path: &[&str]) -> Option<Type> {
-    let of_row = |(row, of_setting): &(&str, Type)| {
+    Some(row_at(path)?.1)
+}
+
+/// The first row at or below a path, and the type of what is at the path.
+fn row_at(path: &[&str]) -> Option<(&'static str, Type)> {
+    let of_row = |&(row, of_setting): &(&'static str, Type)| {
         let agrees = row.split('.').zip(path).all(|(name, part)| name == "*" || name == *part);
         match row.split('.').count().checked_sub(path.len()) {
-            Some(0) if agrees => Some(*of_setting),
-            Some(_) if agrees => Some(Type::Section),
+            Some(0) if agrees => Some((row, of_setting)),
+            Some(_) if agrees => Some((row, Type::Section)),
             _ => None,
         }
     };

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-
 /// A version, to the minor number: names and defaults do not change in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u16, pub u16);

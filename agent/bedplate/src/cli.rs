@@ -1,7 +1,8 @@
-//! argv → command. stdout carries data, stderr carries status; the exit status says who must act.
+//! argv → command. stdout carries data, stderr carries status; the exit status says how it ended.
 
 mod apply;
 mod completions;
+mod conclude;
 #[cfg(feature = "daemon")]
 mod daemon;
 mod doctor;
@@ -227,7 +228,7 @@ fn without_hidden(mut error: clap::Error) -> clap::Error {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::usage(&without_hidden(error)),
+        Err(error) => return conclude::usage(&without_hidden(error)),
     };
     cli.color.choose();
     let result = match cli.command {
@@ -254,5 +255,5 @@ pub fn main() -> ExitCode {
         Command::Unit(command) => command.run(),
         Command::Man(args) => completions::man(&args),
     };
-    exit::conclude(result)
+    conclude::conclude(result)
 }

@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let guessed =
         args.target.is_live() && profile_source::is_guessed(request.choice, host.reader.as_ref())?;
     if guessed && (args.yes || !can_be_asked()) {
-        return Err(CliError::request(profile_source::no_profile_named()));
+        return Err(CliError::new(profile_source::no_profile_named()));
     }
     let first = engine::prepare(host.reader.as_ref(), &request)?;
     output::lints(&first.loaded);
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         false => "apply this plan".to_owned(),
     };
     if !args.yes && !confirm(&question)? {
-        return Err(CliError::request("nothing was changed"));
+        return Err(CliError::new("nothing was changed"));
     }
     let mut as_shown = |again: &mut PreparedPlan| {
         // An operator may have changed the host between the question and the lock.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::exit::AS_ROOT;
+use super::error::AS_ROOT;
 use super::{CliError, output, running};
 use bedplate_base::terminal::brief;
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use super::{CliError, HostArgs, exit, output};
+use super::{CliError, HostArgs, conclude, output};
 use crate::demo;
 use crate::report::style::{HEAD, paint};
 use bedplate_core::engine::{Target, observe};
@@ -69,7 +69,7 @@ pub(crate) fn each(
             Ok(()) => {}
             Err(CliError::BrokenPipe) => return Err(CliError::BrokenPipe),
             Err(error) => {
-                exit::print(&error);
+                conclude::print(&error);
                 unusable.push(file);
             }
         }
@@ -91,7 +91,7 @@ fn open_single(args: &HostArgs, files: Vec<String>) -> Result<OpenHost, CliError
         return open_image(dir).map(OpenHost::alone);
     }
     if let Some(name) = &args.demo {
-        let unknown = || CliError::request(format!("no demo host is called `{name}`"));
+        let unknown = || CliError::new(format!("no demo host is called `{name}`"));
         return demo::snapshot(name).map(OpenHost::alone).ok_or_else(unknown);
     }
     match files.as_slice() {
@@ -99,7 +99,7 @@ fn open_single(args: &HostArgs, files: Vec<String>) -> Result<OpenHost, CliError
         [file] => of_file(file),
         several => {
             let count = several.len();
-            Err(CliError::request(format!(
+            Err(CliError::new(format!(
                 "this command takes one host, and --snapshot names {count} files"
             )))
         }
@@ -139,9 +139,7 @@ fn snapshot(file: &str) -> Result<Snapshot, CliError> {
         CliError::while_doing(format!("cannot read the snapshot {file}"), error)
     })?;
     if text.len() as u64 > LARGEST_SNAPSHOT {
-        return Err(CliError::request(format!(
-            "{file} is larger than 64 MiB: that is no snapshot"
-        )));
+        return Err(CliError::new(format!("{file} is larger than 64 MiB: that is no snapshot")));
     }
     Snapshot::from_text(&text)
         .map_err(|error| CliError::while_doing(format!("{file} is not a usable snapshot"), error))
@@ -172,7 +170,7 @@ fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
     let files = files
         .map_err(|error| CliError::while_doing(format!("cannot look for {pattern}"), error))?;
     if files.is_empty() {
-        return Err(CliError::request(format!("no file matches --snapshot {pattern}")));
+        return Err(CliError::new(format!("no file matches --snapshot {pattern}")));
     }
     Ok(files)
 }

@@ -119,16 +119,8 @@ pub(super) fn status(planned: &PreparedPlan) -> Exit {
 }
 
 fn worse_exit(one: Exit, other: Exit) -> Exit {
-    let rank = |exit: Exit| match exit {
-        Exit::Done => 0,
-        Exit::RebootPending => 1,
-        Exit::CannotTell => 2,
-        Exit::Owed => 3,
-        Exit::Changes => 4,
-        Exit::Blocked => 5,
-        #[cfg(feature = "daemon")]
-        Exit::Replaced | Exit::NoProfile => 5,
-        Exit::Failed => 6,
-    };
+    use Exit::{Blocked, CannotTell, Changes, Done, Failed, Owed, RebootPending};
+    let order = [Done, RebootPending, CannotTell, Owed, Changes, Blocked, Failed];
+    let rank = |exit| order.iter().position(|one| *one == exit);
     if rank(other) > rank(one) { other } else { one }
 }

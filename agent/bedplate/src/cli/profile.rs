@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::profile_init::{self, InitArgs};
 use super::profile_list::{self, ListArgs};
-use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
+use super::{CliError, Exit, HostArgs, ProfileArgs, conclude, host, output};
 use crate::report::style::{BAD, GOOD, WARN, paint};
 use bedplate_core::documents as json;
 use bedplate_core::engine;
@@ -122,7 +122,7 @@ fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
             profile_source::HOST_PROFILES
         );
         let hint = "write one with `bedplate profile init`, or name the file to check";
-        return Err(CliError::request(none).hinting(hint));
+        return Err(CliError::new(none).hinting(hint));
     }
     let mut worst = Exit::Done;
     for profile in profiles {
@@ -140,7 +140,7 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
     let names = layers.iter().map(Layer::path).collect::<Vec<_>>().join(" + ");
     let loaded = match profile_source::finish(layers) {
         Err(error @ SourceError::Invalid(_)) => {
-            exit::print(&error.into());
+            conclude::print(&error.into());
             output::status(&format!("{names}: {}", paint(BAD, "not good")));
             return Ok(Exit::Failed);
         }
@@ -185,7 +185,7 @@ fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
             let meant = profile::similar_key(key).map(|near| format!("did you mean `{near}`? "));
             let hint =
                 format!("{}`bedplate profile explain` lists them all", meant.unwrap_or_default());
-            return Err(CliError::request(format!("no key is called `{key}`")).hinting(hint));
+            return Err(CliError::new(format!("no key is called `{key}`")).hinting(hint));
         }
     }
     Ok(Exit::Done)

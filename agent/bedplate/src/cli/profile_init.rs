@@ -63,7 +63,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
         // An operator's work may be in it.
         let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
         let there = format!("{} already exists and was left unchanged", display_path(args, path));
-        return Err(CliError::request(there).hinting(hint));
+        return Err(CliError::new(there).hinting(hint));
     }
     let facts = host.facts(Depth::Plan);
     let base = match &args.extends {
@@ -142,7 +142,7 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
             let named = |path: PathBuf| path.to_str().map(str::to_owned);
             let path = std::path::absolute(out).ok().and_then(named);
             let path = path.ok_or_else(|| {
-                CliError::request(format!(
+                CliError::new(format!(
                     "cannot write the profile: {} is not a path in UTF-8",
                     out.display()
                 ))

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
 
 fn hostname(reader: &dyn Reader) -> Result<String, CliError> {
     reader.attribute(record::HOSTNAME).map_err(|_| {
-        CliError::request("the hostname is not in this recording").hinting(
+        CliError::new("the hostname is not in this recording").hinting(
             "record the host with `bedplate snapshot --with-hostname`, or give a `--title`",
         )
     })

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         output::status(applied::revert_plan(&steps, args.verbose).trim_end());
     }
     if has_steps && !args.yes && !confirm("put this back")? {
-        return Err(CliError::request("nothing was changed"));
+        return Err(CliError::new("nothing was changed"));
     }
     note_ran(&target, args)?;
     // Before the lock: a worker of the daemon that gets it next has to see the hold.

@@ -7,7 +7,7 @@ use nix::unistd::geteuid;
 use serde::Serialize;
 
 use super::apply::{confirm, retry_locked};
-use super::exit::AS_ROOT;
+use super::error::AS_ROOT;
 use super::{CliError, Exit, host, output, running};
 use crate::report::seal as text;
 use bedplate_core::documents as json;
@@ -60,7 +60,7 @@ struct Document<'a, T: Serialize> {
 pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     let target = target(args.root.as_deref())?;
     if matches!(target, Target::Live) && !geteuid().is_root() {
-        return Err(CliError::host("only root can seal this host").hinting(AS_ROOT));
+        return Err(CliError::new("only root can seal this host").hinting(AS_ROOT));
     }
     // Warns of mounts in an image, which are not read.
     host::of_target(&target);
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
         output::status(text::plan(&shown, args.verbose).trim_end());
     }
     if !args.yes && !confirm("remove this")? {
-        return Err(CliError::request("nothing was removed"));
+        return Err(CliError::new("nothing was removed"));
     }
     let done = retry_locked(|| engine::seal(&target, &mut machine))?;
     if args.json {

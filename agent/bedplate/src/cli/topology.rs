@@ -68,12 +68,10 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     if args.out.is_some() && !args.svg && !args.html {
-        return Err(CliError::request(
-            "-o is for --svg and --html; the rest goes to standard output",
-        ));
+        return Err(CliError::new("-o is for --svg and --html; the rest goes to standard output"));
     }
     if args.host.root.is_some() {
-        return Err(CliError::request("a root directory has no PCI devices to compare").hinting(
+        return Err(CliError::new("a root directory has no PCI devices to compare").hinting(
             "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
         ));
     }

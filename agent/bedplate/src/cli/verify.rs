@@ -140,7 +140,7 @@ fn choice(profile: Option<&str>) -> Choice<'_> {
 
 /// Why an image without a profile is not judged: nothing else of an image decides.
 fn no_profile() -> CliError {
-    CliError::request(
+    CliError::new(
         "an image is judged by its profile, and there is none in /etc/bedplate of this one",
     )
     .hinting("name one with --profile")
@@ -166,7 +166,7 @@ pub(crate) fn not_running() -> CliError {
     let what =
         "an image is not running: it has no registers, no IOMMU groups and no drivers to report on";
     let hint = "`bedplate verify --root DIR` checks what an image holds; report on the machine that runs it";
-    CliError::request(what).hinting(hint)
+    CliError::new(what).hinting(hint)
 }
 
 fn verify_host(
@@ -194,7 +194,7 @@ fn verify_host(
         let judging = json::JudgementFrame {
             file: opened.file.as_deref(),
             host: &label,
-            exit_status: status(args.fail_on, &report).status(),
+            exit_status: status(args.fail_on, &report) as u8,
             moment: moment(opened),
         };
         output::data(&json::verify(judging, &report)?)?;
@@ -235,5 +235,5 @@ fn unknown(error: &SelectError) -> CliError {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`bedplate verify --list` shows all".to_owned(),
     };
-    CliError::request(error.to_string()).hinting(hint)
+    CliError::new(error.to_string()).hinting(hint)
 }

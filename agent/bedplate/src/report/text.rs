@@ -174,14 +174,7 @@ fn item_line(item: &Item, detail: Detail) -> String {
 
 /// `pci=disable_acs_redir=A;B;C;… and 17 more; -v`.
 fn folded_value(text: &str) -> String {
-    /// Entries of a value shown before the rest is counted, and the most that are shown without counting.
-    const ENTRIES: usize = 3;
-    const FEW: usize = 6;
-    let entries: Vec<&str> = text.split(';').collect();
-    if entries.len() <= FEW {
-        return text.to_owned();
-    }
-    format!("{};… and {} more; -v", entries[..ENTRIES].join(";"), entries.len() - ENTRIES)
+    folded(&text.split(';').collect::<Vec<_>>(), ";")
 }
 
 fn one_item(out: &mut String, item: &Item, detail: Detail) {

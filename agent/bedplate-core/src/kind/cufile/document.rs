@@ -140,7 +140,7 @@ impl Document {
         let root = root(&self.text)?;
         let Walk { chain, end } = self.walk(&root, key.names())?;
         let edits = match end {
-            Some(property) => vec![Edit::new(property.value.range(), source)],
+            Some(ObjectProp { value, .. }) => vec![Edit::new(value.start()..value.end(), source)],
             None => {
                 let names = &key.names()[chain.len() - 1..];
                 splice::insertion(&self.text, &root, chain[chain.len() - 1], names, source)

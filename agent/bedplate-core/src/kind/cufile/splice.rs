@@ -17,37 +17,18 @@ pub(crate) struct Edit {
 
 impl Edit {
     /// A replacement.
-    pub(super) fn new(at: impl Into<Place>, text: impl Into<String>) -> Self {
-        Edit { at: at.into().0, text: text.into() }
-    }
-}
-
-/// A range, of bytes or of the parser's.
-pub(crate) struct Place(Range<usize>);
-
-impl From<Range<usize>> for Place {
-    fn from(range: Range<usize>) -> Self {
-        Place(range)
-    }
-}
-
-impl From<jsonc_parser::common::Range> for Place {
-    fn from(range: jsonc_parser::common::Range) -> Self {
-        Place(range.start..range.end)
+    pub(super) fn new(at: Range<usize>, text: impl Into<String>) -> Self {
+        Edit { at, text: text.into() }
     }
 }
 
 /// The text with all edits made, of which no two touch the same bytes.
 pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.at.start, edit.at.end));
-    let mut out = String::with_capacity(text.len());
-    let mut end = 0;
-    for edit in edits {
-        out.push_str(&text[end..edit.at.start]);
-        out.push_str(&edit.text);
-        end = edit.at.end;
+    let mut out = text.to_owned();
+    for edit in edits.into_iter().rev() {
+        out.replace_range(edit.at, &edit.text);
     }
-    out.push_str(&text[end..]);
     out
 }
 
@@ -145,12 +126,10 @@ pub(crate) fn removal(text: &str, object: &Object, property: &ObjectProp) -> Vec
     let all = comments(text);
     let (mut kept, mut open) = (String::new(), false);
     for comment in all.iter().filter(|comment| (start..end).contains(&comment.start)) {
-        kept.push_str(if kept.is_empty() {
-            ""
-        } else if open {
-            "\n"
-        } else {
-            " "
+        kept.push_str(match kept.is_empty() {
+            true => "",
+            false if open => "\n",
+            false => " ",
         });
         kept.push_str(&text[comment.clone()]);
         open = text[comment.clone()].starts_with("//");

@@ -75,8 +75,8 @@ impl CallError {
 
     fn error(&self, text: String) -> CliError {
         match self.remedy() {
-            Some(remedy) => CliError::host(text).hinting(remedy),
-            None => CliError::host(text),
+            Some(remedy) => CliError::new(text).hinting(remedy),
+            None => CliError::new(text),
         }
     }
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 
 use super::client::{self, CallError};
-use crate::cli::exit::AS_ROOT;
+use crate::cli::error::AS_ROOT;
 use crate::cli::{CliError, Exit, output};
 use crate::report::holders;
 use crate::report::status as text;
@@ -159,7 +159,7 @@ fn holders(status: &Status) -> String {
 fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     if let Some(past) = args.at.filter(|at| *at <= now) {
-        return Err(CliError::request(format!(
+        return Err(CliError::new(format!(
             "{} has passed: nothing was scheduled",
             format_utc(past)
         )));
@@ -250,7 +250,7 @@ fn power_cycle() -> Result<Exit, CliError> {
     // systemd-shutdown takes the place of the first process; its name is cut to 15 bytes (prctl(2), PR_SET_NAME).
     let first = std::fs::read_to_string("/proc/1/comm").unwrap_or_default();
     if !first.starts_with("systemd-shutdow") && first.trim() != "shutdown" {
-        return Err(CliError::request("the machine is not shutting down: nothing is done"));
+        return Err(CliError::new("the machine is not shutting down: nothing is done"));
     }
     let failed = bmc::power_cycle(Path::new("/"), &Device::first(), bmc::ACTS_WITHIN);
     Err(CliError::while_doing("the BMC did not cycle the power", failed))

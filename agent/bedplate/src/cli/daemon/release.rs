@@ -8,7 +8,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::client;
-use crate::cli::exit::AS_ROOT;
+use crate::cli::error::AS_ROOT;
 use crate::cli::{CliError, Exit, output, running};
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::reboot_hold::Hold;

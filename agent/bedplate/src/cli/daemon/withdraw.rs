@@ -28,7 +28,7 @@ pub(crate) fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
         let runtime =
             runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
         let cancelled = runtime.block_on(cancel_reboot(root));
-        if let Some(at) = cancelled.map_err(|error| CliError::host(error.to_string()))? {
+        if let Some(at) = cancelled.map_err(|error| CliError::new(error.to_string()))? {
             output::status(&format!("the reboot announced for {} is taken back", format_utc(at)));
         }
     }

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
         }
         Err(ObserveError::Engine(error @ EngineError::Lints { .. })) => Err(error.into()),
         // The daemon passes it on to everybody.
-        Err(ObserveError::Engine(error)) => Err(CliError::host(public::error(&error))),
+        Err(ObserveError::Engine(error)) => Err(CliError::new(public::error(&error))),
         Err(error) => Err(CliError::while_doing("cannot report", error)),
     }
 }

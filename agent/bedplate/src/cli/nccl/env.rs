@@ -91,7 +91,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     if args.host.root.is_some() {
-        return Err(CliError::request("a root directory has no RDMA ports").hinting(
+        return Err(CliError::new("a root directory has no RDMA ports").hinting(
             "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
         ));
     }
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     let version = version(library, args.nccl_version)?;
     let format = match (args.format, library.file(version)) {
         (Some(Format::Conf), None) => {
-            return Err(CliError::request(format!("{library} reads no file of variables"))
+            return Err(CliError::new(format!("{library} reads no file of variables"))
                 .hinting("use --format sh, k8s or slurm"));
         }
         (Some(format), _) => format,
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     };
     let advice = match advise_host(opened.reader.as_ref(), &facts, library, version) {
         Reading::Known(advice) => advice,
-        Reading::Absent => return Err(CliError::request("this host has no PCI")),
+        Reading::Absent => return Err(CliError::new("this host has no PCI")),
         Reading::Unknown(why) => {
             output::warn(&format!("the PCI devices cannot be read: {why}"));
             return Ok(Exit::CannotTell);
@@ -134,8 +134,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
 pub(crate) fn version(library: Library, asked: Option<Version>) -> Result<Version, CliError> {
     let asked = asked.map(|version| library.covers(version)).transpose();
     let asked = asked.map_err(|error| {
-        CliError::request(error.to_string())
-            .hinting("--library says which library the version is of")
+        CliError::new(error.to_string()).hinting("--library says which library the version is of")
     })?;
     Ok(asked.unwrap_or(library.versions().1))
 }

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     };
     if args.host.root.is_some() {
-        return Err(CliError::request("a root directory has no RDMA ports").hinting(
+        return Err(CliError::new("a root directory has no RDMA ports").hinting(
             "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
         ));
     }
@@ -110,11 +110,8 @@ fn read(file: &Path) -> Result<String, CliError> {
     let shown = brief(&file.display().to_string(), 200);
     done.map_err(|error| CliError::while_doing(format!("cannot read {shown}"), error))?;
     if bytes.len() > perf::LARGEST {
-        return Err(CliError::request(format!(
-            "{shown} is larger than {} MiB",
-            perf::LARGEST >> 20
-        ))
-        .hinting("take the lines of the benchmark out of the log"));
+        return Err(CliError::new(format!("{shown} is larger than {} MiB", perf::LARGEST >> 20))
+            .hinting("take the lines of the benchmark out of the log"));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

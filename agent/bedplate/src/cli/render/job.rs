@@ -178,7 +178,7 @@ impl JobArgs {
             Library::Nccl => {}
             Library::Rccl => job.gpu_resource = "amd.com/gpu".to_owned(),
             Library::OneCcl => {
-                return Err(CliError::request("nccl-tests are for GPUs of NVIDIA's and AMD's"));
+                return Err(CliError::new("nccl-tests are for GPUs of NVIDIA's and AMD's"));
             }
         }
         let version = env::version(library, self.nccl_version)?;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::super::client;
 use super::CallError;
-use crate::cli::exit::AS_ROOT;
+use crate::cli::error::AS_ROOT;
 use crate::cli::{CliError, hold, output};
 use bedplate_base::format_utc;
 use bedplate_core::reboot_hold::Hold;
@@ -35,7 +35,7 @@ fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
 }
 
 fn failed(error: &RebootError, head: &str) -> CliError {
-    let failed = CliError::host(format!("{head}{error}"));
+    let failed = CliError::new(format!("{head}{error}"));
     match error {
         RebootError::GoingDown => failed,
         RebootError::Store(_) if !nix::unistd::geteuid().is_root() => failed.hinting(AS_ROOT),
