@@ -10,6 +10,7 @@ mod error_chain;
 pub mod kernel_prefix;
 pub mod lossless_text;
 pub mod mask;
+mod named;
 mod reading;
 mod recovery;
 pub mod terminal;

@@ -149,46 +149,29 @@ impl fmt::Display for Vlan {
     }
 }
 
-/// Whether a VF's link follows the PF's (include/uapi/linux/if_link.h, IFLA_VF_LINK_STATE_*).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum VfLinkState {
-    /// As the PF's.
-    Auto,
-    /// Up, whatever the PF's is.
-    Enable,
-    /// Down.
-    Disable,
-}
-
-impl fmt::Display for VfLinkState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            VfLinkState::Auto => "auto",
-            VfLinkState::Enable => "enable",
-            VfLinkState::Disable => "disable",
-        })
+crate::named! {
+    /// Whether a VF's link follows the PF's (include/uapi/linux/if_link.h, IFLA_VF_LINK_STATE_*).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum VfLinkState {
+        /// As the PF's.
+        Auto = "auto",
+        /// Up, whatever the PF's is.
+        Enable = "enable",
+        /// Down.
+        Disable = "disable",
     }
 }
 
-/// Mode of a PF's eswitch (include/uapi/linux/devlink.h, enum devlink_eswitch_mode).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum EswitchMode {
-    /// The NIC forwards by MAC address and VLAN.
-    Legacy,
-    /// Each VF has a representor on the host, and the host's bridge or tc decides.
-    Switchdev,
-}
-
-impl fmt::Display for EswitchMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            EswitchMode::Legacy => "legacy",
-            EswitchMode::Switchdev => "switchdev",
-        })
+crate::named! {
+    /// Mode of a PF's eswitch (include/uapi/linux/devlink.h, enum devlink_eswitch_mode).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum EswitchMode {
+        /// The NIC forwards by MAC address and VLAN.
+        Legacy = "legacy",
+        /// Each VF has a representor on the host, and the host's bridge or tc decides.
+        Switchdev = "switchdev",
     }
 }
 

@@ -13,28 +13,20 @@ use crate::profile::model::RebootMethod;
 /// longer. After that it is so only while logind or PID 1 says so.
 pub const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
 
-/// Kind of shutdown that logind is asked for (man org.freedesktop.login1, `ScheduleShutdown`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Shutdown {
-    /// Reboot.
-    Reboot,
-    /// Switch off: the clock's alarm wakes the machine.
-    Poweroff,
-    /// Announce a reboot, and do nothing when its time has come.
-    DryReboot,
+bedplate_base::named! {
+    /// Kind of shutdown that logind is asked for (man org.freedesktop.login1, `ScheduleShutdown`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Shutdown {
+        /// Reboot.
+        Reboot = "reboot",
+        /// Switch off: the clock's alarm wakes the machine.
+        Poweroff = "poweroff",
+        /// Announce a reboot, and do nothing when its time has come.
+        DryReboot = "dry-reboot",
+    }
 }
 
 impl Shutdown {
-    /// logind's name of it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Shutdown::Reboot => "reboot",
-            Shutdown::Poweroff => "poweroff",
-            Shutdown::DryReboot => "dry-reboot",
-        }
-    }
-
     /// The kind for a method that is armed; `None`: a rehearsal, for which nothing is armed. The operator's command runs when
     /// its time has come; until then logind announces it.
     pub fn for_preparation(prepared: Option<&Preparation>) -> Self {

@@ -16,25 +16,16 @@ use bedplate_host::published::{
 use bedplate_host::write::temporary;
 use bedplate_host::{DAEMON_DIRECTORY, HostKind, Reader, STATE_DIRECTORY};
 
-/// Whether a part of the state stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "Fate"))]
-pub enum SealDisposition {
-    /// Clones need it.
-    Kept,
-    /// It identifies the host, or holds it.
-    Removed,
-}
-
-impl SealDisposition {
-    /// As reports and JSON spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            SealDisposition::Kept => "kept",
-            SealDisposition::Removed => "removed",
-        }
+bedplate_base::named! {
+    /// Whether a part of the state stays.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    #[cfg_attr(feature = "schemars", schemars(rename = "Fate"))]
+    pub enum SealDisposition {
+        /// Clones need it.
+        Kept = "kept",
+        /// It identifies the host, or holds it.
+        Removed = "removed",
     }
 }
 

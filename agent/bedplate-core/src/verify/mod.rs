@@ -37,108 +37,67 @@ pub use summary::{Answer, Judged, Report};
 pub(crate) use summary::{Override, judge};
 pub use table::CHECKS;
 
-/// What a check is about; reports show one group after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Group {
-    /// Settings of the firmware, as far as Linux sees them.
-    Firmware,
-    /// The IOMMU.
-    Iommu,
-    /// The kernel command line.
-    CommandLine,
-    /// PCIe Access Control Services.
-    Acs,
-    /// Drivers and modules.
-    Modules,
-    /// Virtual functions.
-    SrIov,
-    /// RDMA ports.
-    Rdma,
-    /// PCIe links and registers.
-    Pcie,
-    /// Where GPUs and NICs are to each other.
-    Topology,
-    /// GPUDirect Storage.
-    Storage,
-    /// Limits that jobs run under.
-    Limits,
-    /// Whether the profile is in effect.
-    Profile,
-}
-
-impl Group {
-    /// As reports, `--check` and the profile spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Group::Firmware => "firmware",
-            Group::Iommu => "iommu",
-            Group::CommandLine => "command-line",
-            Group::Acs => "acs",
-            Group::Modules => "modules",
-            Group::SrIov => "sr-iov",
-            Group::Rdma => "rdma",
-            Group::Pcie => "pcie",
-            Group::Topology => "topology",
-            Group::Storage => "storage",
-            Group::Limits => "limits",
-            Group::Profile => "profile",
-        }
+bedplate_base::named! {
+    /// What a check is about; reports show one group after the other.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum Group {
+        /// Settings of the firmware, as far as Linux sees them.
+        Firmware = "firmware",
+        /// The IOMMU.
+        Iommu = "iommu",
+        /// The kernel command line.
+        CommandLine = "command-line",
+        /// PCIe Access Control Services.
+        Acs = "acs",
+        /// Drivers and modules.
+        Modules = "modules",
+        /// Virtual functions.
+        SrIov = "sr-iov",
+        /// RDMA ports.
+        Rdma = "rdma",
+        /// PCIe links and registers.
+        Pcie = "pcie",
+        /// Where GPUs and NICs are to each other.
+        Topology = "topology",
+        /// GPUDirect Storage.
+        Storage = "storage",
+        /// Limits that jobs run under.
+        Limits = "limits",
+        /// Whether the profile is in effect.
+        Profile = "profile",
     }
 }
 
-/// What it means that a check does not pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// It is only shown, and counts for nothing.
-    Ignore,
-    /// The host is ready all the same.
-    Warn,
-    /// The host is not ready.
-    Fail,
-}
-
-impl Severity {
-    /// As reports and the profile spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Ignore => "ignore",
-            Severity::Warn => "warn",
-            Severity::Fail => "fail",
-        }
+bedplate_base::named! {
+    /// What it means that a check does not pass.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum Severity {
+        /// It is only shown, and counts for nothing.
+        Ignore = "ignore",
+        /// The host is ready all the same.
+        Warn = "warn",
+        /// The host is not ready.
+        Fail = "fail",
     }
 }
 
-/// The outcome of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// It is as it should be.
-    Pass,
-    /// It is not, and GPUDirect RDMA does not work, or not directly.
-    Fail,
-    /// It is not, and that costs something or may do so.
-    Warn,
-    /// It could not be read, or not understood.
-    Unknown,
-    /// This host has nothing that the check is about.
-    NotApplicable,
-}
-
-impl Verdict {
-    /// As JSON, metrics and the bus spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Pass => "pass",
-            Verdict::Fail => "fail",
-            Verdict::Warn => "warn",
-            Verdict::Unknown => "unknown",
-            Verdict::NotApplicable => "not-applicable",
-        }
+bedplate_base::named! {
+    /// The outcome of a check.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum Verdict {
+        /// It is as it should be.
+        Pass = "pass",
+        /// It is not, and GPUDirect RDMA does not work, or not directly.
+        Fail = "fail",
+        /// It is not, and that costs something or may do so.
+        Warn = "warn",
+        /// It could not be read, or not understood.
+        Unknown = "unknown",
+        /// This host has nothing that the check is about.
+        NotApplicable = "not-applicable",
     }
 }
 

@@ -38,26 +38,19 @@ impl GpuVendor {
     }
 }
 
-/// Kinds of NVIDIA's kernel modules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum ModuleKind {
-    /// The open ones.
-    Open,
-    /// The proprietary ones.
-    Proprietary,
+bedplate_base::named! {
+    /// Kinds of NVIDIA's kernel modules.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum ModuleKind {
+        /// The open ones.
+        Open = "open",
+        /// The proprietary ones.
+        Proprietary = "proprietary",
+    }
 }
 
 impl ModuleKind {
-    /// As texts name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            ModuleKind::Open => "open",
-            ModuleKind::Proprietary => "proprietary",
-        }
-    }
-
     fn other(self) -> ModuleKind {
         match self {
             ModuleKind::Open => ModuleKind::Proprietary,
