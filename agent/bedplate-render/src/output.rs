@@ -18,15 +18,16 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 /// Mode of a script.
 pub(crate) const SCRIPT_MODE: u32 = 0o755;
 
-/// Which conventions GRUB's configuration follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GrubFamily {
-    /// `/etc/default/grub.d/*.cfg` is read (handbook §10.1).
-    #[default]
-    Debian,
-    /// BLS entries changed through grubby; `grub.d` is not read (handbook §10.3).
-    Rhel,
+bedplate_base::named! {
+    /// Which conventions GRUB's configuration follows.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+    pub enum GrubFamily {
+        /// `/etc/default/grub.d/*.cfg` is read (handbook §10.1).
+        #[default]
+        Debian = "debian",
+        /// BLS entries changed through grubby; `grub.d` is not read (handbook §10.3).
+        Rhel = "rhel",
+    }
 }
 
 impl GrubFamily {

@@ -28,12 +28,13 @@ mod seal;
 mod snapshot;
 mod topology;
 mod verify;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use bedplate_base::CpuVendor;
 use bedplate_core::engine::profile_source::Choice;
@@ -42,6 +43,7 @@ use bedplate_core::kind;
 use bedplate_core::plan::KindId;
 pub(crate) use error::CliError;
 pub(crate) use exit::Exit;
+use words::{Word, one_of};
 
 /// Prepare bare-metal GPU hosts for GPUDirect RDMA, and prove that they are ready.
 ///
@@ -151,16 +153,15 @@ pub(crate) struct ProfileArgs {
     #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
     profile: Option<String>,
     /// CPU vendor to assume (an image root has no CPU of its own).
-    #[arg(long, value_name = "VENDOR", help_heading = "Profile")]
-    cpu: Option<CpuChoice>,
+    #[arg(long, value_name = "VENDOR", value_parser = one_of(&VENDORS), help_heading = "Profile")]
+    cpu: Option<CpuVendor>,
 }
 
 impl ProfileArgs {
     /// What to plan; a dry run needs no right to read the ledger.
     fn request(&self) -> Request<'_> {
         let choice = self.profile.as_deref().map_or(Choice::HostOrShipped, Choice::Named);
-        let cpu = self.cpu.map(Into::into);
-        Request { cpu, ..Request::dry_run(choice) }
+        Request { cpu: self.cpu, ..Request::dry_run(choice) }
     }
 }
 
@@ -188,25 +189,11 @@ fn kind_name(text: &str) -> Result<KindId, String> {
 }
 
 /// CPU vendors that can be assumed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum CpuChoice {
-    /// GenuineIntel.
-    Intel,
-    /// AuthenticAMD.
-    Amd,
-    /// 64-bit Arm.
-    Arm,
-}
-
-impl From<CpuChoice> for CpuVendor {
-    fn from(choice: CpuChoice) -> Self {
-        match choice {
-            CpuChoice::Intel => CpuVendor::Intel,
-            CpuChoice::Amd => CpuVendor::Amd,
-            CpuChoice::Arm => CpuVendor::Arm,
-        }
-    }
-}
+const VENDORS: [Word<CpuVendor>; 3] = [
+    ("intel", "GenuineIntel", CpuVendor::Intel),
+    ("amd", "AuthenticAMD", CpuVendor::Amd),
+    ("arm", "64-bit Arm", CpuVendor::Arm),
+];
 
 /// Hidden commands are for units: they are not suggested for a mistyped one.
 fn without_hidden(mut error: clap::Error) -> clap::Error {

@@ -6,13 +6,14 @@ mod message;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
 use super::host;
 use super::lints::LintArgs;
+use super::words::{Word, one_of};
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
-use bedplate_base::{Arch, CpuVendor};
+use bedplate_base::Arch;
 use bedplate_core::documents as json;
 use bedplate_core::engine;
 use bedplate_core::engine::profile_source::ChosenProfile;
@@ -75,8 +76,8 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "NAME", help_heading = "Target: talos")]
     talos_extension: Vec<String>,
     /// Which conventions GRUB's configuration follows; with --snapshot, --root or --demo that host's own, else Debian's.
-    #[arg(long, value_name = "FAMILY", help_heading = "Targets: grub, ansible, cloud-init")]
-    family: Option<Family>,
+    #[arg(long, value_name = "FAMILY", value_parser = one_of(&FAMILIES), help_heading = "Targets: grub, ansible, cloud-init")]
+    family: Option<GrubFamily>,
     /// Machine config pool.
     #[arg(
         long,
@@ -118,14 +119,10 @@ fn accepted(text: &str) -> Result<AcceptedItem, &'static str> {
     }
 }
 
-/// GRUB conventions.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Family {
-    /// Debian, Ubuntu and kin: /etc/default/grub.d drop-ins.
-    Debian,
-    /// RHEL, Fedora and kin: BLS entries, grubby.
-    Rhel,
-}
+const FAMILIES: [Word<GrubFamily>; 2] = [
+    ("debian", "Debian, Ubuntu and kin: /etc/default/grub.d drop-ins", GrubFamily::Debian),
+    ("rhel", "RHEL, Fedora and kin: BLS entries, grubby", GrubFamily::Rhel),
+];
 
 fn targets() -> clap::builder::PossibleValuesParser {
     let value = |target: &bedplate_render::Target| {
@@ -140,7 +137,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         args.host.root.is_some() || args.host.demo.is_some() || !args.host.snapshot.is_empty();
     let opened = host::open_one(&args.host)?;
     let mut facts = match (args.profile.cpu, says_host) {
-        (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
+        (Some(cpu), false) => Facts::of_vendor(cpu),
         _ => opened.facts(Depth::Plan),
     };
     // The machine that happens to render lends its CPU vendor. That it has no IOMMU, or no GPU, says nothing of where the files go.
@@ -202,20 +199,13 @@ impl RenderArgs {
         target: &bedplate_render::Target,
         host: Option<&Facts>,
     ) -> Result<GrubFamily, CliError> {
-        let asked = self.family.map(|family| match family {
-            Family::Debian => GrubFamily::Debian,
-            Family::Rhel => GrubFamily::Rhel,
-        });
+        let asked = self.family;
         let Some(host) = host.filter(|_| target.differs_by_family) else {
             return Ok(asked.unwrap_or_default());
         };
         match (asked, GrubFamily::from_facts(host)) {
             (Some(asked), Some(own)) if asked != own => {
-                let name = |family| match family {
-                    GrubFamily::Debian => "debian",
-                    GrubFamily::Rhel => "rhel",
-                };
-                let what = format!("the host is of the {} family, not {}", name(own), name(asked));
+                let what = format!("the host is of the {own} family, not {asked}");
                 Err(CliError::usage(what).hinting("leave --family out, or name the host that the files are for"))
             }
             (asked, own) => asked.or(own).ok_or_else(|| {

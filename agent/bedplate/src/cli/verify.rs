@@ -4,10 +4,11 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::host::{self, OpenHost};
-use super::{CliError, Exit, HostArgs, WithoutArgs, output};
+use super::words::one_of;
+use super::{CliError, Exit, HostArgs, VENDORS, WithoutArgs, output};
 use crate::report::verify as text;
 use crate::report::verify::Tally;
-use bedplate_base::{chain, format_utc};
+use bedplate_base::{CpuVendor, chain, format_utc};
 use bedplate_core::documents as json;
 use bedplate_core::engine::profile_source::{Choice, SourceError};
 use bedplate_core::engine::{self, EngineError, Request, VerifyOutcome};
@@ -40,8 +41,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
     profile: Option<String>,
     /// CPU vendor to assume of an image, which has no CPU of its own.
-    #[arg(long, value_name = "VENDOR", help_heading = "Profile")]
-    cpu: Option<super::CpuChoice>,
+    #[arg(long, value_name = "VENDOR", value_parser = one_of(&VENDORS), help_heading = "Profile")]
+    cpu: Option<CpuVendor>,
     #[command(flatten)]
     without: WithoutArgs,
     /// Only these checks: an id, a group, or a pattern such as 'pcie.link-*'. May be given more than once.
@@ -175,7 +176,7 @@ fn verify_host(
     selection: &Selection,
 ) -> Result<Report, CliError> {
     let request = Request {
-        cpu: args.cpu.map(Into::into),
+        cpu: args.cpu,
         image: args.without.request(),
         ..Request::dry_run(choice(args.profile.as_deref()))
     };

@@ -1,9 +1,10 @@
 //! `bedplate nccl env`: ports of a host → what NCCL should be told.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use crate::cli::words::{Word, one_of};
 use crate::cli::{CliError, Exit, HostArgs, host, output};
-use crate::report::nccl;
+use crate::report::nccl::{self, Form};
 use bedplate_base::Reading;
 use bedplate_facts::Depth;
 use bedplate_nccl::host_advice::advise_host;
@@ -19,11 +20,11 @@ pub(crate) struct EnvArgs {
     #[command(flatten)]
     host: HostArgs,
     /// What it is for. Default: the library's own file; a shell where it reads none (oneCCL).
-    #[arg(long, value_enum)]
-    format: Option<Format>,
+    #[arg(long, value_parser = one_of(&FORMATS))]
+    format: Option<Form>,
     /// The library. Default: that of the maker of the host's GPUs.
-    #[arg(long, value_enum)]
-    library: Option<Choice>,
+    #[arg(long, value_parser = one_of(&LIBRARIES))]
+    library: Option<Library>,
     /// Its version: names and defaults differ. Default: the newest that is covered (NCCL 2.30, RCCL 2.30, oneCCL 2021.14).
     #[arg(long, visible_alias = "library-version", value_name = "VERSION")]
     nccl_version: Option<Version>,
@@ -38,51 +39,19 @@ pub(crate) struct EnvArgs {
     json_schema: bool,
 }
 
-/// What the variables are written for.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// /etc/nccl.conf, or /etc/rccl.conf.
-    Conf,
-    /// A shell.
-    Sh,
-    /// The env list of a container.
-    K8s,
-    /// A TaskProlog script of Slurm.
-    Slurm,
-}
+/// Words for libraries.
+pub(crate) const LIBRARIES: [Word<Library>; 3] = [
+    ("nccl", "NVIDIA's", Library::Nccl),
+    ("rccl", "AMD's", Library::Rccl),
+    ("oneccl", "Intel's", Library::OneCcl),
+];
 
-/// Libraries.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Choice {
-    /// NVIDIA's.
-    Nccl,
-    /// AMD's.
-    Rccl,
-    /// Intel's.
-    #[value(name = "oneccl")]
-    OneCcl,
-}
-
-impl From<Choice> for Library {
-    fn from(choice: Choice) -> Self {
-        match choice {
-            Choice::Nccl => Library::Nccl,
-            Choice::Rccl => Library::Rccl,
-            Choice::OneCcl => Library::OneCcl,
-        }
-    }
-}
-
-impl From<Format> for nccl::Form {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Conf => nccl::Form::Conf,
-            Format::Sh => nccl::Form::Shell,
-            Format::K8s => nccl::Form::Kubernetes,
-            Format::Slurm => nccl::Form::Slurm,
-        }
-    }
-}
+const FORMATS: [Word<Form>; 4] = [
+    ("conf", "/etc/nccl.conf, or /etc/rccl.conf", Form::Conf),
+    ("sh", "A shell", Form::Shell),
+    ("k8s", "The env list of a container", Form::Kubernetes),
+    ("slurm", "A TaskProlog script of Slurm", Form::Slurm),
+];
 
 /// Runs it.
 pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
@@ -97,16 +66,16 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     }
     let opened = host::open_one(&args.host)?;
     let facts = opened.facts(Depth::Thorough);
-    let library = args.library.map_or_else(|| Library::of_host(&facts), Library::from);
+    let library = args.library.unwrap_or_else(|| Library::of_host(&facts));
     let version = version(library, args.nccl_version)?;
     let format = match (args.format, library.file(version)) {
-        (Some(Format::Conf), None) => {
+        (Some(Form::Conf), None) => {
             return Err(CliError::new(format!("{library} reads no file of variables"))
                 .hinting("use --format sh, k8s or slurm"));
         }
         (Some(format), _) => format,
-        (None, Some(_)) => Format::Conf,
-        (None, None) => Format::Sh,
+        (None, Some(_)) => Form::Conf,
+        (None, None) => Form::Shell,
     };
     let advice = match advise_host(opened.reader.as_ref(), &facts, library, version) {
         Reading::Known(advice) => advice,
@@ -118,7 +87,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     };
     match args.json {
         true => output::json(&nccl::document(&advice))?,
-        false => output::data(&nccl::text(&advice, format.into(), args.verbose))?,
+        false => output::data(&nccl::text(&advice, format, args.verbose))?,
     }
     if !args.json {
         advice.notes.iter().for_each(|note| output::warn(note));

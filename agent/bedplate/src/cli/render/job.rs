@@ -1,9 +1,10 @@
 //! Options of `bedplate render nccl-job`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::cli::CliError;
 use crate::cli::nccl::env;
+use crate::cli::words::{Word, one_of};
 use bedplate_base::Reading;
 use bedplate_core::engine::observe;
 use bedplate_facts::Depth;
@@ -18,11 +19,11 @@ const HEADING: &str = "Target: nccl-job";
 #[command(next_help_heading = HEADING)]
 pub(crate) struct JobArgs {
     /// What the job is written for.
-    #[arg(long = "as", value_name = "FORM", default_value = "job")]
-    form: Form,
+    #[arg(long = "as", value_name = "FORM", default_value = "job", value_parser = one_of(&FORMS))]
+    form: JobForm,
     /// Which benchmark of nccl-tests.
-    #[arg(long, value_name = "NAME", default_value = "all-reduce")]
-    test: Test,
+    #[arg(long, value_name = "NAME", default_value = "all-reduce", value_parser = one_of(&BENCHMARKS))]
+    test: Collective,
     /// Nodes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     nodes: u16,
@@ -52,60 +53,22 @@ pub(crate) struct JobArgs {
     nccl_version: Option<Version>,
 }
 
-/// What the job is written for.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Form {
-    /// Kubernetes Job (1.31 or later where it has several nodes).
-    Job,
-    /// MPIJob of the Kubeflow MPI Operator.
-    #[value(name = "mpijob")]
-    MpiJob,
-    /// LeaderWorkerSet.
-    #[value(name = "leaderworkerset")]
-    LeaderWorkerSet,
-    /// Batch script of Slurm.
-    Slurm,
-}
+const FORMS: [Word<JobForm>; 4] = [
+    ("job", "Kubernetes Job (1.31 or later where it has several nodes)", JobForm::Job),
+    ("mpijob", "MPIJob of the Kubeflow MPI Operator", JobForm::MpiJob),
+    ("leaderworkerset", "LeaderWorkerSet", JobForm::LeaderWorkerSet),
+    ("slurm", "Batch script of Slurm", JobForm::Slurm),
+];
 
-impl From<Form> for JobForm {
-    fn from(form: Form) -> Self {
-        match form {
-            Form::Job => JobForm::Job,
-            Form::MpiJob => JobForm::MpiJob,
-            Form::LeaderWorkerSet => JobForm::LeaderWorkerSet,
-            Form::Slurm => JobForm::Slurm,
-        }
-    }
-}
-
-/// Benchmarks.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-#[allow(missing_docs, reason = "the names say it")]
-enum Test {
-    AllReduce,
-    AllGather,
-    ReduceScatter,
-    #[value(name = "alltoall")]
-    AllToAll,
-    Broadcast,
-    Reduce,
-    #[value(name = "sendrecv")]
-    SendRecv,
-}
-
-impl From<Test> for Collective {
-    fn from(test: Test) -> Self {
-        match test {
-            Test::AllReduce => Collective::AllReduce,
-            Test::AllGather => Collective::AllGather,
-            Test::ReduceScatter => Collective::ReduceScatter,
-            Test::AllToAll => Collective::AllToAll,
-            Test::Broadcast => Collective::Broadcast,
-            Test::Reduce => Collective::Reduce,
-            Test::SendRecv => Collective::SendRecv,
-        }
-    }
-}
+const BENCHMARKS: [Word<Collective>; 7] = [
+    ("all-reduce", "", Collective::AllReduce),
+    ("all-gather", "", Collective::AllGather),
+    ("reduce-scatter", "", Collective::ReduceScatter),
+    ("alltoall", "", Collective::AllToAll),
+    ("broadcast", "", Collective::Broadcast),
+    ("reduce", "", Collective::Reduce),
+    ("sendrecv", "", Collective::SendRecv),
+];
 
 /// Parts of a Kubernetes name: an API server would refuse others only when the job is submitted.
 fn is_name(text: &str, more: &str) -> bool {
@@ -148,8 +111,8 @@ impl JobArgs {
     /// A version that is not covered.
     pub(super) fn job(&self, host: Option<&dyn Reader>) -> Result<Job, CliError> {
         let mut job = Job {
-            form: self.form.into(),
-            test: self.test.into(),
+            form: self.form,
+            test: self.test,
             nodes: self.nodes,
             image: self.image.clone(),
             directory: self.tests_dir.clone(),
