@@ -20,6 +20,6 @@ pub mod value;
 pub use cpu::{Arch, CpuVendor};
 pub use diff::{DiffTag, diff_operations, unified_diff};
 pub use error_chain::{causes, chain};
-pub use reading::{Cause, ReadError, Reading, Reason};
+pub use reading::{Cause, OptionalRead, ReadError, Reading, Reason};
 pub use recovery::Recovery;
 pub use utc::{format_utc, format_utc_text};

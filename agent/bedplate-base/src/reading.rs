@@ -50,6 +50,24 @@ impl ReadError {
     }
 }
 
+/// A read of something that need not be there.
+pub trait OptionalRead<T> {
+    /// The value; `None`: there is nothing at the path.
+    ///
+    /// # Errors
+    /// It is there, or may be, and cannot be read.
+    fn optional(self) -> Result<Option<T>, ReadError>;
+}
+
+impl<T> OptionalRead<T> for Result<T, ReadError> {
+    fn optional(self) -> Result<Option<T>, ReadError> {
+        match self {
+            Err(error) if error.is_absent() => Ok(None),
+            read => read.map(Some),
+        }
+    }
+}
+
 /// A value that may have stayed unread.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "state", content = "value", rename_all = "kebab-case")]

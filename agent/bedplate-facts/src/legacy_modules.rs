@@ -1,5 +1,6 @@
 //! Modules of old ways to GPUDirect that lists for the boot still name (modules-load.d(5); handbook §6.3, §12.42).
 
+use bedplate_base::OptionalRead as _;
 use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
@@ -21,19 +22,13 @@ pub fn listed(reader: &dyn Reader) -> Reading<Vec<(String, String)>> {
 fn find(reader: &dyn Reader) -> Result<Vec<(String, String)>, ReadError> {
     let mut files = vec!["/etc/modules".to_owned()];
     for directory in DIRECTORIES {
-        let names = match reader.list(directory) {
-            Err(error) if error.is_absent() => continue,
-            names => names?,
-        };
+        let Some(names) = reader.list(directory).optional()? else { continue };
         let lists = names.iter().filter(|name| name.ends_with(".conf"));
         files.extend(lists.map(|name| format!("{directory}/{name}")));
     }
     let mut found = Vec::new();
     for path in files {
-        let bytes = match reader.read(&path) {
-            Err(error) if error.is_absent() => continue,
-            bytes => bytes?,
-        };
+        let Some(bytes) = reader.read(&path).optional()? else { continue };
         for line in String::from_utf8_lossy(&bytes).lines() {
             let name = line.trim().replace('-', "_");
             if MODULES.contains(&name.as_str()) {

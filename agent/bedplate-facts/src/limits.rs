@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::pci::PciTree;
 use super::systemd_units::{self, Setting};
+use bedplate_base::OptionalRead as _;
 use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
@@ -118,18 +119,12 @@ fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {
 
 /// The last line for everybody counts: limits.conf first, then limits.d by name (pam_limits(8)).
 fn session_memlock(reader: &dyn Reader) -> Result<Option<Setting>, ReadError> {
-    let names = match reader.list(LIMITS_D) {
-        Err(error) if error.is_absent() => Vec::new(),
-        names => names?,
-    };
+    let names = reader.list(LIMITS_D).optional()?.unwrap_or_default();
     let files = names.iter().filter(|name| name.ends_with(".conf"));
     let files = files.map(|name| format!("{LIMITS_D}/{name}"));
     let mut found = None;
     for path in [LIMITS.to_owned()].into_iter().chain(files) {
-        let bytes = match reader.read(&path) {
-            Err(error) if error.is_absent() => continue,
-            bytes => bytes?,
-        };
+        let Some(bytes) = reader.read(&path).optional()? else { continue };
         for line in String::from_utf8_lossy(&bytes).lines() {
             if let Some(value) = memlock_of_everybody(line) {
                 found = Some(Setting { value: value.to_owned(), path: path.clone() });

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_host::{Reader, symlink};
 
@@ -90,9 +91,8 @@ pub fn is_wanted(reader: &dyn Reader, name: &str, target: &str) -> Result<bool, 
     }
     let unit = format!("{name}.service");
     for place in UNITS {
-        let names = match reader.list(&format!("{place}/{target}.wants")) {
-            Err(error) if error.is_absent() => continue,
-            names => names?,
+        let Some(names) = reader.list(&format!("{place}/{target}.wants")).optional()? else {
+            continue;
         };
         if names.contains(&unit) {
             if !is_mask(reader, &format!("{place}/{target}.wants/{unit}"))? {
@@ -123,10 +123,7 @@ fn is_mask(reader: &dyn Reader, path: &str) -> Result<bool, ReadError> {
     if reader.link(path).is_ok() {
         return Ok(leads_nowhere(reader, path));
     }
-    match reader.read_start(path, 1) {
-        Err(error) if error.is_absent() => Ok(false),
-        start => Ok(start?.is_empty()),
-    }
+    Ok(reader.read_start(path, 1).optional()?.is_some_and(|start| start.is_empty()))
 }
 
 /// Whether a path is a link that ends at /dev/null.
@@ -145,10 +142,7 @@ fn files(
     for directory in drop_ins {
         for place in places {
             let directory = format!("{place}/{directory}");
-            let names = match reader.list(&directory) {
-                Err(error) if error.is_absent() => continue,
-                names => names?,
-            };
+            let Some(names) = reader.list(&directory).optional()? else { continue };
             for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
                 found.entry(name.clone()).or_insert_with(|| format!("{directory}/{name}"));
             }
@@ -166,10 +160,7 @@ fn last(
 ) -> Result<Option<Setting>, ReadError> {
     let mut found = None;
     for path in files {
-        let bytes = match reader.read(path) {
-            Err(error) if error.is_absent() => continue,
-            bytes => bytes?,
-        };
+        let Some(bytes) = reader.read(path).optional()? else { continue };
         for value in values(&String::from_utf8_lossy(&bytes), section, key) {
             // An empty one takes back what was said before.
             found = (!value.is_empty())

@@ -1,5 +1,6 @@
 //! The network interface through which a PF's VFs are set up.
 
+use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
@@ -19,10 +20,8 @@ pub fn uplink<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a s
 /// # Errors
 /// Its interfaces cannot be read.
 pub fn now(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadError> {
-    let interfaces = match reader.list(&format!("/sys/bus/pci/devices/{pf}/net")) {
-        Err(error) if error.is_absent() => Vec::new(),
-        other => other?,
-    };
+    let interfaces =
+        reader.list(&format!("/sys/bus/pci/devices/{pf}/net")).optional()?.unwrap_or_default();
     Ok(uplink(reader, &interfaces).map(str::to_owned))
 }
 

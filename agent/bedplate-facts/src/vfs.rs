@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::pci::{Function, PciTree};
 use super::uplink;
+use bedplate_base::OptionalRead as _;
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
@@ -59,10 +60,7 @@ pub fn read(reader: &dyn Reader, tree: &PciTree) -> VfFacts {
 /// The directory is there with the device, its entries only for those who share its namespace (drivers/base/core.c,
 /// get_device_parent; drivers/infiniband/core/device.c, net_namespace of ib_class).
 fn is_elsewhere(reader: &dyn Reader, vf: &Function) -> Result<bool, bedplate_base::ReadError> {
-    match reader.list(&vf.attribute("infiniband")) {
-        Err(error) if error.is_absent() => Ok(false),
-        names => names.map(|_| true),
-    }
+    Ok(reader.list(&vf.attribute("infiniband")).optional()?.is_some())
 }
 
 fn addresses(reader: &dyn Reader, function: &Function) -> Vec<NicAddress> {

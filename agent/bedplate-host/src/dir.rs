@@ -28,6 +28,7 @@ use super::{
     ConfigSpace, HostKind, KernelLog, LineFilter, ModifiedAt, ReadCost, Reader, file, kmsg,
     netlink, trust,
 };
+use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
@@ -325,11 +326,7 @@ impl Reader for DirReader {
             }
             Root::Image { .. } => self.open(path, OFlag::O_PATH).map(drop),
         };
-        match found {
-            Ok(()) => Ok(true),
-            Err(error) if error.is_absent() => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(found.optional()?.is_some())
     }
 
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {

@@ -1,6 +1,7 @@
 //! Links: those of sysfs, which name the driver of a PCI function and the VFs of a PF, and the components of paths.
 
 use super::Reader;
+use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 
@@ -13,11 +14,7 @@ const MOST_LINKS: usize = 40;
 /// # Errors
 /// It is not known: that is not a function without a driver.
 pub fn driver(reader: &dyn Reader, function: &str) -> Result<Option<String>, ReadError> {
-    match name(reader, &format!("{DEVICES}/{function}/driver")) {
-        Ok(driver) => Ok(Some(driver)),
-        Err(error) if error.is_absent() => Ok(None),
-        Err(error) => Err(error),
-    }
+    name(reader, &format!("{DEVICES}/{function}/driver")).optional()
 }
 
 /// The PCI address of a VF, by its number.

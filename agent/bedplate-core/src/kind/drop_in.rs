@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::plan::{KindId, KindPlan, Note};
+use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_host::Reader;
 
@@ -58,11 +59,7 @@ pub(crate) fn files(reader: &dyn Reader, directory: &str) -> Result<Vec<ConfFile
     let mut by_name: BTreeMap<String, String> = BTreeMap::new();
     for prefix in PREFIXES {
         let directory = format!("{prefix}/{directory}");
-        let names = match reader.list(&directory) {
-            Ok(names) => names,
-            Err(error) if error.is_absent() => continue,
-            Err(error) => return Err(error),
-        };
+        let Some(names) = reader.list(&directory).optional()? else { continue };
         for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
             let path = format!("{directory}/{name}");
             by_name.entry(name).or_insert(path);

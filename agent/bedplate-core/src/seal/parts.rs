@@ -8,6 +8,7 @@ use super::records;
 use crate::enforce_hold;
 use crate::ledger::{self, Ledger, Sha};
 use crate::{reboot_hold as hold, reboot_record as record};
+use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_host::LOCK;
 use bedplate_host::published::{
@@ -282,10 +283,7 @@ fn present(reader: &dyn Reader, paths: &[String]) -> Result<Vec<String>, ReadErr
 
 /// The names in a directory; none if it is absent.
 fn names(reader: &dyn Reader, directory: &str) -> Result<Vec<String>, ReadError> {
-    match reader.list(directory) {
-        Err(error) if error.is_absent() => Ok(Vec::new()),
-        listed => listed,
-    }
+    Ok(reader.list(directory).optional()?.unwrap_or_default())
 }
 
 fn files(reader: &dyn Reader, directory: &str) -> Result<Vec<String>, ReadError> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::super::CliError;
+use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_base::unified_diff;
 use bedplate_host::DirReader;
@@ -135,9 +136,8 @@ impl Directory<'_> {
                 all.push(path.clone());
                 continue;
             };
-            let names = match self.reader.list(&format!("/{directory}")) {
-                Err(error) if error.is_absent() => continue,
-                names => names?,
+            let Some(names) = self.reader.list(&format!("/{directory}")).optional()? else {
+                continue;
             };
             let fits = |name: &&String| name.starts_with(before) && name.ends_with(after);
             all.extend(names.iter().filter(fits).map(|name| format!("{directory}/{name}")));
@@ -157,11 +157,7 @@ impl Directory<'_> {
     }
 
     fn content(&self, path: &str) -> Result<Option<Vec<u8>>, ReadError> {
-        match self.reader.read(&format!("/{path}")) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.is_absent() => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.reader.read(&format!("/{path}")).optional()
     }
 
     fn display_path(&self, path: &str) -> String {
