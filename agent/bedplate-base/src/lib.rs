@@ -16,6 +16,7 @@ mod recovery;
 pub mod terminal;
 mod utc;
 pub mod value;
+mod words;
 
 pub use cpu::{Arch, CpuVendor};
 pub use diff::{DiffTag, diff_operations, unified_diff};
@@ -23,3 +24,4 @@ pub use error_chain::{causes, chain};
 pub use reading::{Cause, OptionalRead, ReadError, Reading, Reason};
 pub use recovery::Recovery;
 pub use utc::{format_utc, format_utc_text};
+pub use words::{counted, counted_as, joined, some_of};

@@ -1,6 +1,7 @@
 //! What a port does about packets that its network cannot take in time, as its driver reports it by DCB (Data Center Bridging,
 //! IEEE 802.1Qaz): priority flow control, and by what packets get their priority. Snapshots record it. Pure.
 
+use crate::joined;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -36,11 +37,7 @@ impl FlowControl {
 pub fn priorities(mask: u8) -> String {
     let on: Vec<String> =
         (0..8u8).filter(|priority| mask >> priority & 1 == 1).map(|one| one.to_string()).collect();
-    match on.split_last() {
-        None => "none".to_owned(),
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
-    }
+    if on.is_empty() { "none".to_owned() } else { joined(&on, "and") }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
 use crate::plan::{KindId, KindPlan, Rationale};
 use crate::section::ProfileSections;
+pub(crate) use bedplate_base::some_of;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 pub(crate) use own_file::{FileTool, OwnFile, OwnMark};
@@ -172,14 +173,4 @@ pub fn contributions(
 /// Why a line of bedplate's goes.
 pub(crate) fn dropped() -> Rationale {
     Rationale::because("bedplate put it there and the profile no longer asks for it")
-}
-
-/// The first few of a list, and how many more there are: `a, b and 3 more functions`.
-pub fn some_of(all: impl ExactSizeIterator<Item = String>, few: usize, what: &str) -> String {
-    let more = all.len().saturating_sub(few);
-    let first: Vec<String> = all.take(few).collect();
-    match more {
-        0 => first.join(", "),
-        _ => format!("{} and {more} more {what}", first.join(", ")),
-    }
 }

@@ -30,6 +30,7 @@ use serde::Serialize;
 
 use crate::kind::some_of;
 use bedplate_base::Recovery;
+pub(crate) use bedplate_base::counted;
 use bedplate_base::value::PciAddress;
 
 pub(crate) use acs::AcsFinding;
@@ -241,11 +242,6 @@ pub(crate) fn remedy(findings: &[Finding]) -> Option<String> {
 /// `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
 fn named(functions: &[PciAddress], what: &str) -> String {
     some_of(functions.iter().map(PciAddress::to_string), FEW, what)
-}
-
-/// `1 GPU`, `8 GPUs`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// `128 GiB`, `32 MiB`.

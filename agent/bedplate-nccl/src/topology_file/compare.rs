@@ -6,6 +6,7 @@ use super::ImportedTopology;
 use super::compare_nccl;
 use super::comparison_result::{ComparisonResult, HostValue, affinity_of};
 use super::smi::{self, Matrix, Row};
+use bedplate_base::counted;
 use bedplate_facts::topology::devices::Device;
 use bedplate_facts::topology::{Distance, cpulist};
 
@@ -23,8 +24,7 @@ fn of_matrix(matrix: &Matrix, here: HostValue, compared: &mut ComparisonResult) 
     let is_gpu = |name: &&String| smi::is_numbered(name, "GPU");
     let gpus = (matrix.columns.iter().filter(is_gpu).count(), here.devices.gpus.len());
     compared.check(gpus.0 == gpus.1, || {
-        let several = |count: usize| format!("{count} GPU{}", if count == 1 { "" } else { "s" });
-        ("GPUs".to_owned(), several(gpus.0), several(gpus.1))
+        ("GPUs".to_owned(), counted(gpus.0, "GPU"), counted(gpus.1, "GPU"))
     });
     let legend: BTreeMap<&str, &str> =
         matrix.legend.iter().map(|(nic, name)| (nic.as_str(), name.as_str())).collect();

@@ -8,6 +8,7 @@ use super::profile_init::{self, InitArgs};
 use super::profile_list::{self, ListArgs};
 use super::{CliError, Exit, HostArgs, ProfileArgs, conclude, host, output};
 use crate::report::style::{BAD, GOOD, WARN, paint};
+use bedplate_base::counted;
 use bedplate_core::documents as json;
 use bedplate_core::engine;
 use bedplate_core::engine::profile_source::{self, ChosenProfile, Layer, SourceError};
@@ -160,15 +161,14 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
         (0, _, _) => (paint(WARN, "usable"), Exit::Done),
         (_, _, _) => (paint(BAD, "not good"), Exit::Failed),
     };
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let let_pass = match errors - wrong {
         0 => String::new(),
-        n => format!(", {} let pass", count(n, "error")),
+        n => format!(", {} let pass", counted(n, "error")),
     };
     output::status(&format!(
         "{names}: {verdict}: {}, {}{let_pass}",
-        count(wrong, "error"),
-        count(warnings, "warning")
+        counted(wrong, "error"),
+        counted(warnings, "warning")
     ));
     Ok(exit)
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use super::text::{FEW, count, folded, summary};
-use bedplate_base::format_utc_text;
+use super::text::{FEW, folded, summary};
 use bedplate_base::value::AcsBits;
+use bedplate_base::{counted, format_utc_text};
 use bedplate_core::apply::{ApplyReport, ChangeReport, Outcome, Restored};
 use bedplate_core::kind::acs;
 use bedplate_core::ledger::Ledger;
@@ -70,7 +70,7 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
             Outcome::Deferred { .. } => {}
         }
     }
-    let changes = |n| count(n, "change", "changes");
+    let changes = |n| counted(n, "change");
     let was = |n| if n == 1 { "was" } else { "were" };
     let parts = [
         (undone, paint(BAD, &format!("{} failed and {} undone", changes(undone), was(undone)))),

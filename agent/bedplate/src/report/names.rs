@@ -68,7 +68,7 @@ pub(super) fn with_ids(names: &Names, function: &Function) -> Option<String> {
 
 /// How many of which device there are, in the order met: `8 × NVIDIA H100 SXM5 80GB (10de:2330)`. Those without a name are
 /// left out.
-pub(super) fn counted<'a>(
+pub(super) fn models<'a>(
     names: &Names,
     functions: impl Iterator<Item = &'a Function>,
 ) -> Vec<String> {
@@ -109,7 +109,7 @@ mod tests {
         let tree = facts.pci.known().unwrap();
         let nics = tree.functions.values().filter(|function| function.is_nic());
         assert_eq!(
-            counted(&names, nics),
+            models(&names, nics),
             [
                 "8 × Mellanox ConnectX-7 (15b3:1021)",
                 "2 × Intel Ethernet Controller X550 (8086:1563)"

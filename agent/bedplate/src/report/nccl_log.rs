@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use bedplate_base::counted;
 use serde::Serialize;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
@@ -116,16 +117,12 @@ impl LogView<'_> {
         let of = of.map(|ranks| format!(" of a job of {ranks} ranks")).unwrap_or_default();
         let nodes = log.hosts.len();
         let (gpus, lines) = (log.workers.len(), log.lines);
-        let plural = |count: usize, one: &str| match count {
-            1 => format!("1 {one}"),
-            _ => format!("{count} {one}s"),
-        };
         format!(
             "{} {}, {} on {}{of}; {} of {lines} lines are NCCL's\n",
             paint(HEAD, "log"),
             versions,
-            plural(gpus, "GPU"),
-            plural(nodes, "node"),
+            counted(gpus, "GPU"),
+            counted(nodes, "node"),
             log.said
         )
     }

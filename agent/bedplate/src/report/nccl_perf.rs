@@ -5,6 +5,7 @@ mod plot;
 
 use std::fmt::Write as _;
 
+use bedplate_base::counted;
 use serde::Serialize;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
@@ -58,8 +59,7 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
         );
     }
     if let Some(limit) = &judged.limit {
-        let nics =
-            if limit.nics == 1 { "1 NIC".to_owned() } else { format!("{} NICs", limit.nics) };
+        let nics = counted(limit.nics, "NIC");
         let ceiling = match (limit.held_by_gpus, limit.held_back.len()) {
             (Some(1), _) => {
                 "the PCIe link of the one GPU that takes part is the ceiling".to_owned()
@@ -102,10 +102,8 @@ pub(super) fn title(run: &Run) -> String {
     let mut title = run.test.map_or("a collective", |test| test.program()).to_owned();
     let hosts = run.hosts().len();
     if !run.ranks.is_empty() {
-        let plural = |count: usize, word: &str| {
-            format!("{count} {word}{}", if count == 1 { "" } else { "s" })
-        };
-        let _ = write!(title, ", {} on {}", plural(run.ranks.len(), "rank"), plural(hosts, "host"));
+        let _ =
+            write!(title, ", {} on {}", counted(run.ranks.len(), "rank"), counted(hosts, "host"));
     }
     if let Some(device) = &run.device {
         let _ = write!(

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, paint};
-use super::text::{count, folded};
+use super::text::folded;
+use bedplate_base::counted_as;
 use bedplate_core::seal::{PartPlan, SealDisposition, SealPlan, SealReport};
 
 /// The plan of a seal: parts to remove, parts that stay, refusals.
@@ -48,7 +49,7 @@ fn end(plan: &SealPlan) -> String {
             )
         }
         (true, 0) => format!("{}: sealed already\n", paint(GOOD, "nothing to remove")),
-        (true, parts) => format!("{}\n", count(parts, "part to remove", "parts to remove")),
+        (true, parts) => format!("{}\n", counted_as(parts, "part to remove", "parts to remove")),
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::names;
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
+use bedplate_base::counted;
 use bedplate_base::terminal::one_line;
 use bedplate_core::apply::plan_line;
 use bedplate_core::plan::{
@@ -218,10 +219,6 @@ fn value_or_absent(value: Option<&str>) -> &str {
     value.unwrap_or("absent")
 }
 
-pub(super) fn count(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
-}
-
 /// No reboot is asked for: nothing needs one, or the machine may not come back from it.
 fn no_reboot(plan: &Plan) -> String {
     let is_reported = plan.body.unknowns.iter().any(|unknown| {
@@ -243,7 +240,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
     let doable = body.changes.len() - deferred;
     let mut parts = Vec::new();
     if doable > 0 {
-        parts.push(paint(HEAD, &count(doable, "change", "changes")));
+        parts.push(paint(HEAD, &counted(doable, "change")));
     } else if body.blockers.is_empty() {
         // What could not be read is never fine (design §5).
         parts.push(match body.unknowns.is_empty() {
@@ -260,7 +257,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
         parts.push(paint(WARN, &format!("{} waiting for a boot", body.pending.len())));
     }
     if !body.blockers.is_empty() {
-        parts.push(paint(BAD, &count(body.blockers.len(), "blocker", "blockers")));
+        parts.push(paint(BAD, &counted(body.blockers.len(), "blocker")));
     }
     if !body.unknowns.is_empty() {
         parts.push(paint(WARN, &format!("{} unknown", body.unknowns.len())));

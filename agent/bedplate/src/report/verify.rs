@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::folded;
 use bedplate_base::terminal::one_line;
+use bedplate_base::{counted, counted_as};
 use bedplate_core::verify::{
     Answer, CHECKS, Check, Explain, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
 };
@@ -157,7 +158,7 @@ fn warnings_and_unknowns(report: &Report) -> String {
     let said: Vec<String> = counts
         .into_iter()
         .filter(|(count, ..)| *count > 0)
-        .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+        .map(|(count, one, many)| counted_as(count, one, many))
         .collect();
     match said.is_empty() {
         true => String::new(),
@@ -263,17 +264,16 @@ pub(crate) fn tally(tally: &Tally) -> String {
     let counts: Vec<String> =
         counts.map(|(_, what, files)| format!("{} {what}", files.len())).collect();
     let counts = [vec![format!("{} ready", tally.ready)], counts].concat();
-    let mut out =
-        format!("\n{} {}\n", paint(HEAD, &format!("{}:", counted(tally.all()))), counts.join(", "));
+    let mut out = format!(
+        "\n{} {}\n",
+        paint(HEAD, &format!("{}:", counted(tally.all(), "host"))),
+        counts.join(", ")
+    );
     for (style, what, files) in rows.iter().filter(|(.., files)| !files.is_empty()) {
         let files: Vec<String> = files.iter().map(|file| one_line(file).to_string()).collect();
         let _ = writeln!(out, "  {}: {}", paint(*style, what), files.join(", "));
     }
     out
-}
-
-fn counted(hosts: usize) -> String {
-    format!("{hosts} host{}", if hosts == 1 { "" } else { "s" })
 }
 
 /// `--explain`.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use bedplate_base::{counted, counted_as};
 use serde::Serialize;
 
 use super::{DeviceKind, FindingText};
@@ -78,10 +79,10 @@ impl FindingText for FabricFinding {
     fn subject(&self) -> String {
         match self {
             FabricFinding::FabricManagerDown { kind: DeviceKind::NvSwitch, count, .. } => {
-                plural(*count, "NVSwitch", "NVSwitches")
+                counted_as(*count, "NVSwitch", "NVSwitches")
             }
             FabricFinding::FabricManagerDown { count, .. }
-            | FabricFinding::NvlsmDown { gpus: count, .. } => plural(*count, "GPU", "GPUs"),
+            | FabricFinding::NvlsmDown { gpus: count, .. } => counted(*count, "GPU"),
             FabricFinding::ImexDown => "IMEX".to_owned(),
             FabricFinding::ImexNodes { path, .. } => path.clone(),
             FabricFinding::NoImexChannel => format!("{}/channel0", imex::CHANNELS),
@@ -106,10 +107,6 @@ impl FindingText for FabricFinding {
         };
         remedy.into()
     }
-}
-
-fn plural(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// `needs_nvlsm`: the NVSwitches are behind a ConnectX-7.

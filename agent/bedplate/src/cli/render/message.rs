@@ -2,7 +2,7 @@
 
 use super::{AcceptedItem, RenderArgs};
 use crate::cli::output;
-use bedplate_core::kind::some_of;
+use bedplate_base::some_of;
 use bedplate_render::{Deferred, Inexpressible, RenderResult};
 
 /// Prints the items that no file holds, and the notes.

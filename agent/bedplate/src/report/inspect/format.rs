@@ -158,12 +158,6 @@ pub(super) fn node(function: &Function) -> String {
     })
 }
 
-/// `1 GPU`, `2 GPUs`.
-pub(super) fn count(number: usize, one: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{number} {one}{ending}")
-}
-
 /// Broken at blanks into lines of at most [`WIDTH`] columns (a longer word stays whole).
 pub(super) fn wrapped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

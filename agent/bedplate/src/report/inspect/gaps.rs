@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::format::{clean, count, wrapped};
+use super::format::{clean, wrapped};
 use crate::report::style::{FAINT, HEAD, WARN, paint};
 use bedplate_base::value::PciAddress;
-use bedplate_base::{Cause, Reading, Reason};
+use bedplate_base::{Cause, Reading, Reason, counted};
 use bedplate_facts::pci::Function;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::HostKind;
@@ -137,7 +137,7 @@ fn of_functions(functions: &BTreeSet<PciAddress>) -> String {
     let names: Vec<String> = functions.iter().take(NAMED).map(PciAddress::to_string).collect();
     match functions.len() {
         0..=NAMED => names.join(", "),
-        more => format!("{} ({} …)", count(more, "function"), names.join(", ")),
+        more => format!("{} ({} …)", counted(more, "function"), names.join(", ")),
     }
 }
 

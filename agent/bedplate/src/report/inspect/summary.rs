@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::format::{NONE, UNKNOWN, clean, count, memory, reading, unread};
+use super::format::{NONE, UNKNOWN, clean, memory, reading, unread};
 use crate::report::style::{FAINT, HEAD, paint};
-use bedplate_base::{Arch, Reading};
+use bedplate_base::{Arch, Reading, counted};
 use bedplate_facts::{BootLoader, Facts, IommuFacts};
 use bedplate_host::HostKind;
 
@@ -133,7 +133,7 @@ fn iommu(host: HostKind, iommu: &IommuFacts) -> String {
         Reading::Known(units) => {
             format!(
                 "active: {} ({} …)",
-                count(units.len(), "unit"),
+                counted(units.len(), "unit"),
                 clean(&units[..UNITS_NAMED].join(", "))
             )
         }

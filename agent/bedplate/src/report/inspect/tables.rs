@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, Width, presets};
 
-use super::format::{
-    NONE, UNKNOWN, class, clean, count, ids, link, node, reading, unread, wrapped,
-};
-use crate::report::names::counted;
+use super::format::{NONE, UNKNOWN, class, clean, ids, link, node, reading, unread, wrapped};
+use crate::report::names;
 use crate::report::style::{HEAD, WARN, paint};
-use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_base::{Reading, counted};
 use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
 use bedplate_facts::pci::{Acs, Function, PciTree};
@@ -71,7 +69,7 @@ fn answering(tree: &PciTree, wanted: fn(&Function) -> bool) -> impl Iterator<Ite
 
 /// `7 GPUs, and 1 that does not answer`.
 fn count_answering(tree: &PciTree, wanted: fn(&Function) -> bool, what: &str) -> String {
-    let answering = count(answering(tree, wanted).count(), what);
+    let answering = counted(answering(tree, wanted).count(), what);
     match physical(tree, wanted).filter(|function| function.is_dead()).count() {
         0 => answering,
         1 => format!("{answering}, and 1 that does not answer"),
@@ -86,7 +84,7 @@ fn titled<'a>(
     functions: impl Iterator<Item = &'a Function>,
 ) -> String {
     let mut lines = vec![paint(HEAD, &title)];
-    lines.extend(counted(names, functions).into_iter().map(|line| format!("  {line}")));
+    lines.extend(names::models(names, functions).into_iter().map(|line| format!("  {line}")));
     lines.join("\n")
 }
 
@@ -110,7 +108,7 @@ fn gpus(tree: &PciTree, names: &Names, width: u16) -> String {
             0 => "No GPU: no function of this host is a GPU or accelerator.".to_owned(),
             _ => format!(
                 "No GPU among the functions that could be read; {} could not.",
-                count(unread, "other")
+                counted(unread, "other")
             ),
         };
         return format!("\n{}\n", paint(WARN, &said));
@@ -191,7 +189,7 @@ fn ports(tree: &PciTree, width: u16) -> String {
     if rest > 0 {
         out += &format!(
             "{} without a GPU or NIC below: see bedplate inspect --tree\n",
-            count(rest, "bridge")
+            counted(rest, "bridge")
         );
     }
     out
@@ -208,7 +206,7 @@ impl std::fmt::Display for DownstreamFunctions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts = [(self.gpus, "GPU"), (self.nics, "NIC")];
         let parts: Vec<String> =
-            parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| count(*n, word)).collect();
+            parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| counted(*n, word)).collect();
         f.write_str(&parts.join(", "))
     }
 }
@@ -240,9 +238,9 @@ fn other_functions(tree: &PciTree) -> String {
         kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
     let vfs = tree.functions.values().filter(|function| function.is_vf()).count();
     if vfs > 0 {
-        parts.push(count(vfs, "VF"));
+        parts.push(counted(vfs, "VF"));
     }
-    let total = count(tree.functions.len(), "PCI function");
+    let total = counted(tree.functions.len(), "PCI function");
     match parts.is_empty() {
         true => format!("\n{total} in all.\n"),
         false => {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::format::{UNKNOWN, class, clean, count, ids, link, reading};
+use super::format::{UNKNOWN, class, clean, ids, link, reading};
 use crate::report::names::name;
 use crate::report::style::{FAINT, HEAD, WARN, paint};
-use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
 use bedplate_facts::pci::{Function, Link, PciTree};
@@ -208,5 +208,5 @@ fn folded(vfs: &[&Function]) -> String {
         [only] => only.address.to_string(),
         [] => String::new(),
     };
-    format!("{} {range}  {}", count(vfs.len(), "VF"), drivers.join(", "))
+    format!("{} {range}  {}", counted(vfs.len(), "VF"), drivers.join(", "))
 }

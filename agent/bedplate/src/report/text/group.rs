@@ -65,7 +65,7 @@ pub(crate) fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
     let _ = writeln!(out, "    {}", folded(&subjects, "  "));
     if let Some(names) = names {
         let functions = devices.iter().filter_map(|device| names.function(device.address));
-        for line in names::counted(names, functions) {
+        for line in names::models(names, functions) {
             let _ = writeln!(out, "    {}", paint(FAINT, &line));
         }
     }

@@ -3,8 +3,8 @@
 use super::TopologyView;
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::wrap;
+use bedplate_base::some_of;
 use bedplate_base::terminal::brief;
-use bedplate_core::kind::some_of;
 use bedplate_nccl::Library;
 use bedplate_nccl::topology_file::ImportedTopology;
 use bedplate_nccl::topology_file::compare::compare;
