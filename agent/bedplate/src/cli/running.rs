@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use bedplate_host::{DirReader, Reader as _};
+
 /// Where systemd lists the processes of the daemon's unit: control groups of version 2, and of version 1.
 const PROCESSES: [&str; 2] = [
     "/sys/fs/cgroup/system.slice/bedplate.service/cgroup.procs",
@@ -57,5 +59,7 @@ pub(crate) fn remove_published_files(root: &Path) -> Vec<String> {
 
 /// The daemon may be off the bus and at work all the same.
 fn unit_runs() -> bool {
-    PROCESSES.iter().any(|path| std::fs::read(path).is_ok_and(|processes| !processes.is_empty()))
+    PROCESSES
+        .iter()
+        .any(|path| DirReader::live().read(path).is_ok_and(|processes| !processes.is_empty()))
 }

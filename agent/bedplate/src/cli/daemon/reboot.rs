@@ -21,8 +21,8 @@ use bedplate_daemon::reboot::method::bmc;
 use bedplate_daemon::reboot::method::ipmi::Device;
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::Status;
-use bedplate_host::process;
 use bedplate_host::write::{remove_own_file, replace_own_file};
+use bedplate_host::{DirReader, Reader as _, process};
 
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
@@ -248,7 +248,7 @@ fn below(root: &Path) -> PathBuf {
 /// For the shutdown hook alone: while services run and file systems are mounted it would be as good as pulling the plug.
 fn power_cycle() -> Result<Exit, CliError> {
     // systemd-shutdown takes the place of the first process; its name is cut to 15 bytes (prctl(2), PR_SET_NAME).
-    let first = std::fs::read_to_string("/proc/1/comm").unwrap_or_default();
+    let first = DirReader::live().text("/proc/1/comm").unwrap_or_default();
     if !first.starts_with("systemd-shutdow") && first.trim() != "shutdown" {
         return Err(CliError::new("the machine is not shutting down: nothing is done"));
     }

@@ -8,7 +8,7 @@ use clap::Args;
 use super::client;
 use crate::cli::{CliError, Exit, output};
 use crate::report::status as text;
-use bedplate_base::{duration, format_utc};
+use bedplate_base::{ReadError, duration, format_utc};
 use bedplate_core::documents as json;
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::engine::EngineError;
@@ -18,7 +18,7 @@ use bedplate_daemon::observation::Observation;
 use bedplate_daemon::status::{State, Status, Verdict};
 use bedplate_daemon::worker_task::{self, ObserveError};
 use bedplate_daemon::{KnownDevices, Store, worker};
-use bedplate_host::{DirReader, boot_id};
+use bedplate_host::{DirReader, Reader as _, boot_id};
 
 /// Reading the profile takes milliseconds.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
@@ -114,7 +114,7 @@ pub(super) fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliE
 /// past its time is nobody's word.
 fn off_the_bus(root: &Path) -> Option<Status> {
     let status = bedplate_daemon::export::read(root)?;
-    let command = std::fs::read_to_string(format!("/proc/{}/cmdline", status.pid)).ok()?;
+    let command = DirReader::live().text(&format!("/proc/{}/cmdline", status.pid)).ok()?;
     let is_daemon = command.split('\0').any(|word| word == "daemon");
     let now = jiff::Timestamp::now();
     (is_daemon
@@ -137,8 +137,7 @@ fn observe(root: &Path) -> Result<Status, CliError> {
     let mut status = Status::starting(boot_id::below(Path::new("/")));
     (status.daemon, status.pid) = (false, 0);
     // Only root may look into the directory; others are told nothing of a hold.
-    let hidden = std::fs::metadata(HOLD)
-        .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    let hidden = matches!(DirReader::live().exists(HOLD), Err(ReadError::Denied { .. }));
     status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
     let now = jiff::Timestamp::now();
     let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));

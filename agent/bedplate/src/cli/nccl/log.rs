@@ -13,6 +13,7 @@ use bedplate_base::terminal::brief;
 use bedplate_core::doctor::{Answer, find};
 use bedplate_core::verify::Selection;
 use bedplate_facts::Facts;
+use bedplate_host::{DirReader, Reader as HostReader};
 use bedplate_nccl::log::verdict::{Finding, Verdict, judge, ranks};
 use bedplate_nccl::log::warning_meanings::WarningSeverity;
 use bedplate_nccl::log::{Carrier, Log, Reader, Worker};
@@ -118,7 +119,7 @@ fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, C
     let named = args.host.snapshot.is_empty();
     let mut found = Vec::new();
     if named && args.host.demo.is_none() && args.host.root.is_none() {
-        let own = std::fs::read_to_string(HOSTNAME).unwrap_or_default();
+        let own = DirReader::live().text(HOSTNAME).unwrap_or_default();
         let Some(at) = log.hosts.iter().position(|host| same(host, own.trim())) else {
             return Ok(found);
         };
@@ -215,7 +216,7 @@ fn diagnose_node(
 }
 
 /// RDMA ports that no job can use: `mlx5_3/1 is DOWN`.
-fn ports_down(reader: &dyn bedplate_host::Reader, facts: &Facts) -> Option<String> {
+fn ports_down(reader: &dyn HostReader, facts: &Facts) -> Option<String> {
     let ports = ports::of_host(reader, facts.pci.known()?);
     let down = ports.iter().filter_map(|one| {
         let state = one.port.state.known().filter(|_| !one.port.is_active())?;
