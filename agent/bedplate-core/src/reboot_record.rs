@@ -29,27 +29,21 @@ pub const MOST_IN_A_ROW: usize = 3;
 
 /// The record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Record {
     /// Format version, [`VERSION`].
     pub version: u32,
     /// State of the reboot that is arranged.
-    #[serde(default)]
     pub phase: Phase,
     /// Reboots asked for since the host was last right, oldest first.
-    #[serde(default)]
     pub attempts: Vec<Attempt>,
     /// The lock that is held, or may be.
-    #[serde(default)]
     pub lock: Option<LockSlot>,
     /// The operator's request, until it is fulfilled or taken back.
-    #[serde(default)]
     pub asked: Option<RebootRequest>,
     /// The boot in which something was last known to wait for a boot.
-    #[serde(default)]
     pub waiting: Option<String>,
     /// Which reboot the last boot followed that there was something to say of.
-    #[serde(default)]
     pub came: Option<LastBoot>,
 }
 
@@ -78,10 +72,8 @@ pub struct LockSlot {
     /// Since when.
     pub since: Timestamp,
     /// The boot in which it was taken: in another one, the reboot has come that it was for.
-    #[serde(default)]
     pub boot_id: String,
     /// What was wrong with the host then, in words: the reboot is not to blame for it.
-    #[serde(default)]
     pub before: Vec<String>,
 }
 
@@ -98,10 +90,8 @@ pub struct RebootRequest {
     /// Not before.
     pub at: Timestamp,
     /// Whether it overrides a boot entry that is not known to be sound.
-    #[serde(default)]
     pub force: bool,
     /// Something was in its way: once that is gone it is announced with the profile's whole delay.
-    #[serde(default)]
     pub waited: bool,
 }
 

@@ -45,8 +45,10 @@ fn announced(rig: &mut Rig) -> Timestamp {
 /// A boot after a reboot by this method that was announced for now and came at once.
 fn after(rig: &mut Rig, method: &str) -> LastBoot {
     let due = Timestamp::now();
-    let attempt =
-        json!({ "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method });
+    let attempt = json!({
+        "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method, "subject": "", "rehearsal": false,
+        "passthrough": false, "followed": false,
+    });
     rig.write(
         "var/lib/bedplate/daemon/reboot.json",
         &json!({ "version": 2, "attempts": [attempt] }).to_string(),

@@ -16,20 +16,15 @@ pub struct Attempt {
     /// When.
     pub at: Timestamp,
     /// The time that was announced.
-    #[serde(default)]
     pub due: Option<Timestamp>,
     /// How.
     pub method: RebootMethod,
     /// Subject, for display.
-    #[serde(default)]
     pub subject: String,
     /// Only rehearsed: it never counts.
-    #[serde(default)]
     pub rehearsal: bool,
     /// Whether IOMMU passthrough was among what waited.
-    #[serde(default)]
     pub passthrough: bool,
     /// A boot has followed: the next one is not this reboot's.
-    #[serde(default)]
     pub followed: bool,
 }
