@@ -4,14 +4,12 @@
 mod text;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
-use super::symlink::components;
+use super::symlink::{MOST_LINKS, walk};
 use super::{ConfigSpace, HostKind, Reader};
-use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
-
-/// Links that one path may take, as in Linux (MAXSYMLINKS).
-const MOST_LINKS: usize = 40;
+use bedplate_base::{OptionalRead as _, ReadError};
 
 /// What was recorded at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,15 +96,6 @@ pub struct Snapshot {
     nodes: BTreeMap<String, Node>,
 }
 
-/// Where a path leads.
-enum PathTarget<'a> {
-    Node(&'a Node, String),
-    Absent,
-    Denied,
-    NotRecorded,
-    Loop,
-}
-
 impl Snapshot {
     /// An empty recording of a running machine (`true`) or an image root.
     pub fn new(running: bool) -> Self {
@@ -174,7 +163,7 @@ impl Snapshot {
         let told = |path: &str| {
             let (parent, name) = path.rsplit_once('/')?;
             let Some(Node::Dir(Some(names))) = self.nodes.get(parent) else { return None };
-            names.binary_search_by(|known| known.as_str().cmp(name)).err().map(|_| path.to_owned())
+            (!is_listed(names, name)).then(|| path.to_owned())
         };
         let absent = self.nodes.iter().filter(|(_, node)| **node == Node::Absent);
         for path in absent.filter_map(|(path, _)| told(path)).collect::<Vec<_>>() {
@@ -184,83 +173,51 @@ impl Snapshot {
 
     /// The plain path that a path means: links among its directories followed, as far as they were recorded.
     pub fn canonical(&self, path: &str) -> String {
-        let mut rest = components(path);
-        let mut at = String::new();
         let mut links = 0;
-        while let Some(name) = rest.pop() {
-            if name == ".." {
-                at.truncate(at.rfind('/').unwrap_or(0));
-                continue;
+        let walked = walk::<Infallible>(path, |_, next, is_last| match self.nodes.get(next) {
+            Some(Node::Link(target)) if !is_last && links < MOST_LINKS => {
+                links += 1;
+                Ok(Some(target.clone()))
             }
-            let next = format!("{at}/{name}");
-            match self.nodes.get(&next) {
-                Some(Node::Link(target)) if !rest.is_empty() && links < MOST_LINKS => {
-                    links += 1;
-                    if target.starts_with('/') {
-                        at.clear();
-                    }
-                    rest.extend(components(target));
-                }
-                _ => at = next,
-            }
-        }
-        at
-    }
-
-    /// Walk a path, links followed (the last one only if `follow`).
-    fn find(&self, path: &str, follow: bool) -> PathTarget<'_> {
-        let mut rest: Vec<String> = components(path);
-        let mut at = String::new();
-        let mut links = 0;
-        while let Some(name) = rest.pop() {
-            if name == ".." {
-                at.truncate(at.rfind('/').unwrap_or(0));
-                continue;
-            }
-            let next = format!("{at}/{name}");
-            match self.nodes.get(&next) {
-                Some(Node::Link(target)) if follow || !rest.is_empty() => {
-                    links += 1;
-                    if links > MOST_LINKS {
-                        return PathTarget::Loop;
-                    }
-                    if target.starts_with('/') {
-                        at.clear();
-                    }
-                    rest.extend(components(target));
-                }
-                Some(Node::Absent) => return PathTarget::Absent,
-                Some(Node::Dir(_) | Node::Denied) => at = next,
-                Some(Node::Present) if !rest.is_empty() => return PathTarget::NotRecorded,
-                // Only directories have anything below them.
-                Some(_) if !rest.is_empty() => return PathTarget::Absent,
-                Some(_) => at = next,
-                None => {
-                    return match self.nodes.get(&at) {
-                        Some(Node::Dir(Some(names))) if names.binary_search(&name).is_err() => {
-                            PathTarget::Absent
-                        }
-                        Some(Node::Denied) => PathTarget::Denied,
-                        _ => PathTarget::NotRecorded,
-                    };
-                }
-            }
-        }
-        match self.nodes.get(&at) {
-            Some(node) => PathTarget::Node(node, at),
-            None => PathTarget::NotRecorded,
+            _ => Ok(None),
+        });
+        match walked {
+            Ok(at) => at,
         }
     }
 
+    /// Walk a path, links followed (the last one only if `follow`): the node and its plain path.
     fn node_at(&self, path: &str, follow: bool) -> Result<(&Node, String), ReadError> {
-        match self.find(path, follow) {
-            PathTarget::Node(node, at) => Ok((node, at)),
-            PathTarget::Absent => Err(ReadError::NotFound { path: path.to_owned() }),
-            PathTarget::Denied => Err(ReadError::Denied { path: path.to_owned() }),
-            PathTarget::NotRecorded => Err(not_recorded(path)),
-            PathTarget::Loop => Err(failed(path, "Too many levels of symbolic links")),
-        }
+        let absent = || ReadError::NotFound { path: path.to_owned() };
+        let mut links = 0;
+        let at = walk(path, |at, next, is_last| match self.nodes.get(next) {
+            Some(Node::Link(target)) if follow || !is_last => {
+                links += 1;
+                match links > MOST_LINKS {
+                    true => Err(failed(path, "Too many levels of symbolic links")),
+                    false => Ok(Some(target.clone())),
+                }
+            }
+            Some(Node::Absent) => Err(absent()),
+            Some(Node::Dir(_) | Node::Denied) => Ok(None),
+            Some(Node::Present) if !is_last => Err(not_recorded(path)),
+            // Only directories have anything below them.
+            Some(_) if !is_last => Err(absent()),
+            Some(_) => Ok(None),
+            None => Err(match self.nodes.get(at) {
+                Some(Node::Dir(Some(names))) if !is_listed(names, &next[at.len() + 1..]) => {
+                    absent()
+                }
+                Some(Node::Denied) => ReadError::Denied { path: path.to_owned() },
+                _ => not_recorded(path),
+            }),
+        })?;
+        self.nodes.get(&at).map(|node| (node, at)).ok_or_else(|| not_recorded(path))
     }
+}
+
+fn is_listed(names: &[String], name: &str) -> bool {
+    names.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
 }
 
 fn not_recorded(path: &str) -> ReadError {
@@ -334,13 +291,7 @@ impl Reader for Snapshot {
     }
 
     fn exists(&self, path: &str) -> Result<bool, ReadError> {
-        match self.find(path, true) {
-            PathTarget::Node(..) => Ok(true),
-            PathTarget::Absent => Ok(false),
-            PathTarget::Denied => Err(ReadError::Denied { path: path.to_owned() }),
-            PathTarget::NotRecorded => Err(not_recorded(path)),
-            PathTarget::Loop => Err(failed(path, "Too many levels of symbolic links")),
-        }
+        Ok(self.node_at(path, true).optional()?.is_some())
     }
 
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {

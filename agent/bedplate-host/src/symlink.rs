@@ -7,7 +7,7 @@ use bedplate_base::value::PciAddress;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 /// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
-const MOST_LINKS: usize = 40;
+pub const MOST_LINKS: usize = 40;
 
 /// The driver of a PCI function; `None` = it has none.
 ///
@@ -29,15 +29,6 @@ pub fn virtual_function(
     name(reader, &format!("{DEVICES}/{pf}/virtfn{number}"))
 }
 
-/// Components of a path, last one first: a stack for following links.
-pub fn components(path: &str) -> Vec<String> {
-    path.split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .rev()
-        .map(str::to_owned)
-        .collect()
-}
-
 /// `path` without its links, as far as they can be read; `path` itself where they lead in a circle.
 pub fn resolved(reader: &dyn Reader, path: &str) -> String {
     let followed = follow(path, MOST_LINKS, |path| reader.link(path).ok());
@@ -51,18 +42,39 @@ pub fn follow(
     most: usize,
     link: impl Fn(&str) -> Option<String>,
 ) -> Option<(String, usize)> {
-    let mut rest = components(path);
-    let (mut at, mut links) = (String::new(), 0);
+    let mut links = 0;
+    let walked = walk(path, |_, next, _| match link(next) {
+        Some(_) if links == most => Err(()),
+        target => {
+            links += usize::from(target.is_some());
+            Ok(target)
+        }
+    });
+    Some((walked.ok()?, links))
+}
+
+/// Walks an absolute path, and returns it without the links that were followed. `link` gets a directory, the path of the next
+/// component in it, and whether that is the last one so far; it returns the target of a link that is to be followed.
+///
+/// # Errors
+/// Those of `link`, which end the walk.
+pub fn walk<E>(
+    path: &str,
+    mut link: impl FnMut(&str, &str, bool) -> Result<Option<String>, E>,
+) -> Result<String, E> {
+    let components = |path: &str| -> Vec<String> {
+        let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+        parts.rev().map(str::to_owned).collect()
+    };
+    let (mut rest, mut at) = (components(path), String::new());
     while let Some(name) = rest.pop() {
         if name == ".." {
             at.truncate(at.rfind('/').unwrap_or(0));
             continue;
         }
         let next = format!("{at}/{name}");
-        match link(&next) {
-            Some(_) if links == most => return None,
+        match link(&at, &next, rest.is_empty())? {
             Some(target) => {
-                links += 1;
                 if target.starts_with('/') {
                     at.clear();
                 }
@@ -71,7 +83,7 @@ pub fn follow(
             None => at = next,
         }
     }
-    Some((at, links))
+    Ok(at)
 }
 
 /// What a link names.
@@ -97,6 +109,12 @@ pub fn target(path: &str, text: &str) -> String {
         }
     }
     format!("/{}", parts.join("/"))
+}
+
+/// Whether a path is absolute, without `.`, `..` or empty components. Not `/` itself.
+pub fn is_plain(path: &str) -> bool {
+    path.strip_prefix('/')
+        .is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
 }
 
 /// The last part of a link's text. In copies of sysfs some links end in a slash.

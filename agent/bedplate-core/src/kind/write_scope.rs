@@ -11,6 +11,7 @@ use crate::ledger::{FileRecord, FileState, Ledger, SettingRecord};
 use crate::plan::KindId;
 use crate::setting::{SetConfigBits, SettingChange};
 use bedplate_host::FileMeta;
+use bedplate_host::symlink::is_plain;
 
 /// What a kind's changes write and run, in this version or an earlier one: a ledger may be older than the program. `*` stands
 /// for any part of one component.
@@ -170,10 +171,7 @@ fn rights(record: &FileRecord) -> Option<&'static str> {
 }
 
 fn matches(pattern: &str, path: &str) -> bool {
-    let plain = path.strip_prefix('/').is_some_and(|rest| {
-        rest.split('/').all(|part| !matches!(part, "" | "." | "..")) && !rest.contains('\0')
-    });
-    plain && word_matches(pattern, path)
+    is_plain(path) && !path.contains('\0') && word_matches(pattern, path)
 }
 
 fn word_matches(pattern: &str, text: &str) -> bool {

@@ -78,30 +78,13 @@ impl<'a> Recorder<'a> {
 
     /// The path without links, with every link on the way recorded; `None` = it ends on the way, and that is recorded.
     fn walk(&self, path: &str, follow: bool) -> Option<String> {
-        let mut rest: Vec<String> = symlink::components(path);
-        let mut at = String::new();
         let mut links = 0;
-        while let Some(name) = rest.pop() {
-            if name == ".." {
-                at.truncate(at.rfind('/').unwrap_or(0));
-                continue;
-            }
-            let next = format!("{at}/{name}");
-            match self.step(&at, &next)? {
-                Some(target) if follow || !rest.is_empty() => {
-                    links += 1;
-                    if links > 40 {
-                        return None;
-                    }
-                    if target.starts_with('/') {
-                        at.clear();
-                    }
-                    rest.extend(symlink::components(&target));
-                }
-                _ => at = next,
-            }
-        }
-        Some(at)
+        let walked = symlink::walk(path, |at, next, is_last| {
+            let target = self.step(at, next).ok_or(())?.filter(|_| follow || !is_last);
+            links += usize::from(target.is_some());
+            if links > symlink::MOST_LINKS { Err(()) } else { Ok(target) }
+        });
+        walked.ok()
     }
 
     /// Whether the entry `next` of the directory `at` is a link, and to where; `None` = it cannot be reached.

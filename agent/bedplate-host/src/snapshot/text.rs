@@ -7,6 +7,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, Node, Snapshot};
+use crate::symlink::is_plain;
 
 /// Version of the format written here, and the newest that is read.
 const VERSION: u32 = 1;
@@ -153,7 +154,7 @@ impl Snapshot {
             if path.len() > LONGEST_PATH {
                 return Err(wrong("has a path longer than 4,096 bytes"));
             }
-            if !is_plain(&path) {
+            if path != "/" && !is_plain(&path) {
                 return Err(wrong("is not a plain absolute path"));
             }
             let node = entry.into_node().map_err(wrong)?;
@@ -169,15 +170,6 @@ impl Snapshot {
     fn missing_above(&self, path: &str) -> usize {
         let above = path.rmatch_indices('/').map(|(slash, _)| &path[..slash]);
         above.take_while(|path| !self.nodes.contains_key(*path)).map(str::len).sum()
-    }
-}
-
-/// Absolute, without `.`, `..` or empty components.
-fn is_plain(path: &str) -> bool {
-    match path.strip_prefix('/') {
-        Some("") => true,
-        Some(rest) => rest.split('/').all(|part| !matches!(part, "" | "." | "..")),
-        None => false,
     }
 }
 

@@ -15,6 +15,7 @@ use rustix::fs::IFlags;
 use super::error_text::{Fault, failed_to};
 use super::{DirWriter, meta};
 use crate::file::{self, NotOpened};
+use crate::symlink::is_plain;
 use crate::{Expected, FileMeta, WriteError, trust};
 
 /// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
@@ -288,10 +289,7 @@ impl Place {
 
 /// A path as this module takes it: absolute, without empty, `.` or `..` components.
 fn checked(path: &str) -> Result<&str, Fault> {
-    let good = path == "/"
-        || path.strip_prefix('/').is_some_and(|rest| {
-            rest.split('/').all(|part| !matches!(part, "" | "." | "..")) && !rest.contains('\0')
-        });
+    let good = path == "/" || is_plain(path) && !path.contains('\0');
     if good { Ok(path) } else { Err(Fault::refusal("it is not a plain absolute path")) }
 }
 
