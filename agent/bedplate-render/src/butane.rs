@@ -1,6 +1,6 @@
 //! Target `butane`: what [`super::ignition`] says, as people write it for Fedora CoreOS.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use bedplate_core::image_config::ImageConfig;
 
@@ -16,29 +16,18 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderRes
     if machine.is_empty() {
         return Ok(machine.rendered(Vec::new()));
     }
-    let mut config = Map::new();
-    config.insert("variant".to_owned(), json!("fcos"));
-    config.insert("version".to_owned(), json!(VERSION));
-    let mut arguments = Map::new();
-    for (key, list) in
-        [("should_exist", &machine.should_exist), ("should_not_exist", &machine.should_not_exist)]
-    {
-        if !list.is_empty() {
-            arguments.insert(key.to_owned(), json!(list));
-        }
-    }
-    if !arguments.is_empty() {
-        config.insert("kernel_arguments".to_owned(), Value::Object(arguments));
+    let mut config = json!({ "variant": "fcos", "version": VERSION });
+    if let Some(arguments) = machine.arguments(["should_exist", "should_not_exist"]) {
+        config["kernel_arguments"] = arguments;
     }
     let files: Vec<Value> = machine.files.iter().map(file).collect();
     if !files.is_empty() {
-        config.insert("storage".to_owned(), json!({ "files": files }));
+        config["storage"] = json!({ "files": files });
     }
     if let Some(systemd) = machine.systemd() {
-        config.insert("systemd".to_owned(), systemd);
+        config["systemd"] = systemd;
     }
-    let text =
-        format!("{}{}", preamble(build, "# "), yaml::value("Butane", &Value::Object(config))?);
+    let text = format!("{}{}", preamble(build, "# "), yaml::value("Butane", &config)?);
     Ok(machine.rendered(vec![OutFile::new("bedplate.bu", text)]))
 }
 

@@ -1,6 +1,6 @@
 //! Target `cloud-init`: user data that writes the files and has the host's tools take them over.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use bedplate_core::image_config::ImageConfig;
 
@@ -23,18 +23,14 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderRes
     if entries.is_empty() {
         return Ok(rendered);
     }
-    let mut config = Map::new();
-    config.insert("write_files".to_owned(), json!(entries));
+    let mut config = json!({ "write_files": entries });
     let commands = commands(&host);
     if !commands.is_empty() {
-        config.insert("runcmd".to_owned(), json!(commands));
+        config["runcmd"] = json!(commands);
     }
     // cloud-init knows its user data by the first line.
-    let text = format!(
-        "#cloud-config\n{}{}",
-        preamble(build, "# "),
-        yaml::value("user data", &Value::Object(config))?
-    );
+    let text =
+        format!("#cloud-config\n{}{}", preamble(build, "# "), yaml::value("user data", &config)?);
     rendered.files.push(OutFile::new(USER_DATA, text));
     rendered.notes.push(
         "cloud-init writes files and runs commands once an instance; clear its state (`cloud-init clean`) before an image is made of the host"

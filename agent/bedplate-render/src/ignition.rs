@@ -93,6 +93,15 @@ impl Machine {
         self.should_exist.is_empty() && self.should_not_exist.is_empty() && self.files.is_empty()
     }
 
+    /// Arguments to have and not to have, by these names, if there are any.
+    pub(crate) fn arguments(&self, [to_have, not_to_have]: [&str; 2]) -> Option<Value> {
+        let lists = [(to_have, &self.should_exist), (not_to_have, &self.should_not_exist)];
+        let said = lists.iter().filter(|(_, list)| !list.is_empty());
+        let said: Map<String, Value> =
+            said.map(|(key, list)| ((*key).to_owned(), json!(list))).collect();
+        (!said.is_empty()).then_some(Value::Object(said))
+    }
+
     /// `systemd.units`, if there are any.
     pub(crate) fn systemd(&self) -> Option<Value> {
         let units: Vec<Value> =
@@ -111,18 +120,10 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderRes
     if machine.is_empty() {
         return Ok(machine.rendered(Vec::new()));
     }
-    let mut arguments = Map::new();
-    for (key, list) in
-        [("shouldExist", &machine.should_exist), ("shouldNotExist", &machine.should_not_exist)]
-    {
-        if !list.is_empty() {
-            arguments.insert(key.to_owned(), json!(list));
-        }
-    }
     let files: Vec<File> = machine.files.iter().map(File::from_file).collect();
     let mut config = json!({ "ignition": { "version": VERSION } });
-    if !arguments.is_empty() {
-        config["kernelArguments"] = Value::Object(arguments);
+    if let Some(arguments) = machine.arguments(["shouldExist", "shouldNotExist"]) {
+        config["kernelArguments"] = arguments;
     }
     if !files.is_empty() {
         config["storage"] = json!({ "files": files });

@@ -197,18 +197,23 @@ impl MessagePattern {
 }
 
 impl KernelMessage {
-    /// `0000:18:00): 79, pid=…`.
-    fn xid(&mut self, rest: &str) -> Option<()> {
+    /// Takes the function and the number of `0000:18:00): 79, …`, and returns them with the text from the number on.
+    fn numbered<'r>(&mut self, rest: &'r str) -> Option<(PciAddress, u32, &'r str)> {
         let (at, rest) = rest.split_once("): ")?;
         let at = addresses(at).next()?;
         let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
+        (self.function, self.number) = (Some(at), Some(number));
+        Some((at, number, rest))
+    }
+
+    /// `0000:18:00): 79, pid=…`.
+    fn xid(&mut self, rest: &str) -> Option<()> {
+        let (at, number, rest) = self.numbered(rest)?;
         self.kind = match number {
             xid::OFF_THE_BUS => MessageKind::OffTheBus,
             number if xid::is_of_a_program(number) => return None,
             _ => MessageKind::Xid,
         };
-        self.function = Some(at);
-        self.number = Some(number);
         self.text.push_str(&format!("{at}): {number}"));
         let has = |word| rest.split(|c: char| !c.is_alphanumeric()).any(|one| one == word);
         if xid::OF_NVLINK5.contains(&number) && has("Nonfatal") && !has("Fatal") {
@@ -231,13 +236,9 @@ impl KernelMessage {
 
     /// `0000:ab:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error`.
     fn sxid(&mut self, rest: &str) -> Option<()> {
-        let (at, rest) = rest.split_once("): ")?;
-        let at = addresses(at).next()?;
-        let number = word(rest, |c| c.is_ascii_digit())?.parse().ok()?;
+        let (at, number, rest) = self.numbered(rest)?;
         let is_fatal = rest.contains(", Fatal");
         self.kind = if is_fatal { MessageKind::SwitchFatal } else { MessageKind::Switch };
-        self.function = Some(at);
-        self.number = Some(number);
         let severity = if is_fatal { "Fatal" } else { "Non-fatal" };
         self.text.push_str(&format!("{at}): {number}, {severity}"));
         Some(())

@@ -43,8 +43,7 @@ pub fn replace_public_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// # Errors
 /// The system's own.
 pub fn remove_own_file(path: &Path) -> std::io::Result<bool> {
-    let (text, name) = named(path)?;
-    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let (_, parent, name) = named(path)?;
     let Some(directory) = trusted_directory::directory(parent)? else { return Ok(false) };
     match unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) => {}
@@ -61,8 +60,7 @@ pub fn remove_own_file(path: &Path) -> std::io::Result<bool> {
 /// # Errors
 /// The system's own.
 pub fn remove_own_directory(path: &Path) -> std::io::Result<()> {
-    let (text, name) = named(path)?;
-    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let (_, parent, name) = named(path)?;
     let Some(directory) = trusted_directory::directory(parent)? else { return Ok(()) };
     // The directory that was opened, whatever has its name by now.
     match std::fs::remove_dir_all(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())) {
@@ -76,13 +74,16 @@ pub fn temporary(name: &str) -> String {
     format!(".{name}.tmp")
 }
 
-fn named(path: &Path) -> std::io::Result<(&str, &str)> {
-    let plain = || Error::new(ErrorKind::InvalidInput, "its path is not UTF-8");
+/// An absolute path, its directory and its last component.
+fn named(path: &Path) -> std::io::Result<(&str, &str, &str)> {
     if !path.is_absolute() {
         let why = format!("{} is not an absolute path", path.display());
         return Err(Error::new(ErrorKind::InvalidInput, why));
     }
-    path.to_str().zip(path.file_name().and_then(|name| name.to_str())).ok_or_else(plain)
+    let text = path.to_str().zip(path.file_name().and_then(|name| name.to_str()));
+    let (text, name) =
+        text.ok_or_else(|| Error::new(ErrorKind::InvalidInput, "its path is not UTF-8"))?;
+    Ok((text, text.rsplit_once('/').map_or("/", |(parent, _)| parent), name))
 }
 
 fn replace(
@@ -92,8 +93,7 @@ fn replace(
     mode: u32,
     directory_mode: u32,
 ) -> std::io::Result<()> {
-    let (text, name) = named(path)?;
-    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let (text, parent, name) = named(path)?;
     let place = match trusted_directory::directory(parent)? {
         Some(directory) => Place { directory, name: name.to_owned(), linked: false },
         None => writer.locate_itself(text, directory_mode)?,

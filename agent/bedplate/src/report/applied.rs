@@ -10,7 +10,7 @@ use bedplate_core::apply::{ApplyReport, ChangeReport, Outcome, Restored};
 use bedplate_core::kind::acs;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Action, Change, Note, Plan};
-use bedplate_core::revert::{RevertPlan, RevertReport, Step, StepOutcome};
+use bedplate_core::revert::{Refused, RevertPlan, RevertReport, Step, StepOutcome};
 use bedplate_core::setting::{SetConfigBits, SetEswitch, SetVf, WriteAttribute};
 
 /// The report of an apply; `after` is the plan made afterwards, and `is_owed` whether only tools of the image build are left.
@@ -193,10 +193,7 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
             folded(&subjects.iter().map(String::as_str).collect::<Vec<_>>(), ", ")
         );
     }
-    for refused in &plan.refused {
-        let _ = writeln!(out, "{} {}: {}", paint(BAD, "✗"), refused.subject, refused.reason);
-        let _ = writeln!(out, "    {} {}", paint(HEAD, "do:"), refused.remedy);
-    }
+    plan.refused.iter().for_each(|one| out += &refusal(one));
     out += &tools_to_run(&plan.owed);
     for note in &plan.notes {
         let _ = writeln!(out, "{} {note}", paint(FAINT, "·"));
@@ -211,6 +208,12 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
     out
 }
 
+/// Something that is left as it is, and what to do.
+pub(super) fn refusal(refused: &Refused) -> String {
+    let Refused { subject, reason, remedy } = refused;
+    format!("{} {subject}: {reason}\n    {} {remedy}\n", paint(BAD, "✗"), paint(HEAD, "do:"))
+}
+
 /// Tools that the image build has to run.
 fn tools_to_run(owed: &[Vec<String>]) -> String {
     let line = |command: &Vec<String>| {
@@ -221,8 +224,8 @@ fn tools_to_run(owed: &[Vec<String>]) -> String {
 
 fn step_subject(step: &Step) -> String {
     match step {
-        Step::Tool { argv, .. } => format!("run {}", argv.join(" ")),
-        _ => step.subject(),
+        Step::Tool { .. } => format!("run {}", step.subject()),
+        step => step.subject(),
     }
 }
 

@@ -30,10 +30,11 @@ pub mod wrap;
 #[cfg(feature = "schemars")]
 pub fn generated_schemas() -> Result<[(&'static str, String); 4], serde_json::Error> {
     use bedplate_core::documents::document;
+    use schemars::schema_for;
     Ok([
-        ("nccl-env", document(&nccl::generated_schema())?),
-        ("nccl-log", document(&nccl_log::generated_schema())?),
-        ("nccl-perf", document(&nccl_perf::generated_schema())?),
-        ("topology", document(&topology::generated_schema())?),
+        ("nccl-env", document(&schema_for!(nccl::Document<'static>))?),
+        ("nccl-log", document(&schema_for!(nccl_log::Document<'static>))?),
+        ("nccl-perf", document(&schema_for!(nccl_perf::Document<'static>))?),
+        ("topology", document(&schema_for!(topology::Document<'static>))?),
     ])
 }

@@ -62,7 +62,7 @@ fn quoted(value: &str) -> String {
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl env"))]
-struct Document<'a> {
+pub(crate) struct Document<'a> {
     /// Version of this shape, 1.
     bedplate_nccl_env: u32,
     /// What NCCL is to be told.
@@ -77,12 +77,6 @@ pub fn document(advice: &Advice) -> impl Serialize + use<'_> {
 
 /// JSON Schema (draft 2020-12) of [`document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-env.json");
-
-/// The schema as the types give it, for the test of that file.
-#[cfg(feature = "schemars")]
-pub(crate) fn generated_schema() -> schemars::Schema {
-    schemars::schema_for!(Document<'static>)
-}
 
 /// `docs/nccl.md`.
 pub fn markdown() -> String {

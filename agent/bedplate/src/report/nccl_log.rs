@@ -263,7 +263,7 @@ impl LogView<'_> {
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl log"))]
-struct Document<'a> {
+pub(crate) struct Document<'a> {
     /// Version of this shape, 1.
     bedplate_nccl_log: u32,
     /// What the log proves.
@@ -344,12 +344,6 @@ struct Rank<'a> {
 
 /// JSON Schema (draft 2020-12) of [`LogView::document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-log.json");
-
-/// The schema as the types give it, for the test of that file.
-#[cfg(feature = "schemars")]
-pub(crate) fn generated_schema() -> schemars::Schema {
-    schemars::schema_for!(Document<'static>)
-}
 
 /// The tables of `docs/nccl-log.md`.
 pub fn markdown() -> String {

@@ -143,7 +143,7 @@ fn line(finding: &Finding, file: &str) -> String {
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl perf"))]
-struct Document<'a> {
+pub(crate) struct Document<'a> {
     /// Version of this shape, 1.
     bedplate_nccl_perf: u32,
     /// What was read; `-`: standard input.
@@ -160,12 +160,6 @@ pub fn document<'a>(report: &'a Report, file: &'a str) -> impl Serialize + use<'
 
 /// JSON Schema (draft 2020-12) of [`document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-perf.json");
-
-/// The schema as the types give it, for the test of that file.
-#[cfg(feature = "schemars")]
-pub(crate) fn generated_schema() -> schemars::Schema {
-    schemars::schema_for!(Document<'static>)
-}
 
 /// `docs/nccl-perf.md`.
 pub fn markdown() -> String {

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::style::{BAD, FAINT, GONE, GOOD, HEAD, paint};
+use super::applied::refusal;
+use super::style::{BAD, FAINT, GONE, GOOD, paint};
 use super::text::folded;
 use bedplate_base::counted_as;
 use bedplate_core::seal::{PartPlan, SealDisposition, SealPlan, SealReport};
@@ -17,10 +18,7 @@ pub fn plan(plan: &SealPlan, verbose: bool) -> String {
     for part in kept {
         let _ = writeln!(out, "{} {}: {}", paint(FAINT, "· keep"), part.part, part.why);
     }
-    for refused in &plan.refused {
-        let _ = writeln!(out, "{} {}: {}", paint(BAD, "✗"), refused.subject, refused.reason);
-        let _ = writeln!(out, "    {} {}", paint(HEAD, "do:"), refused.remedy);
-    }
+    plan.refused.iter().for_each(|one| out += &refusal(one));
     for note in &plan.notes {
         let _ = writeln!(out, "{} {note}", paint(FAINT, "·"));
     }

@@ -304,12 +304,8 @@ impl Scanner<'_> {
     /// Variables that can no longer be set.
     fn read_only(&mut self, arguments: &[Word], at: usize) {
         for word in arguments {
-            let text = &self.text[word.range.clone()];
-            let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
-            if end > 0 {
-                let name = text[..end].to_owned();
-                self.events.push(Event::ReadOnly { name, at });
-            }
+            let name = leading_name(&self.text[word.range.clone()]);
+            self.events.extend(name.map(|name| Event::ReadOnly { name, at }));
         }
     }
 
@@ -321,11 +317,8 @@ impl Scanner<'_> {
         };
         // `printf -vNAME`.
         let text = text.strip_prefix("-v").unwrap_or(text);
-        let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
-        if end > 0 {
-            let name = text[..end].to_owned();
-            self.events.push(Event::Touch { name, at, why: "this command may set it" });
-        }
+        let why = "this command may set it";
+        self.events.extend(leading_name(text).map(|name| Event::Touch { name, at, why }));
     }
 
     /// Name of the variable that a word assigns, the offset of its value, and whether it appends.
@@ -388,4 +381,10 @@ impl Scanner<'_> {
             _ => Quote::Mixed,
         }
     }
+}
+
+/// The name that a text starts with.
+fn leading_name(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
+    (end > 0).then(|| text[..end].to_owned())
 }

@@ -17,11 +17,7 @@ pub(super) fn differences(
     paths: &[String],
     rendered: &RenderResult,
 ) -> Result<String, CliError> {
-    let cannot = || format!("cannot read {}", dir.display());
-    // As when writing: a link in DIR must not show what lies outside of it.
-    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
-    let directory = Directory { reader, dir };
-    directory.all(paths, rendered).map_err(|error| CliError::while_doing(cannot(), error))
+    Directory::read(dir, |directory| directory.all(paths, rendered))
 }
 
 /// Files in the output directory of a rendering.
@@ -41,10 +37,7 @@ pub(super) fn found(
     if !dir.is_dir() {
         return Ok(OldFiles { foreign: Vec::new(), stale: Vec::new() });
     }
-    let cannot = || format!("cannot read {}", dir.display());
-    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
-    let directory = Directory { reader, dir };
-    directory.found(paths, rendered).map_err(|error| CliError::while_doing(cannot(), error))
+    Directory::read(dir, |directory| directory.found(paths, rendered))
 }
 
 struct Directory<'a> {
@@ -52,7 +45,18 @@ struct Directory<'a> {
     dir: &'a Path,
 }
 
-impl Directory<'_> {
+impl<'a> Directory<'a> {
+    /// What `look` makes of the directory. As when writing, a link in it must not show what lies outside of it.
+    fn read<T>(
+        dir: &'a Path,
+        look: impl FnOnce(&Self) -> Result<T, ReadError>,
+    ) -> Result<T, CliError> {
+        let cannot = || format!("cannot read {}", dir.display());
+        let reader =
+            DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
+        look(&Directory { reader, dir }).map_err(|error| CliError::while_doing(cannot(), error))
+    }
+
     fn all(&self, paths: &[String], rendered: &RenderResult) -> Result<String, ReadError> {
         let mut all = String::new();
         for file in &rendered.files {

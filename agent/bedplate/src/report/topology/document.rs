@@ -16,7 +16,7 @@ use bedplate_facts::topology::{Distance, Role};
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate topology"))]
-struct Document<'a> {
+pub(crate) struct Document<'a> {
     /// Version of this shape, 1.
     bedplate_topology: u32,
     /// Which snapshot the host was read from; only there where several are shown one after the other.
@@ -177,12 +177,6 @@ pub fn document<'s>(
 
 /// JSON Schema (draft 2020-12) of [`document()`].
 pub const SCHEMA: &str = include_str!("../../../schemas/topology.json");
-
-/// The schema as the types give it, for the test of that file.
-#[cfg(feature = "schemars")]
-pub(crate) fn generated_schema() -> schemars::Schema {
-    schemars::schema_for!(Document<'static>)
-}
 
 fn entries_of<'s>(
     shown: &'s TopologyView,

@@ -23,7 +23,7 @@ use bedplate_nccl::nets::merged_by_nccl;
 use bedplate_nccl::topology_xml::{self, Detail};
 
 #[cfg(feature = "schemars")]
-pub(crate) use document::generated_schema;
+pub(crate) use document::Document;
 pub use document::{SCHEMA, document};
 pub use import::imported;
 pub(crate) use page::html;
