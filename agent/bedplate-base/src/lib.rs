@@ -24,4 +24,4 @@ pub use error_chain::{causes, chain};
 pub use reading::{Cause, OptionalRead, ReadError, Reading, Reason};
 pub use recovery::Recovery;
 pub use utc::{format_utc, format_utc_text};
-pub use words::{counted, counted_as, joined, some_of};
+pub use words::{counted, counted_as, joined, ranges, some_of};

@@ -27,3 +27,19 @@ pub fn some_of(all: impl ExactSizeIterator<Item = String>, few: usize, what: &st
         _ => format!("{} and {more} more {what}", first.join(", ")),
     }
 }
+
+/// Numbers in ascending order as ranges: `0-3`, `5`.
+pub fn ranges(numbers: impl IntoIterator<Item = u32>) -> Vec<String> {
+    let mut found: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match found.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => found.push((number, number)),
+        }
+    }
+    let range = |(first, last): (u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    found.into_iter().map(range).collect()
+}

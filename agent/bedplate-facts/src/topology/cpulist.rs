@@ -48,18 +48,7 @@ pub fn mask(list: &str, last: u32) -> Option<String> {
 
 /// A set as a list.
 pub fn list(cpus: &BTreeSet<u32>) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *cpu => *last = *cpu,
-            _ => ranges.push((*cpu, *cpu)),
-        }
-    }
-    let range = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    ranges.iter().map(range).collect::<Vec<String>>().join(",")
+    bedplate_base::ranges(cpus.iter().copied()).join(",")
 }
 
 #[cfg(test)]

@@ -174,24 +174,13 @@ pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
             None => unknown += 1,
         }
     }
-    let mut spans: Vec<(u32, u32)> = Vec::new();
-    for rank in known {
-        match spans.last_mut() {
-            Some((_, last)) if *last + 1 == rank => *last = rank,
-            _ => spans.push((rank, rank)),
-        }
-    }
-    let span = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    let words: Vec<String> = spans.iter().take(16).map(span).collect();
-    let more = if spans.len() > 16 { " …" } else { "" };
-    let single = matches!(spans.as_slice(), [(first, last)] if first == last);
-    match (spans.is_empty(), unknown) {
-        (true, count) => format!("{count} GPUs whose ranks are not said"),
-        (false, _) if single => format!("rank {}", words.join(" ")),
-        (false, _) => format!("ranks {}{more}", words.join(" ")),
+    let single = known.len() == 1;
+    let spans = bedplate_base::ranges(known);
+    match spans.len() {
+        0 => format!("{unknown} GPUs whose ranks are not said"),
+        1 if single => format!("rank {}", spans[0]),
+        ..=16 => format!("ranks {}", spans.join(" ")),
+        _ => format!("ranks {} …", spans[..16].join(" ")),
     }
 }
 
