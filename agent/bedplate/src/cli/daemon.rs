@@ -84,6 +84,18 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<Exit, CliError> {
     release::run(args)
 }
 
+/// Does asynchronous work on this thread. What hangs in the background, such as a thread that waits for a child, does not keep
+/// the process from ending.
+///
+/// # Errors
+/// The system's own: there is nothing to wait with.
+fn block_on<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
+}
+
 /// A directory below which bedplate's own files are: whatever reads its name later must not read it from elsewhere.
 fn absolute() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     use clap::builder::TypedValueParser as _;

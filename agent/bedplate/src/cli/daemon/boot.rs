@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::block_on;
 use crate::cli::{CliError, Exit};
 use bedplate_daemon::launch::Launch;
 use bedplate_daemon::{early_boot, journal};
@@ -25,11 +26,8 @@ pub(crate) fn run(args: &BootArgs) -> Result<Exit, CliError> {
     journal::start();
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let worker = Launch::Children(worker);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::while_doing("cannot begin", error))?;
-    let done = runtime.block_on(early_boot::put_back(&worker, &args.state_root));
-    // Neither a child that hangs nor the thread that waits for it holds up the boot.
-    runtime.shutdown_background();
+    let done = block_on(early_boot::put_back(&worker, &args.state_root))
+        .map_err(|error| CliError::while_doing("cannot begin", error))?;
     match done {
         Ok(true) => Ok(Exit::Done),
         Ok(false) => Ok(Exit::Blocked),

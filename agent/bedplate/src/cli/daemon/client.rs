@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use zbus::DBusError as _;
 
+use super::block_on;
 use crate::cli::CliError;
 use bedplate_daemon::bus::{self, Agent1Proxy};
 use bedplate_daemon::status::Status;
@@ -91,11 +92,7 @@ fn with<T, F: Future<Output = zbus::Result<T>>>(
     limit: Option<Duration>,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, CallError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CallError::SetUp(error.kind()))?;
-    runtime.block_on(async {
+    let done = block_on(async {
         let connecting = tokio::time::timeout(CONNECT_LIMIT, zbus::Connection::system()).await;
         // Whatever is wrong with the address, the socket or the greeting: there is no bus to speak by.
         let Ok(Ok(connection)) = connecting else { return Err(CallError::NoBus) };
@@ -107,7 +104,8 @@ fn with<T, F: Future<Output = zbus::Result<T>>>(
             None => work.await,
         };
         done.map_err(|error| classify_error(&error))
-    })
+    });
+    done.unwrap_or_else(|error| Err(CallError::SetUp(error.kind())))
 }
 
 fn classify_error(error: &zbus::Error) -> CallError {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::block_on;
 use crate::cli::{CliError, Exit};
 use bedplate_daemon::relay::{self, Relay};
 use bedplate_daemon::unit::Unit;
@@ -30,12 +31,8 @@ fn unit(name: &str) -> Result<Unit, String> {
 /// Serves one connection.
 pub(crate) fn run(args: &RelayArgs) -> Result<Exit, CliError> {
     let failed = |error| CliError::while_doing("cannot serve the daemon", error);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(failed)?;
     let relay =
         Relay { unit: args.unit, worker: args.worker.clone(), root: args.state_root.clone() };
-    let done = runtime.block_on(relay::serve(&relay));
-    // What hangs must not keep this from ending.
-    runtime.shutdown_background();
+    let done = block_on(relay::serve(&relay)).map_err(failed)?;
     done.map(|()| Exit::Done).map_err(failed)
 }

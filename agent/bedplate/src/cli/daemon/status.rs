@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::block_on;
 use super::client;
 use crate::cli::{CliError, Exit, output};
 use crate::report::status as text;
@@ -202,11 +203,7 @@ fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError
 fn ready_timeout(worker: Option<&Path>, limit: Duration) -> Duration {
     let read = || {
         let program = worker.unwrap_or(Path::new("/proc/self/exe"));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let agent =
-            runtime.block_on(worker::settings(&Launch::Children(program.to_owned()), limit));
-        runtime.shutdown_background();
-        agent.ok()
+        block_on(worker::settings(&Launch::Children(program.to_owned()), limit)).ok()?.ok()
     };
     read().map_or(READY_TIMEOUT, |agent| Duration::from_secs(agent.ready_timeout_s.into()))
 }

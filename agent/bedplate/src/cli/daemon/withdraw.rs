@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::block_on;
 use crate::cli::{CliError, Exit, output};
 use bedplate_base::format_utc;
 use bedplate_daemon::uninstall::{cancel_reboot, remove_published_files};
@@ -24,10 +25,8 @@ pub(crate) struct WithdrawArgs {
 pub(crate) fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
     let root = args.root.as_ref().unwrap_or(&args.state_root);
     if args.root.is_none() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime =
-            runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
-        let cancelled = runtime.block_on(cancel_reboot(root));
+        let cancelled = block_on(cancel_reboot(root))
+            .map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
         if let Some(at) = cancelled.map_err(|error| CliError::new(error.to_string()))? {
             output::status(&format!("the reboot announced for {} is taken back", format_utc(at)));
         }

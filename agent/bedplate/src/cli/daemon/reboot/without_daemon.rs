@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::super::client;
 use super::CallError;
+use crate::cli::daemon::block_on;
 use crate::cli::error::AS_ROOT;
 use crate::cli::{CliError, hold, output};
 use bedplate_base::format_utc;
@@ -25,13 +26,7 @@ const NO_DAEMON: &str = "bedplate.service does not run; bedplate has no reboot s
 const CANCELS: &str = "`shutdown -c` cancels what systemd-logind has scheduled";
 
 fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
-    let done = runtime.block_on(work);
-    runtime.shutdown_background();
-    Ok(done)
+    block_on(work).map_err(|error| CliError::while_doing("cannot set up a connection", error))
 }
 
 fn failed(error: &RebootError, head: &str) -> CliError {
