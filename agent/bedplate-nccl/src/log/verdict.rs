@@ -179,7 +179,7 @@ pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
     match spans.len() {
         0 => format!("{unknown} GPUs whose ranks are not said"),
         1 if single => format!("rank {}", spans[0]),
-        ..=16 => format!("ranks {}", spans.join(" ")),
+        1..=16 => format!("ranks {}", spans.join(" ")),
         _ => format!("ranks {} …", spans[..16].join(" ")),
     }
 }

@@ -15,29 +15,31 @@ const PATH: &str = "nccl-job.yaml";
 /// What pods of several nodes run where no operator makes ssh keys: all start sshd, the first waits for it and calls mpirun.
 const PODS: &str = include_str!("pods.sh");
 
+fn no_image() -> RenderError {
+    RenderError::Refused("pods need an image with nccl-tests: name it with --image".to_owned())
+}
+
+fn no_host_network(why: &str) -> RenderError {
+    RenderError::Refused(format!("--host-network does not go with this job: {why}"))
+}
+
 pub(super) fn render(
     build: &ImageConfig,
     job: &Job,
     form: JobForm,
 ) -> Result<RenderResult, RenderError> {
-    let refused = |why: &str| RenderError::Refused(why.to_owned());
-    let no_image = || refused("pods need an image with nccl-tests: name it with --image");
     let image = job.image.as_deref().ok_or_else(no_image)?;
     if job.host_network && form == JobForm::MpiJob {
-        return Err(refused(
-            "--host-network does not go with this job: the sshd of an MPIJob's workers would take port 22, which the hosts' \
-             own has; use --as job",
-        ));
+        let why = "the sshd of an MPIJob's workers would take port 22, which the hosts' own has; use --as job";
+        return Err(no_host_network(why));
     }
     let mut rendered = RenderResult::default();
     let rdma = rdma(build, job, &mut rendered);
     // A VF has another name and GID table than its PF, and a pod sees no other RDMA device: there is nothing to choose.
     let own_ports = job.rdma.is_empty() && !rdma.is_empty();
     if own_ports && job.host_network {
-        return Err(refused(
-            "--host-network does not go with this job: the profile's VFs are for pods with a network of their own; name the \
-             resource of the hosts' ports with --rdma-resource",
-        ));
+        let why = "the profile's VFs are for pods with a network of their own; name the resource of the hosts' ports with --rdma-resource";
+        return Err(no_host_network(why));
     }
     let place = Place { own_ports, own_network: !job.host_network };
     let pod = Pod { job, image, rdma, environment: job.environment(build, place) };
