@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::observation::{ChangeResult, Difference};
+use super::observation::{ChangeKey, ChangeResult, Difference, PlannedChange};
 use bedplate_core::plan::Item;
 
 /// First wait after a failure.
@@ -28,10 +28,10 @@ const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
 /// How something contested is cleared, for people.
 pub const CLEARS: &str = "`bedplate reconcile` tries it now; bedplate tries it by itself after an hour without another change";
 
-/// What is remembered of each change, by its id.
+/// What is remembered of each change.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    changes: BTreeMap<String, Memory>,
+    changes: BTreeMap<ChangeKey, Memory>,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ struct Memory {
 /// A change that failed and will be tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedChange {
-    /// The change's id.
+    /// The change's id, masked.
     pub id: String,
     /// What it is about, for people.
     pub subject: String,
@@ -69,7 +69,7 @@ pub struct FailedChange {
 /// Something that others keep changing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
-    /// The change's id.
+    /// The change's id, masked.
     pub id: String,
     /// What was found there in its last state, for people.
     pub found: String,
@@ -80,8 +80,8 @@ pub struct Conflict {
 /// What is to be done about an observation of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Admission {
-    /// Ids to apply now.
-    pub now: Vec<String>,
+    /// Changes to apply now.
+    pub now: Vec<ChangeKey>,
     /// When the first of those that have to wait may be tried again.
     pub next: Option<Duration>,
     /// Those that became contested by this observation.
@@ -90,17 +90,17 @@ pub(crate) struct Admission {
 
 impl Backoff {
     /// Which of the differences may be applied at `now` (a monotonic clock's reading).
-    pub(crate) fn admit(&mut self, found: &[Difference], now: Duration) -> Admission {
+    pub(crate) fn admit(&mut self, found: &[PlannedChange], now: Duration) -> Admission {
         let mut admitted = self.release_converged(found, now);
-        for difference in found {
-            let memory = self.changes.entry(difference.id.clone()).or_default();
-            if let Some(until) = memory.left_until(Some(seen(difference)), now) {
+        for change in found {
+            let memory = self.changes.entry(change.key.clone()).or_default();
+            if let Some(until) = memory.left_until(Some(seen(&change.shown)), now) {
                 admitted.wait(until);
                 continue;
             }
             if memory.done {
                 memory.done = false;
-                if let Some(contested) = memory.note_reverted(difference, now) {
+                if let Some(contested) = memory.note_reverted(&change.shown, now) {
                     admitted.contested.push(contested);
                     admitted.wait(now + memory.quiet_period());
                     continue;
@@ -108,17 +108,17 @@ impl Backoff {
             }
             match memory.wait().map(|wait| memory.failed_at + wait) {
                 Some(until) if until > now => admitted.wait(until),
-                _ => admitted.now.push(difference.id.clone()),
+                _ => admitted.now.push(change.key.clone()),
             }
         }
         admitted
     }
 
     /// What is contested and right at this observation: once that has lasted, it is no longer contested.
-    fn release_converged(&mut self, found: &[Difference], now: Duration) -> Admission {
+    fn release_converged(&mut self, found: &[PlannedChange], now: Duration) -> Admission {
         let mut admitted = Admission::default();
-        for (id, memory) in &mut self.changes {
-            if !found.iter().any(|difference| difference.id == *id)
+        for (key, memory) in &mut self.changes {
+            if !found.iter().any(|change| change.key == *key)
                 && let Some(until) = memory.left_until(None, now)
             {
                 admitted.wait(until);
@@ -131,7 +131,7 @@ impl Backoff {
     pub(crate) fn note(&mut self, done: &[ChangeResult], now: Duration) -> Option<Duration> {
         let mut next: Option<Duration> = None;
         for done in done {
-            let memory = self.changes.entry(done.change.id.clone()).or_default();
+            let memory = self.changes.entry(done.change.key.clone()).or_default();
             match &done.failure {
                 None => {
                     memory.done = true;
@@ -141,8 +141,8 @@ impl Backoff {
                 Some(why) => {
                     memory.failures = memory.failures.saturating_add(1);
                     memory.failed = Some(FailedChange {
-                        id: done.change.id.clone(),
-                        subject: done.change.subject.clone(),
+                        id: done.change.shown.id.clone(),
+                        subject: done.change.shown.subject.clone(),
                         why: why.clone(),
                         times: memory.failures,
                     });
@@ -155,9 +155,12 @@ impl Backoff {
         next
     }
 
-    /// Everything that is left to others.
+    /// Everything that is left to others, by id.
     pub(crate) fn contested(&self) -> Vec<Conflict> {
-        self.changes.values().filter_map(|memory| memory.contested.clone()).collect()
+        let contested = self.changes.values().filter_map(|memory| memory.contested.clone());
+        let mut contested: Vec<Conflict> = contested.collect();
+        contested.sort_by(|one, other| one.id.cmp(&other.id));
+        contested
     }
 
     /// Whether anything is left to others, so that an observation counts even where nothing differs.
@@ -166,8 +169,8 @@ impl Backoff {
     }
 
     /// Those of the differences whose last try failed.
-    pub(crate) fn failed(&self, found: &[Difference]) -> Vec<FailedChange> {
-        let of = |difference: &Difference| self.changes.get(&difference.id)?.failed.clone();
+    pub(crate) fn failed(&self, found: &[PlannedChange]) -> Vec<FailedChange> {
+        let of = |change: &PlannedChange| self.changes.get(&change.key)?.failed.clone();
         found.iter().filter_map(of).collect()
     }
 
@@ -247,16 +250,17 @@ fn seen(difference: &Difference) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bedplate_base::mask::mask_message;
     use bedplate_core::plan::Effect;
 
-    fn found(id: &str) -> Difference {
+    fn found(id: &str) -> PlannedChange {
         let value = Item {
             subject: "ACS control".into(),
             before: Some("001d".into()),
             after: None,
             why: Vec::new(),
         };
-        Difference {
+        let shown = Difference {
             id: id.into(),
             kind: "acs".into(),
             subject: id.into(),
@@ -264,7 +268,12 @@ mod tests {
             live: true,
             modules: false,
             items: vec![value],
-        }
+        };
+        PlannedChange { key: ChangeKey::of(id), shown }
+    }
+
+    fn keys(ids: &[&str]) -> Vec<ChangeKey> {
+        ids.iter().map(|id| ChangeKey::of(id)).collect()
     }
 
     fn done(id: &str) -> ChangeResult {
@@ -283,11 +292,11 @@ mod tests {
     fn the_third_time_it_is_taken_back_it_is_left_alone() {
         let mut backoff = Backoff::default();
         for at in 0..3 {
-            assert_eq!(backoff.admit(&[found("a")], s(at)).now, ["a"], "{at}");
+            assert_eq!(backoff.admit(&[found("a")], s(at)).now, keys(&["a"]), "{at}");
             backoff.note(&[done("a")], s(at));
         }
         let last = backoff.admit(&[found("a"), found("b")], s(3));
-        assert_eq!(last.now, ["b"]);
+        assert_eq!(last.now, keys(&["b"]));
         let contested = Conflict { id: "a".into(), found: "ACS control: 001d".into(), times: 3 };
         assert_eq!(
             (last.contested.as_slice(), backoff.contested().as_slice()),
@@ -297,7 +306,7 @@ mod tests {
         let later = backoff.admit(&[found("a")], s(100));
         assert_eq!(later, Admission { next: Some(s(3603)), ..Admission::default() });
         backoff.forget();
-        assert_eq!(backoff.admit(&[found("a")], s(101)).now, ["a"]);
+        assert_eq!(backoff.admit(&[found("a")], s(101)).now, keys(&["a"]));
     }
 
     /// Contested at second 3.
@@ -316,7 +325,7 @@ mod tests {
         let mut backoff = fought_over();
         let early = backoff.admit(&[found("a")], s(3602));
         assert_eq!((early.now.len(), early.next, backoff.contested().len()), (0, Some(s(3603)), 1));
-        assert_eq!(backoff.admit(&[found("a")], s(3603)).now, ["a"]);
+        assert_eq!(backoff.admit(&[found("a")], s(3603)).now, keys(&["a"]));
         assert_eq!(backoff.contested(), []);
         backoff.note(&[done("a")], s(3603));
         // Taken back again: contested at once, and for longer.
@@ -325,18 +334,18 @@ mod tests {
             (again.now.len(), again.contested.len(), again.next),
             (0, 1, Some(s(3700 + 7200)))
         );
-        assert_eq!(backoff.admit(&[found("a")], s(3700 + 7200)).now, ["a"]);
+        assert_eq!(backoff.admit(&[found("a")], s(3700 + 7200)).now, keys(&["a"]));
         backoff.note(&[done("a")], s(3700 + 7200));
         // It stayed for longer than that: this is another fight, which begins at the beginning.
         let later = s(3700 + 3 * 7200);
-        assert_eq!(backoff.admit(&[found("a")], later).now, ["a"]);
+        assert_eq!(backoff.admit(&[found("a")], later).now, keys(&["a"]));
         assert_eq!(backoff.contested(), []);
     }
 
     #[test]
     fn whoever_touches_it_begins_the_quiet_again() {
         let mut other = found("a");
-        other.items[0].before = Some("0000".into());
+        other.shown.items[0].before = Some("0000".into());
         let mut backoff = fought_over();
         assert_eq!(backoff.admit(&[other.clone()], s(3000)).next, Some(s(6600)));
         assert!(backoff.contested()[0].found.contains("0000"), "what is there now");
@@ -346,7 +355,27 @@ mod tests {
         assert_eq!(backoff.admit(&[], s(9600)), Admission::default());
         assert!(!backoff.is_contested());
         // What differs after that is drift like any other.
-        assert_eq!(backoff.admit(&[other], s(9700)).now, ["a"]);
+        assert_eq!(backoff.admit(&[other], s(9700)).now, keys(&["a"]));
+    }
+
+    /// Masked, both ids are `cmdline/grubby --args=token=…`.
+    #[test]
+    fn changes_with_equal_masked_ids_are_kept_apart() {
+        let change = |secret: &str| {
+            let id = format!("cmdline/grubby --args=token={secret}");
+            let shown = Difference { id: mask_message(&id), ..found("").shown };
+            PlannedChange { key: ChangeKey::of(&id), shown }
+        };
+        let both = [change("one"), change("two")];
+        assert_eq!(both[0].shown, both[1].shown);
+        let mut backoff = Backoff::default();
+        assert_eq!(backoff.admit(&both, s(0)).now.len(), 2);
+        let failure = Some("no".to_owned());
+        backoff.note(&[ChangeResult { change: both[0].clone(), failure }], s(0));
+        backoff.note(&[ChangeResult { change: both[1].clone(), failure: None }], s(0));
+        assert_eq!(backoff.admit(&both, s(1)).now, [both[1].key.clone()]);
+        assert_eq!(backoff.failed(&both[1..]), []);
+        assert!(!both[0].key.to_string().contains("one"));
     }
 
     #[test]
@@ -368,7 +397,7 @@ mod tests {
     fn a_reset_once_in_a_while_is_no_fight() {
         let mut backoff = Backoff::default();
         for round in 0..50 {
-            assert_eq!(backoff.admit(&[found("a")], s(round * 601)).now, ["a"]);
+            assert_eq!(backoff.admit(&[found("a")], s(round * 601)).now, keys(&["a"]));
             backoff.note(&[done("a")], s(round * 601));
         }
     }
@@ -379,7 +408,7 @@ mod tests {
         let mut now = Duration::ZERO;
         let mut waits = Vec::new();
         for _ in 0..14 {
-            assert_eq!(backoff.admit(&[found("a")], now).now, ["a"]);
+            assert_eq!(backoff.admit(&[found("a")], now).now, keys(&["a"]));
             let next = backoff.note(&[failed("a")], now).unwrap();
             let early = backoff.admit(&[found("a")], next - Duration::from_millis(1));
             assert_eq!((early.now.len(), early.next), (0, Some(next)));

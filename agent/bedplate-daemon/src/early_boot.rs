@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::journal::{self, log_message};
 use super::launch::Launch;
 use super::log_changes::{self, LogState};
-use super::observation::Observation;
+use super::observation::{ChangeKey, Observation};
 use super::worker::{self, WorkError};
 use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::plan::KindId;
@@ -57,8 +57,8 @@ pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
 async fn live(worker: &Launch, until: Instant) -> Result<Observation, WorkError> {
     let left = || until.saturating_duration_since(Instant::now());
     let seen = worker::observe_unjudged(worker, left()).await?;
-    let live = seen.changes.iter().filter(|change| change.live);
-    let live: Vec<String> = live.map(|change| change.id.clone()).collect();
+    let live = seen.changes.iter().filter(|change| change.shown.live);
+    let live: Vec<ChangeKey> = live.map(|change| change.key.clone()).collect();
     match live.is_empty() {
         true => Ok(seen),
         false => worker::apply_unjudged(worker, &seen, &live, left()).await,
@@ -88,7 +88,8 @@ fn report(observation: &Observation) -> bool {
         LogState::default().blockers(observation);
         return false;
     }
-    let missing: Vec<_> = observation.changes.iter().filter(|change| change.live).collect();
+    let changes = observation.changes.iter().map(|change| &change.shown);
+    let missing: Vec<_> = changes.filter(|change| change.live).collect();
     for change in &missing {
         log_changes::differs(&observation.hash, change);
     }

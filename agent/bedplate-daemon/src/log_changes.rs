@@ -2,7 +2,7 @@
 
 use super::checks::Checked;
 use super::journal::{self, log_message, say_of};
-use super::observation::{Difference, Observation};
+use super::observation::{Difference, Observation, PlannedChange};
 use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::plan::{RebootNeed, Unknown};
 use bedplate_core::verify::Verdict as Outcome;
@@ -12,9 +12,9 @@ use bedplate_core::verify::Verdict as Outcome;
 pub(crate) fn ended(plan: &str, observation: &Observation) {
     for done in &observation.done {
         match &done.failure {
-            None => say_of(journal::DONE, plan, &done.change, "done"),
+            None => say_of(journal::DONE, plan, &done.change.shown, "done"),
             Some(why) => {
-                say_of(journal::FAILED, plan, &done.change, &format!("failed ({why})"));
+                say_of(journal::FAILED, plan, &done.change.shown, &format!("failed ({why})"));
             }
         }
     }
@@ -45,7 +45,7 @@ pub(crate) fn enforce_hold(before: Option<&EnforceHold>, now: Option<&EnforceHol
 /// What was said of the last observation.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
-    differences: Vec<Difference>,
+    differences: Vec<PlannedChange>,
     blockers: Vec<String>,
     unknowns: Vec<String>,
     checks: Vec<Checked>,
@@ -57,7 +57,7 @@ impl LogState {
     pub(crate) fn differences(&mut self, observation: &Observation) {
         for change in &observation.changes {
             if !self.differences.contains(change) {
-                differs(&observation.hash, change);
+                differs(&observation.hash, &change.shown);
             }
         }
         self.differences.clone_from(&observation.changes);

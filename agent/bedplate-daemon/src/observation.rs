@@ -2,12 +2,14 @@
 //! itself (`bedplate worker`, hidden); both ends are always the same build.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::checks::Checked;
 use bedplate_core::kind::Watch;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
+use bedplate_core::ledger::Sha;
 use bedplate_core::plan::{
     Blocker, Change, Effect, Item, NextBoot, Pending, Plan, RebootNeed, Unknown,
 };
@@ -38,7 +40,7 @@ pub struct Observation {
     /// What went wrong beside the changes: the ledger or the history not written, something left lying.
     pub warnings: Vec<String>,
     /// What still differs and this host could take.
-    pub changes: Vec<Difference>,
+    pub changes: Vec<PlannedChange>,
     /// What people have to deal with.
     pub blockers: Vec<Blocker>,
     /// Subject that could not be read.
@@ -71,10 +73,60 @@ pub struct Observation {
     pub plan_json: String,
 }
 
+/// Names a change between the daemon and its workers: a digest of the id, since of the id itself the daemon sees what is
+/// masked, which several changes may have in common. Nobody else is shown it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ChangeKey(String);
+
+impl ChangeKey {
+    /// The key of the change with this id, as the plan has it.
+    pub fn of(id: &str) -> Self {
+        ChangeKey(short_digest(id))
+    }
+}
+
+impl From<String> for ChangeKey {
+    fn from(key: String) -> Self {
+        ChangeKey(key)
+    }
+}
+
+impl fmt::Display for ChangeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A change that the worker can be asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedChange {
+    /// By which the worker finds it in its own plan.
+    pub key: ChangeKey,
+    /// The part of it that everybody may see.
+    #[serde(flatten)]
+    pub shown: Difference,
+}
+
+impl PlannedChange {
+    /// A change of the plan; `shown`: the same change as everybody may see it.
+    pub fn new(change: &Change, shown: &Change) -> Self {
+        let shown = Difference {
+            id: shown.id.clone(),
+            kind: shown.kind.to_string(),
+            subject: shown.subject.to_string(),
+            effect: shown.effect,
+            live: shown.is_live(),
+            modules: shown.uses_modules(),
+            items: shown.items.clone(),
+        };
+        PlannedChange { key: ChangeKey::of(&change.id), shown }
+    }
+}
+
 /// One change of the plan without its actions: what the status shows to everybody holds no file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// `kind/subject`.
+    /// `kind/subject`, masked: for people, and no key.
     pub id: String,
     /// `cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`.
     pub kind: String,
@@ -97,7 +149,7 @@ pub struct Difference {
 #[serde(deny_unknown_fields)]
 pub struct ChangeResult {
     /// What was to be done.
-    pub change: Difference,
+    pub change: PlannedChange,
     /// Why it failed and was taken back, or was not tried; `None`: it is done, and was read back.
     pub failure: Option<String>,
 }
@@ -111,21 +163,6 @@ pub struct Device {
     pub what: String,
     /// Whether something of the profile is about it.
     pub selected: bool,
-}
-
-impl Difference {
-    /// Of a plan's change.
-    pub fn from_change(change: &Change) -> Self {
-        Difference {
-            id: change.id.clone(),
-            kind: change.kind.to_string(),
-            subject: change.subject.to_string(),
-            effect: change.effect,
-            live: change.is_live(),
-            modules: change.uses_modules(),
-            items: change.items.clone(),
-        }
-    }
 }
 
 /// Names what waits for a boot. What runs now is not part of it: a boot that does not help changes nothing else.
@@ -144,15 +181,20 @@ pub(crate) fn hash(plan: &Plan) -> String {
         })
         .collect();
     lines.sort();
-    bedplate_core::ledger::Sha::digest(lines.concat().as_bytes()).as_str()[..16].to_owned()
+    short_digest(&lines.concat())
+}
+
+/// The first 16 hex digits of the SHA-256 of a text.
+fn short_digest(text: &str) -> String {
+    Sha::digest(text.as_bytes()).as_str()[..16].to_owned()
 }
 
 impl Observation {
     /// These changes were not done: the worker came to no end.
     #[must_use]
-    pub fn failed(mut self, only: &[String], why: &str) -> Self {
-        let tried = self.changes.iter().filter(|change| only.contains(&change.id));
-        let failed = |change: &Difference| ChangeResult {
+    pub fn failed(mut self, only: &[ChangeKey], why: &str) -> Self {
+        let tried = self.changes.iter().filter(|change| only.contains(&change.key));
+        let failed = |change: &PlannedChange| ChangeResult {
             change: change.clone(),
             failure: Some(why.to_owned()),
         };
@@ -163,7 +205,7 @@ impl Observation {
     /// The first change that failed, and why.
     pub fn failure(&self) -> Option<String> {
         let failed = |done: &ChangeResult| {
-            done.failure.as_ref().map(|why| format!("{}: {why}", done.change.subject))
+            done.failure.as_ref().map(|why| format!("{}: {why}", done.change.shown.subject))
         };
         self.done.iter().find_map(failed)
     }

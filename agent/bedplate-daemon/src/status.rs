@@ -212,7 +212,7 @@ impl Status {
     pub fn take(&mut self, observation: &Observation, contested: Vec<Conflict>) {
         self.profile.clone_from(&observation.profile);
         self.mode = Some(observation.agent.mode);
-        self.changes.clone_from(&observation.changes);
+        self.changes = observation.changes.iter().map(|change| change.shown.clone()).collect();
         self.blockers.clone_from(&observation.blockers);
         self.unknowns.clone_from(&observation.unknowns);
         self.pending.clone_from(&observation.pending);

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
 use super::launch::{Launch, Process, REPLACED, WORKER};
-use super::observation::{AT, NO_PROFILE, Observation};
+use super::observation::{AT, ChangeKey, NO_PROFILE, Observation};
 use super::unit::Unit;
 use bedplate_core::profile::model::Agent;
 
@@ -18,7 +18,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(60);
 /// Changes run update-grub, rebuild initramfs, create VFs; each is bounded by itself.
 const APPLY_LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Before the id of a change to apply: without any, the host is only observed.
+/// Before the key of a change to apply: without any, the host is only observed.
 const ONLY: &str = "--only";
 /// Nobody is told whether the host is ready.
 const UNJUDGED: &str = "--unjudged";
@@ -95,7 +95,7 @@ pub(crate) async fn observe_unjudged(
 pub(crate) async fn apply_unjudged(
     launch: &Launch,
     seen: &Observation,
-    only: &[String],
+    only: &[ChangeKey],
     limit: Duration,
 ) -> Result<Observation, WorkError> {
     let mut arguments = changes(seen, only);
@@ -118,7 +118,7 @@ pub async fn settings(launch: &Launch, limit: Duration) -> Result<Agent, WorkErr
 pub async fn apply(
     launch: &Launch,
     seen: &Observation,
-    only: &[String],
+    only: &[ChangeKey],
 ) -> Result<Work<Observation>, WorkError> {
     start(launch, unit(seen, only), &round(&changes(seen, only)), "", APPLY_LIMIT).await
 }
@@ -154,17 +154,17 @@ pub(crate) fn is_for(unit: Unit, arguments: &[&str]) -> bool {
 }
 
 /// Only what loads or unloads modules gets the right to.
-fn unit(seen: &Observation, only: &[String]) -> Unit {
-    let mut selected = seen.changes.iter().filter(|change| only.contains(&change.id));
-    if selected.any(|change| change.modules) { Unit::Loader } else { Unit::Worker }
+fn unit(seen: &Observation, only: &[ChangeKey]) -> Unit {
+    let mut selected = seen.changes.iter().filter(|change| only.contains(&change.key));
+    if selected.any(|change| change.shown.modules) { Unit::Loader } else { Unit::Worker }
 }
 
 fn round(arguments: &[String]) -> Vec<String> {
     std::iter::once(WORKER.to_owned()).chain(arguments.iter().cloned()).collect()
 }
 
-fn changes(seen: &Observation, only: &[String]) -> Vec<String> {
-    let changes = only.iter().map(|id| format!("{ONLY}={id}"));
+fn changes(seen: &Observation, only: &[ChangeKey]) -> Vec<String> {
+    let changes = only.iter().map(|key| format!("{ONLY}={key}"));
     changes.chain(seen.profile_files.iter().map(|file| format!("--profile-file={file}"))).collect()
 }
 

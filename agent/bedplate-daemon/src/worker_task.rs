@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::checks;
-use super::observation::{self, ChangeResult, Device, Difference, Observation};
+use super::observation::{self, ChangeKey, ChangeResult, Device, Observation, PlannedChange};
 use super::public::{self, OperatorWords};
 use bedplate_base::mask;
 use bedplate_base::value::PciAddress;
@@ -32,8 +32,8 @@ const REQUEST: Request<'static> = Request::dry_run(Choice::HostOnly);
 /// What the daemon names.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// Ids of the changes to apply.
-    pub changes: &'a [String],
+    /// The changes to apply.
+    pub changes: &'a [ChangeKey],
     /// Files that the profile has to be read from: those that the changes were planned from.
     pub profile_files: &'a [String],
     /// Whether the checks are made afterwards.
@@ -82,9 +82,7 @@ pub fn apply(
             !selected.profile_files.iter().all(|file| planned.profile_files.contains(file));
         let observes = only_observes(&planned.loaded.profile.agent);
         let takes = |change: &Change| {
-            !held && !replaced && !observes && {
-                selected.changes.contains(&mask::mask_message(&change.id))
-            }
+            !held && !replaced && !observes && selected.changes.contains(&ChangeKey::of(&change.id))
         };
         planned.plan.body.changes.retain(takes);
         Ok(())
@@ -100,11 +98,11 @@ pub fn apply(
     let (reader, mut after) = (DirReader::live(), after?);
     let words = operator_words(&reader, &after);
     let shown = public::plan(&before.plan, &words);
-    let ended =
-        shown.body.changes.iter().zip(&report.changes).map(|(change, report)| ChangeResult {
-            change: Difference::from_change(change),
-            failure: public::failure(&report.outcome),
-        });
+    let changes = before.plan.body.changes.iter().zip(&shown.body.changes);
+    let ended = changes.zip(&report.changes).map(|((change, shown), report)| ChangeResult {
+        change: PlannedChange::new(change, shown),
+        failure: public::failure(&report.outcome),
+    });
     let warnings = report.warnings.iter().map(|text| mask::mask_message(text)).collect();
     let mut seen = public_observation(&reader, &after, &words, ended.collect(), warnings)?;
     if selected.judged && seen.is_converged() {
@@ -179,7 +177,9 @@ fn public_observation(
     let PreparedPlan { facts, loaded, plan, desired, .. } = planned;
     let shown = public::plan(plan, words);
     // What a lint stops is no difference that the daemon could do something about; the blocker says what would.
-    let takes = |change: &&Change| planned.stopping.is_empty() && change.deferred.is_none();
+    let takes =
+        |(change, _): &(&Change, &Change)| planned.stopping.is_empty() && change.deferred.is_none();
+    let changes = plan.body.changes.iter().zip(&shown.body.changes).filter(takes);
     Ok(Observation {
         profile: loaded.profile.name.clone(),
         profile_files: planned.profile_files.clone(),
@@ -188,7 +188,7 @@ fn public_observation(
         stopped: !planned.stopping.is_empty(),
         done,
         warnings,
-        changes: shown.body.changes.iter().filter(takes).map(Difference::from_change).collect(),
+        changes: changes.map(|(change, shown)| PlannedChange::new(change, shown)).collect(),
         blockers: shown.body.blockers.clone(),
         unknowns: shown.body.unknowns.clone(),
         pending: shown.body.pending.clone(),

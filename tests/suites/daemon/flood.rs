@@ -41,6 +41,7 @@ fn heal(rig: &Rig) -> Duration {
     let before = healed();
     // Another one each time: the same would be taken for a tool that fights over it.
     let mut change = difference();
+    change["key"] = json!(format!("{before:016x}"));
     change["id"] = json!(format!("acs/{before:04x}:00:00.0"));
     let (mut drifted, mut fixed) = (large(right(rig)), large(right(rig)));
     drifted["changes"] = json!([change]);

@@ -6,7 +6,7 @@ use bedplate_daemon::status::{State, Verdict};
 use bedplate_tests::program;
 use serde_json::json;
 
-use super::node::Node;
+use super::node::{CHANGE, Node, only};
 use super::rig::{RECORD, Rig, difference, drifted, fixed, right, until, waiting};
 
 const HOLD: &str = "var/lib/bedplate/enforce-hold.json";
@@ -170,7 +170,7 @@ fn a_revert_beside_a_daemon_that_enforces() {
     rig.settle();
     assert!(!node.applied(), "the daemon has undone the revert");
     // Neither the worker under the lock, nor the next daemon, nor the next boot.
-    let (code, said) = node.run(&["worker", "--only=modules/etc/modules-load.d/bedplate.conf"]);
+    let (code, said) = node.run(&["worker", &only(CHANGE)]);
     assert!(code == Some(0) && said.contains("\"done\":[]"), "{said}");
     drop(daemon);
     let _daemon = node.daemon();

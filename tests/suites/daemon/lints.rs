@@ -3,7 +3,7 @@
 
 use bedplate_daemon::status::State;
 
-use super::node::Node;
+use super::node::{CHANGE, Node, only};
 use super::rig::{Rig, until};
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
@@ -43,7 +43,7 @@ fn what_can_never_be_right_is_not_enforced() {
     assert!(code == Some(0) && nothing_to_do, "{said}");
     assert!(said.contains("\"policy\":\"schedule\""), "the policy is the profile's: {said}");
     // Nor by a worker that was told of changes before.
-    let (code, said) = node.run(&["worker", "--only=modules/etc/modules-load.d/bedplate.conf"]);
+    let (code, said) = node.run(&["worker", &only(CHANGE)]);
     assert!(code == Some(4) && said.contains(&format!("{LINT} at /{PROFILE}:")), "{said}");
     assert!(!node.applied());
 

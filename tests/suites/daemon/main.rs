@@ -50,7 +50,7 @@ fn what_differs_is_put_right_and_told() {
     rig.start();
     let status = rig.until("converged", |status| status.state == State::Converged);
     assert_eq!(status.verdict, Verdict::Ready);
-    assert_eq!(rig.calls()[..2], ["worker", "worker --only=acs/0000:22:00.0"]);
+    assert_eq!(rig.calls()[..2], ["worker", &format!("worker --only={}", rig::KEY)]);
     assert!(rig.logged("not as the profile says: port 0000:22:00.0 ACS control: 001d → 0011"));
     assert!(rig.logged("done: port 0000:22:00.0"));
     // The same in files, for programs without a bus.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Output};
 
+use bedplate_daemon::observation::ChangeKey;
 use bedplate_tests::{fixtures, program};
 
 use super::rig::Rig;
@@ -12,6 +13,13 @@ pub struct Node<'a>(&'a Rig);
 
 /// What the profile's module is written to.
 pub const LIST: &str = "etc/modules-load.d/bedplate.conf";
+/// The change that writes it.
+pub const CHANGE: &str = "modules/etc/modules-load.d/bedplate.conf";
+
+/// The argument that asks the worker for the change with this id.
+pub fn only(id: &str) -> String {
+    format!("--only={}", ChangeKey::of(id))
+}
 
 impl Node<'_> {
     /// A node with a profile that asks for a module, which is loaded.

@@ -7,7 +7,7 @@ use bedplate_core::ledger::Sha;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::node::{LIST, Node};
+use super::node::{self, CHANGE, LIST, Node};
 use super::rig::Rig;
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
@@ -50,8 +50,7 @@ fn worker_applies_nothing_in_mode_observe() {
     for (mode, applies) in [("observe", false), ("enforce", true)] {
         let rig = Rig::new();
         let node = node(&rig, mode);
-        let (code, said) =
-            node.run(&["worker", "--only=modules/etc/modules-load.d/bedplate.conf", "--unjudged"]);
+        let (code, said) = node.run(&["worker", &node::only(CHANGE), "--unjudged"]);
         assert_eq!(code, Some(0), "{said}");
         assert_eq!(rig.path(LIST).exists(), applies, "{mode}: {said}");
     }
@@ -86,7 +85,7 @@ fn roll_back_writes_no_commands() {
             }),
         );
         for args in [
-            &["worker", &format!("--only={change}"), "--unjudged"][..],
+            &["worker", &node::only(change), "--unjudged"][..],
             &["apply", "--yes"],
             &["revert", "--yes", "--force"],
         ] {
@@ -228,7 +227,7 @@ proptest! {
             .collect();
         plant(&rig, &json!({ "version": 2, "owed": owed, "owned": {}, "history": [], "files": files }));
         for args in [
-            &["worker", &format!("--only={}", CHANGES[only]), "--unjudged"][..],
+            &["worker", &node::only(CHANGES[only]), "--unjudged"][..],
             &["apply", "--yes"],
             &["revert", "--yes"],
             &["revert", "--yes", "--force"],

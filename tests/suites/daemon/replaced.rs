@@ -2,7 +2,7 @@
 
 use bedplate_daemon::status::State;
 
-use super::node::{LIST, Node};
+use super::node::{CHANGE, Node, only};
 use super::rig::{Rig, until};
 
 const OWN: &str = "etc/bedplate/profile.toml";
@@ -95,7 +95,7 @@ fn another_profile_is_enforced_once_ones_own_stays_away() {
 fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
     let rig = Rig::new();
     let node = node(&rig, &this_machine());
-    let only = format!("--only=modules//{LIST}").replace("//", "/");
+    let only = only(CHANGE);
     let (code, said) = node.run(&["worker", &only, "--profile-file=/etc/bedplate/elsewhere.toml"]);
     assert!(code == Some(0) && said.contains("\"done\":[]") && !node.applied(), "{said}");
     let (code, said) = node.run(&["worker", &only, "--profile-file=/etc/bedplate/profile.toml"]);

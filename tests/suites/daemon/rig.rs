@@ -24,6 +24,9 @@ pub const AUTHORITIES: &str = "etc/authorities.pem";
 /// The persisted state of reboots.
 pub const RECORD: &str = "var/lib/bedplate/daemon/reboot.json";
 
+/// By this key the worker is asked for [`difference`].
+pub const KEY: &str = "0123456789abcdef";
+
 /// The host's profile.
 const PROFILE: &str = "etc/bedplate/profile.toml";
 
@@ -370,7 +373,7 @@ pub fn with_check(mut seen: Value, id: &str, outcome: &str, text: &str) -> Value
 /// A difference.
 pub fn difference() -> Value {
     json!({
-        "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot", "live": true,
+        "key": KEY, "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot", "live": true,
         "items": [{ "subject": "ACS control", "before": "001d", "after": "0011", "why": [] }]
     })
 }

@@ -15,7 +15,7 @@ use bedplate_daemon::reboot::state::RebootState;
 use bedplate_tests::{fixtures, program};
 use serde_json::json;
 
-use super::rig::{Rig, drifted, fixed, right, until, waiting};
+use super::rig::{KEY, Rig, drifted, fixed, right, until, waiting};
 
 fn note(file: &Path, line: &str) {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(file);
@@ -72,7 +72,7 @@ fn a_host_is_put_right_by_processes_of_others() {
     rig.start();
     rig.until("put right", |status| status.state.name() == "converged");
     assert!(
-        rig.calls().iter().any(|call| call.contains("--only=acs/0000:22:00.0")),
+        rig.calls().iter().any(|call| call.contains(&format!("--only={KEY}"))),
         "{:?}",
         rig.calls()
     );

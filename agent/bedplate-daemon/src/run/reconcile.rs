@@ -10,7 +10,7 @@ use crate::backoff::CLEARS;
 use crate::fingerprint;
 use crate::journal::{self, log_message};
 use crate::log_changes;
-use crate::observation::Observation;
+use crate::observation::{ChangeKey, Observation};
 use crate::reboot::controller::{OBSERVE_AGAIN, within};
 use crate::status::Work;
 use crate::worker::{self, WorkError, WorkerMessage};
@@ -133,7 +133,7 @@ impl Daemon {
     async fn apply(
         &mut self,
         seen: &Observation,
-        only: &[String],
+        only: &[ChangeKey],
     ) -> Result<Observation, WorkError> {
         self.working_on("applying the profile").await;
         let launch = self.options.launch.clone();

@@ -83,7 +83,8 @@ impl RebootController {
             need: observation.need,
             plan: &observation.hash,
             unfinished: observation.stopped || !observation.changes.is_empty(),
-            planned: enforced && observation.changes.iter().any(|change| after_boot(change.effect)),
+            planned: enforced
+                && observation.changes.iter().any(|change| after_boot(change.shown.effect)),
             refused: matches!(observation.cause, Some(Cause::Rejected { .. })),
             passthrough: observation.pending.iter().any(cmdline::waits_for_passthrough),
             subject: subject(observation),

@@ -7,16 +7,16 @@ use clap::Args;
 
 use crate::cli::{CliError, Exit, output};
 use bedplate_core::engine::EngineError;
-use bedplate_daemon::observation;
+use bedplate_daemon::observation::{self, ChangeKey};
 use bedplate_daemon::public;
 use bedplate_daemon::worker_task::{self, ObserveError, Selection};
 
 /// `bedplate worker`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
-    /// Apply this change of the plan, by its id; without any: only look.
-    #[arg(long, value_name = "ID")]
-    only: Vec<String>,
+    /// Apply the change of the plan that an observation has under this key; without any: only look.
+    #[arg(long, value_name = "KEY")]
+    only: Vec<ChangeKey>,
     /// Apply only if the profile is read from this file, among others.
     #[arg(long, value_name = "FILE", requires = "only")]
     profile_file: Vec<String>,
