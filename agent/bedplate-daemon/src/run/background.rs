@@ -7,8 +7,6 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 
 use super::Daemon;
-use super::readiness::ReobserveTimer;
-use crate::checks;
 use crate::events::Trigger;
 use crate::launch::Launch;
 use crate::observation::Observation;
@@ -20,8 +18,6 @@ type ObserveResult = Option<Box<Observation>>;
 
 pub(super) struct BackgroundObserver {
     asked: ObserveRequests,
-    /// Those that nobody asks for.
-    pub(super) again: ReobserveTimer,
     to_seen: Sender<ObserveResult>,
     under_way: Option<JoinHandle<()>>,
     seen: Receiver<ObserveResult>,
@@ -35,8 +31,7 @@ pub(super) enum ObserveEvent {
 impl BackgroundObserver {
     pub(super) fn new() -> Self {
         let (to_seen, seen) = mpsc::channel(1);
-        let (asked, again) = (ObserveRequests::default(), ReobserveTimer::default());
-        BackgroundObserver { asked, again, to_seen, under_way: None, seen }
+        BackgroundObserver { asked: ObserveRequests::default(), to_seen, under_way: None, seen }
     }
 
     /// For those who ask.
@@ -80,8 +75,8 @@ impl Daemon {
             ObserveEvent::Wanted => self.observe_in_background(),
             ObserveEvent::Seen(seen) => {
                 // What the loop has seen since counts, not this.
-                let newest = self.observer.asked.end(self.status.observations);
-                if newest && self.is_news(seen.as_deref()) {
+                let newest = self.observer.asked.end(self.known.status.observations);
+                if newest && self.known.is_news(seen.as_deref()) {
                     // Those who wait are answered after the observation that follows.
                     let what = observe_requests::FOUND.to_owned();
                     return self.on_trigger(Trigger { what, profile: false }).await;
@@ -93,22 +88,8 @@ impl Daemon {
 
     /// Begins an observation beside the loop, unless one is under way or was made just now.
     pub(super) fn observe_in_background(&mut self) {
-        if self.observer.asked.begin(self.status.observations, Instant::now()) {
+        if self.observer.asked.begin(self.known.status.observations, Instant::now()) {
             self.observer.begin(&self.options.launch);
-        }
-    }
-
-    /// Whether it is not what is shown.
-    fn is_news(&self, seen: Option<&Observation>) -> bool {
-        match (seen, &self.observation) {
-            (Some(seen), Some(known)) => {
-                self.unusable.is_some()
-                    || seen.plan_json != known.plan_json
-                    || !checks::are_no_news(seen.checks.as_deref(), known.checks.as_deref())
-            }
-            (Some(_), None) => true,
-            // Why not is for the loop to find out, and to say once.
-            (None, _) => self.unusable.is_none(),
         }
     }
 }

@@ -3,9 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::Daemon;
 use crate::checks::{self, Checked};
-use crate::status::State;
+use crate::status::{State, Status};
 
 /// The first wait; each one is twice as long, until the re-check is as often.
 const FIRST: Duration = Duration::from_secs(15);
@@ -23,10 +22,18 @@ impl ReobserveTimer {
         self.next.map(|(at, _)| at)
     }
 
-    /// Notes what was found. `stands`: it keeps the host from being ready.
-    fn note(&mut self, found: Option<&[Checked]>, stands: bool, now: Instant) {
+    /// After an observation of the loop's own.
+    pub(super) fn note_status(&mut self, status: &Status) {
+        let checks = status.checks.as_deref();
+        let keeps = |check: &Checked| check.fails() || check.is_inconclusive();
+        let keeps = checks.is_some_and(|checks| checks.iter().any(keeps));
+        self.note(checks, status.state == State::Converged && keeps, Instant::now());
+    }
+
+    /// Notes what was found. `keeps`: it keeps the host from being ready.
+    fn note(&mut self, found: Option<&[Checked]>, keeps: bool, now: Instant) {
         let same = checks::are_no_news(found, self.found.as_deref());
-        if !stands {
+        if !keeps {
             self.next = None;
         } else if !same {
             self.next = Some((now + FIRST, FIRST));
@@ -37,30 +44,11 @@ impl ReobserveTimer {
     }
 
     /// Whether an observation is due; then the next one is put off. Re-checks come every `interval` anyway.
-    fn is_due(&mut self, now: Instant, interval: Duration) -> bool {
+    pub(super) fn is_due(&mut self, now: Instant, interval: Duration) -> bool {
         let Some((_, wait)) = self.next.filter(|(at, _)| *at <= now) else { return false };
         let longer = wait * 2;
         self.next = (longer < interval).then(|| (now + longer, longer));
         true
-    }
-}
-
-impl Daemon {
-    /// After an observation of the loop's own.
-    pub(super) fn judge_again(&mut self) {
-        let checks = self.status.checks.as_deref();
-        let stands = self.status.state == State::Converged
-            && checks.is_some_and(|checks| {
-                checks.iter().any(|one| one.fails() || one.is_inconclusive())
-            });
-        self.observer.again.note(checks, stands, Instant::now());
-    }
-
-    pub(super) fn judge_if_due(&mut self, now: Instant) {
-        let interval = self.interval();
-        if self.observer.again.is_due(now, interval) {
-            self.observe_in_background();
-        }
     }
 }
 

@@ -3,19 +3,15 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-
 use super::Daemon;
 use crate::backoff::CLEARS;
-use crate::fingerprint;
 use crate::journal::{self, log_message};
 use crate::log_changes;
 use crate::observation::{ChangeKey, Observation};
 use crate::reboot::controller::{OBSERVE_AGAIN, within};
-use crate::status::Work;
+use crate::status::Status;
 use crate::worker::{self, WorkError, WorkerMessage};
 use bedplate_base::chain;
-use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::profile::model::{AgentMode, RebootPolicy};
 
 /// Why a reboot is cancelled that an earlier daemon has scheduled.
@@ -27,7 +23,13 @@ const CHANGING: &str =
 const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Daemon {
-    /// Looks at the host; in mode `enforce`, puts right what may be put right now.
+    /// Observes the host, and shows that meanwhile.
+    pub(super) async fn observe_now(&mut self) {
+        self.working_on("observing the host").await;
+        self.observe().await;
+    }
+
+    /// Observes the host; in mode `enforce`, puts right what may be put right now.
     pub(super) async fn observe(&mut self) {
         self.observe_and_remediate().await;
         self.observer.note_observed();
@@ -35,14 +37,14 @@ impl Daemon {
 
     async fn observe_and_remediate(&mut self) {
         let begun = Instant::now();
-        self.status.observations += 1;
-        let act = !self.is_enforcement_held();
+        self.known.status.observations += 1;
+        let act = !self.known.is_enforcement_held();
         let limit = self.reboot.observation_limit();
         let Some(observed) = within(limit, worker::observe(&self.options.launch)).await else {
             return self.observe_later().await;
         };
         let observation = match observed {
-            Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
+            Ok(seen) if self.known.old_profile_may_come_back(&seen) => Ok(seen),
             Ok(seen)
                 if act && seen.agent.mode == AgentMode::Enforce && self.may_remediate(&seen) =>
             {
@@ -51,49 +53,33 @@ impl Daemon {
             seen => seen,
         };
         let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.status.last_observation_ms = took;
-        self.work = None;
+        self.known.status.last_observation_ms = took;
+        self.known.work = None;
         match observation {
-            Ok(observation) if self.old_profile_may_come_back(&observation) => {
+            Ok(observation) if self.known.old_profile_may_come_back(&observation) => {
                 self.wait_for_profile().await
             }
             Ok(observation) => self.take(observation).await,
             Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
             // What stands in for it meanwhile need not even be usable.
-            Err(_) if self.old_profile_is_gone() => self.wait_for_profile().await,
+            Err(_) if self.known.old_profile_is_gone() => self.wait_for_profile().await,
             // That says nothing of the host: this daemon is about to end, and what it has announced is the next one's.
             Err(WorkError::Replaced) => {}
             Err(_) if self.reboot.machine_stops().await => self.decide().await,
-            Err(error) => {
-                let why = chain(&error);
-                if self.unusable.as_ref() != Some(&why) {
-                    log_message(journal::UNUSABLE, &why);
-                }
-                self.reboot.cancel_unverified(&mut self.status, &why).await;
-                self.status.fail(why.clone());
-                self.unusable(why).await;
-            }
+            Err(error) => self.unusable(chain(&error), journal::UNUSABLE, Status::fail).await,
         }
     }
 
     /// The last seconds before a scheduled reboot belong to its boot entry: an observation that hangs is cut. A host that
     /// was never observed is not known to be sound.
     async fn observe_later(&mut self) {
-        self.work = None;
-        if self.observation.is_none() {
-            self.reboot.cancel_unverified(&mut self.status, NOT_OBSERVED).await;
+        self.known.work = None;
+        if self.known.observation.is_none() {
+            self.reboot.cancel_unverified(&mut self.known.status, NOT_OBSERVED).await;
         }
         let soon = self.reboot.until_final_phase().is_some_and(|left| left.is_zero());
-        self.retry = Some(Instant::now() + if soon { CANCEL_AGAIN } else { OBSERVE_AGAIN });
+        self.timers.retry = Some(Instant::now() + if soon { CANCEL_AGAIN } else { OBSERVE_AGAIN });
         self.decide().await;
-    }
-
-    /// Whether an operator holds enforcement; says so when that changes.
-    pub(super) fn is_enforcement_held(&mut self) -> bool {
-        let held = EnforceHold::load(&self.options.root);
-        log_changes::enforce_hold(self.status.held.as_ref(), held.as_ref());
-        self.status.held = held;
-        self.status.held.is_some()
     }
 
     /// What is contested may also be right by now, and no longer contested.
@@ -102,8 +88,8 @@ impl Daemon {
     }
 
     async fn remediate(&mut self, seen: Observation) -> Observation {
-        self.logged.differences(&seen);
-        let admitted = self.backoff.admit(&seen.changes, self.born.elapsed());
+        self.known.logged.differences(&seen);
+        let admitted = self.backoff.admit(&seen.changes, self.timers.age());
         for contested in &admitted.contested {
             let text = format!(
                 "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
@@ -111,7 +97,7 @@ impl Daemon {
             );
             log_message(journal::CONTESTED, &text);
         }
-        self.retry = admitted.next.map(|next| self.born + next);
+        self.timers.retry_at_age(admitted.next);
         if admitted.now.is_empty() {
             return seen;
         }
@@ -122,10 +108,8 @@ impl Daemon {
             // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
             Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
         };
-        if let Some(next) = self.backoff.note(&done.done, self.born.elapsed()) {
-            let next = self.born + next;
-            self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
-        }
+        let next = self.backoff.note(&done.done, self.timers.age());
+        self.timers.retry_by_age(next);
         log_changes::ended(&seen.hash, &done);
         done
     }
@@ -154,17 +138,17 @@ impl Daemon {
             if let Some(done) = within(limit, work.as_mut()).await {
                 return done;
             }
-            self.reboot.cancel_unverified(&mut self.status, CHANGING).await;
+            self.reboot.cancel_unverified(&mut self.known.status, CHANGING).await;
             limit = self.reboot.until_final_phase().map(|left| left.max(CANCEL_AGAIN));
         }
     }
 
     /// GPUs and NICs that the profile was about and that are gone are for people.
     fn report_missing(&mut self, observation: &mut Observation) {
-        let before = self.devices.clone();
-        self.devices.report_missing(observation);
-        if self.devices != before
-            && let Err(error) = self.reboot.store().keep_devices(&self.devices)
+        let before = self.known.devices.clone();
+        self.known.devices.report_missing(observation);
+        if self.known.devices != before
+            && let Err(error) = self.reboot.store().keep_devices(&self.known.devices)
         {
             log_message(journal::IMPAIRED, &error.to_string());
         }
@@ -175,54 +159,18 @@ impl Daemon {
             // Who only looks reboots nothing either.
             observation.reboot.policy = RebootPolicy::Never;
         }
-        self.unusable = None;
-        self.profile_gone = None;
         self.report_missing(&mut observation);
-        let was = self.status.is_as_the_profile_says();
-        self.status.failed = self.backoff.failed(&observation.changes);
-        self.status.take(&observation, self.backoff.contested());
-        if let Some(files) = &self.files {
-            files.set(&observation.watch);
+        self.watches.set(&observation.watch);
+        let before = self.known.take(observation, &self.backoff);
+        self.timers.reobserve.note_status(&self.known.status);
+        if before.is_none_or(|before| before.agent.interval_s != self.known.interval_s()) {
+            self.timers.recheck = Instant::now() + self.interval();
         }
-        if let Some(monitor) = &self.interface_monitor {
-            monitor.set(&observation.watch);
-        }
-        self.watch_own_files();
-        self.logged.differences(&observation);
-        self.logged.blockers(&observation);
-        self.logged.need(observation.need, &self.status.reason);
-        self.logged.unknowns(&observation);
-        self.logged.checks(&observation);
-        self.judge_again();
-        if self.status.is_as_the_profile_says() {
-            self.status.last_converged = Some(Timestamp::now());
-            if !was {
-                log_message(
-                    journal::CONVERGED,
-                    &format!("this host is what profile {} says", observation.profile),
-                );
-            }
-        }
-        if self.observation.as_ref().map(|old| old.agent.interval_s)
-            != Some(observation.agent.interval_s)
-        {
-            self.observation = Some(observation.clone());
-            self.recheck = Instant::now() + self.interval();
-        }
-        self.observation = Some(observation);
         self.reboot.observed();
-        self.seen = fingerprint::fingerprint(
-            &self.options.root,
-            self.observation.as_ref().map(|observation| &observation.watch),
-        );
-        self.beat();
         // What happened meanwhile is not in what was just seen.
-        if let Ok(more) = self.triggers.try_recv() {
-            self.gather(more);
-        }
-        if self.debounce.is_of_the_host() {
-            self.work =
-                Some(Work { what: "observing what has changed".into(), since: Timestamp::now() });
+        self.watches.gather_arrived();
+        if self.watches.burst.is_of_the_host() {
+            self.known.begin("observing what has changed");
         }
         self.decide().await;
     }

@@ -95,10 +95,10 @@ impl Daemon {
         {
             log_message(journal::REBOOT_SCHEDULED, &text);
         }
-        self.status.stop();
-        self.work = None;
+        self.known.status.stop();
+        self.known.work = None;
         self.publish().await;
-        self.leave_bus().await;
+        self.bus.leave().await;
         match launch.is_replaced() {
             true => Err(RunError::Replaced),
             false => Ok(()),

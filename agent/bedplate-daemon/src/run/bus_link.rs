@@ -1,0 +1,284 @@
+//! The system bus, with logind on it: onto it, and back onto it when dbus was restarted.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use zbus::Connection;
+use zbus::names::UniqueName;
+
+use super::{Daemon, RunError};
+use crate::bus::{self, Agent, Authority, BusRequest, BusState, LostConnection, Shared};
+use crate::events::Trigger;
+use crate::journal::{self, log_message};
+use crate::logind::{self, ManagerProxy};
+use crate::observe_requests::ObserveRequester;
+use crate::status::Status;
+
+/// A bus that takes longer is as good as none.
+const BUS_LIMIT: Duration = Duration::from_secs(5);
+/// What the bus may take for the signals of one change.
+const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
+/// Wait before signals of logind are subscribed to again.
+const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+/// Who asked no longer ago than this is not looked for first.
+const JUST_NOW: Duration = Duration::from_millis(500);
+const NO_BUS: &str = "no system bus: `bedplate status` has only files, and there are no reboots";
+const UNHEARD: &str = "signals of systemd-logind do not arrive: inhibitors and cancelled shutdowns are noticed late, \
+    and there may be no reboots";
+/// Waits between tries to get back on the bus: the first, and the longest.
+const BUS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+pub(super) struct BusLink {
+    /// What the daemon's object shows.
+    shown: Shared,
+    to_requests: Sender<BusRequest>,
+    pub(super) requests: Receiver<BusRequest>,
+    /// For clients who ask for a plan.
+    observe_requester: ObserveRequester,
+    /// Takes what logind tells.
+    triggers: Sender<Trigger>,
+    /// `None`: there is no bus.
+    connections: Option<Connections>,
+    /// While there is no bus: when to try again, and how long to wait after that.
+    reconnect: Option<(Instant, Duration)>,
+    /// A message has arrived on either connection.
+    pub(super) message: Arc<Notify>,
+    to_lost: Sender<LostConnection>,
+    /// What is no longer heard: apart from triggers, of which one may be dropped.
+    pub(super) lost: Receiver<LostConnection>,
+    /// logind on this bus.
+    logind: Option<ManagerProxy<'static>>,
+    /// Listens to signals of logind for as long as there is this bus.
+    listening: Option<JoinHandle<()>>,
+    /// Asks a logind that did not answer.
+    probing: Option<JoinHandle<()>>,
+    /// That signals of logind do not arrive was logged.
+    unheard: bool,
+}
+
+struct Connections {
+    /// Where others ask.
+    served: Connection,
+    /// Where the daemon asks others.
+    own: Connection,
+}
+
+impl BusLink {
+    /// Without a bus yet.
+    pub(super) fn new(
+        status: Status,
+        observe_requester: ObserveRequester,
+        triggers: Sender<Trigger>,
+    ) -> Self {
+        let (to_requests, requests) = mpsc::channel(16);
+        let (to_lost, lost) = mpsc::channel(4);
+        BusLink {
+            shown: Arc::new(Mutex::new(BusState::new(status))),
+            to_requests,
+            requests,
+            observe_requester,
+            triggers,
+            connections: None,
+            reconnect: None,
+            message: Arc::default(),
+            to_lost,
+            lost,
+            logind: None,
+            listening: None,
+            probing: None,
+            unheard: false,
+        }
+    }
+
+    /// Onto the bus, with logind.
+    async fn connect(&mut self) -> zbus::Result<()> {
+        let connecting = async {
+            let own = bus::connect().await?;
+            let authority = Authority::new(own.clone());
+            let requester = self.observe_requester.clone();
+            let to_requests = self.to_requests.clone();
+            let agent = Agent::new(self.shown.clone(), to_requests, requester, authority);
+            let served = bus::serve(agent.clone()).await?;
+            if let Err(error) = bus::serve_operators(&own, agent).await {
+                let text = "operators are in one queue with everybody who asks";
+                log_message(
+                    journal::IMPAIRED,
+                    &format!("{text}: {} is not to be had: {error}", bus::OPERATORS),
+                );
+            }
+            let logind = logind::manager(&own).await.ok();
+            Ok::<_, zbus::Error>((Connections { served, own }, logind))
+        };
+        // One that accepts and stays silent must not keep the loop from the host.
+        let (connections, logind) = timeout(BUS_LIMIT, connecting)
+            .await
+            .unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into())))?;
+        for connection in [&connections.served, &connections.own] {
+            let message = self.message.clone();
+            tokio::spawn(bus::watch(connection.clone(), message, self.to_lost.clone()));
+        }
+        self.listen(logind);
+        (self.connections, self.reconnect) = (Some(connections), None);
+        Ok(())
+    }
+
+    fn listen(&mut self, logind: Option<ManagerProxy<'static>>) {
+        let (triggers, lost) = (self.triggers.clone(), self.to_lost.clone());
+        self.logind.clone_from(&logind);
+        self.listening = Some(tokio::spawn(async move {
+            // Without a client there is nothing to wait for but the next try.
+            if let Some(logind) = logind {
+                logind::watch(logind, triggers).await;
+            }
+            // The end of the bus, which is the usual reason, ends this task meanwhile.
+            tokio::time::sleep(LISTEN_AGAIN).await;
+            // The loop listens for as long as it lives.
+            let _ = lost.send(LostConnection::LogindSignals).await;
+        }));
+    }
+
+    /// The bus is there and has refused a subscription, say. A client that has failed at one stays useless: another one.
+    /// `false`: the bus is gone, too.
+    async fn listen_again(&mut self) -> bool {
+        let Some(Connections { own, .. }) = &self.connections else { return false };
+        if !std::mem::replace(&mut self.unheard, true) {
+            log_message(journal::IMPAIRED, UNHEARD);
+        }
+        let logind = logind::manager(own).await.ok();
+        self.listen(logind);
+        true
+    }
+
+    /// Has logind asked until it answers.
+    pub(super) fn probe_logind(&mut self) {
+        let probing = self.probing.as_ref().is_some_and(|task| !task.is_finished());
+        if let Some(logind) = self.logind.as_ref().filter(|_| !probing) {
+            let probe = logind::probe(logind.clone(), self.triggers.clone());
+            self.probing = Some(tokio::spawn(probe));
+        }
+    }
+
+    /// Lets go of a bus that has ended. `false`: that is known already.
+    async fn disconnect(&mut self) -> bool {
+        let Some(Connections { served, .. }) = self.connections.take() else { return false };
+        // Of two connections one may be left, with the name.
+        let _ = served.close().await;
+        for task in [self.listening.take(), self.probing.take()].into_iter().flatten() {
+            task.abort();
+        }
+        self.logind = None;
+        self.retry_first();
+        log_message(
+            journal::IMPAIRED,
+            "the system bus is gone: `bedplate status` has only files, and there are no reboots until it is back",
+        );
+        true
+    }
+
+    fn retry_first(&mut self) {
+        self.reconnect = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
+    }
+
+    /// When to try to get on the bus; `None`: there is one.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.reconnect.map(|(at, _)| at)
+    }
+
+    /// What was said last is written before the daemon ends.
+    pub(super) async fn leave(&mut self) {
+        // The end of the other connection is no sign that this one has written everything.
+        let Some(Connections { served, own: _own }) = self.connections.take() else { return };
+        let written = async {
+            let _ = served.close().await;
+            while self.lost.recv().await.is_some_and(|lost| lost != LostConnection::Bus) {}
+        };
+        let _ = timeout(BUS_LIMIT, written).await;
+    }
+
+    /// Whether a caller who asked at this time has left the bus since.
+    pub(super) async fn has_left(&self, caller: &UniqueName<'static>, at: Instant) -> bool {
+        match &self.connections {
+            Some(Connections { own, .. }) if at.elapsed() > JUST_NOW => {
+                bus::has_left(own, caller).await
+            }
+            _ => false,
+        }
+    }
+
+    /// Shows this, and signals what is different.
+    pub(super) async fn publish(&self, now: &Status, plan: String, unusable: Option<String>) {
+        let before = {
+            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            (shown.plan, shown.unusable) = (plan, unusable);
+            shown.replace(now.clone())
+        };
+        if let Some(Connections { served, .. }) = &self.connections
+            && let Ok(object) = served.object_server().interface::<_, Agent>(bus::PATH).await
+        {
+            let agent = object.get().await;
+            // A bus that does not take a signal is no reason to stop, nor one that takes its time.
+            let signals = bus::signal_changes(object.signal_emitter(), &agent, &before, now);
+            let _ = timeout(SIGNAL_LIMIT, signals).await;
+        }
+    }
+}
+
+impl Daemon {
+    /// Goes on the bus. Where there is none, it is tried again.
+    pub(super) async fn connect_first(&mut self) -> Result<(), RunError> {
+        match self.connect().await {
+            Ok(()) => {}
+            Err(zbus::Error::NameTaken) => return Err(RunError::Name),
+            Err(error) => {
+                log_message(journal::IMPAIRED, &format!("{NO_BUS}: {error}"));
+                self.bus.retry_first();
+            }
+        }
+        Ok(())
+    }
+
+    async fn connect(&mut self) -> zbus::Result<()> {
+        self.bus.connect().await?;
+        let own = self.bus.connections.as_ref().map(|connections| connections.own.clone());
+        self.exports.ready_target.connected(own);
+        self.reboot.set_logind(self.bus.logind.clone());
+        Ok(())
+    }
+
+    pub(super) async fn connect_again(&mut self) {
+        let Some((_, wait)) = self.bus.reconnect.filter(|(at, _)| *at <= Instant::now()) else {
+            return;
+        };
+        match self.connect().await {
+            Ok(()) => {
+                log_message(journal::CONNECTED, "back on the system bus");
+                self.decide().await;
+            }
+            Err(_) => {
+                let wait = (wait * 2).min(BUS_AGAIN.1);
+                self.bus.reconnect = Some((Instant::now() + wait, wait));
+            }
+        }
+    }
+
+    /// The bus, or what logind tells on it, is no longer heard.
+    pub(super) async fn lost(&mut self, lost: LostConnection) {
+        let is_new = match lost {
+            LostConnection::LogindSignals => self.bus.listen_again().await,
+            LostConnection::Bus => self.bus.disconnect().await,
+        };
+        // Each of the two connections tells of the end of the bus.
+        if !is_new {
+            return;
+        }
+        if lost == LostConnection::Bus {
+            self.exports.ready_target.connected(None);
+        }
+        self.reboot.set_logind(self.bus.logind.clone());
+        self.decide().await;
+    }
+}

@@ -1,0 +1,79 @@
+//! The status as files and as a systemd target, and the marker that asks other programs for a reboot.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::export::{self, WrittenFiles};
+use crate::helper::Helpers;
+use crate::journal::{self, log_message};
+use crate::ready_target::{self, ReadyTarget};
+use crate::reboot::controller::OBSERVE_AGAIN;
+use crate::reboot_required;
+use crate::status::Status;
+use bedplate_base::chain;
+
+pub(super) struct Exports {
+    root: PathBuf,
+    written: WrittenFiles,
+    pub(super) ready_target: ReadyTarget,
+    /// The last try to set the reboot marker or to take it back; `None`: it succeeded, or there was nothing to do.
+    marker_failure: Option<MarkerFailure>,
+}
+
+struct MarkerFailure {
+    wanted: bool,
+    /// Not tried before: each try costs a unit.
+    until: Instant,
+    /// The message in the journal.
+    logged: String,
+}
+
+impl Exports {
+    pub(super) fn new(root: &Path) -> Self {
+        Exports {
+            root: root.to_owned(),
+            written: WrittenFiles::new(),
+            ready_target: ReadyTarget::new(root),
+            marker_failure: None,
+        }
+    }
+
+    /// When to publish again, though nothing has changed: something has failed.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.marker_failure.as_ref().map(|failure| failure.until)
+    }
+
+    /// Writes what differs from what was published before. What fails is logged.
+    pub(super) async fn publish(&mut self, now: &Status, helpers: &Helpers) {
+        for wrong in export::write(&self.root, now, &mut self.written) {
+            log_message(journal::IMPAIRED, &wrong);
+        }
+        if let Err(error) = self.ready_target.publish(now) {
+            let text = format!("cannot write {}: {error}", ready_target::MARKER);
+            log_message(journal::IMPAIRED, &text);
+        }
+        self.mark(now, helpers).await;
+    }
+
+    /// Sets the marker that asks others for a reboot, or takes it back: only where that is not so yet.
+    async fn mark(&mut self, now: &Status, helpers: &Helpers) {
+        let before = self.marker_failure.take();
+        let Some(wanted) = reboot_required::is_wanted(now) else { return };
+        if reboot_required::is_set(&self.root, wanted).is_ok_and(|is_so| is_so) {
+            return;
+        }
+        let is_too_soon =
+            |failure: &MarkerFailure| failure.wanted == wanted && failure.until > Instant::now();
+        if before.as_ref().is_some_and(is_too_soon) {
+            self.marker_failure = before;
+            return;
+        }
+        let Err(error) = helpers.marker(wanted).await else { return };
+        let logged = format!("cannot write {}: {}", reboot_required::REQUIRED, chain(&error));
+        if before.is_none_or(|before| before.logged != logged) {
+            log_message(journal::IMPAIRED, &logged);
+        }
+        let until = Instant::now() + OBSERVE_AGAIN;
+        self.marker_failure = Some(MarkerFailure { wanted, until, logged });
+    }
+}
