@@ -14,8 +14,6 @@ use zbus::{fdo, interface};
 use super::logind;
 use super::observe_requests::ObserveRequester;
 use super::status::{State, Status};
-use super::store::StoreError;
-use crate::reboot::controller::error::RebootError;
 use crate::reboot::state::RebootState;
 use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;
@@ -83,31 +81,8 @@ pub enum Request {
     ForgetMissing(Reply<String>),
 }
 
-/// Where an answer goes.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, RequestError>>;
-
-/// Why the daemon does not do what it was asked for.
-#[derive(Debug, thiserror::Error)]
-pub enum RequestError {
-    /// The host cannot be observed, or there is no profile that can be used.
-    #[error("{0}")]
-    Unusable(String),
-    /// Nothing is known of the host.
-    #[error("the host has not been observed yet")]
-    NotObserved,
-    /// A reboot is asked for of a daemon that could not say whether it is safe.
-    #[error("no reboot can be announced, and the request is not kept: {0}")]
-    NotKept(Box<RequestError>),
-    /// Which devices are gone cannot be known.
-    #[error("nothing is forgotten: the PCI devices cannot be read now")]
-    DevicesUnread,
-    /// The reboot cannot be asked for or taken back.
-    #[error(transparent)]
-    Reboot(#[from] RebootError),
-    /// What has to be remembered cannot be.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+/// Where an answer goes; an error is why not, in one sentence.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, String>>;
 
 /// What the bus shows.
 #[derive(Debug)]
@@ -183,7 +158,7 @@ impl Agent {
         let asked = BusRequest { caller, at: Instant::now(), request: request(reply) };
         self.to.send(asked).await.map_err(|_| gone(()))?;
         let answer = answered.await.map_err(|_| gone(()))?;
-        answer.map_err(|error| fdo::Error::Failed(error.to_string()))
+        answer.map_err(fdo::Error::Failed)
     }
 
     async fn schedule(

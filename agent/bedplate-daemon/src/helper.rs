@@ -15,7 +15,7 @@ use super::unit::Unit;
 use super::worker::{self, WorkError};
 use super::{methods, public, reboot_required, worker_task};
 use crate::reboot::busy::{self, Activity};
-use crate::reboot::last_boot::{BmcAnswer, BmcSilent};
+use crate::reboot::last_boot::BmcAnswer;
 use crate::reboot::method::ipmi::{self, Code, Device, IpmiError, RestartCause};
 use crate::reboot::method::{command, undo};
 use bedplate_base::chain;
@@ -146,7 +146,7 @@ fn holders(root: &Path, idle: &[String]) -> Option<String> {
     let who = move |pid| if live { process::owner(pid) } else { None };
     match busy::holders(&root.join("proc"), idle) {
         Ok(in_use) => in_use.reason(who),
-        Err(error) => Some(error.to_string()),
+        Err(why) => Some(why),
     }
 }
 
@@ -293,7 +293,7 @@ impl Helpers {
     /// What the BMC says of the last restart.
     pub(crate) async fn restart_cause(&self) -> BmcAnswer {
         let asked = self.ask(&Task::RestartCause {}).await;
-        asked.map_err(|error| BmcSilent::Said(chain(&error)))
+        asked.map_err(|error| chain(&error))
     }
 
     /// Sets the marker in /run that asks others for a reboot, or takes back bedplate's part in it.

@@ -67,7 +67,7 @@ fn check_configured(method: RebootMethod, settings: &Reboot) -> Result<(), Metho
     if method == RebootMethod::Ordinary || settings.methods.contains(&method) {
         return Ok(());
     }
-    Err(MethodError::Cannot { method, why: "the profile does not name it".to_owned() })
+    Err(MethodError::unusable(method, "the profile does not name it"))
 }
 
 /// The way back from a method that is about to be made [`ready`] for a reboot at `at`. Changes nothing.

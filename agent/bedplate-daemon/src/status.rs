@@ -25,7 +25,7 @@ pub(crate) const VERSION: u32 = 2;
 /// Why a host is `converged`.
 const IN_EFFECT: &str = "everything the profile asks for is in effect";
 /// What is known before the first observation.
-const NOT_OBSERVED: &str = "the host has not been observed yet";
+pub(crate) const NOT_OBSERVED: &str = "the host has not been observed yet";
 /// Where the daemon keeps it for those without a bus. Everybody may read it.
 pub const FILE: &str = published::STATUS;
 

@@ -23,25 +23,12 @@ pub struct Store {
 /// Why one of them cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be read.
-    #[error("cannot read {path}: {error}")]
-    Read {
-        /// Which file.
-        path: &'static str,
-        /// Message of the system.
-        error: std::io::Error,
-    },
+    /// It cannot be read or written: the whole sentence.
+    #[error("{0}")]
+    File(String),
     /// It was read, and is no record.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// It cannot be written.
-    #[error("cannot write {path}: {error}")]
-    Write {
-        /// Which file.
-        path: &'static str,
-        /// Message of the system.
-        error: std::io::Error,
-    },
     /// Its lock cannot be had.
     #[error("cannot lock {STATE}: {0}")]
     Lock(std::io::Error),
@@ -123,17 +110,16 @@ impl Store {
         match file::text(&self.at(RECORD)) {
             Ok(text) => Ok(Record::parse(&text)?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Record::default()),
-            Err(error) => Err(StoreError::Read { path: RECORD, error }),
+            Err(error) => Err(StoreError::File(format!("cannot read {RECORD}: {error}"))),
         }
     }
 
     /// Keeps the record; it is on the disk when this returns.
     ///
     /// # Errors
-    /// [`StoreError::Write`].
+    /// [`StoreError::File`].
     pub fn keep(&self, _: &RecordLock, record: &Record) -> Result<(), StoreError> {
-        replace(&self.at(RECORD), record.render().as_bytes())
-            .map_err(|error| StoreError::Write { path: RECORD, error })
+        self.replace(RECORD, &record.render())
     }
 
     /// What the profile's rules selected last. One that cannot be understood is made again.
@@ -145,16 +131,16 @@ impl Store {
     /// Keeps that.
     ///
     /// # Errors
-    /// [`StoreError::Write`].
+    /// [`StoreError::File`].
     pub fn keep_devices(&self, known: &KnownDevices) -> Result<(), StoreError> {
-        replace(&self.at(devices::FILE), known.render().as_bytes())
-            .map_err(|error| StoreError::Write { path: devices::FILE, error })
+        self.replace(devices::FILE, &known.render())
     }
-}
 
-/// Only root may read it.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    replace_own_file(path, bytes, 0o600, 0o700)
+    /// Only root may read it.
+    fn replace(&self, path: &str, text: &str) -> Result<(), StoreError> {
+        replace_own_file(&self.at(path), text.as_bytes(), 0o600, 0o700)
+            .map_err(|error| StoreError::File(format!("cannot write {path}: {error}")))
+    }
 }
 
 #[cfg(test)]

@@ -14,37 +14,16 @@ use bedplate_host::published::{
 };
 use bedplate_host::write::{remove_own_directory, remove_own_file, temporary};
 
-/// Why an announced reboot may still come: the record that says whose it is has to stay.
-#[derive(Debug, thiserror::Error)]
-pub enum CancelError {
-    /// logind does not take it back.
-    #[error(
-        "bedplate has announced a reboot for {}, and systemd-logind cannot be asked to take it back ({why}): it may \
-         still come. Nothing was removed; take it back with `shutdown -c`, or try again",
-        format_utc(*.at)
-    )]
-    Logind {
-        /// When it is due.
-        at: Timestamp,
-        /// Why not.
-        why: RebootError,
-    },
-    /// The machine would still go through its firmware, or off, at its next reboot.
-    #[error("{0}. Nothing was removed; try again")]
-    Undo(String),
-    /// The record cannot be read.
-    #[error(transparent)]
-    Record(#[from] RebootError),
-}
-
 /// Calls off the reboot that bedplate has announced on the running machine, whose files are below `root`, and undoes what
 /// was prepared for it. What logind has scheduled for others stays. The time of the reboot that was called off, if any.
 ///
 /// # Errors
-/// [`CancelError`].
-pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, CancelError> {
+/// Why it may still come, or change the next one, in a few sentences: the record that says whose it is has to stay.
+pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, String> {
+    let words = |error: RebootError| error.to_string();
+    let not_undone = |why: &str| Err(format!("{why}. Nothing was removed; try again"));
     let mut offline = Offline::connect(root).await;
-    let (record, found) = offline.find().await?;
+    let (record, found) = offline.find().await.map_err(words)?;
     if record.phase == Phase::Rest {
         return Ok(None);
     }
@@ -54,15 +33,21 @@ pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, CancelError
         AtLogind::Scheduled { at } | AtLogind::Unknown { at, .. } => at,
         AtLogind::Nothing | AtLogind::GoingDown => {
             return match cancelled {
-                Err(RebootError::Armed(text)) => Err(CancelError::Undo(text)),
+                Err(RebootError::Armed(text)) => not_undone(&text),
                 // There was nothing, or another shutdown.
                 _ => Ok(None),
             };
         }
     };
-    cancelled.map_err(|why| CancelError::Logind { at, why })?;
-    match offline.find().await?.0.phase.is_open() {
-        true => Err(CancelError::Undo("what was prepared for the reboot is not undone".into())),
+    if let Err(why) = cancelled {
+        return Err(format!(
+            "bedplate has announced a reboot for {}, and systemd-logind cannot be asked to take it back ({why}): it may \
+             still come. Nothing was removed; take it back with `shutdown -c`, or try again",
+            format_utc(at)
+        ));
+    }
+    match offline.find().await.map_err(words)?.0.phase.is_open() {
+        true => not_undone("what was prepared for the reboot is not undone"),
         false => Ok(Some(at)),
     }
 }

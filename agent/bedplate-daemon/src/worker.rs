@@ -2,7 +2,6 @@
 //! there, and what a plan needs of memory goes with it.
 
 use std::marker::PhantomData;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -26,22 +25,11 @@ const UNJUDGED: &str = "--unjudged";
 /// Why there is no observation.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The program cannot be started.
-    #[error("cannot start {}", program.display())]
+    /// It cannot be started.
+    #[error("{what}")]
     Start {
-        /// It.
-        program: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// PID 1 does not listen for it.
-    #[error(
-        "cannot start a process with the rights for it: `systemctl status bedplate-{unit}.socket` shows why, and \
-        `systemctl restart bedplate` starts that again"
-    )]
-    Connect {
-        /// Its unit.
-        unit: &'static str,
+        /// The whole sentence.
+        what: String,
         /// Why.
         source: std::io::Error,
     },
@@ -192,10 +180,17 @@ async fn start<T>(
     limit: Duration,
 ) -> Result<Work<T>, WorkError> {
     let until = Instant::now() + limit;
-    let failed = |source| match launch {
-        Launch::Children(program) => WorkError::Start { program: program.clone(), source },
-        Launch::Sockets { .. } => WorkError::Connect { unit: unit.name(), source },
+    let what = || match launch {
+        Launch::Children(program) => format!("cannot start {}", program.display()),
+        Launch::Sockets { .. } => {
+            let unit = unit.name();
+            format!(
+                "cannot start a process with the rights for it: `systemctl status bedplate-{unit}.socket` shows why, and \
+                 `systemctl restart bedplate` starts that again"
+            )
+        }
     };
+    let failed = |source| WorkError::Start { what: what(), source };
     match timeout_at(until, launch.start(unit, arguments, input)).await {
         Ok(process) => {
             Ok(Work { process: process.map_err(failed)?, until, limit, answer: PhantomData })

@@ -6,7 +6,7 @@ mod command;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::errno::Errno;
 
@@ -70,25 +70,6 @@ pub struct DeviceUse {
     pub unreadable: usize,
 }
 
-/// Why nothing can be said about who uses the devices.
-#[derive(Debug, thiserror::Error)]
-pub enum BusyError {
-    /// The processes cannot be listed.
-    #[error("the processes in {} cannot be listed", path.display())]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
-    /// Process 1, which is always there, is not: `/proc` is not mounted, or hides processes (`hidepid`).
-    #[error("{} does not show all processes: process 1 is missing", path.display())]
-    Incomplete {
-        /// The directory.
-        path: PathBuf,
-    },
-}
-
 impl DeviceUse {
     /// Why the host is not to be disturbed, in one line; none when nobody is at work for certain. `who` says whose a
     /// process is and since when it runs; everybody reads the line, so its arguments are not in it.
@@ -136,17 +117,19 @@ fn is_idle_process(comm: &str, idle: &[String]) -> bool {
 /// Other users' processes open only to CAP_SYS_PTRACE (proc(5), `/proc/pid/fd`); without it they are `unreadable`.
 ///
 /// # Errors
-/// [`BusyError`].
-pub fn holders(proc_root: &Path, idle: &[String]) -> Result<DeviceUse, BusyError> {
-    let list = |source| BusyError::List { path: proc_root.to_owned(), source };
+/// Why nothing can be said about who uses the devices, in one sentence.
+pub fn holders(proc_root: &Path, idle: &[String]) -> Result<DeviceUse, String> {
+    let list = |_| format!("the processes in {} cannot be listed", proc_root.display());
     let mut pids = BTreeSet::new();
     for entry in fs::read_dir(proc_root).map_err(list)? {
         let name = entry.map_err(list)?.file_name();
         // Only processes have numbers for names.
         pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
     }
+    // It is always there: `/proc` is not mounted, or hides processes (`hidepid`).
     if !pids.contains(&1) {
-        return Err(BusyError::Incomplete { path: proc_root.to_owned() });
+        let root = proc_root.display();
+        return Err(format!("{root} does not show all processes: process 1 is missing"));
     }
     pids.remove(&std::process::id());
     let mut in_use = DeviceUse { holders: Vec::new(), unreadable: 0 };

@@ -29,41 +29,21 @@ pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(600);
 
 /// Why there can be no client: the configuration is wrong.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
-    /// Not a URL.
-    #[error("`{url}` is not a URL")]
-    Url {
-        /// As configured.
-        url: String,
-        /// The fault.
-        source: ureq::http::uri::InvalidUri,
-    },
-    /// Another scheme, or no host.
-    #[error("`{0}` cannot be a FleetLock server: expected http://HOST/ or https://HOST/")]
-    NotHttp(String),
-    /// A port that there is not.
-    #[error("`{0}` cannot be a FleetLock server: expected a port from 1 to 65535")]
-    Port(String),
-    /// A query or a fragment, behind which no path can be put.
-    #[error("`{0}` cannot be a FleetLock server: a base URL has no `?` and no `#`")]
-    Query(String),
-    /// A user or a password in the URL, which would end up in logs. The URL is not shown for the same reason.
-    #[error(
-        "the URL of the FleetLock server holds a user or a password; the protocol knows neither"
-    )]
-    UserInfo,
-    /// A group that servers refuse.
-    #[error("`{0}` cannot be a FleetLock group: expected letters, digits, `.` and `-`")]
-    Group(String),
-    /// No id, which servers refuse.
-    #[error("the FleetLock id of this host is empty")]
-    EmptyId,
-    /// No time to answer in.
-    #[error("the time limit for the FleetLock server is zero")]
-    NoTime,
-    /// The request cannot be put into JSON.
-    #[error("the FleetLock request cannot be written as JSON")]
-    Serialise(#[source] serde_json::Error),
+#[error("{what}")]
+pub(crate) struct ClientError {
+    what: String,
+    source: Option<ureq::http::uri::InvalidUri>,
+}
+
+impl ClientError {
+    fn new(what: impl Into<String>) -> Self {
+        ClientError { what: what.into(), source: None }
+    }
+
+    /// `value` cannot be `what` of FleetLock.
+    fn expected(value: &str, what: &str, why: &str) -> Self {
+        ClientError::new(format!("`{value}` cannot be a FleetLock {what}: {why}"))
+    }
 }
 
 /// A client for one host, one group and one server.
@@ -117,16 +97,19 @@ impl Client {
         // `^[a-zA-Z0-9.-]+$` of the protocol.
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
         if group.is_empty() || !group.bytes().all(fits) {
-            return Err(ClientError::Group(one_line(group)));
+            let why = "expected letters, digits, `.` and `-`";
+            return Err(ClientError::expected(&one_line(group), "group", why));
         }
         if id.trim().is_empty() {
-            return Err(ClientError::EmptyId);
+            return Err(ClientError::new("the FleetLock id of this host is empty"));
         }
         if timeout.is_zero() {
-            return Err(ClientError::NoTime);
+            return Err(ClientError::new("the time limit for the FleetLock server is zero"));
         }
         let body = Body { client_params: ClientParams { id, group } };
-        let body = serde_json::to_string(&body).map_err(ClientError::Serialise)?;
+        let body = serde_json::to_string(&body).map_err(|error| {
+            ClientError::new(format!("the FleetLock request cannot be written as JSON: {error}"))
+        })?;
         // Named, as ureq panics without them when it has no default of its own.
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::PlatformVerifier)
@@ -193,21 +176,27 @@ fn base(url: &str) -> Result<String, ClientError> {
     let shown = || mask::server(&one_line(url));
     // Before anything else, so that no error shows a password. An `@` of a path would do no harm, but nobody has one.
     if url.contains('@') {
-        return Err(ClientError::UserInfo);
+        return Err(ClientError::new(
+            "the URL of the FleetLock server holds a user or a password; the protocol knows neither",
+        ));
     }
-    let uri: Uri = url.parse().map_err(|source| ClientError::Url { url: shown(), source })?;
+    let no_server = |why| Err(ClientError::expected(&shown(), "server", why));
+    let uri: Uri = url.parse().map_err(|error| ClientError {
+        what: format!("`{}` is not a URL", shown()),
+        source: Some(error),
+    })?;
     let scheme = uri.scheme_str().unwrap_or_default();
     if !["http", "https"].contains(&scheme) || uri.host().is_none_or(str::is_empty) {
-        return Err(ClientError::NotHttp(shown()));
+        return no_server("expected http://HOST/ or https://HOST/");
     }
     // The parser lets any port pass, and the call would go to the usual one.
     let has_port = uri.authority().map(|authority| authority.as_str()) != uri.host();
     if has_port && uri.port_u16().is_none_or(|port| port == 0) {
-        return Err(ClientError::Port(shown()));
+        return no_server("expected a port from 1 to 65535");
     }
     // The parser drops a fragment without a word.
     if uri.query().is_some() || url.contains('#') {
-        return Err(ClientError::Query(shown()));
+        return no_server("a base URL has no `?` and no `#`");
     }
     Ok(url.trim_end_matches('/').to_owned())
 }

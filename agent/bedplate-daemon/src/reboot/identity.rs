@@ -13,18 +13,16 @@ pub(crate) const FLEETLOCK_APP_ID: [u8; 16] = [
 ];
 
 /// Why a text is not a machine id.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum IdentityError {
-    /// Not 32 hexadecimal digits.
-    #[error("it is not a machine id: expected 32 hexadecimal digits")]
-    Shape,
-    /// The first boot has not made one yet (machine-id(5), `uninitialized`).
-    #[error("this host has no machine id yet")]
-    Uninitialized,
-    /// All zeros, which systemd refuses as well: every host with it would be the same one.
-    #[error("the machine id is all zeros")]
-    Zero,
-}
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct IdentityError(&'static str);
+
+const SHAPE: IdentityError =
+    IdentityError("it is not a machine id: expected 32 hexadecimal digits");
+/// The first boot has not made one yet (machine-id(5), `uninitialized`).
+const UNINITIALIZED: IdentityError = IdentityError("this host has no machine id yet");
+/// systemd refuses it as well: every host with it would be the same one.
+const ZERO: IdentityError = IdentityError("the machine id is all zeros");
 
 /// A machine id from the content of `/etc/machine-id`: 32 hexadecimal digits and at most one line end.
 ///
@@ -33,16 +31,16 @@ pub(crate) enum IdentityError {
 pub(crate) fn parse_machine_id(text: &str) -> Result<[u8; 16], IdentityError> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     if text.is_empty() || text == "uninitialized" {
-        return Err(IdentityError::Uninitialized);
+        return Err(UNINITIALIZED);
     }
     // A sign before the digits would pass as a number.
     if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(IdentityError::Shape);
+        return Err(SHAPE);
     }
     match u128::from_str_radix(text, 16) {
-        Ok(0) => Err(IdentityError::Zero),
+        Ok(0) => Err(ZERO),
         Ok(id) => Ok(id.to_be_bytes()),
-        Err(_) => Err(IdentityError::Shape),
+        Err(_) => Err(SHAPE),
     }
 }
 
@@ -128,10 +126,10 @@ mod tests {
             "g123456789abcdef0123456789abcdef",
             "éééééééééééééééé",
         ] {
-            assert_eq!(parse_machine_id(bad), Err(IdentityError::Shape), "{bad:?}");
+            assert_eq!(parse_machine_id(bad), Err(SHAPE), "{bad:?}");
         }
-        assert_eq!(parse_machine_id("uninitialized\n"), Err(IdentityError::Uninitialized));
-        assert_eq!(parse_machine_id(""), Err(IdentityError::Uninitialized));
-        assert_eq!(parse_machine_id(&"0".repeat(32)), Err(IdentityError::Zero));
+        assert_eq!(parse_machine_id("uninitialized\n"), Err(UNINITIALIZED));
+        assert_eq!(parse_machine_id(""), Err(UNINITIALIZED));
+        assert_eq!(parse_machine_id(&"0".repeat(32)), Err(ZERO));
     }
 }

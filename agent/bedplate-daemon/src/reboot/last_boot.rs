@@ -19,19 +19,8 @@ const LATE: SignedDuration = SignedDuration::from_hours(2);
 /// Where the end of the boot before is to be seen.
 const LOOK: &str = "`journalctl -b -1 -e` shows how the boot before ended";
 
-/// What the BMC says of the last restart.
-pub(crate) type BmcAnswer = Result<RestartCause, BmcSilent>;
-
-/// Why the BMC says nothing.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BmcSilent {
-    /// No power cycle was asked of it.
-    #[error("it was not asked")]
-    NotAsked,
-    /// It cannot be reached, or does not know.
-    #[error("{0}")]
-    Said(String),
-}
+/// What the BMC says of the last restart, or why it says nothing.
+pub(crate) type BmcAnswer = Result<RestartCause, String>;
 
 /// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
 /// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
@@ -133,7 +122,7 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, Str
                  cause: {cause}; {LOOK}"
             ),
         ),
-        Err(why) => unknown(&why.to_string()),
+        Err(why) => unknown(why),
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::backoff::Backoff;
-use crate::bus::RequestError;
 use crate::checks;
 use crate::devices::KnownDevices;
 use crate::fingerprint;
@@ -71,9 +70,9 @@ impl Knowledge {
     }
 
     /// # Errors
-    /// [`RequestError::Unusable`]: the host cannot be observed, or has no profile that can be used.
-    pub(super) fn expect_usable(&self) -> Result<(), RequestError> {
-        self.unusable.clone().map_or(Ok(()), |why| Err(RequestError::Unusable(why)))
+    /// Why the host cannot be observed, or has no profile that can be used.
+    pub(super) fn expect_usable(&self) -> Result<(), String> {
+        self.unusable.clone().map_or(Ok(()), Err)
     }
 
     /// Whether decisions may rest on the last observation: not on a profile that may be gone.

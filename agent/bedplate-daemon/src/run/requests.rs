@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 
 use super::Daemon;
-use crate::bus::{BusRequest, Request, RequestError};
+use crate::bus::{BusRequest, Request};
 use crate::reboot::decide::entry_veto;
 use crate::reboot::state::RebootState;
+use crate::status::NOT_OBSERVED;
 use bedplate_base::format_utc;
 
 impl Daemon {
@@ -37,7 +38,7 @@ impl Daemon {
                 // status tells of the cancellation before that.
                 self.reboot.show_at_once(&mut self.known.status);
                 self.working_on("deciding about the reboot").await;
-                let _ = reply.send(cancelled.map_err(RequestError::from));
+                let _ = reply.send(cancelled.map_err(|error| error.to_string()));
                 self.known.work = None;
                 self.decide().await;
             }
@@ -66,14 +67,16 @@ impl Daemon {
         why: String,
         at: Option<Timestamp>,
         force: bool,
-    ) -> Result<(RebootState, String), RequestError> {
-        let refused = |why| RequestError::NotKept(Box::new(why));
+    ) -> Result<(RebootState, String), String> {
+        let refused =
+            |why| format!("no reboot can be announced, and the request is not kept: {why}");
         self.known.expect_usable().map_err(refused)?;
         let Some(observation) = &self.known.observation else {
-            return Err(refused(RequestError::NotObserved));
+            return Err(refused(NOT_OBSERVED.to_owned()));
         };
         let delay_s = observation.reboot.delay_s;
-        self.reboot.request(why, at, force, delay_s).await?;
+        let asked = self.reboot.request(why, at, force, delay_s).await;
+        asked.map_err(|error| error.to_string())?;
         self.decide().await;
         let state = self.known.status.reboot.state.clone();
         let text = match state {
@@ -92,17 +95,21 @@ impl Daemon {
         Ok((state, text))
     }
 
-    async fn forget_missing(&mut self) -> Result<String, RequestError> {
+    async fn forget_missing(&mut self) -> Result<String, String> {
         let Some(observation) = &self.known.observation else {
-            return Err(RequestError::NotObserved);
+            return Err(NOT_OBSERVED.to_owned());
         };
-        let seen = observation.devices.as_ref().ok_or(RequestError::DevicesUnread)?;
+        let seen = observation
+            .devices
+            .as_ref()
+            .ok_or("nothing is forgotten: the PCI devices cannot be read now")?;
         let gone = self.known.devices.update(seen);
         if gone.is_empty() {
             return Ok("no GPU or NIC is missing".into());
         }
         self.known.devices.forget(&gone);
-        self.reboot.store().keep_devices(&self.known.devices)?;
+        let kept = self.reboot.store().keep_devices(&self.known.devices);
+        kept.map_err(|error| error.to_string())?;
         self.observe().await;
         self.work_off_events().await;
         let names: Vec<String> =

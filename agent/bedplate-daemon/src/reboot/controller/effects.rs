@@ -53,25 +53,27 @@ impl RebootController {
     /// that writes a hold is seen here, or finds the reboot at logind.
     async fn schedule(&mut self, arranged: &ArrangedReboot, why: &str) -> Result<(), RebootError> {
         let Some(logind) = self.logind.clone() else {
-            return Err(RebootError::NoLogind);
+            return Err(RebootError::no_logind());
         };
         let _lock = self.store.lock().await?;
         let current = self.kept.current(&self.store)?.record;
         if !matches!(&current.phase, Phase::Scheduling { arranged: now } if now == arranged) {
-            return Err(RebootError::Overtaken);
+            let why = "the reboot was cancelled before logind was asked";
+            return Err(RebootError::new(WaitsFor::Logind, why));
         }
         self.expect_no_hold()?;
-        let (kind, usec) = logind.scheduled_shutdown().await.map_err(RebootError::schedule)?;
+        let (kind, usec) =
+            logind.scheduled_shutdown().await.map_err(|error| RebootError::schedule(&error))?;
         if arranged.is(&kind, usec) {
             return Ok(());
         }
         if !kind.is_empty() {
-            return Err(RebootError::NotOurs { kind, at: logind::time(usec) });
+            return Err(RebootError::not_ours(&kind, logind::time(usec)));
         }
         let at = format_utc(arranged.at());
         let wall = format!("bedplate reboots this host at {at}: {why} (`bedplate reboot status`)");
         let doing = "logind does not schedule the reboot";
-        let refused = |error| RebootError::Logind { doing, error };
+        let refused = |error| RebootError::logind(doing, &error);
         logind.set_wall_message(&wall, true).await.map_err(refused)?;
         // logind may take its time for each answer.
         self.expect_no_hold()?;
@@ -84,13 +86,16 @@ impl RebootController {
                 self.last_ours = Some(jiff::Timestamp::now());
                 Ok(())
             }
-            false => Err(RebootError::NotTaken),
+            false => Err(RebootError::new(
+                WaitsFor::Logind,
+                "logind does not have the reboot that it was asked for",
+            )),
         }
     }
 
     fn expect_no_hold(&self) -> Result<(), RebootError> {
         match hold(&self.root, jiff::Timestamp::now()) {
-            Some(hold) => Err(RebootError::Held(hold)),
+            Some(hold) => Err(RebootError::new(WaitsFor::Hold, hold)),
             None => Ok(()),
         }
     }
@@ -102,7 +107,7 @@ impl RebootController {
         arranged: &ArrangedReboot,
     ) -> Result<CancelResult, RebootError> {
         let Some(logind) = self.logind.clone() else {
-            return Err(RebootError::NoLogind);
+            return Err(RebootError::no_logind());
         };
         let _lock = self.store.lock().await?;
         let phase = self.kept.current(&self.store)?.record.phase;
@@ -114,15 +119,14 @@ impl RebootController {
         self.last_ours = None;
         // Asked right before, whatever was seen a moment ago: another program may have put its own schedule in its place.
         if self.is_at_logind(arranged).await? {
-            logind.cancel_scheduled_shutdown().await.map_err(|error| RebootError::Logind {
-                doing: "logind does not take the reboot back",
-                error,
-            })?;
+            let doing = "logind does not take the reboot back";
+            let refused = |error| RebootError::logind(doing, &error);
+            logind.cancel_scheduled_shutdown().await.map_err(refused)?;
         }
         let (has, goes_down) = tokio::join!(self.is_at_logind(arranged), goes_down(&logind));
         match (has?, goes_down?) {
             (_, true) if !arranged.is_dry() => Ok(CancelResult::GoingDown),
-            (true, _) => Err(RebootError::NotForgotten { at: arranged.at() }),
+            (true, _) => Err(RebootError::not_forgotten(arranged.at())),
             (false, _) => Ok(CancelResult::Absent),
         }
     }
@@ -157,9 +161,7 @@ impl RebootController {
         match self.helpers.power_command().await {
             Ok(grace) => CommandResult::Done(grace.as_secs()),
             Err(WorkError::Replaced) => CommandResult::Replaced,
-            Err(error @ (WorkError::Start { .. } | WorkError::Connect { .. })) => {
-                CommandResult::NotStarted(chain(&error))
-            }
+            Err(error @ WorkError::Start { .. }) => CommandResult::NotStarted(chain(&error)),
             Err(error) => {
                 log_message(journal::REBOOT_FAILED, &chain(&error));
                 CommandResult::Failed(chain(&error))

@@ -9,7 +9,6 @@ use crate::logind::{self, ManagerProxy};
 use crate::reboot::facts::FastFacts;
 use crate::reboot::kexec;
 use crate::reboot::state::{Veto, WaitsFor};
-use bedplate_base::chain;
 use bedplate_core::reboot_hold::Hold;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase};
 
@@ -23,7 +22,7 @@ pub(super) fn hold(root: &Path, now: Timestamp) -> Option<String> {
 pub(super) async fn goes_down(logind: &ManagerProxy<'static>) -> Result<bool, RebootError> {
     let stops = logind::machine_stops(logind.inner().connection());
     let (preparing, stops) = tokio::join!(logind.preparing_for_shutdown(), stops);
-    Ok(preparing.map_err(RebootError::schedule)? || stops)
+    Ok(preparing.map_err(|error| RebootError::schedule(&error))? || stops)
 }
 
 impl RebootController {
@@ -54,15 +53,16 @@ impl RebootController {
         &self,
         arranged: &ArrangedReboot,
     ) -> Result<bool, RebootError> {
-        let Some(logind) = &self.logind else { return Err(RebootError::NoLogind) };
-        let read = logind.scheduled_shutdown().await.map_err(RebootError::schedule);
+        let Some(logind) = &self.logind else { return Err(RebootError::no_logind()) };
+        let read = logind.scheduled_shutdown().await.map_err(|error| RebootError::schedule(&error));
         read.map(|(kind, usec)| arranged.is(&kind, usec))
     }
 
     /// Under a flood each question of the bus takes long: no more are asked than the phase needs.
     async fn ask_logind(&mut self, phase: &Phase, seen: &mut FastFacts) -> Result<(), RebootError> {
-        let Some(logind) = self.logind.clone() else { return Err(RebootError::NoLogind) };
-        let (kind, usec) = logind.scheduled_shutdown().await.map_err(RebootError::schedule)?;
+        let Some(logind) = self.logind.clone() else { return Err(RebootError::no_logind()) };
+        let (kind, usec) =
+            logind.scheduled_shutdown().await.map_err(|error| RebootError::schedule(&error))?;
         let now = Timestamp::now();
         let arranged = phase.arranged();
         let is_ours = arranged.is_some_and(|arranged| arranged.is(&kind, usec));
@@ -86,7 +86,7 @@ impl RebootController {
         let hold = hold(&self.root, Timestamp::now());
         let hold = hold.map(|hold| Veto::new(WaitsFor::Hold, hold));
         let kexec = kexec::block(&self.root);
-        let kexec = kexec.map(|block| Veto::new(WaitsFor::Kexec, chain(&block)));
+        let kexec = kexec.map(|why| Veto::new(WaitsFor::Kexec, why));
         hold.into_iter().chain(kexec).collect()
     }
 }

@@ -3,7 +3,7 @@
 use super::RebootController;
 use crate::journal::{self, log_message};
 use crate::observation::Observation;
-use crate::reboot::last_boot::{BmcSilent, began, classify};
+use crate::reboot::last_boot::{began, classify};
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::Record;
@@ -51,7 +51,7 @@ impl RebootController {
         let is_by_bmc = announced.as_ref().is_some_and(|one| one.method == RebootMethod::Bmc);
         let bmc = match is_by_bmc {
             true => self.helpers.restart_cause().await,
-            false => Err(BmcSilent::NotAsked),
+            false => Err("it was not asked".to_owned()),
         };
         let stat = std::fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
         let came = classify(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;

@@ -18,6 +18,7 @@ use crate::journal::{self, log_message};
 use crate::observation::Observation;
 use crate::reboot::fleetlock::{self, Client, ReleaseResult};
 use crate::reboot::identity;
+use crate::reboot::state::WaitsFor;
 use crate::status::Status;
 use bedplate_base::{chain, mask};
 use bedplate_core::profile::model::FleetLock;
@@ -217,7 +218,7 @@ impl RebootController {
     ) -> Result<bool, RebootError> {
         let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(true) };
         if self.lock.take.time_left().is_some() {
-            return Err(RebootError::Lock(self.lock.take.why.clone()));
+            return Err(RebootError::new(WaitsFor::Lock, self.lock.take.why.clone()));
         }
         // The record has room for one slot: that of a server that the profile no longer names would be forgotten.
         let mut record = self.record()?;
@@ -225,11 +226,10 @@ impl RebootController {
             record.lock.as_ref().map(|held| held.server.clone()).filter(|old| *old != server)
         {
             self.release(&mut record, &old, false).await.map_err(|why| {
-                RebootError::Lock(format!(
-                    "the slot of {} must be given back before {} is asked: {why}",
-                    mask_server(&old),
-                    mask_server(&server)
-                ))
+                let (old, new) = (mask_server(&old), mask_server(&server));
+                let why =
+                    format!("the slot of {old} must be given back before {new} is asked: {why}");
+                RebootError::new(WaitsFor::Lock, why)
             })?;
         }
         // RecordCache first: an answer that gets lost may have been yes, and such a slot has to be given back.
@@ -257,7 +257,7 @@ impl RebootController {
                 let waits = format!("no slot of the fleet's lock yet: {why}");
                 self.lock.take.failed(&waits);
                 self.lock.said = Some(why);
-                Err(RebootError::Lock(waits))
+                Err(RebootError::new(WaitsFor::Lock, waits))
             }
         }
     }

@@ -10,8 +10,9 @@ use crate::bus;
 use crate::helper::Helpers;
 use crate::launch::Launch;
 use crate::logind;
-use crate::reboot::state::Veto;
+use crate::reboot::state::{Veto, WaitsFor};
 use crate::store::StoreError;
+use bedplate_base::format_utc;
 use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase};
 use bedplate_host::boot_id;
@@ -85,8 +86,11 @@ impl Offline {
         match self.0.see(&Phase::Rest, None).await.schedule {
             Ok(None) => Ok(None),
             Ok(Some((kind, usec))) => {
-                let at = logind::time(usec);
-                Err(RebootError::Unidentified { kind, at, why: error.to_string() })
+                let at = format_utc(logind::time(usec));
+                let text = format!(
+                    "systemd-logind has a shutdown scheduled ({kind} at {at}), and it may be bedplate's: {error}"
+                );
+                Err(RebootError::new(WaitsFor::OtherShutdown, text))
             }
             Err(_) => Err(error.into()),
         }
@@ -131,7 +135,7 @@ fn expect_cancelled(driven: &DriveResult, unasked: Option<Veto>) -> Result<(), R
         (Some(why), Some(_)) => Err(RebootError::Failed(why)),
         // Without it: the announcement of a command that a hold forbids at its time.
         (None, Some(arranged)) if !arranged.is_dry() => {
-            Err(RebootError::NotForgotten { at: arranged.at() })
+            Err(RebootError::not_forgotten(arranged.at()))
         }
         _ => Ok(()),
     }

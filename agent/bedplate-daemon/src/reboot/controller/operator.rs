@@ -7,6 +7,7 @@ use super::{RebootController, RebootError};
 use crate::journal::{self, log_message};
 use crate::logind;
 use crate::reboot::facts::FastFacts;
+use crate::reboot::state::WaitsFor;
 use crate::reboot::step::Event;
 use crate::status::Status;
 use bedplate_base::format_utc;
@@ -50,7 +51,8 @@ impl RebootController {
     ) -> Result<(), RebootError> {
         let now = Timestamp::now();
         if let Some(past) = not_before.filter(|at| now.duration_since(*at) > ON_ITS_WAY) {
-            return Err(RebootError::Past(past));
+            let why = format!("{} has passed", format_utc(past));
+            return Err(RebootError::new(WaitsFor::OtherShutdown, why));
         }
         let soon = now.saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
         let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
@@ -89,7 +91,7 @@ impl RebootController {
         // An announcement alone reboots nothing.
         let Some(arranged) = before.arranged().filter(|one| !one.is_dry()) else { return Ok(()) };
         match self.is_at_logind(arranged).await {
-            Ok(true) => Err(RebootError::NotForgotten { at: arranged.at() }),
+            Ok(true) => Err(RebootError::not_forgotten(arranged.at())),
             Err(error) if before.at_logind().is_some() => Err(error),
             Ok(false) | Err(_) => Ok(()),
         }
@@ -142,9 +144,7 @@ fn answer(seen: &FastFacts, driven: &DriveResult, by: &str) -> Result<String, Re
         (Err(why), _) if before.asked.is_none() && before.phase.is_open() => {
             Err(RebootError::Failed(why.clone()))
         }
-        (Ok(Some((kind, usec))), _) => {
-            Err(RebootError::NotOurs { kind: kind.clone(), at: logind::time(*usec) })
-        }
+        (Ok(Some((kind, usec))), _) => Err(RebootError::not_ours(kind, logind::time(*usec))),
         (_, Some(left)) if before.asked.is_none() => Err(RebootError::Armed(left.clone())),
         _ if before.asked.is_some() => {
             Ok(with_rest("the request is taken back; nothing was announced yet".into()))
@@ -152,6 +152,6 @@ fn answer(seen: &FastFacts, driven: &DriveResult, by: &str) -> Result<String, Re
         _ if matches!(before.phase, Phase::Disarming { .. } | Phase::Arming { .. }) => {
             Ok("what was prepared for the reboot that was taken back is undone".into())
         }
-        _ => Err(RebootError::NothingAnnounced),
+        _ => Err(RebootError::new(WaitsFor::OtherShutdown, "no reboot of bedplate's is announced")),
     }
 }

@@ -5,45 +5,44 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::unusable::Unusable;
-use super::{MethodError, under};
+use super::{MethodError, Unusable, under, unusable};
 
 /// An attribute's text without the white space around it.
 ///
 /// # Errors
-/// [`MethodError::Read`].
+/// It cannot be read.
 pub fn read(root: &Path, path: &str) -> Result<String, MethodError> {
     match std::fs::read_to_string(under(root, path)) {
         Ok(text) => Ok(text.trim().to_owned()),
-        Err(source) => Err(MethodError::Read { path: path.to_owned(), source }),
+        Err(source) => Err(MethodError::read(path, source)),
     }
 }
 
 /// Writes an attribute in one write(2). It must be there: nothing is created.
 ///
 /// # Errors
-/// [`MethodError::Write`].
+/// It cannot be written.
 pub(crate) fn write(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
     let opened = OpenOptions::new().write(true).truncate(true).open(under(root, path));
     let written = opened.and_then(|mut file| file.write_all(value.as_bytes()));
-    written.map_err(|source| MethodError::Write {
-        path: path.to_owned(),
-        value: value.to_owned(),
-        source,
+    written.map_err(|source| MethodError {
+        what: format!("cannot write `{value}` to {path}"),
+        source: Some(source),
     })
 }
 
 /// Writes an attribute, and makes sure that it shows the value.
 ///
 /// # Errors
-/// [`MethodError::Write`], [`MethodError::Read`], [`MethodError::Ignored`].
+/// It cannot be written or read, or shows another value.
 pub(crate) fn write_and_check(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
     write(root, path, value)?;
     let found = read(root, path)?;
     if found == value {
         return Ok(());
     }
-    Err(MethodError::Ignored { path: path.to_owned(), value: value.to_owned(), found })
+    let what = format!("{path} reads `{found}` after `{value}` was written to it");
+    Err(MethodError::new(what))
 }
 
 /// Whether an attribute could be written, without writing: by its mode, which root may ignore elsewhere and sysfs
@@ -53,13 +52,17 @@ pub(crate) fn write_and_check(root: &Path, path: &str, value: &str) -> Result<()
 /// What is in the way.
 pub(crate) fn writable(root: &Path, path: &str) -> Result<(), Unusable> {
     let real = under(root, path);
-    let meta =
-        real.metadata().map_err(|source| Unusable::NotThere { path: path.to_owned(), source })?;
+    let meta = match real.metadata() {
+        Ok(meta) => meta,
+        Err(error) => return unusable(format!("{path}: {error}")),
+    };
     if meta.permissions().mode() & 0o222 == 0 {
-        return Err(Unusable::ReadOnly { path: path.to_owned() });
+        return unusable(format!("{path} is read-only"));
     }
     match OpenOptions::new().write(true).open(real) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Unusable::NotWritable { path: path.to_owned(), error }),
+        Err(error) => unusable(format!(
+            "{path} cannot be written ({error}); run as root, outside a container and without ProtectKernelTunables="
+        )),
     }
 }

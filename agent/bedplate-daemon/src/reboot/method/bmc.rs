@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::ipmi::{Code, Ipmi, IpmiError};
-use super::unusable::Unusable;
-use super::{Env, Method, MethodError, Next, Row, Undo, attribute, ipmi, under};
+use super::{
+    Env, Method, MethodError, Next, Row, Undo, Unusable, attribute, ipmi, under, unusable,
+};
 use bedplate_base::chain;
 use bedplate_host::boot_id::PATH as BOOT_ID;
 use bedplate_host::published;
@@ -73,16 +74,21 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
         let runs =
             |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
         if !under(env.root, path).metadata().is_ok_and(runs) {
-            return Err(Unusable::NotInstalled { path });
+            let why = "is not installed or not executable; reinstall the package";
+            return unusable(format!("{path} {why}"));
         }
     }
     boot_id(env.root)?;
     let status = ipmi::status(env.ipmi)?;
     if !status.power_on {
-        return Err(Unusable::ForeignBmc);
+        return unusable(
+            "the BMC says that the power is off while this machine runs: it does not control this machine's power",
+        );
     }
     if status.power_fault {
-        return Err(Unusable::PowerFault);
+        return unusable(
+            "the BMC reports a power fault, so the machine might not come back; see `ipmitool chassis status`",
+        );
     }
     Ok("the BMC cycles the power at the end of an ordinary reboot; if it refuses, the ordinary reboot goes on".into())
 }
@@ -94,7 +100,10 @@ fn find_undo() -> Vec<Undo> {
 
 /// Leave the request, whole or not at all.
 fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
-    let failed = |source| MethodError::Request { path: REQUEST.into(), source };
+    let failed = |source| MethodError {
+        what: format!("cannot leave the request for a power cycle in {REQUEST}"),
+        source: Some(source),
+    };
     let boot_id = boot_id(env.root)?;
     let request =
         Request { boot_id, plan: env.plan_hash.into(), requested_at: env.now.to_string() };
@@ -157,7 +166,7 @@ fn boot_id(root: &Path) -> Result<String, MethodError> {
         return Ok(id);
     }
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, "not a boot id");
-    Err(MethodError::Read { path: BOOT_ID.into(), source })
+    Err(MethodError::read(BOOT_ID, source))
 }
 
 #[cfg(test)]

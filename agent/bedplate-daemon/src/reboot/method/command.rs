@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::unusable::Unusable;
-use super::{Env, Method, MethodError, Next, Row, under};
+use super::{Env, Method, MethodError, Next, Row, Unusable, under, unusable};
 use bedplate_host::{ToolEnd, Writer};
 
 /// The operator's command.
@@ -36,17 +35,22 @@ pub(super) const ROW: Row = Row {
 
 /// Whether it can be promised.
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
-    let command = env.command.ok_or(Unusable::NoCommand)?;
-    let program = command.argv.first().ok_or(Unusable::EmptyCommand)?;
+    let Some(command) = env.command else { return unusable("the profile names no command") };
+    let Some(program) = command.argv.first() else {
+        return unusable("the command in the profile is empty");
+    };
+    // The daemon's PATH is not the operator's: a name alone may be another program.
     if !Path::new(program).is_absolute() {
-        return Err(Unusable::NotAbsolute { program: program.clone() });
+        return unusable(format!("the command `{program}` must be named by its absolute path"));
     }
     if command.timeout_s == 0 {
-        return Err(Unusable::NoTime { program: program.clone() });
+        let why = "has no time to run; its timeout must be one second or more";
+        return unusable(format!("the command `{program}` {why}"));
     }
     let runs = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
     if !under(env.root, program).metadata().is_ok_and(runs) {
-        return Err(Unusable::NotExecutable { program: program.clone() });
+        let why = "is not there, or is not an executable file";
+        return unusable(format!("the command `{program}` {why}"));
     }
     let (limit, grace) = (command.timeout_s, command.grace_s);
     Ok(format!(
@@ -58,17 +62,18 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
 /// failed. Blocks for up to the command's timeout.
 ///
 /// # Errors
-/// [`MethodError::Command`].
+/// It did not succeed.
 pub fn run(command: &Command, host: &mut dyn Writer) -> Result<Duration, MethodError> {
     let ran = host.run_tool(&command.argv, command.timeout_s);
     if ran.end == ToolEnd::Exited(0) {
         return Ok(Duration::from_secs(command.grace_s.into()));
     }
-    let said =
-        ran.output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let last = ran.output.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let last = last.map(|line| format!(": {line}")).unwrap_or_default();
     // Only its first word: the arguments may hold a password.
-    let program = command.argv.first().cloned().unwrap_or_default();
-    Err(MethodError::Command { program, end: ran.end, said: said.to_owned() })
+    let program = command.argv.first().map_or("", String::as_str);
+    let what = format!("the reboot command `{program}` did not succeed ({}){last}", ran.end);
+    Err(MethodError::new(what))
 }
 
 #[cfg(test)]
@@ -96,7 +101,7 @@ mod tests {
             let argv = argv.iter().map(|&word| word.to_owned()).collect();
             let command = Command { argv, timeout_s, grace_s: 90 };
             super::probe(&Env { command: Some(&command), ..tree.env() })
-                .map_err(|error| error.to_string())
+                .map_err(|Unusable(why)| why)
         };
         assert!(says(&[], 1).unwrap_err().contains("empty"));
         assert!(says(&["cycle"], 1).unwrap_err().contains("absolute"));
@@ -133,7 +138,7 @@ mod tests {
         let started = Instant::now();
         let script = format!("(sleep 3; touch {}) & wait", mark.display());
         let failed = run(&sh(&script), &mut DirWriter::live()).unwrap_err();
-        assert!(matches!(failed, MethodError::Command { end: ToolEnd::TimedOut, .. }), "{failed}");
+        assert!(failed.to_string().contains(&format!("({})", ToolEnd::TimedOut)), "{failed}");
         std::thread::sleep(Duration::from_secs(4).saturating_sub(started.elapsed()));
         assert!(!mark.exists(), "what it started lived on");
     }

@@ -3,8 +3,7 @@
 //! (handbook §2.2); `efi` asks the firmware for EfiResetCold, `pci` writes 0x0E to port 0xCF9, whose bit 3 asks for
 //! a cycle of the power rails on Intel platforms.
 
-use super::unusable::Unusable;
-use super::{Env, Method, MethodError, Next, Row, Undo, attribute, under};
+use super::{Env, Method, MethodError, Next, Row, Undo, Unusable, attribute, under, unusable};
 use bedplate_host::capability::{self, STATUS};
 
 const DIRECTORY: &str = "/sys/kernel/reboot";
@@ -35,17 +34,18 @@ pub(super) const ROW: Row = Row {
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !under(env.root, DIRECTORY).is_dir() {
         let why = "the kernel must be 5.11 or newer, and /sys mounted";
-        return Err(Unusable::Missing { path: DIRECTORY, why });
+        return unusable(format!("{DIRECTORY} is missing: {why}"));
     }
     if !under(env.root, TYPE).exists() {
         let why = "only kernels for x86 let the kind of reset be chosen";
-        return Err(Unusable::Missing { path: TYPE, why });
+        return unusable(format!("{TYPE} is missing: {why}"));
     }
     for (path, values) in [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())] {
         attribute::writable(env.root, path)?;
         let found = attribute::read(env.root, path)?;
         if !values.contains(&found.as_str()) {
-            return Err(Unusable::NoUndo { path, found });
+            let why = "which could not be put back if the reboot is cancelled";
+            return unusable(format!("{path} reads `{found}`, {why}"));
         }
     }
     capable(env)?;
@@ -89,8 +89,12 @@ fn capable(env: &Env<'_>) -> Result<(), Unusable> {
     let status = attribute::read(env.root, STATUS)?;
     match capability::in_effect(&status, capability::SYS_BOOT) {
         Some(true) => Ok(()),
-        Some(false) => Err(Unusable::NoCapability { path: TYPE }),
-        None => Err(Unusable::CapabilityUnknown { path: STATUS }),
+        Some(false) => unusable(format!(
+            "writing {TYPE} needs CAP_SYS_BOOT: run as root, and leave it in CapabilityBoundingSet="
+        )),
+        None => unusable(format!(
+            "whether this process has CAP_SYS_BOOT is unknown: {STATUS} does not say"
+        )),
     }
 }
 
@@ -142,10 +146,8 @@ mod tests {
         let locked = tree("firmware-locked");
         locked.read_only(TYPE);
         assert!(cannot(Method::Firmware, &locked.env()).contains("read-only"));
-        assert!(matches!(
-            prepare(Method::Firmware, &locked.env()),
-            Err(MethodError::Cannot { .. })
-        ));
+        let failed = prepare(Method::Firmware, &locked.env()).unwrap_err();
+        assert!(failed.to_string().contains("cannot be used"), "{failed}");
         assert_eq!(locked.get(MODE), "warm\n", "nothing was written");
     }
 
@@ -166,9 +168,7 @@ mod tests {
         std::os::unix::fs::symlink("/dev/null", under(&tree.0, TYPE)).unwrap();
         let steps = super::find_undo(&tree.env()).unwrap();
         let failed = super::prepare(&tree.env()).unwrap_err();
-        assert!(
-            matches!(&failed, MethodError::Ignored { path, found, .. } if path == TYPE && found.is_empty())
-        );
+        assert!(failed.to_string().starts_with(&format!("{TYPE} reads `` after")), "{failed}");
         assert_eq!(steps.len(), 2, "both can be taken back");
         assert_eq!(steps[1], Undo::Write { path: MODE.into(), value: "warm".into() });
     }

@@ -12,7 +12,6 @@ pub mod ordinary;
 pub mod rtc;
 #[cfg(test)]
 pub(super) mod tests;
-pub mod unusable;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -50,7 +49,7 @@ pub(crate) struct Row {
     /// What to do once it is prepared.
     pub next: Next,
     /// Whether it can be promised, and how it goes. Reads only.
-    probe: fn(&Env<'_>) -> Result<String, unusable::Unusable>,
+    probe: fn(&Env<'_>) -> Result<String, Unusable>,
     /// The steps that undo `prepare`, the last change first. Reads only.
     find_undo: fn(&Env<'_>) -> Result<Vec<Undo>, MethodError>,
     /// Makes it ready.
@@ -94,110 +93,61 @@ pub(crate) enum Probe {
     Cannot(String),
 }
 
-/// Why a method could not be prepared, run or undone.
-#[derive(Debug, thiserror::Error)]
-pub enum MethodError {
-    /// The probe's answer has changed since it was promised.
-    #[error("the reboot method `{method}` cannot be used: {why}")]
-    Cannot {
-        /// The method.
-        method: Method,
-        /// The probe's reason.
-        why: String,
-    },
-    /// A file or attribute cannot be read.
-    #[error("cannot read {path}")]
-    Read {
-        /// The path, without the root directory.
-        path: String,
-        /// The system's reason.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file or attribute cannot be written.
-    #[error("cannot write `{value}` to {path}")]
-    Write {
-        /// The path, without the root directory.
-        path: String,
-        /// The value.
-        value: String,
-        /// The system's reason.
-        #[source]
-        source: std::io::Error,
-    },
-    /// An attribute took a value and then showed another.
-    #[error("{path} reads `{found}` after `{value}` was written to it")]
-    Ignored {
-        /// The path, without the root directory.
-        path: String,
-        /// Written content.
-        value: String,
-        /// What is there.
-        found: String,
-    },
-    /// The request for a power cycle cannot be handed to the shutdown hook.
-    #[error("cannot leave the request for a power cycle in {path}")]
-    Request {
-        /// The path, without the root directory.
-        path: String,
-        /// The system's reason.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The request for a power cycle cannot be removed: the next reboot, whatever asks for it, is a power cycle.
-    #[error("cannot remove {path}: until it is gone, any reboot is a power cycle")]
-    Remove {
-        /// The path, without the root directory.
-        path: String,
-        /// The system's reason.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A step back that no method leaves: what stores or sends the steps may have been taken over.
-    #[error("{path} is not put back: no reboot method changes it so")]
-    Foreign {
-        /// The path, without the root directory.
-        path: String,
-    },
-    /// The operator's command did not succeed.
-    #[error("the reboot command `{program}` did not succeed ({end}){}", last_words(.said))]
-    Command {
-        /// Its first word.
-        program: String,
-        /// How it ended.
-        end: bedplate_host::ToolEnd,
-        /// The last line that it wrote.
-        said: String,
-    },
-    /// A preparation failed half-way, and so did taking it back.
-    #[error("{}; undoing it failed too: {}", chain(.failed), chain(.stuck))]
-    HalfDone {
-        /// Why the preparation failed.
-        failed: Box<MethodError>,
-        /// Why it could not be taken back.
-        stuck: Box<MethodError>,
-    },
+/// Why a method cannot be promised and what would help, with all causes.
+#[derive(Debug)]
+pub(crate) struct Unusable(String);
+
+impl<E: std::error::Error + 'static> From<E> for Unusable {
+    fn from(error: E) -> Self {
+        Unusable(chain(&error))
+    }
 }
 
-fn last_words(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!(": {said}") }
+/// A method that cannot be promised.
+fn unusable<T>(why: impl Into<String>) -> Result<T, Unusable> {
+    Err(Unusable(why.into()))
+}
+
+/// Why a method could not be prepared, run or undone.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct MethodError {
+    what: String,
+    source: Option<std::io::Error>,
+}
+
+impl MethodError {
+    /// Without a cause of the system's.
+    pub(crate) fn new(what: String) -> Self {
+        MethodError { what, source: None }
+    }
+
+    /// The probe's answer has changed since it was promised.
+    pub(crate) fn unusable(method: Method, why: &str) -> Self {
+        MethodError::new(format!("the reboot method `{method}` cannot be used: {why}"))
+    }
+
+    /// A file or attribute cannot be read. `path` is without the root directory.
+    fn read(path: &str, source: std::io::Error) -> Self {
+        MethodError { what: format!("cannot read {path}"), source: Some(source) }
+    }
 }
 
 /// Whether `method` can be promised now. Reads only.
 pub(crate) fn probe(method: Method, env: &Env<'_>) -> Probe {
     let answer = (row(method).probe)(env);
-    answer.map_or_else(|error| Probe::Cannot(chain(&error)), Probe::Works)
+    answer.map_or_else(|Unusable(why)| Probe::Cannot(why), Probe::Works)
 }
 
 /// How `method` goes, with the way back from what [`prepare`] is about to change: all of it, before any of it is changed, so that
 /// it can be kept first. Reads only.
 ///
 /// # Errors
-/// [`MethodError`]: `Cannot` when a fresh probe says no, else what cannot be read.
+/// A fresh probe says no, or something cannot be read.
 pub(crate) fn find_undo(method: Method, env: &Env<'_>) -> Result<Preparation, MethodError> {
     // What was promised may be hours old.
     if let Probe::Cannot(why) = probe(method, env) {
-        return Err(MethodError::Cannot { method, why });
+        return Err(MethodError::unusable(method, &why));
     }
     let undo = (row(method).find_undo)(env)?;
     Ok(Preparation { method, next: row(method).next, undo })
@@ -207,14 +157,15 @@ pub(crate) fn find_undo(method: Method, env: &Env<'_>) -> Result<Preparation, Me
 /// machine, whatever asks for it. A failure leaves nothing behind, or says what.
 ///
 /// # Errors
-/// [`MethodError`]: `Cannot` when a fresh probe says no, else the step that failed.
+/// A fresh probe says no, or a step failed.
 pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Preparation, MethodError> {
     let prepared = find_undo(method, env)?;
     let Err(failed) = (row(method).prepare)(env) else { return Ok(prepared) };
     match undo(&prepared, env.root) {
         Ok(()) => Err(failed),
         Err(stuck) => {
-            Err(MethodError::HalfDone { failed: Box::new(failed), stuck: Box::new(stuck) })
+            let (failed, stuck) = (chain(&failed), chain(&stuck));
+            Err(MethodError::new(format!("{failed}; undoing it failed too: {stuck}")))
         }
     }
 }
@@ -238,7 +189,9 @@ fn is_known(step: &Undo) -> bool {
 pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodError> {
     let step = |step: &Undo| match step {
         Undo::Write { path, .. } | Undo::Remove { path } if !is_known(step) => {
-            Err(MethodError::Foreign { path: path.clone() })
+            // What stores or sends the steps may have been taken over.
+            let why = "is not put back: no reboot method changes it so";
+            Err(MethodError::new(format!("{path} {why}")))
         }
         Undo::Write { path, value }
             if attribute::read(root, path).is_ok_and(|found| found == *value) =>
@@ -254,7 +207,11 @@ pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodErro
             {
                 Ok(())
             }
-            Err(source) => Err(MethodError::Remove { path: path.clone(), source }),
+            Err(source) => {
+                let why = "until it is gone, any reboot is a power cycle";
+                let what = format!("cannot remove {path}: {why}");
+                Err(MethodError { what, source: Some(source) })
+            }
         },
     };
     // Collected first: a failure must not keep the steps after it from being tried.

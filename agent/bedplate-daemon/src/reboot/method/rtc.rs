@@ -3,8 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::unusable::Unusable;
-use super::{Env, Method, MethodError, Next, Row, Undo, attribute, under};
+use super::{Env, Method, MethodError, Next, Row, Undo, Unusable, attribute, under, unusable};
+use bedplate_base::chain;
 
 const CLOCK: &str = "/sys/class/rtc/rtc0";
 const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
@@ -34,32 +34,41 @@ pub(super) const ROW: Row = Row {
 /// Whether it can be promised.
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !env.rtc_wakes {
-        return Err(Unusable::WakesUnknown);
+        return unusable(
+            "the profile does not say that the firmware wakes the machine by its clock, and nothing else can; without it \
+             the host would stay off",
+        );
     }
     let after_s = env.rtc_after_s;
     if !AFTER_S.contains(&after_s) {
         let (least, most) = AFTER_S.into_inner();
-        return Err(Unusable::AlarmTime { after_s, least, most });
+        let asked = format!("the alarm would ring {after_s} s after the power-off is asked for");
+        return unusable(format!("{asked}; give it {least} to {most} s"));
     }
     if !under(env.root, CLOCK).exists() {
         let why = "this machine has no real-time clock that Linux knows";
-        return Err(Unusable::Missing { path: CLOCK, why });
+        return unusable(format!("{CLOCK} is missing: {why}"));
     }
     if !under(env.root, ALARM).exists() {
         let why = "the clock or its driver has no alarm";
-        return Err(Unusable::Missing { path: ALARM, why });
+        return unusable(format!("{ALARM} is missing: {why}"));
     }
-    match attribute::read(env.root, WAKES) {
-        Ok(wakes) if wakes == "enabled" => {}
-        Ok(found) => return Err(Unusable::WakeDisabled { path: WAKES, found }),
-        Err(error) => return Err(Unusable::WakeUnreadable(error)),
+    let asleep = match attribute::read(env.root, WAKES) {
+        Ok(wakes) if wakes == "enabled" => None,
+        Ok(found) => Some(format!("{WAKES} reads `{found}`, not `enabled`")),
+        Err(error) => Some(chain(&error)),
+    };
+    if let Some(why) = asleep {
+        return unusable(format!("the clock may not wake the machine: {why}"));
     }
     attribute::writable(env.root, ALARM)?;
     now(env)?;
     let alarm = attribute::read(env.root, ALARM)?;
     // Others count on it, and undo could not tell it from ours.
     if !alarm.is_empty() && alarm != NONE {
-        return Err(Unusable::AlarmSet { path: ALARM, found: alarm });
+        return unusable(format!(
+            "an alarm is set already ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if nothing needs it"
+        ));
     }
     Ok(format!(
         "power off, and the real-time clock wakes the machine {after_s} s after the shutdown starts"
@@ -88,10 +97,8 @@ fn undoes(step: &Undo) -> bool {
 /// alarm is compared with the clock.
 fn now(env: &Env<'_>) -> Result<u64, MethodError> {
     let text = attribute::read(env.root, SINCE_EPOCH)?;
-    text.parse().map_err(|error| MethodError::Read {
-        path: SINCE_EPOCH.into(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error),
-    })
+    let invalid = |error| std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+    text.parse().map_err(|error| MethodError::read(SINCE_EPOCH, invalid(error)))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
     if args.root.is_none() {
         let cancelled = block_on(cancel_reboot(root))
             .map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
-        if let Some(at) = cancelled.map_err(|error| CliError::new(error.to_string()))? {
+        if let Some(at) = cancelled.map_err(CliError::new)? {
             output::status(&format!("the reboot announced for {} is taken back", format_utc(at)));
         }
     }

@@ -77,37 +77,37 @@ fn https_never_speaks_in_plain_text() {
 fn a_configuration_that_cannot_work_makes_no_client() {
     let make =
         |url: &str, group: &str, id: &str, timeout| Client::new(url, group, id.into(), timeout);
-    let url = |url: &str| make(url, "default", ID, LONG).unwrap_err();
+    let url = |url: &str| make(url, "default", ID, LONG).unwrap_err().to_string();
+    let is_no_url = |error: &str| error.ends_with("is not a URL");
     for good in ["http://h", "https://fleet.example:8443/a", "http://[::1]:3333/", "HTTPS://h/"] {
         make(good, "Rack-7.b", ID, LONG).unwrap();
     }
     for bad in ["", "http://", "http:///v1", "http://a b/"] {
-        assert!(matches!(url(bad), ClientError::Url { .. }), "{bad:?}");
+        assert!(is_no_url(&url(bad)), "{bad:?}");
     }
     for bad in ["ftp://h/", "fleet.example:8443", "fleet.example", "/v1", "unix:/run/x"] {
-        assert!(matches!(url(bad), ClientError::NotHttp(_) | ClientError::Url { .. }), "{bad:?}");
+        let error = url(bad);
+        assert!(error.contains("expected http://HOST/") || is_no_url(&error), "{bad:?}: {error}");
     }
     for bad in ["http://h:port/", "http://h:/", "http://h:0/", "http://h:65536/", "http://[::1]:x/"]
     {
-        assert!(matches!(url(bad), ClientError::Port(_) | ClientError::Url { .. }), "{bad:?}");
+        let error = url(bad);
+        assert!(error.contains("expected a port") || is_no_url(&error), "{bad:?}: {error}");
     }
-    assert!(matches!(url("http://h:port/"), ClientError::Port(_)));
-    assert!(matches!(url("http://h/?a=b"), ClientError::Query(_)));
-    assert!(matches!(url("http://h/#a"), ClientError::Query(_)));
-    let secret = url("https://ada:secret@h/");
-    assert!(
-        matches!(secret, ClientError::UserInfo)
-            && !format!("{secret:?} {secret}").contains("secret")
-    );
+    assert!(url("http://h:port/").contains("expected a port"));
+    assert!(url("http://h/?a=b").ends_with("has no `?` and no `#`"));
+    assert!(url("http://h/#a").ends_with("has no `?` and no `#`"));
+    let secret = make("https://ada:secret@h/", "default", ID, LONG).unwrap_err();
+    assert!(secret.to_string().contains("a user or a password"), "{secret}");
+    assert!(!format!("{secret:?} {secret}").contains("secret"));
     for bad in ["", "a b", "a_b", "a/b", "é", "a\n"] {
         let group = make("http://h", bad, ID, LONG).unwrap_err();
-        assert!(matches!(group, ClientError::Group(_)), "{bad:?}");
+        assert!(group.to_string().contains("cannot be a FleetLock group"), "{bad:?}: {group}");
     }
     for bad in ["", " ", "\n"] {
-        assert!(
-            matches!(make("http://h", "default", bad, LONG), Err(ClientError::EmptyId)),
-            "{bad:?}"
-        );
+        let error = make("http://h", "default", bad, LONG).unwrap_err();
+        assert!(error.to_string().ends_with("is empty"), "{bad:?}: {error}");
     }
-    assert!(matches!(make("http://h", "default", ID, Duration::ZERO), Err(ClientError::NoTime)));
+    let error = make("http://h", "default", ID, Duration::ZERO).unwrap_err();
+    assert!(error.to_string().ends_with("is zero"), "{error}");
 }

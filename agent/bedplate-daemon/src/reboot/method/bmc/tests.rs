@@ -81,14 +81,14 @@ fn a_request_that_cannot_be_left_is_an_error_with_nothing_behind() {
     tree.put("/run", "not a directory");
     let bmc = Bmc::new(vec![Ok(on())]);
     let failed = prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap_err();
-    assert!(matches!(&failed, MethodError::Request { path, .. } if path == REQUEST), "{failed}");
+    assert!(failed.to_string().starts_with("cannot leave the request"), "{failed}");
     assert_eq!(tree.get("/run"), "not a directory");
     // Where the request should go there is a directory: half of it was written by then.
     std::fs::remove_file(under(&tree.0, "/run")).unwrap();
     std::fs::create_dir_all(under(&tree.0, REQUEST)).unwrap();
     let bmc = Bmc::new(vec![Ok(on())]);
     let failed = prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap_err();
-    assert!(matches!(&failed, MethodError::HalfDone { .. }), "{failed}");
+    assert!(failed.to_string().contains("; undoing it failed too: "), "{failed}");
     assert_eq!(std::fs::read_dir(under(&tree.0, "/run/bedplate")).unwrap().count(), 1);
 }
 
