@@ -21,19 +21,20 @@ pub use pending::Pending;
 pub(crate) use pending::PendingUntilBoot;
 pub use subject::{Device, DeviceRole, Subject};
 
-/// When a change counts (ordered from the least to the most disruptive to wait for).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Effect {
-    /// As soon as it is done, and it lasts.
-    Now,
-    /// As soon as it is done, but a reboot undoes it: it has to be done again at every boot.
-    EveryBoot,
-    /// When the kernel starts again.
-    NextBoot,
-    /// Only when the machine has gone through its firmware (never by kexec or soft-reboot).
-    ColdBoot,
+bedplate_base::named! {
+    /// When a change counts (ordered from the least to the most disruptive to wait for).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum Effect {
+        /// As soon as it is done, and it lasts.
+        Now = "now",
+        /// As soon as it is done, but a reboot undoes it: it has to be done again at every boot.
+        EveryBoot = "every-boot",
+        /// When the kernel starts again.
+        NextBoot = "next-boot",
+        /// Only when the machine has gone through its firmware (never by kexec or soft-reboot).
+        ColdBoot = "cold-boot",
+    }
 }
 
 /// A reason that can be checked: the claim, and where it comes from.
@@ -219,17 +220,18 @@ impl KindId {
     }
 }
 
-/// What the plan asks of the machine's power state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum RebootNeed {
-    /// Nothing waits for a boot.
-    None,
-    /// The kernel has to start again.
-    Reboot,
-    /// The machine has to go through its firmware.
-    Cold,
+bedplate_base::named! {
+    /// What the plan asks of the machine's power state.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum RebootNeed {
+        /// Nothing waits for a boot.
+        None = "none",
+        /// The kernel has to start again.
+        Reboot = "reboot",
+        /// The machine has to go through its firmware.
+        Cold = "cold",
+    }
 }
 
 /// A setting in a file of bedplate's that a later file sets to another value at boot.

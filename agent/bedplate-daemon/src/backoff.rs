@@ -251,7 +251,7 @@ fn seen(difference: &Difference) -> String {
 mod tests {
     use super::*;
     use bedplate_base::mask::mask_message;
-    use bedplate_core::plan::Effect;
+    use bedplate_core::plan::{Effect, KindId};
 
     fn found(id: &str) -> PlannedChange {
         let value = Item {
@@ -262,7 +262,7 @@ mod tests {
         };
         let shown = Difference {
             id: id.into(),
-            kind: "acs".into(),
+            kind: KindId::Acs,
             subject: id.into(),
             effect: Effect::EveryBoot,
             live: true,

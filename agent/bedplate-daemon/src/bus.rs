@@ -284,13 +284,7 @@ impl Agent {
     /// What waits for a boot asks for: `none`, `reboot` or `cold`; `unknown`: that cannot be told.
     #[zbus(property)]
     fn pending_reboot(&self) -> String {
-        let name = |need| match need {
-            None => "unknown",
-            Some(RebootNeed::None) => "none",
-            Some(RebootNeed::Reboot) => "reboot",
-            Some(RebootNeed::Cold) => "cold",
-        };
-        self.see(|shown| name(shown.status.reboot.need).to_owned())
+        self.see(|shown| shown.status.reboot.need.map_or("unknown", RebootNeed::name).to_owned())
     }
 
     /// When the host was last found as the profile says, in microseconds since 1970; 0: not yet.

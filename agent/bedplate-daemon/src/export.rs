@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::checks::{Checked, OUTCOMES};
-use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::usage;
 use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;
 use bedplate_host::file;
 use bedplate_host::published::{self, COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
+use bedplate_host::write::replace_public_file;
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
 pub(crate) const METRICS: &str = published::METRICS;
@@ -165,7 +165,7 @@ pub(crate) fn write(root: &Path, status: &Status, said: &mut WrittenFiles) -> Ve
         if said.get(path) == Some(&text) && target.exists() {
             return;
         }
-        match replace(&target, format!("{text}{}", usage()).as_bytes()) {
+        match replace_public_file(&target, format!("{text}{}", usage()).as_bytes()) {
             Ok(()) => _ = said.insert(path.to_owned(), text),
             Err(error) => wrong.push(format!("cannot write {path}: {error}")),
         }
@@ -200,7 +200,7 @@ mod tests {
         status.profile = "p".into();
         status.changes.push(Difference {
             id: "acs/x".into(),
-            kind: "acs".into(),
+            kind: KindId::Acs,
             subject: "x".into(),
             effect: Effect::EveryBoot,
             live: true,

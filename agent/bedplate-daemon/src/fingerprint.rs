@@ -4,15 +4,16 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use bedplate_core::kind::Watch;
+use bedplate_host::file;
 
 /// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
 /// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon
 /// itself must not hang.
 pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for file in ["sys/kernel/uevent_seqnum", "proc/modules"] {
+    for path in ["sys/kernel/uevent_seqnum", "proc/modules"] {
         // Use counts of modules change all the time: names are enough.
-        let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
+        let text = file::text(&root.join(path)).unwrap_or_default();
         text.lines().for_each(|line| line.split(' ').next().hash(&mut hasher));
     }
     for hold in [bedplate_core::enforce_hold::HOLD, bedplate_core::reboot_hold::HOLD] {
@@ -32,7 +33,7 @@ pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
     }
     // The kernel answers for its parameters without asking a driver; inotify may lose them when memory is short.
     for path in watch.attributes.iter().filter(|path| path.starts_with("/proc/sys/")) {
-        let value = std::fs::read(root.join(path.trim_start_matches('/'))).ok();
+        let value = file::state(&root.join(path.trim_start_matches('/'))).ok();
         (path, value).hash(&mut hasher);
     }
     hasher.finish()

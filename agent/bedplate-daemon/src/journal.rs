@@ -1,6 +1,8 @@
 //! What the daemon logs: to the journal with fields and message ids that its catalog explains (`journalctl -x`), or as
 //! text where stderr is not the journal. One table of messages; the catalog in systemd/ has one entry for each.
 
+use std::path::Path;
+
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
@@ -13,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::observation::Difference;
 use bedplate_base::terminal::one_line;
 use bedplate_core::plan::Item;
+use bedplate_host::file;
 
 /// A kind of message, for ever: programs and the catalog know it by its id (journald: MESSAGE_ID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +105,7 @@ pub fn start() {
     let journal = std::env::var_os("JOURNAL_STREAM").and_then(|_| tracing_journald::layer().ok());
     // journald looks up the unit of a message's sender when it takes the message, and finds none if the sender has exited
     // by then. `journalctl -u` goes by this field as well where root set it (systemd.journal-fields(7)).
-    let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let cgroups = file::text(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let unit = unit(&cgroups).map(|unit| ("OBJECT_SYSTEMD_UNIT", unit));
     match journal {
         // BEDPLATE_KIND, not F_BEDPLATE_KIND: the names are documented.
@@ -157,7 +160,7 @@ pub(crate) fn say_of(message: Message, plan: &str, change: &Difference, text: &s
     let items =
         if change.items.is_empty() { std::slice::from_ref(&nothing) } else { &change.items };
     for item in items {
-        let (id, kind, subject) = (message.id, change.kind.as_str(), item.subject.as_str());
+        let (id, kind, subject) = (message.id, change.kind.name(), item.subject.as_str());
         let before = item.before.as_deref().unwrap_or("");
         let after = item.after.as_deref().unwrap_or("");
         let shown =
@@ -222,7 +225,7 @@ mod tests {
             Item { subject: evil.into(), before: Some(evil.into()), after: None, why: Vec::new() };
         let change = Difference {
             id: "acs/x".into(),
-            kind: "acs".into(),
+            kind: bedplate_core::plan::KindId::Acs,
             subject: evil.into(),
             effect: bedplate_core::plan::Effect::Now,
             live: true,

@@ -22,9 +22,15 @@ use super::unit::Unit;
 pub(crate) const RUNS: &str = "runs";
 /// With this begins the last line of an answer that comes through a socket: how the process ended.
 pub const END: &str = "end ";
-/// How a unit ends that was asked by another build of this program, and then the daemon that asked (sysexits.h:
-/// `EX_TEMPFAIL`).
+// Exit statuses between the daemon and its units, from sysexits.h.
+/// The task is another unit's, or none (`EX_USAGE`).
+pub(crate) const USAGE: i32 = 64;
+/// A process of an earlier task hangs (`EX_UNAVAILABLE`).
+pub(crate) const UNAVAILABLE: i32 = 69;
+/// Another build of this program has asked; the daemon that asked ends with it, too (`EX_TEMPFAIL`).
 pub const REPLACED: i32 = 75;
+/// The operator has put no profile there (`EX_CONFIG`).
+pub(crate) const NO_PROFILE: i32 = 78;
 
 /// How processes are started.
 #[derive(Debug, Clone)]

@@ -28,7 +28,6 @@ mod methods;
 pub mod observation;
 mod observe_requests;
 pub mod public;
-mod public_file;
 mod rate_limit;
 pub mod ready_target;
 pub mod reboot;

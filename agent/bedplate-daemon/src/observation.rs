@@ -11,14 +11,12 @@ use bedplate_core::kind::Watch;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::ledger::Sha;
 use bedplate_core::plan::{
-    Blocker, Change, Effect, Item, NextBoot, Pending, Plan, RebootNeed, Unknown,
+    Blocker, Change, Effect, Item, KindId, NextBoot, Pending, Plan, RebootNeed, Unknown,
 };
 use bedplate_core::profile::model::{Agent, Reboot};
 
 /// With this the worker begins a line that says what it is at; the answer is the last line of its output.
 pub const AT: &str = "at ";
-/// The worker's exit status where the operator has put no profile (sysexits.h: EX_CONFIG).
-pub(crate) const NO_PROFILE: i32 = 78;
 
 /// What was observed, after what was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +110,7 @@ impl PlannedChange {
     pub fn new(change: &Change, shown: &Change) -> Self {
         let shown = Difference {
             id: shown.id.clone(),
-            kind: shown.kind.to_string(),
+            kind: shown.kind,
             subject: shown.subject.to_string(),
             effect: shown.effect,
             live: shown.is_live(),
@@ -128,8 +126,8 @@ impl PlannedChange {
 pub struct Difference {
     /// `kind/subject`, masked: for people, and no key.
     pub id: String,
-    /// `cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`.
-    pub kind: String,
+    /// The kind that it belongs to.
+    pub kind: KindId,
     /// Title for people.
     pub subject: String,
     /// When it counts.

@@ -10,10 +10,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use zbus::Connection;
 
 use super::journal::{self, log_message};
-use super::public_file::replace;
 use super::status::{State, Status, Verdict};
 use bedplate_host::published;
-use bedplate_host::write::remove_own_file;
+use bedplate_host::write::{remove_own_file, replace_public_file};
 
 /// The unit.
 pub const UNIT: &str = "bedplate-is-ready.target";
@@ -90,7 +89,7 @@ impl ReadyTarget {
     pub(crate) fn publish(&self, status: &Status) -> std::io::Result<()> {
         let ready = status.verdict == Verdict::Ready;
         let marked = match (ready, self.marker.exists()) {
-            (true, false) => replace(&self.marker, b""),
+            (true, false) => replace_public_file(&self.marker, b""),
             (false, true) => remove_own_file(&self.marker).map(drop),
             _ => Ok(()),
         };

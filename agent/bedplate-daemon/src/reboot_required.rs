@@ -3,10 +3,9 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::public_file::replace;
 use super::status::{State, Status};
 use bedplate_core::profile::model::RebootPolicy;
-use bedplate_host::write::remove_own_file;
+use bedplate_host::write::{remove_own_file, replace_public_file};
 use bedplate_host::{file, published};
 
 /// Debian's marker, which kured watches too (handbook §2.6).
@@ -58,20 +57,20 @@ pub(crate) fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     if wanted {
         if !marker.try_exists()? {
             // First: a marker that nobody remembers to have made would stay, and reboot the host once too often.
-            replace(&made, INTENT.as_bytes())?;
-            replace(&marker, TEXT.as_bytes())?;
-            replace(&made, identity(&marker)?.as_bytes())?;
+            replace_public_file(&made, INTENT.as_bytes())?;
+            replace_public_file(&marker, TEXT.as_bytes())?;
+            replace_public_file(&made, identity(&marker)?.as_bytes())?;
         }
         if ours {
             return Ok(());
         }
         let lines: Vec<&str> = others.into_iter().chain([PACKAGE]).collect();
-        return replace(&list, (lines.join("\n") + "\n").as_bytes());
+        return replace_public_file(&list, (lines.join("\n") + "\n").as_bytes());
     }
     if ours {
         match others.is_empty() {
             true => drop(remove_own_file(&list)?),
-            false => replace(&list, (others.join("\n") + "\n").as_bytes())?,
+            false => replace_public_file(&list, (others.join("\n") + "\n").as_bytes())?,
         }
     }
     let mine = read(&made)?;

@@ -12,7 +12,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::build::Program;
-use super::launch::{self, ExitResult, HELPER, Process, REPLACED, Request, WORKER};
+use super::launch::{
+    self, ExitResult, HELPER, Process, REPLACED, Request, UNAVAILABLE, USAGE, WORKER,
+};
 use super::unit::Unit;
 use super::{helper, stuck_workers, worker};
 
@@ -101,13 +103,11 @@ impl Relay {
         if request.arguments.first().is_some_and(|word| word == WORKER)
             && let Some(why) = stuck_workers::find_stuck_worker(&self.root)
         {
-            // sysexits.h: EX_UNAVAILABLE.
-            return refused(69, why);
+            return refused(UNAVAILABLE, why);
         }
         match self.command(request) {
             Ok((program, arguments)) => launch::child(&program, &arguments, &request.input).map(Ok),
-            // sysexits.h: EX_USAGE.
-            Err(why) => refused(64, why),
+            Err(why) => refused(USAGE, why),
         }
     }
 

@@ -14,7 +14,7 @@ use super::checks::{self, Checked};
 use super::observation::{Difference, Observation};
 use crate::reboot::state::RebootState;
 use bedplate_core::enforce_hold::EnforceHold;
-use bedplate_core::plan::{Blocker, NextBoot, Pending, RebootNeed, Unknown};
+use bedplate_core::plan::{Blocker, KindId, NextBoot, Pending, RebootNeed, Unknown};
 use bedplate_core::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 use bedplate_core::reboot_record::LockSlot;
 use bedplate_core::reboot_record::last_boot::LastBoot;
@@ -343,26 +343,14 @@ impl Status {
     }
 
     /// Changes that are pending, by kind and effect: what metrics count.
-    pub fn counts(&self) -> BTreeMap<(String, &'static str), u64> {
+    pub fn counts(&self) -> BTreeMap<(KindId, &'static str), u64> {
         let mut counts = BTreeMap::new();
         for change in &self.changes {
-            *counts.entry((change.kind.clone(), effect_name(change.effect))).or_default() += 1;
+            *counts.entry((change.kind, change.effect.name())).or_default() += 1;
         }
         for pending in &self.pending {
-            *counts.entry((pending.kind.to_string(), effect_name(pending.effect))).or_default() +=
-                1;
+            *counts.entry((pending.kind, pending.effect.name())).or_default() += 1;
         }
         counts
-    }
-}
-
-/// An effect, as it is written.
-pub(crate) fn effect_name(effect: bedplate_core::plan::Effect) -> &'static str {
-    use bedplate_core::plan::Effect;
-    match effect {
-        Effect::Now => "now",
-        Effect::EveryBoot => "every-boot",
-        Effect::NextBoot => "next-boot",
-        Effect::ColdBoot => "cold-boot",
     }
 }

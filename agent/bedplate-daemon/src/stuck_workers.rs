@@ -1,8 +1,9 @@
 //! What is left of an earlier unit that systemd could not end: a process that hangs in a driver (state D) takes no signal,
 //! and systemd gives its unit up. Another observation would hang at the same place, and each would leave one more.
 
-use std::fs;
 use std::path::Path;
+
+use bedplate_host::file;
 
 /// Where all units of the daemon are (`Slice=`).
 const SLICE: &str = "system-bedplate.slice";
@@ -12,17 +13,17 @@ const KILLED: u64 = 1 << (9 - 1);
 /// Says which process hangs, below `root`; `None`: none is known to. Only with cgroup v2: elsewhere the slice's limit of tasks
 /// is the only one.
 pub(crate) fn find_stuck_worker(root: &Path) -> Option<String> {
-    let own = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let own = file::text(&root.join("proc/self/cgroup")).ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let slice = Path::new(own).parent().filter(|slice| slice.ends_with(SLICE))?;
-    let units = fs::read_dir(root.join("sys/fs/cgroup").join(slice)).ok()?;
+    let units = std::fs::read_dir(root.join("sys/fs/cgroup").join(slice)).ok()?;
     let lists = units.flatten().map(|unit| unit.path().join("cgroup.procs"));
-    let texts: Vec<String> = lists.filter_map(|list| fs::read_to_string(list).ok()).collect();
+    let texts: Vec<String> = lists.filter_map(|list| file::text(&list).ok()).collect();
     let mut processes: Vec<u32> =
         texts.iter().flat_map(|text| text.lines()).filter_map(|pid| pid.parse().ok()).collect();
     // The same one is named as long as it hangs.
     processes.sort_unstable();
-    let status = |pid: u32| fs::read_to_string(root.join(format!("proc/{pid}/status"))).ok();
+    let status = |pid: u32| file::text(&root.join(format!("proc/{pid}/status"))).ok();
     let hangs = |pid: &u32| status(*pid).is_some_and(|text| is_hung(&text));
     processes.into_iter().find(hangs).map(|pid| {
         format!(

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use super::launch::{Launch, Process, REPLACED, WORKER};
-use super::observation::{AT, ChangeKey, NO_PROFILE, Observation};
+use super::launch::{Launch, NO_PROFILE, Process, REPLACED, WORKER};
+use super::observation::{AT, ChangeKey, Observation};
 use super::unit::Unit;
 use bedplate_core::profile::model::Agent;
 

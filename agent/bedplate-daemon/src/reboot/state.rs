@@ -80,40 +80,41 @@ pub struct Veto {
     pub text: String,
 }
 
-/// What a reboot waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WaitsFor {
-    /// A window of the profile, or room in it for the delay.
-    Window,
-    /// A slot of the lock server.
-    Lock,
-    /// The end of a block inhibitor.
-    Inhibitor,
-    /// The end of an operator's hold on reboots.
-    Hold,
-    /// The end of an operator's hold on enforcement.
-    EnforceHold,
-    /// The end of a shutdown that bedplate did not schedule.
-    OtherShutdown,
-    /// Processes that have a GPU or an RDMA device open.
-    Devices,
-    /// The profile's `busy_command`.
-    BusyCommand,
-    /// A kexec kernel that is loaded.
-    Kexec,
-    /// The power, which the profile's command is about to cycle.
-    PowerCommand,
-    /// A reboot method that works on this host.
-    Method,
-    /// systemd-logind, or the system bus.
-    Logind,
-    /// A record of reboots that can be read and written.
-    Record,
-    /// The end of `rehearse`.
-    Rehearsal,
-    /// A next boot entry that was read and found sound.
-    BootEntry,
+bedplate_base::named! {
+    /// What a reboot waits for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum WaitsFor {
+        /// A window of the profile, or room in it for the delay.
+        Window = "window",
+        /// A slot of the lock server.
+        Lock = "lock",
+        /// The end of a block inhibitor.
+        Inhibitor = "inhibitor",
+        /// The end of an operator's hold on reboots.
+        Hold = "hold",
+        /// The end of an operator's hold on enforcement.
+        EnforceHold = "enforce-hold",
+        /// The end of a shutdown that bedplate did not schedule.
+        OtherShutdown = "other-shutdown",
+        /// Processes that have a GPU or an RDMA device open.
+        Devices = "devices",
+        /// The profile's `busy_command`.
+        BusyCommand = "busy-command",
+        /// A kexec kernel that is loaded.
+        Kexec = "kexec",
+        /// The power, which the profile's command is about to cycle.
+        PowerCommand = "power-command",
+        /// A reboot method that works on this host.
+        Method = "method",
+        /// systemd-logind, or the system bus.
+        Logind = "logind",
+        /// A record of reboots that can be read and written.
+        Record = "record",
+        /// The end of `rehearse`.
+        Rehearsal = "rehearsal",
+        /// A next boot entry that was read and found sound.
+        BootEntry = "boot-entry",
+    }
 }
 
 impl WaitsFor {
@@ -136,43 +137,24 @@ impl WaitsFor {
         WaitsFor::BootEntry,
     ];
 
-    /// As JSON names it.
-    pub fn name(self) -> &'static str {
-        self.row().0
-    }
-
     /// The condition that ends the wait.
     pub fn meaning(self) -> &'static str {
-        self.row().1
-    }
-
-    fn row(self) -> (&'static str, &'static str) {
         match self {
-            WaitsFor::Window => ("window", "an open window with room for the delay"),
-            WaitsFor::Lock => ("lock", "a slot of the lock server"),
-            WaitsFor::Inhibitor => ("inhibitor", "the end of a block inhibitor"),
-            WaitsFor::Hold => ("hold", "the end of an operator's hold on reboots"),
-            WaitsFor::EnforceHold => {
-                ("enforce-hold", "the end of an operator's hold on enforcement")
-            }
-            WaitsFor::OtherShutdown => {
-                ("other-shutdown", "the end of a shutdown that bedplate did not schedule")
-            }
-            WaitsFor::Devices => ("devices", "the end of processes that use a GPU or RDMA device"),
-            WaitsFor::BusyCommand => ("busy-command", "a `busy_command` that succeeds"),
-            WaitsFor::Kexec => ("kexec", "no kernel loaded for kexec"),
-            WaitsFor::PowerCommand => {
-                ("power-command", "the power, which the profile's command is about to cycle")
-            }
-            WaitsFor::Method => {
-                ("method", "a method that works, and the end of what an earlier one has armed")
-            }
-            WaitsFor::Logind => ("logind", "an answer of systemd-logind"),
-            WaitsFor::Record => ("record", "a record that can be read and written"),
-            WaitsFor::Rehearsal => ("rehearsal", "the end of `rehearse`"),
-            WaitsFor::BootEntry => {
-                ("boot-entry", "a next boot entry that was read and found sound")
-            }
+            WaitsFor::Window => "an open window with room for the delay",
+            WaitsFor::Lock => "a slot of the lock server",
+            WaitsFor::Inhibitor => "the end of a block inhibitor",
+            WaitsFor::Hold => "the end of an operator's hold on reboots",
+            WaitsFor::EnforceHold => "the end of an operator's hold on enforcement",
+            WaitsFor::OtherShutdown => "the end of a shutdown that bedplate did not schedule",
+            WaitsFor::Devices => "the end of processes that use a GPU or RDMA device",
+            WaitsFor::BusyCommand => "a `busy_command` that succeeds",
+            WaitsFor::Kexec => "no kernel loaded for kexec",
+            WaitsFor::PowerCommand => "the power, which the profile's command is about to cycle",
+            WaitsFor::Method => "a method that works, and the end of what an earlier one has armed",
+            WaitsFor::Logind => "an answer of systemd-logind",
+            WaitsFor::Record => "a record that can be read and written",
+            WaitsFor::Rehearsal => "the end of `rehearse`",
+            WaitsFor::BootEntry => "a next boot entry that was read and found sound",
         }
     }
 }
@@ -340,13 +322,6 @@ impl fmt::Display for RebootState {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reasons_have_the_names_of_the_json() {
-        for waits_for in WaitsFor::ALL {
-            assert_eq!(serde_json::to_value(waits_for).unwrap(), waits_for.name());
-        }
-    }
 
     /// Names are what JSON says, and each has its place in the table.
     #[test]

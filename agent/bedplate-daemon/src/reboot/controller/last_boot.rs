@@ -8,6 +8,7 @@ use bedplate_core::plan::RebootNeed;
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::last_boot::LastBoot;
+use bedplate_host::file;
 
 impl RebootController {
     /// The reboot that this boot follows, as far as it is known. Called before a converged host forgets its attempts.
@@ -53,7 +54,7 @@ impl RebootController {
             true => self.helpers.restart_cause().await,
             false => Err("it was not asked".to_owned()),
         };
-        let stat = std::fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
+        let stat = file::text(&self.root.join("proc/stat")).unwrap_or_default();
         let came = classify(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;
         record.came = Some(came.clone());
         Some(came)

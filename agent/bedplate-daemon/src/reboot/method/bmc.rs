@@ -3,7 +3,6 @@
 //! at that point (systemd/system-shutdown/bedplate) calls [`power_cycle`]. When the BMC refuses, the hook ends and the
 //! ordinary reboot goes on; the kernel's ipmi_poweroff would power *down* instead (handbook §2.3), hence not that.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ipmi::{Code, Ipmi, IpmiError};
 use super::{
-    Env, Method, MethodError, Next, Row, Undo, Unusable, attribute, ipmi, under, unusable,
+    Env, Method, MethodError, Next, Row, Undo, Unusable, attribute, ipmi, is_executable, under,
+    unusable,
 };
 use bedplate_base::chain;
 use bedplate_host::boot_id::PATH as BOOT_ID;
@@ -71,9 +71,7 @@ pub(super) const ROW: Row = Row {
 /// Whether it can be promised.
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     for path in [HOOK, PROGRAM] {
-        let runs =
-            |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
-        if !under(env.root, path).metadata().is_ok_and(runs) {
+        if !is_executable(&under(env.root, path)) {
             let why = "is not installed or not executable; reinstall the package";
             return unusable(format!("{path} {why}"));
         }

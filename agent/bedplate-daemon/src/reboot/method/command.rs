@@ -1,13 +1,12 @@
 //! The `command` method: the operator's own program has the machine cycled from outside (Redfish, MAAS, a PDU …). It
 //! is run instead of asking logind: what cycles the machine is expected to shut it down in order, or not to need to.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Env, Method, MethodError, Next, Row, Unusable, under, unusable};
+use super::{Env, Method, MethodError, Next, Row, Unusable, is_executable, under, unusable};
 use bedplate_host::{ToolEnd, Writer};
 
 /// The operator's command.
@@ -47,8 +46,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
         let why = "has no time to run; its timeout must be one second or more";
         return unusable(format!("the command `{program}` {why}"));
     }
-    let runs = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
-    if !under(env.root, program).metadata().is_ok_and(runs) {
+    if !is_executable(&under(env.root, program)) {
         let why = "is not there, or is not an executable file";
         return unusable(format!("the command `{program}` {why}"));
     }

@@ -14,6 +14,7 @@ pub mod rtc;
 pub(super) mod tests;
 
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use bedplate_base::chain;
@@ -217,6 +218,11 @@ pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodErro
     // Collected first: a failure must not keep the steps after it from being tried.
     let results: Vec<_> = prepared.undo.iter().map(step).collect();
     results.into_iter().collect()
+}
+
+/// Whether a path leads to a file that somebody may execute.
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// A path of the machine under its root directory.

@@ -4,6 +4,8 @@ use std::process::{Command, Output};
 
 use super::super::tests::{Bmc, Tree, cannot, code, on, works};
 use super::super::{Method, Next, prepare, undo};
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 
 const BOOT: &str = "0f0e0d0c-1111-4222-8333-444455556666";
