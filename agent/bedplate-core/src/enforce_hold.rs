@@ -51,7 +51,7 @@ impl EnforceHold {
     /// The hold of the host below `root`. A file that cannot be read or understood holds: an operator has put it there, and
     /// taking it for nothing would undo a revert.
     pub fn load(root: &Path) -> Option<Self> {
-        match file::state(&root.join(HOLD.trim_start_matches('/'))) {
+        match file::state(&file::under(root, HOLD)) {
             Ok(content) => Some(Self::parse(&content)),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => Some(Self::unreadable(&error.to_string())),
@@ -77,7 +77,7 @@ impl EnforceHold {
     /// The file cannot be written.
     pub fn keep(&self, root: &Path) -> Result<(), Error> {
         let json = serde_json::to_string_pretty(self).map_err(Error::other)? + "\n";
-        let path = root.join(HOLD.trim_start_matches('/'));
+        let path = file::under(root, HOLD);
         replace_own_file(&path, json.as_bytes(), 0o600, 0o700)
     }
 
@@ -86,7 +86,7 @@ impl EnforceHold {
     /// # Errors
     /// The file cannot be removed.
     pub fn release(root: &Path) -> Result<bool, Error> {
-        remove_own_file(&root.join(HOLD.trim_start_matches('/')))
+        remove_own_file(&file::under(root, HOLD))
     }
 
     /// One line for people: since when, by whom, why, and how it ends.

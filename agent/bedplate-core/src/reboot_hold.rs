@@ -102,7 +102,7 @@ impl Hold {
 
     /// The hold of the host below `root`, read as [`Hold::load`] reads it.
     pub fn below(root: &Path) -> Option<Hold> {
-        match file::state(&root.join(HOLD.trim_start_matches('/'))) {
+        match file::state(&file::under(root, HOLD)) {
             Ok(content) => Some(Hold::of_content(&content)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => Some(Hold::unreadable(&error.to_string())),
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn only_a_file_that_is_not_there_is_no_hold() {
         let root = std::env::temp_dir().join(format!("bedplate-hold-{}", std::process::id()));
-        let file = root.join(HOLD.trim_start_matches('/'));
+        let file = file::under(&root, HOLD);
         std::fs::create_dir_all(root.join("etc")).unwrap();
         let load = || Hold::load(&DirReader::image(&root).unwrap());
         let none = load();

@@ -9,7 +9,7 @@ use super::status::{STATES, Status, Verdict};
 use super::usage;
 use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;
-use bedplate_host::file;
+use bedplate_host::file::{self, under};
 use bedplate_host::published::{self, COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
 use bedplate_host::write::replace_public_file;
 
@@ -151,13 +151,13 @@ pub(crate) fn features(status: &Status) -> String {
 
 /// What the daemon wrote last.
 pub fn read(root: &Path) -> Option<Status> {
-    let text = file::text(&root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
+    let text = file::text(&under(root, super::status::FILE)).ok()?;
     serde_json::from_str(&text).ok()
 }
 
 /// Writes all of it below `root`; what fails is told, and the rest is written.
 pub(crate) fn write(root: &Path, status: &Status, said: &mut WrittenFiles) -> Vec<String> {
-    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let at = |path: &str| under(root, path);
     let mut wrong = Vec::new();
     // What the daemon itself uses differs at every moment: that alone is no reason to write.
     let mut put = |path: &str, text: String, usage: fn() -> String| {

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use bedplate_core::kind::Watch;
-use bedplate_host::file;
+use bedplate_host::file::{self, under};
 
 /// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
 /// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon
@@ -17,7 +17,7 @@ pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
         text.lines().for_each(|line| line.split(' ').next().hash(&mut hasher));
     }
     for hold in [bedplate_core::enforce_hold::HOLD, bedplate_core::reboot_hold::HOLD] {
-        let meta = std::fs::metadata(root.join(hold.trim_start_matches('/'))).ok();
+        let meta = std::fs::metadata(under(root, hold)).ok();
         meta.map(|meta| (meta.len(), meta.modified().ok())).hash(&mut hasher);
     }
     let nothing = Watch::default();
@@ -33,7 +33,7 @@ pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
     }
     // The kernel answers for its parameters without asking a driver; inotify may lose them when memory is short.
     for path in watch.attributes.iter().filter(|path| path.starts_with("/proc/sys/")) {
-        let value = file::state(&root.join(path.trim_start_matches('/'))).ok();
+        let value = file::state(&under(root, path)).ok();
         (path, value).hash(&mut hasher);
     }
     hasher.finish()
@@ -48,7 +48,7 @@ mod tests {
     fn what_is_a_sign_of_a_change_and_what_is_not() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
-            let file = root.path().join(path.trim_start_matches('/'));
+            let file = under(root.path(), path);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         };
@@ -83,10 +83,7 @@ mod tests {
             assert_eq!(now != last, counts, "{path}: {text}");
             last = now;
         }
-        std::fs::remove_file(
-            root.path().join(bedplate_core::enforce_hold::HOLD.trim_start_matches('/')),
-        )
-        .unwrap();
+        std::fs::remove_file(under(root.path(), bedplate_core::enforce_hold::HOLD)).unwrap();
         assert_ne!(fingerprint(root.path(), Some(&watch)), last, "a hold that ends");
     }
 }

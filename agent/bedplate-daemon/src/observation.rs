@@ -71,8 +71,8 @@ pub struct Observation {
     pub plan_json: String,
 }
 
-/// Names a change between the daemon and its workers: a digest of the id, since of the id itself the daemon sees what is
-/// masked, which several changes may have in common. Nobody else is shown it.
+/// Names a change between the daemon and its workers. A digest of the id: the daemon knows ids only masked, and several
+/// changes may have the same masked id. It is not published.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChangeKey(String);
 
@@ -98,7 +98,7 @@ impl fmt::Display for ChangeKey {
 /// A change that the worker can be asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedChange {
-    /// By which the worker finds it in its own plan.
+    /// The worker finds it in its own plan by this.
     pub key: ChangeKey,
     /// The part of it that everybody may see.
     #[serde(flatten)]
@@ -124,7 +124,7 @@ impl PlannedChange {
 /// One change of the plan without its actions: what the status shows to everybody holds no file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// `kind/subject`, masked: for people, and no key.
+    /// `kind/subject`, masked: to be shown, and not a key.
     pub id: String,
     /// The kind that it belongs to.
     pub kind: KindId,

@@ -11,6 +11,7 @@ use zbus::Connection;
 
 use super::journal::{self, log_message};
 use super::status::{State, Status, Verdict};
+use bedplate_host::file::under;
 use bedplate_host::published;
 use bedplate_host::write::{remove_own_file, replace_public_file};
 
@@ -74,7 +75,7 @@ impl ReadyTarget {
     pub(crate) fn new(root: &Path) -> Self {
         let (to, requests) = watch::channel(Request { wanted: TargetState::Inactive, bus: None });
         tokio::spawn(follow(requests));
-        ReadyTarget { marker: root.join(MARKER.trim_start_matches('/')), to }
+        ReadyTarget { marker: under(root, MARKER), to }
     }
 
     /// The bus has come or gone.

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::status::{State, Status};
 use bedplate_core::profile::model::RebootPolicy;
+use bedplate_host::file::{self, under};
+use bedplate_host::published;
 use bedplate_host::write::{remove_own_file, replace_public_file};
-use bedplate_host::{file, published};
 
 /// Debian's marker, which kured watches too (handbook §2.6).
 pub const REQUIRED: &str = "/run/reboot-required";
@@ -36,7 +37,7 @@ pub(crate) fn is_wanted(status: &Status) -> Option<bool> {
 /// # Errors
 /// What cannot be read.
 pub(crate) fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
-    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let at = |path: &str| under(root, path);
     let ours = read(&at(REQUIRED_BY))?.lines().any(|line| line == PACKAGE);
     Ok(match wanted {
         true => ours && at(REQUIRED).try_exists()?,
@@ -49,7 +50,7 @@ pub(crate) fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
 /// # Errors
 /// What cannot be read or written.
 pub(crate) fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
-    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let at = |path: &str| under(root, path);
     let (marker, list, made) = (at(REQUIRED), at(REQUIRED_BY), at(MADE));
     let listed = read(&list)?;
     let others: Vec<&str> = listed.lines().filter(|line| *line != PACKAGE).collect();

@@ -83,15 +83,15 @@ pub fn run(options: Options) -> Result<(), RunError> {
 /// The loop, by what each part owns.
 struct Daemon {
     options: Options,
-    /// The system bus: what is asked there, what is shown there, logind.
+    /// The system bus: requests, the daemon's object, logind.
     bus: BusLink,
-    /// When the loop comes around by itself.
+    /// Times at which the loop comes around by itself.
     timers: Timers,
-    /// What wakes the loop when the host may have changed.
+    /// Events that may have changed the host.
     watches: Watches,
-    /// What is known and said of the host.
+    /// State of the host as last observed, and of the work on it.
     known: Knowledge,
-    /// What is published beside the bus.
+    /// Files, a systemd target and the reboot marker.
     exports: Exports,
     /// Observations beside the loop.
     observer: BackgroundObserver,

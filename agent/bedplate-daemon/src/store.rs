@@ -62,7 +62,7 @@ impl Store {
     }
 
     fn at(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
+        file::under(&self.root, path)
     }
 
     /// Why the record would not be there after a boot, so that attempts were never counted and the host could be rebooted

@@ -9,6 +9,7 @@ use super::reboot_required;
 use crate::reboot::controller::{AtLogind, Offline, RebootError};
 use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::Phase;
+use bedplate_host::file::under;
 use bedplate_host::published::{
     COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES, RUN_DIRECTORY as DIRECTORY,
 };
@@ -54,7 +55,7 @@ pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, String> {
 
 /// Removes all of it below `root`. What could not be removed, in words; the rest is gone.
 pub fn remove_published_files(root: &Path) -> Vec<String> {
-    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let at = |path: &str| under(root, path);
     // An image may hold links to anywhere: what they lead to is not the image's.
     let outside = [COLLECTOR, FEATURES, "/run", DIRECTORY]
         .into_iter()

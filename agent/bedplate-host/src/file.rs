@@ -79,6 +79,11 @@ pub fn real_directory(file: &impl AsFd) -> Option<(PathBuf, FileStat)> {
     Some((directory, stat))
 }
 
+/// A path of the machine whose files are below `root`.
+pub fn under(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}
+
 /// Opens a regular file for reading, and says what it is.
 ///
 /// # Errors

@@ -20,11 +20,11 @@ use crate::status::Status;
 
 /// A bus that takes longer is as good as none.
 const BUS_LIMIT: Duration = Duration::from_secs(5);
-/// What the bus may take for the signals of one change.
+/// Time limit for the signals of one change.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 /// Wait before signals of logind are subscribed to again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
-/// Who asked no longer ago than this is not looked for first.
+/// A caller who asked no longer ago than this is taken to be still on the bus.
 const JUST_NOW: Duration = Duration::from_millis(500);
 const NO_BUS: &str = "no system bus: `bedplate status` has only files, and there are no reboots";
 const UNHEARD: &str = "signals of systemd-logind do not arrive: inhibitors and cancelled shutdowns are noticed late, \
@@ -33,22 +33,22 @@ const UNHEARD: &str = "signals of systemd-logind do not arrive: inhibitors and c
 const BUS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 pub(super) struct BusLink {
-    /// What the daemon's object shows.
+    /// Content of the daemon's object.
     shown: Shared,
     to_requests: Sender<BusRequest>,
     pub(super) requests: Receiver<BusRequest>,
     /// For clients who ask for a plan.
     observe_requester: ObserveRequester,
-    /// Takes what logind tells.
+    /// Takes events of logind.
     triggers: Sender<Trigger>,
-    /// `None`: there is no bus.
+    /// `None` without a bus.
     connections: Option<Connections>,
     /// While there is no bus: when to try again, and how long to wait after that.
     reconnect: Option<(Instant, Duration)>,
     /// A message has arrived on either connection.
     pub(super) message: Arc<Notify>,
     to_lost: Sender<LostConnection>,
-    /// What is no longer heard: apart from triggers, of which one may be dropped.
+    /// Lost connections: apart from triggers, of which one may be dropped.
     pub(super) lost: Receiver<LostConnection>,
     /// logind on this bus.
     logind: Option<ManagerProxy<'static>>,
@@ -56,7 +56,7 @@ pub(super) struct BusLink {
     listening: Option<JoinHandle<()>>,
     /// Asks a logind that did not answer.
     probing: Option<JoinHandle<()>>,
-    /// That signals of logind do not arrive was logged.
+    /// Whether the journal has a message about missing signals of logind.
     unheard: bool,
 }
 
@@ -188,7 +188,7 @@ impl BusLink {
         self.reconnect.map(|(at, _)| at)
     }
 
-    /// What was said last is written before the daemon ends.
+    /// Waits until the last messages are written, for a daemon that ends.
     pub(super) async fn leave(&mut self) {
         // The end of the other connection is no sign that this one has written everything.
         let Some(Connections { served, own: _own }) = self.connections.take() else { return };
@@ -209,7 +209,7 @@ impl BusLink {
         }
     }
 
-    /// Shows this, and signals what is different.
+    /// Shows a status, and signals its changes.
     pub(super) async fn publish(&self, now: &Status, plan: String, unusable: Option<String>) {
         let before = {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);

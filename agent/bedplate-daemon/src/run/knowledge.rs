@@ -1,4 +1,4 @@
-//! What the daemon knows of the host and what it says of it.
+//! Knowledge of the host: the last observation, the status that follows from it, and the work under way.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use crate::observation::Observation;
 use crate::reboot::state::{RebootState, WaitsFor};
 use crate::status::{State, Status, Work};
 use bedplate_core::enforce_hold::EnforceHold;
+use bedplate_host::file::under;
 
 /// A profile that is gone for a shorter time than this is being replaced, by a tool that removes the old file first.
 const PROFILE_QUIET: Duration = Duration::from_secs(2);
@@ -23,13 +24,13 @@ const INTERVAL_S: u32 = 900;
 
 pub(super) struct Knowledge {
     root: PathBuf,
-    /// What is said of the host, unless there is `work`.
+    /// Status by the last observation; `work` hides it.
     pub(super) status: Status,
     /// The last observation that was taken; `None`: none yet.
     pub(super) observation: Option<Observation>,
     /// Why the host cannot be observed or the profile not be used.
     pub(super) unusable: Option<String>,
-    /// What is being done now: the status of the last observation does not count meanwhile.
+    /// Work under way: the status of the last observation does not count meanwhile.
     pub(super) work: Option<Work>,
     /// Since when the profile that was enforced is gone.
     profile_gone: Option<Instant>,
@@ -90,7 +91,7 @@ impl Knowledge {
         self.work = Some(Work { what: what.to_owned(), since: Timestamp::now() });
     }
 
-    /// What is said counts from now on for two intervals.
+    /// Renews the status: it counts for two intervals from now on.
     pub(super) fn beat(&mut self) {
         let now = Timestamp::now();
         self.status.heartbeat = Some(now);
@@ -125,7 +126,7 @@ impl Knowledge {
                     || !checks::are_no_news(seen.checks.as_deref(), known.checks.as_deref())
             }
             (Some(_), None) => true,
-            // Why not is for the loop to find out, and to say once.
+            // The loop finds the reason, and logs it once.
             (None, _) => self.unusable.is_none(),
         }
     }
@@ -191,7 +192,7 @@ impl Knowledge {
         !self.gone_files().is_empty() && self.profile_may_come_back()
     }
 
-    /// The same, where there is no profile of the operator's: `false` also where none was in force.
+    /// The same, where the operator's profile is missing: `false` also where none was in force.
     pub(super) fn lost_profile_may_come_back(&mut self) -> bool {
         let enforced = self.observation.is_some() && self.status.state != State::NoProfile;
         enforced && self.profile_may_come_back()
@@ -201,7 +202,7 @@ impl Knowledge {
         self.profile_gone.get_or_insert_with(Instant::now).elapsed() < PROFILE_QUIET
     }
 
-    /// Until when a profile that is gone is waited for, and what is said meanwhile.
+    /// End of the wait for a profile that is gone, and a text for the meantime.
     pub(super) fn wait_for_profile(&self) -> (Option<Instant>, String) {
         let text = match self.gone_files().as_slice() {
             // It is back already, and is read at once.
@@ -217,7 +218,7 @@ impl Knowledge {
     /// The files of the profile in force that are not there now.
     fn gone_files(&self) -> Vec<&str> {
         let files = self.observation.iter().flat_map(|observation| &observation.profile_files);
-        let gone = |file: &&String| !self.root.join(file.trim_start_matches('/')).exists();
+        let gone = |file: &&String| !under(&self.root, file).exists();
         files.filter(gone).map(String::as_str).collect()
     }
 }

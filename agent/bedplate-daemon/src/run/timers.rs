@@ -1,4 +1,4 @@
-//! What the loop does by the clock: re-checks, retries, the heartbeat, the daily reminder.
+//! Work by the clock: re-checks, retries, the heartbeat, the daily reminder.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// `remind_every`: time between two reminders of a reboot that is left to people.
+    /// `remind_every`: time between two reminders of a reboot that operators have to do.
     pub(super) fn new(remind_every: Duration) -> Self {
         let born = Instant::now();
         Timers {
@@ -70,7 +70,7 @@ impl Timers {
 }
 
 impl Daemon {
-    /// Once a day, by the re-checks: a reboot that is left to people is still due.
+    /// Logs once a day, by the re-checks, that a reboot by operators is still due.
     pub(super) fn remind(&mut self) {
         let Some(observation) = &self.known.observation else { return };
         let settings = &observation.reboot;
@@ -101,8 +101,8 @@ impl Daemon {
             }
             self.known.beat();
             self.publish().await;
-            // What checks look at gives no sign of most of its changes: counters of errors, the kernel's log, ports of
-            // InfiniBand. Nothing is known to have happened: what was said counts until such an observation finds something else.
+            // Counters of errors, the kernel's log and ports of InfiniBand, which checks read, give no sign of most changes.
+            // Nothing is known to have happened: the status counts until such an observation finds something else.
             if self.known.status.checks.is_some() {
                 self.observe_in_background();
             }

@@ -1,4 +1,4 @@
-//! What tells the loop that the host may have changed: events of the kernel, of files and network interfaces, and of logind.
+//! Events that may have changed the host: of the kernel, of files and network interfaces, and of logind.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,9 +15,9 @@ pub(super) struct Watches {
     root: PathBuf,
     sender: Sender<Trigger>,
     events: Receiver<Trigger>,
-    /// `None`: there is no inotify.
+    /// `None` without inotify.
     files: Option<Files>,
-    /// `None`: there is no rtnetlink.
+    /// `None` without rtnetlink.
     interfaces: Option<InterfaceMonitor>,
     /// Events that have arrived and were not acted on yet.
     pub(super) burst: Debounce,
@@ -54,7 +54,7 @@ impl Watches {
         self.events.recv().await
     }
 
-    /// Watches what the profile manages, whatever was watched before, and bedplate's own files.
+    /// Watches the profile's files and devices in place of earlier ones, and bedplate's own files.
     pub(super) fn set(&self, watch: &Watch) {
         if let Some(files) = &self.files {
             files.set(watch);

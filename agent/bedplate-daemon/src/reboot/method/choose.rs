@@ -1,7 +1,7 @@
 //! Which method is taken, from the profile's order and the probes' answers. Pure. Falling back is a stated choice:
 //! only what the profile lists is ever taken, so a list of one entry has nothing to fall back to.
 
-use super::{Method, Probe};
+use super::{Method, Unusable};
 
 /// What was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +36,15 @@ impl Choice {
 }
 
 /// Takes the first of `order` that works. `answer` is asked in that order, and not beyond the method taken.
-pub(crate) fn choose(order: &[Method], mut answer: impl FnMut(Method) -> Probe) -> Choice {
+pub(crate) fn choose(
+    order: &[Method],
+    mut answer: impl FnMut(Method) -> Result<String, Unusable>,
+) -> Choice {
     let mut skipped = Vec::new();
     for &method in order {
         match answer(method) {
-            Probe::Works(how) => return Choice { taken: Some((method, how)), skipped },
-            Probe::Cannot(why) => skipped.push((method, why)),
+            Ok(how) => return Choice { taken: Some((method, how)), skipped },
+            Err(Unusable(why)) => skipped.push((method, why)),
         }
     }
     Choice { taken: None, skipped }
@@ -51,10 +54,10 @@ pub(crate) fn choose(order: &[Method], mut answer: impl FnMut(Method) -> Probe) 
 mod tests {
     use super::*;
 
-    fn only(working: Method) -> impl FnMut(Method) -> Probe {
+    fn only(working: Method) -> impl FnMut(Method) -> Result<String, Unusable> {
         move |method| match method {
-            method if method == working => Probe::Works("it does".into()),
-            _ => Probe::Cannot("it does not".into()),
+            method if method == working => Ok("it does".into()),
+            _ => Err(Unusable("it does not".into())),
         }
     }
 

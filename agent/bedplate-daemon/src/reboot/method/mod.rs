@@ -15,10 +15,11 @@ pub(super) mod tests;
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bedplate_base::chain;
 use bedplate_core::reboot_record::preparation::{Next, Preparation, Undo};
+pub(crate) use bedplate_host::file::under;
 
 pub use bedplate_core::profile::model::RebootMethod as Method;
 
@@ -85,15 +86,6 @@ pub(crate) fn row(method: Method) -> &'static Row {
     }
 }
 
-/// Whether a method can be promised. Both texts are for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Probe {
-    /// How it will go.
-    Works(String),
-    /// Why not, and what would help.
-    Cannot(String),
-}
-
 /// Why a method cannot be promised and what would help, with all causes.
 #[derive(Debug)]
 pub(crate) struct Unusable(String);
@@ -134,10 +126,12 @@ impl MethodError {
     }
 }
 
-/// Whether `method` can be promised now. Reads only.
-pub(crate) fn probe(method: Method, env: &Env<'_>) -> Probe {
-    let answer = (row(method).probe)(env);
-    answer.map_or_else(|Unusable(why)| Probe::Cannot(why), Probe::Works)
+/// How `method` goes, if it can be promised now. Reads only.
+///
+/// # Errors
+/// It cannot.
+pub(crate) fn probe(method: Method, env: &Env<'_>) -> Result<String, Unusable> {
+    (row(method).probe)(env)
 }
 
 /// How `method` goes, with the way back from what [`prepare`] is about to change: all of it, before any of it is changed, so that
@@ -147,9 +141,7 @@ pub(crate) fn probe(method: Method, env: &Env<'_>) -> Probe {
 /// A fresh probe says no, or something cannot be read.
 pub(crate) fn find_undo(method: Method, env: &Env<'_>) -> Result<Preparation, MethodError> {
     // What was promised may be hours old.
-    if let Probe::Cannot(why) = probe(method, env) {
-        return Err(MethodError::unusable(method, &why));
-    }
+    probe(method, env).map_err(|Unusable(why)| MethodError::unusable(method, &why))?;
     let undo = (row(method).find_undo)(env)?;
     Ok(Preparation { method, next: row(method).next, undo })
 }
@@ -223,9 +215,4 @@ pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodErro
 /// Whether a path leads to a file that somebody may execute.
 fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-/// A path of the machine under its root directory.
-pub(super) fn under(root: &Path, path: &str) -> PathBuf {
-    root.join(path.trim_start_matches('/'))
 }

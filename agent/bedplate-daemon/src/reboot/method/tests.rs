@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 
 use super::ipmi::{Answer, Command, Ipmi, IpmiError};
 use super::*;
@@ -102,15 +103,15 @@ pub(in crate::reboot) fn code(code: u8) -> Answer {
 /// Why it cannot be promised.
 pub(in crate::reboot) fn cannot(method: Method, env: &Env<'_>) -> String {
     match probe(method, env) {
-        Probe::Cannot(why) => why,
-        Probe::Works(how) => panic!("promised: {how}"),
+        Err(Unusable(why)) => why,
+        Ok(how) => panic!("promised: {how}"),
     }
 }
 
 /// That it can be promised.
 pub(in crate::reboot) fn works(method: Method, env: &Env<'_>) {
     let answer = probe(method, env);
-    assert!(matches!(answer, Probe::Works(_)), "{answer:?}");
+    assert!(answer.is_ok(), "{answer:?}");
 }
 
 #[test]
