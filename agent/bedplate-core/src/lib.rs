@@ -30,5 +30,3 @@ pub mod seal;
 mod section;
 pub mod setting;
 pub mod verify;
-
-pub use section::ProfileSections;

@@ -1,9 +1,9 @@
 //! A profile as files for one target.
 
-use bedplate_core::ProfileSections;
 use bedplate_core::desired::Desired;
 use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind;
+use bedplate_core::profile::model::Profile;
 use bedplate_facts::Facts;
 
 use crate::output::{Options, RenderError, RenderResult, stamp};
@@ -27,7 +27,7 @@ pub fn target(name: &str) -> Result<&'static Target, RenderError> {
 /// Whatever stands in the way of the files; see [`RenderError`].
 pub fn render(
     target: &Target,
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     facts: &Facts,
     desired: &Desired,
     options: &Options,

@@ -1,19 +1,17 @@
 //! The boot that a node needs after its first one: the daemon adds ACS arguments there, since an image knows no ports.
 
 use super::RenderResult;
-use bedplate_core::ProfileSections;
 use bedplate_core::kind::acs;
-use bedplate_core::profile::model::{Acs, AcsPersist, Reboot};
+use bedplate_core::profile::model::{AcsPersist, Profile};
 
 /// A note where that boot is needed and the profile forbids bedplate to reboot.
-pub(super) fn note(profile: &dyn ProfileSections, rendered: &RenderResult) -> Option<String> {
-    let takes_arguments =
-        profile.get::<Acs>().is_some_and(|acs| acs.persistence != AcsPersist::Live);
+pub(super) fn note(profile: &Profile, rendered: &RenderResult) -> Option<String> {
+    let takes_arguments = profile.acs.persistence != AcsPersist::Live;
     let is_left = rendered.deferred.iter().any(|left| left.id == acs::NAME.name());
     if !takes_arguments || !is_left {
         return None;
     }
-    let forbidding = profile.get::<Reboot>()?.forbidding()?;
+    let forbidding = profile.reboot.forbidding()?;
     Some(format!(
         "a node needs a second boot: its daemon adds the ACS argument in the first one, where the kernel takes it, and \
          `{forbidding}` in [reboot] keeps bedplate from rebooting. Reboot the node, or set windows and `policy = \

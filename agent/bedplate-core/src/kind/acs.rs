@@ -31,7 +31,7 @@ use crate::plan::{
     Action, Change, Deferred, Device, DeviceRole, Effect, Item, KindId, KindPlan, Note, Rationale,
     Subject,
 };
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use crate::setting::SetConfigBits;
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
@@ -73,7 +73,7 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 /// Config space of the ports, which `setpci` and drivers write to, and resets, which bring the bits back.
-fn watch(_: &dyn ProfileSections, facts: &Facts) -> Watch {
+fn watch(_: &Profile, facts: &Facts) -> Watch {
     let tree = facts.pci.known().into_iter();
     let ports = tree
         .flat_map(|tree| tree.functions.values())

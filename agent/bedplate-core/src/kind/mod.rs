@@ -17,7 +17,7 @@ use crate::desired::Desired;
 use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
 use crate::plan::{KindId, KindPlan, Rationale};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 pub(crate) use bedplate_base::some_of;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
@@ -31,7 +31,7 @@ pub use write_scope::{is_own_word, outside_write_scope};
 pub struct Context<'a> {
     /// What the operator declared: its name for the heading of the files that bedplate writes, and the sections that mean the
     /// same on every machine.
-    pub profile: &'a dyn ProfileSections,
+    pub profile: &'a Profile,
     /// What is wanted, where that depends on the machine.
     pub desired: &'a Desired,
     /// Facts about the host.
@@ -52,14 +52,13 @@ pub struct Kind {
     pub about: &'static str,
     /// What its sections of the profile come to on a machine, where that depends on the machine; the ledger counts where
     /// something cannot be read now. Pure.
-    pub resolve: fn(&dyn ProfileSections, &Facts, &Ledger, &mut Desired),
+    pub resolve: fn(&Profile, &Facts, &Ledger, &mut Desired),
     /// Observe and compare.
     pub plan: fn(&Context) -> KindPlan,
     /// What it has to say in an image that is built elsewhere. Pure.
-    pub contribute:
-        fn(&dyn ProfileSections, &Facts, &Desired, &mut ImageConfig) -> Result<(), ContributeError>,
+    pub contribute: fn(&Profile, &Facts, &Desired, &mut ImageConfig) -> Result<(), ContributeError>,
     /// Where a change of what it manages shows.
-    pub watch: fn(&dyn ProfileSections, &Facts) -> Watch,
+    pub watch: fn(&Profile, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
     pub recorded: &'static [(&'static str, RecordMode)],
     /// What its changes write and run: nothing else is done at a ledger's word.
@@ -123,7 +122,7 @@ impl Watch {
 }
 
 /// A kind that means the same on every machine.
-fn nothing_to_resolve(_: &dyn ProfileSections, _: &Facts, _: &Ledger, _: &mut Desired) {}
+fn nothing_to_resolve(_: &Profile, _: &Facts, _: &Ledger, _: &mut Desired) {}
 
 /// A kind without labels.
 fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
@@ -146,7 +145,7 @@ pub fn named(name: &str) -> Option<KindId> {
 
 /// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's
 /// nature.
-pub fn resolve(profile: &dyn ProfileSections, facts: &Facts, ledger: &Ledger) -> Desired {
+pub fn resolve(profile: &Profile, facts: &Facts, ledger: &Ledger) -> Desired {
     let mut desired = Desired::default();
     for kind in KINDS {
         (kind.resolve)(profile, facts, ledger, &mut desired);
@@ -159,11 +158,11 @@ pub fn resolve(profile: &dyn ProfileSections, facts: &Facts, ledger: &Ledger) ->
 /// # Errors
 /// [`ContributeError`]: a value that the file it belongs into cannot carry.
 pub fn contributions(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     facts: &Facts,
     desired: &Desired,
 ) -> Result<ImageConfig, ContributeError> {
-    let mut all = ImageConfig { profile: profile.name().to_owned(), ..ImageConfig::default() };
+    let mut all = ImageConfig { profile: profile.name.clone(), ..ImageConfig::default() };
     for kind in KINDS {
         (kind.contribute)(profile, facts, desired, &mut all)?;
     }

@@ -18,7 +18,7 @@ mod vf_diff;
 
 use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::plan::{Blocker, Device, DeviceRole, KindId, KindPlan, Note, Subject};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::EswitchMode;
@@ -34,7 +34,7 @@ use change::vfs;
 use operator::left_to_operator;
 pub use paths::{LINK_DIRECTORY, LINK_PREFIX, UDEV_DIRECTORIES, UDEV_RULES};
 pub use resolve::resolve;
-use section::{Sriov, SriovManaged};
+use section::SriovManaged;
 use vf_diff::VfDifference;
 
 /// Name of this kind.
@@ -95,12 +95,12 @@ pub(crate) const KIND: Kind = Kind {
 
 /// VFs are gone after every boot: what makes them again is up to the target.
 fn contribute(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     _: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,
 ) -> Result<(), ContributeError> {
-    let Some(section) = profile.get::<Sriov>() else { return Ok(()) };
+    let section = &profile.sriov;
     out.vfs_are_external = section.managed == SriovManaged::External;
     out.vfs.extend(section.rules.iter().map(|rule| {
         VfRule {

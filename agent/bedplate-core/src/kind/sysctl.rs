@@ -14,7 +14,7 @@ use super::{Context, Kind, OwnFile, Privacy, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig, Setting};
 use crate::plan::{KindId, KindPlan};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use bedplate_host::HostKind;
 
@@ -37,15 +37,14 @@ pub(crate) const KIND: Kind = Kind {
 pub const NAME: KindId = KindId::Sysctl;
 
 /// Whether the profile gives the parameter at this path of /proc/sys this value.
-pub(crate) fn sets(profile: &dyn ProfileSections, path: &str, value: &str) -> bool {
-    let section = profile.get::<section::Sysctl>();
-    let set = section.into_iter().flat_map(|section| &section.set);
-    set.into_iter().any(|setting| setting.key.path() == path && setting.value == value)
+pub(crate) fn sets(profile: &Profile, path: &str, value: &str) -> bool {
+    let mut set = profile.sysctl.set.iter();
+    set.any(|setting| setting.key.path() == path && setting.value == value)
 }
 
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
-    let wanted = context.profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
+    let wanted = &context.profile.sysctl.set;
     file::plan(context, wanted, &mut section);
     // The file says it all for a host that is not running: systemd-sysctl applies it in every boot.
     if context.facts.host != HostKind::Image {
@@ -56,13 +55,13 @@ fn plan(context: &Context) -> KindPlan {
 
 /// The file says it all: systemd-sysctl applies it in every boot.
 fn contribute(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,
 ) -> Result<(), ContributeError> {
-    let wanted = profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
-    if let Some(text) = conf::text(wanted, profile.name()) {
+    let wanted = &profile.sysctl.set;
+    if let Some(text) = conf::text(wanted, &profile.name) {
         let setting = |one: &section::Setting| Setting::Sysctl {
             key: one.key.to_string(),
             value: one.value.clone(),

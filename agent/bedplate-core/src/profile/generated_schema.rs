@@ -1,15 +1,15 @@
-//! The JSON Schema of profile files as the fragment types give it: the text of `schemas/profile.json`.
+//! The JSON Schema of profile files as the types of its sections give it: the text of `schemas/profile.json`.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use super::root::Fragment;
+use super::root::ProfileFile;
 
 /// The schema; in its descriptions each paragraph is one line.
 pub(crate) fn generated_schema() -> Value {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let mut schema = settings.into_generator().into_root_schema_for::<Fragment>().to_value();
+    let mut schema = settings.into_generator().into_root_schema_for::<ProfileFile>().to_value();
     remove_null(&mut schema);
     reflow(&mut schema);
     schema

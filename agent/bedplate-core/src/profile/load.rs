@@ -1,14 +1,16 @@
-//! The way from texts to a [`LoadedProfile`] profile: read and check each file, follow `extends`, merge, finish, lint.
+//! The way from texts to a [`LoadedProfile`]: read each file, follow `extends`, check and merge, lint.
 
 use std::collections::BTreeMap;
 
 use super::lints;
-use super::root::{Checked, Layer, Profile, check, finish};
-use super::sections::matching::MatchLayer;
+use super::root::{Profile, ProfileFile};
 use super::shipped::Shipped;
 use super::suggest::nearest;
 use super::syntax;
-use crate::section::{Diagnostic, Origin, Overlay, Place, ProfileErrors, SourceFile, Sources};
+use crate::section::{
+    Checker, Diagnostic, Origin, Place, ProfileErrors, SourceFile, Sources, Spanned,
+};
+use crate::verify::CHECKS;
 
 /// A text of a profile and what to call it in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +30,6 @@ pub struct LoadedProfile {
     pub origins: BTreeMap<String, Origin>,
     /// What is valid but seldom or never right.
     pub lints: Vec<Diagnostic>,
-    pub(super) layer: Layer,
 }
 
 /// Loads a profile: `layers` is the profile itself followed by its drop-ins, which are taken in order of their file
@@ -39,69 +40,68 @@ pub struct LoadedProfile {
 pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<LoadedProfile, ProfileErrors> {
     let mut sources = Sources::default();
     let mut errors = Vec::new();
-    let merged = merge_all(&mut sources, layers, shipped, &mut errors);
-    if errors.is_empty() {
-        errors = merged.contradictions(&sources);
+    let files = read_all(&mut sources, layers, shipped, &mut errors);
+    let stem = layers.first().map_or("profile", |layer| stem(layer.path));
+    let checks: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
+    let mut checker = Checker::new(&sources, &checks);
+    let profile = Profile::read(files, stem, &mut checker);
+    if errors.is_empty() && checker.errors() == 0 {
+        profile.check_merged(&mut checker);
     }
+    let (found, origins) = checker.finish();
+    errors.extend(found);
     if !errors.is_empty() {
         errors.sort_by_key(Diagnostic::order);
         return Err(ProfileErrors(errors));
     }
-    let stem = layers.first().map_or("profile", |layer| stem(layer.path));
-    let (profile, origins) = finish(&merged, &sources, stem);
-    let lints = lints::lint(&sources, &merged, &profile);
-    Ok(LoadedProfile { profile, origins, lints, layer: merged })
+    let lints = lints::lint(&sources, &profile, &origins);
+    Ok(LoadedProfile { profile, origins, lints })
 }
 
-fn merge_all(
+/// The files of a profile in the order in which they are merged, as far as they can be read.
+fn read_all(
     sources: &mut Sources,
     layers: &[LayerText<'_>],
     shipped: &[Shipped],
     errors: &mut Vec<Diagnostic>,
-) -> Layer {
+) -> Vec<ProfileFile> {
     let (own, drop_ins) = layers.split_at(layers.len().min(1));
     let mut drop_ins: Vec<SourceFile> =
         drop_ins.iter().map(|l| SourceFile::new(l.path, l.text)).collect();
     drop_ins.sort_by(|a, b| a.file_name().cmp(b.file_name()).then_with(|| a.path().cmp(b.path())));
 
-    let mut merged = Layer::default();
+    let mut files = Vec::new();
     for layer in own {
-        let index = sources.add(SourceFile::new(layer.path, layer.text));
-        let Some(checked) = read(sources, index, errors) else { continue };
-        let base = ancestors(sources, checked.extends, shipped, errors);
-        merged = base.overlay(checked.layer);
+        let source = SourceFile::new(layer.path, layer.text);
+        let Some(mut file) = syntax::read(sources, source, errors) else { continue };
+        files = ancestors(sources, file.extends.take(), shipped, errors);
+        files.push(file);
     }
-    for file in drop_ins {
-        let index = sources.add(file);
-        let Some(checked) = read(sources, index, errors) else { continue };
-        if let Some((_, place)) = checked.extends {
+    for source in drop_ins {
+        let Some(file) = syntax::read(sources, source, errors) else { continue };
+        if let Some(extends) = &file.extends {
             let message = "a drop-in cannot extend a profile";
-            let finding = Diagnostic::error(sources, place, "drop-in-extends", message)
+            let finding = Diagnostic::error(sources, extends.place, "drop-in-extends", message)
                 .label("not here")
                 .help("write `extends` in the profile itself");
             errors.push(finding);
         }
-        merged = merged.overlay(checked.layer);
+        files.push(file);
     }
-    merged
+    files
 }
 
-fn read(sources: &Sources, index: usize, errors: &mut Vec<Diagnostic>) -> Option<Checked> {
-    let fragment = syntax::read(sources, index, errors)?;
-    Some(check(sources, index, fragment, errors))
-}
-
-/// What `extends` names, with what that extends in turn, merged from the farthest on.
+/// What `extends` names, with what that extends in turn, the farthest first.
 fn ancestors(
     sources: &mut Sources,
-    extends: Option<(String, Place)>,
+    extends: Option<Spanned<String>>,
     shipped: &[Shipped],
     errors: &mut Vec<Diagnostic>,
-) -> Layer {
+) -> Vec<ProfileFile> {
     let mut chain: Vec<String> = Vec::new();
-    let mut found: Vec<Layer> = Vec::new();
+    let mut found: Vec<ProfileFile> = Vec::new();
     let mut next = extends;
-    while let Some((name, place)) = next.take() {
+    while let Some(Spanned { value: name, place }) = next.take() {
         if chain.contains(&name) {
             let round = format!("{} -> {name}", chain.join(" -> "));
             let finding = Diagnostic::error(
@@ -119,20 +119,15 @@ fn ancestors(
             errors.push(unknown_shipped(sources, &name, place, shipped));
             break;
         };
-        let index = sources.add(SourceFile::new(&text.path(), text.text));
         chain.push(name);
-        let Some(checked) = read(sources, index, errors) else { break };
+        let source = SourceFile::new(&text.path(), text.text);
+        let Some(file) = syntax::read(sources, source, errors) else { break };
+        next = file.extends.clone();
         // Name and description say what a profile is, and `match` which machines it is for: none of that is inherited.
-        let layer = Layer {
-            name: None,
-            description: None,
-            matching: MatchLayer::default(),
-            ..checked.layer
-        };
-        found.push(layer);
-        next = checked.extends;
+        found.push(ProfileFile { name: None, description: None, matching: None, ..file });
     }
-    found.into_iter().rev().fold(Layer::default(), Overlay::overlay)
+    found.reverse();
+    found
 }
 
 fn unknown_shipped(sources: &Sources, name: &str, place: Place, shipped: &[Shipped]) -> Diagnostic {

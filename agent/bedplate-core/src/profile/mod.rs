@@ -1,7 +1,7 @@
 //! Profile text → typed, merged, validated [`model::Profile`]. Pure: file texts are handed in, nothing is read.
 //!
 //! ```text
-//! text ─syntax, structure→ Fragment ─check→ Layer ─overlay→ Layer ─finish→ Profile ─lints→ findings
+//! texts ─syntax, structure→ ProfileFile, one for each ─check, merge→ Profile ─lints→ findings
 //! ```
 
 pub mod model;

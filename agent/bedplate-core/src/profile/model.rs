@@ -7,6 +7,7 @@ pub use super::sections::fleetlock::FleetLock;
 pub use super::sections::matching::Match;
 pub(crate) use super::sections::matching::{MatchPci, PciIdPair};
 pub use super::sections::reboot::{Reboot, RebootMethod, RebootPolicy};
+pub use super::sections::verify::{Override, Severity};
 pub use crate::desired::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
 pub use crate::kind::acs::section::{Acs, AcsPersist};
 pub use crate::kind::cmdline::section::Cmdline;

@@ -5,7 +5,7 @@ use crate::section::Printer;
 
 /// The merged profile as TOML; with `with_origin`, each line says which file and line it comes from.
 pub fn show(loaded: &LoadedProfile, with_origin: bool) -> String {
-    let mut out = Printer::new(with_origin.then_some(&loaded.origins));
-    loaded.layer.show(&loaded.profile, &mut out);
+    let mut out = Printer::new(&loaded.origins, with_origin);
+    loaded.profile.show(&mut out);
     out.into_text()
 }

@@ -7,22 +7,17 @@ use toml::de::{DeTable, DeValue};
 
 use super::schema;
 use super::suggest::{alternatives, nearest};
-use crate::section::{Diagnostic, Place, Sources};
+use crate::section::{Diagnostic, Sources};
 
 /// Everything in which a file differs from the schema.
-pub(super) fn check(
-    sources: &Sources,
-    index: usize,
-    table: &Spanned<DeTable<'_>>,
-) -> Vec<Diagnostic> {
-    let mut checker = Checker { sources, index, found: Vec::new() };
+pub(super) fn check(sources: &Sources, table: &Spanned<DeTable<'_>>) -> Vec<Diagnostic> {
+    let mut checker = Checker { sources, found: Vec::new() };
     checker.table(table.get_ref(), table.span(), schema::schema(), "");
     checker.found
 }
 
 struct Checker<'a> {
     sources: &'a Sources,
-    index: usize,
     found: Vec<Diagnostic>,
 }
 
@@ -35,9 +30,8 @@ impl Checker<'_> {
         label: String,
         help: Option<String>,
     ) {
-        let place = Place::new(self.index, span);
         let finding =
-            Diagnostic::error(self.sources, place, id, message).label(label).maybe_help(help);
+            Diagnostic::error(self.sources, span.into(), id, message).label(label).maybe_help(help);
         self.found.push(finding);
     }
 

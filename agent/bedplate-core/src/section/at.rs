@@ -1,22 +1,22 @@
 //! A value with the bytes it came from.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Deserializer};
 
-/// A value and its place in the TOML text. Compares by value alone, so that it can be a map key.
+use super::Place;
+
+/// A value and its place in the TOML texts. Compares by value alone, so that it can be a map key.
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
     /// Its bytes.
-    pub span: Range<usize>,
+    pub(crate) place: Place,
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = toml::Spanned::<T>::deserialize(deserializer)?;
-        Ok(Spanned { span: spanned.span(), value: spanned.into_inner() })
+        Ok(Spanned { place: spanned.span().into(), value: spanned.into_inner() })
     }
 }
 

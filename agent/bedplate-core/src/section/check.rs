@@ -1,19 +1,31 @@
-//! What a rule has at hand when it checks a value of one file. Everything that is wrong is collected; a value that is
-//! wrong is left out of the layer.
+//! What a rule has at hand when it checks a value of a file. Everything that is wrong is collected; a value that is wrong
+//! is left out of the profile. Where each value stands is noted.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 
-use super::{Leaf, Spanned};
-use crate::section::{Diagnostic, Place, Sources};
+use super::{Diagnostic, Place, Sources, Spanned};
+use crate::plan::Rationale;
 
-/// The file that is being checked, and what is wrong in it.
-pub(crate) struct Checker<'a> {
-    sources: &'a Sources,
-    file: usize,
-    out: &'a mut Vec<Diagnostic>,
+/// Where a value of the merged profile was said, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The file, as it was named to `load`; `shipped:NAME.toml` for a shipped profile.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// The value's bytes.
+    pub(crate) place: Place,
+    /// The profile's reason for it.
+    pub(super) why: Option<String>,
+    /// The profile's source for the reason.
+    pub(super) source: Option<String>,
 }
 
+/// What a value is there for when the profile gives no reason.
+const ASKED: &str = "asked for by the profile";
+
 /// A reason beside a value: `why` and `source`.
+#[derive(Debug, Clone)]
 pub(crate) struct Reason {
     /// The profile's reason.
     pub why: Option<Spanned<String>>,
@@ -26,51 +38,69 @@ impl Reason {
     pub(crate) const NONE: Reason = Reason { why: None, source: None };
 }
 
+/// The texts that are being checked, what is wrong in them, and where they give which key.
+pub(crate) struct Checker<'a> {
+    sources: &'a Sources,
+    /// Ids of the checks of `bedplate verify`: the profile names them.
+    pub checks: &'a [&'static str],
+    errors: Vec<Diagnostic>,
+    origins: BTreeMap<String, Origin>,
+}
+
 impl<'a> Checker<'a> {
-    /// Checks the file with this index; what is wrong goes to `out`.
-    pub(crate) fn new(sources: &'a Sources, file: usize, out: &'a mut Vec<Diagnostic>) -> Self {
-        Checker { sources, file, out }
+    /// Checks these texts; `checks` are the ids of the checks of `bedplate verify`.
+    pub(crate) fn new(sources: &'a Sources, checks: &'a [&'static str]) -> Self {
+        Checker { sources, checks, errors: Vec::new(), origins: BTreeMap::new() }
     }
 
-    /// The place of some bytes of the file.
-    pub(crate) fn place(&self, span: Range<usize>) -> Place {
-        Place::new(self.file, span)
+    /// What is wrong, and the origin of each value by its dotted key.
+    pub(crate) fn finish(self) -> (Vec<Diagnostic>, BTreeMap<String, Origin>) {
+        (self.errors, self.origins)
     }
 
-    /// A value without a reason of its own.
-    pub(crate) fn bare<T>(&self, at: Spanned<T>) -> Leaf<T> {
-        Leaf::bare(at.value, self.place(at.span))
+    /// Notes that a value stands here. Returns the reason for it: the profile's, or that the profile asks for it, with the
+    /// line. A later file's place and reason replace those of an earlier one.
+    pub(crate) fn note(&mut self, key: &str, place: Place, reason: Reason) -> Vec<Rationale> {
+        let (_, file, span) = self.sources.locate(place);
+        let line = file.line_column(span.start).0;
+        let (why, source) = (reason.why.map(|at| at.value), reason.source.map(|at| at.value));
+        let sentence = why.clone().unwrap_or_else(|| ASKED.to_owned());
+        let rationale = match &source {
+            Some(source) => Rationale::new(sentence, source.clone()),
+            None => Rationale::at(sentence, format!("{}:{line}", file.path())),
+        };
+        let origin = Origin { file: file.path().to_owned(), line, place, why, source };
+        self.origins.insert(key.to_owned(), origin);
+        vec![rationale]
     }
 
-    /// A value with the reason beside it.
-    pub(crate) fn reasoned<T>(&self, value: T, place: Place, reason: Reason) -> Leaf<T> {
-        Leaf {
-            value,
-            place,
-            why: reason.why.map(|why| why.value),
-            source: reason.source.map(|s| s.value),
-        }
-    }
-
-    /// A section's value with the section's reason; a reason without the value (`given`) explains nothing.
-    pub(crate) fn explained<T>(
+    /// The reason for a section's value: `given` has, for each file, the place of the value and the section's reason. A
+    /// reason without the value explains nothing.
+    pub(crate) fn explained(
         &mut self,
         section: &str,
         key: &str,
-        given: bool,
-        leaf: Option<Leaf<T>>,
-        reason: Reason,
-    ) -> Option<Leaf<T>> {
-        if given {
-            return leaf.map(|leaf| self.reasoned(leaf.value, leaf.place, reason));
+        given: Vec<(Option<Place>, Reason)>,
+    ) -> Vec<Rationale> {
+        let mut reasons = Vec::new();
+        for (place, reason) in given {
+            if let Some(place) = place {
+                reasons = self.note(&format!("{section}.{key}"), place, reason);
+                continue;
+            }
+            for lonely in [reason.why, reason.source].into_iter().flatten() {
+                let message = format!("this reason in `[{section}]` has nothing to explain");
+                let help = format!("give `{key}` in the same file, or drop the reason");
+                let label = format!("no `{key}` here");
+                self.error(lonely.place, "lonely-reason", message, label, Some(help));
+            }
         }
-        for lonely in [reason.why, reason.source].into_iter().flatten() {
-            let message = format!("this reason in `[{section}]` has nothing to explain");
-            let help = format!("give `{key}` in the same file, or drop the reason");
-            let label = format!("no `{key}` here");
-            self.error(self.place(lonely.span), "lonely-reason", message, label, Some(help));
-        }
-        None
+        reasons
+    }
+
+    /// Where a key was said, by its dotted key.
+    pub(crate) fn place(&self, key: &str) -> Option<Place> {
+        self.origins.get(key).map(|origin| origin.place)
     }
 
     /// Reports an error.
@@ -84,7 +114,7 @@ impl<'a> Checker<'a> {
     ) {
         let finding =
             Diagnostic::error(self.sources, place, id, message).label(label).maybe_help(help);
-        self.out.push(finding);
+        self.errors.push(finding);
     }
 
     /// Reports an error that has to do with a second place: both come with what stands below them.
@@ -100,25 +130,24 @@ impl<'a> Checker<'a> {
             .label(at.1)
             .also(self.sources, with.0, with.1)
             .maybe_help(help.map(str::to_owned));
-        self.out.push(finding);
+        self.errors.push(finding);
     }
 
     /// How many errors there are so far, in all files.
     pub(crate) fn errors(&self) -> usize {
-        self.out.len()
+        self.errors.len()
     }
 
-    /// Parses a text; what is wrong with it is said, and `None` comes back.
-    pub(crate) fn parse<T>(&mut self, text: &str, span: Range<usize>, id: &'static str) -> Option<T>
+    /// Parses a text. On failure, records a diagnostic and returns `None`.
+    pub(crate) fn parse<T>(&mut self, text: &Spanned<String>, id: &'static str) -> Option<T>
     where
         T: std::str::FromStr<Err = bedplate_base::value::NotAValue>,
     {
-        match text.parse() {
+        match text.value.parse() {
             Ok(value) => Some(value),
             Err(error) => {
-                let place = self.place(span);
                 let label = format!("expected {}", error.expected);
-                self.error(place, id, error.to_string(), label, None);
+                self.error(text.place, id, error.to_string(), label, None);
                 None
             }
         }

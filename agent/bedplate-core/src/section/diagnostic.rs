@@ -48,12 +48,12 @@ struct SourceSpan {
 
 impl SourceSpan {
     fn new(sources: &Sources, place: Place) -> Self {
-        let file = sources.file(place.file);
-        let end = place.end.min(file.text().len());
+        let (index, file, span) = sources.locate(place);
+        let end = span.end.min(file.text().len());
         // Only the first line is underlined: a table's span may run over the whole section.
-        let start = place.start.min(end);
+        let start = span.start.min(end);
         let line = file.text()[start..end].lines().next().unwrap_or_default();
-        SourceSpan { index: place.file, span: start..start + line.len(), file }
+        SourceSpan { index, span: start..start + line.len(), file }
     }
 }
 

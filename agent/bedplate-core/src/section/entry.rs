@@ -74,9 +74,9 @@ pub(crate) struct OneOrMany<T>(pub Vec<Spanned<T>>);
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let whole = toml::Spanned::<OneOrManyValue<T>>::deserialize(deserializer)?;
-        let span = whole.span();
+        let place = whole.span().into();
         Ok(match whole.into_inner() {
-            OneOrManyValue::One(value) => OneOrMany(vec![Spanned { value, span }]),
+            OneOrManyValue::One(value) => OneOrMany(vec![Spanned { value, place }]),
             OneOrManyValue::Many(values) => OneOrMany(values),
         })
     }

@@ -1,12 +1,12 @@
 //! How a section of the profile is declared. [`section!`] takes its keys, each with its meaning, type, rule and default in
-//! one place, and makes of them what a file may hold (and so the JSON Schema and `profile explain`), how layers are merged,
-//! the typed model, and the section's part of `profile show`. Nothing here knows a section.
+//! one place, and makes of them what a file may hold (and so the JSON Schema and `profile explain`), how files are merged
+//! into the typed section, and the section's part of `profile show`. Nothing here knows a section.
 //!
 //! ```text
 //! section! {
 //!     /// `[agent]`.
 //!     #[derive(Debug, Clone)]
-//!     "agent" Agent, AgentFragment, AgentLayer {
+//!     "agent" Agent, AgentFile {
 //!         /// What the key means: schema, `explain` and the editor show this.
 //!         #[schemars(example = &"10m")]                   (what else the schema says)
 //!         interval_s ("interval"): u32 as Length<10, DAY> = 15 * 60;
@@ -16,90 +16,55 @@
 //! ```
 //!
 //! Without a key of its own a field is called as in the file; without a rule the value is taken as it stands; without a
-//! default the model has an `Option`. A `reason` is the pair of keys `why` and `source`, which explain one of the others.
+//! default the section has an `Option`. A `reason` is the pair of keys `why` and `source`, which explain one of the others.
 //!
-//! What does not merge value by value is a `special`: its keys have a layer type of their own, which says how it merges, a
-//! function that reads them, one for each field they come to in the model (`before` or `after` the fields of the other keys),
-//! and one that shows them. `merged` names what checks the section once all files are merged, and `lints` its table of lints.
+//! Of several files the last one that gives a key counts. What merges otherwise is a `special`: its keys, a function that
+//! reads what all files give to them, and one that shows it. The fields that it fills stand `before` or `after` those of the
+//! other keys. `merged` names what checks the section once all files are merged.
 
 mod at;
 mod check;
 mod diagnostic;
 mod entry;
-mod finish;
-mod layer;
-mod lint;
+mod ordered_map;
 mod print;
 mod rule;
 mod scalar;
 mod source;
 
-use std::any::{Any, TypeId};
-
-use bedplate_base::value::PciId;
-
 pub(crate) use at::Spanned;
-pub(crate) use check::{Checker, Reason};
+pub(crate) use check::{Checker, Origin, Reason};
 pub(crate) use diagnostic::ProfileErrors;
 pub use diagnostic::{Diagnostic, Severity, render_all};
-pub(crate) use entry::Entry;
-pub(crate) use entry::OneOrMany;
-pub(crate) use finish::Origin;
-pub(crate) use finish::{Finisher, key_of, quoted};
-pub(crate) use layer::overlay_fields;
-pub(crate) use layer::{Leaf, OrderedMap, Overlay};
-pub(crate) use lint::{Lint, LintMatch, Linter, SectionLint};
-pub(crate) use print::{ListEntry, Printer, toml_text};
-pub(crate) use rule::{DAY, InFile, Length, Pattern, Plain, Rule, read_key};
+pub(crate) use entry::{Entry, OneOrMany};
+pub(crate) use ordered_map::OrderedMap;
+pub(crate) use print::{Printer, key_of, quoted, toml_text};
+pub(crate) use rule::{
+    DAY, Fault, InFile, Length, Pattern, Plain, Rule, Text, TextRule, Texts, read_key,
+};
 pub(crate) use scalar::{Scalar, ScalarEntry};
 pub(crate) use source::{Place, SourceFile, Sources};
 
-/// A merged profile, as kinds see it: its name, and any section by its type. Which sections there are is the profile's
-/// business, which knows the kinds.
-pub trait ProfileSections {
-    /// The profile's name.
-    fn name(&self) -> &str;
-    /// The section of a type, if there is one.
-    fn section(&self, of: TypeId) -> Option<&dyn Any>;
-    /// Vendors of the PCI devices that the profile is for (its `match`): what an image of such a machine has to go by.
-    fn vendors(&self) -> Vec<PciId>;
-}
-
-impl dyn ProfileSections + '_ {
-    /// The section of this type.
-    pub fn get<T: Any>(&self) -> Option<&T> {
-        self.section(TypeId::of::<T>())?.downcast_ref()
-    }
-}
-
-/// A section, as its merged layer stands for it.
-pub(crate) trait Section: Overlay + Default + 'static {
+/// A section of the merged profile.
+pub(crate) trait Section: Sized {
     /// One file's section as TOML has it.
     type File;
-    /// The section in the merged profile.
-    type Model: 'static;
 
-    /// Checks what one file says.
-    fn read(file: Self::File, checker: &mut Checker<'_>) -> Self;
-    /// What was not said gets its default.
-    fn finish(&self, finisher: &mut Finisher<'_>) -> Self::Model;
+    /// Checks and merges what the files say, in their order. Keys that none of them gives get their defaults.
+    fn read(files: Vec<Self::File>, checker: &mut Checker<'_>) -> Self;
+
     /// Writes it as TOML.
-    fn show(&self, model: &Self::Model, out: &mut Printer<'_>);
+    fn show(&self, out: &mut Printer<'_>);
 
-    /// What is wrong only once all files are merged.
-    fn contradiction(&self, _: &Sources) -> Option<Diagnostic> {
-        None
-    }
-
-    /// What is valid but seldom or never right, as far as this section alone tells.
-    const LINTS: &'static [SectionLint<Self, Self::Model>] = &[];
+    /// Reports what is wrong only once all files are merged.
+    fn check_merged(&self, _: &mut Checker<'_>) {}
 }
 
 /// Declares a section; see the head of this module.
 macro_rules! section {
     (
-        $(#[$of_model:meta])*
-        $name:literal $model:ident, $fragment:ident, $layer:ident {
+        $(#[$of_section:meta])*
+        $name:literal $section:ident, $file:ident {
             $(
                 $(#[doc = $doc:tt])*
                 $(#[schemars($($schema:tt)*)])?
@@ -114,28 +79,23 @@ macro_rules! section {
             $(#[schemars($($source_schema:tt)*)])?
             source;
         })?
-        $(special $special:ident: $special_layer:ty = $read:path {
+        $(special $read:path {
             $(
                 $(#[doc = $special_doc:tt])*
                 $(#[schemars($($special_schema:tt)*)])?
                 $special_key:ident: $special_type:ty;
             )*
         }
-        $(before {
-            $( $(#[$of_before:meta])* $before:ident: $before_type:ty = $finish_before:path; )*
-        })?
-        $(after {
-            $( $(#[$of_after:meta])* $after:ident: $after_type:ty = $finish_after:path; )*
-        })?
+        $(before { $( $(#[$of_before:meta])* $before:ident: $before_type:ty; )* })?
+        $(after { $( $(#[$of_after:meta])* $after:ident: $after_type:ty; )* })?
         show $show:path;)?
-        $(merged $contradiction:path;)?
-        $(lints $lints:path;)?
+        $(merged $check_merged:path;)?
     ) => {
         #[doc = concat!("`[", $name, "]`.")]
         #[derive(Debug, Clone, Default, serde::Deserialize)]
         #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
-        pub(crate) struct $fragment {
+        pub(crate) struct $file {
             $(
                 $(#[doc = $doc])*
                 $(#[cfg_attr(feature = "schemars", schemars($($schema)*))])?
@@ -165,22 +125,14 @@ macro_rules! section {
             )*)?
         }
 
-        #[doc = concat!("`[", $name, "]`, as merged so far.")]
-        #[derive(Debug, Clone, Default, PartialEq)]
-        pub(crate) struct $layer {
-            $( pub(crate) $field: Option<$crate::section::Leaf<$type>>, )*
-            $( pub(crate) $special: $special_layer, )?
-        }
-        $crate::section::overlay_fields!($layer { $($field,)* $($special,)? });
-
-        $(#[$of_model])*
-        // Some models are part of what other crates read, some are not.
+        $(#[$of_section])*
+        // Some sections are part of what other crates read, some are not.
         #[allow(unreachable_pub)]
-        pub struct $model {
+        pub struct $section {
             $($($( $(#[$of_before])* pub $before: $before_type, )*)?)?
             $(
                 $(#[doc = $doc])*
-                pub $field: $crate::section::model_type!($type $(, $default)?),
+                pub $field: $crate::section::type_of!($type $(, $default)?),
             )*
             $($($( $(#[$of_after])* pub $after: $after_type, )*)?)?
             $(
@@ -189,65 +141,51 @@ macro_rules! section {
             )?
         }
 
-        impl $crate::section::Section for $layer {
-            type File = $fragment;
-            type Model = $model;
+        impl $crate::section::Section for $section {
+            type File = $file;
 
-            fn read(file: $fragment, checker: &mut $crate::section::Checker<'_>) -> Self {
-                $( let given = file.$reasoned.is_some(); )?
-                $(
-                    let $field =
-                        $crate::section::read_key::<$crate::section::rule_of!($type $(, $rule)?)>(
-                            checker, $crate::section::key!($name, $field $(, $key)?), file.$field,
-                        );
-                )*
-                $(
+            #[allow(unused_mut)]
+            fn read(mut files: Vec<$file>, checker: &mut $crate::section::Checker<'_>) -> Self {
+                $( let reasoned = files.iter_mut().map(|file| {
                     let reason =
-                        $crate::section::Reason { why: file.why, source: file.source };
-                    let key = stringify!($reasoned);
-                    let $reasoned = checker.explained($name, key, given, $reasoned, reason);
-                )?
-                $( let $special = $read(checker, $(file.$special_key),*); )?
-                $layer { $($field,)* $($special,)? }
-            }
-
-            fn finish(&self, finisher: &mut $crate::section::Finisher<'_>) -> $model {
-                $model {
-                    $($($( $before: $finish_before(self, finisher), )*)?)?
-                    $( $field: $crate::section::finish_key!(
-                        finisher,
-                        $crate::section::key!($name, $field $(, $key)?),
-                        &self.$field
+                        $crate::section::Reason { why: file.why.take(), source: file.source.take() };
+                    (file.$reasoned.as_ref().map(|at| at.place), reason)
+                }).collect(); )?
+                let mut section = $section {
+                    $($($( $before: Default::default(), )*)?)?
+                    $( $field: $crate::section::or_default!(
+                        $crate::section::read_key::<$crate::section::rule_of!($type $(, $rule)?)>(
+                            checker,
+                            $crate::section::key!($name, $field $(, $key)?),
+                            files.iter_mut().map(|file| file.$field.take()),
+                        )
                         $(, $default)?
                     ), )*
-                    $($($( $after: $finish_after(self, finisher), )*)?)?
-                    $( why: finisher.reasons(&self.$reasoned), )?
-                }
+                    $($($( $after: Default::default(), )*)?)?
+                    $( why: checker.explained($name, stringify!($reasoned), reasoned), )?
+                };
+                $(
+                    let given = files.into_iter().map(|file| ($(file.$special_key),*)).collect();
+                    $read(&mut section, given, checker);
+                )?
+                section
             }
 
-            fn show(&self, model: &$model, out: &mut $crate::section::Printer<'_>) {
+            fn show(&self, out: &mut $crate::section::Printer<'_>) {
                 out.section($name);
                 $(
                     out.value::<$crate::section::rule_of!($type $(, $rule)?)>(
                         $crate::section::key!($name, $field $(, $key)?),
-                        $crate::section::given!(&model.$field $(, $default)?),
-                        &self.$field,
+                        $crate::section::given!(&self.$field $(, $default)?),
                     );
                 )*
-                $( $show(self, model, out); )?
+                $( $show(self, out); )?
             }
 
             $(
-                fn contradiction(
-                    &self,
-                    sources: &$crate::section::Sources,
-                ) -> Option<$crate::section::Diagnostic> {
-                    $contradiction(self, sources)
+                fn check_merged(&self, checker: &mut $crate::section::Checker<'_>) {
+                    $check_merged(self, checker);
                 }
-            )?
-
-            $(
-                const LINTS: &'static [$crate::section::SectionLint<Self, $model>] = $lints;
             )?
         }
     };
@@ -273,12 +211,12 @@ macro_rules! default_in_file {
 #[cfg(feature = "schemars")]
 pub(crate) use default_in_file;
 
-/// The type of a key in the model: with a default there is always a value.
-macro_rules! model_type {
+/// The type of a key's field: with a default there is always a value.
+macro_rules! type_of {
     ($type:ty, $default:expr) => { $type };
     ($type:ty) => { Option<$type> };
 }
-pub(crate) use model_type;
+pub(crate) use type_of;
 
 /// The dotted key of a field.
 macro_rules! key {
@@ -291,18 +229,18 @@ macro_rules! key {
 }
 pub(crate) use key;
 
-/// A field of the model from its layer.
-macro_rules! finish_key {
-    ($finisher:ident, $key:expr, $leaf:expr, $default:expr) => {
-        $finisher.or($key, $leaf, $default)
+/// A key's value, or its default.
+macro_rules! or_default {
+    ($value:expr, $default:expr) => {
+        $value.unwrap_or($default)
     };
-    ($finisher:ident, $key:expr, $leaf:expr) => {
-        $finisher.optional($key, $leaf)
+    ($value:expr) => {
+        $value
     };
 }
-pub(crate) use finish_key;
+pub(crate) use or_default;
 
-/// A field of the model, where there is a value.
+/// A field, where there is a value.
 macro_rules! given {
     ($field:expr, $default:expr) => {
         Some($field)

@@ -5,20 +5,21 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{Leaf, Origin, Rule};
+use super::{Origin, Rule};
 
 /// A profile being written as TOML.
 pub(crate) struct Printer<'a> {
-    origins: Option<&'a BTreeMap<String, Origin>>,
+    origins: &'a BTreeMap<String, Origin>,
+    with_origin: bool,
     /// Of a section that has no line yet: one without any is not written.
     heading: Option<String>,
     text: String,
 }
 
 impl<'a> Printer<'a> {
-    /// With `origins`, each line says which file and line it comes from.
-    pub(crate) fn new(origins: Option<&'a BTreeMap<String, Origin>>) -> Self {
-        Printer { origins, heading: None, text: String::new() }
+    /// With `with_origin`, each line says which file and line it comes from.
+    pub(crate) fn new(origins: &'a BTreeMap<String, Origin>, with_origin: bool) -> Self {
+        Printer { origins, with_origin, heading: None, text: String::new() }
     }
 
     /// Written content.
@@ -30,8 +31,8 @@ impl<'a> Printer<'a> {
     pub(crate) fn line(&mut self, line: &str, key: Option<&str>) {
         self.text.push_str(&self.heading.take().unwrap_or_default());
         self.text.push_str(line);
-        if let (Some(key), Some(origins)) = (key, self.origins) {
-            match origins.get(key) {
+        if let Some(key) = key.filter(|_| self.with_origin) {
+            match self.origins.get(key) {
                 Some(origin) => _ = write!(self.text, "  # from {}:{}", origin.file, origin.line),
                 None => self.text.push_str("  # default"),
             }
@@ -56,77 +57,82 @@ impl<'a> Printer<'a> {
     }
 
     /// A key as its rule writes it, with its reason; nothing where it has no value.
-    pub(crate) fn value<R: Rule>(
-        &mut self,
-        key: &str,
-        value: Option<&R::Value>,
-        leaf: &Option<Leaf<R::Value>>,
-    ) {
+    pub(crate) fn value<R: Rule>(&mut self, key: &str, value: Option<&R::Value>) {
         if let Some(value) = value {
             self.scalar(key, &R::to_toml(value));
-            self.reason(leaf);
+            self.reason(key);
         }
     }
 
-    /// `why` and `source` of a value, on lines of their own.
-    pub(crate) fn reason<T>(&mut self, leaf: &Option<Leaf<T>>) {
-        for (name, text) in leaf.iter().flat_map(reason_pairs) {
-            self.line(&format!("{name} = {}", toml_text(text)), None);
+    /// Whether a file gives this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.origins.contains_key(key)
+    }
+
+    /// `why` and `source` of a key, on lines of their own.
+    pub(crate) fn reason(&mut self, key: &str) {
+        for (name, text) in self.reason_pairs(key) {
+            self.line(&format!("{name} = {text}"), None);
         }
     }
 
-    /// A list with an entry a line.
-    pub(crate) fn list(&mut self, name: &str, entries: &[ListEntry]) {
+    fn reason_pairs(&self, key: &str) -> Vec<(&'static str, String)> {
+        let origin = self.origins.get(key);
+        let pairs = origin.map(|origin| [("why", &origin.why), ("source", &origin.source)]);
+        let given = |(name, text): (_, &Option<String>)| Some((name, toml_text(text.as_ref()?)));
+        pairs.into_iter().flatten().filter_map(given).collect()
+    }
+
+    /// A value, or a table of it and more: its reason, and other keys with their values in TOML. `name` is the key of the
+    /// value in the table, `key` the dotted key that has the origin.
+    pub(crate) fn entry_text(
+        &self,
+        name: &str,
+        value: &(impl Serialize + ?Sized),
+        key: &str,
+        more: Option<(&'static str, String)>,
+    ) -> String {
+        let value = toml_text(value);
+        let more = self.reason_pairs(key).into_iter().chain(more);
+        let more: String = more.map(|(name, text)| format!(", {name} = {text}")).collect();
+        if more.is_empty() { value } else { format!("{{ {name} = {value}{more} }}") }
+    }
+
+    /// An entry of a table with any keys: `table.name = value`, or with a table of it and its reason.
+    pub(crate) fn named(&mut self, table: &str, value: &(impl Serialize + ?Sized), key: &str) {
+        let line = format!("{table} = {}", self.entry_text("value", value, key, None));
+        self.line(&line, Some(key));
+    }
+
+    /// A list with an entry a line: its text, and the dotted key that has its origin.
+    pub(crate) fn list(&mut self, name: &str, entries: &[(String, String)]) {
         if entries.is_empty() {
             return self.line(&format!("{name} = []"), None);
         }
         self.line(&format!("{name} = ["), None);
-        for entry in entries {
-            self.line(&format!("  {},", entry.text()), Some(&entry.key));
+        for (text, key) in entries {
+            self.line(&format!("  {text},"), Some(key));
         }
         self.line("]", None);
     }
-}
-
-/// An entry of a list that is a word, or a table when there is more to say.
-pub(crate) struct ListEntry {
-    name: &'static str,
-    word: String,
-    key: String,
-    /// Further keys of the table, with their values in TOML.
-    pub more: Vec<(&'static str, String)>,
-}
-
-impl ListEntry {
-    /// `name` is what the word is called in a table, `key` the dotted key of the entry.
-    pub(crate) fn new<T>(
-        name: &'static str,
-        word: &(impl Serialize + ?Sized),
-        key: String,
-        leaf: &Leaf<T>,
-    ) -> Self {
-        let more = reason_pairs(leaf).map(|(name, text)| (name, toml_text(text))).collect();
-        ListEntry { name, word: toml_text(word), key, more }
-    }
-
-    /// In TOML.
-    pub(crate) fn text(&self) -> String {
-        if self.more.is_empty() {
-            return self.word.clone();
-        }
-        let more: String =
-            self.more.iter().map(|(name, text)| format!(", {name} = {text}")).collect();
-        format!("{{ {} = {}{more} }}", self.name, self.word)
-    }
-}
-
-fn reason_pairs<T>(leaf: &Leaf<T>) -> impl Iterator<Item = (&'static str, &str)> {
-    let why = leaf.why.as_deref().map(|why| ("why", why));
-    why.into_iter().chain(leaf.source.as_deref().map(|source| ("source", source)))
 }
 
 /// A value in TOML. The types here are words, numbers, truth values and lists of them, which TOML can always write.
 pub(crate) fn toml_text<T: Serialize + ?Sized>(value: &T) -> String {
     toml::Value::try_from(value)
         .map_or_else(|error| format!("# {error}"), |value| value.to_string())
+}
+
+/// The dotted key of a list entry, by its name.
+pub(crate) fn key_of(list: &str, name: &str) -> String {
+    format!("{list}.{}", quoted(name))
+}
+
+/// A name as TOML writes it in a dotted key.
+pub(crate) fn quoted(name: &str) -> String {
+    let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    match !name.is_empty() && name.bytes().all(bare) {
+        true => name.to_owned(),
+        false => toml::Value::String(name.to_owned()).to_string(),
+    }
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use super::{Checker, Leaf, Spanned};
+use super::{Checker, Reason, Spanned};
 
 /// How a key's value is read and written.
 pub(crate) trait Rule {
@@ -14,12 +14,8 @@ pub(crate) trait Rule {
     /// As the profile has it.
     type Value;
 
-    /// Checks a value of a file; what is wrong with it is said, and `None` comes back. `key` is the dotted key.
-    fn read(
-        checker: &mut Checker<'_>,
-        key: &str,
-        at: Spanned<Self::File>,
-    ) -> Option<Leaf<Self::Value>>;
+    /// Checks a value of a file. `key` is the dotted key. On failure, records a diagnostic and returns `None`.
+    fn read(checker: &mut Checker<'_>, key: &str, at: Spanned<Self::File>) -> Option<Self::Value>;
 
     /// The value as `profile show` writes it.
     fn to_toml(value: &Self::Value) -> impl Serialize;
@@ -34,13 +30,21 @@ pub(crate) trait Rule {
 /// A key's value in one file, if the file gives it.
 pub(crate) type InFile<R> = Option<Spanned<<R as Rule>::File>>;
 
-/// What a key's rule makes of its value, if the file gives it.
+/// The last of the values that files give to a key, as its rule reads them.
 pub(crate) fn read_key<R: Rule>(
     checker: &mut Checker<'_>,
     key: &str,
-    given: InFile<R>,
-) -> Option<Leaf<R::Value>> {
-    given.and_then(|at| R::read(checker, key, at))
+    given: impl Iterator<Item = InFile<R>>,
+) -> Option<R::Value> {
+    let mut last = None;
+    for at in given.flatten() {
+        let place = at.place;
+        if let Some(value) = R::read(checker, key, at) {
+            checker.note(key, place, Reason::NONE);
+            last = Some(value);
+        }
+    }
+    last
 }
 
 /// A value that is in the profile what it is in the file.
@@ -50,8 +54,8 @@ impl<T: Serialize> Rule for Plain<T> {
     type File = T;
     type Value = T;
 
-    fn read(checker: &mut Checker<'_>, _: &str, at: Spanned<T>) -> Option<Leaf<T>> {
-        Some(checker.bare(at))
+    fn read(_: &mut Checker<'_>, _: &str, at: Spanned<T>) -> Option<T> {
+        Some(at.value)
     }
 
     fn to_toml(value: &T) -> impl Serialize {
@@ -59,26 +63,74 @@ impl<T: Serialize> Rule for Plain<T> {
     }
 }
 
-/// A shell pattern that can be matched with.
-pub(crate) struct Pattern;
+/// What is wrong with a text: message, label and help.
+pub(crate) type Fault = (String, String, Option<String>);
 
-impl Rule for Pattern {
+/// What a text must be like to be taken as it stands.
+pub(crate) trait TextRule {
+    /// Stable word for the error.
+    const ID: &'static str;
+
+    /// What is wrong with a text, if anything is. `key` is the dotted key.
+    fn fault(key: &str, text: &str) -> Option<Fault>;
+}
+
+/// A text that a [`TextRule`] finds right.
+pub(crate) struct Text<R>(PhantomData<R>);
+
+impl<R: TextRule> Rule for Text<R> {
     type File = String;
     type Value = String;
 
-    fn read(checker: &mut Checker<'_>, _: &str, at: Spanned<String>) -> Option<Leaf<String>> {
-        let place = checker.place(at.span);
-        if let Err(error) = glob::Pattern::new(&at.value) {
-            let message = format!("`{}` is not a shell pattern", at.value);
-            let help = "a `[` opens a set of characters; write `[[]` for the bracket itself";
-            checker.error(place, "bad-pattern", message, error.msg, Some(help.to_owned()));
-            return None;
-        }
-        Some(Leaf::bare(at.value, place))
+    fn read(checker: &mut Checker<'_>, key: &str, text: Spanned<String>) -> Option<String> {
+        let Some((message, label, help)) = R::fault(key, &text.value) else {
+            return Some(text.value);
+        };
+        checker.error(text.place, R::ID, message, label, help);
+        None
     }
 
     fn to_toml(value: &String) -> impl Serialize {
         value
+    }
+}
+
+/// A list of such texts. A later file replaces the whole list.
+pub(crate) struct Texts<R>(PhantomData<R>);
+
+impl<R: TextRule> Rule for Texts<R> {
+    type File = Vec<Spanned<String>>;
+    type Value = Vec<String>;
+
+    fn read(
+        checker: &mut Checker<'_>,
+        key: &str,
+        list: Spanned<Self::File>,
+    ) -> Option<Vec<String>> {
+        Some(
+            list.value.into_iter().filter_map(|text| Text::<R>::read(checker, key, text)).collect(),
+        )
+    }
+
+    fn to_toml(value: &Self::Value) -> impl Serialize {
+        value
+    }
+}
+
+/// A shell pattern that can be matched with.
+pub(crate) struct Pattern;
+
+impl TextRule for Pattern {
+    const ID: &'static str = "bad-pattern";
+
+    fn fault(_: &str, text: &str) -> Option<Fault> {
+        let error = glob::Pattern::new(text).err()?;
+        let help = "a `[` opens a set of characters; write `[[]` for the bracket itself";
+        Some((
+            format!("`{text}` is not a shell pattern"),
+            error.msg.to_owned(),
+            Some(help.to_owned()),
+        ))
     }
 }
 
@@ -92,8 +144,8 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
     type File = String;
     type Value = u32;
 
-    fn read(checker: &mut Checker<'_>, key: &str, text: Spanned<String>) -> Option<Leaf<u32>> {
-        let place = checker.place(text.span);
+    fn read(checker: &mut Checker<'_>, key: &str, text: Spanned<String>) -> Option<u32> {
+        let place = text.place;
         let Some(duration) = bedplate_base::duration::parse(&text.value) else {
             let message = format!("`{}` is not a length of time", text.value);
             let label = "expected something like `10m` or `1h 30m`";
@@ -107,8 +159,7 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
             checker.error(place, "bad-interval", message, label, None);
             return None;
         }
-        let seconds = u32::try_from(duration.as_secs()).ok()?;
-        Some(Leaf::bare(seconds, place))
+        u32::try_from(duration.as_secs()).ok()
     }
 
     fn to_toml(seconds: &u32) -> impl Serialize {

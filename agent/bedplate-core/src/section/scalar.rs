@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::{Entry, Spanned};
+use super::{Entry, Reason, Spanned};
 
 /// Text, a number, or `true` and `false`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -44,3 +44,13 @@ pub(crate) struct ScalarTable {
 
 /// A value, with or without a reason.
 pub(crate) type ScalarEntry = Spanned<Entry<Scalar, ScalarTable>>;
+
+impl ScalarEntry {
+    /// The value and its reason.
+    pub(crate) fn into_parts(self) -> (Scalar, Reason) {
+        match self.value {
+            Entry::Short(value) => (value, Reason::NONE),
+            Entry::Long(table) => (table.value, Reason { why: table.why, source: table.source }),
+        }
+    }
+}

@@ -41,43 +41,38 @@ impl SourceFile {
     }
 }
 
-/// A stretch of one of the [`Sources`].
+/// A stretch of the [`Sources`]: bytes, counted from the start of the first text through all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// Index of the file.
-    pub file: usize,
     /// First byte.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
 }
 
-impl Place {
-    /// A span of a file.
-    pub(crate) fn new(file: usize, span: Range<usize>) -> Self {
-        Place { file, start: span.start, end: span.end }
+impl From<Range<usize>> for Place {
+    fn from(span: Range<usize>) -> Self {
+        Place { start: span.start, end: span.end }
     }
 }
 
-/// All texts of one profile, in the order they are merged.
+/// All texts of one profile, in the order in which they are read.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Sources(Vec<Arc<SourceFile>>);
+pub(crate) struct Sources(Vec<(usize, Arc<SourceFile>)>);
 
 impl Sources {
-    /// Takes a file in and says its index.
+    /// Takes a file in. Returns the place of its first byte.
     pub(crate) fn add(&mut self, file: SourceFile) -> usize {
-        self.0.push(Arc::new(file));
-        self.0.len() - 1
+        // One byte between two texts: the end of one is not the start of the next.
+        let start = self.0.last().map_or(0, |(start, last)| start + last.text().len() + 1);
+        self.0.push((start, Arc::new(file)));
+        start
     }
 
-    /// The file with this index; an index can only come from [`Sources::add`].
-    pub(crate) fn file(&self, index: usize) -> Arc<SourceFile> {
-        Arc::clone(&self.0[index])
-    }
-
-    /// `path:line` of a place.
-    pub(crate) fn file_line(&self, place: Place) -> String {
-        let file = self.file(place.file);
-        format!("{}:{}", file.path(), file.line_column(place.start).0)
+    /// The file in which a place lies, by its index and itself, and the bytes in it.
+    pub(crate) fn locate(&self, place: Place) -> (usize, Arc<SourceFile>, Range<usize>) {
+        let index = self.0.partition_point(|(start, _)| *start <= place.start) - 1;
+        let (start, file) = &self.0[index];
+        (index, Arc::clone(file), place.start - start..place.end - start)
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 section! {
     /// `[lamp]`.
     #[derive(Debug, PartialEq)]
-    "lamp" Lamp, LampFragment, LampLayer {
+    "lamp" Lamp, LampFile {
         /// How bright it is.
         #[schemars(range(max = 10))]
         bright: u8 = 3;
@@ -16,7 +16,7 @@ section! {
         off_s ("off"): u32 as Length<10, DAY> = 2 * 60;
 
         /// What it is called.
-        label: String as Pattern;
+        label: String as Text<Pattern>;
     }
     reason of bright {
         /// Why.
@@ -26,44 +26,41 @@ section! {
     }
 }
 
-/// The section's layer in one file, and what is wrong with it.
-fn read(sources: &mut Sources, path: &str, text: &str) -> (LampLayer, Vec<&'static str>) {
-    let file = sources.add(SourceFile::new(path, text));
-    let mut errors = Vec::new();
-    let fragment = LampFragment::deserialize(toml::Deserializer::parse(text).unwrap()).unwrap();
-    let layer = LampLayer::read(fragment, &mut Checker::new(sources, file, &mut errors));
-    (layer, errors.iter().map(|error| error.id).collect())
-}
-
-fn good(sources: &mut Sources, path: &str, text: &str) -> LampLayer {
-    let (layer, errors) = read(sources, path, text);
-    assert_eq!(errors, Vec::<&str>::new());
-    layer
-}
-
-#[test]
-fn what_is_not_said_has_its_default() {
-    let sources = Sources::default();
-    let mut finisher = Finisher::new(&sources);
-    let lamp = LampLayer::default().finish(&mut finisher);
-    assert_eq!(lamp, Lamp { bright: 3, off_s: 120, label: None, why: Vec::new() });
-    assert!(finisher.into_origins().is_empty());
-}
-
-#[test]
-fn layers_merge_key_by_key_and_each_line_shows_where_it_comes_from() {
+/// What files with these paths and texts come to, what is wrong with them, and how the section is shown.
+fn read(files: &[(&str, &str)]) -> (Lamp, Vec<&'static str>, String) {
     let mut sources = Sources::default();
-    let base = good(&mut sources, "base", "bright = 1\nwhy = \"night\"\noff = \"1h\"\n");
-    let later = good(&mut sources, "later", "\nlabel = \"hall*\"\noff = \"30s\"\n");
-    let merged = base.overlay(later);
-    let mut finisher = Finisher::new(&sources);
-    let lamp = merged.finish(&mut finisher);
+    let mut file = |(path, text): &(&str, &str)| {
+        let start = sources.add(SourceFile::new(path, text));
+        let text = format!("{:start$}{text}", "");
+        LampFile::deserialize(toml::Deserializer::parse(&text).unwrap()).unwrap()
+    };
+    let files = files.iter().map(&mut file).collect();
+    let mut checker = Checker::new(&sources, &[]);
+    let lamp = Lamp::read(files, &mut checker);
+    let (errors, origins) = checker.finish();
+    let mut out = Printer::new(&origins, true);
+    lamp.show(&mut out);
+    (lamp, errors.iter().map(|error| error.id).collect(), out.into_text())
+}
+
+const DEFAULT: Lamp = Lamp { bright: 3, off_s: 120, label: None, why: Vec::new() };
+
+#[test]
+fn key_that_no_file_gives_has_its_default() {
+    let (lamp, errors, shown) = read(&[]);
+    assert_eq!((lamp, errors.len()), (DEFAULT, 0));
+    assert_eq!(shown, "\n[lamp]\nbright = 3  # default\noff = \"120s\"  # default\n");
+}
+
+#[test]
+fn files_merge_key_by_key_and_each_line_shows_its_origin() {
+    let base = ("base", "bright = 1\nwhy = \"night\"\noff = \"1h\"\n");
+    let later = ("later", "\nlabel = \"hall*\"\noff = \"30s\"\n");
+    let (lamp, errors, shown) = read(&[base, later]);
+    assert_eq!(errors, Vec::<&str>::new());
     assert_eq!((lamp.bright, lamp.off_s, lamp.why[0].reason.as_str()), (1, 30, "night"));
-    let origins = finisher.into_origins();
-    let mut out = Printer::new(Some(&origins));
-    merged.show(&lamp, &mut out);
     assert_eq!(
-        out.into_text(),
+        shown,
         "
 [lamp]
 bright = 1  # from base:1
@@ -76,10 +73,9 @@ label = \"hall*\"  # from later:2
 
 #[test]
 fn rules_judge_each_value_and_a_reason_needs_one() {
-    let mut sources = Sources::default();
-    let (layer, errors) = read(&mut sources, "x", "off = \"5s\"\nlabel = \"[\"\nwhy = \"no\"\n");
+    let (lamp, errors, _) = read(&[("x", "off = \"5s\"\nlabel = \"[\"\nwhy = \"no\"\n")]);
     assert_eq!(errors, ["bad-interval", "bad-pattern", "lonely-reason"]);
-    assert_eq!(layer, LampLayer::default());
+    assert_eq!(lamp, DEFAULT);
 }
 
 #[test]
@@ -90,7 +86,7 @@ fn the_schema_has_meaning_bounds_and_default_of_each_key() {
         use serde_json::{Value, json};
         let settings =
             schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
-        let schema = settings.into_generator().into_root_schema_for::<LampFragment>().to_value();
+        let schema = settings.into_generator().into_root_schema_for::<LampFile>().to_value();
         let key = |name: &str, what: &str| schema["properties"][name][what].clone();
         assert_eq!(key("bright", "description"), "How bright it is.");
         assert_eq!((key("bright", "default"), key("bright", "maximum")), (json!(3), json!(10)));

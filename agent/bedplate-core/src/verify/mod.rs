@@ -19,6 +19,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::profile::model::{Override, Severity};
 pub(crate) use finding::{
     AcsFinding, Carriers, CommandLineFinding, DeviceFinding, DeviceKind, FabricCause,
     FabricFinding, FirmwareFinding, GpuVendor, HugePagesFinding, IommuFinding, LimitsFinding,
@@ -33,8 +34,8 @@ pub use no_plan::NoPlan;
 pub(crate) use outcome::Evidence;
 pub use outcome::Outcome;
 pub use select::{SelectError, Selection};
+pub(crate) use summary::judge;
 pub use summary::{Answer, Judged, Report};
-pub(crate) use summary::{Override, judge};
 pub use table::CHECKS;
 
 bedplate_base::named! {
@@ -66,20 +67,6 @@ bedplate_base::named! {
         Limits = "limits",
         /// Whether the profile is in effect.
         Profile = "profile",
-    }
-}
-
-bedplate_base::named! {
-    /// What it means that a check does not pass.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-    pub enum Severity {
-        /// It is only shown, and counts for nothing.
-        Ignore = "ignore",
-        /// The host is ready all the same.
-        Warn = "warn",
-        /// The host is not ready.
-        Fail = "fail",
     }
 }
 

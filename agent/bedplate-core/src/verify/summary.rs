@@ -8,20 +8,11 @@ use super::outcome::Evidence;
 use crate::plan::{Change, KindId};
 
 use super::{
-    CHECKS, Check, CheckInput, Finding, Group, Outcome, Selection, Severity, Verdict, image,
+    CHECKS, Check, CheckInput, Finding, Group, Outcome, Override, Selection, Severity, Verdict,
+    image,
 };
 use bedplate_base::Recovery;
 use bedplate_host::HostKind;
-
-/// A severity of the profile for a check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Override {
-    /// What it means there that the check does not pass.
-    pub level: Severity,
-    /// Why.
-    pub reason: String,
-}
 
 /// A check, and what it came to on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

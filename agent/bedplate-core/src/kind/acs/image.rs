@@ -1,21 +1,20 @@
 //! What ACS comes to in an image: a kernel argument (which the command line carries), or what only a running host can take.
 
 use super::NAME;
-use super::section::Acs;
 use crate::desired::{AcsPolicy, ArgSource, Desired, WantedAcs};
 use crate::image_config::{ContributeError, ImageConfig, LiveOnly};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 
 /// Bits that nothing but live writes will set, and a word on those in the kernel arguments.
 pub(super) fn contribute(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     facts: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,
 ) -> Result<(), ContributeError> {
     let acs = &desired.acs;
-    let asked = profile.get::<Acs>().is_some_and(|section| section.policy != AcsPolicy::Keep);
+    let asked = profile.acs.policy != AcsPolicy::Keep;
     if asked && !facts.sees_devices() {
         out.live_only.push(of_the_machine());
     }

@@ -2,19 +2,17 @@
 
 use crate::desired::{VfDriver, WantedVfs};
 use crate::kind::sriov;
-use crate::kind::sriov::section::Sriov;
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::serves_guests;
 
 /// The PFs whose VFs are to have a driver for guests.
-pub(crate) fn planned_guests(profile: &dyn ProfileSections, facts: &Facts) -> Vec<PciAddress> {
-    let Some(section) = profile.get::<Sriov>() else { return Vec::new() };
+pub(crate) fn planned_guests(profile: &Profile, facts: &Facts) -> Vec<PciAddress> {
     let for_guests = |wanted: &WantedVfs| {
         wanted.count > 0
             && matches!(&wanted.vf_driver, VfDriver::Named(driver) if serves_guests(driver))
     };
-    let wanted = sriov::resolve(section, facts).vfs;
+    let wanted = sriov::resolve(&profile.sriov, facts).vfs;
     wanted.iter().filter(|wanted| for_guests(wanted)).map(|wanted| wanted.pf).collect()
 }

@@ -7,7 +7,7 @@ use crate::kind::cmdline::{iommu_after, iommu_now};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Device, DeviceRole, Rationale};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::Facts;
@@ -34,14 +34,14 @@ use super::topo_override;
 /// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
 /// none may take a guest's isolation away.
 pub(super) fn resolve_into(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     facts: &Facts,
     ledger: &Ledger,
     desired: &mut Desired,
 ) {
     let to_come = planned_guests(profile, facts);
     desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
-    let Some(section) = profile.get::<section::Acs>() else { return };
+    let section = &profile.acs;
     let beside = PlanContext {
         iommu: Iommu { now: iommu_now(facts), next: iommu_after(facts, &desired.cmdline) },
         to_come: &to_come,

@@ -95,7 +95,7 @@ impl schemars::JsonSchema for Guests {
 section! {
     /// `[acs]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-    "acs" Acs, AcsFragment, AcsLayer {
+    "acs" Acs, AcsFile {
         /// What to do with the ACS control bits of switch and root ports.
         #[schemars(
             example = &"direct-p2p",

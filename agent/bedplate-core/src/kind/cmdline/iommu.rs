@@ -1,21 +1,16 @@
 //! `[iommu] mode` → kernel arguments, by CPU vendor. The facts behind every arm: handbook §1.3, §4.
 
-use super::section::iommu::{Iommu, IommuMode};
+use super::section::iommu::IommuMode;
 use super::{NAME, no_iommu, nvidia_grace};
 use crate::desired::{ArgSource, Desired, DesiredCmdline, UnwantedArg, WantedArg};
 use crate::plan::{Blocker, Rationale, Unknown};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::{Arch, CpuVendor, Reading};
 use bedplate_facts::Facts;
 
 /// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.
-pub(super) fn resolve(
-    profile: &dyn ProfileSections,
-    iommu: &Iommu,
-    facts: &Facts,
-    desired: &mut Desired,
-) {
-    if let Err(obstacle) = add(profile, iommu, facts, desired) {
+pub(super) fn resolve(profile: &Profile, facts: &Facts, desired: &mut Desired) {
+    if let Err(obstacle) = add(profile, facts, desired) {
         no_iommu::keep_arguments(&mut desired.cmdline);
         match obstacle {
             Obstacle::Blocker(blocker) => desired.blockers.push(blocker),
@@ -36,13 +31,8 @@ impl From<Blocker> for Obstacle {
     }
 }
 
-fn add(
-    profile: &dyn ProfileSections,
-    iommu: &Iommu,
-    facts: &Facts,
-    desired: &mut Desired,
-) -> Result<(), Obstacle> {
-    let (mode, because) = nvidia_grace::iommu_mode(profile, iommu, facts, &mut desired.cmdline)?;
+fn add(profile: &Profile, facts: &Facts, desired: &mut Desired) -> Result<(), Obstacle> {
+    let (mode, because) = nvidia_grace::iommu_mode(profile, facts, &mut desired.cmdline)?;
     if mode == IommuMode::Keep {
         return Ok(());
     }
@@ -63,7 +53,7 @@ fn add(
     desired.cmdline.set.extend(arguments(mode, vendor)?.iter().map(|(token, reason, source)| {
         let mut why = vec![Rationale::new(*reason, *source)];
         why.extend(because.clone());
-        why.extend(iommu.why.iter().cloned());
+        why.extend(profile.iommu.why.iter().cloned());
         WantedArg { token: (*token).into(), why, from: ArgSource::Iommu }
     }));
     Ok(())

@@ -1,12 +1,11 @@
 //! Whether the next boot leaves the IOMMU off, and by what: an argument that someone has put on the line, or the way the
 //! kernel was built. Off gives DMA 1:1, which is what passthrough is for (handbook §14.4).
 
-use super::section::Cmdline;
-use super::section::iommu::{Iommu, IommuMode};
+use super::section::iommu::IommuMode;
 use super::{Context, NAME, arch, backend};
 use crate::ledger::Ledger;
 use crate::plan::{Effect, KindPlan, Pending};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::{CommandLine, KernelDefaults, iommu_off_by};
 use bedplate_facts::Facts;
@@ -24,20 +23,16 @@ pub(crate) fn iommu_off(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 /// The same without what bedplate itself once put there and the profile no longer asks for (mode `off`, then another): it
 /// goes with the next apply, and is no reason for the IOMMU to stay off. `None`: there is no such argument.
 pub(crate) fn iommu_off_by_others(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     reader: &dyn Reader,
     facts: &Facts,
     ledger: &Ledger,
 ) -> Option<Reading<String>> {
     let vendor = *facts.cpu.vendor.known()?;
-    if profile.get::<Iommu>().is_some_and(|iommu| iommu.mode == IommuMode::Off) {
+    if profile.iommu.mode == IommuMode::Off {
         return None;
     }
-    let asked = |token: &String| {
-        profile
-            .get::<Cmdline>()
-            .is_some_and(|section| section.args.iter().any(|arg| arg.arg == *token))
-    };
+    let asked = |token: &String| profile.cmdline.args.iter().any(|arg| arg.arg == *token);
     let none = KernelDefaults::default();
     let turns_off = |token: &&String| {
         iommu_off_by(&CommandLine::parse(token), &none, vendor, arch(facts)).is_some()

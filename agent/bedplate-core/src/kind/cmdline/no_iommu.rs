@@ -1,13 +1,10 @@
 //! Machines without an IOMMU at work. DMA is 1:1 there, which is what passthrough is for: on bare metal that is right, and
 //! stays. Where an IOMMU is needed and the firmware has it off, no kernel argument helps (handbook §14.4).
 
-use super::section::Cmdline;
 use super::section::iommu::IommuMode;
 use crate::desired::{DesiredCmdline, VfDriver};
-use crate::kind::modules::section::Modules;
-use crate::kind::sriov::section::Sriov;
 use crate::plan::{Blocker, KindId};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::fold_name;
 use bedplate_facts::Facts;
@@ -27,7 +24,7 @@ pub(crate) fn keep_arguments(cmdline: &mut DesiredCmdline) {
 /// An IOMMU is needed, and the firmware offers none.
 pub(crate) fn keep_where_none_is_needed(
     mode: IommuMode,
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     vendor: CpuVendor,
     facts: &Facts,
     cmdline: &mut DesiredCmdline,
@@ -60,20 +57,17 @@ pub(crate) fn keep_where_none_is_needed(
 }
 
 /// Whether the profile itself asks for one of these arguments, or for its absence: then it is more than a mode.
-fn names_arguments(profile: &dyn ProfileSections) -> bool {
-    profile.get::<Cmdline>().is_some_and(|cmdline| {
-        let arguments = cmdline.args.iter().chain(&cmdline.absent);
-        arguments
-            .map(|arg| fold_name(arg.arg.split('=').next().unwrap_or_default()))
-            .any(|name| LEFT_AS_THEY_ARE.contains(&name.as_str()))
-    })
+fn names_arguments(profile: &Profile) -> bool {
+    let arguments = profile.cmdline.args.iter().chain(&profile.cmdline.absent);
+    arguments
+        .map(|arg| fold_name(arg.arg.split('=').next().unwrap_or_default()))
+        .any(|name| LEFT_AS_THEY_ARE.contains(&name.as_str()))
 }
 
 /// Whether the profile gives devices to guests: VFIO needs an IOMMU (Documentation/driver-api/vfio.rst).
-fn has_guests(profile: &dyn ProfileSections) -> bool {
+fn has_guests(profile: &Profile) -> bool {
     let vfio = |name: &String| name.contains("vfio");
-    let mut rules = profile.get::<Sriov>().into_iter().flat_map(|sriov| &sriov.rules);
-    let mut loaded = profile.get::<Modules>().into_iter().flat_map(|modules| &modules.load);
+    let (mut rules, mut loaded) = (profile.sriov.rules.iter(), profile.modules.load.iter());
     rules.any(|rule| matches!(&rule.vf_driver, VfDriver::Named(driver) if vfio(driver)))
         || loaded.any(|module| vfio(&module.name.to_string()))
 }

@@ -1,10 +1,10 @@
 //! NVIDIA's Arm CPUs, by kernel: arm-smmu-v3 before Linux 6.11 cannot attach a PASID to an identity domain, so that with
 //! passthrough no CUDA context can be created once ACS is on. From 6.11 on either mode works (handbook §14.3).
 
-use super::section::iommu::{Iommu, IommuMode};
+use super::section::iommu::IommuMode;
 use crate::desired::DesiredCmdline;
 use crate::plan::{Blocker, KindId, Rationale, UpToDate};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::Arch;
 use bedplate_base::Reading;
 use bedplate_base::value::{KernelVersion, PciId};
@@ -20,12 +20,11 @@ const SOURCE: &str = "NVIDIA/nodewright-packages pull request 122; handbook §14
 /// # Errors
 /// A mode that this machine cannot work with.
 pub(crate) fn iommu_mode(
-    profile: &dyn ProfileSections,
-    iommu: &Iommu,
+    profile: &Profile,
     facts: &Facts,
     cmdline: &mut DesiredCmdline,
 ) -> Result<(IommuMode, Option<Rationale>), Blocker> {
-    let asked = iommu.mode;
+    let asked = profile.iommu.mode;
     let doubt = match cpu(profile, facts) {
         ArmCpu::Other if asked == IommuMode::Auto => return Ok((IommuMode::Passthrough, None)),
         ArmCpu::Other => return Ok((asked, None)),
@@ -62,7 +61,7 @@ pub(crate) fn iommu_mode(
 }
 
 /// By the PCI functions. An image has no PCI functions, and its profile may say what it is for.
-fn cpu(profile: &dyn ProfileSections, facts: &Facts) -> ArmCpu {
+fn cpu(profile: &Profile, facts: &Facts) -> ArmCpu {
     if facts.arch.known() != Some(&Arch::Aarch64) {
         return ArmCpu::Other;
     }

@@ -3,7 +3,7 @@
 use super::grub;
 use super::ostree::KARGS_FILE;
 use crate::kind::{FileTool, OwnFile, OwnMark, RecordMode, Watch, WriteScope};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::iommu_groups::{NO_GROUP, iommu_groups};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
@@ -109,7 +109,7 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 pub const NEXT_KERNEL: &str = "next-kernel";
 
 /// Where boot loaders keep their configuration and entries.
-pub(crate) fn watch(_: &dyn ProfileSections, facts: &Facts) -> Watch {
+pub(crate) fn watch(_: &Profile, facts: &Facts) -> Watch {
     let mut watch = Watch::directories(&[
         "/etc/default",
         "/etc/default/grub.d",

@@ -1,28 +1,18 @@
 //! `[iommu]` and `[cmdline]` as kernel arguments: on a machine, and in an image. Pure.
 
 use super::iommu;
-use super::section::iommu::Iommu;
-use super::section::{Cmdline, CmdlineArg};
+use super::section::CmdlineArg;
 use crate::desired::{ArgSource, Desired, UnwantedArg, WantedArg};
 use crate::image_config::{ContributeError, ImageConfig};
 use crate::ledger::Ledger;
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 
 /// What the IOMMU's mode needs on this CPU, then what the profile lists.
-pub(super) fn resolve(
-    profile: &dyn ProfileSections,
-    facts: &Facts,
-    _: &Ledger,
-    desired: &mut Desired,
-) {
-    if let Some(section) = profile.get::<Iommu>() {
-        iommu::resolve(profile, section, facts, desired);
-    }
-    if let Some(section) = profile.get::<Cmdline>() {
-        desired.cmdline.set.extend(section.args.iter().map(wanted));
-        desired.cmdline.absent.extend(section.absent.iter().map(unwanted));
-    }
+pub(super) fn resolve(profile: &Profile, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+    iommu::resolve(profile, facts, desired);
+    desired.cmdline.set.extend(profile.cmdline.args.iter().map(wanted));
+    desired.cmdline.absent.extend(profile.cmdline.absent.iter().map(unwanted));
 }
 
 fn wanted(arg: &CmdlineArg) -> WantedArg {
@@ -35,7 +25,7 @@ fn unwanted(arg: &CmdlineArg) -> UnwantedArg {
 
 /// The whole command line, other kinds' arguments on it.
 pub(crate) fn contribute(
-    _: &dyn ProfileSections,
+    _: &Profile,
     _: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Rationale;
 use crate::section::{
-    Checker, Diagnostic, Entry, Finisher, Leaf, ListEntry, OrderedMap, Overlay, Place, Printer,
-    Reason, Sources, Spanned, key_of, section,
+    Checker, Entry, OrderedMap, Place, Printer, Reason, Spanned, key_of, section,
 };
 use bedplate_cmdline::{EditError, MAX_LINE_BYTES, TokenError};
 
@@ -17,8 +16,8 @@ use argument::{OwnedOption, UnwantedEntry};
 section! {
     /// `[cmdline]`.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-    "cmdline" Cmdline, CmdlineFragment, CmdlineLayer {}
-    special params: OrderedMap<ParamLayer> = read_params {
+    "cmdline" Cmdline, CmdlineFile {}
+    special read_params {
         /// Arguments that must be on the kernel command line. Entries are merged by parameter, those of `pci=` and other
         /// option lists by option: a later file's entry takes the place of an earlier one, and of an `absent` one.
         #[schemars(
@@ -39,12 +38,12 @@ section! {
     }
     before {
         /// In order.
-        args: Vec<CmdlineArg> = finish_args;
+        args: Vec<CmdlineArg>;
         /// In order.
-        absent: Vec<CmdlineArg> = finish_absent;
+        absent: Vec<CmdlineArg>;
     }
     show show_params;
-    merged merged_contradiction;
+    merged check_merged;
 }
 
 /// One argument of `[cmdline]`.
@@ -87,84 +86,118 @@ pub struct ArgTable {
 /// An entry of `cmdline.args` and `cmdline.absent`.
 pub(crate) type ArgEntry = Spanned<Entry<ArgText, ArgTable>>;
 
-/// What is said of one kernel parameter.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ParamLayer {
+/// What files say of one kernel parameter.
+#[derive(Debug, Default)]
+struct Parameter {
     /// The whole parameter is to be absent, whatever its value: by the names that say so (`hugepagesz`, `hugepages`).
-    pub cleared: OrderedMap<Option<Leaf<String>>>,
-    /// By what the argument owns: the parameter itself, or one of its options.
-    pub arguments: OrderedMap<Option<Leaf<Argument>>>,
+    cleared: OrderedMap<Option<Text>>,
+    /// By what the argument owns: the parameter itself, or one of its options. The last file that speaks of it decides.
+    arguments: OrderedMap<Argument>,
 }
 
-/// The tokens of one parameter or option: the last layer that speaks of it decides.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Argument {
+/// The tokens of one parameter or option.
+#[derive(Debug, Default)]
+struct Argument {
     /// Those wanted, in order: several when they only make sense together (`hugepagesz=`, `hugepages=`).
-    pub set: Vec<Leaf<String>>,
+    set: Vec<Text>,
     /// Those unwanted; also beside wanted ones, as the kernel takes every `console=` of a line.
-    pub absent: Vec<Leaf<String>>,
+    absent: Vec<Text>,
 }
 
-impl ParamLayer {
-    /// Whether any token of the parameter is wanted. Then an earlier wish to clear the whole parameter is over.
-    pub(crate) fn sets_something(&self) -> bool {
-        self.set().next().is_some()
-    }
+/// A kernel argument, or one option of it, as a file has it.
+#[derive(Debug, Clone)]
+struct Text {
+    text: String,
+    place: Place,
+    reason: Reason,
+}
 
+impl Parameter {
     /// The tokens wanted, in order.
-    pub(crate) fn set(&self) -> impl Iterator<Item = &Leaf<String>> {
-        self.arguments.values().flatten().flat_map(|argument| &argument.value.set)
+    fn set(&self) -> impl Iterator<Item = &Text> {
+        self.arguments.values().flat_map(|argument| &argument.set)
     }
 
-    /// The tokens unwanted, the cleared parameter first.
-    pub(crate) fn absent(&self) -> impl Iterator<Item = &Leaf<String>> {
-        let cleared = self.cleared.values().flatten().filter(|_| !self.sets_something());
-        let parts = self.arguments.values().flatten().flat_map(|argument| &argument.value.absent);
-        cleared.chain(parts)
+    /// The tokens unwanted, the cleared parameter first. Where any token of the parameter is wanted, an earlier wish to clear
+    /// the whole parameter is over.
+    fn absent(&self) -> impl Iterator<Item = &Text> {
+        let sets_something = self.set().next().is_some();
+        let cleared = self.cleared.values().flatten().filter(move |_| !sets_something);
+        cleared.chain(self.arguments.values().flat_map(|argument| &argument.absent))
     }
-}
 
-impl Overlay for ParamLayer {
-    fn overlay(self, later: Self) -> Self {
-        // A layer that wants the parameter gone has spoken of all its options.
-        let arguments = match later.cleared.0.is_empty() {
-            true => self.arguments.overlay(later.arguments),
-            false => later.arguments,
-        };
-        ParamLayer { cleared: self.cleared.overlay(later.cleared), arguments }
+    /// Takes in what a later file says.
+    fn overlay(&mut self, later: Parameter) {
+        // A file that wants the parameter gone has spoken of all its options.
+        if !later.cleared.0.is_empty() {
+            self.arguments = OrderedMap::default();
+        }
+        later.cleared.0.into_iter().for_each(|(name, text)| *self.cleared.entry(&name) = text);
+        later.arguments.0.into_iter().for_each(|(key, all)| *self.arguments.entry(&key) = all);
     }
 }
 
 fn read_params(
+    section: &mut Cmdline,
+    files: Vec<(Option<Vec<ArgEntry>>, Option<Vec<ArgEntry>>)>,
+    checker: &mut Checker<'_>,
+) {
+    let mut parameters: OrderedMap<Parameter> = OrderedMap::default();
+    for (args, absent) in files {
+        for (name, parameter) in read_file(checker, args, absent).0 {
+            parameters.entry(&name).overlay(parameter);
+        }
+    }
+    let mut arg = |list: &str, Text { text, place, reason }: &Text| {
+        let why = checker.note(&key_of(list, text), *place, reason.clone());
+        CmdlineArg { arg: text.clone(), why }
+    };
+    for parameter in parameters.values() {
+        section.args.extend(parameter.set().map(|text| arg("cmdline.args", text)));
+        section.absent.extend(parameter.absent().map(|text| arg("cmdline.absent", text)));
+    }
+}
+
+fn read_file(
     checker: &mut Checker<'_>,
     args: Option<Vec<ArgEntry>>,
     absent: Option<Vec<ArgEntry>>,
-) -> OrderedMap<ParamLayer> {
+) -> OrderedMap<Parameter> {
     let args = arguments(checker, args, argument::owned);
     let absent = arguments(checker, absent, argument::unwanted);
     let mut out = OrderedMap::default();
     for (arg, owned) in &args {
-        owned.iter().for_each(|owned| set(&mut out, arg, owned));
+        owned.iter().for_each(|owned| argument_of(&mut out, owned).set.push(part(arg, owned)));
     }
     let contradicted = contradictions(checker, &args, &absent);
     for (arg, unwanted) in absent {
         match unwanted {
             UnwantedEntry::Whole(param) => {
                 // Sequences: `hugepagesz=` wanted and `hugepages` unwanted clash only as a whole.
-                if let Some(wanted) = out.entry(&param).set().next().filter(|_| !contradicted) {
+                let parameter: &mut Parameter = out.entry(&param);
+                if let Some(wanted) = parameter.set().next().filter(|_| !contradicted) {
                     let message =
-                        format!("`{}` is wanted and `{}` is to be absent", wanted.value, arg.value);
+                        format!("`{}` is wanted and `{}` is to be absent", wanted.text, arg.text);
                     contradiction(checker, message, wanted.place, arg.place);
                 }
-                let name = bedplate_cmdline::fold_name(&arg.value);
-                *out.entry(&param).cleared.entry(&name) = Some(arg);
+                let name = bedplate_cmdline::fold_name(&arg.text);
+                *parameter.cleared.entry(&name) = Some(arg);
             }
-            UnwantedEntry::Parts(parts) => {
-                parts.iter().for_each(|owned| set_absent(&mut out, &arg, owned))
-            }
+            UnwantedEntry::Parts(parts) => parts
+                .iter()
+                .for_each(|owned| argument_of(&mut out, owned).absent.push(part(&arg, owned))),
         }
     }
     out
+}
+
+fn argument_of<'a>(out: &'a mut OrderedMap<Parameter>, owned: &OwnedOption) -> &'a mut Argument {
+    out.entry(&owned.param).arguments.entry(&owned.key)
+}
+
+/// What an argument says of one option.
+fn part(arg: &Text, owned: &OwnedOption) -> Text {
+    Text { text: owned.token.clone(), ..arg.clone() }
 }
 
 /// The entries that are kernel arguments, with what `read` takes them for.
@@ -172,58 +205,59 @@ fn arguments<T>(
     checker: &mut Checker<'_>,
     entries: Option<Vec<ArgEntry>>,
     read: fn(&str) -> Result<T, EditError>,
-) -> Vec<(Leaf<String>, T)> {
+) -> Vec<(Text, T)> {
     let mut out = Vec::new();
-    for entry in entries.into_iter().flatten() {
-        let (text, span, reason) = match entry.value {
-            Entry::Short(text) => (text.0, entry.span, Reason::NONE),
-            Entry::Long(table) => {
-                (table.arg.value.0, table.arg.span, Reason { why: table.why, source: table.source })
-            }
+    for Spanned { value: entry, place } in entries.into_iter().flatten() {
+        let arg = match entry {
+            Entry::Short(text) => Text { text: text.0, place, reason: Reason::NONE },
+            Entry::Long(table) => Text {
+                text: table.arg.value.0,
+                place: table.arg.place,
+                reason: Reason { why: table.why, source: table.source },
+            },
         };
-        let place = checker.place(span);
-        if text.len() > MAX_LINE_BYTES {
-            let message = format!(
-                "this argument has {} bytes; the kernel takes {MAX_LINE_BYTES}",
-                text.len()
-            );
+        let length = arg.text.len();
+        if length > MAX_LINE_BYTES {
+            let message =
+                format!("this argument has {length} bytes; the kernel takes {MAX_LINE_BYTES}");
             let help =
-                "a kernel command line holds 2047 bytes in all (arch/x86/include/asm/setup.h)";
-            checker.error(place, "argument-too-long", message, "too long", Some(help.to_owned()));
+                "a kernel command line holds 2047 bytes in all (arch/x86/include/asm/setup.h)"
+                    .to_owned();
+            checker.error(arg.place, "argument-too-long", message, "too long", Some(help));
             continue;
         }
-        match read(&text) {
-            Ok(meaning) => out.push((checker.reasoned(text, place, reason), meaning)),
-            Err(error) => bad_argument(checker, &text, place, &error),
+        match read(&arg.text) {
+            Ok(meaning) => out.push((arg, meaning)),
+            Err(error) => bad_argument(checker, &arg, &error),
         }
     }
     out
 }
 
-fn bad_argument(checker: &mut Checker<'_>, text: &str, place: Place, error: &EditError) {
+fn bad_argument(checker: &mut Checker<'_>, arg: &Text, error: &EditError) {
     let reason =
         std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     let (label, help) = match error {
         EditError::NotAnArgument { source: TokenError::SeveralArguments(_), .. } => {
             let each: Vec<String> =
-                text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+                arg.text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
             ("more than one", Some(format!("write them one by one: {}", each.join(", "))))
         }
         EditError::NotAnArgument { .. } => ("not a kernel argument", None),
         _ => ("nothing to own", None),
     };
-    checker.error(place, "bad-argument", reason, label, help);
+    checker.error(arg.place, "bad-argument", reason, label, help);
 }
 
 /// What stands against what within this file. Only the first pair is reported: correcting it may resolve the rest.
 /// Says whether there is one.
 fn contradictions<A, B>(
     checker: &mut Checker<'_>,
-    args: &[(Leaf<String>, A)],
-    absent: &[(Leaf<String>, B)],
+    args: &[(Text, A)],
+    absent: &[(Text, B)],
 ) -> bool {
-    let set: Vec<&str> = args.iter().map(|(arg, _)| arg.value.as_str()).collect();
-    let unset: Vec<&str> = absent.iter().map(|(arg, _)| arg.value.as_str()).collect();
+    let set: Vec<&str> = args.iter().map(|(arg, _)| arg.text.as_str()).collect();
+    let unset: Vec<&str> = absent.iter().map(|(arg, _)| arg.text.as_str()).collect();
     let Err(error) = argument::check_consistency(&set, &unset) else { return false };
     let (first, second) = match &error {
         EditError::Contradiction { first, second } => (find(args, first, 0), find(args, second, 1)),
@@ -244,79 +278,44 @@ fn contradiction(checker: &mut Checker<'_>, message: String, wanted: Place, agai
 }
 
 /// The `nth` entry with this text; the first when there are not so many.
-fn find<'a, T>(list: &'a [(Leaf<String>, T)], text: &str, nth: usize) -> Option<&'a Leaf<String>> {
-    let is_meant =
-        |arg: &&Leaf<String>| arg.value == text || text.split(' ').any(|token| token == arg.value);
+fn find<'a, T>(list: &'a [(Text, T)], text: &str, nth: usize) -> Option<&'a Text> {
+    let is_meant = |arg: &&Text| arg.text == text || text.split(' ').any(|token| token == arg.text);
     let mut same = list.iter().map(|(arg, _)| arg).filter(is_meant);
     let first = same.next();
     if nth == 0 { first } else { same.next().or(first) }
 }
 
-fn set(out: &mut OrderedMap<ParamLayer>, arg: &Leaf<String>, owned: &OwnedOption) {
-    argument_of(out, arg, owned).set.push(Leaf { value: owned.token.clone(), ..arg.clone() });
-}
-
-fn set_absent(out: &mut OrderedMap<ParamLayer>, arg: &Leaf<String>, owned: &OwnedOption) {
-    argument_of(out, arg, owned).absent.push(Leaf { value: owned.token.clone(), ..arg.clone() });
-}
-
-fn argument_of<'a>(
-    out: &'a mut OrderedMap<ParamLayer>,
-    arg: &Leaf<String>,
-    owned: &OwnedOption,
-) -> &'a mut Argument {
-    let slot = out.entry(&owned.param).arguments.entry(&owned.key);
-    &mut slot.get_or_insert_with(|| Leaf::bare(Argument::default(), arg.place)).value
-}
-
-fn finish_args(section: &CmdlineLayer, finisher: &mut Finisher<'_>) -> Vec<CmdlineArg> {
-    let wanted = section.params.values().flat_map(ParamLayer::set);
-    wanted.map(|leaf| finish_arg("cmdline.args", leaf, finisher)).collect()
-}
-
-fn finish_absent(section: &CmdlineLayer, finisher: &mut Finisher<'_>) -> Vec<CmdlineArg> {
-    let unwanted = section.params.values().flat_map(ParamLayer::absent);
-    unwanted.map(|leaf| finish_arg("cmdline.absent", leaf, finisher)).collect()
-}
-
-fn finish_arg(list: &str, leaf: &Leaf<String>, finisher: &mut Finisher<'_>) -> CmdlineArg {
-    finisher.note(key_of(list, &leaf.value), leaf);
-    CmdlineArg { arg: leaf.value.clone(), why: finisher.reasons_of_leaf(leaf) }
-}
-
-fn show_params(section: &CmdlineLayer, _: &Cmdline, out: &mut Printer<'_>) {
-    let entry = |list: &str, leaf: &Leaf<String>| {
-        ListEntry::new("arg", &leaf.value, key_of(list, &leaf.value), leaf)
-    };
-    let params = || section.params.values();
-    let args: Vec<ListEntry> =
-        params().flat_map(ParamLayer::set).map(|leaf| entry("cmdline.args", leaf)).collect();
-    let absent: Vec<ListEntry> =
-        params().flat_map(ParamLayer::absent).map(|leaf| entry("cmdline.absent", leaf)).collect();
-    out.list("args", &args);
-    out.list("absent", &absent);
+fn show_params(section: &Cmdline, out: &mut Printer<'_>) {
+    for (list, args) in [("args", &section.args), ("absent", &section.absent)] {
+        let entry = |arg: &CmdlineArg| {
+            let key = key_of(&format!("cmdline.{list}"), &arg.arg);
+            (out.entry_text("arg", &arg.arg, &key, None), key)
+        };
+        let entries: Vec<_> = args.iter().map(entry).collect();
+        out.list(list, &entries);
+    }
 }
 
 /// Arguments of different files that merging by key leaves standing against each other (`iommu=pt` wanted in one,
 /// `iommu` with any value unwanted in another).
-fn merged_contradiction(section: &CmdlineLayer, sources: &Sources) -> Option<Diagnostic> {
-    let params = || section.params.values();
-    let set: Vec<&Leaf<String>> = params().flat_map(ParamLayer::set).collect();
-    let absent: Vec<&Leaf<String>> = params().flat_map(ParamLayer::absent).collect();
-    let texts = |list: &[&Leaf<String>]| -> Vec<String> {
-        list.iter().map(|leaf| leaf.value.clone()).collect()
+fn check_merged(section: &Cmdline, checker: &mut Checker<'_>) {
+    let texts = |list: &[CmdlineArg]| list.iter().map(|arg| arg.arg.clone()).collect::<Vec<_>>();
+    let (set, absent) = (texts(&section.args), texts(&section.absent));
+    let Err(error) = argument::check_consistency(&set, &absent) else { return };
+    let message = error.to_string();
+    let place = |list: &str, texts: &[String]| {
+        let text = texts.iter().find(|text| message.contains(&format!("`{text}`")))?;
+        checker.place(&key_of(list, text))
     };
-    let error = argument::check_consistency(&texts(&set), &texts(&absent)).err()?;
-    let text = error.to_string();
-    let place = |list: &[&Leaf<String>]| {
-        list.iter().find(|leaf| text.contains(&format!("`{}`", leaf.value))).map(|leaf| leaf.place)
-    };
-    let (first, second) = (place(&set), place(&absent));
-    let at = second.or(first)?;
-    let mut finding =
-        Diagnostic::error(sources, at, "contradiction", text.clone()).label("against this");
-    if let Some(other) = first.filter(|first| *first != at) {
-        finding = finding.also(sources, other, "wanted here");
+    let (first, second) = (place("cmdline.args", &set), place("cmdline.absent", &absent));
+    match (first, second) {
+        (Some(first), Some(second)) if first != second => {
+            contradiction(checker, message, first, second)
+        }
+        (first, second) => {
+            if let Some(at) = second.or(first) {
+                checker.error(at, "contradiction", message, "against this", None);
+            }
+        }
     }
-    Some(finding)
 }

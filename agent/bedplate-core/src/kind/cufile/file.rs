@@ -26,7 +26,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
         Err(error) => return drop_in::unknown(NAME, out, PATH, &error),
     };
     let document = match before.as_deref().map(read) {
-        None => Document::new(context.profile.name()),
+        None => Document::new(&context.profile.name),
         Some(Ok(document)) => document,
         Some(Err(blocker)) => return out.blockers.push(blocker),
     };

@@ -14,11 +14,10 @@ use crate::desired::Desired;
 use crate::file_heading::HEADING;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig};
 use crate::plan::{KindId, KindPlan};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use bedplate_facts::cufile::PATH;
 use document::Document;
-use section::{Cufile, Setting};
 
 /// The row of the table of kinds.
 pub(crate) const KIND: Kind = Kind {
@@ -37,35 +36,31 @@ pub(crate) const KIND: Kind = Kind {
 
 const NAME: KindId = KindId::Cufile;
 
-fn settings(profile: &dyn ProfileSections) -> &[Setting] {
-    profile.get::<Cufile>().map_or(&[], |section| &section.set)
-}
-
 fn plan(context: &Context) -> KindPlan {
     let mut out = KindPlan::default();
-    file::plan(context, settings(context.profile), &mut out);
+    file::plan(context, &context.profile.cufile.set, &mut out);
     out
 }
 
-fn watch(profile: &dyn ProfileSections, _: &Facts) -> Watch {
-    match settings(profile) {
-        [] => Watch::default(),
-        _ => Watch::directories(&["/etc"]),
+fn watch(profile: &Profile, _: &Facts) -> Watch {
+    match profile.cufile.set.is_empty() {
+        true => Watch::default(),
+        false => Watch::directories(&["/etc"]),
     }
 }
 
 /// A file of these keys alone: what the image has there is not known.
 fn contribute(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,
 ) -> Result<(), ContributeError> {
-    let wanted = settings(profile);
+    let wanted = &profile.cufile.set;
     if wanted.is_empty() {
         return Ok(());
     }
-    let mut document = Document::new(profile.name());
+    let mut document = Document::new(&profile.name);
     for setting in wanted {
         document
             .set(&setting.key, &splice::source(&setting.value))

@@ -8,18 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::plan::Rationale;
-use crate::section::{
-    Checker, Diagnostic, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, Sources, Spanned,
-    key_of, quoted, section,
-};
+use crate::section::{Checker, Printer, Reason, Spanned, key_of, quoted, section};
 use bedplate_base::value::NotAValue;
 use bedplate_facts::cufile::{Type, expected_type, setting_below, single_above};
 
 section! {
     /// `[cufile]`.
     #[derive(Debug, Clone, PartialEq, Serialize)]
-    "cufile" Cufile, CufileFragment, CufileLayer {}
-    special keys: Keys = read_keys {
+    "cufile" Cufile, CufileFile {}
+    special read_keys {
         /// Keys of /etc/cufile.json, by their path: `set = { "properties.use_pci_p2pdma" = true }`. Everything else in the file
         /// stays as it is, comments included. A later file replaces single keys.
         #[schemars(
@@ -31,7 +28,7 @@ section! {
     }
     before {
         /// Sorted by key.
-        set: Vec<Setting> = finish_keys;
+        set: Vec<Setting>;
     }
     show show_keys;
     merged one_in_another;
@@ -140,34 +137,21 @@ pub struct Setting {
     pub why: Vec<Rationale>,
 }
 
-/// Values by key.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Keys(BTreeMap<Key, Leaf<Value>>);
-
-impl Overlay for Keys {
-    fn overlay(mut self, later: Self) -> Self {
-        self.0.extend(later.0);
-        self
-    }
-}
-
 fn read_keys(
+    section: &mut Cufile,
+    files: Vec<Option<BTreeMap<Spanned<String>, Spanned<SettingEntry>>>>,
     checker: &mut Checker<'_>,
-    set: Option<BTreeMap<Spanned<String>, Spanned<SettingEntry>>>,
-) -> Keys {
-    let mut keys = Keys::default();
-    for (name, entry) in set.into_iter().flatten() {
-        let Some(key) = checker.parse::<Key>(&name.value, name.span.clone(), "bad-cufile") else {
-            continue;
-        };
+) {
+    let mut set = BTreeMap::new();
+    for (name, Spanned { value: entry, place }) in files.into_iter().flatten().flatten() {
+        let Some(key) = checker.parse::<Key>(&name, "bad-cufile") else { continue };
         if let Some((label, help)) = no_single_value(&name.value) {
             let message =
                 format!("nothing can be set at `{key}`: the library could not read the file");
-            checker.error(checker.place(name.span), "bad-cufile", message, label, Some(help));
+            checker.error(name.place, "bad-cufile", message, label, Some(help));
             continue;
         }
-        let place = checker.place(entry.span.clone());
-        let (value, why, source) = match entry.value {
+        let (value, why, source) = match entry {
             SettingEntry::Short(value) => (value, None, None),
             SettingEntry::Long(table) => (table.value, table.why, table.source),
         };
@@ -180,11 +164,12 @@ fn read_keys(
             checker.error(place, "bad-cufile", message, label, help);
             continue;
         }
-        let at = |value| Spanned { value, span: entry.span.clone() };
+        let at = |value| Spanned { value, place };
         let reason = Reason { why: why.map(at), source: source.map(at) };
-        keys.0.insert(key, checker.reasoned(value, place, reason));
+        let why = checker.note(&key_of("cufile.set", &key.to_string()), place, reason);
+        set.insert(key.clone(), Setting { key, value, why });
     }
-    keys
+    section.set = set.into_values().collect();
 }
 
 /// Why the library does not read a single value at a path, and what to set instead.
@@ -198,37 +183,23 @@ fn no_single_value(path: &str) -> Option<(String, String)> {
 }
 
 /// A key whose value would have to be an object for another one.
-fn one_in_another(section: &CufileLayer, sources: &Sources) -> Option<Diagnostic> {
-    let keys: Vec<(&Key, &Leaf<Value>)> = section.keys.0.iter().collect();
+fn one_in_another(section: &Cufile, checker: &mut Checker<'_>) {
     // Sorted by their parts, what is below a key comes right behind it.
-    let (upper, lower) = keys
-        .windows(2)
-        .find_map(|pair| pair[1].0.0.starts_with(&pair[0].0.0).then_some((pair[0], pair[1])))?;
+    let below = |pair: &&[Setting]| pair[1].key.0.starts_with(&pair[0].key.0);
+    let Some([upper, lower]) = section.set.windows(2).find(below) else { return };
     let message =
-        format!("`{}` is a single value, and `{}` needs it to be an object", upper.0, lower.0);
-    let finding = Diagnostic::error(sources, lower.1.place, "contradiction", message)
-        .label("drop one of them");
-    Some(finding.also(sources, upper.1.place, "a single value by this"))
-}
-
-fn finish_keys(section: &CufileLayer, finisher: &mut Finisher<'_>) -> Vec<Setting> {
-    let mut out = Vec::new();
-    for (key, leaf) in &section.keys.0 {
-        finisher.note(key_of("cufile.set", &key.to_string()), leaf);
-        out.push(Setting {
-            key: key.clone(),
-            value: leaf.value.clone(),
-            why: finisher.reasons_of_leaf(leaf),
-        });
+        format!("`{}` is a single value, and `{}` needs it to be an object", upper.key, lower.key);
+    let place = |setting: &Setting| checker.place(&key_of("cufile.set", &setting.key.to_string()));
+    if let (Some(upper), Some(lower)) = (place(upper), place(lower)) {
+        let (at, with) = ((lower, "drop one of them"), (upper, "a single value by this"));
+        checker.clash("contradiction", message, at, with, None);
     }
-    out
 }
 
-fn show_keys(section: &CufileLayer, _: &Cufile, out: &mut Printer<'_>) {
-    for (key, leaf) in &section.keys.0 {
-        let name = key.to_string();
-        let origin = key_of("cufile.set", &name);
-        let entry = ListEntry::new("value", &leaf.value, origin.clone(), leaf);
-        out.line(&format!("set.{} = {}", quoted(&name), entry.text()), Some(&origin));
+fn show_keys(section: &Cufile, out: &mut Printer<'_>) {
+    for setting in &section.set {
+        let name = setting.key.to_string();
+        let key = key_of("cufile.set", &name);
+        out.named(&format!("set.{}", quoted(&name)), &setting.value, &key);
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
     items.extend(
         ours.difference(&names).map(|name| item(name, Some("loaded at boot"), None, &[dropped()])),
     );
-    let text = modules_conf::modules_load(&wanted, context.profile.name());
+    let text = modules_conf::modules_load(&wanted, &context.profile.name);
     if let Some(change) =
         replace(context.reader, MODULES_LOAD_PATH, text, items, Effect::Now, section)
     {
@@ -96,7 +96,7 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
 /// Compares options and blacklist.
 pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     let wanted = &context.desired.modules;
-    let text = match modules_conf::modprobe(wanted, context.profile.name()) {
+    let text = match modules_conf::modprobe(wanted, &context.profile.name) {
         Ok(text) => text,
         Err(error) => {
             section.blockers.push(NAME.blocker(

@@ -2,7 +2,7 @@
 
 use crate::kind::{FileTool, OwnFile, OwnMark, RecordMode, Watch, WriteScope};
 use crate::modules_conf::{MODPROBE_PATH, MODULES_LOAD_PATH};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 
 /// Recorded in snapshots.
@@ -42,7 +42,7 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 };
 
 /// The two directories that modprobe and systemd-modules-load read on this host.
-pub(crate) fn watch(_: &dyn ProfileSections, _: &Facts) -> Watch {
+pub(crate) fn watch(_: &Profile, _: &Facts) -> Watch {
     Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
 }
 

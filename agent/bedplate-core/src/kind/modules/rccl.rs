@@ -3,10 +3,9 @@
 
 use super::section::GpuDirect;
 use crate::desired::Desired;
-use crate::kind::nccl::section::Nccl;
 use crate::kind::{some_of, sysctl};
 use crate::plan::{Blocker, KindId};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::gpu::{FORCE_DMABUF, Rccl, is_amd_accelerator};
@@ -18,12 +17,7 @@ const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const SOURCE: &str = "ROCm/rccl src/misc/rocmwrap.cc, src/init.cc; handbook §14.6";
 
 /// Blocks where neither way works, and says what RCCL will warn of.
-pub(super) fn resolve(
-    asked: GpuDirect,
-    profile: &dyn ProfileSections,
-    facts: &Facts,
-    desired: &mut Desired,
-) {
+pub(super) fn resolve(asked: GpuDirect, profile: &Profile, facts: &Facts, desired: &mut Desired) {
     let Some(rccl) = &facts.gpu.rccl else { return };
     if !matches!(asked, GpuDirect::Auto | GpuDirect::Dmabuf) {
         return;
@@ -69,10 +63,8 @@ pub(super) fn resolve(
 }
 
 /// Whether the profile has RCCL use DMA-BUF whatever it finds.
-fn forces(profile: &dyn ProfileSections) -> bool {
-    let section = profile.get::<Nccl>();
-    let mut set = section.into_iter().flat_map(|section| &section.set);
-    set.any(|variable| variable.name == FORCE_DMABUF && variable.value != "0")
+fn forces(profile: &Profile) -> bool {
+    profile.nccl.set.iter().any(|variable| variable.name == FORCE_DMABUF && variable.value != "0")
 }
 
 /// Whether `iommu=pt` is what the profile comes to here. Where the IOMMU passes through already it is not written.

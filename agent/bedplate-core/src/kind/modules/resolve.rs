@@ -1,6 +1,6 @@
 //! `[modules]` on a machine, and in an image. Pure.
 
-use super::section::{GpuDirect, Module, Modules};
+use super::section::{GpuDirect, Module};
 use super::{NAME, gpudirect, rccl};
 use crate::desired::{Desired, WantedModule, WantedOption};
 use crate::image_config::{
@@ -8,7 +8,7 @@ use crate::image_config::{
 };
 use crate::ledger::Ledger;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::value::{ModuleName, PciId};
 use bedplate_facts::Facts;
 
@@ -17,13 +17,8 @@ const PEERMEM: &str = "nvidia_peermem";
 const NVIDIA: PciId = PciId(0x10de);
 
 /// What the profile lists, and the module that GPUDirect needs here, if it needs one.
-pub(super) fn resolve(
-    profile: &dyn ProfileSections,
-    facts: &Facts,
-    _: &Ledger,
-    desired: &mut Desired,
-) {
-    let Some(section) = profile.get::<Modules>() else { return };
+pub(super) fn resolve(profile: &Profile, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+    let section = &profile.modules;
     let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
     rccl::resolve(section.gpudirect, profile, facts, desired);
     let modules = &mut desired.modules;
@@ -53,18 +48,18 @@ fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Rationale>) {
 
 /// The two files that the kind writes to hosts, byte for byte.
 pub(crate) fn contribute(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     facts: &Facts,
     desired: &Desired,
     out: &mut ImageConfig,
 ) -> Result<(), ContributeError> {
     let modules = &desired.modules;
     out.gpudirect = registration(profile, facts, desired);
-    if let Some(text) = modules_conf::modules_load(modules, profile.name()) {
+    if let Some(text) = modules_conf::modules_load(modules, &profile.name) {
         let loads = modules.load.iter().map(|module| Setting::LoadModule(module.name.clone()));
         out.files.push(ConfigFile { path: MODULES_LOAD_PATH, text, settings: loads.collect() });
     }
-    let modprobe = modules_conf::modprobe(modules, profile.name());
+    let modprobe = modules_conf::modprobe(modules, &profile.name);
     if let Some(text) = modprobe.map_err(|error| ContributeError::new("the module files", error))? {
         let options = modules.options.iter().map(|option| Setting::ModuleOption {
             module: option.module.clone(),
@@ -81,23 +76,19 @@ pub(crate) fn contribute(
 }
 
 /// What `modules.gpudirect` came to. Profiles that name other makers' devices alone have no NVIDIA GPU to register.
-fn registration(
-    profile: &dyn ProfileSections,
-    facts: &Facts,
-    desired: &Desired,
-) -> Option<GpuDirectWay> {
-    let asked = profile.get::<Modules>().map_or(GpuDirect::None, |section| section.gpudirect);
+fn registration(profile: &Profile, facts: &Facts, desired: &Desired) -> Option<GpuDirectWay> {
     let vendors = profile.vendors();
     let other_makers = !vendors.is_empty() && !vendors.contains(&NVIDIA);
-    let way = match asked {
+    let way = match profile.modules.gpudirect {
         _ if desired.modules.load.iter().any(|module| module.name.as_str() == PEERMEM) => {
             Registration::Peermem
         }
         GpuDirect::Auto | GpuDirect::Dmabuf if !other_makers => Registration::DmaBuf,
         _ => return None,
     };
-    let is_decided =
-        asked != GpuDirect::Auto || way == Registration::Peermem || facts.sees_devices();
+    let is_decided = profile.modules.gpudirect != GpuDirect::Auto
+        || way == Registration::Peermem
+        || facts.sees_devices();
     Some(GpuDirectWay { way, is_decided })
 }
 

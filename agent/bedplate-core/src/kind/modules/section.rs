@@ -9,10 +9,9 @@ use crate::plan::Rationale;
 use crate::section::{Entry, Scalar, ScalarEntry, Spanned, section};
 use bedplate_base::value::ModuleName;
 
-mod lints;
 mod lists;
 
-pub(crate) use lists::ListsLayer;
+pub(crate) use lists::option_key;
 
 /// GPU memory registration path (handbook §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,15 +28,12 @@ pub enum GpuDirect {
     None,
 }
 
-/// When modules are loaded whose entry does not say, and neither does the section.
-const DEFAULT_LOAD: ModuleLoad = ModuleLoad::Now;
-
 section! {
     /// `[modules]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-    "modules" Modules, ModulesFragment, ModulesLayer {
+    "modules" Modules, ModulesFile {
         /// When modules are loaded whose entry does not say.
-        load_default: ModuleLoad = DEFAULT_LOAD;
+        load_default: ModuleLoad = ModuleLoad::Now;
 
         /// How the NIC driver gets at GPU memory.
         #[schemars(
@@ -46,7 +42,7 @@ section! {
         )]
         gpudirect: GpuDirect = GpuDirect::None;
     }
-    special lists: ListsLayer = lists::read {
+    special lists::read {
         /// Modules that must be loaded, now or from the next boot on. A module that is built in counts as loaded.
         #[schemars(
             extend("default" = [] as [&str; 0]),
@@ -81,16 +77,15 @@ section! {
     }
     before {
         /// In order.
-        load: Vec<Module> = lists::load;
+        load: Vec<Module>;
         /// Sorted by module, parameter.
-        options: Vec<ModuleOption> = lists::options;
+        options: Vec<ModuleOption>;
         /// Blacklisted: alias auto-loading stopped (handbook §9).
-        blacklist: Vec<Module> = lists::blacklist;
+        blacklist: Vec<Module>;
         /// Unloaded now if loaded.
-        unload: Vec<Module> = lists::unload;
+        unload: Vec<Module>;
     }
     show lists::show;
-    lints lints::LINTS;
 }
 
 /// One module of `[modules]`.

@@ -28,12 +28,8 @@ pub(crate) fn of_profile(section: &Nccl) -> Vec<Variable> {
 }
 
 /// All that is wanted on this host, by name. What cannot be told now stays as the file has it.
-pub(crate) fn variables(
-    context: &Context,
-    section: Option<&Nccl>,
-    out: &mut KindPlan,
-) -> Vec<Variable> {
-    let Some(section) = section else { return Vec::new() };
+pub(crate) fn variables(context: &Context, out: &mut KindPlan) -> Vec<Variable> {
+    let section = &context.profile.nccl;
     let mut variables = of_profile(section);
     if section.hca == HcaList::NearGpus {
         hca(context, out).into_iter().for_each(|one| insert(&mut variables, one));

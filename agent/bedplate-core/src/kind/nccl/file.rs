@@ -51,7 +51,7 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
         }));
         return;
     }
-    let after = conf.with(&conf::block(wanted, context.profile.name()));
+    let after = conf.with(&conf::block(wanted, &context.profile.name));
     out.changes.push(Change {
         id: format!("{NAME}{path}"),
         kind: NAME,

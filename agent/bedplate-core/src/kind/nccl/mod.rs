@@ -13,9 +13,9 @@ use super::{Context, Kind, Privacy, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::image_config::{ConfigFile, ContributeError, ImageConfig, LiveOnly};
 use crate::plan::{Blocker, KindId, KindPlan};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::Facts;
-use section::{HcaList, Nccl};
+use section::HcaList;
 
 /// The row of the table of kinds.
 pub(crate) const KIND: Kind = Kind {
@@ -36,10 +36,8 @@ const NAME: KindId = KindId::Nccl;
 
 fn plan(context: &Context) -> KindPlan {
     let mut out = KindPlan::default();
-    let profile = context.profile.get::<Nccl>();
-    let mut wanted = desired_variables::variables(context, profile, &mut out);
-    let asked = profile.is_some_and(|section| section.topology_file);
-    if topology::plan(context, asked, &mut out) {
+    let mut wanted = desired_variables::variables(context, &mut out);
+    if topology::plan(context, context.profile.nccl.topology_file, &mut out) {
         desired_variables::insert(&mut wanted, topology::variable());
     }
     let own = desired_variables::path(context);
@@ -64,16 +62,16 @@ fn no_file() -> Blocker {
 
 /// All but the list of ports and the topology, which only the machine knows.
 fn contribute(
-    profile: &dyn ProfileSections,
+    profile: &Profile,
     _: &Facts,
     _: &Desired,
     out: &mut ImageConfig,
 ) -> Result<(), ContributeError> {
-    let Some(section) = profile.get::<Nccl>() else { return Ok(()) };
+    let section = &profile.nccl;
     let variables = desired_variables::of_profile(section);
     if !variables.is_empty() {
         out.nccl = variables.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
-        let text = conf::block(&variables, profile.name());
+        let text = conf::block(&variables, &profile.name);
         out.notes.push(format!(
             "{} is NCCL's: for RCCL `bedplate apply` moves the lines to {} on hosts with AMD GPUs",
             conf::NCCL,

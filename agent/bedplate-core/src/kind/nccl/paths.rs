@@ -1,10 +1,10 @@
 //! Where NCCL is configured: what a snapshot records, what the daemon watches.
 
 use super::conf::{BEGIN, NCCL, RCCL};
-use super::section::{HcaList, Nccl};
+use super::section::HcaList;
 use super::topology;
 use crate::kind::{OwnFile, RecordMode, Watch, WriteScope};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::Function;
@@ -18,10 +18,9 @@ pub(crate) const OWNS: WriteScope =
     WriteScope { files: &[NCCL, RCCL, topology::PATH], ..WriteScope::NONE };
 
 /// The files' directory, and whether the ports that are listed have a link.
-pub(crate) fn watch(profile: &dyn ProfileSections, facts: &Facts) -> Watch {
-    let Some(section) = profile.get::<Nccl>() else { return Watch::default() };
+pub(crate) fn watch(profile: &Profile, facts: &Facts) -> Watch {
     let mut watch = Watch::directories(&["/etc"]);
-    if section.hca == HcaList::NearGpus
+    if profile.nccl.hca == HcaList::NearGpus
         && let Reading::Known(tree) = &facts.pci
     {
         let rdma = |function: &&Function| function.is_nic() && !function.infiniband.is_empty();

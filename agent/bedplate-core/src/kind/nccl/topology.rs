@@ -65,7 +65,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
         Some(_) => (Some("of another state of this machine"), "as this machine is"),
         None => (None, "where the GPUs, NICs and switches of this machine are"),
     };
-    let after = format!("<!-- {} -->\n{body}", heading(context.profile.name()).trim_end());
+    let after = format!("<!-- {} -->\n{body}", heading(&context.profile.name).trim_end());
     out.changes.push(change(before, Some(after), item(from, Some(to), why)));
     true
 }

@@ -1,10 +1,9 @@
 //! Where VFs show: what a snapshot records, what the daemon watches, what labels say.
 
 use super::resolve;
-use super::section::Sriov;
 use crate::desired::WantedAttributes;
 use crate::kind::{RecordMode, Watch, WriteScope};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
@@ -46,15 +45,15 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 
 /// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some; interfaces of VFs, which block
 /// their removal as long as they are up.
-pub(crate) fn watch(profile: &dyn ProfileSections, facts: &Facts) -> Watch {
+pub(crate) fn watch(profile: &Profile, facts: &Facts) -> Watch {
     let Some(tree) = facts.pci.known() else { return Watch::default() };
     let pfs = tree.functions.values().filter(|function| function.sriov.known().is_some());
     let paths = pfs.flat_map(|pf| ["sriov_numvfs", "reset"].map(|name| pf.attribute(name)));
-    let wanted = profile.get::<Sriov>().map(|section| resolve(section, facts).vfs);
-    let named = wanted.iter().flatten().filter_map(|wanted| tree.get(wanted.pf));
+    let wanted = resolve(&profile.sriov, facts).vfs;
+    let named = wanted.iter().filter_map(|wanted| tree.get(wanted.pf));
     let of_vfs = named.filter_map(|pf| pf.sriov.known()).flat_map(|sriov| &sriov.vfs);
     let links = of_vfs.filter_map(|vf| tree.get(*vf)).flat_map(|vf| vf.net.clone()).collect();
-    let set = wanted.iter().flatten().filter(|wanted| wanted.vf != WantedAttributes::default());
+    let set = wanted.iter().filter(|wanted| wanted.vf != WantedAttributes::default());
     let interfaces = set.filter_map(|wanted| tree.get(wanted.pf)).flat_map(|pf| pf.net.clone());
     Watch {
         attributes: paths.collect(),

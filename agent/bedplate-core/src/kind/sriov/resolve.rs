@@ -8,7 +8,7 @@ use crate::desired::{Desired, SriovCount, WantedVfs};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Blocker, Device, DeviceRole, Note, Rationale, Subject, Unknown};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_base::Reading;
 use bedplate_base::value::PciId;
 use bedplate_facts::Facts;
@@ -36,14 +36,8 @@ pub struct ResolvedSriov {
 }
 
 /// Adds it to what is desired of the machine.
-pub(super) fn resolve_into(
-    profile: &dyn ProfileSections,
-    facts: &Facts,
-    _: &Ledger,
-    desired: &mut Desired,
-) {
-    let Some(section) = profile.get::<Sriov>() else { return };
-    let ResolvedSriov { vfs, blockers, unknowns, notes } = resolve(section, facts);
+pub(super) fn resolve_into(profile: &Profile, facts: &Facts, _: &Ledger, desired: &mut Desired) {
+    let ResolvedSriov { vfs, blockers, unknowns, notes } = resolve(&profile.sriov, facts);
     desired.sriov = vfs;
     desired.blockers.extend(blockers);
     desired.unknowns.extend(unknowns);

@@ -5,14 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::desired::{SriovCount, VfDriver, WantedAttributes};
 use crate::plan::Rationale;
 use crate::section::{
-    Checker, Finisher, Leaf, OrderedMap, Pattern, Place, Printer, Reason, Rule, Spanned, key_of,
-    section, toml_text,
+    Checker, Pattern, Printer, Reason, Rule, Spanned, Text, key_of, section, toml_text,
 };
 use bedplate_base::value::vf::EswitchMode;
 use bedplate_base::value::{PciAddress, PciId};
 
 mod attributes;
-mod lints;
 
 /// Who creates VFs on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,22 +26,21 @@ pub enum SriovManaged {
 section! {
     /// `[sriov]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-    "sriov" Sriov, SriovFragment, SriovLayer {
+    "sriov" Sriov, SriovFile {
         /// Who creates virtual functions on this host.
         managed: SriovManaged = SriovManaged::Bedplate;
     }
-    special devices: OrderedMap<Leaf<Device>> = read_devices {
+    special read_devices {
         /// Rules; the first one that selects a physical function has it. A later file's rule replaces the one of the same
         /// name, in its place.
         #[schemars(extend("default" = [] as [&str; 0]))]
-        devices: Vec<Spanned<DeviceFragment>>;
+        devices: Vec<DeviceEntry>;
     }
     after {
         /// In order; the first rule that selects a PF has it.
-        rules: Vec<SriovRule> = finish_rules;
+        rules: Vec<SriovRule>;
     }
     show show_rules;
-    lints lints::LINTS;
 }
 
 /// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.
@@ -88,13 +85,13 @@ pub struct SriovRule {
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct DeviceFragment {
+pub struct DeviceEntry {
     /// The rule's name, unique in the profile.
     #[cfg_attr(feature = "schemars", schemars(length(min = 1), example = &"compute"))]
     pub name: Spanned<String>,
 
     /// Which physical functions; every condition must hold.
-    pub select: Option<SelectFragment>,
+    pub select: Option<SelectTable>,
 
     /// How many virtual functions each of them gets. More than the firmware allows is reported, with the command that
     /// would allow it.
@@ -116,7 +113,7 @@ pub struct DeviceFragment {
     pub vf_driver: Option<Spanned<String>>,
 
     /// Attributes of each of the virtual functions; what is not named stays as it is.
-    pub vf: Option<attributes::VfFragment>,
+    pub vf: Option<attributes::VfTable>,
 
     /// Mode of the physical function's eswitch: `legacy` forwards by MAC address and VLAN, with `switchdev` each virtual
     /// function has a representor on the host. It is changed while there are no virtual functions.
@@ -147,7 +144,7 @@ pub struct DeviceFragment {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct SelectFragment {
+pub struct SelectTable {
     /// PCI vendor id, hexadecimal.
     #[cfg_attr(feature = "schemars", schemars(example = &"15b3", regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"), extend("x-source" = "pci.ids")))]
     pub vendor: Option<Spanned<String>>,
@@ -202,66 +199,63 @@ pub enum VfsWord {
     PerGpu,
 }
 
-/// One rule, without its name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Device {
-    pub(crate) select: PfSelector,
-    pub(crate) vfs: SriovCount,
-    pub(crate) vf_driver: VfDriver,
-    pub(crate) vf: WantedAttributes,
-    pub(crate) eswitch: Option<EswitchMode>,
-    pub(crate) allow_disruption: bool,
-}
-
 fn read_devices(
+    section: &mut Sriov,
+    files: Vec<Option<Vec<DeviceEntry>>>,
     checker: &mut Checker<'_>,
-    given: Option<Vec<Spanned<DeviceFragment>>>,
-) -> OrderedMap<Leaf<Device>> {
-    let mut devices: OrderedMap<Leaf<Device>> = OrderedMap::default();
-    let mut names: Vec<(String, Place)> = Vec::new();
-    for Spanned { value: rule, .. } in given.into_iter().flatten() {
-        let name = rule.name.value.clone();
-        let place = checker.place(rule.name.span.clone());
-        if name.trim().is_empty() {
-            checker.error(place, "bad-name", "a rule's name cannot be empty", "", None);
-            continue;
-        }
-        if let Some((_, first)) = names.iter().find(|(own, _)| *own == name) {
-            let message = format!("two rules in this file are called `{name}`");
-            let help = "give each rule its own name: a later file replaces rules by it";
-            let (at, with) = ((place, "again here"), (*first, "first here"));
-            checker.clash("duplicate", message, at, with, Some(help));
-            continue;
-        }
-        names.push((name.clone(), place));
-        if let Some(rule) = device(checker, rule, place) {
-            devices.0.push((name, rule));
+) {
+    for file in files.into_iter().flatten() {
+        let mut names: Vec<Spanned<String>> = Vec::new();
+        for entry in file {
+            let name = entry.name.clone();
+            if name.value.trim().is_empty() {
+                let message = "a rule's name cannot be empty";
+                checker.error(name.place, "bad-name", message, "", None);
+                continue;
+            }
+            if let Some(first) = names.iter().find(|own| **own == name) {
+                let message = format!("two rules in this file are called `{}`", name.value);
+                let help = "give each rule its own name: a later file replaces rules by it";
+                let (at, with) = ((name.place, "again here"), (first.place, "first here"));
+                checker.clash("duplicate", message, at, with, Some(help));
+                continue;
+            }
+            let rule = rule(checker, entry);
+            match section.rules.iter_mut().find(|own| own.name == name.value) {
+                Some(own) => rule.into_iter().for_each(|rule| *own = rule),
+                None => section.rules.extend(rule),
+            }
+            names.push(name);
         }
     }
-    devices
 }
 
-fn device(checker: &mut Checker<'_>, device: DeviceFragment, place: Place) -> Option<Leaf<Device>> {
-    let select = match device.select {
+fn rule(checker: &mut Checker<'_>, entry: DeviceEntry) -> Option<SriovRule> {
+    let select = match entry.select {
         Some(conditions) => select(checker, conditions),
         None => Some(PfSelector::default()),
     };
-    let vfs = match device.vfs.value {
+    let vfs = match entry.vfs.value {
         Vfs::Number(number) => SriovCount::Number(number),
         Vfs::Word(VfsWord::Max) => SriovCount::Max,
         Vfs::Word(VfsWord::PerGpu) => SriovCount::PerGpu,
     };
-    let vf_driver = match device.vf_driver {
+    let vf_driver = match entry.vf_driver {
         Some(text) => vf_driver(checker, text),
         None => Some(VfDriver::Auto),
     };
-    let vf = attributes::attributes(checker, device.vf);
-    let reason = Reason { why: device.why, source: device.source };
-    let eswitch = device.eswitch.map(|at| at.value);
-    let allow_disruption = device.allow_disruption.is_some_and(|at| at.value);
-    let rule =
-        Device { select: select?, vfs, vf_driver: vf_driver?, vf: vf?, eswitch, allow_disruption };
-    Some(checker.reasoned(rule, place, reason))
+    let vf = attributes::attributes(checker, entry.vf);
+    let reason = Reason { why: entry.why, source: entry.source };
+    Some(SriovRule {
+        select: select?,
+        vfs,
+        vf_driver: vf_driver?,
+        vf: vf?,
+        eswitch: entry.eswitch.map(|at| at.value),
+        allow_disruption: entry.allow_disruption.is_some_and(|at| at.value),
+        why: checker.note(&key_of("sriov.devices", &entry.name.value), entry.name.place, reason),
+        name: entry.name.value,
+    })
 }
 
 fn vf_driver(checker: &mut Checker<'_>, text: Spanned<String>) -> Option<VfDriver> {
@@ -275,52 +269,31 @@ fn vf_driver(checker: &mut Checker<'_>, text: Spanned<String>) -> Option<VfDrive
         other => {
             let message = format!("`{other}` cannot be the name of a driver");
             let label = "expected `auto`, `none` or a driver such as `vfio-pci`";
-            checker.error(checker.place(text.span), "bad-driver", message, label, None);
+            checker.error(text.place, "bad-driver", message, label, None);
             None
         }
     }
 }
 
-fn select(checker: &mut Checker<'_>, select: SelectFragment) -> Option<PfSelector> {
+fn select(checker: &mut Checker<'_>, select: SelectTable) -> Option<PfSelector> {
     let before = checker.errors();
-    let interface = select
-        .interface
-        .and_then(|at| Pattern::read(checker, "sriov.devices.select.interface", at))
-        .map(|leaf| leaf.value);
+    let interface = "sriov.devices.select.interface";
     let selector = PfSelector {
-        vendor: select.vendor.and_then(|id| checker.parse(&id.value, id.span, "bad-pci-id")),
-        device: select.device.and_then(|id| checker.parse(&id.value, id.span, "bad-pci-id")),
+        vendor: select.vendor.and_then(|id| checker.parse(&id, "bad-pci-id")),
+        device: select.device.and_then(|id| checker.parse(&id, "bad-pci-id")),
         driver: select.driver.map(|driver| driver.value),
-        interface,
-        address: select.address.and_then(|at| checker.parse(&at.value, at.span, "bad-pci-address")),
+        interface: select.interface.and_then(|at| Text::<Pattern>::read(checker, interface, at)),
+        address: select.address.and_then(|at| checker.parse(&at, "bad-pci-address")),
         numa_node: select.numa_node.map(|node| node.value),
     };
     // A rule that lost a condition would select more than it was meant to.
     (checker.errors() == before).then_some(selector)
 }
 
-fn finish_rules(section: &SriovLayer, finisher: &mut Finisher<'_>) -> Vec<SriovRule> {
-    let mut rules = Vec::new();
-    for (name, leaf) in &section.devices.0 {
-        finisher.note(key_of("sriov.devices", name), leaf);
-        rules.push(SriovRule {
-            name: name.clone(),
-            select: leaf.value.select.clone(),
-            vfs: leaf.value.vfs,
-            vf_driver: leaf.value.vf_driver.clone(),
-            vf: leaf.value.vf,
-            eswitch: leaf.value.eswitch,
-            allow_disruption: leaf.value.allow_disruption,
-            why: finisher.reasons_of_leaf(leaf),
-        });
-    }
-    rules
-}
-
-fn show_rules(section: &SriovLayer, model: &Sriov, out: &mut Printer<'_>) {
-    for rule in &model.rules {
+fn show_rules(section: &Sriov, out: &mut Printer<'_>) {
+    for rule in &section.rules {
         show_rule(rule, out);
-        out.reason(&section.devices.get(&rule.name).cloned());
+        out.reason(&key_of("sriov.devices", &rule.name));
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
         actions: vec![Action::ReplaceFile {
             path: PATH.into(),
             before: before.map(FileContent::new),
-            after: conf::text(wanted, context.profile.name())
+            after: conf::text(wanted, &context.profile.name)
                 .map(|text| FileContent::new(text.into_bytes())),
         }],
         disrupts: Vec::new(),

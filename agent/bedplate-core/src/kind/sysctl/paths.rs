@@ -1,8 +1,7 @@
 //! Where kernel parameters are configured and show: what a snapshot records, what the daemon watches.
 
-use super::section::Sysctl;
 use crate::kind::{RecordMode, Watch, WriteScope};
-use crate::section::ProfileSections;
+use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 
 /// Recorded in snapshots. Of /proc/sys only what profiles of GPU and RDMA nodes set: some of its files do something when they
@@ -48,9 +47,8 @@ pub(crate) const OWNS: WriteScope = WriteScope {
 };
 
 /// The directory of the file, and the running values: programs write to both.
-pub(crate) fn watch(profile: &dyn ProfileSections, _: &Facts) -> Watch {
+pub(crate) fn watch(profile: &Profile, _: &Facts) -> Watch {
     let mut watch = Watch::directories(&["/etc/sysctl.d"]);
-    let wanted = profile.get::<Sysctl>().into_iter().flat_map(|section| &section.set);
-    watch.attributes = wanted.map(|setting| setting.key.path()).collect();
+    watch.attributes = profile.sysctl.set.iter().map(|setting| setting.key.path()).collect();
     watch
 }

@@ -6,16 +6,13 @@ use serde::Serialize;
 
 use super::key::{Key, folded};
 use crate::plan::Rationale;
-use crate::section::{
-    Checker, Entry, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, ScalarEntry, Spanned,
-    key_of, quoted, section,
-};
+use crate::section::{Checker, Place, Printer, ScalarEntry, Spanned, key_of, quoted, section};
 
 section! {
     /// `[sysctl]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-    "sysctl" Sysctl, SysctlFragment, SysctlLayer {}
-    special keys: Keys = read_keys {
+    "sysctl" Sysctl, SysctlFile {}
+    special read_keys {
         /// Kernel parameters, `set = { "KEY" = value }`, set now and at every boot. Keys as in sysctl.d: with dots, or with
         /// slashes where a name has dots in it (`net/ipv4/conf/eth0.100/rp_filter`). A later file replaces single keys.
         /// Parameters that name a program (`kernel.core_pattern`, `kernel.modprobe`) are refused.
@@ -28,7 +25,7 @@ section! {
     }
     before {
         /// Sorted by key.
-        set: Vec<Setting> = finish_keys;
+        set: Vec<Setting>;
     }
     show show_keys;
 }
@@ -44,88 +41,66 @@ pub struct Setting {
     pub why: Vec<Rationale>,
 }
 
-/// Values by key.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Keys(BTreeMap<Key, Leaf<String>>);
-
-impl Overlay for Keys {
-    fn overlay(mut self, later: Self) -> Self {
-        self.0.extend(later.0);
-        self
-    }
-}
-
 fn read_keys(
+    section: &mut Sysctl,
+    files: Vec<Option<BTreeMap<Spanned<String>, ScalarEntry>>>,
     checker: &mut Checker<'_>,
-    set: Option<BTreeMap<Spanned<String>, ScalarEntry>>,
-) -> Keys {
-    let mut keys = Keys::default();
-    for (name, entry) in set.into_iter().flatten() {
-        let place = checker.place(name.span);
-        let key = match Key::new(&name.value) {
-            Ok(key) => key,
-            Err(error) => {
-                let label = format!("expected {}", error.expected);
-                let help = "name each key by itself: patterns and `..` are not taken; write slashes where a name has dots \
-                            in it, as in `net/ipv4/conf/eth0.100/rp_filter`";
-                checker.error(place, "bad-sysctl", error.to_string(), label, Some(help.to_owned()));
+) {
+    let mut set = BTreeMap::new();
+    for file in files.into_iter().flatten() {
+        let mut places: BTreeMap<Key, Place> = BTreeMap::new();
+        for (name, entry) in file {
+            let Some(key) = read_key(checker, &name) else { continue };
+            let value_place = entry.place;
+            let (value, reason) = entry.into_parts();
+            let text = value.to_string();
+            let control = text.chars().any(|c| c.is_control() && c != '\t');
+            if control || folded(&text).is_empty() {
+                let message = format!("the value of `{key}` is empty or holds a control character");
+                let label = "expected one line of text";
+                checker.error(value_place, "bad-sysctl", message, label, None);
                 continue;
             }
-        };
-        if key.names_program() {
-            let message = format!("`{key}` names a program that the kernel runs");
-            let help = "write it to a file of your own in /etc/sysctl.d: bedplate sets no such parameter, so that nobody who \
-                        gets at its records can name a program";
-            let label = "expected another parameter".to_owned();
-            checker.error(place, "bad-sysctl", message, label, Some(help.to_owned()));
-            continue;
+            if let Some(first) = places.get(&key) {
+                let message = format!("{key} is set twice in `sysctl.set`");
+                let (at, with) = ((name.place, "again here"), (*first, "first here"));
+                checker.clash("duplicate", message, at, with, None);
+                continue;
+            }
+            places.insert(key.clone(), name.place);
+            let why = checker.note(&key_of("sysctl.set", &key.to_string()), name.place, reason);
+            set.insert(key.clone(), Setting { key, value: folded(&text), why });
         }
-        let (value, reason) = match entry.value {
-            Entry::Short(value) => (value, Reason::NONE),
-            Entry::Long(table) => (table.value, Reason { why: table.why, source: table.source }),
-        };
-        let text = value.to_string();
-        let control = text.chars().any(|c| c.is_control() && c != '\t');
-        if control || folded(&text).is_empty() {
-            let message = format!("the value of `{key}` is empty or holds a control character");
-            let place = checker.place(entry.span);
-            checker.error(place, "bad-sysctl", message, "expected one line of text", None);
-            continue;
-        }
-        if let Some(first) = keys.0.get(&key) {
-            let message = format!("{key} is set twice in `sysctl.set`");
-            checker.clash(
-                "duplicate",
-                message,
-                (place, "again here"),
-                (first.place, "first here"),
-                None,
-            );
-            continue;
-        }
-        keys.0.insert(key, checker.reasoned(folded(&text), place, reason));
     }
-    keys
+    section.set = set.into_values().collect();
 }
 
-fn finish_keys(section: &SysctlLayer, finisher: &mut Finisher<'_>) -> Vec<Setting> {
-    let mut out = Vec::new();
-    for (key, leaf) in &section.keys.0 {
-        finisher.note(key_of("sysctl.set", &key.to_string()), leaf);
-        out.push(Setting {
-            key: key.clone(),
-            value: leaf.value.clone(),
-            why: finisher.reasons_of_leaf(leaf),
-        });
+fn read_key(checker: &mut Checker<'_>, name: &Spanned<String>) -> Option<Key> {
+    let mut refuse = |message, label, help: &str| {
+        checker.error(name.place, "bad-sysctl", message, label, Some(help.to_owned()));
+        None
+    };
+    match Key::new(&name.value) {
+        Err(error) => refuse(
+            error.to_string(),
+            format!("expected {}", error.expected),
+            "name each key by itself: patterns and `..` are not taken; write slashes where a name has dots in it, as in \
+             `net/ipv4/conf/eth0.100/rp_filter`",
+        ),
+        Ok(key) if key.names_program() => refuse(
+            format!("`{key}` names a program that the kernel runs"),
+            "expected another parameter".to_owned(),
+            "write it to a file of your own in /etc/sysctl.d: bedplate sets no such parameter, so that nobody who gets at \
+             its records can name a program",
+        ),
+        Ok(key) => Some(key),
     }
-    out
 }
 
-fn show_keys(section: &SysctlLayer, _: &Sysctl, out: &mut Printer<'_>) {
-    for (key, leaf) in &section.keys.0 {
-        let name = key.to_string();
-        let origin = key_of("sysctl.set", &name);
-        let entry = ListEntry::new("value", &leaf.value, origin.clone(), leaf);
-        out.line(&format!("set.{} = {}", quoted(&name), entry.text()), Some(&origin));
+fn show_keys(section: &Sysctl, out: &mut Printer<'_>) {
+    for setting in &section.set {
+        let name = setting.key.to_string();
+        let key = key_of("sysctl.set", &name);
+        out.named(&format!("set.{}", quoted(&name)), &setting.value, &key);
     }
 }

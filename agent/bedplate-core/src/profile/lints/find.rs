@@ -1,10 +1,17 @@
 //! Where lints apply: one small function a row that needs more than a line.
 
 use super::{Arg, LintMatch, Parameter, View, lint_ids};
-use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
+use crate::kind::sriov::section::{PfSelector, SriovManaged, SriovRule};
+use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, RebootPolicy, VfDriver};
+use crate::profile::sections::reboot::is_open;
+use crate::section::key_of;
 use bedplate_base::value::PciId;
+use bedplate_base::value::vf::EswitchMode;
 use bedplate_base::{Arch, CpuVendor};
 use bedplate_cmdline::only_on;
+use bedplate_nccl::Library;
+use bedplate_nccl::switches::{Off, switches_off};
+use bedplate_nccl::variables::{names, own};
 
 pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<LintMatch> {
     view.args.iter().filter(|arg| test(arg)).map(Arg::hit).collect()
@@ -16,8 +23,9 @@ pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<L
 
 pub(super) fn unknown_lint(view: &View<'_>) -> Vec<LintMatch> {
     let known = lint_ids();
-    let unknown = view.layer.lints.allowed.iter().filter(|(id, _)| !known.contains(id));
-    unknown.map(|(id, leaf)| LintMatch::new(leaf.place, id)).collect()
+    let allowed = view.profile.lints.allow.iter();
+    let unknown = allowed.filter(|allowed| !known.contains(&allowed.id.as_str()));
+    unknown.filter_map(|one| view.hit(&key_of("lints.allow", &one.id), &one.id)).collect()
 }
 
 fn is_for_arm(view: &View<'_>) -> bool {
@@ -113,24 +121,15 @@ pub(super) fn iommu_by_hand(view: &View<'_>) -> Vec<LintMatch> {
 }
 
 pub(super) fn two_spellings(view: &View<'_>) -> Vec<LintMatch> {
-    let name = |token: &str| token.split('=').next().map(bedplate_cmdline::fold_name);
-    let arguments =
-        view.layer.cmdline.params.values().flat_map(|param| param.arguments.values()).flatten();
-    let mut hits = Vec::new();
-    for argument in arguments {
-        let [first, rest @ ..] = argument.value.set.as_slice() else { continue };
-        // Sequences (`hugepagesz=`, `hugepages=`) have several names too, and need them.
-        let passthrough = |token: &str| {
-            ["iommu", "iommu.passthrough"]
-                .map(str::to_owned)
-                .contains(&name(token).unwrap_or_default())
-        };
-        let other = rest
-            .iter()
-            .filter(|token| name(&token.value) != name(&first.value) && passthrough(&token.value));
-        hits.extend(other.map(|token| LintMatch::new(token.place, &token.value)));
-    }
-    hits
+    // Both names of the parameter, where they own the same.
+    let is_passthrough = |arg: &&Arg| match arg.name.as_str() {
+        "iommu.passthrough" => true,
+        "iommu" => matches!(says(arg), Some(IommuMeaning::Passthrough | IommuMeaning::Translated)),
+        _ => false,
+    };
+    let mut spellings = view.args.iter().filter(is_passthrough);
+    let Some(first) = spellings.next() else { return Vec::new() };
+    spellings.filter(|arg| arg.name != first.name).map(Arg::hit).collect()
 }
 
 /// `pci=config_acs=A@X,B@Y` comes out as the options `config_acs=A@X` and `B@Y`.
@@ -175,24 +174,22 @@ pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<LintMatch> {
 fn vfio_signs(view: &View<'_>) -> Vec<LintMatch> {
     // Every driver that claims devices for guests has it in its name (vfio-pci, mlx5_vfio_pci, xe-vfio-pci …).
     let is_vfio = |name: &str| name.replace('-', "_").contains("vfio_pci");
-    let mut signs: Vec<LintMatch> = view
-        .loaded()
-        .filter(|(name, _)| is_vfio(name))
-        .map(|(name, place)| LintMatch::new(place, name))
-        .collect();
-    for (name, leaf) in &view.layer.sriov.devices.0 {
-        if matches!(&leaf.value.vf_driver, VfDriver::Named(driver) if is_vfio(driver)) {
-            signs.push(LintMatch::new(leaf.place, name));
-        }
-    }
+    let modules = view.profile.modules.load.iter().map(|module| module.name.as_str());
+    let modules = modules.filter(|name| is_vfio(name));
+    let mut signs: Vec<LintMatch> =
+        modules.filter_map(|name| view.hit(&key_of("modules.load", name), name)).collect();
+    let is_for_guests =
+        |rule: &SriovRule| matches!(&rule.vf_driver, VfDriver::Named(driver) if is_vfio(driver));
+    signs.extend(rules(view, is_for_guests));
     signs
 }
 
 pub(super) fn acs_with_vfio(view: &View<'_>, policy: AcsPolicy) -> Vec<LintMatch> {
     let word = if policy == AcsPolicy::Clear { "clear" } else { "direct-p2p" };
-    let said = view.layer.acs.policy.as_ref().filter(|leaf| leaf.value == policy);
-    let said = said.filter(|_| !vfio_signs(view).is_empty());
-    said.map(|leaf| LintMatch::new(leaf.place, word)).into_iter().collect()
+    if view.profile.acs.policy != policy || vfio_signs(view).is_empty() {
+        return Vec::new();
+    }
+    view.hit("acs.policy", word).into_iter().collect()
 }
 
 pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<LintMatch> {
@@ -249,4 +246,82 @@ pub(super) fn module_option_on_cmdline(view: &View<'_>) -> Vec<LintMatch> {
         let rdma = parameter.module.starts_with("ib_") || parameter.module.starts_with("rdma_");
         parameter.on_cmdline && (rdma || LOADABLE.contains(&parameter.module.as_str()))
     })
+}
+
+/// Where one of these is wanted loaded.
+pub(super) fn loaded(view: &View<'_>, names: &[&str]) -> Vec<LintMatch> {
+    let wanted = view.profile.modules.load.iter().map(|module| module.name.as_str());
+    let found = wanted.filter(|name| names.contains(name));
+    found.filter_map(|name| view.hit(&key_of("modules.load", name), name)).collect()
+}
+
+/// The rules for virtual functions that a test finds.
+fn rules(view: &View<'_>, test: impl Fn(&SriovRule) -> bool) -> Vec<LintMatch> {
+    let found = view.profile.sriov.rules.iter().filter(|rule| test(rule));
+    found.filter_map(|rule| view.hit(&key_of("sriov.devices", &rule.name), &rule.name)).collect()
+}
+
+pub(super) fn vfs_everywhere(view: &View<'_>) -> Vec<LintMatch> {
+    rules(view, |rule| rule.select == PfSelector::default())
+}
+
+pub(super) fn vf_in_switchdev(view: &View<'_>) -> Vec<LintMatch> {
+    rules(view, |rule| {
+        let set = &rule.vf.set;
+        let asks = set.vlan.is_some_and(|vlan| vlan.id != 0)
+            || set.trust.is_some()
+            || set.spoof_check.is_some();
+        rule.eswitch == Some(EswitchMode::Switchdev) && asks
+    })
+}
+
+pub(super) fn rules_unused(view: &View<'_>) -> Vec<LintMatch> {
+    rules(view, |_| view.profile.sriov.managed == SriovManaged::External)
+}
+
+/// The NCCL variables for which there is something to say.
+fn variables(view: &View<'_>, subject: impl Fn(&str, &str) -> Option<String>) -> Vec<LintMatch> {
+    let set = view.profile.nccl.set.iter();
+    set.filter_map(|one| view.hit(&key_of("nccl.set", &one.name), subject(&one.name, &one.value)?))
+        .collect()
+}
+
+/// Right at one site and wrong at another: who sets them in a profile may know.
+const SITE_DECIDES: [&str; 3] = ["NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_NET"];
+
+/// Variables that are set to what people are told to set, word for word.
+pub(super) fn nccl_folklore(view: &View<'_>) -> Vec<LintMatch> {
+    variables(view, |name, value| {
+        let known = |name: &str| !SITE_DECIDES.contains(&name);
+        let row = own(Library::Nccl).iter().find(|row| row.name == name && known(name))?;
+        let mut told = row.advice.as_ref()?.value.split(" or ");
+        told.any(|told| told == value).then(|| format!("{name}={value}"))
+    })
+}
+
+/// Variables that switch GPUDirect RDMA off.
+pub(super) fn nccl_switched_off(view: &View<'_>) -> Vec<LintMatch> {
+    variables(view, |name, value| {
+        let off = switches_off(name, value)?;
+        matches!(off, Off::Rdma | Off::GpuDirect).then(|| format!("{name}={value}"))
+    })
+}
+
+/// Names that are nearly those of variables.
+pub(super) fn nccl_typos(view: &View<'_>) -> Vec<LintMatch> {
+    variables(view, |name, _| Some(format!("{name} (did you mean {}?)", names::suggest(name)?)))
+}
+
+/// A reboot is asked for, and when is left open.
+pub(super) fn no_window_yet(view: &View<'_>) -> Vec<LintMatch> {
+    let reboot = &view.profile.reboot;
+    let is_asked = reboot.policy == RebootPolicy::Schedule && is_open(&reboot.windows);
+    let hit = || view.hit("reboot.windows", "windows = [\"never\"]");
+    is_asked.then(hit).flatten().into_iter().collect()
+}
+
+pub(super) fn windows_unused(view: &View<'_>) -> Vec<LintMatch> {
+    let reboot = &view.profile.reboot;
+    let is_unused = reboot.policy != RebootPolicy::Schedule && !reboot.windows.is_empty();
+    is_unused.then(|| view.hit("reboot.windows", "windows")).flatten().into_iter().collect()
 }

@@ -1,30 +1,73 @@
-//! Lints that look at several sections: what one says that another makes wrong or pointless, on the kernel command line
-//! above all. A lint of one section stands with it.
+//! Lints: what can never be right, and what is seldom meant. Each is a row with its reason, the source of that reason, and
+//! what to write instead. What a profile wants *absent* is never a finding.
 
 mod find;
 mod table;
 
-use crate::kind::cmdline::section::ParamLayer;
-use crate::section::{Diagnostic, Leaf, Lint, LintMatch, Linter, Place, Severity, Sources};
+use std::collections::BTreeMap;
 
-use super::root::{Layer, Profile};
+use super::root::Profile;
+use crate::kind::modules::section::option_key;
+use crate::section::{Diagnostic, Origin, Place, Severity, Sources, key_of};
 
-/// Everything that any lint finds in a merged profile.
-pub(super) fn lint(sources: &Sources, layer: &Layer, profile: &Profile) -> Vec<Diagnostic> {
-    let view = View::new(layer, profile);
-    let mut linter = Linter::new(sources);
-    linter.run(table::LINTS, |find| find(&view));
-    layer.lint(profile, &mut linter);
-    linter.into_findings()
+/// One lint.
+struct Lint {
+    /// Stable word for it.
+    id: &'static str,
+    /// An error when it can never be right, else a warning.
+    severity: Severity,
+    /// Where it applies.
+    find: fn(&View<'_>) -> Vec<LintMatch>,
+    /// What is the matter, after the quoted subject.
+    reason: &'static str,
+    /// Where the fact stands.
+    source: &'static str,
+    /// Remedy.
+    remedy: &'static str,
+}
+
+/// One place where a lint applies.
+struct LintMatch {
+    place: Place,
+    /// What, in the profile's words: the message quotes it.
+    subject: String,
+}
+
+impl Lint {
+    fn diagnostic(&self, sources: &Sources, hit: &LintMatch) -> Diagnostic {
+        let message = format!("`{}` {}", hit.subject, self.reason);
+        let mut finding = Diagnostic::error(sources, hit.place, self.id, message)
+            .help(self.remedy)
+            .help(format!("see {}", self.source));
+        finding.severity = self.severity;
+        finding
+    }
+}
+
+/// Everything that any lint finds in a merged profile, in the order of the files. A place has one finding: the first lint
+/// that finds it has it.
+pub(super) fn lint(
+    sources: &Sources,
+    profile: &Profile,
+    origins: &BTreeMap<String, Origin>,
+) -> Vec<Diagnostic> {
+    let view = View::new(profile, origins);
+    let mut found: Vec<(Place, Diagnostic)> = Vec::new();
+    for lint in table::LINTS {
+        for hit in (lint.find)(&view) {
+            if !found.iter().any(|(place, _)| *place == hit.place) {
+                found.push((hit.place, lint.diagnostic(sources, &hit)));
+            }
+        }
+    }
+    found.sort_by_key(|(_, finding)| finding.order());
+    found.into_iter().map(|(_, finding)| finding).collect()
 }
 
 /// The ids of all lints.
 pub fn lint_ids() -> Vec<&'static str> {
-    table::LINTS.iter().map(|row| row.id).chain(Layer::lint_ids()).collect()
+    table::LINTS.iter().map(|lint| lint.id).collect()
 }
-
-/// One lint.
-type LintEntry = Lint<for<'a> fn(&View<'a>) -> Vec<LintMatch>>;
 
 /// A kernel argument, cut into name and value.
 struct Arg {
@@ -39,7 +82,7 @@ struct Arg {
 
 impl Arg {
     fn hit(&self) -> LintMatch {
-        LintMatch::new(self.place, &self.text)
+        LintMatch { place: self.place, subject: self.text.clone() }
     }
 }
 
@@ -55,55 +98,55 @@ struct Parameter {
 
 impl Parameter {
     fn hit(&self) -> LintMatch {
-        LintMatch::new(self.place, &self.text)
+        LintMatch { place: self.place, subject: self.text.clone() }
     }
 }
 
 /// What rows look at.
 struct View<'a> {
-    layer: &'a Layer,
     profile: &'a Profile,
+    origins: &'a BTreeMap<String, Origin>,
     args: Vec<Arg>,
     parameters: Vec<Parameter>,
 }
 
 impl<'a> View<'a> {
-    fn new(layer: &'a Layer, profile: &'a Profile) -> Self {
-        let args: Vec<Arg> =
-            layer.cmdline.params.values().flat_map(ParamLayer::set).filter_map(arg).collect();
-        let on_cmdline = args.iter().filter_map(|arg| {
+    fn new(profile: &'a Profile, origins: &'a BTreeMap<String, Origin>) -> Self {
+        let mut view = View { profile, origins, args: Vec::new(), parameters: Vec::new() };
+        let args = profile.cmdline.args.iter().filter_map(|arg| view.arg(&arg.arg));
+        view.args = args.collect();
+        let on_cmdline = view.args.iter().filter_map(|arg| {
             let (module, name) = arg.name.split_once('.')?;
             let (module, name) = (module.to_owned(), name.to_owned());
-            Some(Parameter {
-                place: arg.place,
-                module,
-                name,
-                text: arg.text.clone(),
-                on_cmdline: true,
-            })
+            let text = arg.text.clone();
+            Some(Parameter { place: arg.place, module, name, text, on_cmdline: true })
         });
-        let in_options =
-            layer.modules.lists.options.0.iter().map(|((module, name), leaf)| Parameter {
-                place: leaf.place,
-                module: module.to_string(),
-                name: name.clone(),
-                text: format!("{module}.{name}"),
-                on_cmdline: false,
-            });
-        let parameters = on_cmdline.chain(in_options).collect();
-        View { layer, profile, args, parameters }
+        let in_options = profile.modules.options.iter().filter_map(|option| {
+            let (module, name) = (option.module.to_string(), option.parameter.clone());
+            let place = view.place(&option_key(&option.module, &name))?;
+            let text = format!("{module}.{name}");
+            Some(Parameter { place, module, name, text, on_cmdline: false })
+        });
+        view.parameters = on_cmdline.chain(in_options).collect();
+        view
     }
 
-    /// Modules wanted loaded, with their places.
-    fn loaded(&self) -> impl Iterator<Item = (&str, Place)> {
-        self.layer.modules.lists.loaded()
+    fn arg(&self, text: &str) -> Option<Arg> {
+        let token = bedplate_cmdline::Token::new(text).ok()?;
+        let value = token.value().map(|value| value.into_owned()).unwrap_or_default();
+        let place = self.place(&key_of("cmdline.args", text))?;
+        Some(Arg { place, text: text.to_owned(), name: token.folded_name(), value })
     }
-}
 
-fn arg(leaf: &Leaf<String>) -> Option<Arg> {
-    let token = bedplate_cmdline::Token::new(&leaf.value).ok()?;
-    let value = token.value().map(|value| value.into_owned()).unwrap_or_default();
-    Some(Arg { place: leaf.place, text: leaf.value.clone(), name: token.folded_name(), value })
+    /// Where a file gives a key, by its dotted key.
+    fn place(&self, key: &str) -> Option<Place> {
+        self.origins.get(key).map(|origin| origin.place)
+    }
+
+    /// A finding at a key, if a file gives it.
+    fn hit(&self, key: &str, subject: impl Into<String>) -> Option<LintMatch> {
+        Some(LintMatch { place: self.place(key)?, subject: subject.into() })
+    }
 }
 
 #[cfg(test)]

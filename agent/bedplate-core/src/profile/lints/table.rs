@@ -1,13 +1,12 @@
 //! The table of lints. One that can never be right is an error; everything else is a warning.
 
-use super::LintEntry;
 use super::Severity::{Error, Warning};
-use super::find;
+use super::{Lint, find};
 use crate::profile::model::AcsPolicy;
 
 /// All lints. The order decides which one has a place that several find.
-pub(super) static LINTS: &[LintEntry] = &[
-    LintEntry {
+pub(super) static LINTS: &[Lint] = &[
+    Lint {
         id: "amd-iommu-on",
         severity: Error,
         find: |view| find::args(view, |arg| arg.name == "amd_iommu" && arg.value == "on"),
@@ -15,7 +14,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/iommu/amd/init.c parse_amd_iommu_options",
         remedy: "drop it",
     },
-    LintEntry {
+    Lint {
         id: "iommu-on",
         severity: Error,
         find: |view| find::args(view, |arg| arg.name == "iommu" && arg.value == "on"),
@@ -23,7 +22,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "arch/x86/kernel/pci-dma.c iommu_setup",
         remedy: "say what the IOMMU is for with `mode` in [iommu]",
     },
-    LintEntry {
+    Lint {
         id: "iommu-on-arm",
         severity: Error,
         find: find::iommu_on_arm,
@@ -31,7 +30,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "arch/x86/kernel/pci-dma.c; drivers/iommu/iommu.c iommu.passthrough",
         remedy: "set `mode` in [iommu]; by hand it would be `iommu.passthrough=0` or `=1`",
     },
-    LintEntry {
+    Lint {
         id: "x86-only-on-arm",
         severity: Warning,
         find: find::x86_only_on_arm,
@@ -39,7 +38,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "Documentation/admin-guide/kernel-parameters.txt; handbook §1.7",
         remedy: "drop it",
     },
-    LintEntry {
+    Lint {
         id: "arm-only-on-x86",
         severity: Warning,
         find: find::arm_only_on_x86,
@@ -47,7 +46,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "Documentation/admin-guide/kernel-parameters.txt; handbook §1.7",
         remedy: "drop it",
     },
-    LintEntry {
+    Lint {
         id: "other-vendors-iommu",
         severity: Error,
         find: find::other_vendors_iommu,
@@ -55,7 +54,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/iommu/intel/iommu.c intel_iommu_setup; drivers/iommu/amd/init.c",
         remedy: "drop it; `mode` in [iommu] writes what the CPU needs",
     },
-    LintEntry {
+    Lint {
         id: "iommu-against-mode",
         severity: Error,
         find: find::iommu_against_mode,
@@ -63,7 +62,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/iommu/iommu.c; arch/x86/kernel/pci-dma.c",
         remedy: "keep one of the two; `mode` also sees to the CPU's own parameter",
     },
-    LintEntry {
+    Lint {
         id: "two-spellings",
         severity: Warning,
         find: find::two_spellings,
@@ -71,7 +70,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/iommu/iommu.c iommu_set_def_domain_type; arch/x86/kernel/pci-dma.c",
         remedy: "keep one, or better `mode` in [iommu]",
     },
-    LintEntry {
+    Lint {
         id: "iommu-by-hand",
         severity: Warning,
         find: find::iommu_by_hand,
@@ -79,7 +78,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/iommu/iommu.c; arch/x86/kernel/pci-dma.c",
         remedy: "drop it",
     },
-    LintEntry {
+    Lint {
         id: "acs-override",
         severity: Warning,
         find: |view| find::args(view, |arg| arg.name == "pcie_acs_override"),
@@ -87,7 +86,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/pci/pci.c, which has no such parameter",
         remedy: "set `policy` in [acs] to `direct-p2p`",
     },
-    LintEntry {
+    Lint {
         id: "acs-invented",
         severity: Error,
         find: find::acs_invented,
@@ -95,7 +94,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/pci/pci.c pci_setup, which reads `config_acs=` and `disable_acs_redir=` alone",
         remedy: "drop it; set `policy` in [acs] to `direct-p2p`",
     },
-    LintEntry {
+    Lint {
         id: "assign-busses",
         severity: Warning,
         find: |view| find::args(view, |arg| arg.name == "pci" && arg.value == "assign-busses"),
@@ -103,7 +102,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "arch/x86/pci/common.c pcibios_setup; kernel-parameters.txt",
         remedy: "drop it; when bridge windows are too small for VFs or BARs, that is `pci=realloc`",
     },
-    LintEntry {
+    Lint {
         id: "config-acs-commas",
         severity: Error,
         find: find::config_acs_commas,
@@ -111,7 +110,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/pci/pci.c pci_setup; kernel-parameters.txt",
         remedy: "put `;` between the entries, or set `policy` in [acs] and let bedplate write them",
     },
-    LintEntry {
+    Lint {
         id: "acs-by-hand",
         severity: Warning,
         find: find::acs_by_hand,
@@ -119,7 +118,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/pci/pci.c pci_setup keeps the last pointer",
         remedy: "drop it, or set `policy` in [acs] to `keep`",
     },
-    LintEntry {
+    Lint {
         id: "acs-clear-with-vfio",
         severity: Error,
         find: |view| find::acs_with_vfio(view, AcsPolicy::Clear),
@@ -127,7 +126,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/iommu/iommu.c pci_device_group",
         remedy: "set `policy` in [acs] to `keep` on hosts that give devices to guests",
     },
-    LintEntry {
+    Lint {
         id: "acs-direct-with-vfio",
         severity: Warning,
         find: |view| find::acs_with_vfio(view, AcsPolicy::DirectP2p),
@@ -135,7 +134,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/iommu/iommu.c pci_device_group",
         remedy: "set `policy` in [acs] to `keep`, unless guests get their devices from other switches than the GPUs",
     },
-    LintEntry {
+    Lint {
         id: "vfio-without-iommu",
         severity: Error,
         find: find::vfio_without_iommu,
@@ -143,7 +142,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/vfio/group.c; Documentation/driver-api/vfio.rst",
         remedy: "set `mode` to `translated` or `passthrough-required`: devices of guests are translated in either",
     },
-    LintEntry {
+    Lint {
         id: "realloc-on-mi300x",
         severity: Warning,
         find: find::realloc_on_mi300x,
@@ -151,7 +150,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "docs.sglang.io/platforms/amd_gpu; drivers/pci/setup-bus.c",
         remedy: "write `pci=realloc=off`",
     },
-    LintEntry {
+    Lint {
         id: "raw-qp-enforcement",
         severity: Error,
         find: |view| {
@@ -163,7 +162,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "drivers/infiniband/core/ucma.c",
         remedy: "drop it; it has nothing to do with GPUDirect",
     },
-    LintEntry {
+    Lint {
         id: "raw-qp-enforcement",
         severity: Warning,
         find: |view| {
@@ -175,7 +174,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "libvma, which notes that upstream drivers lack it",
         remedy: "drop it",
     },
-    LintEntry {
+    Lint {
         id: "nvreg-case",
         severity: Error,
         find: find::nvreg_case,
@@ -183,7 +182,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "open-gpu-kernel-modules kernel-open/nvidia/nv-reg.h; kernel/module/main.c",
         remedy: "the name with PCIE is NVreg_EnablePCIERelaxedOrderingMode; others are in nv-reg.h",
     },
-    LintEntry {
+    Lint {
         id: "nvreg-gone",
         severity: Warning,
         find: |view| find::parameters(view, |p| p.name == "NVreg_RegisterForACPIEvents"),
@@ -191,7 +190,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "open-gpu-kernel-modules kernel-open/nvidia/nv-reg.h, tags 515.43.04 and 515.48.07",
         remedy: "drop it",
     },
-    LintEntry {
+    Lint {
         id: "registry-dwords-on-cmdline",
         severity: Warning,
         find: |view| find::parameters(view, |p| p.on_cmdline && p.name == "NVreg_RegistryDwords"),
@@ -199,7 +198,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "grub-core/lib/cmdline.c; kmod libkmod/libkmod-config.c",
         remedy: "put it into [modules.options.nvidia]",
     },
-    LintEntry {
+    Lint {
         id: "module-option-on-cmdline",
         severity: Warning,
         find: find::module_option_on_cmdline,
@@ -207,7 +206,7 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "kmod libkmod/libkmod-config.c kmod_config_parse_kcmdline",
         remedy: "put it into [modules.options.MODULE]",
     },
-    LintEntry {
+    Lint {
         id: "reboot-cold",
         severity: Warning,
         find: |view| {
@@ -219,12 +218,125 @@ pub(super) static LINTS: &[LintEntry] = &[
         source: "kernel/reboot.c; arch/x86/kernel/reboot.c",
         remedy: "drop it; `methods` in [reboot] choose how the machine is restarted",
     },
-    LintEntry {
+    Lint {
         id: "unknown-lint",
         severity: Warning,
         find: find::unknown_lint,
         reason: "is no lint's id: it lets nothing pass",
         source: "`bedplate profile check`, which prints the ids in brackets",
         remedy: "correct the id, or drop the entry",
+    },
+    Lint {
+        id: "no-such-module",
+        severity: Error,
+        find: |view| find::loaded(view, &["dma_buf"]),
+        reason: "is not a module: DMA-BUF is part of the kernel itself",
+        source: "drivers/base/Kconfig DMA_SHARED_BUFFER, a bool",
+        remedy: "drop it",
+    },
+    Lint {
+        id: "no-such-module",
+        severity: Error,
+        find: |view| find::loaded(view, &["amd_peer_mem"]),
+        reason: "does not exist: amdgpu registers itself with the RDMA stack, or DMA-BUF is used",
+        source: "ROCm amdkfd kfd_peerdirect.c, whose peer client is called amdkfd",
+        remedy: "drop it",
+    },
+    Lint {
+        id: "nv-peer-mem",
+        severity: Warning,
+        find: |view| find::loaded(view, &["nv_peer_mem"]),
+        reason: "is the deprecated predecessor of nvidia_peermem, which comes with the NVIDIA driver since R470",
+        source: "CUDA GPUDirect RDMA guide; CUDA 11.4 and 12.2 release notes",
+        remedy: "set `gpudirect` in [modules] to `auto` or `peermem`",
+    },
+    Lint {
+        id: "peermem-by-hand",
+        severity: Warning,
+        find: |view| find::loaded(view, &["nvidia_peermem"]),
+        reason: "cannot be loaded where ib_core does not export the peer-memory symbols, and is not needed where DMA-BUF works",
+        source: "open-gpu-kernel-modules kernel-open/nvidia-peermem; nccl src/transport/net_ib/gdr.cc",
+        remedy: "set `gpudirect` in [modules] to `auto`, which loads it where it is needed and can work",
+    },
+    Lint {
+        id: "nvidia-modules-listed",
+        severity: Warning,
+        find: |view| find::loaded(view, &["nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm"]),
+        reason: "is not there yet when modules-load.d is read if a container (GPU Operator) or DKMS brings the driver",
+        source: "systemd src/modules-load/modules-load.c; GPU Operator driver containers",
+        remedy: "drop it: nvidia-persistenced, or the operator, loads the driver",
+    },
+    Lint {
+        id: "loaded-by-udev",
+        severity: Warning,
+        find: |view| find::loaded(view, &["mlx5_core", "mlx5_ib"]),
+        reason: "is loaded by udev wherever the hardware is",
+        source: "rdma-core kernel-boot/rdma-hw-modules.rules",
+        remedy: "drop it",
+    },
+    Lint {
+        id: "vfs-everywhere",
+        severity: Warning,
+        find: find::vfs_everywhere,
+        reason: "selects every device that can have virtual functions, GPUs and NVMe drives among them",
+        source: "drivers/pci/iov.c",
+        remedy: "give `select` a vendor, driver, interface or address",
+    },
+    Lint {
+        id: "rules-unused",
+        severity: Warning,
+        find: find::rules_unused,
+        reason: "makes no virtual functions on hosts: `managed` in [sriov] leaves them to another tool",
+        source: "bedplate profile explain sriov.managed",
+        remedy: "allow the lint if the rule is for `render sriov-operator`, else drop the rule, or set `managed` to `bedplate`",
+    },
+    Lint {
+        id: "vf-in-switchdev",
+        severity: Warning,
+        find: find::vf_in_switchdev,
+        reason: "sets a VLAN, trust or spoof check of VFs, which mlx5 refuses in switchdev mode",
+        source: "drivers/net/ethernet/mellanox/mlx5/core/esw/legacy.c",
+        remedy: "set them on the VFs' representors, by bridge or tc",
+    },
+    Lint {
+        id: "nccl-folklore",
+        severity: Warning,
+        find: find::nccl_folklore,
+        reason: "is often passed around, and is not needed or does harm",
+        source: "docs/nccl.md, the row of this variable",
+        remedy: "leave the variable to NCCL; `bedplate nccl env -v` says why",
+    },
+    Lint {
+        id: "nccl-switched-off",
+        severity: Warning,
+        find: find::nccl_switched_off,
+        reason: "switches off what GPUDirect RDMA needs, for every job of the host",
+        source: "handbook §8.4, §8.5",
+        remedy: "leave it out; a job that is to go without can set it itself",
+    },
+    Lint {
+        id: "nccl-typo",
+        severity: Warning,
+        find: find::nccl_typos,
+        reason: "is read by no NCCL from 2.0 to 2.30, and no job says so",
+        source: "nccl src/misc/param.cc and every use of it",
+        remedy: "correct the name; one that a plug-in reads can be allowed under [lints]",
+    },
+    Lint {
+        id: "no-window-yet",
+        severity: Warning,
+        find: find::no_window_yet,
+        reason: "never opens: whatever waits for a boot, bedplate does not reboot this host by itself",
+        source: "bedplate profile explain reboot.windows",
+        remedy: "write when it may be rebooted, such as `windows = [\"Sat,Sun 02:00-05:00 Europe/Amsterdam\"]`, or \
+                 `policy = \"never\"` to leave it to people",
+    },
+    Lint {
+        id: "windows-unused",
+        severity: Warning,
+        find: find::windows_unused,
+        reason: "is not used: only `policy = \"schedule\"` reboots by itself",
+        source: "bedplate profile explain reboot.policy",
+        remedy: "drop the windows, or set `policy` to `schedule`",
     },
 ];

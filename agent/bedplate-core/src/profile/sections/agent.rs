@@ -24,7 +24,7 @@ const LONGEST_BOOT: u32 = 15 * 60;
 section! {
     /// `[agent]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    "agent" Agent, AgentFragment, AgentLayer {
+    "agent" Agent, AgentFile {
         /// Whether the daemon makes the host what the profile says and keeps it so, or only reports.
         mode: AgentMode = AgentMode::Enforce;
 

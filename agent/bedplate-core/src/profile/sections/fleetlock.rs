@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::section::{Checker, Leaf, Rule, Spanned, section};
+use crate::section::{Fault, Text, TextRule, section};
 
 section! {
     /// The keys of a FleetLock server.
-    "reboot.fleetlock" FleetLockKeys, FleetLockFragment, FleetLockLayer {
+    "reboot.fleetlock" FleetLockKeys, FleetLockFile {
         /// Base address. Without it no server is asked.
         #[schemars(example = &"http://fleetlock.example:9090/", extend("x-source" = "FleetLock protocol"))]
-        url: String as Url;
+        url: String as Text<Url>;
 
         /// Group of hosts that share the slots: letters, digits, dots and dashes.
         #[schemars(regex(pattern = r"^[a-zA-Z0-9.-]+$"))]
-        group: String as Group = "default".to_owned();
+        group: String as Text<Group> = "default".to_owned();
     }
 }
 
@@ -29,51 +29,32 @@ pub struct FleetLock {
 /// Address of a server.
 pub(crate) struct Url;
 
-impl Rule for Url {
-    type File = String;
-    type Value = String;
+impl TextRule for Url {
+    const ID: &'static str = "bad-url";
 
-    fn read(checker: &mut Checker<'_>, _: &str, text: Spanned<String>) -> Option<Leaf<String>> {
-        let schemes = ["http://", "https://"];
-        let rest = schemes.iter().find_map(|scheme| text.value.strip_prefix(scheme));
+    fn fault(_: &str, text: &str) -> Option<Fault> {
+        let rest = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
         let good = rest.is_some_and(|rest| {
             !rest.starts_with('/')
                 && !rest.is_empty()
                 && !rest.contains(|c: char| c.is_whitespace())
         });
-        if !good {
-            let message = format!("`{}` is not the address of a server", text.value);
-            let label = "expected `http://host:port/` or `https://…`";
-            checker.error(checker.place(text.span), "bad-url", message, label, None);
-            return None;
-        }
-        Some(checker.bare(text))
-    }
-
-    fn to_toml(value: &String) -> impl Serialize {
-        value
+        let label = "expected `http://host:port/` or `https://…`";
+        let message = format!("`{text}` is not the address of a server");
+        (!good).then(|| (message, label.to_owned(), None))
     }
 }
 
 /// A FleetLock group.
 pub(crate) struct Group;
 
-impl Rule for Group {
-    type File = String;
-    type Value = String;
+impl TextRule for Group {
+    const ID: &'static str = "bad-group";
 
-    fn read(checker: &mut Checker<'_>, _: &str, text: Spanned<String>) -> Option<Leaf<String>> {
+    fn fault(_: &str, text: &str) -> Option<Fault> {
         let good = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
-        if text.value.is_empty() || !text.value.chars().all(good) {
-            let message = format!("`{}` is not a FleetLock group", text.value);
-            let label = "expected letters, digits, `.` and `-`";
-            checker.error(checker.place(text.span), "bad-group", message, label, None);
-            return None;
-        }
-        Some(checker.bare(text))
-    }
-
-    fn to_toml(value: &String) -> impl Serialize {
-        value
+        let label = "expected letters, digits, `.` and `-`";
+        let message = format!("`{text}` is not a FleetLock group");
+        (text.is_empty() || !text.chars().all(good)).then(|| (message, label.to_owned(), None))
     }
 }

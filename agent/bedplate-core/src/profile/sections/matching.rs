@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::section::{
-    Checker, Finisher, Leaf, OneOrMany, Pattern, Printer, Spanned, section, toml_text,
+    Checker, OneOrMany, Pattern, Printer, Reason, Spanned, Text, section, toml_text,
 };
 use bedplate_base::value::{NotAValue, PciId};
 use bedplate_base::{Arch, CpuVendor};
@@ -23,7 +23,7 @@ pub(crate) enum MatchWord {
 section! {
     /// `[match]`: every condition given must hold; more conditions are a better match.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-    "match" Match, MatchFragment, MatchLayer {
+    "match" Match, MatchFile {
         /// Maker of the CPU.
         #[schemars(example = &"intel", extend("x-source" = "/proc/cpuinfo vendor_id; CPU implementer on Arm"))]
         cpu_vendor: CpuVendor;
@@ -34,19 +34,19 @@ section! {
 
         /// Shell pattern on the DMI system vendor; case does not count.
         #[schemars(example = &"Supermicro*", extend("x-source" = "/sys/class/dmi/id/sys_vendor"))]
-        sys_vendor: String as Pattern;
+        sys_vendor: String as Text<Pattern>;
 
         /// Shell pattern on the DMI product name; case does not count.
         #[schemars(example = &"DGXH100*", extend("x-source" = "/sys/class/dmi/id/product_name"))]
-        product_name: String as Pattern;
+        product_name: String as Text<Pattern>;
     }
-    special pci: Option<Leaf<Vec<MatchPci>>> = read_pci {
+    special read_pci {
         /// PCI functions that must be there. A later file replaces the whole list.
-        pci: Spanned<Vec<Spanned<MatchPciFragment>>>;
+        pci: Spanned<Vec<MatchPciEntry>>;
     }
     after {
         /// PCI ids that must be there, with how many.
-        pci: Vec<MatchPci> = finish_pci;
+        pci: Vec<MatchPci>;
     }
     show show_pci;
 }
@@ -106,7 +106,7 @@ impl Serialize for PciIdPair {
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct MatchPciFragment {
+pub(crate) struct MatchPciEntry {
     /// `vendor:device` in hexadecimal, `vendor:*` for any device; several in a list count together. Virtual functions
     /// are not counted.
     #[cfg_attr(feature = "schemars", schemars(example = &"10de:2330", extend("x-source" = "/sys/bus/pci/devices/*/{vendor,device}; pci.ids")))]
@@ -135,45 +135,33 @@ pub(crate) struct PciIdText(
 );
 
 fn read_pci(
+    section: &mut Match,
+    files: Vec<Option<Spanned<Vec<MatchPciEntry>>>>,
     checker: &mut Checker<'_>,
-    list: Option<Spanned<Vec<Spanned<MatchPciFragment>>>>,
-) -> Option<Leaf<Vec<MatchPci>>> {
-    let list = list?;
-    let place = checker.place(list.span);
-    let found = list.value.into_iter().filter_map(|entry| match_pci(checker, entry)).collect();
-    Some(Leaf::bare(found, place))
+) {
+    for list in files.into_iter().flatten() {
+        checker.note("match.pci", list.place, Reason::NONE);
+        let entries = list.value.into_iter();
+        section.pci = entries.filter_map(|entry| match_pci(checker, entry)).collect();
+    }
 }
 
-fn match_pci(checker: &mut Checker<'_>, entry: Spanned<MatchPciFragment>) -> Option<MatchPci> {
-    let entry = entry.value;
+fn match_pci(checker: &mut Checker<'_>, entry: MatchPciEntry) -> Option<MatchPci> {
     let given = entry.id.0.len();
-    let ids: Vec<_> = entry
-        .id
-        .0
-        .into_iter()
-        .filter_map(|id| checker.parse(&id.value.0, id.span, "bad-pci-id"))
-        .collect();
-    let at_least = entry.at_least.as_ref().map_or(1, |at| at.value);
+    let ids = entry.id.0.into_iter().map(|id| Spanned { value: id.value.0, place: id.place });
+    let ids: Vec<_> = ids.filter_map(|id| checker.parse(&id, "bad-pci-id")).collect();
+    let at_least = entry.at_least.map_or(1, |at| at.value);
     if let Some(at_most) = entry.at_most.as_ref().filter(|at_most| at_most.value < at_least) {
-        let place = checker.place(at_most.span.clone());
-        checker.error(
-            place,
-            "empty-range",
-            "no machine can have so few and so many",
-            format!("less than `at_least`, which is {at_least}"),
-            None,
-        );
+        let message = "no machine can have so few and so many";
+        let label = format!("less than `at_least`, which is {at_least}");
+        checker.error(at_most.place, "empty-range", message, label, None);
         return None;
     }
     let at_most = entry.at_most.map(|at_most| at_most.value);
     (ids.len() == given).then_some(MatchPci { ids, at_least, at_most })
 }
 
-fn finish_pci(section: &MatchLayer, finisher: &mut Finisher<'_>) -> Vec<MatchPci> {
-    finisher.or("match.pci", &section.pci, Vec::new())
-}
-
-fn show_pci(_: &MatchLayer, conditions: &Match, out: &mut Printer<'_>) {
+fn show_pci(conditions: &Match, out: &mut Printer<'_>) {
     if conditions.pci.is_empty() {
         return;
     }

@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fleetlock::{FleetLock, FleetLockFragment, FleetLockKeys, FleetLockLayer};
+use super::fleetlock::{FleetLock, FleetLockFile, FleetLockKeys};
 use crate::profile::reboot_window::{NEVER, RebootWindow};
 use crate::section::{
-    Checker, DAY, Finisher, Leaf, Length, Lint, LintMatch, Printer, Rule, Section, SectionLint,
-    Severity, Spanned, section,
+    Checker, DAY, Fault, Length, Printer, Rule, Section, Spanned, TextRule, Texts, section,
 };
 
 /// A job that blocks a reboot for longer is one that an operator should hear of.
@@ -57,7 +56,7 @@ impl std::fmt::Display for RebootMethod {
 section! {
     /// `[reboot]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    "reboot" Reboot, RebootFragment, RebootLayer {
+    "reboot" Reboot, RebootFile {
         /// What to do when a change counts only after a reboot.
         #[schemars(extend("x-source" = "org.freedesktop.login1(5); handbook §13.8"))]
         policy: RebootPolicy = RebootPolicy::Never;
@@ -79,7 +78,7 @@ section! {
             example = vec!["Mon-Fri 23:30-01:00 UTC"],
             extend("x-source" = "IANA time zone database")
         )]
-        windows: Vec<String> as Windows = Vec::new();
+        windows: Vec<String> as Texts<Window> = Vec::new();
 
         /// Reboots allowed for one plan; after that bedplate says that it is stuck and stays still.
         #[schemars(range(min = 1, max = 10))]
@@ -105,7 +104,7 @@ section! {
         /// (`mmfsd` of GPFS, `wekanode`), of which only the operator can say whether they count. Daemons that come with
         /// drivers, monitoring and Kubernetes are known and need not be named. A later file replaces the whole list.
         #[schemars(example = vec!["mmfsd"], extend("x-source" = "handbook §14.7"))]
-        idle_holders: Vec<String> as Names = Vec::new();
+        idle_holders: Vec<String> as Texts<ProcessName> = Vec::new();
 
         /// A command that says whether the machine is busy: exit status 0 = free, 1 = busy (its first line of output is the
         /// reason), anything else = cannot tell, and then nothing is rebooted.
@@ -124,30 +123,29 @@ section! {
         #[schemars(extend("x-source" = "org.freedesktop.login1(5)"))]
         rehearse: bool = false;
     }
-    special fleetlock: FleetLockLayer = read_fleetlock {
+    special read_fleetlock {
         /// A FleetLock server, which lets only so many hosts reboot at a time.
-        fleetlock: FleetLockFragment;
+        fleetlock: FleetLockFile;
     }
     after {
         /// Where the slots are.
-        fleetlock: Option<FleetLock> = finish_fleetlock;
+        fleetlock: Option<FleetLock>;
     }
     show show_fleetlock;
-    lints LINTS;
 }
 
-fn read_fleetlock(checker: &mut Checker<'_>, table: Option<FleetLockFragment>) -> FleetLockLayer {
-    table.map(|table| FleetLockLayer::read(table, checker)).unwrap_or_default()
+fn read_fleetlock(
+    section: &mut Reboot,
+    files: Vec<Option<FleetLockFile>>,
+    checker: &mut Checker<'_>,
+) {
+    let keys = FleetLockKeys::read(files.into_iter().flatten().collect(), checker);
+    section.fleetlock = keys.url.map(|url| FleetLock { url, group: keys.group });
 }
 
-fn finish_fleetlock(section: &RebootLayer, finisher: &mut Finisher<'_>) -> Option<FleetLock> {
-    let keys = section.fleetlock.finish(finisher);
-    keys.url.map(|url| FleetLock { url, group: keys.group })
-}
-
-fn show_fleetlock(section: &RebootLayer, model: &Reboot, out: &mut Printer<'_>) {
-    if let Some(FleetLock { url, group }) = model.fleetlock.clone() {
-        section.fleetlock.show(&FleetLockKeys { url: Some(url), group }, out);
+fn show_fleetlock(section: &Reboot, out: &mut Printer<'_>) {
+    if let Some(FleetLock { url, group }) = section.fleetlock.clone() {
+        FleetLockKeys { url: Some(url), group }.show(out);
     }
 }
 
@@ -155,22 +153,22 @@ fn show_fleetlock(section: &RebootLayer, model: &Reboot, out: &mut Printer<'_>) 
 pub(crate) struct Methods;
 
 impl Rule for Methods {
-    type File = Vec<Spanned<RebootMethod>>;
+    type File = Vec<RebootMethod>;
     type Value = Vec<RebootMethod>;
 
     fn read(
         checker: &mut Checker<'_>,
         _: &str,
         list: Spanned<Self::File>,
-    ) -> Option<Leaf<Self::Value>> {
-        let place = checker.place(list.span);
+    ) -> Option<Vec<RebootMethod>> {
         if list.value.is_empty() {
             let message = "a list without methods leaves no way to reboot";
+            let label = "expected at least one method";
             let help = "to be left alone, write policy = \"never\"".to_owned();
-            checker.error(place, "no-method", message, "expected at least one method", Some(help));
+            checker.error(list.place, "no-method", message, label, Some(help));
             return None;
         }
-        Some(Leaf::bare(list.value.into_iter().map(|method| method.value).collect(), place))
+        Some(list.value)
     }
 
     fn to_toml(value: &Self::Value) -> impl Serialize {
@@ -178,74 +176,31 @@ impl Rule for Methods {
     }
 }
 
-/// Times at which the machine may be rebooted.
-pub(crate) struct Windows;
+/// A time at which the machine may be rebooted.
+pub(crate) struct Window;
 
-impl Rule for Windows {
-    type File = Vec<Spanned<String>>;
-    type Value = Vec<String>;
+impl TextRule for Window {
+    const ID: &'static str = "bad-window";
 
-    fn read(
-        checker: &mut Checker<'_>,
-        _: &str,
-        list: Spanned<Self::File>,
-    ) -> Option<Leaf<Self::Value>> {
-        let place = checker.place(list.span);
-        let good = list.value.into_iter().filter_map(|text| window(checker, text)).collect();
-        Some(Leaf::bare(good, place))
-    }
-
-    fn to_toml(value: &Self::Value) -> impl Serialize {
-        value
+    fn fault(_: &str, text: &str) -> Option<Fault> {
+        let error = text.parse::<RebootWindow>().err().filter(|_| text != NEVER)?;
+        let message = format!("`{text}` is not a reboot window: {error}");
+        let help = "write days, hours and a time zone: `Sat,Sun 02:00-05:00 Europe/Amsterdam`";
+        Some((message, error.label().to_owned(), Some(help.to_owned())))
     }
 }
 
-fn window(checker: &mut Checker<'_>, text: Spanned<String>) -> Option<String> {
-    if text.value == NEVER {
-        return Some(text.value);
-    }
-    match text.value.parse::<RebootWindow>() {
-        Ok(_) => Some(text.value),
-        Err(error) => {
-            let place = checker.place(text.span);
-            let message = format!("`{}` is not a reboot window: {error}", text.value);
-            let help = "write days, hours and a time zone: `Sat,Sun 02:00-05:00 Europe/Amsterdam`";
-            checker.error(place, "bad-window", message, error.label(), Some(help.to_owned()));
-            None
-        }
-    }
-}
+/// Name of a process.
+pub(crate) struct ProcessName;
 
-/// Names of processes.
-pub(crate) struct Names;
+impl TextRule for ProcessName {
+    const ID: &'static str = "bad-process-name";
 
-impl Rule for Names {
-    type File = Vec<Spanned<String>>;
-    type Value = Vec<String>;
-
-    fn read(
-        checker: &mut Checker<'_>,
-        _: &str,
-        list: Spanned<Self::File>,
-    ) -> Option<Leaf<Self::Value>> {
-        let place = checker.place(list.span);
-        let mut names = Vec::new();
-        for name in list.value {
-            if name.value.trim().is_empty() || name.value.contains('/') {
-                let message = format!("`{}` is not the name of a process", name.value);
-                let help = "write what `ps -o comm` shows: `mmfsd`, no path and no arguments";
-                let label = "expected a name";
-                let place = checker.place(name.span);
-                checker.error(place, "bad-process-name", message, label, Some(help.to_owned()));
-            } else {
-                names.push(name.value);
-            }
-        }
-        Some(Leaf::bare(names, place))
-    }
-
-    fn to_toml(value: &Self::Value) -> impl Serialize {
-        value
+    fn fault(_: &str, text: &str) -> Option<Fault> {
+        let message = format!("`{text}` is not the name of a process");
+        let help = "write what `ps -o comm` shows: `mmfsd`, no path and no arguments";
+        let is_bad = text.trim().is_empty() || text.contains('/');
+        is_bad.then(|| (message, "expected a name".to_owned(), Some(help.to_owned())))
     }
 }
 
@@ -253,51 +208,25 @@ impl Rule for Names {
 pub(crate) struct Program;
 
 impl Rule for Program {
-    type File = Vec<Spanned<String>>;
+    type File = Vec<String>;
     type Value = Vec<String>;
 
-    fn read(
-        checker: &mut Checker<'_>,
-        _: &str,
-        list: Spanned<Self::File>,
-    ) -> Option<Leaf<Self::Value>> {
-        let place = checker.place(list.span);
-        let words: Vec<String> = list.value.into_iter().map(|word| word.value).collect();
-        if let Some(first) = words.first().filter(|first| !first.starts_with('/')) {
+    fn read(checker: &mut Checker<'_>, _: &str, words: Spanned<Self::File>) -> Option<Vec<String>> {
+        if let Some(first) = words.value.first().filter(|first| !first.starts_with('/')) {
             let message = format!("`{first}` is not the full path of a program");
             let help =
                 "write program and arguments as a list: [\"/usr/local/sbin/check\", \"--quick\"]";
             let label = "expected a path from `/`";
-            checker.error(place, "bad-command", message, label, Some(help.to_owned()));
+            checker.error(words.place, "bad-command", message, label, Some(help.to_owned()));
             return None;
         }
-        Some(Leaf::bare(words, place))
+        Some(words.value)
     }
 
     fn to_toml(value: &Self::Value) -> impl Serialize {
         value
     }
 }
-
-const LINTS: &[SectionLint<RebootLayer, Reboot>] = &[
-    Lint {
-        id: "no-window-yet",
-        severity: Severity::Warning,
-        find: no_window_yet,
-        reason: "never opens: whatever waits for a boot, bedplate does not reboot this host by itself",
-        source: "bedplate profile explain reboot.windows",
-        remedy: "write when it may be rebooted, such as `windows = [\"Sat,Sun 02:00-05:00 Europe/Amsterdam\"]`, or \
-                 `policy = \"never\"` to leave it to people",
-    },
-    Lint {
-        id: "windows-unused",
-        severity: Severity::Warning,
-        find: windows_unused,
-        reason: "is not used: only `policy = \"schedule\"` reboots by itself",
-        source: "bedplate profile explain reboot.policy",
-        remedy: "drop the windows, or set `policy` to `schedule`",
-    },
-];
 
 impl Reboot {
     /// The setting by which bedplate reboots nothing, and leaves no request for another tool; `None`: it does either.
@@ -311,19 +240,6 @@ impl Reboot {
 }
 
 /// Whether no window was chosen yet.
-fn is_open(windows: &[String]) -> bool {
+pub(crate) fn is_open(windows: &[String]) -> bool {
     !windows.is_empty() && windows.iter().all(|window| window == NEVER)
-}
-
-/// A reboot is asked for, and when is left open.
-fn no_window_yet(section: &RebootLayer, model: &Reboot) -> Vec<LintMatch> {
-    let asked = model.policy == RebootPolicy::Schedule;
-    let windows = section.windows.as_ref().filter(|leaf| asked && is_open(&leaf.value));
-    windows.map(|leaf| LintMatch::new(leaf.place, "windows = [\"never\"]")).into_iter().collect()
-}
-
-fn windows_unused(section: &RebootLayer, model: &Reboot) -> Vec<LintMatch> {
-    let unused = model.policy != RebootPolicy::Schedule;
-    let windows = section.windows.as_ref().filter(|leaf| unused && !leaf.value.is_empty());
-    windows.map(|leaf| LintMatch::new(leaf.place, "windows")).into_iter().collect()
 }

@@ -5,16 +5,37 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::suggest::nearest;
-use crate::section::{
-    Checker, Finisher, Leaf, Overlay, Printer, Spanned, key_of, quoted, section, toml_text,
-};
-use crate::verify::{CHECKS, Override, Severity, find};
+use crate::section::{Checker, Printer, Reason, Spanned, key_of, quoted, section, toml_text};
+
+bedplate_base::named! {
+    /// What it means that a check does not pass.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum Severity {
+        /// It is only shown, and counts for nothing.
+        Ignore = "ignore",
+        /// The host is ready all the same.
+        Warn = "warn",
+        /// The host is not ready.
+        Fail = "fail",
+    }
+}
+
+/// A severity of the profile for a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Override {
+    /// What it means there that the check does not pass.
+    pub level: Severity,
+    /// Why.
+    pub reason: String,
+}
 
 section! {
     /// `[verify]`.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-    "verify" Verify, VerifyFragment, VerifyLayer {}
-    special severities: SeverityLayer = read_severities {
+    "verify" Verify, VerifyFile {}
+    special read_severities {
         /// What it means that a check does not pass, by its id: `fail` (the host is not ready), `warn`, or `ignore`, each with a
         /// reason, which reports show. `bedplate verify --list` shows the ids and what they mean otherwise.
         #[schemars(
@@ -27,7 +48,7 @@ section! {
     }
     before {
         /// By id.
-        severity: BTreeMap<String, Override> = finish_severities;
+        severity: BTreeMap<String, Override>;
     }
     show show_severities;
 }
@@ -45,34 +66,21 @@ pub(crate) struct SeverityTable {
     pub reason: Spanned<String>,
 }
 
-/// Severities by the check's id.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct SeverityLayer(BTreeMap<String, Leaf<Override>>);
-
-impl Overlay for SeverityLayer {
-    fn overlay(mut self, later: Self) -> Self {
-        self.0.extend(later.0);
-        self
-    }
-}
-
 fn read_severities(
+    section: &mut Verify,
+    files: Vec<Option<BTreeMap<Spanned<String>, SeverityTable>>>,
     checker: &mut Checker<'_>,
-    severities: Option<BTreeMap<Spanned<String>, SeverityTable>>,
-) -> SeverityLayer {
-    let mut read = SeverityLayer::default();
-    for (id, entry) in severities.into_iter().flatten() {
-        let place = checker.place(id.span.clone());
-        if find(&id.value).is_none() {
+) {
+    for (id, SeverityTable { level, reason }) in files.into_iter().flatten().flatten() {
+        if !checker.checks.contains(&id.value.as_str()) {
             let message = format!("no check is called `{}`", id.value);
-            let help = match nearest(&id.value, CHECKS.iter().map(|check| check.id)) {
+            let help = match nearest(&id.value, checker.checks.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`bedplate verify --list` shows all".to_owned(),
             };
-            checker.error(place, "unknown-check", message, "not a check", Some(help));
+            checker.error(id.place, "unknown-check", message, "not a check", Some(help));
             continue;
         }
-        let (level, reason) = (checker.bare(entry.level), checker.bare(entry.reason));
         if reason.value.trim().is_empty() {
             let message =
                 format!("there is no reason why `{}` is `{}`", id.value, level.value.name());
@@ -80,28 +88,15 @@ fn read_severities(
             checker.error(reason.place, "no-reason", message, "say why", Some(help.to_owned()));
             continue;
         }
-        let said = Override { level: level.value, reason: reason.value };
-        read.0.insert(id.value, Leaf::bare(said, place));
+        checker.note(&key_of("verify.severity", &id.value), id.place, Reason::NONE);
+        let (level, reason) = (level.value, reason.value);
+        section.severity.insert(id.value, Override { level, reason });
     }
-    read
 }
 
-fn finish_severities(
-    section: &VerifyLayer,
-    finisher: &mut Finisher<'_>,
-) -> BTreeMap<String, Override> {
-    let mut out = BTreeMap::new();
-    for (id, leaf) in &section.severities.0 {
-        finisher.note(key_of("verify.severity", id), leaf);
-        out.insert(id.clone(), leaf.value.clone());
-    }
-    out
-}
-
-fn show_severities(section: &VerifyLayer, _: &Verify, out: &mut Printer<'_>) {
-    for (id, leaf) in &section.severities.0 {
-        let level = toml_text(leaf.value.level.name());
-        let reason = toml_text(&leaf.value.reason);
+fn show_severities(section: &Verify, out: &mut Printer<'_>) {
+    for (id, Override { level, reason }) in &section.severity {
+        let (level, reason) = (toml_text(level.name()), toml_text(reason));
         let line = format!("severity.{} = {{ level = {level}, reason = {reason} }}", quoted(id));
         out.line(&line, Some(&key_of("verify.severity", id)));
     }

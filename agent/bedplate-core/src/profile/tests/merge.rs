@@ -4,9 +4,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::profile::root::{Layer, check};
-use crate::profile::syntax;
-use crate::section::{Overlay, SourceFile, Sources};
 
 fn merged(earlier: &str, later: &str) -> LoadedProfile {
     let (earlier, later) = (format!("schema = 1\n{earlier}"), format!("schema = 1\n{later}"));
@@ -206,61 +203,52 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
-/// The layer of a text that is right.
-fn layer(sources: &mut Sources, text: &str) -> Layer {
-    let index = sources.add(SourceFile::new("x.toml", text));
-    let mut errors = Vec::new();
-    let fragment = syntax::read(sources, index, &mut errors);
-    let layer = fragment.map(|fragment| check(sources, index, fragment, &mut errors).layer);
-    assert!(errors.is_empty(), "{}\n{text}", render_all(&errors, false));
-    layer.unwrap()
+/// Files that are laid over each other in this order.
+fn files<const N: usize>() -> impl Strategy<Value = [String; N]> {
+    proptest::collection::vec(file(), N).prop_map(|texts| texts.try_into().unwrap())
 }
 
-/// Layers of files, each in a file of its own.
-fn layers<const N: usize>() -> impl Strategy<Value = [Layer; N]> {
-    proptest::collection::vec(file(), N).prop_map(|texts| {
-        let mut sources = Sources::default();
-        let layers: Vec<Layer> = texts.iter().map(|text| layer(&mut sources, text)).collect();
-        layers.try_into().unwrap()
-    })
+/// The profile that these files come to; `None` where they contradict each other.
+fn load_files(texts: &[&String]) -> Option<LoadedProfile> {
+    let paths: Vec<String> = (0..texts.len()).map(|number| format!("{number}.toml")).collect();
+    let layer = |(path, text): (&'_ String, &&'_ String)| (path.clone(), (*text).clone());
+    let files: Vec<(String, String)> = paths.iter().zip(texts).map(layer).collect();
+    let layers: Vec<LayerText<'_>> =
+        files.iter().map(|(path, text)| LayerText { path, text }).collect();
+    load(&layers, &[]).ok()
+}
+
+/// What is shown of it, but for its name.
+fn shown(texts: &[&String]) -> Option<String> {
+    load_files(texts).map(|loaded| show(&loaded, false))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn merging_is_associative([a, b, c] in layers::<3>()) {
-        let left = a.clone().overlay(b.clone()).overlay(c.clone());
-        let right = a.overlay(b.overlay(c));
-        prop_assert_eq!(left, right);
+    fn file_laid_over_twice_counts_once([a, b] in files::<2>()) {
+        prop_assert_eq!(shown(&[&a, &b, &b]), shown(&[&a, &b]));
     }
 
     #[test]
-    fn merging_a_layer_twice_is_merging_it_once([a, b] in layers::<2>()) {
-        let once = a.overlay(b.clone());
-        prop_assert_eq!(once.clone().overlay(b), once);
+    fn empty_file_changes_nothing([a, b] in files::<2>()) {
+        let empty = "schema = 1\n".to_owned();
+        prop_assert_eq!(shown(&[&a, &empty, &b]), shown(&[&a, &b]));
+        prop_assert_eq!(shown(&[&empty, &a]), shown(&[&a]));
     }
 
     #[test]
-    fn an_empty_layer_changes_nothing([a] in layers::<1>()) {
-        prop_assert_eq!(a.clone().overlay(Layer::default()), a.clone());
-        prop_assert_eq!(Layer::default().overlay(a.clone()), a);
-    }
-
-    #[test]
-    fn the_later_layer_has_the_last_word([a, b] in layers::<2>()) {
-        // Every token that the later layer wants is wanted in the end, and nothing it clears is.
-        let wanted = |layer: &Layer| -> Vec<String> {
-            layer.cmdline.params.values().flat_map(|p| p.set()).map(|leaf| leaf.value.clone()).collect()
+    fn later_file_has_the_last_word([a, b] in files::<2>()) {
+        // Every token that the later file wants is wanted in the end, and nothing it clears is.
+        let (Some(later), Some(whole)) = (load_files(&[&b]), load_files(&[&a, &b])) else {
+            return Ok(());
         };
-        let cleared: Vec<String> =
-            b.cmdline.params.0.iter().filter(|(_, p)| !p.cleared.0.is_empty()).map(|(name, _)| name.clone()).collect();
-        let whole = a.overlay(b.clone());
-        for token in wanted(&b) {
-            prop_assert!(wanted(&whole).contains(&token), "{} is lost", token);
+        for token in args(&later) {
+            prop_assert!(args(&whole).contains(&token), "{} is lost", token);
         }
-        for name in cleared {
-            prop_assert!(!whole.cmdline.params.get(&name).is_some_and(|param| param.sets_something()), "{} is back", name);
+        for token in absent(&later) {
+            prop_assert!(!args(&whole).contains(&token), "{} is back", token);
         }
     }
 }

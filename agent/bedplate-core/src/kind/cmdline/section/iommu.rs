@@ -28,7 +28,7 @@ pub enum IommuMode {
 section! {
     /// `[iommu]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-    "iommu" Iommu, IommuFragment, IommuLayer {
+    "iommu" Iommu, IommuFile {
         /// What the IOMMU does with the DMA of devices that host drivers use. Devices given to guests are translated in any
         /// case.
         #[schemars(

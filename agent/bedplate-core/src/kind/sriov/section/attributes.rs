@@ -19,7 +19,7 @@ pub enum Derived {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct VfFragment {
+pub struct VfTable {
     /// Ethernet address: the PF's permanent one made local, with the number of the VF in bytes 2 and 3. A VF without one
     /// gets a random address at every boot. Of no effect on InfiniBand.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "net/core/rtnetlink.c do_setvfinfo (IFLA_VF_MAC)")))]
@@ -66,7 +66,7 @@ pub struct VfFragment {
 /// The checked form; `None` where something is wrong with it.
 pub(super) fn attributes(
     checker: &mut Checker<'_>,
-    given: Option<VfFragment>,
+    given: Option<VfTable>,
 ) -> Option<WantedAttributes> {
     let given = given.unwrap_or_default();
     let before = checker.errors();
@@ -76,8 +76,7 @@ pub(super) fn attributes(
         && min.value > max.value
     {
         let message = "`min_tx_rate` is above `max_tx_rate`";
-        let place = checker.place(min.span.clone());
-        checker.error(place, "bad-rate", message, "more than the VF may send", None);
+        checker.error(min.place, "bad-rate", message, "more than the VF may send", None);
     }
     let wanted = WantedAttributes {
         mac: given.mac.is_some(),
@@ -95,13 +94,13 @@ pub(super) fn attributes(
     (checker.errors() == before).then_some(wanted)
 }
 
-fn vlan(checker: &mut Checker<'_>, given: &VfFragment) -> Option<Vlan> {
+fn vlan(checker: &mut Checker<'_>, given: &VfTable) -> Option<Vlan> {
     let Some(vlan) = &given.vlan else {
-        let qos = given.vlan_qos.as_ref().map(|at| ("vlan_qos", at.span.clone()));
-        let protocol = given.vlan_protocol.as_ref().map(|at| ("vlan_protocol", at.span.clone()));
-        for (key, span) in [qos, protocol].into_iter().flatten() {
+        let qos = given.vlan_qos.as_ref().map(|at| ("vlan_qos", at.place));
+        let protocol = given.vlan_protocol.as_ref().map(|at| ("vlan_protocol", at.place));
+        for (key, place) in [qos, protocol].into_iter().flatten() {
             let message = format!("`{key}` without `vlan`");
-            checker.error(checker.place(span), "bad-vlan", message, "says nothing by itself", None);
+            checker.error(place, "bad-vlan", message, "says nothing by itself", None);
         }
         return None;
     };
