@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::sections;
 use super::sections::matching::{Match, MatchFile, MatchWord};
 use crate::section::{
-    Checker, Entry, Fault, InFile, Plain, Printer, Section, Spanned, Text, TextRule, read_key,
+    Check, Checked, Checker, Entry, Fault, InFile, Plain, Printer, Section, Spanned, read_key,
 };
 use bedplate_base::value::PciId;
 
@@ -37,7 +37,7 @@ macro_rules! root {
 
             /// What the profile is called in plans and reports. Not inherited. Default: the file's name without `.toml`.
             #[cfg_attr(feature = "schemars", schemars(length(min = 1), example = &"hgx-h100-prod"))]
-            pub name: InFile<Text<Name>>,
+            pub name: InFile<Checked<Name>>,
 
             /// One line for people. Not inherited.
             #[cfg_attr(feature = "schemars", schemars(
@@ -81,7 +81,7 @@ macro_rules! root {
                 checker: &mut Checker<'_>,
             ) -> Self {
                 let name = files.iter_mut().map(|file| file.name.take());
-                let name = read_key::<Text<Name>>(checker, "name", name);
+                let name = read_key::<Checked<Name>>(checker, "name", name);
                 let description = files.iter_mut().map(|file| file.description.take());
                 let description = read_key::<Plain<String>>(checker, "description", description);
                 let conditions = files.iter_mut().filter_map(|file| match file.matching.take()? {
@@ -167,10 +167,11 @@ impl Profile {
 /// A profile's name.
 pub(super) struct Name;
 
-impl TextRule for Name {
+impl Check for Name {
+    type Value = String;
     const ID: &'static str = "bad-name";
 
-    fn fault(_: &str, text: &str) -> Option<Fault> {
+    fn fault(_: &str, text: &String) -> Option<Fault> {
         let fault = ("a profile's name cannot be empty".to_owned(), String::new(), None);
         text.trim().is_empty().then_some(fault)
     }

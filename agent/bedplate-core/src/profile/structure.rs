@@ -7,180 +7,138 @@ use toml::de::{DeTable, DeValue};
 
 use super::schema;
 use super::suggest::{alternatives, nearest};
-use crate::section::{Diagnostic, Sources};
+use crate::section::Checker;
 
-/// Everything in which a file differs from the schema.
-pub(super) fn check(sources: &Sources, table: &Spanned<DeTable<'_>>) -> Vec<Diagnostic> {
-    let mut checker = Checker { sources, found: Vec::new() };
-    checker.table(table.get_ref(), table.span(), schema::schema(), "");
-    checker.found
+/// Reports everything in which a file differs from the schema.
+pub(super) fn check(checker: &mut Checker<'_>, file: &Spanned<DeTable<'_>>) {
+    check_table(checker, file.get_ref(), file.span(), schema::schema(), "");
 }
 
-struct Checker<'a> {
-    sources: &'a Sources,
-    found: Vec<Diagnostic>,
+fn check_value(checker: &mut Checker<'_>, value: &Spanned<DeValue<'_>>, schema: &Value, key: &str) {
+    let own_type = json_type(value.get_ref());
+    let choices = schema::alternatives(schema);
+    let Some(choice) = choices.iter().find(|choice| schema::takes(choice, own_type)) else {
+        let expected: Vec<&str> = choices.iter().flat_map(|choice| type_words(choice)).collect();
+        let expected = expected.join(" or ");
+        let message = format!("`{key}` must be {expected}, not {}", toml_words(value.get_ref()));
+        let help = quote_help(value.get_ref(), &choices);
+        let label = format!("expected {expected}");
+        return checker.error(value.span(), "wrong-type", message, label, help.as_deref());
+    };
+    match value.get_ref() {
+        DeValue::Table(table) => check_table(checker, table, value.span(), choice, key),
+        DeValue::Array(items) => {
+            if let Some(each) = choice.get("items") {
+                items.iter().for_each(|item| check_value(checker, item, each, key));
+            }
+            if items.is_empty() && choice.get("minItems").is_some() {
+                let message = format!("`{key}` is an empty list");
+                checker.error(value.span(), "empty-list", message, "expected an entry", None);
+            }
+        }
+        DeValue::String(text) => {
+            check_word(checker, text, value.span(), choice, &choices, key);
+        }
+        DeValue::Integer(_) => check_number(checker, value, choice, key),
+        DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
+    }
 }
 
-impl Checker<'_> {
-    fn complain(
-        &mut self,
-        span: std::ops::Range<usize>,
-        id: &'static str,
-        message: String,
-        label: String,
-        help: Option<String>,
-    ) {
-        let finding =
-            Diagnostic::error(self.sources, span.into(), id, message).label(label).maybe_help(help);
-        self.found.push(finding);
-    }
-
-    fn value(&mut self, value: &Spanned<DeValue<'_>>, schema: &Value, key: &str) {
-        let own_type = json_type(value.get_ref());
-        let choices = schema::alternatives(schema);
-        let Some(choice) = choices.iter().find(|choice| schema::takes(choice, own_type)) else {
-            let expected: Vec<&str> =
-                choices.iter().flat_map(|choice| type_words(choice)).collect();
-            let expected = expected.join(" or ");
-            let message =
-                format!("`{key}` must be {expected}, not {}", toml_words(value.get_ref()));
-            let help = quote_help(value.get_ref(), &choices);
-            return self.complain(
-                value.span(),
-                "wrong-type",
-                message,
-                format!("expected {expected}"),
-                help,
-            );
-        };
-        match value.get_ref() {
-            DeValue::Table(table) => self.table(table, value.span(), choice, key),
-            DeValue::Array(items) => {
-                if let Some(each) = choice.get("items") {
-                    items.iter().for_each(|item| self.value(item, each, key));
-                }
-                if items.is_empty() && choice.get("minItems").is_some() {
-                    let message = format!("`{key}` is an empty list");
-                    self.complain(
-                        value.span(),
-                        "empty-list",
-                        message,
-                        "expected an entry".into(),
-                        None,
-                    );
-                }
-            }
-            DeValue::String(text) => {
-                self.word(text, value.span(), choice, &choices, key);
-            }
-            DeValue::Integer(_) => self.number(value, choice, key),
-            DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
+fn check_table(
+    checker: &mut Checker<'_>,
+    table: &DeTable<'_>,
+    span: std::ops::Range<usize>,
+    schema: &Value,
+    key: &str,
+) {
+    for (name, value) in table.iter() {
+        let path = join(key, name.get_ref());
+        match schema::property(schema, name.get_ref()) {
+            Some(property) => check_value(checker, value, property, &path),
+            None => unknown_key(checker, name, schema, key),
         }
     }
-
-    fn table(
-        &mut self,
-        table: &DeTable<'_>,
-        span: std::ops::Range<usize>,
-        schema: &Value,
-        key: &str,
-    ) {
-        for (name, value) in table.iter() {
-            let path = join(key, name.get_ref());
-            match schema::property(schema, name.get_ref()) {
-                Some(property) => self.value(value, property, &path),
-                None => self.unknown_key(name, schema, key),
-            }
-        }
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        for name in required.filter_map(Value::as_str).filter(|name| !table.contains_key(*name)) {
-            let message = format!("`{}` is missing", join(key, name));
-            self.complain(
-                span.clone(),
-                "missing-key",
-                message,
-                format!("this has no `{name}`"),
-                None,
-            );
-        }
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    for name in required.filter_map(Value::as_str).filter(|name| !table.contains_key(*name)) {
+        let message = format!("`{}` is missing", join(key, name));
+        checker.error(span.clone(), "missing-key", message, format!("this has no `{name}`"), None);
     }
+}
 
-    fn unknown_key(
-        &mut self,
-        name: &Spanned<std::borrow::Cow<'_, str>>,
-        schema: &Value,
-        key: &str,
-    ) {
-        let known = schema::keys(schema);
-        let word = name.get_ref();
-        let place = if key.is_empty() { "a profile".to_owned() } else { format!("`{key}`") };
-        let help = match (nearest(word, known.iter().copied()), sections_with(word)) {
-            (Some(near), _) => format!("did you mean `{near}`?"),
-            (None, sections) if !sections.is_empty() => {
-                let tables: Vec<String> =
-                    sections.iter().map(|section| format!("[{section}]")).collect();
-                format!("`{word}` is a key of {}", alternatives(tables.iter().map(String::as_str)))
-            }
-            (None, _) => format!("known here: {}", known.join(", ")),
-        };
-        let message = format!("unknown key `{word}` in {place}");
-        self.complain(name.span(), "unknown-key", message, "not known".into(), Some(help));
-    }
-
-    /// `choices`: all that may stand here, `schema` among them.
-    fn word(
-        &mut self,
-        text: &str,
-        span: std::ops::Range<usize>,
-        schema: &Value,
-        choices: &[&Value],
-        key: &str,
-    ) {
-        let known: Vec<&str> = schema::string_choices(schema);
-        if known.is_empty() || known.contains(&text) {
-            return;
+fn unknown_key(
+    checker: &mut Checker<'_>,
+    name: &Spanned<std::borrow::Cow<'_, str>>,
+    schema: &Value,
+    key: &str,
+) {
+    let known = schema::keys(schema);
+    let word = name.get_ref();
+    let place = if key.is_empty() { "a profile".to_owned() } else { format!("`{key}`") };
+    let help = match (nearest(word, known.iter().copied()), sections_with(word)) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, sections) if !sections.is_empty() => {
+            let tables: Vec<String> =
+                sections.iter().map(|section| format!("[{section}]")).collect();
+            format!("`{word}` is a key of {}", alternatives(tables.iter().map(String::as_str)))
         }
-        let words = alternatives(known.iter().copied());
-        let others = choices.iter().flat_map(|other| type_words(other));
-        let others: Vec<&str> = others.filter(|other| *other != STRING).collect();
-        let all = [&[words.as_str()], &others[..]].concat().join(", or ");
-        // `"false"` where `false` is meant.
-        let listed = schema::listed(schema);
-        let bare = serde_json::from_str::<Value>(text)
-            .is_ok_and(|bare| listed.iter().any(|(value, _)| **value == bare));
-        let near = if bare {
-            Some(format!("write it without quotes: {text}"))
-        } else {
-            nearest(text, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
-        };
-        let message = format!("`{text}` is not a value of `{key}`");
-        self.complain(span, "unknown-value", message, format!("expected {all}"), near);
-    }
+        (None, _) => format!("known here: {}", known.join(", ")),
+    };
+    let message = format!("unknown key `{word}` in {place}");
+    checker.error(name.span(), "unknown-key", message, "not known", Some(&help));
+}
 
-    fn number(&mut self, value: &Spanned<DeValue<'_>>, schema: &Value, key: &str) {
-        let DeValue::Integer(number) = value.get_ref() else { return };
-        let limit = |name: &str| schema.get(name).and_then(Value::as_i64);
-        let low = limit("minimum").unwrap_or(i64::MIN);
-        let high = limit("maximum").unwrap_or(i64::MAX);
-        // Anything that does not fit 64 bits is out of every range.
-        let known = i64::from_str_radix(number.as_str(), number.radix()).ok();
-        if known.is_some_and(|number| (low..=high).contains(&number)) {
-            return;
-        }
-        let expected = match (limit("minimum"), limit("maximum")) {
-            (Some(low), Some(high)) => format!("expected {low} to {high}"),
-            (Some(low), None) => format!("expected {low} or more"),
-            (None, Some(high)) => format!("expected {high} or less"),
-            (None, None) => "expected a 64-bit integer".to_owned(),
-        };
-        self.complain(
-            value.span(),
-            "out-of-range",
-            format!("`{key}` is out of range"),
-            expected,
-            None,
-        );
+/// `choices`: all that may stand here, `schema` among them.
+fn check_word(
+    checker: &mut Checker<'_>,
+    text: &str,
+    span: std::ops::Range<usize>,
+    schema: &Value,
+    choices: &[&Value],
+    key: &str,
+) {
+    let known: Vec<&str> = schema::string_choices(schema);
+    if known.is_empty() || known.contains(&text) {
+        return;
     }
+    let words = alternatives(known.iter().copied());
+    let others = choices.iter().flat_map(|other| type_words(other));
+    let others: Vec<&str> = others.filter(|other| *other != STRING).collect();
+    let all = [&[words.as_str()], &others[..]].concat().join(", or ");
+    // `"false"` where `false` is meant.
+    let listed = schema::listed(schema);
+    let bare = serde_json::from_str::<Value>(text)
+        .is_ok_and(|bare| listed.iter().any(|(value, _)| **value == bare));
+    let near = if bare {
+        Some(format!("write it without quotes: {text}"))
+    } else {
+        nearest(text, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
+    };
+    let message = format!("`{text}` is not a value of `{key}`");
+    checker.error(span, "unknown-value", message, format!("expected {all}"), near.as_deref());
+}
+
+fn check_number(
+    checker: &mut Checker<'_>,
+    value: &Spanned<DeValue<'_>>,
+    schema: &Value,
+    key: &str,
+) {
+    let DeValue::Integer(number) = value.get_ref() else { return };
+    let limit = |name: &str| schema.get(name).and_then(Value::as_i64);
+    let low = limit("minimum").unwrap_or(i64::MIN);
+    let high = limit("maximum").unwrap_or(i64::MAX);
+    // Anything that does not fit 64 bits is out of every range.
+    let known = i64::from_str_radix(number.as_str(), number.radix()).ok();
+    if known.is_some_and(|number| (low..=high).contains(&number)) {
+        return;
+    }
+    let expected = match (limit("minimum"), limit("maximum")) {
+        (Some(low), Some(high)) => format!("expected {low} to {high}"),
+        (Some(low), None) => format!("expected {low} or more"),
+        (None, Some(high)) => format!("expected {high} or less"),
+        (None, None) => "expected a 64-bit integer".to_owned(),
+    };
+    checker.error(value.span(), "out-of-range", format!("`{key}` is out of range"), expected, None);
 }
 
 fn join(key: &str, name: &str) -> String {

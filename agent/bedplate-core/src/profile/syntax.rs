@@ -3,36 +3,32 @@
 
 use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::de::{DeTable, DeValue, Deserializer, Error};
 
 use super::root::{ProfileFile, SCHEMA_VERSION};
 use super::shipped::shipped;
 use super::structure;
-use crate::section::{Diagnostic, Place, SourceFile, Sources};
+use crate::section::{Checker, SourceFile};
 
 /// More than this many complaints of the TOML parser about one file only repeat each other.
 const MOST_SYNTAX_ERRORS: usize = 5;
 
-/// Reads one file and adds it to the sources. What is wrong goes to `out`; then there is no file.
-pub(super) fn read(
-    sources: &mut Sources,
-    file: SourceFile,
-    out: &mut Vec<Diagnostic>,
-) -> Option<ProfileFile> {
-    // With blanks in place of the files before it, each span is a place in the sources.
+/// Reads one file. What is wrong with its form goes to the checker; then there is no file.
+pub(super) fn read(checker: &mut Checker<'_>, file: SourceFile) -> Option<ProfileFile> {
+    // Building the schema to check against costs more than all the rest of reading a profile; for the texts inside the
+    // program a test has done it.
     let is_shipped = shipped().iter().any(|shipped| shipped.text == file.text());
-    let text = file.text().to_owned();
-    let start = sources.add(file);
-    let text = format!("{:start$}{text}", "");
-    let table = table(sources, start, &text, is_shipped).map_err(|found| out.extend(found)).ok()?;
-    match ProfileFile::deserialize(Deserializer::from(table)) {
-        Ok(file) => Some(file),
-        Err(error) => {
-            let place = error.span().unwrap_or(start..start).into();
-            out.push(Diagnostic::error(sources, place, "invalid-value", error.message()));
-            None
-        }
+    let (text, start) = checker.add(file);
+    let before = checker.errors();
+    let table = table(checker, &text, start)?;
+    if !is_shipped {
+        structure::check(checker, &table);
     }
+    if checker.errors() > before {
+        return None;
+    }
+    let file = ProfileFile::deserialize(Deserializer::from(table));
+    file.map_err(|error| report(checker, &error, start, "invalid-value", error.message())).ok()
 }
 
 /// The first line, from 1, with a syntax error; `None`: the text is TOML.
@@ -42,78 +38,60 @@ pub(crate) fn not_toml_at(text: &str) -> Option<usize> {
     Some(text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1)
 }
 
-/// The table of a text that starts at `start`, or everything that is wrong with its form.
+/// The table of a text that starts at `start`.
 fn table<'t>(
-    sources: &Sources,
-    start: usize,
+    checker: &mut Checker<'_>,
     text: &'t str,
-    is_shipped: bool,
-) -> Result<Spanned<DeTable<'t>>, Vec<Diagnostic>> {
-    unfit_text(sources, start, text).map_or(Ok(()), |problem| Err(vec![problem]))?;
+    start: usize,
+) -> Option<Spanned<DeTable<'t>>> {
+    if text.trim().is_empty() {
+        let help = "the smallest profile is one line: `schema = 1`";
+        checker.error(start..start, "empty-file", "the profile is empty", "", Some(help));
+        return None;
+    }
+    if let Some(at) = text.find('\0') {
+        let message = "the profile holds a NUL byte";
+        let help = "a profile is UTF-8 text; a NUL comes from a damaged file or from UTF-16: save it again as UTF-8";
+        checker.error(at..at + 1, "nul-byte", message, "", Some(help));
+        return None;
+    }
     let (table, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        let diagnostic = |error: &toml::de::Error| {
-            let place = error.span().unwrap_or(start..start).into();
-            let message = format!("not TOML: {}", error.message());
-            Diagnostic::error(sources, place, "not-toml", message)
-        };
-        return Err(errors.iter().take(MOST_SYNTAX_ERRORS).map(diagnostic).collect());
+    for error in errors.iter().take(MOST_SYNTAX_ERRORS) {
+        report(checker, error, start, "not-toml", &format!("not TOML: {}", error.message()));
     }
-    wrong_version(sources, start, table.get_ref()).map_or(Ok(()), |problem| Err(vec![problem]))?;
-    // Building the schema to check against costs more than all the rest of reading a profile; for the texts inside the
-    // program a test has done it.
-    if is_shipped {
-        return Ok(table);
-    }
-    let problems = structure::check(sources, &table);
-    if problems.is_empty() { Ok(table) } else { Err(problems) }
+    (errors.is_empty() && is_known_version(checker, table.get_ref(), start)).then_some(table)
 }
 
-/// What makes a text no text for a TOML parser.
-fn unfit_text(sources: &Sources, start: usize, text: &str) -> Option<Diagnostic> {
-    if text.trim().is_empty() {
-        let start = Place::from(start..start);
-        return Some(
-            Diagnostic::error(sources, start, "empty-file", "the profile is empty")
-                .help("the smallest profile is one line: `schema = 1`"),
-        );
-    }
-    let at = text.find('\0')?;
-    Some(
-        Diagnostic::error(sources, Place::from(at..at + 1), "nul-byte", "the profile holds a NUL byte")
-            .help("a profile is UTF-8 text; a NUL comes from a damaged file or from UTF-16: save it again as UTF-8"),
-    )
+/// Reports what the TOML parser finds; without a place of its own at the start of the file.
+fn report(checker: &mut Checker<'_>, error: &Error, start: usize, id: &'static str, message: &str) {
+    checker.error(error.span().unwrap_or(start..start), id, message, "", None);
 }
 
 /// Another version's file is not judged by this version's rules.
-fn wrong_version(sources: &Sources, start: usize, table: &DeTable<'_>) -> Option<Diagnostic> {
-    let Some(value) = table.get("schema") else {
-        let start = Place::from(start..start);
-        return Some(
-            Diagnostic::error(sources, start, "missing-schema", "`schema` is missing").help(
-                "write `schema = 1` as the first line: it names the version of the file format",
-            ),
-        );
+fn is_known_version(checker: &mut Checker<'_>, table: &DeTable<'_>, start: usize) -> bool {
+    let (place, id, message, label, help) = match table.get("schema").map(|v| (v, v.get_ref())) {
+        None => (
+            start..start,
+            "missing-schema",
+            "`schema` is missing".to_owned(),
+            "",
+            "write `schema = 1` as the first line: it names the version of the file format",
+        ),
+        Some((value, DeValue::Integer(version))) => {
+            if i64::from_str_radix(version.as_str(), version.radix()) == Ok(SCHEMA_VERSION) {
+                return true;
+            }
+            let message = format!(
+                "schema {version} is not known; this bedplate reads schema {SCHEMA_VERSION}"
+            );
+            let help = "use a bedplate that reads it, or rewrite the profile for schema 1";
+            (value.span(), "unsupported-schema", message, "not known", help)
+        }
+        Some((value, _)) => {
+            let message = "`schema` must be a number".to_owned();
+            (value.span(), "wrong-type", message, "expected an integer", "write `schema = 1`")
+        }
     };
-    let place = Place::from(value.span());
-    let DeValue::Integer(version) = value.get_ref() else {
-        return Some(
-            Diagnostic::error(sources, place, "wrong-type", "`schema` must be a number")
-                .label("expected an integer")
-                .help("write `schema = 1`"),
-        );
-    };
-    if i64::from_str_radix(version.as_str(), version.radix()) == Ok(SCHEMA_VERSION) {
-        return None;
-    }
-    Some(
-        Diagnostic::error(
-            sources,
-            place,
-            "unsupported-schema",
-            format!("schema {version} is not known; this bedplate reads schema {SCHEMA_VERSION}"),
-        )
-        .label("not known")
-        .help("use a bedplate that reads it, or rewrite the profile for schema 1"),
-    )
+    checker.error(place, id, message, label, Some(help));
+    false
 }

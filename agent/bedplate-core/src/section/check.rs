@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Diagnostic, Place, Sources, Spanned};
+use super::{Diagnostic, Place, ProfileErrors, SourceFile, Sources, Spanned};
 use crate::plan::Rationale;
 
 /// Where a value of the merged profile was said, and why.
@@ -40,7 +40,7 @@ impl Reason {
 
 /// The texts that are being checked, what is wrong in them, and where they give which key.
 pub(crate) struct Checker<'a> {
-    sources: &'a Sources,
+    sources: Sources,
     /// Ids of the checks of `bedplate verify`: the profile names them.
     pub checks: &'a [&'static str],
     errors: Vec<Diagnostic>,
@@ -48,14 +48,30 @@ pub(crate) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// Checks these texts; `checks` are the ids of the checks of `bedplate verify`.
-    pub(crate) fn new(sources: &'a Sources, checks: &'a [&'static str]) -> Self {
+    /// `checks` are the ids of the checks of `bedplate verify`.
+    pub(crate) fn new(checks: &'a [&'static str]) -> Self {
+        let sources = Sources::default();
         Checker { sources, checks, errors: Vec::new(), origins: BTreeMap::new() }
     }
 
-    /// What is wrong, and the origin of each value by its dotted key.
-    pub(crate) fn finish(self) -> (Vec<Diagnostic>, BTreeMap<String, Origin>) {
-        (self.errors, self.origins)
+    /// Takes a text in. Returns it with blanks in place of the texts before it, so that spans in it are places, and where it
+    /// starts.
+    pub(crate) fn add(&mut self, file: SourceFile) -> (String, usize) {
+        let text = file.text().to_owned();
+        let start = self.sources.add(file);
+        (" ".repeat(start) + &text, start)
+    }
+
+    /// The texts, and the origin of each value by its dotted key.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of the files.
+    pub(crate) fn finish(mut self) -> Result<(Sources, BTreeMap<String, Origin>), ProfileErrors> {
+        if self.errors.is_empty() {
+            return Ok((self.sources, self.origins));
+        }
+        self.errors.sort_by_key(Diagnostic::order);
+        Err(ProfileErrors(self.errors))
     }
 
     /// Notes that a value stands here. Returns the reason for it: the profile's, or that the profile asks for it, with the
@@ -92,7 +108,7 @@ impl<'a> Checker<'a> {
                 let message = format!("this reason in `[{section}]` has nothing to explain");
                 let help = format!("give `{key}` in the same file, or drop the reason");
                 let label = format!("no `{key}` here");
-                self.error(lonely.place, "lonely-reason", message, label, Some(help));
+                self.error(lonely.place, "lonely-reason", message, label, Some(&help));
             }
         }
         reasons
@@ -106,14 +122,15 @@ impl<'a> Checker<'a> {
     /// Reports an error.
     pub(crate) fn error(
         &mut self,
-        place: Place,
+        place: impl Into<Place>,
         id: &'static str,
         message: impl Into<String>,
         label: impl Into<String>,
-        help: Option<String>,
+        help: Option<&str>,
     ) {
-        let finding =
-            Diagnostic::error(self.sources, place, id, message).label(label).maybe_help(help);
+        let finding = Diagnostic::error(&self.sources, place.into(), id, message)
+            .label(label)
+            .maybe_help(help);
         self.errors.push(finding);
     }
 
@@ -126,10 +143,10 @@ impl<'a> Checker<'a> {
         with: (Place, &str),
         help: Option<&str>,
     ) {
-        let finding = Diagnostic::error(self.sources, at.0, id, message)
+        let finding = Diagnostic::error(&self.sources, at.0, id, message)
             .label(at.1)
-            .also(self.sources, with.0, with.1)
-            .maybe_help(help.map(str::to_owned));
+            .also(&self.sources, with.0, with.1)
+            .maybe_help(help);
         self.errors.push(finding);
     }
 

@@ -85,8 +85,8 @@ impl Diagnostic {
         self
     }
 
-    pub(crate) fn maybe_help(mut self, help: Option<String>) -> Self {
-        self.help.extend(help);
+    pub(crate) fn maybe_help(mut self, help: Option<&str>) -> Self {
+        self.help.extend(help.map(str::to_owned));
         self
     }
 

@@ -1,4 +1,4 @@
-//! List entries that are either a plain word or a table with the reason beside it.
+//! Values that are either a plain word, or a table or list that says more.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,14 +7,12 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::at::Spanned;
-
-/// A plain value, or a table that says more.
+/// A plain value, or a table or list that says more.
 #[derive(Debug, Clone)]
 pub(crate) enum Entry<S, T> {
     /// Just the value.
     Short(S),
-    /// With its reason.
+    /// The table or list.
     Long(T),
 }
 
@@ -31,7 +29,7 @@ impl<'de, S: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for EntryVisito
     type Value = Entry<S, T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a plain value or a table")
+        f.write_str("a plain value, a table or a list")
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
@@ -44,6 +42,10 @@ impl<'de, S: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for EntryVisito
 
     fn visit_bool<E: serde::de::Error>(self, truth: bool) -> Result<Self::Value, E> {
         S::deserialize(truth.into_deserializer()).map(Entry::Short)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(SeqAccessDeserializer::new(seq)).map(Entry::Long)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
@@ -64,65 +66,5 @@ impl<S: schemars::JsonSchema, T: schemars::JsonSchema> schemars::JsonSchema for 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let (short, long) = (generator.subschema_for::<S>(), generator.subschema_for::<T>());
         schemars::json_schema!({ "anyOf": [short, long] })
-    }
-}
-
-/// One string or several.
-#[derive(Debug, Clone)]
-pub(crate) struct OneOrMany<T>(pub Vec<Spanned<T>>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let whole = toml::Spanned::<OneOrManyValue<T>>::deserialize(deserializer)?;
-        let place = whole.span().into();
-        Ok(match whole.into_inner() {
-            OneOrManyValue::One(value) => OneOrMany(vec![Spanned { value, place }]),
-            OneOrManyValue::Many(values) => OneOrMany(values),
-        })
-    }
-}
-
-enum OneOrManyValue<T> {
-    One(T),
-    Many(Vec<Spanned<T>>),
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrManyValue<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OneOrManyVisitor(PhantomData))
-    }
-}
-
-struct OneOrManyVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrManyVisitor<T> {
-    type Value = OneOrManyValue<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string or an array of strings")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        T::deserialize(text.into_deserializer()).map(OneOrManyValue::One)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(OneOrManyValue::Many)
-    }
-}
-
-#[cfg(feature = "schemars")]
-impl<T: schemars::JsonSchema> schemars::JsonSchema for OneOrMany<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        format!("OneOrMany{}", T::schema_name()).into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let one = generator.subschema_for::<T>();
-        schemars::json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
     }
 }

@@ -36,11 +36,11 @@ pub(crate) use at::Spanned;
 pub(crate) use check::{Checker, Origin, Reason};
 pub(crate) use diagnostic::ProfileErrors;
 pub use diagnostic::{Diagnostic, Severity, render_all};
-pub(crate) use entry::{Entry, OneOrMany};
+pub(crate) use entry::Entry;
 pub(crate) use ordered_map::OrderedMap;
 pub(crate) use print::{Printer, key_of, quoted, toml_text};
 pub(crate) use rule::{
-    DAY, Fault, InFile, Length, Pattern, Plain, Rule, Text, TextRule, Texts, read_key,
+    Check, Checked, DAY, Each, Fault, InFile, Length, Pattern, Plain, Rule, read_key,
 };
 pub(crate) use scalar::{Scalar, ScalarEntry};
 pub(crate) use source::{Place, SourceFile, Sources};
@@ -164,10 +164,7 @@ macro_rules! section {
                     $($($( $after: Default::default(), )*)?)?
                     $( why: checker.explained($name, stringify!($reasoned), reasoned), )?
                 };
-                $(
-                    let given = files.into_iter().map(|file| ($(file.$special_key),*)).collect();
-                    $read(&mut section, given, checker);
-                )?
+                $( $read(&mut section, files, checker); )?
                 section
             }
 

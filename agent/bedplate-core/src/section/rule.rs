@@ -63,53 +63,55 @@ impl<T: Serialize> Rule for Plain<T> {
     }
 }
 
-/// What is wrong with a text: message, label and help.
+/// What is wrong with a value: message, label and help.
 pub(crate) type Fault = (String, String, Option<String>);
 
-/// What a text must be like to be taken as it stands.
-pub(crate) trait TextRule {
+/// What a value must be like to be taken as it stands.
+pub(crate) trait Check {
+    /// The value, in the file and in the profile.
+    type Value: Serialize;
+
     /// Stable word for the error.
     const ID: &'static str;
 
-    /// What is wrong with a text, if anything is. `key` is the dotted key.
-    fn fault(key: &str, text: &str) -> Option<Fault>;
+    /// What is wrong with a value, if anything is. `key` is the dotted key.
+    fn fault(key: &str, value: &Self::Value) -> Option<Fault>;
 }
 
-/// A text that a [`TextRule`] finds right.
-pub(crate) struct Text<R>(PhantomData<R>);
+/// A value in which a [`Check`] finds no fault.
+pub(crate) struct Checked<C>(PhantomData<C>);
 
-impl<R: TextRule> Rule for Text<R> {
-    type File = String;
-    type Value = String;
+impl<C: Check> Rule for Checked<C> {
+    type File = C::Value;
+    type Value = C::Value;
 
-    fn read(checker: &mut Checker<'_>, key: &str, text: Spanned<String>) -> Option<String> {
-        let Some((message, label, help)) = R::fault(key, &text.value) else {
-            return Some(text.value);
+    fn read(checker: &mut Checker<'_>, key: &str, at: Spanned<C::Value>) -> Option<C::Value> {
+        let Some((message, label, help)) = C::fault(key, &at.value) else {
+            return Some(at.value);
         };
-        checker.error(text.place, R::ID, message, label, help);
+        checker.error(at.place, C::ID, message, label, help.as_deref());
         None
     }
 
-    fn to_toml(value: &String) -> impl Serialize {
+    fn to_toml(value: &C::Value) -> impl Serialize {
         value
     }
 }
 
-/// A list of such texts. A later file replaces the whole list.
-pub(crate) struct Texts<R>(PhantomData<R>);
+/// A list of such values. A later file replaces the whole list.
+pub(crate) struct Each<C>(PhantomData<C>);
 
-impl<R: TextRule> Rule for Texts<R> {
-    type File = Vec<Spanned<String>>;
-    type Value = Vec<String>;
+impl<C: Check> Rule for Each<C> {
+    type File = Vec<Spanned<C::Value>>;
+    type Value = Vec<C::Value>;
 
     fn read(
         checker: &mut Checker<'_>,
         key: &str,
         list: Spanned<Self::File>,
-    ) -> Option<Vec<String>> {
-        Some(
-            list.value.into_iter().filter_map(|text| Text::<R>::read(checker, key, text)).collect(),
-        )
+    ) -> Option<Self::Value> {
+        let values = list.value.into_iter();
+        Some(values.filter_map(|value| Checked::<C>::read(checker, key, value)).collect())
     }
 
     fn to_toml(value: &Self::Value) -> impl Serialize {
@@ -120,10 +122,11 @@ impl<R: TextRule> Rule for Texts<R> {
 /// A shell pattern that can be matched with.
 pub(crate) struct Pattern;
 
-impl TextRule for Pattern {
+impl Check for Pattern {
+    type Value = String;
     const ID: &'static str = "bad-pattern";
 
-    fn fault(_: &str, text: &str) -> Option<Fault> {
+    fn fault(_: &str, text: &String) -> Option<Fault> {
         let error = glob::Pattern::new(text).err()?;
         let help = "a `[` opens a set of characters; write `[[]` for the bracket itself";
         Some((

@@ -16,7 +16,7 @@ section! {
         off_s ("off"): u32 as Length<10, DAY> = 2 * 60;
 
         /// What it is called.
-        label: String as Text<Pattern>;
+        label: String as Checked<Pattern>;
     }
     reason of bright {
         /// Why.
@@ -28,19 +28,21 @@ section! {
 
 /// What files with these paths and texts come to, what is wrong with them, and how the section is shown.
 fn read(files: &[(&str, &str)]) -> (Lamp, Vec<&'static str>, String) {
-    let mut sources = Sources::default();
-    let mut file = |(path, text): &(&str, &str)| {
-        let start = sources.add(SourceFile::new(path, text));
-        let text = format!("{:start$}{text}", "");
+    let mut checker = Checker::new(&[]);
+    let file = |(path, text): &(&str, &str)| {
+        let (text, _) = checker.add(SourceFile::new(path, text));
         LampFile::deserialize(toml::Deserializer::parse(&text).unwrap()).unwrap()
     };
-    let files = files.iter().map(&mut file).collect();
-    let mut checker = Checker::new(&sources, &[]);
+    let files = files.iter().map(file).collect();
     let lamp = Lamp::read(files, &mut checker);
-    let (errors, origins) = checker.finish();
-    let mut out = Printer::new(&origins, true);
-    lamp.show(&mut out);
-    (lamp, errors.iter().map(|error| error.id).collect(), out.into_text())
+    match checker.finish() {
+        Ok((_, origins)) => {
+            let mut out = Printer::new(&origins, true);
+            lamp.show(&mut out);
+            (lamp, Vec::new(), out.into_text())
+        }
+        Err(errors) => (lamp, errors.0.iter().map(|error| error.id).collect(), String::new()),
+    }
 }
 
 const DEFAULT: Lamp = Lamp { bright: 3, off_s: 120, label: None, why: Vec::new() };

@@ -137,14 +137,10 @@ impl Parameter {
     }
 }
 
-fn read_params(
-    section: &mut Cmdline,
-    files: Vec<(Option<Vec<ArgEntry>>, Option<Vec<ArgEntry>>)>,
-    checker: &mut Checker<'_>,
-) {
+fn read_params(section: &mut Cmdline, files: Vec<CmdlineFile>, checker: &mut Checker<'_>) {
     let mut parameters: OrderedMap<Parameter> = OrderedMap::default();
-    for (args, absent) in files {
-        for (name, parameter) in read_file(checker, args, absent).0 {
+    for file in files {
+        for (name, parameter) in read_file(checker, file).0 {
             parameters.entry(&name).overlay(parameter);
         }
     }
@@ -158,13 +154,9 @@ fn read_params(
     }
 }
 
-fn read_file(
-    checker: &mut Checker<'_>,
-    args: Option<Vec<ArgEntry>>,
-    absent: Option<Vec<ArgEntry>>,
-) -> OrderedMap<Parameter> {
-    let args = arguments(checker, args, argument::owned);
-    let absent = arguments(checker, absent, argument::unwanted);
+fn read_file(checker: &mut Checker<'_>, file: CmdlineFile) -> OrderedMap<Parameter> {
+    let args = arguments(checker, file.args, argument::owned);
+    let absent = arguments(checker, file.absent, argument::unwanted);
     let mut out = OrderedMap::default();
     for (arg, owned) in &args {
         owned.iter().for_each(|owned| argument_of(&mut out, owned).set.push(part(arg, owned)));
@@ -221,8 +213,7 @@ fn arguments<T>(
             let message =
                 format!("this argument has {length} bytes; the kernel takes {MAX_LINE_BYTES}");
             let help =
-                "a kernel command line holds 2047 bytes in all (arch/x86/include/asm/setup.h)"
-                    .to_owned();
+                "a kernel command line holds 2047 bytes in all (arch/x86/include/asm/setup.h)";
             checker.error(arg.place, "argument-too-long", message, "too long", Some(help));
             continue;
         }
@@ -246,7 +237,7 @@ fn bad_argument(checker: &mut Checker<'_>, arg: &Text, error: &EditError) {
         EditError::NotAnArgument { .. } => ("not a kernel argument", None),
         _ => ("nothing to own", None),
     };
-    checker.error(arg.place, "bad-argument", reason, label, help);
+    checker.error(arg.place, "bad-argument", reason, label, help.as_deref());
 }
 
 /// What stands against what within this file. Only the first pair is reported: correcting it may resolve the rest.

@@ -137,18 +137,15 @@ pub struct Setting {
     pub why: Vec<Rationale>,
 }
 
-fn read_keys(
-    section: &mut Cufile,
-    files: Vec<Option<BTreeMap<Spanned<String>, Spanned<SettingEntry>>>>,
-    checker: &mut Checker<'_>,
-) {
+fn read_keys(section: &mut Cufile, files: Vec<CufileFile>, checker: &mut Checker<'_>) {
     let mut set = BTreeMap::new();
-    for (name, Spanned { value: entry, place }) in files.into_iter().flatten().flatten() {
+    let given = files.into_iter().filter_map(|file| file.set).flatten();
+    for (name, Spanned { value: entry, place }) in given {
         let Some(key) = checker.parse::<Key>(&name, "bad-cufile") else { continue };
         if let Some((label, help)) = no_single_value(&name.value) {
             let message =
                 format!("nothing can be set at `{key}`: the library could not read the file");
-            checker.error(name.place, "bad-cufile", message, label, Some(help));
+            checker.error(name.place, "bad-cufile", message, label, Some(&help));
             continue;
         }
         let (value, why, source) = match entry {
@@ -160,7 +157,7 @@ fn read_keys(
             let message = format!("`{key}` cannot be {value}");
             let label = format!("expected {}", expected.description());
             let help = (expected == Type::Table)
-                .then(|| "only single values can be set: write it into the file itself".to_owned());
+                .then_some("only single values can be set: write it into the file itself");
             checker.error(place, "bad-cufile", message, label, help);
             continue;
         }

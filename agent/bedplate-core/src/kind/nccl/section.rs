@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::conf::{LONGEST_VALUE, Variable};
 use super::topology;
 use crate::section::{
-    Checker, Fault, Printer, Rule, ScalarEntry, Spanned, Text, TextRule, key_of, section,
+    Check, Checked, Checker, Fault, Printer, Rule, ScalarEntry, Spanned, key_of, section,
 };
 
 /// The variables that keys of their own set.
@@ -29,10 +29,11 @@ pub enum HcaList {
 /// A text that one line of /etc/nccl.conf can carry.
 pub struct ConfValue;
 
-impl TextRule for ConfValue {
+impl Check for ConfValue {
+    type Value = String;
     const ID: &'static str = "bad-nccl";
 
-    fn fault(key: &str, text: &str) -> Option<Fault> {
+    fn fault(key: &str, text: &String) -> Option<Fault> {
         let message = format!("the value of `{key}` cannot stand in /etc/nccl.conf");
         value_fault(text).map(|label| (message, label, None))
     }
@@ -57,7 +58,7 @@ section! {
             example = &"=bond0",
             extend("x-source" = "nccl src/misc/socket.cc; handbook §8.5")
         )]
-        socket_interface: String as Text<ConfValue>;
+        socket_interface: String as Checked<ConfValue>;
 
         /// Whether NCCL is given the machine's topology in a file, `/etc/nccl-topology.xml`, and told of it in `NCCL_TOPO_FILE`:
         /// GPUs, NICs and the switches between them as sysfs has them, for jobs that see another sysfs or none. For NCCL 2.8 and
@@ -92,13 +93,10 @@ impl Serialize for Variable {
     }
 }
 
-fn read_variables(
-    section: &mut Nccl,
-    files: Vec<Option<BTreeMap<Spanned<String>, ScalarEntry>>>,
-    checker: &mut Checker<'_>,
-) {
+fn read_variables(section: &mut Nccl, files: Vec<NcclFile>, checker: &mut Checker<'_>) {
     let mut set = BTreeMap::new();
-    for (Spanned { value: name, place }, entry) in files.into_iter().flatten().flatten() {
+    let given = files.into_iter().filter_map(|file| file.set).flatten();
+    for (Spanned { value: name, place }, entry) in given {
         if !is_name(&name) {
             let message = format!("`{name}` is not the name of a variable");
             checker.error(place, "bad-nccl", message, "expected a name like `NCCL_DEBUG`", None);
@@ -107,7 +105,7 @@ fn read_variables(
         let place = entry.place;
         let (value, reason) = entry.into_parts();
         let text = Spanned { value: value.to_string(), place };
-        let Some(value) = Text::<ConfValue>::read(checker, &name, text) else { continue };
+        let Some(value) = Checked::<ConfValue>::read(checker, &name, text) else { continue };
         let why = checker.note(&key_of("nccl.set", &name), place, reason);
         set.insert(name.clone(), Variable { name, value, why });
     }

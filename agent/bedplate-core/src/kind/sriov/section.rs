@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::desired::{SriovCount, VfDriver, WantedAttributes};
 use crate::plan::Rationale;
 use crate::section::{
-    Checker, Pattern, Printer, Reason, Rule, Spanned, Text, key_of, section, toml_text,
+    Checked, Checker, Pattern, Printer, Reason, Rule, Spanned, key_of, section, toml_text,
 };
 use bedplate_base::value::vf::EswitchMode;
 use bedplate_base::value::{PciAddress, PciId};
@@ -100,7 +100,7 @@ pub struct DeviceEntry {
         example = &"max",
         extend("x-source" = "drivers/pci/iov.c; Documentation/ABI/testing/sysfs-bus-pci")
     ))]
-    pub vfs: Spanned<Vfs>,
+    pub vfs: Vfs,
 
     /// The driver of the virtual functions: `auto` is whatever the kernel probes, `none` leaves them unbound, any other
     /// word is a driver (`vfio-pci`).
@@ -121,7 +121,7 @@ pub struct DeviceEntry {
         example = &"switchdev",
         extend("x-source" = "Documentation/networking/devlink/devlink-eswitch-attr.rst")
     ))]
-    pub eswitch: Option<Spanned<EswitchMode>>,
+    pub eswitch: Option<EswitchMode>,
     /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
     /// directly or by a bond, bridge or VLAN on it, or may do so by Open vSwitch; and to change its eswitch's mode there. Some
     /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off. Also
@@ -131,7 +131,7 @@ pub struct DeviceEntry {
         extend("default" = false),
         extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")
     ))]
-    pub allow_disruption: Option<Spanned<bool>>,
+    pub allow_disruption: Option<bool>,
 
     /// Why; shown in plans.
     pub why: Option<Spanned<String>>,
@@ -159,7 +159,7 @@ pub struct SelectTable {
 
     /// Name of the bound driver.
     #[cfg_attr(feature = "schemars", schemars(example = &"mlx5_core"))]
-    pub driver: Option<Spanned<String>>,
+    pub driver: Option<String>,
 
     /// Shell pattern on the name of a network interface of the function.
     #[cfg_attr(feature = "schemars", schemars(example = &"ens*np0"))]
@@ -174,7 +174,7 @@ pub struct SelectTable {
 
     /// NUMA node; -1 selects functions for which the firmware gave none.
     #[cfg_attr(feature = "schemars", schemars(range(min = -1), example = 0))]
-    pub numa_node: Option<Spanned<i32>>,
+    pub numa_node: Option<i32>,
 }
 
 /// How many virtual functions.
@@ -199,14 +199,10 @@ pub enum VfsWord {
     PerGpu,
 }
 
-fn read_devices(
-    section: &mut Sriov,
-    files: Vec<Option<Vec<DeviceEntry>>>,
-    checker: &mut Checker<'_>,
-) {
-    for file in files.into_iter().flatten() {
+fn read_devices(section: &mut Sriov, files: Vec<SriovFile>, checker: &mut Checker<'_>) {
+    for file in files {
         let mut names: Vec<Spanned<String>> = Vec::new();
-        for entry in file {
+        for entry in file.devices.into_iter().flatten() {
             let name = entry.name.clone();
             if name.value.trim().is_empty() {
                 let message = "a rule's name cannot be empty";
@@ -235,7 +231,7 @@ fn rule(checker: &mut Checker<'_>, entry: DeviceEntry) -> Option<SriovRule> {
         Some(conditions) => select(checker, conditions),
         None => Some(PfSelector::default()),
     };
-    let vfs = match entry.vfs.value {
+    let vfs = match entry.vfs {
         Vfs::Number(number) => SriovCount::Number(number),
         Vfs::Word(VfsWord::Max) => SriovCount::Max,
         Vfs::Word(VfsWord::PerGpu) => SriovCount::PerGpu,
@@ -251,8 +247,8 @@ fn rule(checker: &mut Checker<'_>, entry: DeviceEntry) -> Option<SriovRule> {
         vfs,
         vf_driver: vf_driver?,
         vf: vf?,
-        eswitch: entry.eswitch.map(|at| at.value),
-        allow_disruption: entry.allow_disruption.is_some_and(|at| at.value),
+        eswitch: entry.eswitch,
+        allow_disruption: entry.allow_disruption.unwrap_or_default(),
         why: checker.note(&key_of("sriov.devices", &entry.name.value), entry.name.place, reason),
         name: entry.name.value,
     })
@@ -281,10 +277,10 @@ fn select(checker: &mut Checker<'_>, select: SelectTable) -> Option<PfSelector> 
     let selector = PfSelector {
         vendor: select.vendor.and_then(|id| checker.parse(&id, "bad-pci-id")),
         device: select.device.and_then(|id| checker.parse(&id, "bad-pci-id")),
-        driver: select.driver.map(|driver| driver.value),
-        interface: select.interface.and_then(|at| Text::<Pattern>::read(checker, interface, at)),
+        driver: select.driver,
+        interface: select.interface.and_then(|at| Checked::<Pattern>::read(checker, interface, at)),
         address: select.address.and_then(|at| checker.parse(&at, "bad-pci-address")),
-        numa_node: select.numa_node.map(|node| node.value),
+        numa_node: select.numa_node,
     };
     // A rule that lost a condition would select more than it was meant to.
     (checker.errors() == before).then_some(selector)

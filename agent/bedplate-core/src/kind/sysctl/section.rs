@@ -41,15 +41,11 @@ pub struct Setting {
     pub why: Vec<Rationale>,
 }
 
-fn read_keys(
-    section: &mut Sysctl,
-    files: Vec<Option<BTreeMap<Spanned<String>, ScalarEntry>>>,
-    checker: &mut Checker<'_>,
-) {
+fn read_keys(section: &mut Sysctl, files: Vec<SysctlFile>, checker: &mut Checker<'_>) {
     let mut set = BTreeMap::new();
-    for file in files.into_iter().flatten() {
+    for file in files {
         let mut places: BTreeMap<Key, Place> = BTreeMap::new();
-        for (name, entry) in file {
+        for (name, entry) in file.set.into_iter().flatten() {
             let Some(key) = read_key(checker, &name) else { continue };
             let value_place = entry.place;
             let (value, reason) = entry.into_parts();
@@ -77,7 +73,7 @@ fn read_keys(
 
 fn read_key(checker: &mut Checker<'_>, name: &Spanned<String>) -> Option<Key> {
     let mut refuse = |message, label, help: &str| {
-        checker.error(name.place, "bad-sysctl", message, label, Some(help.to_owned()));
+        checker.error(name.place, "bad-sysctl", message, label, Some(help));
         None
     };
     match Key::new(&name.value) {

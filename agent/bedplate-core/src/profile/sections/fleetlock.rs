@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::section::{Fault, Text, TextRule, section};
+use crate::section::{Check, Checked, Fault, section};
 
 section! {
     /// The keys of a FleetLock server.
     "reboot.fleetlock" FleetLockKeys, FleetLockFile {
         /// Base address. Without it no server is asked.
         #[schemars(example = &"http://fleetlock.example:9090/", extend("x-source" = "FleetLock protocol"))]
-        url: String as Text<Url>;
+        url: String as Checked<Url>;
 
         /// Group of hosts that share the slots: letters, digits, dots and dashes.
         #[schemars(regex(pattern = r"^[a-zA-Z0-9.-]+$"))]
-        group: String as Text<Group> = "default".to_owned();
+        group: String as Checked<Group> = "default".to_owned();
     }
 }
 
@@ -29,10 +29,11 @@ pub struct FleetLock {
 /// Address of a server.
 pub(crate) struct Url;
 
-impl TextRule for Url {
+impl Check for Url {
+    type Value = String;
     const ID: &'static str = "bad-url";
 
-    fn fault(_: &str, text: &str) -> Option<Fault> {
+    fn fault(_: &str, text: &String) -> Option<Fault> {
         let rest = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
         let good = rest.is_some_and(|rest| {
             !rest.starts_with('/')
@@ -48,10 +49,11 @@ impl TextRule for Url {
 /// A FleetLock group.
 pub(crate) struct Group;
 
-impl TextRule for Group {
+impl Check for Group {
+    type Value = String;
     const ID: &'static str = "bad-group";
 
-    fn fault(_: &str, text: &str) -> Option<Fault> {
+    fn fault(_: &str, text: &String) -> Option<Fault> {
         let good = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
         let label = "expected letters, digits, `.` and `-`";
         let message = format!("`{text}` is not a FleetLock group");

@@ -28,17 +28,13 @@ section! {
     show show_allowed;
 }
 
-fn read_allowed(
-    section: &mut Lints,
-    files: Vec<Option<BTreeMap<Spanned<String>, Spanned<String>>>>,
-    checker: &mut Checker<'_>,
-) {
+fn read_allowed(section: &mut Lints, files: Vec<LintsFile>, checker: &mut Checker<'_>) {
     let mut allowed = BTreeMap::new();
-    for (id, reason) in files.into_iter().flatten().flatten() {
+    for (id, reason) in files.into_iter().filter_map(|file| file.allow).flatten() {
         if reason.value.trim().is_empty() {
             let message = format!("there is no reason why `{}` is let pass", id.value);
             let help = "it stands in the history, for those who ask later";
-            checker.error(reason.place, "no-reason", message, "say why", Some(help.to_owned()));
+            checker.error(reason.place, "no-reason", message, "say why", Some(help));
             continue;
         }
         checker.note(&key_of("lints.allow", &id.value), reason.place, Reason::NONE);

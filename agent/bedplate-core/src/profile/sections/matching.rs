@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::section::{
-    Checker, OneOrMany, Pattern, Printer, Reason, Spanned, Text, section, toml_text,
+    Checked, Checker, Entry, Pattern, Printer, Reason, Spanned, section, toml_text,
 };
 use bedplate_base::value::{NotAValue, PciId};
 use bedplate_base::{Arch, CpuVendor};
@@ -34,11 +34,11 @@ section! {
 
         /// Shell pattern on the DMI system vendor; case does not count.
         #[schemars(example = &"Supermicro*", extend("x-source" = "/sys/class/dmi/id/sys_vendor"))]
-        sys_vendor: String as Text<Pattern>;
+        sys_vendor: String as Checked<Pattern>;
 
         /// Shell pattern on the DMI product name; case does not count.
         #[schemars(example = &"DGXH100*", extend("x-source" = "/sys/class/dmi/id/product_name"))]
-        product_name: String as Text<Pattern>;
+        product_name: String as Checked<Pattern>;
     }
     special read_pci {
         /// PCI functions that must be there. A later file replaces the whole list.
@@ -110,11 +110,11 @@ pub(crate) struct MatchPciEntry {
     /// `vendor:device` in hexadecimal, `vendor:*` for any device; several in a list count together. Virtual functions
     /// are not counted.
     #[cfg_attr(feature = "schemars", schemars(example = &"10de:2330", extend("x-source" = "/sys/bus/pci/devices/*/{vendor,device}; pci.ids")))]
-    pub id: OneOrMany<PciIdText>,
+    pub id: Spanned<Entry<PciIdText, PciIds>>,
 
     /// At least this many functions.
     #[cfg_attr(feature = "schemars", schemars(range(min = 1), extend("default" = 1), example = 8))]
-    pub at_least: Option<Spanned<u32>>,
+    pub at_least: Option<u32>,
 
     /// At most this many functions. Default: no limit.
     #[cfg_attr(feature = "schemars", schemars(example = 8))]
@@ -134,12 +134,16 @@ pub(crate) struct PciIdText(
     pub String,
 );
 
-fn read_pci(
-    section: &mut Match,
-    files: Vec<Option<Spanned<Vec<MatchPciEntry>>>>,
-    checker: &mut Checker<'_>,
-) {
-    for list in files.into_iter().flatten() {
+/// Pairs of PCI ids.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub(crate) struct PciIds(
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1)))] pub Vec<Spanned<PciIdText>>,
+);
+
+fn read_pci(section: &mut Match, files: Vec<MatchFile>, checker: &mut Checker<'_>) {
+    for list in files.into_iter().filter_map(|file| file.pci) {
         checker.note("match.pci", list.place, Reason::NONE);
         let entries = list.value.into_iter();
         section.pci = entries.filter_map(|entry| match_pci(checker, entry)).collect();
@@ -147,10 +151,14 @@ fn read_pci(
 }
 
 fn match_pci(checker: &mut Checker<'_>, entry: MatchPciEntry) -> Option<MatchPci> {
-    let given = entry.id.0.len();
-    let ids = entry.id.0.into_iter().map(|id| Spanned { value: id.value.0, place: id.place });
+    let texts = match entry.id.value {
+        Entry::Short(id) => vec![Spanned { value: id, place: entry.id.place }],
+        Entry::Long(ids) => ids.0,
+    };
+    let given = texts.len();
+    let ids = texts.into_iter().map(|id| Spanned { value: id.value.0, place: id.place });
     let ids: Vec<_> = ids.filter_map(|id| checker.parse(&id, "bad-pci-id")).collect();
-    let at_least = entry.at_least.map_or(1, |at| at.value);
+    let at_least = entry.at_least.unwrap_or(1);
     if let Some(at_most) = entry.at_most.as_ref().filter(|at_most| at_most.value < at_least) {
         let message = "no machine can have so few and so many";
         let label = format!("less than `at_least`, which is {at_least}");

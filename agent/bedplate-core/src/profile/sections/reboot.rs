@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::fleetlock::{FleetLock, FleetLockFile, FleetLockKeys};
 use crate::profile::reboot_window::{NEVER, RebootWindow};
 use crate::section::{
-    Checker, DAY, Fault, Length, Printer, Rule, Section, Spanned, TextRule, Texts, section,
+    Check, Checked, Checker, DAY, Each, Fault, Length, Printer, Section, section,
 };
 
 /// A job that blocks a reboot for longer is one that an operator should hear of.
@@ -68,7 +68,7 @@ section! {
             example = vec!["bmc", "firmware"],
             extend("x-source" = "kernel/reboot.c; handbook §2.1")
         )]
-        methods: Vec<RebootMethod> as Methods = vec![RebootMethod::Ordinary];
+        methods: Vec<RebootMethod> as Checked<Methods> = vec![RebootMethod::Ordinary];
 
         /// When bedplate may reboot: days (optional), from-to, and a time zone by name. A window whose end is not after its
         /// start runs into the next day. No windows: at any time. `never` holds the place of a window that is still to be
@@ -78,7 +78,7 @@ section! {
             example = vec!["Mon-Fri 23:30-01:00 UTC"],
             extend("x-source" = "IANA time zone database")
         )]
-        windows: Vec<String> as Texts<Window> = Vec::new();
+        windows: Vec<String> as Each<Window> = Vec::new();
 
         /// Reboots allowed for one plan; after that bedplate says that it is stuck and stays still.
         #[schemars(range(min = 1, max = 10))]
@@ -104,16 +104,16 @@ section! {
         /// (`mmfsd` of GPFS, `wekanode`), of which only the operator can say whether they count. Daemons that come with
         /// drivers, monitoring and Kubernetes are known and need not be named. A later file replaces the whole list.
         #[schemars(example = vec!["mmfsd"], extend("x-source" = "handbook §14.7"))]
-        idle_holders: Vec<String> as Texts<ProcessName> = Vec::new();
+        idle_holders: Vec<String> as Each<ProcessName> = Vec::new();
 
         /// A command that says whether the machine is busy: exit status 0 = free, 1 = busy (its first line of output is the
         /// reason), anything else = cannot tell, and then nothing is rebooted.
         #[schemars(example = vec!["/usr/local/sbin/node-is-drained"])]
-        busy_command: Vec<String> as Program = Vec::new();
+        busy_command: Vec<String> as Checked<Program> = Vec::new();
 
         /// The command of the method `command`: it has the machine power-cycled from outside.
         #[schemars(example = vec!["/usr/local/sbin/redfish-cycle"])]
-        command: Vec<String> as Program = Vec::new();
+        command: Vec<String> as Checked<Program> = Vec::new();
 
         /// Say that this machine's firmware wakes it by its clock; without, the method `rtc` is not used.
         #[schemars(extend("x-source" = "kernel Documentation/admin-guide/rtc.rst"))]
@@ -134,12 +134,9 @@ section! {
     show show_fleetlock;
 }
 
-fn read_fleetlock(
-    section: &mut Reboot,
-    files: Vec<Option<FleetLockFile>>,
-    checker: &mut Checker<'_>,
-) {
-    let keys = FleetLockKeys::read(files.into_iter().flatten().collect(), checker);
+fn read_fleetlock(section: &mut Reboot, files: Vec<RebootFile>, checker: &mut Checker<'_>) {
+    let keys =
+        FleetLockKeys::read(files.into_iter().filter_map(|file| file.fleetlock).collect(), checker);
     section.fleetlock = keys.url.map(|url| FleetLock { url, group: keys.group });
 }
 
@@ -152,37 +149,25 @@ fn show_fleetlock(section: &Reboot, out: &mut Printer<'_>) {
 /// Ways to restart the machine, at least one.
 pub(crate) struct Methods;
 
-impl Rule for Methods {
-    type File = Vec<RebootMethod>;
+impl Check for Methods {
     type Value = Vec<RebootMethod>;
+    const ID: &'static str = "no-method";
 
-    fn read(
-        checker: &mut Checker<'_>,
-        _: &str,
-        list: Spanned<Self::File>,
-    ) -> Option<Vec<RebootMethod>> {
-        if list.value.is_empty() {
-            let message = "a list without methods leaves no way to reboot";
-            let label = "expected at least one method";
-            let help = "to be left alone, write policy = \"never\"".to_owned();
-            checker.error(list.place, "no-method", message, label, Some(help));
-            return None;
-        }
-        Some(list.value)
-    }
-
-    fn to_toml(value: &Self::Value) -> impl Serialize {
-        value
+    fn fault(_: &str, methods: &Vec<RebootMethod>) -> Option<Fault> {
+        let message = "a list without methods leaves no way to reboot".to_owned();
+        let help = "to be left alone, write policy = \"never\"".to_owned();
+        methods.is_empty().then(|| (message, "expected at least one method".to_owned(), Some(help)))
     }
 }
 
 /// A time at which the machine may be rebooted.
 pub(crate) struct Window;
 
-impl TextRule for Window {
+impl Check for Window {
+    type Value = String;
     const ID: &'static str = "bad-window";
 
-    fn fault(_: &str, text: &str) -> Option<Fault> {
+    fn fault(_: &str, text: &String) -> Option<Fault> {
         let error = text.parse::<RebootWindow>().err().filter(|_| text != NEVER)?;
         let message = format!("`{text}` is not a reboot window: {error}");
         let help = "write days, hours and a time zone: `Sat,Sun 02:00-05:00 Europe/Amsterdam`";
@@ -193,10 +178,11 @@ impl TextRule for Window {
 /// Name of a process.
 pub(crate) struct ProcessName;
 
-impl TextRule for ProcessName {
+impl Check for ProcessName {
+    type Value = String;
     const ID: &'static str = "bad-process-name";
 
-    fn fault(_: &str, text: &str) -> Option<Fault> {
+    fn fault(_: &str, text: &String) -> Option<Fault> {
         let message = format!("`{text}` is not the name of a process");
         let help = "write what `ps -o comm` shows: `mmfsd`, no path and no arguments";
         let is_bad = text.trim().is_empty() || text.contains('/');
@@ -207,24 +193,16 @@ impl TextRule for ProcessName {
 /// Program and arguments. The daemon has no working directory and no shell: the program is named in full.
 pub(crate) struct Program;
 
-impl Rule for Program {
-    type File = Vec<String>;
+impl Check for Program {
     type Value = Vec<String>;
+    const ID: &'static str = "bad-command";
 
-    fn read(checker: &mut Checker<'_>, _: &str, words: Spanned<Self::File>) -> Option<Vec<String>> {
-        if let Some(first) = words.value.first().filter(|first| !first.starts_with('/')) {
-            let message = format!("`{first}` is not the full path of a program");
-            let help =
-                "write program and arguments as a list: [\"/usr/local/sbin/check\", \"--quick\"]";
-            let label = "expected a path from `/`";
-            checker.error(words.place, "bad-command", message, label, Some(help.to_owned()));
-            return None;
-        }
-        Some(words.value)
-    }
-
-    fn to_toml(value: &Self::Value) -> impl Serialize {
-        value
+    fn fault(_: &str, words: &Vec<String>) -> Option<Fault> {
+        let first = words.first().filter(|first| !first.starts_with('/'))?;
+        let message = format!("`{first}` is not the full path of a program");
+        let help =
+            "write program and arguments as a list: [\"/usr/local/sbin/check\", \"--quick\"]";
+        Some((message, "expected a path from `/`".to_owned(), Some(help.to_owned())))
     }
 }
 

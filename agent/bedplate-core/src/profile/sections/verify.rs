@@ -66,26 +66,23 @@ pub(crate) struct SeverityTable {
     pub reason: Spanned<String>,
 }
 
-fn read_severities(
-    section: &mut Verify,
-    files: Vec<Option<BTreeMap<Spanned<String>, SeverityTable>>>,
-    checker: &mut Checker<'_>,
-) {
-    for (id, SeverityTable { level, reason }) in files.into_iter().flatten().flatten() {
+fn read_severities(section: &mut Verify, files: Vec<VerifyFile>, checker: &mut Checker<'_>) {
+    let given = files.into_iter().filter_map(|file| file.severity).flatten();
+    for (id, SeverityTable { level, reason }) in given {
         if !checker.checks.contains(&id.value.as_str()) {
             let message = format!("no check is called `{}`", id.value);
             let help = match nearest(&id.value, checker.checks.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`bedplate verify --list` shows all".to_owned(),
             };
-            checker.error(id.place, "unknown-check", message, "not a check", Some(help));
+            checker.error(id.place, "unknown-check", message, "not a check", Some(&help));
             continue;
         }
         if reason.value.trim().is_empty() {
             let message =
                 format!("there is no reason why `{}` is `{}`", id.value, level.value.name());
             let help = "reports show it to those who wonder later";
-            checker.error(reason.place, "no-reason", message, "say why", Some(help.to_owned()));
+            checker.error(reason.place, "no-reason", message, "say why", Some(help));
             continue;
         }
         checker.note(&key_of("verify.severity", &id.value), id.place, Reason::NONE);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Module, ModuleEntry, ModuleOption, Modules, Parameters, Scalar, ScalarEntry};
+use super::{
+    Module, ModuleEntry, ModuleOption, Modules, ModulesFile, Parameters, Scalar, ScalarEntry,
+};
 use crate::desired::ModuleLoad;
 use crate::section::{
     Checker, Entry, OrderedMap, Place, Printer, Reason, Spanned, key_of, quoted, toml_text,
@@ -27,23 +29,15 @@ struct ListEntry {
     reason: Reason,
 }
 
-/// What one file gives to the special keys of `[modules]`.
-type FileKeys = (
-    Option<Vec<ModuleEntry>>,
-    Option<Vec<ModuleEntry>>,
-    Option<Vec<ModuleEntry>>,
-    Option<BTreeMap<Spanned<String>, Parameters>>,
-);
-
 /// The module lists and options of all files. Being loaded is not being kept out, and the other way round, so that a later
 /// file undoes an earlier one.
-pub(super) fn read(section: &mut Modules, files: Vec<FileKeys>, checker: &mut Checker<'_>) {
+pub(super) fn read(section: &mut Modules, files: Vec<ModulesFile>, checker: &mut Checker<'_>) {
     let mut modules: OrderedMap<Lists> = OrderedMap::default();
     let mut parameters = BTreeMap::new();
-    for (load, blacklist, unload, options) in files {
-        let load = module_list(checker, "load", load);
-        let blacklist = module_list(checker, "blacklist", blacklist);
-        let unload = module_list(checker, "unload", unload);
+    for file in files {
+        let load = module_list(checker, "load", file.load);
+        let blacklist = module_list(checker, "blacklist", file.blacklist);
+        let unload = module_list(checker, "unload", file.unload);
         check_lists(checker, &load, &blacklist, &unload);
         for entry in load {
             let lists = modules.entry(entry.name.as_str());
@@ -57,7 +51,7 @@ pub(super) fn read(section: &mut Modules, files: Vec<FileKeys>, checker: &mut Ch
             let lists = modules.entry(entry.name.as_str());
             (lists.load, lists.unload) = (None, Some(entry));
         }
-        read_options(checker, options, &mut parameters);
+        read_options(checker, file.options, &mut parameters);
     }
     let default = section.load_default;
     let mut listed = |list: &str, entry: Option<ListEntry>| {
@@ -159,7 +153,7 @@ fn option(
     {
         let message = format!("the value of `{parameter}` holds a control character");
         let help = "modprobe.d has one line for each option, and no escape for a line break";
-        checker.error(value_place, "bad-parameter", message, "", Some(help.to_owned()));
+        checker.error(value_place, "bad-parameter", message, "", Some(help));
         return None;
     }
     Some((value.to_string(), reason))

@@ -23,16 +23,16 @@ pub struct VfTable {
     /// Ethernet address: the PF's permanent one made local, with the number of the VF in bytes 2 and 3. A VF without one
     /// gets a random address at every boot. Of no effect on InfiniBand.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "net/core/rtnetlink.c do_setvfinfo (IFLA_VF_MAC)")))]
-    pub mac: Option<Spanned<Derived>>,
+    pub mac: Option<Derived>,
 
     /// InfiniBand node and port GUID, made from the GUID of the PF's port. Without one the VF's port stays down. Of no
     /// effect on Ethernet.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_IB_NODE_GUID, IFLA_VF_IB_PORT_GUID")))]
-    pub guid: Option<Spanned<Derived>>,
+    pub guid: Option<Derived>,
 
     /// VLAN that the NIC puts the VF's traffic into, unseen by the VF; 0: none. 4095 is reserved (IEEE 802.1Q).
     #[cfg_attr(feature = "schemars", schemars(range(max = 4094), example = 100, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN")))]
-    pub vlan: Option<Spanned<u16>>,
+    pub vlan: Option<u16>,
 
     /// Priority of the VLAN tag; needs `vlan`.
     #[cfg_attr(feature = "schemars", schemars(range(max = 7), extend("default" = 0)))]
@@ -44,15 +44,15 @@ pub struct VfTable {
 
     /// Whether the VF may change its address, see all traffic and the like.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_TRUST")))]
-    pub trust: Option<Spanned<bool>>,
+    pub trust: Option<bool>,
 
     /// Whether the NIC drops frames that the VF sends from another address than its own.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_SPOOFCHK")))]
-    pub spoof_check: Option<Spanned<bool>>,
+    pub spoof_check: Option<bool>,
 
     /// Link of the VF: as the PF's (`auto`), always up (`enable`) or down (`disable`).
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_LINK_STATE")))]
-    pub link_state: Option<Spanned<VfLinkState>>,
+    pub link_state: Option<VfLinkState>,
 
     /// Mbit/s that the VF is promised; 0: nothing.
     #[cfg_attr(feature = "schemars", schemars(example = 1000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE")))]
@@ -60,7 +60,7 @@ pub struct VfTable {
 
     /// Mbit/s that the VF may send at most; 0: no limit.
     #[cfg_attr(feature = "schemars", schemars(example = 10000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE")))]
-    pub max_tx_rate: Option<Spanned<u32>>,
+    pub max_tx_rate: Option<u32>,
 }
 
 /// The checked form; `None` where something is wrong with it.
@@ -71,9 +71,9 @@ pub(super) fn attributes(
     let given = given.unwrap_or_default();
     let before = checker.errors();
     let vlan = vlan(checker, &given);
-    if let (Some(min), Some(max)) = (&given.min_tx_rate, &given.max_tx_rate)
-        && max.value > 0
-        && min.value > max.value
+    if let (Some(min), Some(max)) = (&given.min_tx_rate, given.max_tx_rate)
+        && max > 0
+        && min.value > max
     {
         let message = "`min_tx_rate` is above `max_tx_rate`";
         checker.error(min.place, "bad-rate", message, "more than the VF may send", None);
@@ -83,11 +83,11 @@ pub(super) fn attributes(
         guid: given.guid.is_some(),
         set: VfAttributes {
             vlan,
-            trust: given.trust.map(|at| at.value),
-            spoof_check: given.spoof_check.map(|at| at.value),
-            link_state: given.link_state.map(|at| at.value),
+            trust: given.trust,
+            spoof_check: given.spoof_check,
+            link_state: given.link_state,
             min_tx_rate: given.min_tx_rate.map(|at| at.value),
-            max_tx_rate: given.max_tx_rate.map(|at| at.value),
+            max_tx_rate: given.max_tx_rate,
             ..VfAttributes::default()
         },
     };
@@ -95,7 +95,7 @@ pub(super) fn attributes(
 }
 
 fn vlan(checker: &mut Checker<'_>, given: &VfTable) -> Option<Vlan> {
-    let Some(vlan) = &given.vlan else {
+    let Some(id) = given.vlan else {
         let qos = given.vlan_qos.as_ref().map(|at| ("vlan_qos", at.place));
         let protocol = given.vlan_protocol.as_ref().map(|at| ("vlan_protocol", at.place));
         for (key, place) in [qos, protocol].into_iter().flatten() {
@@ -105,7 +105,7 @@ fn vlan(checker: &mut Checker<'_>, given: &VfTable) -> Option<Vlan> {
         return None;
     };
     Some(Vlan {
-        id: vlan.value,
+        id,
         qos: given.vlan_qos.as_ref().map_or(0, |at| at.value),
         protocol: given.vlan_protocol.as_ref().map_or(VlanProtocol::Dot1q, |at| at.value),
     })
