@@ -174,10 +174,7 @@ pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<LintMatch> {
 fn vfio_signs(view: &View<'_>) -> Vec<LintMatch> {
     // Every driver that claims devices for guests has it in its name (vfio-pci, mlx5_vfio_pci, xe-vfio-pci …).
     let is_vfio = |name: &str| name.replace('-', "_").contains("vfio_pci");
-    let modules = view.profile.modules.load.iter().map(|module| module.name.as_str());
-    let modules = modules.filter(|name| is_vfio(name));
-    let mut signs: Vec<LintMatch> =
-        modules.filter_map(|name| view.hit(&key_of("modules.load", name), name)).collect();
+    let mut signs = modules(view, is_vfio);
     let is_for_guests =
         |rule: &SriovRule| matches!(&rule.vf_driver, VfDriver::Named(driver) if is_vfio(driver));
     signs.extend(rules(view, is_for_guests));
@@ -248,11 +245,15 @@ pub(super) fn module_option_on_cmdline(view: &View<'_>) -> Vec<LintMatch> {
     })
 }
 
-/// Where one of these is wanted loaded.
-pub(super) fn loaded(view: &View<'_>, names: &[&str]) -> Vec<LintMatch> {
+/// The modules wanted loaded that a test finds.
+fn modules(view: &View<'_>, test: impl Fn(&str) -> bool) -> Vec<LintMatch> {
     let wanted = view.profile.modules.load.iter().map(|module| module.name.as_str());
-    let found = wanted.filter(|name| names.contains(name));
+    let found = wanted.filter(|name| test(name));
     found.filter_map(|name| view.hit(&key_of("modules.load", name), name)).collect()
+}
+
+pub(super) fn loaded(view: &View<'_>, names: &[&str]) -> Vec<LintMatch> {
+    modules(view, |name| names.contains(&name))
 }
 
 /// The rules for virtual functions that a test finds.

@@ -134,7 +134,7 @@ pub(crate) struct PciIdText(
     pub String,
 );
 
-/// Pairs of PCI ids.
+// No doc comment: it would stand in the schema, which describes the pairs.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(transparent)]
