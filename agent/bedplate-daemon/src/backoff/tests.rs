@@ -1,0 +1,165 @@
+use super::*;
+use bedplate_base::mask::mask_message;
+use bedplate_core::plan::{Effect, KindId};
+
+fn found(id: &str) -> PlannedChange {
+    let value = Item {
+        subject: "ACS control".into(),
+        before: Some("001d".into()),
+        after: None,
+        why: Vec::new(),
+    };
+    let shown = Difference {
+        id: id.into(),
+        kind: KindId::Acs,
+        subject: id.into(),
+        effect: Effect::EveryBoot,
+        live: true,
+        modules: false,
+        items: vec![value],
+    };
+    PlannedChange { key: ChangeKey::of(id), shown }
+}
+
+fn keys(ids: &[&str]) -> Vec<ChangeKey> {
+    ids.iter().map(|id| ChangeKey::of(id)).collect()
+}
+
+fn done(id: &str) -> ChangeResult {
+    ChangeResult { change: found(id), failure: None }
+}
+
+fn failed(id: &str) -> ChangeResult {
+    ChangeResult { change: found(id), failure: Some("no".into()) }
+}
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn the_third_time_it_is_taken_back_it_is_left_alone() {
+    let mut backoff = Backoff::default();
+    for at in 0..3 {
+        assert_eq!(backoff.admit(&[found("a")], s(at)).now, keys(&["a"]), "{at}");
+        backoff.note(&[done("a")], s(at));
+    }
+    let last = backoff.admit(&[found("a"), found("b")], s(3));
+    assert_eq!(last.now, keys(&["b"]));
+    let contested = Conflict { id: "a".into(), found: "ACS control: 001d".into(), times: 3 };
+    assert_eq!(
+        (last.contested.as_slice(), backoff.contested().as_slice()),
+        (&[contested.clone()][..], &[contested][..])
+    );
+    // Said once.
+    let later = backoff.admit(&[found("a")], s(100));
+    assert_eq!(later, Admission { next: Some(s(3603)), ..Admission::default() });
+    backoff.forget();
+    assert_eq!(backoff.admit(&[found("a")], s(101)).now, keys(&["a"]));
+}
+
+/// Contested at second 3.
+fn fought_over() -> Backoff {
+    let mut backoff = Backoff::default();
+    for at in 0..3 {
+        backoff.admit(&[found("a")], s(at));
+        backoff.note(&[done("a")], s(at));
+    }
+    assert_eq!(backoff.admit(&[found("a")], s(3)).contested.len(), 1);
+    backoff
+}
+
+#[test]
+fn after_an_hour_of_quiet_it_is_tried_once_more() {
+    let mut backoff = fought_over();
+    let early = backoff.admit(&[found("a")], s(3602));
+    assert_eq!((early.now.len(), early.next, backoff.contested().len()), (0, Some(s(3603)), 1));
+    assert_eq!(backoff.admit(&[found("a")], s(3603)).now, keys(&["a"]));
+    assert_eq!(backoff.contested(), []);
+    backoff.note(&[done("a")], s(3603));
+    // Taken back again: contested at once, and for longer.
+    let again = backoff.admit(&[found("a")], s(3700));
+    assert_eq!((again.now.len(), again.contested.len(), again.next), (0, 1, Some(s(3700 + 7200))));
+    assert_eq!(backoff.admit(&[found("a")], s(3700 + 7200)).now, keys(&["a"]));
+    backoff.note(&[done("a")], s(3700 + 7200));
+    // It stayed for longer than that: this is another fight, which begins at the beginning.
+    let later = s(3700 + 3 * 7200);
+    assert_eq!(backoff.admit(&[found("a")], later).now, keys(&["a"]));
+    assert_eq!(backoff.contested(), []);
+}
+
+#[test]
+fn whoever_touches_it_begins_the_quiet_again() {
+    let mut other = found("a");
+    other.shown.items[0].before = Some("0000".into());
+    let mut backoff = fought_over();
+    assert_eq!(backoff.admit(&[other.clone()], s(3000)).next, Some(s(6600)));
+    assert!(backoff.contested()[0].found.contains("0000"), "what is there now");
+    // Right, by another hand: that is a change too.
+    assert_eq!(backoff.admit(&[], s(6000)).next, Some(s(9600)));
+    assert!(backoff.is_contested());
+    assert_eq!(backoff.admit(&[], s(9600)), Admission::default());
+    assert!(!backoff.is_contested());
+    // What differs after that is drift like any other.
+    assert_eq!(backoff.admit(&[other], s(9700)).now, keys(&["a"]));
+}
+
+/// Masked, both ids are `cmdline/grubby --args=token=…`.
+#[test]
+fn changes_with_equal_masked_ids_are_kept_apart() {
+    let change = |secret: &str| {
+        let id = format!("cmdline/grubby --args=token={secret}");
+        let shown = Difference { id: mask_message(&id), ..found("").shown };
+        PlannedChange { key: ChangeKey::of(&id), shown }
+    };
+    let both = [change("one"), change("two")];
+    assert_eq!(both[0].shown, both[1].shown);
+    let mut backoff = Backoff::default();
+    assert_eq!(backoff.admit(&both, s(0)).now.len(), 2);
+    let failure = Some("no".to_owned());
+    backoff.note(&[ChangeResult { change: both[0].clone(), failure }], s(0));
+    backoff.note(&[ChangeResult { change: both[1].clone(), failure: None }], s(0));
+    assert_eq!(backoff.admit(&both, s(1)).now, [both[1].key.clone()]);
+    assert_eq!(backoff.failed(&both[1..]), []);
+    assert!(!both[0].key.to_string().contains("one"));
+}
+
+#[test]
+fn the_last_failure_is_known_until_it_is_done() {
+    let mut backoff = Backoff::default();
+    backoff.note(&[failed("a")], s(0));
+    backoff.note(&[failed("a")], s(5));
+    let remembered = backoff.failed(&[found("b"), found("a")]);
+    assert_eq!((remembered.len(), remembered[0].why.as_str(), remembered[0].times), (1, "no", 2));
+    assert_eq!(backoff.failed(&[]), [], "it does not differ any more");
+    backoff.note(&[done("a")], s(10));
+    assert_eq!(backoff.failed(&[found("a")]), []);
+}
+
+#[test]
+fn a_reset_once_in_a_while_is_no_fight() {
+    let mut backoff = Backoff::default();
+    for round in 0..50 {
+        assert_eq!(backoff.admit(&[found("a")], s(round * 601)).now, keys(&["a"]));
+        backoff.note(&[done("a")], s(round * 601));
+    }
+}
+
+#[test]
+fn failures_wait_longer_and_longer_up_to_an_hour() {
+    let mut backoff = Backoff::default();
+    let mut now = Duration::ZERO;
+    let mut waits = Vec::new();
+    for _ in 0..14 {
+        assert_eq!(backoff.admit(&[found("a")], now).now, keys(&["a"]));
+        let next = backoff.note(&[failed("a")], now).unwrap();
+        let early = backoff.admit(&[found("a")], next - Duration::from_millis(1));
+        assert_eq!((early.now.len(), early.next), (0, Some(next)));
+        waits.push((next - now).as_secs());
+        now = next;
+    }
+    assert_eq!(waits[..4], [5, 10, 20, 40]);
+    assert_eq!(waits[10..], [3600; 4]);
+    backoff.note(&[done("a")], now);
+    assert_eq!(backoff.note(&[failed("a")], now), Some(now + s(5)), "a success in between counts");
+}
