@@ -140,7 +140,8 @@ fn commands_read_logind_under_the_record_lock() {
         let usec = logind::usec(jiff::Timestamp::now()) + 600_000_000;
         let arranged = json!({ "boot_id": "boot-1", "kind": "reboot", "usec": usec, "plan": "p", "method": "ordinary",
             "request": null, "userspace": null, "prepared": null });
-        let attempt = json!({ "plan": "p", "boot_id": "boot-1", "at": "2026-03-03T03:00:00Z", "method": "ordinary" });
+        let attempt = json!({ "plan": "p", "boot_id": "boot-1", "at": "2026-03-03T03:00:00Z", "method": "ordinary",
+            "subject": "", "rehearsal": false, "passthrough": false, "followed": false });
         let record = json!({ "version": 2, "attempts": [attempt],
             "phase": { "phase": "scheduling", "arranged": arranged } });
         rig.write(RECORD, &record.to_string());
