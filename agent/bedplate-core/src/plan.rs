@@ -261,6 +261,9 @@ pub struct KindPlan {
     pub notes: Vec<Note>,
     /// Files already written whose effect waits for a boot (configured and next boot right, running not).
     pub pending: Vec<Pending>,
+    /// Whether an argument that turns IOMMU passthrough on is among what waits for a boot.
+    #[serde(skip)]
+    pub passthrough_pending: bool,
     /// Lints of level error in the profile that are let pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<allowed_lints::AllowedLint>,

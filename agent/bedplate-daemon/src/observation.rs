@@ -45,6 +45,9 @@ pub struct Observation {
     pub unknowns: Vec<Unknown>,
     /// Changes that wait for a boot.
     pub pending: Vec<Pending>,
+    /// Whether IOMMU passthrough is among them.
+    #[serde(default)]
+    pub passthrough: bool,
     /// What the host waits for.
     pub need: RebootNeed,
     /// Whether the machine can be expected to come back from a reboot.

@@ -192,6 +192,7 @@ fn public_observation(
         blockers: shown.body.blockers.clone(),
         unknowns: shown.body.unknowns.clone(),
         pending: shown.body.pending.clone(),
+        passthrough: plan.body.passthrough_pending,
         need: engine::waits_for(plan),
         next_boot: shown.next_boot.clone(),
         packages: package_lock::held(reader).map(package_lock::reason),

@@ -406,6 +406,7 @@ pub fn waiting(rig: &Rig) -> Value {
     seen["pending"] = json!([{
         "kind": "cmdline", "subject": "iommu=pt", "running": null, "next": "iommu=pt", "effect": "cold-boot"
     }]);
+    seen["passthrough"] = json!(true);
     seen["need"] = json!("cold");
     seen["hash"] = json!("waits");
     seen["cause"] = json!({ "cause": "other-entry" });

@@ -110,6 +110,7 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.settled.extend(more.settled);
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
+    body.passthrough_pending |= more.passthrough_pending;
     body.pending_until_boot.extend(more.pending_until_boot);
     body.settled_tools.extend(more.settled_tools);
     body.orphans.extend(more.orphans);

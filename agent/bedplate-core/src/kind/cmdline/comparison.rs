@@ -9,7 +9,8 @@ use crate::desired::DesiredCmdline;
 use crate::kind::{Context, dropped};
 use crate::plan::{Effect, Item, KindPlan, Pending, Rationale};
 use bedplate_base::Reading;
-use bedplate_cmdline::{CommandLine, Edit, Finding, Status};
+use bedplate_cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status, iommu_passthrough};
+use bedplate_facts::Facts;
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::HostKind;
 
@@ -290,13 +291,16 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
     match (satisfied(&configured), satisfied(&next), satisfied(&running)) {
         (Some(false), ..) | (_, Some(false), _) => {}
         // Files are right and the kernel is older than they are. An entry that is not known promises nothing.
-        (_, Some(true), Some(false)) => section.pending.push(Pending {
-            kind: NAME,
-            effect: super::effect_of(shown.entries.iter().map(String::as_str)),
-            running: running.and_then(|finding| found(&finding.status)),
-            next: next.or(configured).and_then(|finding| shown_as(&finding)),
-            subject,
-        }),
+        (_, Some(true), Some(false)) => {
+            section.passthrough_pending |= turns_passthrough_on(&shown, context.facts);
+            section.pending.push(Pending {
+                kind: NAME,
+                effect: super::effect_of(shown.entries.iter().map(String::as_str)),
+                running: running.and_then(|finding| found(&finding.status)),
+                next: next.or(configured).and_then(|finding| shown_as(&finding)),
+                subject,
+            });
+        }
         (_, _, Some(false)) => {}
         // Nothing is claimed to be gone from a configuration that cannot be followed.
         _ if shown.key.is_none() && comparison.is_incomplete() => {}
@@ -305,6 +309,13 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
             places(context, configured, next, running) + &manner(&shown.status),
         )),
     }
+}
+
+/// Whether an argument that is wanted turns IOMMU passthrough on, whatever else is on the line.
+fn turns_passthrough_on(wanted: &Finding, facts: &Facts) -> bool {
+    let line = CommandLine::parse(&wanted.entries.join(" "));
+    let on = iommu_passthrough(&line, &KernelDefaults::default(), super::arch(facts));
+    wanted.key.is_some() && on == Some(true)
 }
 
 fn found(status: &Status) -> Option<String> {

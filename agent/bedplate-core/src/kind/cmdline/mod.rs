@@ -73,9 +73,9 @@ pub(crate) use reverted_entry::{EntryFaults, RevertedEntry};
 pub(crate) use soundness::{BOOT_PARAMS, recorded_boot_params, soundness, soundness_of_image};
 
 use super::{Context, Kind, Privacy};
-use crate::plan::{Action, Effect, KindId, KindPlan, Pending};
+use crate::plan::{Action, Effect, KindId, KindPlan};
 use bedplate_base::{Arch, Reading};
-use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name};
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
@@ -345,13 +345,6 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
         log,
     };
     Some(diagnosis::cause(&seen, &edit, &kernel_defaults(context.reader, context.facts)))
-}
-
-/// Whether what waits for a boot is an argument that turns IOMMU passthrough on.
-pub fn waits_for_passthrough(pending: &Pending) -> bool {
-    // `iommu=pt` means this on x86 alone; for other kernels nobody asks for it.
-    let (line, arch) = (CommandLine::parse(&pending.subject), Arch::X86_64);
-    pending.kind == NAME && iommu_passthrough(&line, &KernelDefaults::default(), arch) == Some(true)
 }
 
 /// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken

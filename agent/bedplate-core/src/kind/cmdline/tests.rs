@@ -1,5 +1,7 @@
 use super::*;
-use crate::plan::KindId;
+use crate::ledger::Ledger;
+use crate::profile::model::Profile;
+use crate::profile::of_text;
 use bedplate_facts::{Depth, observe};
 use bedplate_testhosts::HostSpec;
 
@@ -24,19 +26,6 @@ fn the_class_of_boot_that_arguments_wait_for() {
     assert_eq!(effect_of(std::iter::empty()), Effect::ColdBoot, "unknown");
 }
 
-#[test]
-fn only_what_turns_passthrough_on_waits_for_it() {
-    let waits = |kind, subject: &str| {
-        let (subject, effect) = (subject.to_owned(), Effect::ColdBoot);
-        waits_for_passthrough(&Pending { kind, subject, running: None, next: None, effect })
-    };
-    assert!(waits(NAME, "iommu=pt") && waits(NAME, "iommu.passthrough=1"));
-    for other in ["iommu=nopt", "iommu.passthrough=0", "iommu.strict=0", "pci=realloc"] {
-        assert!(!waits(NAME, other), "{other}");
-    }
-    assert!(!waits(KindId::Modules, "iommu=pt"), "of another kind");
-}
-
 /// A kernel booted with three arguments of bedplate's, whose boot entry has lost two of them since.
 #[test]
 fn what_was_taken_off_the_line_stays_until_the_boot() {
@@ -52,4 +41,33 @@ fn what_was_taken_off_the_line_stays_until_the_boot() {
         gone_at_next_boot(&host, &facts, &tokens),
         ["pci=realloc", "hugepagesz=2M hugepages=8"]
     );
+}
+
+/// The boot entry has what the running kernel was booted without.
+#[test]
+fn only_what_turns_passthrough_on_waits_for_it() {
+    let waits = |mode: &str, args: &str, next: &str, running: &str| {
+        let spec =
+            format!("loader = 'debian'\ncmdline = '{next}'\nrunning-cmdline = 'ro {running}'");
+        let host = HostSpec::from_toml(&spec).unwrap().build();
+        let facts = observe(&host, Depth::Plan);
+        let profile = format!(
+            "schema = 1\n[iommu]\nmode = '{mode}'\n[cmdline]\nargs = [{args}]\n[acs]\npolicy = 'keep'\n"
+        );
+        let plan = plan_of(&of_text(&profile), &host, &facts);
+        assert!(!plan.pending.is_empty(), "{plan:#?}");
+        plan.passthrough_pending
+    };
+    assert!(waits("keep", "'iommu=pt'", "iommu=pt", ""));
+    assert!(waits("keep", "'iommu.passthrough=1'", "iommu.passthrough=1", ""));
+    assert!(!waits("keep", "'iommu.strict=0'", "iommu.strict=0", ""));
+    assert!(!waits("keep", "'iommu.passthrough=0'", "iommu.passthrough=0", "iommu=pt"));
+    assert!(!waits("keep", "'pci=realloc'", "pci=realloc", ""));
+}
+
+fn plan_of(profile: &Profile, reader: &dyn Reader, facts: &Facts) -> KindPlan {
+    let (ledger, so_far) = (Ledger::default(), KindPlan::default());
+    let desired = crate::kind::resolve(profile, facts, &ledger);
+    let desired = &desired;
+    plan(&Context { profile, desired, facts, reader, ledger: &ledger, so_far: &so_far })
 }

@@ -14,7 +14,6 @@ use crate::reboot::facts::SlowFacts;
 use crate::reboot::state::{Veto, WaitsFor};
 use crate::status::Status;
 use bedplate_base::terminal::brief;
-use bedplate_core::kind::cmdline;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::plan::{Effect, NextBoot, RebootNeed};
 use bedplate_core::profile::model::{AgentMode, Reboot, RebootMethod, RebootPolicy};
@@ -86,7 +85,7 @@ impl RebootController {
             planned: enforced
                 && observation.changes.iter().any(|change| after_boot(change.shown.effect)),
             refused: matches!(observation.cause, Some(Cause::Rejected { .. })),
-            passthrough: observation.pending.iter().any(cmdline::waits_for_passthrough),
+            passthrough: observation.passthrough,
             subject: subject(observation),
             settings: &observation.reboot,
             held: status.held.as_ref().map(enforce_hold),
