@@ -240,7 +240,7 @@ fn link_out_of_an_image_is_not_followed() {
 fn slot_of_a_lock_server_is_named() {
     let root = host();
     let record = r#"{"version":2,"lock":{"server":{"url":"http://lock/","group":"gpu"},"certain":true,
-        "since":"2026-03-03T03:00:00Z"}}"#;
+        "since":"2026-03-03T03:00:00Z","boot_id":"","before":[]}}"#;
     put(root.path(), "var/lib/bedplate/daemon/reboot.json", record);
     let (plan, _) = planned(root.path());
     assert_eq!(
