@@ -185,9 +185,8 @@ fn a_host_that_bedplate_never_changed() {
 #[test]
 fn a_ledger_that_cannot_be_trusted_stops_everything() {
     let session = Session::new();
-    for (number, content) in
-        ["{garbage", "", "{\"version\": 99}", "[]", "{\"version\": 1}"].iter().enumerate()
-    {
+    let versions = ["{\"version\": 99}", "{\"version\": 1}", "{\"version\": 2}"];
+    for (number, content) in ["{garbage", "", "[]"].iter().chain(&versions).enumerate() {
         let name = format!("image{number}");
         session.image(&name);
         session.file(&format!("{name}/var/lib/bedplate/ledger.json"), content);
@@ -201,10 +200,10 @@ fn a_ledger_that_cannot_be_trusted_stops_everything() {
             let output = session.run(args);
             assert_eq!(output.status.code(), Some(1), "{args:?}");
             let said = text(&output.stderr);
-            let remedy = if content.contains("99") {
-                "use the newer bedplate"
-            } else {
-                "restore it from a backup"
+            let remedy = match *content {
+                "{\"version\": 99}" => "use the newer bedplate",
+                "{\"version\": 1}" => "run `bedplate revert` with the bedplate that wrote it",
+                _ => "restore it from a backup",
             };
             // By its whole path: it is not the ledger of the machine that builds the image.
             let path = format!("ledger {name}/var/lib/bedplate/ledger.json");
