@@ -45,6 +45,11 @@ pub trait SettingChange: Clone {
     /// A change of the same setting between other values.
     fn with(&self, before: Self::Value, after: Self::Value) -> Self;
 
+    /// Whether another change of this name is of the very same setting.
+    fn is_same_setting(&self, _other: &Self) -> bool {
+        true
+    }
+
     /// Why the setting is not put back: others have set it to `now`.
     fn changed_by_others(&self, now: &Self::Value) -> String {
         format!("it was set to {} since, not by bedplate", now.format())
@@ -187,6 +192,11 @@ impl SettingChange for SetConfigBits {
 
     fn with(&self, before: RegisterBits, after: RegisterBits) -> Self {
         SetConfigBits { bits: after, before: before.value, ..self.clone() }
+    }
+
+    /// A port that was put in the place of another has the register elsewhere.
+    fn is_same_setting(&self, other: &Self) -> bool {
+        self.offset == other.offset
     }
 
     fn changed_by_others(&self, now: &RegisterBits) -> String {

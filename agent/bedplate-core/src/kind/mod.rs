@@ -24,7 +24,7 @@ use bedplate_host::Reader;
 pub(crate) use own_file::{FileTool, OwnFile, OwnMark};
 pub(crate) use pending_tools::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
 use serde::{Deserialize, Serialize};
-pub(crate) use write_scope::{WriteScope, kind_of_tool};
+pub(crate) use write_scope::{WriteScope, kind_of_command, kind_of_tool};
 pub use write_scope::{is_own_word, outside_write_scope};
 
 /// What a kind gets to look at.

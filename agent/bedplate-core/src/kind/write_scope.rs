@@ -74,10 +74,14 @@ impl WriteScope {
 /// The kind that runs a tool, which is named by its command or by its program alone.
 pub(crate) fn kind_of_tool(named: &str) -> Option<KindId> {
     let words: Vec<String> = named.split(' ').map(str::to_owned).collect();
-    let runs = |owns: &WriteScope| {
-        owns.tool(&words) || owns.tools.iter().any(|tool| tool.first() == Some(&named))
-    };
-    KINDS.iter().find(|kind| runs(&kind.owns)).map(|kind| kind.id)
+    let starts = |owns: &WriteScope| owns.tools.iter().any(|tool| tool.first() == Some(&named));
+    let by_program = || KINDS.iter().find(|kind| starts(&kind.owns)).map(|kind| kind.id);
+    kind_of_command(&words).or_else(by_program)
+}
+
+/// The kind that runs this command.
+pub(crate) fn kind_of_command(argv: &[String]) -> Option<KindId> {
+    KINDS.iter().find(|kind| kind.owns.tool(argv)).map(|kind| kind.id)
 }
 
 /// Whether a word can only be bedplate's: the name of a kind, of a tool or of one of its fixed arguments, or the path of a file,

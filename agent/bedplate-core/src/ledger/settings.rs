@@ -98,11 +98,16 @@ impl Ledger {
         let name = action.name();
         let (mut found, mut after) = (now.limited_to(&action.after()), action.after());
         let (mut kind, mut ours) = (kind, Vec::new());
-        if let Some(earlier) = records.remove(&name).filter(|record| record.boot == boot) {
+        let is_same = |earlier: &SettingRecord<C>| {
+            earlier.boot == boot && earlier.action.is_same_setting(action)
+        };
+        if let Some(earlier) = records.remove(&name).filter(is_same) {
+            // Parts that are new here are as they were found until they are written.
+            ours = earlier.ours.iter().map(|ours| ours.or(&found)).collect();
             // What was found first counts, part by part.
             found = earlier.action.before().or(&found);
-            after = after.or(&now.limited_to(&found));
-            (kind, ours) = (earlier.kind, earlier.ours);
+            after = after.or(&earlier.action.after());
+            kind = earlier.kind;
         }
         if !ours.contains(&after) {
             ours.push(after.clone());
@@ -147,6 +152,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use bedplate_base::value::RegisterBits;
+    use bedplate_base::value::vf::{VfAttributes, Vlan};
 
     const BOOT: &str = "this boot";
 
@@ -189,6 +195,64 @@ mod tests {
         assert_eq!(kept.reversed(&now(0x1d)), None);
         ledger.settle_setting(&second, &now(0x1d));
         assert_eq!(record::<SetConfigBits>(&mut ledger), None);
+    }
+
+    /// A run that was cut short before it wrote further bits has left those of the run before.
+    #[test]
+    fn bits_are_ours_before_others_are_added_to_them() {
+        let mut ledger = Ledger::default();
+        let now = RegisterBits::whole;
+        let first = bits(0x0c, 0);
+        ledger.begin_setting(&first, KindId::Acs, BOOT, &now(0x1d));
+        ledger.settle_setting(&first, &now(0x11));
+        ledger.begin_setting(&bits(0x40, 0x40), KindId::Acs, BOOT, &now(0x11));
+        let kept = record::<SetConfigBits>(&mut ledger).unwrap();
+        for (now, is_ours) in [(0x11, true), (0x51, true), (0x55, false)] {
+            let back = kept.reversed(&RegisterBits::whole(now)).unwrap();
+            assert_eq!(kept.is_ours(&back.before()), is_ours, "{now:#x}");
+        }
+    }
+
+    /// What others set in the meantime is not counted as bedplate's.
+    #[test]
+    fn other_attribute_of_a_vf_stays_with_who_set_it() {
+        let trust = |on: bool| VfAttributes { trust: Some(on), ..VfAttributes::default() };
+        let vlan = |id: u16| VfAttributes {
+            vlan: Some(Vlan { id, ..Vlan::default() }),
+            ..VfAttributes::default()
+        };
+        let set = |before: VfAttributes, after: VfAttributes| {
+            let pf = "0000:18:00.0".parse().unwrap();
+            let key = VfKey { pf, interface: "ens1f0".into(), vf: 1 };
+            SetVf { key, before, after, start: false, limit_s: 60 }
+        };
+        let mut ledger = Ledger::default();
+        let first = set(trust(false), trust(true));
+        ledger.begin_setting(&first, KindId::Sriov, BOOT, &trust(false).or(&vlan(0)));
+        ledger.settle_setting(&first, &trust(true).or(&vlan(0)));
+        // An operator takes the trust away, and the next change, of the VLAN, is cut short.
+        let now = trust(false).or(&vlan(0));
+        ledger.begin_setting(&set(vlan(0), vlan(7)), KindId::Sriov, BOOT, &now);
+        let kept = record::<SetVf>(&mut ledger).unwrap();
+        assert_eq!(kept.reversed(&now), None, "both are as they were found");
+        let rate = VfAttributes { max_tx_rate: Some(5), ..VfAttributes::default() };
+        let mut ledger = Ledger::default();
+        let first = set(rate, VfAttributes { max_tx_rate: Some(10), ..rate });
+        ledger.begin_setting(&first, KindId::Sriov, BOOT, &rate.or(&vlan(0)));
+        let theirs = VfAttributes { max_tx_rate: Some(99), ..rate }.or(&vlan(0));
+        ledger.begin_setting(&set(vlan(0), vlan(7)), KindId::Sriov, BOOT, &theirs);
+        let kept = record::<SetVf>(&mut ledger).unwrap();
+        assert!(!kept.is_ours(&kept.reversed(&theirs).unwrap().before()));
+    }
+
+    #[test]
+    fn register_of_a_port_that_took_the_place_of_another_begins_anew() {
+        let mut ledger = Ledger::default();
+        ledger.begin_setting(&bits(0x0c, 0), KindId::Acs, BOOT, &RegisterBits::whole(0x1d));
+        let other = SetConfigBits { offset: 0x20a, ..bits(0x0c, 0) };
+        ledger.begin_setting(&other, KindId::Acs, BOOT, &RegisterBits::whole(0x04));
+        let kept = record::<SetConfigBits>(&mut ledger).unwrap();
+        assert_eq!((kept.action.offset, kept.action.before, kept.ours.len()), (0x20a, 0x04, 1));
     }
 
     #[test]

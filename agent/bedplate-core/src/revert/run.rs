@@ -8,7 +8,7 @@ use super::report::{FileStates, RevertReport, StepOutcome, StepReport};
 use super::{RevertPlan, Step};
 use crate::apply::action::{file, setting, tool, vf_attributes};
 use crate::apply::{StepError, Store};
-use crate::kind::{cmdline, kind_of_tool, modules};
+use crate::kind::{cmdline, kind_of_command, modules};
 use crate::ledger::{self, Entry, EntryResult, Generator, Ledger, PendingTool, Sha, Unfinished};
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::KindId;
@@ -121,7 +121,7 @@ fn pending_tools(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
     });
     let undoes = |argv: &[String]| store.ledger.undo.iter().any(|tool| tool.argv == argv);
     let owed = run.filter(|argv| !undoes(argv)).chain(&plan.owed).filter_map(|argv| {
-        let kind = kind_of_tool(&argv.join(" "))?;
+        let kind = kind_of_command(argv)?;
         let outputs = match kind {
             cmdline::NAME => cmdline::entry_contents(store.reader),
             _ => BTreeMap::new(),
@@ -202,7 +202,7 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
 fn kind_of_step(ledger: &Ledger, argv: &[String], makes: &[String]) -> Option<KindId> {
     let undone = ledger.undo.iter().find(|tool| tool.argv == argv).map(|tool| tool.kind);
     let made = || makes.iter().find_map(|path| ledger.files.get(path)).map(|record| record.kind);
-    undone.or_else(made).or_else(|| kind_of_tool(&argv.join(" ")))
+    undone.or_else(made).or_else(|| kind_of_command(argv))
 }
 
 /// Subjects whose records stay: what was refused, what failed, and what a tool that failed reads.

@@ -62,7 +62,8 @@ impl Operation for SetVf {
             let boot = store.boot_id()?;
             store.update_ledger(|ledger| {
                 let earlier = ledger.vfs.get(&self.key.name());
-                let start = self.start || earlier.is_some_and(|record| record.action.start);
+                let start = self.start
+                    || earlier.is_some_and(|record| record.boot == boot && record.action.start);
                 let action = SetVf { start, after: left, ..self.clone() };
                 ledger.begin_setting(&action, task.change.kind, &boot, &found);
             })?;
