@@ -37,7 +37,7 @@ struct Header {
 #[serde(deny_unknown_fields)]
 struct Document {
     #[serde(rename = "bedplate_snapshot")]
-    _version: u32,
+    version: u32,
     running: bool,
     entries: BTreeMap<String, Entry>,
 }
@@ -118,34 +118,16 @@ impl Snapshot {
 
     /// Read the text form.
     pub fn from_text(text: &str) -> Result<Self, SnapshotError> {
-        let damaged = |error| SnapshotError {
-            what: "this snapshot is damaged: record it again with `bedplate snapshot`".to_owned(),
-            source: Some(error),
+        let (running, entries) = match serde_json::from_str(text) {
+            Ok(Document { version: ..=VERSION, running, entries }) => (running, entries),
+            Ok(_) => return Err(unreadable(text, None)),
+            Err(error) => return Err(unreadable(text, Some(error))),
         };
-        let header: Header = match serde_json::from_str(text) {
-            Ok(header) => header,
-            // A file that was cut off still has its first line.
-            Err(error) if text.trim_start().starts_with("{\n\"bedplate_snapshot\"") => {
-                return Err(damaged(error));
-            }
-            Err(error) => {
-                let what =
-                    "this is not a bedplate snapshot: it has no \"bedplate_snapshot\" version";
-                return Err(SnapshotError { what: what.to_owned(), source: Some(error) });
-            }
-        };
-        if header.bedplate_snapshot > VERSION {
-            let what = format!(
-                "this snapshot has format {}, and this bedplate reads up to {VERSION}: use a newer bedplate",
-                header.bedplate_snapshot
-            );
-            return Err(SnapshotError { what, source: None });
-        }
-        let document: Document = serde_json::from_str(text).map_err(damaged)?;
-        let mut snapshot = Snapshot::new(document.running);
+        let mut snapshot = Snapshot::new(running);
         // Directories above entries are entries, too: they may not cost more than the text is worth.
         let mut room = text.len().saturating_mul(MOST_ABOVE);
-        for (path, entry) in document.entries {
+        let mut directory: Option<String> = None;
+        for (path, entry) in entries {
             let wrong = |reason| {
                 let path: String = path.chars().take(SHOWN).collect();
                 let what = format!("this snapshot is damaged: entry {path:?} {reason}");
@@ -158,10 +140,17 @@ impl Snapshot {
                 return Err(wrong("is not a plain absolute path"));
             }
             let node = entry.into_node().map_err(wrong)?;
+            let parent = path.rsplit_once('/').map(|(parent, _)| parent);
+            // Entries are sorted: most stand in the directory of the one before.
+            if path != "/" && parent == directory.as_deref() {
+                snapshot.nodes.insert(path, node);
+                continue;
+            }
             room = room
                 .checked_sub(snapshot.missing_above(&path))
                 .ok_or_else(|| wrong("is in too many directories that nothing else is in"))?;
             snapshot.insert(&path, node);
+            directory = parent.map(str::to_owned);
         }
         Ok(snapshot)
     }
@@ -170,6 +159,32 @@ impl Snapshot {
     fn missing_above(&self, path: &str) -> usize {
         let above = path.rmatch_indices('/').map(|(slash, _)| &path[..slash]);
         above.take_while(|path| !self.nodes.contains_key(*path)).map(str::len).sum()
+    }
+}
+
+/// Why a text is not a snapshot that this program reads; `error`: why it is none of this format.
+fn unreadable(text: &str, error: Option<serde_json::Error>) -> SnapshotError {
+    let damaged = |error| SnapshotError {
+        what: "this snapshot is damaged: record it again with `bedplate snapshot`".to_owned(),
+        source: error,
+    };
+    match serde_json::from_str(text) {
+        Ok(Header { bedplate_snapshot: ..=VERSION }) => damaged(error),
+        Ok(Header { bedplate_snapshot: found }) => SnapshotError {
+            what: format!(
+                "this snapshot has format {found}, and this bedplate reads up to {VERSION}: use a newer bedplate"
+            ),
+            source: None,
+        },
+        // A file that was cut off still has its first line.
+        Err(error) if text.trim_start().starts_with("{\n\"bedplate_snapshot\"") => {
+            damaged(Some(error))
+        }
+        Err(error) => SnapshotError {
+            what: "this is not a bedplate snapshot: it has no \"bedplate_snapshot\" version"
+                .to_owned(),
+            source: Some(error),
+        },
     }
 }
 
