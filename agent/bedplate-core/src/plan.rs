@@ -193,6 +193,30 @@ pub struct Note {
 
 /// What a kind has to say, with its name on it.
 impl KindId {
+    /// A change that disrupts nothing, needs no other, and leaves the list of what is bedplate's as it is. `name` is the part of
+    /// its id behind the kind's name.
+    pub fn change(
+        self,
+        name: &str,
+        subject: impl Into<Subject>,
+        items: Vec<Item>,
+        effect: Effect,
+        actions: Vec<Action>,
+    ) -> Change {
+        Change {
+            id: format!("{self}/{}", name.trim_start_matches('/')),
+            kind: self,
+            subject: subject.into(),
+            items,
+            effect,
+            actions,
+            disrupts: Vec::new(),
+            needs: Vec::new(),
+            owns: None,
+            deferred: None,
+        }
+    }
+
     /// Something that the operator has to deal with.
     pub fn blocker(
         self,

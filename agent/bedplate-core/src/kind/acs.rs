@@ -116,25 +116,16 @@ fn at_first_boot(context: &Context) -> Change {
             "redirect cleared on the ports between GPUs and NICs"
         }
     };
-    Change {
-        id: format!("{NAME}/ports"),
-        kind: NAME,
-        subject: "PCIe ports of the machine".into(),
-        items: vec![Item {
-            subject: CONTROL.to_owned(),
-            before: None,
-            after: Some(after.to_owned()),
-            why: vec![Rationale::because(
-                "an image has no PCI devices: the ports are found on the machine",
-            )],
-        }],
-        effect: Effect::EveryBoot,
-        actions: Vec::new(),
-        disrupts: Vec::new(),
-        needs: Vec::new(),
-        owns: None,
-        deferred: Some(first_boot()),
-    }
+    let why = Rationale::because("an image has no PCI devices: the ports are found on the machine");
+    let item = Item {
+        subject: CONTROL.to_owned(),
+        before: None,
+        after: Some(after.to_owned()),
+        why: vec![why],
+    };
+    let subject = "PCIe ports of the machine";
+    let change = NAME.change("ports", subject, vec![item], Effect::EveryBoot, Vec::new());
+    Change { deferred: Some(first_boot()), ..change }
 }
 
 fn first_boot() -> Deferred {
@@ -281,29 +272,23 @@ impl Port<'_> {
 
     fn change(&self, deferred: Option<Deferred>) -> Change {
         let before = self.acs.control;
-        Change {
-            id: format!("{NAME}/{}", self.wanted.port),
-            kind: NAME,
-            subject: self.subject(),
-            items: vec![Item {
-                subject: CONTROL.to_owned(),
-                before: Some(format_bits(before)),
-                after: Some(format_bits(self.after())),
-                why: self.wanted.why.clone(),
-            }],
-            effect: if self.is_persistent() { Effect::Now } else { Effect::EveryBoot },
-            actions: vec![Action::SetConfigBits(SetConfigBits {
-                address: self.wanted.port,
-                offset: self.acs.control_offset(),
-                bits: self.bits(),
-                before: before.0,
-                register: CONTROL.to_owned(),
-            })],
-            disrupts: self.isolation_lost(),
-            needs: Vec::new(),
-            owns: None,
-            deferred,
-        }
+        let item = Item {
+            subject: CONTROL.to_owned(),
+            before: Some(format_bits(before)),
+            after: Some(format_bits(self.after())),
+            why: self.wanted.why.clone(),
+        };
+        let effect = if self.is_persistent() { Effect::Now } else { Effect::EveryBoot };
+        let action = Action::SetConfigBits(SetConfigBits {
+            address: self.wanted.port,
+            offset: self.acs.control_offset(),
+            bits: self.bits(),
+            before: before.0,
+            register: CONTROL.to_owned(),
+        });
+        let name = self.wanted.port.to_string();
+        let change = NAME.change(&name, self.subject(), vec![item], effect, vec![action]);
+        Change { disrupts: self.isolation_lost(), deferred, ..change }
     }
 
     /// Who can reach whom, past the IOMMU, once the port no longer redirects. Without an IOMMU nothing kept them

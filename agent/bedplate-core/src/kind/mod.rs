@@ -11,6 +11,7 @@ mod own_file;
 mod pending_tools;
 pub mod sriov;
 pub mod sysctl;
+mod target_file;
 mod write_scope;
 
 use crate::desired::Desired;
@@ -24,6 +25,7 @@ use bedplate_host::Reader;
 pub(crate) use own_file::{FileTool, OwnFile, OwnMark};
 pub(crate) use pending_tools::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
 use serde::{Deserialize, Serialize};
+pub(crate) use target_file::{TargetFile, removed};
 pub(crate) use write_scope::{WriteScope, kind_of_command, kind_of_tool};
 pub use write_scope::{is_own_word, outside_write_scope};
 

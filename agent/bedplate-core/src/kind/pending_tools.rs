@@ -8,22 +8,12 @@ pub(crate) const LIMIT_S: u32 = 600;
 
 /// The change that runs an owed tool. `subject`: what the tool makes.
 pub(crate) fn change(kind: KindId, tool: &PendingTool, subject: &str, item: Item) -> Change {
-    Change {
-        id: format!("{kind}/{}", tool.argv.join(" ")),
-        kind,
-        subject: subject.into(),
-        items: vec![item],
-        effect: Effect::Now,
-        actions: vec![Action::RunTool {
-            argv: tool.argv.clone(),
-            purpose: tool.purpose.clone(),
-            touches: Vec::new(),
-            way_back: WayBack::Repeat,
-            limit_s: LIMIT_S,
-        }],
-        disrupts: Vec::new(),
-        needs: Vec::new(),
-        owns: None,
-        deferred: None,
-    }
+    let run = Action::RunTool {
+        argv: tool.argv.clone(),
+        purpose: tool.purpose.clone(),
+        touches: Vec::new(),
+        way_back: WayBack::Repeat,
+        limit_s: LIMIT_S,
+    };
+    kind.change(&tool.argv.join(" "), subject, vec![item], Effect::Now, vec![run])
 }

@@ -8,9 +8,8 @@ use super::document::{Document, JsonValue, NotEditable};
 use super::owned_keys::{self, OwnedKey};
 use super::section::{Key, Setting};
 use super::{NAME, splice};
-use crate::kind::{Context, drop_in, dropped};
-use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Rationale};
-use bedplate_base::ReadError;
+use crate::kind::{Context, TargetFile, dropped};
+use crate::plan::{Blocker, Item, KindPlan, Rationale};
 use bedplate_facts::cufile::{self, PATH};
 
 /// Compares the file.
@@ -19,13 +18,8 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
     if wanted.is_empty() && earlier.is_empty() {
         return;
     }
-    let before = match context.reader.read(PATH) {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.is_absent() => None,
-        Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
-        Err(error) => return drop_in::unknown(NAME, out, PATH, &error),
-    };
-    let document = match before.as_deref().map(read) {
+    let Some(file) = TargetFile::read(context, NAME, PATH, !wanted.is_empty(), out) else { return };
+    let document = match file.before.as_deref().map(read) {
         None => Document::new(&context.profile.name),
         Some(Ok(document)) => document,
         Some(Err(blocker)) => return out.blockers.push(blocker),
@@ -39,7 +33,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
         return;
     }
     let after = (!document.is_only_heading()).then(|| document.text().as_bytes().to_vec());
-    let is_edited = before != after;
+    let is_edited = file.before != after;
     if after.is_some()
         && (is_edited || !wanted.is_empty())
         && let Err(blocker) = readable(&found, document.text())
@@ -49,24 +43,13 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
     if items.is_empty() {
         return;
     }
-    let file = || Action::ReplaceFile {
-        path: PATH.into(),
-        before: before.map(FileContent::new),
-        after: after.map(FileContent::new),
-    };
-    out.changes.push(Change {
-        id: format!("{NAME}{PATH}"),
-        kind: NAME,
-        subject: PATH.into(),
-        items,
-        effect: Effect::Now,
-        // Where there is none the ledger alone is brought up to date.
-        actions: is_edited.then(file).into_iter().collect(),
-        disrupts: Vec::new(),
-        needs: Vec::new(),
-        owns: Some(own.iter().filter_map(OwnedKey::write).collect()),
-        deferred: None,
-    });
+    let mut change = file.change(after, items);
+    if !is_edited {
+        // The ledger alone is brought up to date.
+        change.actions.clear();
+    }
+    change.owns = Some(own.iter().filter_map(OwnedKey::write).collect());
+    out.changes.push(change);
 }
 
 fn read(bytes: &[u8]) -> Result<Document, Blocker> {

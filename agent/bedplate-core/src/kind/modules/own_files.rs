@@ -8,13 +8,11 @@ use super::conf::{self, Modprobe};
 use super::{initramfs, item, pending};
 use crate::desired::{DesiredModules, WantedOption};
 use crate::kind::drop_in::{self, ConfFile};
-use crate::kind::{Context, dropped};
+use crate::kind::{Context, TargetFile, removed};
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
-use crate::plan::{
-    Action, Change, Effect, FileContent, Item, KindPlan, Overruled, Pending, Rationale,
-};
-use bedplate_host::{HostKind, Reader};
+use crate::plan::{Effect, Item, KindPlan, Overruled, Pending, Rationale};
+use bedplate_host::HostKind;
 
 /// Modules that are loaded at boot.
 struct Lists<'f> {
@@ -82,14 +80,10 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
         .filter(|module| !ours.contains(module.name.as_str()))
         .map(|module| item(module.name.as_str(), None, Some("loaded at boot"), &module.why))
         .collect();
-    items.extend(
-        ours.difference(&names).map(|name| item(name, Some("loaded at boot"), None, &[dropped()])),
-    );
+    items.extend(ours.difference(&names).map(|name| removed(name, "loaded at boot")));
     let text = modules_conf::modules_load(&wanted, &context.profile.name);
-    if let Some(change) =
-        replace(context.reader, MODULES_LOAD_PATH, text, items, Effect::Now, section)
-    {
-        section.changes.push(change);
+    if let Some(file) = TargetFile::read(context, NAME, MODULES_LOAD_PATH, true, section) {
+        section.changes.push(file.change(text, items));
     }
 }
 
@@ -132,12 +126,11 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     let content = text.as_ref().map(|text| Sha::digest(text.as_bytes()));
     let waiting = pending::waiting(context, &ours, &target, content.as_ref());
     pending::pending(context, &items, section);
-    let effect =
-        if waiting.iter().any(pending::Wait::is_due) { Effect::NextBoot } else { Effect::Now };
-    let Some(mut change) = replace(context.reader, MODPROBE_PATH, text, items, effect, section)
-    else {
-        return;
-    };
+    let Some(file) = TargetFile::read(context, NAME, MODPROBE_PATH, true, section) else { return };
+    let mut change = file.change(text, items);
+    if waiting.iter().any(pending::Wait::is_due) {
+        change.effect = Effect::NextBoot;
+    }
     section
         .pending_until_boot
         .extend(waiting.into_iter().filter_map(|wait| wait.pending_until_boot(&change.id)));
@@ -167,12 +160,7 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
     }
     for ((module, parameter), value) in &ours.options {
         if !target.options.contains_key(&(module.clone(), parameter.clone())) {
-            items.push(item(
-                &format!("options {module} {parameter}"),
-                Some(value),
-                None,
-                &[dropped()],
-            ));
+            items.push(removed(format!("options {module} {parameter}"), value));
         }
     }
     for (module, why) in
@@ -181,48 +169,9 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
         items.push(item(&format!("blacklist {module}"), None, Some("alias loading stopped"), why));
     }
     for module in ours.blacklist.difference(&target.blacklist) {
-        items.push(item(
-            &format!("blacklist {module}"),
-            Some("alias loading stopped"),
-            None,
-            &[dropped()],
-        ));
+        items.push(removed(format!("blacklist {module}"), "alias loading stopped"));
     }
     items
-}
-
-fn replace(
-    reader: &dyn Reader,
-    path: &str,
-    text: Option<String>,
-    items: Vec<Item>,
-    effect: Effect,
-    section: &mut KindPlan,
-) -> Option<Change> {
-    let before = match reader.read(path) {
-        Ok(bytes) => Some(FileContent::new(bytes)),
-        Err(error) if error.is_absent() => None,
-        Err(error) => {
-            drop_in::unknown(NAME, section, path, &error);
-            return None;
-        }
-    };
-    Some(Change {
-        id: format!("{NAME}{path}"),
-        kind: NAME,
-        subject: path.into(),
-        items,
-        effect,
-        actions: vec![Action::ReplaceFile {
-            path: path.to_owned(),
-            before,
-            after: text.map(|text| FileContent::new(text.into_bytes())),
-        }],
-        disrupts: Vec::new(),
-        needs: Vec::new(),
-        owns: None,
-        deferred: None,
-    })
 }
 
 /// A file that sorts after ours and says otherwise wins when the module is loaded.

@@ -1,11 +1,11 @@
 //! What is loaded now, and loading and unloading it.
 
-use super::NAME;
 use super::installed::{ModuleAvailability, installed};
+use super::{NAME, item};
 use crate::desired::ModuleLoad;
 use crate::desired::WantedModule;
 use crate::kind::Context;
-use crate::plan::{Action, Blocker, Change, Check, Effect, Item, KindPlan, Rationale};
+use crate::plan::{Action, Blocker, Change, Check, Effect, KindPlan, Rationale};
 use bedplate_base::Reading;
 use bedplate_base::value::ModuleName;
 use bedplate_host::HostKind;
@@ -83,26 +83,13 @@ fn load_change(module: &WantedModule, section: &KindPlan) -> Change {
         .iter()
         .filter(|change| change.subject.text == crate::modules_conf::MODPROBE_PATH)
         .map(|change| change.id.clone());
-    Change {
-        id: format!("{NAME}/load/{name}"),
-        kind: NAME,
-        subject: format!("module {name}").into(),
-        items: vec![Item {
-            subject: name.clone(),
-            before: Some("not loaded".into()),
-            after: Some("loaded".into()),
-            why: module.why.clone(),
-        }],
-        effect: Effect::Now,
-        actions: vec![
-            Action::LoadModule { module: name.clone() },
-            Action::Verify(Check::ModuleLive { module: name }),
-        ],
-        disrupts: Vec::new(),
-        needs: needs.collect(),
-        owns: None,
-        deferred: None,
-    }
+    let (id, subject) = (format!("load/{name}"), format!("module {name}"));
+    let items = vec![item(&name, Some("not loaded"), Some("loaded"), &module.why)];
+    let actions = vec![
+        Action::LoadModule { module: name.clone() },
+        Action::Verify(Check::ModuleLive { module: name }),
+    ];
+    Change { needs: needs.collect(), ..NAME.change(&id, subject, items, Effect::Now, actions) }
 }
 
 fn remedy(module: &ModuleName) -> String {
@@ -159,21 +146,10 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Rationale], section
         ));
         return;
     }
+    let items = vec![item(module.as_str(), Some("loaded"), Some("not loaded"), why)];
+    let actions = vec![Action::UnloadModule { module: module.to_string() }];
     section.changes.push(Change {
-        id: format!("{NAME}/unload/{module}"),
-        kind: NAME,
-        subject: subject.clone().into(),
-        items: vec![Item {
-            subject: module.to_string(),
-            before: Some("loaded".into()),
-            after: Some("not loaded".into()),
-            why: why.to_vec(),
-        }],
-        effect: Effect::Now,
-        actions: vec![Action::UnloadModule { module: module.to_string() }],
         disrupts: vec![format!("devices driven by {module} lose their driver")],
-        needs: Vec::new(),
-        owns: None,
-        deferred: None,
+        ..NAME.change(&format!("unload/{module}"), subject, items, Effect::Now, actions)
     });
 }

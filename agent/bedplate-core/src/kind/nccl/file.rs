@@ -2,20 +2,13 @@
 
 use super::NAME;
 use super::conf::{self, BlockError, Conf, Variable};
-use crate::kind::{Context, drop_in, dropped};
-use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan};
-use bedplate_base::ReadError;
+use crate::kind::{Context, TargetFile, removed};
+use crate::plan::{Item, KindPlan};
 
 /// Compares the file.
 pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPlan) {
-    let before = match context.reader.read(path) {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.is_absent() => None,
-        // A snapshot of before this section was known; nothing is asked of it either.
-        Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
-        Err(error) => return drop_in::unknown(NAME, out, path, &error),
-    };
-    let text = match std::str::from_utf8(before.as_deref().unwrap_or_default()) {
+    let Some(file) = TargetFile::read(context, NAME, path, !wanted.is_empty(), out) else { return };
+    let text = match String::from_utf8(file.before.clone().unwrap_or_default()) {
         Ok(text) => text,
         // Nothing of bedplate's is in it: it writes plain text.
         Err(_) if wanted.is_empty() => return,
@@ -23,7 +16,7 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
             return refuse(out, path, "it is not UTF-8 text", "correct the file, or remove it");
         }
     };
-    let conf = match Conf::parse(text) {
+    let conf = match Conf::parse(&text) {
         Ok(conf) => conf,
         Err(BlockError::Twice(line)) => {
             let reason = format!("bedplate's lines begin a second time on line {line}");
@@ -52,22 +45,7 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
         return;
     }
     let after = conf.with(&conf::block(wanted, &context.profile.name));
-    out.changes.push(Change {
-        id: format!("{NAME}{path}"),
-        kind: NAME,
-        subject: path.into(),
-        items: items(wanted, &conf),
-        effect: Effect::Now,
-        actions: vec![Action::ReplaceFile {
-            path: path.into(),
-            before: before.clone().map(FileContent::new),
-            after: after.map(|text| FileContent::new(text.into_bytes())),
-        }],
-        disrupts: Vec::new(),
-        needs: Vec::new(),
-        owns: None,
-        deferred: None,
-    });
+    out.changes.push(file.change(after, items(wanted, &conf)));
 }
 
 fn refuse(out: &mut KindPlan, path: &str, reason: &str, remedy: &str) {
@@ -88,15 +66,8 @@ fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
         why: one.why.clone(),
     });
     let is_wanted = |name: &str| wanted.iter().any(|one| one.name == name);
-    let gone = conf.own_settings().into_iter().filter(|(name, _)| !is_wanted(name)).map(
-        |(name, value)| Item {
-            subject: name.to_owned(),
-            before: Some(value.to_owned()),
-            after: None,
-            why: vec![dropped()],
-        },
-    );
-    let mut items: Vec<Item> = set.chain(gone).collect();
+    let gone = conf.own_settings().into_iter().filter(|(name, _)| !is_wanted(name));
+    let mut items: Vec<Item> = set.chain(gone.map(|(name, value)| removed(name, value))).collect();
     if items.is_empty() {
         // The same lines in another order.
         items.extend(wanted.first().map(|one| Item {

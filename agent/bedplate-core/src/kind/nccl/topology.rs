@@ -4,9 +4,9 @@
 use super::NAME;
 use super::conf::Variable;
 use crate::file_heading::{heading, is_heading};
-use crate::kind::{Context, drop_in, dropped, some_of};
-use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Rationale};
-use bedplate_base::{ReadError, Reading};
+use crate::kind::{Context, TargetFile, removed, some_of};
+use crate::plan::{Item, KindPlan, Rationale};
+use bedplate_base::Reading;
 use bedplate_facts::topology::Topology;
 use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::{Depth, placement, scan};
@@ -27,26 +27,18 @@ pub(crate) fn variable() -> Variable {
 
 /// Compares the file. Whether it is there in the end: a job is told of no file that is not.
 pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
-    let before = match context.reader.read(PATH) {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.is_absent() => None,
-        // Another's file, of which a snapshot says that it is there.
-        Err(ReadError::NotRecorded { .. }) if !asked => return false,
-        Err(error) => {
-            drop_in::unknown(NAME, out, PATH, &error);
-            return false;
-        }
-    };
-    let text = before.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let Some(file) = TargetFile::read(context, NAME, PATH, asked, out) else { return false };
+    let is_there = file.before.is_some();
+    let text = file.before.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
     let is_ours = text.is_some_and(is_ours);
     if !asked {
         if is_ours {
-            let item = item(Some("as bedplate wrote it"), None, dropped());
-            out.changes.push(change(before, None, item));
+            let item = removed("topology", "as bedplate wrote it");
+            out.changes.push(file.change(None::<String>, vec![item]));
         }
         return false;
     }
-    if before.is_some() && !is_ours {
+    if is_there && !is_ours {
         refuse(
             out,
             "the file is not bedplate's".to_owned(),
@@ -61,12 +53,18 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
         return true;
     }
     let why = Rationale::new("NCCL takes the machine's topology from it", "nccl.topology_file");
-    let (from, to) = match before {
-        Some(_) => (Some("of another state of this machine"), "as this machine is"),
-        None => (None, "where the GPUs, NICs and switches of this machine are"),
+    let (from, to) = match is_there {
+        true => (Some("of another state of this machine"), "as this machine is"),
+        false => (None, "where the GPUs, NICs and switches of this machine are"),
     };
     let after = format!("<!-- {} -->\n{body}", heading(&context.profile.name).trim_end());
-    out.changes.push(change(before, Some(after), item(from, Some(to), why)));
+    let item = Item {
+        subject: "topology".to_owned(),
+        before: from.map(str::to_owned),
+        after: Some(to.to_owned()),
+        why: vec![why],
+    };
+    out.changes.push(file.change(Some(after), vec![item]));
     true
 }
 
@@ -129,34 +127,4 @@ fn without_heading(text: &str) -> &str {
 fn refuse(out: &mut KindPlan, reason: String, remedy: &str) {
     let (subject, remedy) = (PATH.to_owned(), remedy.to_owned());
     out.blockers.push(NAME.blocker(subject, reason, remedy));
-}
-
-fn item(before: Option<&str>, after: Option<&str>, why: Rationale) -> Item {
-    let text = |text: &str| text.to_owned();
-    Item {
-        subject: "topology".to_owned(),
-        before: before.map(text),
-        after: after.map(text),
-        why: vec![why],
-    }
-}
-
-fn change(before: Option<Vec<u8>>, after: Option<String>, item: Item) -> Change {
-    let after = after.map(String::into_bytes);
-    Change {
-        id: format!("{NAME}{PATH}"),
-        kind: NAME,
-        subject: PATH.into(),
-        items: vec![item],
-        effect: Effect::Now,
-        actions: vec![Action::ReplaceFile {
-            path: PATH.into(),
-            before: before.map(FileContent::new),
-            after: after.map(FileContent::new),
-        }],
-        disrupts: Vec::new(),
-        needs: Vec::new(),
-        owns: None,
-        deferred: None,
-    }
 }

@@ -19,24 +19,16 @@ impl Pf<'_> {
     ) -> Change {
         let count = (need != Need::Nothing).then(|| self.item(present, need));
         let probing = self.forgot_probing(need, differing).then(probing_again);
+        let items = count.into_iter().chain(probing).chain(self.attribute_items(differing));
+        let (id, items) = (self.wanted.pf.to_string(), items.collect());
+        let actions = self.actions(present, need, differing);
         Change {
-            id: format!("{NAME}/{}", self.wanted.pf),
-            kind: NAME,
-            subject: self.subject(),
-            items: count
-                .into_iter()
-                .chain(probing)
-                .chain(self.attribute_items(differing))
-                .collect(),
-            effect: Effect::EveryBoot,
-            actions: self.actions(present, need, differing),
             disrupts: self.disrupts(present, need, differing, route),
-            needs: Vec::new(),
-            owns: None,
             deferred: image.then(|| Deferred {
                 until: "the first boot of the image, when `bedplate apply` on the machine does it"
                     .to_owned(),
             }),
+            ..NAME.change(&id, self.subject(), items, Effect::EveryBoot, actions)
         }
     }
 

@@ -8,9 +8,9 @@ use super::key::Key;
 use super::running;
 use super::section::Setting;
 use crate::kind::drop_in::{self, ConfFile};
-use crate::kind::{Context, dropped};
-use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Overruled};
-use bedplate_base::ReadError;
+use crate::kind::{Context, TargetFile, removed};
+use crate::plan::{Item, KindPlan, Note, Overruled};
+use bedplate_base::OptionalRead as _;
 use bedplate_host::HostKind;
 
 /// Where `render bootc` puts the same file into an image; one in /etc takes its place.
@@ -21,17 +21,13 @@ const SYSCTL_CONF: &str = "/etc/sysctl.conf";
 
 /// Compares the file, and names those that overrule it.
 pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
-    let before = match context.reader.read(PATH) {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.is_absent() => None,
-        // A snapshot of before this section was known; nothing is asked of it either.
-        Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
-        Err(error) => return drop_in::unknown(NAME, section, PATH, &error),
+    let Some(file) = TargetFile::read(context, NAME, PATH, !wanted.is_empty(), section) else {
+        return;
     };
     if !wanted.is_empty() {
         overruled(context, wanted, section);
     }
-    let ours = before.as_deref().map(|bytes| conf::values(&String::from_utf8_lossy(bytes)));
+    let ours = file.before.as_deref().map(|bytes| conf::values(&String::from_utf8_lossy(bytes)));
     let target: BTreeMap<_, _> =
         wanted.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
     let vendor = if ours.is_none() { vendor_settings(context) } else { None };
@@ -48,23 +44,8 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
         push_unchanged(&ours, place, section);
         return;
     }
-    section.changes.push(Change {
-        id: format!("{NAME}{PATH}"),
-        kind: NAME,
-        subject: PATH.into(),
-        items: items(wanted, &ours, &target),
-        effect: Effect::Now,
-        actions: vec![Action::ReplaceFile {
-            path: PATH.into(),
-            before: before.map(FileContent::new),
-            after: conf::text(wanted, &context.profile.name)
-                .map(|text| FileContent::new(text.into_bytes())),
-        }],
-        disrupts: Vec::new(),
-        needs: Vec::new(),
-        owns: None,
-        deferred: None,
-    });
+    let after = conf::text(wanted, &context.profile.name);
+    section.changes.push(file.change(after, items(wanted, &ours, &target)));
 }
 
 /// The file that an image brings, and what it says.
@@ -91,11 +72,8 @@ fn items(
         after: Some(setting.value.clone()),
         why: setting.why.clone(),
     });
-    let dropped = ours.iter().filter(|(key, _)| !target.contains_key(*key)).map(|(key, value)| {
-        let why = vec![dropped()];
-        Item { subject: key.to_string(), before: Some(value.clone()), after: None, why }
-    });
-    set.chain(dropped).collect()
+    let dropped = ours.iter().filter(|(key, _)| !target.contains_key(*key));
+    set.chain(dropped.map(|(key, value)| removed(key.to_string(), value))).collect()
 }
 
 /// A file that sorts after ours and sets another value wins in every boot.
@@ -115,15 +93,15 @@ fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
         }));
         section.notes.extend(notes);
     }
-    match context.reader.text(SYSCTL_CONF) {
-        Ok(text) => {
+    match context.reader.text(SYSCTL_CONF).optional() {
+        Ok(None) => {}
+        Ok(Some(text)) => {
             let file = ConfFile { path: SYSCTL_CONF.into(), text };
             let text = format!(
                 "{SYSCTL_CONF} sets another value: `sysctl --system` and `sysctl -p` apply that one"
             );
             section.notes.extend(contradictions(&file, wanted, &text));
         }
-        Err(error) if error.is_absent() => {}
         Err(error) => drop_in::unknown(NAME, section, SYSCTL_CONF, &error),
     }
 }

@@ -86,26 +86,14 @@ fn change(setting: &Setting, now: String) -> Change {
         true => setting.value.replace(' ', "\t"),
         false => setting.value.clone(),
     };
-    Change {
-        id: format!("{NAME}/{subject}"),
-        kind: NAME,
-        items: vec![Item {
-            subject: "running".into(),
-            before: Some(folded(&now)),
-            after: Some(setting.value.clone()),
-            why: setting.why.clone(),
-        }],
-        subject: subject.into(),
-        effect: Effect::Now,
-        actions: vec![Action::WriteAttribute(WriteAttribute {
-            path: setting.key.path(),
-            before: now,
-            after,
-            limit_s: LIMIT_S,
-        })],
-        disrupts: Vec::new(),
-        needs: Vec::new(),
-        owns: None,
-        deferred: None,
-    }
+    let item = Item {
+        subject: "running".into(),
+        before: Some(folded(&now)),
+        after: Some(setting.value.clone()),
+        why: setting.why.clone(),
+    };
+    let path = setting.key.path();
+    let write = WriteAttribute { path, before: now, after, limit_s: LIMIT_S };
+    let actions = vec![Action::WriteAttribute(write)];
+    NAME.change(&subject, subject.as_str(), vec![item], Effect::Now, actions)
 }
