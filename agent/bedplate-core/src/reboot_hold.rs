@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use bedplate_base::terminal::{brief, one_line};
-use bedplate_base::{duration, format_utc};
+use bedplate_base::{OptionalRead as _, duration, format_utc};
 use bedplate_host::{Reader, file};
 
 /// Where the hold is kept, inside the host. Beside the ledger: it must outlive a reboot.
@@ -93,9 +93,8 @@ impl Hold {
 
     /// The host's hold. No file is no hold; a file that cannot be read or understood is one without an end.
     pub fn load(reader: &dyn Reader) -> Option<Hold> {
-        match reader.read(HOLD) {
-            Ok(content) => Some(Hold::of_content(&content)),
-            Err(error) if error.is_absent() => None,
+        match reader.read(HOLD).optional() {
+            Ok(content) => content.map(|content| Hold::of_content(&content)),
             Err(error) => Some(Hold::unreadable(&error.to_string())),
         }
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::profile::model::Profile;
 use crate::profile::{self, LayerText, LoadedProfile, MatchError, MatchResult, Shipped};
-use bedplate_base::ReadError;
+use bedplate_base::{OptionalRead as _, ReadError};
 use bedplate_facts::Facts;
 use bedplate_host::{Reader, file, trust};
 
@@ -286,11 +286,9 @@ pub fn installed(reader: &dyn Reader) -> Result<(Vec<Layer>, Vec<Layer>), Source
 
 fn host_profile(reader: &dyn Reader) -> Result<Option<Layer>, SourceError> {
     let trusted = reader.trusted_directory(HOST_DIRECTORY);
-    match trusted.and_then(|()| trusted_text(reader, HOST_PROFILE)) {
-        Ok(text) => Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size().map(Some),
-        Err(error) if error.is_absent() => Ok(None),
-        Err(error) => Err(SourceError::Host(error)),
-    }
+    let text = trusted.and_then(|()| trusted_text(reader, HOST_PROFILE));
+    let Some(text) = text.optional().map_err(SourceError::Host)? else { return Ok(None) };
+    Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size().map(Some)
 }
 
 /// What the operator has put on the host; `None`: nothing.

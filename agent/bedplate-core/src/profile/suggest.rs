@@ -21,11 +21,7 @@ fn fold(word: &str) -> String {
 /// `a`, `b` or `c`.
 pub(super) fn alternatives<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    match quoted.as_slice() {
-        [] => String::new(),
-        [only] => only.clone(),
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
-    }
+    bedplate_base::joined(&quoted, "or")
 }
 
 #[cfg(test)]

@@ -312,14 +312,9 @@ fn requested(reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
     if reader.kind() != HostKind::Live {
         return Ok(Vec::new());
     }
-    match reader.text(REQUIRED_BY) {
-        Ok(listed) if listed.lines().any(|line| line == "bedplate") => {
-            Ok(vec![REQUIRED_BY.to_owned()])
-        }
-        Ok(_) => Ok(Vec::new()),
-        Err(error) if error.is_absent() => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
+    let listed = reader.text(REQUIRED_BY).optional()?.unwrap_or_default();
+    let is_listed = listed.lines().any(|line| line == "bedplate");
+    Ok(is_listed.then(|| REQUIRED_BY.to_owned()).into_iter().collect())
 }
 
 /// The table of docs/render.md. Paths without a leading slash are below /var/lib/bedplate.

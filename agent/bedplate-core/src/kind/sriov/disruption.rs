@@ -8,7 +8,7 @@ use super::{NAME, Need, Pf, VfDifference, usage};
 use crate::kind::some_of;
 use crate::plan::KindPlan;
 use bedplate_base::value::vf::VfAttributes;
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_host::Reader;
 
 const NET: &str = "/sys/class/net";
@@ -249,10 +249,7 @@ const BELOW: &str = "lower_";
 
 /// What lies in an interface's directory.
 fn entries(interface: &str, reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
-    match reader.list(&format!("{NET}/{interface}")) {
-        Err(error) if error.is_absent() => Ok(Vec::new()),
-        other => other,
-    }
+    Ok(reader.list(&format!("{NET}/{interface}")).optional()?.unwrap_or_default())
 }
 
 /// Interfaces on top of one ([`ABOVE`]: bonds, bridges, VLANs and what is on them) or below it, nearest first.
@@ -285,11 +282,8 @@ fn default_route_interfaces(reader: &dyn Reader) -> Result<BTreeSet<String>, Rea
 }
 
 fn of_tables(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
-    let text = |path| match reader.text(path) {
-        // A kernel without the family has no routes in it.
-        Err(error) if error.is_absent() => Ok(String::new()),
-        other => other,
-    };
+    // A kernel without the family has no routes in it.
+    let text = |path| reader.text(path).optional().map(Option::unwrap_or_default);
     let flags_good = |flags: &str| {
         u32::from_str_radix(flags, 16)
             .is_ok_and(|flags| flags & RTF_UP != 0 && flags & RTF_REJECT == 0)

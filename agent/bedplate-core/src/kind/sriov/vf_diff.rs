@@ -16,17 +16,6 @@ pub(super) struct VfDifference {
 
 /// `VF 3`, `VFs 0-7`, `VFs 0-2, 5`.
 pub(super) fn ranges(numbers: &[u16]) -> String {
-    let mut runs: Vec<(u16, u16)> = Vec::new();
-    for number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == *number => *last = *number,
-            _ => runs.push((*number, *number)),
-        }
-    }
-    let text = |(first, last): &(u16, u16)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    let texts: Vec<String> = runs.iter().map(text).collect();
+    let texts = bedplate_base::ranges(numbers.iter().copied().map(u32::from));
     format!("{} {}", if numbers.len() == 1 { "VF" } else { "VFs" }, texts.join(", "))
 }
