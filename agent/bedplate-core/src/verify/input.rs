@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Device, DeviceKind};
 use super::rails::rails;
+use super::unread::OrUnread as _;
 use super::{ImageState, IneffectiveArgument, NoPlan, Outcome};
 use crate::kind::acs::ResolvedAcs;
 use crate::kind::cmdline::show::CommandLineView;
 use crate::kind::cmdline::{self, Soundness};
 use crate::kind::modules::topo_check::{self, TopoCheck};
 use crate::plan::Plan;
+use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
-use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::aer::AerTotals;
 use bedplate_facts::cuda_library::{self, CudaLibrary};
 use bedplate_facts::fabric::{self, Fabric};
@@ -259,12 +260,11 @@ impl<'a> CheckInput<'a> {
     /// # Errors
     /// The outcome where the PCI tree could not be read.
     pub fn topology(&self) -> Result<&Topology<'a>, Outcome> {
-        match (&self.topology, &self.facts.pci) {
-            (Some(topology), _) => Ok(topology),
-            (None, Reading::Unknown(why)) => Err(unread("the PCI functions", why)),
-            (None, _) => Err(Outcome::unknown("this host shows no PCI functions")
-                .evidence("not there", "/sys/bus/pci/devices")),
-        }
+        self.facts.pci.or_unread("the PCI functions")?;
+        self.topology.as_ref().ok_or_else(|| {
+            Outcome::unknown("this host shows no PCI functions")
+                .evidence("not there", "/sys/bus/pci/devices")
+        })
     }
 
     /// A device as codes name it.
@@ -367,27 +367,5 @@ fn without_displays(gpus: &mut Vec<&Function>) {
     let is_display = |gpu: &&Function| gpu.class >> 8 == 0x0300;
     if gpus.iter().filter(|gpu| is_display(gpu)).count() * 2 < gpus.len() {
         gpus.retain(|gpu| !is_display(gpu));
-    }
-}
-
-/// What is to be said of something that could not be read.
-pub(crate) fn unread(what: &str, why: &Reason) -> Outcome {
-    let outcome = Outcome::unknown(format!("{what}: {why}"));
-    match remedy(why.cause) {
-        Some(remedy) => outcome.hint(remedy),
-        None => outcome,
-    }
-}
-
-/// The remedy for a value that is not known.
-pub(crate) fn remedy(cause: Cause) -> Option<&'static str> {
-    match cause {
-        Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
-        Cause::NotRecorded => Some("record the host again, with this version of bedplate"),
-        Cause::NoAnswer => Some("see pcie.answer"),
-        Cause::NotReadable => Some(
-            "`dmesg` may say why the kernel does not give it; then run `bedplate verify` again",
-        ),
-        Cause::NotUnderstood | Cause::NotAsked => None,
     }
 }

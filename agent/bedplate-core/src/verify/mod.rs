@@ -16,6 +16,7 @@ mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::input::{remedy, unread};
+use super::super::unread::{OrUnread as _, remedy};
 use super::super::{
     AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
@@ -292,15 +292,10 @@ fn isolation(input: &CheckInput<'_>) -> Judgement {
     let tree = topology.tree();
     let above: BTreeSet<PciAddress> =
         guests.iter().flat_map(|guest| tree.path_up(*guest)).collect();
-    let unknown = above.iter().find_map(|bridge| match tree.get(*bridge).map(|f| &f.acs) {
-        Some(Reading::Unknown(why)) => Some((bridge, why)),
-        _ => None,
-    });
-    Ok(match unknown {
-        Some((bridge, why)) => unread(&format!("ACS of port {bridge}"), why),
-        None => Outcome::pass(format!(
-            "the ports above {} of guests isolate",
-            counted(guests.len(), "function")
-        )),
-    })
+    for bridge in above {
+        let acs = tree.get(bridge).map(|function| &function.acs);
+        acs.or_unread(format_args!("ACS of port {bridge}"))?;
+    }
+    let functions = counted(guests.len(), "function");
+    Ok(Outcome::pass(format!("the ports above {functions} of guests isolate")))
 }

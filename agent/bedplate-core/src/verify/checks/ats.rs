@@ -1,6 +1,6 @@
 //! ATS of NICs: whether they translate where the shape of their fabric wants it, and only there.
 
-use super::super::input::remedy;
+use super::super::unread::unread;
 use super::super::{
     AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
@@ -50,11 +50,7 @@ fn ats(input: &CheckInput<'_>) -> Judgement {
             .all_evidence(seen(&needless, "ATS capability")));
     }
     if let Some((nic, why)) = found.unread.first() {
-        let outcome = Outcome::unknown(format!("ATS of NIC {nic}: {why}"));
-        return Ok(match remedy(why.cause) {
-            Some(remedy) => outcome.hint(remedy),
-            None => outcome,
-        });
+        return Ok(unread(format_args!("ATS of NIC {nic}"), why));
     }
     if let Some(first) = input.acs.unknowns.first() {
         return Ok(super::acs::unknown(first, tree));

@@ -1,6 +1,6 @@
 //! Large memory windows of GPUs, through which NICs reach their memory.
 
-use super::super::input::unread;
+use super::super::unread::unread;
 use super::super::{
     Check, CheckInput, Evidence, Explain, FirmwareFinding, Group, Judgement, Outcome, Severity,
     Verdict,

@@ -1,7 +1,7 @@
 //! The kernel command line: whether its states agree, and what on it does nothing or harm.
 
 use super::super::finding::named_arguments;
-use super::super::input::{remedy, unread};
+use super::super::unread::{OrUnread as _, remedy, unread};
 use super::super::{
     Check, CheckInput, CommandLineFinding, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
@@ -111,15 +111,20 @@ fn is_the_loaders(argument: &Argument) -> bool {
     ["BOOT_IMAGE=", "initrd="].iter().any(|name| argument.argument.starts_with(name))
 }
 
+/// The line that the running kernel was booted with.
+///
+/// # Errors
+/// The outcome where there is none, or none that can be read.
+fn running<'a>(input: &'a CheckInput<'_>) -> Result<&'a str, Outcome> {
+    let running = &input.observed.command_line.running;
+    let line = running.or_unread("the command line of the running kernel")?;
+    line.map(String::as_str)
+        .ok_or_else(|| Outcome::unknown("there is no command line").evidence("not there", RUNNING))
+}
+
 fn states(input: &CheckInput<'_>) -> Judgement {
     let line = &input.observed.command_line;
-    match &line.running {
-        Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
-        Reading::Absent => {
-            return Ok(Outcome::unknown("there is no command line").evidence("not there", RUNNING));
-        }
-        Reading::Known(_) => {}
-    }
+    running(input)?;
     match &line.next_boot {
         Reading::Unknown(why) => {
             return Ok(unread_entry(input, "what the next boot's command line is", why));
@@ -150,14 +155,10 @@ fn states(input: &CheckInput<'_>) -> Judgement {
         })
         .collect();
     if parts.is_empty() {
-        return Ok(match &line.configured {
-            Reading::Unknown(why) => unread("what the boot configuration says", why),
-            _ => Outcome::pass(format!(
-                "{} arguments, the same now and at the next boot",
-                arguments().count()
-            ))
-            .evidence("the same", format!("{RUNNING}, {NEXT}")),
-        });
+        line.configured.or_unread("what the boot configuration says")?;
+        let count = arguments().count();
+        return Ok(Outcome::pass(format!("{count} arguments, the same now and at the next boot"))
+            .evidence("the same", format!("{RUNNING}, {NEXT}")));
     }
     let is_sound = |entry: &Soundness| entry.faults.is_empty() && entry.unknown.is_empty();
     Ok(Outcome::warn([CommandLineFinding::CommandLinesDiffer {
@@ -219,35 +220,21 @@ fn harmful(input: &CheckInput<'_>) -> Judgement {
         .all_evidence(seen));
     }
     let line = &observed.command_line;
-    Ok(match (&line.running, &line.next_boot) {
-        (Reading::Known(_), _) => {
-            Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
-                .evidence("no lint finds anything", RUNNING)
-        }
-        (Reading::Unknown(why), _) => unread("the command line of the running kernel", why),
+    let at = match (&line.running, &line.next_boot) {
         // An image has no running kernel.
-        (Reading::Absent, Reading::Known(_)) => {
-            Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
-                .evidence("no lint finds anything", NEXT)
-        }
+        (Reading::Absent, Reading::Known(_)) => NEXT,
         (Reading::Absent, _) if input.facts.host == HostKind::Image => {
-            Outcome::not_applicable("the image has no boot entry of its own")
+            return Ok(Outcome::not_applicable("the image has no boot entry of its own"));
         }
-        (Reading::Absent, _) => {
-            Outcome::unknown("there is no command line").evidence("not there", RUNNING)
-        }
-    })
+        _ => running(input).map(|_| RUNNING)?,
+    };
+    Ok(Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
+        .evidence("no lint finds anything", at))
 }
 
 fn rejected(input: &CheckInput<'_>) -> Judgement {
     let log = kernel_log::log(input)?;
-    let running = match &input.observed.command_line.running {
-        Reading::Known(line) => CommandLine::parse(line),
-        Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
-        Reading::Absent => {
-            return Ok(Outcome::unknown("there is no command line").evidence("not there", RUNNING));
-        }
-    };
+    let running = CommandLine::parse(running(input)?);
     let (mut refused, mut passed_on, mut evident) = (Vec::new(), Vec::new(), Vec::new());
     for line in &log.lines {
         let before = refused.len() + passed_on.len();

@@ -1,6 +1,6 @@
 //! Whether the parts of NVIDIA's driver are of one version.
 
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, ModulesFinding, Outcome, Severity,
     Verdict,
@@ -37,11 +37,11 @@ pub(crate) const DRIVER_VERSIONS: Check = Check {
 
 fn judge(input: &CheckInput<'_>) -> Judgement {
     let gpus = input.some_gpus()?;
-    let module = match &input.facts.gpu.nvidia {
-        Reading::Known(driver) => &driver.version,
-        Reading::Absent => return Ok(Outcome::not_applicable("no NVIDIA driver is loaded")),
-        Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why).minor()),
+    let driver = input.facts.gpu.nvidia.or_unread("the NVIDIA driver's version");
+    let Some(driver) = driver.map_err(Outcome::minor)? else {
+        return Ok(Outcome::not_applicable("no NVIDIA driver is loaded"));
     };
+    let module = &driver.version;
     let outcome = of_library(module, &input.observed.cuda_library);
     let Reading::Known(firmware) = &input.observed.gsp_firmware else { return Ok(outcome) };
     if outcome.verdict == Verdict::Fail {

@@ -1,6 +1,6 @@
 //! Whether the programs run that set up NVLink beyond one GPU's own links.
 
-use super::super::input::unread;
+use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, DeviceKind, Explain, FabricCause, FabricFinding, Group, Judgement, Outcome,
     Severity,
@@ -52,9 +52,9 @@ fn manager(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::fail([code]).evidence("no process nvlsm", GROUP));
     }
     for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
-        if let Reading::Unknown(why) = found {
-            return Ok(unread(&format!("whether {what} runs"), why).evidence("not known", PROGRAM));
-        }
+        found
+            .or_unread(format_args!("whether {what} runs"))
+            .map_err(|outcome| outcome.evidence("not known", PROGRAM))?;
     }
     Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).evidence("a process", GROUP))
 }
@@ -109,15 +109,8 @@ fn imex(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::warn([FabricFinding::NoImexChannel])
             .evidence("no device node", imex::CHANNELS));
     }
-    let nodes = imex.nodes.clone().map(|_| ());
-    for (what, why) in [
-        ("whether IMEX runs", imex.runs.clone().map(|_| ())),
-        ("the list of trays", nodes),
-        ("the channels of IMEX", imex.channels.clone().map(|_| ())),
-    ] {
-        if let Reading::Unknown(why) = why {
-            return Ok(unread(what, &why));
-        }
-    }
+    imex.runs.or_unread("whether IMEX runs")?;
+    imex.nodes.or_unread("the list of trays")?;
+    imex.channels.or_unread("the channels of IMEX")?;
     Ok(Outcome::pass("IMEX runs, and has a channel"))
 }

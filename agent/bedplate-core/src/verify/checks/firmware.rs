@@ -1,6 +1,6 @@
 //! Settings of the firmware, as far as Linux can see them (handbook §11).
 
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, FirmwareFinding, Group, Judgement, Outcome, Severity,
 };
@@ -176,11 +176,8 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
         Reading::Absent => Reading::Absent,
         Reading::Unknown(why) => Reading::Unknown(why.clone()),
     };
-    if let Some((nic, why)) = nics.iter().find_map(|nic| match total(nic) {
-        Reading::Unknown(why) => Some((nic, why)),
-        _ => None,
-    }) {
-        return Ok(unread(&format!("how many VFs NIC {} can have", nic.address), &why));
+    for nic in &nics {
+        total(nic).or_unread(format_args!("how many VFs NIC {} can have", nic.address))?;
     }
     let pfs: Vec<&Function> =
         nics.into_iter().filter(|nic| total(nic).known().is_some_and(|total| *total > 0)).collect();
@@ -252,7 +249,7 @@ fn ari(input: &CheckInput<'_>) -> Judgement {
     }
     Ok(match (unknown, right) {
         (Some((port, why)), _) => {
-            unread(&format!("device control 2 of port {}", port.address), why)
+            unread(format_args!("device control 2 of port {}", port.address), why)
         }
         (None, 0) => Outcome::not_applicable("no RDMA NIC that can have more than seven VFs"),
         (None, count) => {
@@ -280,10 +277,8 @@ pub(crate) const NUMA: Check = Check {
 
 fn numa(input: &CheckInput<'_>) -> Judgement {
     input.topology()?;
-    let nodes = match &input.facts.cpu.nodes {
-        Reading::Known(nodes) => nodes,
-        Reading::Unknown(why) => return Ok(unread("which NUMA nodes there are", why)),
-        Reading::Absent => return Ok(Outcome::not_applicable("a kernel without NUMA")),
+    let Some(nodes) = input.facts.cpu.nodes.or_unread("which NUMA nodes there are")? else {
+        return Ok(Outcome::not_applicable("a kernel without NUMA"));
     };
     let online = "/sys/devices/system/node/online";
     if !nodes.contains(['-', ',']) {

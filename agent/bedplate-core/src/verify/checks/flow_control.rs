@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::finding::{PfcTally, class_remedy};
-use super::super::input::unread;
+use super::super::unread::unread;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceFinding, Severity,
 };
@@ -58,7 +58,7 @@ fn answers<'a>(
             }
             Some(flow) => match &flow.control {
                 Reading::Unknown(why) => {
-                    unread(&format!("flow control of {}", flow.interface), why)
+                    unread(format_args!("flow control of {}", flow.interface), why)
                 }
                 Reading::Known(control) if control.pfc.is_some() => {
                     found.push((*port, flow, control, control.pfc.unwrap_or(0)));
@@ -227,7 +227,7 @@ fn with_ecn(
         );
     }
     if let Some((flow, why)) = unknown {
-        return common(unread(&format!("ECN of {}", flow.interface), why));
+        return common(unread(format_args!("ECN of {}", flow.interface), why));
     }
     let words: Vec<String> = taken.keys().map(u8::to_string).collect();
     let also = if mask.count_ones() > 1 {

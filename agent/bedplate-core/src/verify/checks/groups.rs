@@ -1,6 +1,6 @@
 //! IOMMU groups of GPUs and the Data Direct functions of their NICs.
 
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
@@ -43,10 +43,8 @@ fn groups(input: &CheckInput<'_>) -> Judgement {
     }
     let mut apart = pairs_in_different_groups(topology, tree);
     apart.retain(wanted);
-    let driver = match &input.facts.gpu.nvidia {
-        Reading::Known(driver) => driver,
-        Reading::Absent => return Ok(Outcome::not_applicable("no NVIDIA driver is loaded")),
-        Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
+    let Some(driver) = input.facts.gpu.nvidia.or_unread("the NVIDIA driver's version")? else {
+        return Ok(Outcome::not_applicable("no NVIDIA driver is loaded"));
     };
     let access = |value| topo_check::access(driver, true, DmaPath::OverPcie, value);
     let access = match &input.observed.topo_check.running {
@@ -66,19 +64,14 @@ fn groups(input: &CheckInput<'_>) -> Judgement {
     if !refused.is_empty() {
         return Ok(refusal(tree, &refused, &driver.version));
     }
-    let unknown = pairs.iter().flat_map(|pair| [pair.gpu, pair.peer]).find_map(|at| {
-        match tree.get(at).map(|function| &function.iommu_group) {
-            Some(Reading::Unknown(why)) if access == Access::InOneGroup => Some((at, why)),
-            _ => None,
+    if access == Access::InOneGroup {
+        for at in pairs.iter().flat_map(|pair| [pair.gpu, pair.peer]) {
+            let group = tree.get(at).map(|function| &function.iommu_group);
+            group.or_unread(format_args!("the IOMMU group of {at}"))?;
         }
-    });
-    Ok(match unknown {
-        Some((at, why)) => unread(&format!("the IOMMU group of {at}"), why),
-        None => Outcome::pass(format!(
-            "{} of a GPU and its Data Direct function",
-            counted(pairs.len(), "pair")
-        )),
-    })
+    }
+    let count = counted(pairs.len(), "pair");
+    Ok(Outcome::pass(format!("{count} of a GPU and its Data Direct function")))
 }
 
 /// The outcome for pairs that the driver refuses.

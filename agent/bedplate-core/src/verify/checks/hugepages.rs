@@ -1,14 +1,11 @@
 //! Huge pages: whether the kernel has as many as it was asked for.
 
-use std::collections::BTreeMap;
-
 use super::super::finding::page_size;
-use super::super::input::unread;
+use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, HugePagesFinding, Judgement, Outcome, Severity,
 };
 use crate::kind::cmdline::{arch, huge_pages};
-use bedplate_base::Reading;
 use bedplate_cmdline::CommandLine;
 use bedplate_facts::limits::HUGE_PAGES;
 
@@ -32,11 +29,10 @@ pub(crate) const HUGEPAGES: Check = Check {
 };
 
 fn hugepages(input: &CheckInput<'_>) -> Judgement {
-    let running = match &input.observed.command_line.running {
-        Reading::Known(line) => CommandLine::parse(line),
-        Reading::Unknown(why) => return Ok(unread("the command line", why)),
-        Reading::Absent => return Ok(Outcome::not_applicable("no kernel runs here")),
+    let Some(running) = input.observed.command_line.running.or_unread("the command line")? else {
+        return Ok(Outcome::not_applicable("no kernel runs here"));
     };
+    let running = CommandLine::parse(running);
     let tokens: Vec<&str> = running.tokens().map(|token| token.as_str()).collect();
     let asked = match huge_pages(tokens.iter().copied(), arch(input.facts)) {
         Some(asked) if asked.values().all(|count| *count == 0) => {
@@ -51,21 +47,13 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
             .hint("name the size before the count: `hugepagesz=1G hugepages=16`"));
         }
     };
-    let there = match &input.observed.limits.huge_pages {
-        Reading::Known(there) => there,
-        Reading::Unknown(why) => return Ok(unread("the huge pages", why)),
-        Reading::Absent => &BTreeMap::new(),
-    };
+    let there = input.observed.limits.huge_pages.or_unread("the huge pages")?;
     let (mut short, mut seen) = (Vec::new(), Vec::new());
     for (bytes, wanted) in asked.into_iter().filter(|(_, wanted)| *wanted > 0) {
         let name = page_size(bytes);
-        let found = match there.get(&bytes) {
-            Some(Reading::Unknown(why)) => {
-                return Ok(unread(&format!("the huge pages of {name}"), why));
-            }
-            Some(Reading::Known(found)) => u128::from(*found),
-            Some(Reading::Absent) | None => 0,
-        };
+        let found = there.and_then(|there| there.get(&bytes));
+        let found = found.or_unread(format_args!("the huge pages of {name}"))?;
+        let found = found.map_or(0, |found| u128::from(*found));
         let what = format!("{found} of {wanted} pages of {name}");
         if found < wanted {
             short.push(HugePagesFinding::HugePagesShort { bytes, found, wanted });

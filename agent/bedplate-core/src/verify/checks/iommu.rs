@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Carriers, Check, CheckInput, Evidence, Explain, Group, IommuFinding, Judgement, Outcome,
     Severity,
@@ -58,11 +58,8 @@ pub(crate) const ACTIVE: Check = Check {
 fn active(input: &CheckInput<'_>) -> Judgement {
     input.topology()?;
     let iommu = &input.facts.iommu;
-    let names = match &iommu.active {
-        Reading::Known(names) => names.join(", "),
-        Reading::Absent => String::new(),
-        Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
-    };
+    let names = iommu.active.or_unread("whether an IOMMU is in use")?;
+    let names = names.map(|names| names.join(", ")).unwrap_or_default();
     if !names.is_empty() {
         return Ok(Outcome::pass(format!("in use: {names}")).evidence(names, IN_USE));
     }

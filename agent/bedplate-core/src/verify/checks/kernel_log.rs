@@ -3,11 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::input::unread;
+use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, IommuFinding, Judgement, Outcome, Severity,
 };
-use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
 use bedplate_host::{KernelLog, kmsg};
@@ -38,13 +37,12 @@ pub(super) type Line = (KernelMessage, Evidence);
 
 /// The log, or what is to be said without one.
 pub(super) fn log<'a>(input: &'a CheckInput<'_>) -> Result<&'a KernelLog, Outcome> {
-    match &input.observed.kernel_log {
-        Reading::Known(log) => Ok(log),
-        Reading::Unknown(why) => Err(unread("the kernel log", why).minor()),
-        Reading::Absent => Err(Outcome::unknown("the kernel log is not shown here: a container?")
+    let log = input.observed.kernel_log.or_unread("the kernel log").map_err(Outcome::minor)?;
+    log.ok_or_else(|| {
+        Outcome::unknown("the kernel log is not shown here: a container?")
             .evidence("not there", kmsg::PATH)
-            .minor()),
-    }
+            .minor()
+    })
 }
 
 /// Where a line stands: its seconds, as dmesg shows them.

@@ -1,6 +1,6 @@
 //! Limits of jobs: locked memory, shared memory, device nodes, and settings of the kernel and the driver that slow them.
 
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Check, CheckInput, DeviceKind, Evidence, Explain, Group, Judgement, LimitsFinding, Outcome,
     Severity, Verdict,
@@ -118,13 +118,11 @@ fn is_unlimited(setting: &Setting) -> bool {
 fn memlock(input: &CheckInput<'_>) -> Judgement {
     input.expect_carriers()?;
     let limits = &input.observed.limits;
-    let launchers = match &limits.launchers {
-        Reading::Known(launchers) => launchers,
-        Reading::Unknown(why) => return Ok(unread("which services start jobs", why)),
-        Reading::Absent => return Ok(Outcome::unknown("there are no unit files")),
+    let Some(launchers) = limits.launchers.or_unread("which services start jobs")? else {
+        return Ok(Outcome::unknown("there are no unit files"));
     };
     if launchers.is_empty() {
-        return Ok(of_sessions(input));
+        return of_sessions(input);
     }
     let (mut short, mut seen) = (Vec::new(), Vec::new());
     for launcher in launchers {
@@ -132,20 +130,13 @@ fn memlock(input: &CheckInput<'_>) -> Judgement {
             Reading::Absent => &limits.default_memlock,
             own => own,
         };
-        seen.push(match counts {
-            Reading::Unknown(why) => {
-                return Ok(unread(&format!("LimitMEMLOCK of {}", launcher.name), why));
-            }
-            Reading::Known(setting) => Evidence {
-                what: format!("{}: {}", launcher.name, setting.value),
-                at: setting.path.clone(),
-            },
-            Reading::Absent => Evidence {
-                what: format!("{}: systemd's default, 8 MiB", launcher.name),
-                at: launcher.unit.clone(),
-            },
-        });
-        if !counts.known().is_some_and(is_unlimited) {
+        let setting = counts.or_unread(format_args!("LimitMEMLOCK of {}", launcher.name))?;
+        let (value, at) = match setting {
+            Some(setting) => (setting.value.as_str(), &setting.path),
+            None => ("systemd's default, 8 MiB", &launcher.unit),
+        };
+        seen.push(Evidence { what: format!("{}: {value}", launcher.name), at: at.clone() });
+        if !setting.is_some_and(is_unlimited) {
             short.push(launcher);
         }
     }
@@ -166,20 +157,19 @@ fn memlock(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// Where no service starts jobs, people do.
-fn of_sessions(input: &CheckInput<'_>) -> Outcome {
-    match &input.observed.limits.session_memlock {
-        Reading::Known(setting) if is_unlimited(setting) => {
-            Outcome::pass("no limit for sessions; no service here starts jobs")
-                .evidence(format!("memlock {}", setting.value), &setting.path)
-        }
-        Reading::Known(setting) => Outcome::warn([LimitsFinding::SessionMemlockLimited])
-            .evidence(format!("memlock {}", setting.value), &setting.path),
-        Reading::Absent => Outcome::warn([LimitsFinding::SessionMemlockLimited]).evidence(
+fn of_sessions(input: &CheckInput<'_>) -> Judgement {
+    let setting = input.observed.limits.session_memlock.or_unread("the limits of sessions")?;
+    let outcome = match setting.is_some_and(is_unlimited) {
+        true => Outcome::pass("no limit for sessions; no service here starts jobs"),
+        false => Outcome::warn([LimitsFinding::SessionMemlockLimited]),
+    };
+    Ok(match setting {
+        Some(setting) => outcome.evidence(format!("memlock {}", setting.value), &setting.path),
+        None => outcome.evidence(
             "no line for everybody (`*`) with memlock",
             "/etc/security/limits.conf, limits.d",
         ),
-        Reading::Unknown(why) => unread("the limits of sessions", why),
-    }
+    })
 }
 
 fn device_nodes(input: &CheckInput<'_>) -> Judgement {
@@ -213,12 +203,8 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
     if !verbs.is_empty() {
         return Ok(Outcome::fail(codes(&verbs)).also(codes(&others)).all_evidence(seen(&verbs)));
     }
-    let unknown = nodes.iter().find_map(|(path, there)| match there {
-        Reading::Unknown(why) => Some((path, why)),
-        _ => None,
-    });
-    if let Some((path, why)) = unknown {
-        return Ok(unread(&format!("whether {path} is there"), why));
+    for (path, there) in nodes {
+        there.or_unread(format_args!("whether {path} is there"))?;
     }
     if !others.is_empty() {
         let of_gpus = |path: &&String| path.strip_prefix("/dev/nvidia").is_some_and(is_number);
@@ -275,13 +261,9 @@ fn persistence(input: &CheckInput<'_>) -> Judgement {
     if !gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia")) {
         return Ok(Outcome::not_applicable("no GPU that NVIDIA's driver has"));
     }
-    Ok(match &input.observed.limits.persistenced {
-        Reading::Known(true) => {
-            Outcome::pass("nvidia-persistenced runs").evidence("there", PERSISTENCED)
-        }
-        Reading::Unknown(why) => unread("whether nvidia-persistenced runs", why),
-        Reading::Known(false) | Reading::Absent => {
-            Outcome::warn([LimitsFinding::PersistencedDown]).evidence("not there", PERSISTENCED)
-        }
+    let runs = &input.observed.limits.persistenced;
+    Ok(match runs.or_unread("whether nvidia-persistenced runs")? {
+        Some(true) => Outcome::pass("nvidia-persistenced runs").evidence("there", PERSISTENCED),
+        _ => Outcome::warn([LimitsFinding::PersistencedDown]).evidence("not there", PERSISTENCED),
     })
 }

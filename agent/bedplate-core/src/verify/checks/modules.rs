@@ -1,7 +1,7 @@
 //! Drivers and modules.
 
 use super::super::finding::bind_driver;
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, GpuVendor, Group, Judgement, ModuleKind, ModulesFinding,
     Outcome, Severity,
@@ -72,7 +72,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
         .evidence(shown, first.attribute("uevent")));
     }
     if let Some((address, why)) = undriven {
-        return Ok(unread(&format!("the driver of GPU {address}"), why));
+        return Ok(unread(format_args!("the driver of GPU {address}"), why));
     }
     let Some(first) = right.first() else {
         return Ok(Outcome::not_applicable("no GPU that the host itself uses"));
@@ -168,34 +168,27 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
     for (option, built) in
         [("CONFIG_DMABUF_MOVE_NOTIFY", &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)]
     {
-        match built {
-            Reading::Known(true) => {}
-            Reading::Known(false) | Reading::Absent
-                if rccl.always_notifies && option == "CONFIG_DMABUF_MOVE_NOTIFY" =>
-            {
-                if rccl.is_forced != Reading::Known(true) {
-                    return Ok(rccl_looks_in_vain(&rccl.is_forced));
-                }
-            }
-            // amdgpu registers with the ib_core of OFED as a peer client, which RCCL takes first.
-            Reading::Known(false) | Reading::Absent
-                if input.facts.gpu.peer_memory_symbols == Reading::Known(true) =>
-            {
-                return Ok(Outcome::unknown(format!(
-                    "DMA-BUF is out (this kernel was built without {option}=y), and this ib_core has the peer-memory symbols, by \
-                     which RCCL may register GPU memory"
-                ))
-                .evidence(format!("no line {option}=y"), at)
-                .hint("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
-            }
-            Reading::Known(false) | Reading::Absent => {
-                let code = ModulesFinding::KernelOptionMissing { option: option.to_owned() };
-                return Ok(Outcome::fail([code]).evidence(format!("no line {option}=y"), at));
-            }
-            Reading::Unknown(why) => {
-                return Ok(unread(&format!("whether the kernel has {option}=y"), why));
-            }
+        if built.or_unread(format_args!("whether the kernel has {option}=y"))? == Some(&true) {
+            continue;
         }
+        if rccl.always_notifies && option == "CONFIG_DMABUF_MOVE_NOTIFY" {
+            if rccl.is_forced != Reading::Known(true) {
+                return rccl_looks_in_vain(&rccl.is_forced);
+            }
+            continue;
+        }
+        let missing = format!("no line {option}=y");
+        // amdgpu registers with the ib_core of OFED as a peer client, which RCCL takes first.
+        if input.facts.gpu.peer_memory_symbols == Reading::Known(true) {
+            return Ok(Outcome::unknown(format!(
+                "DMA-BUF is out (this kernel was built without {option}=y), and this ib_core has the peer-memory symbols, by \
+                 which RCCL may register GPU memory"
+            ))
+            .evidence(missing, at)
+            .hint("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
+        }
+        let code = ModulesFinding::KernelOptionMissing { option: option.to_owned() };
+        return Ok(Outcome::fail([code]).evidence(missing, at));
     }
     let options = match rccl.move_notify {
         Reading::Known(true) => "CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y".to_owned(),
@@ -205,18 +198,17 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
 }
 
 /// RCCL of this host's jobs is not known; those up to 2.31.2 look for the option.
-fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Outcome {
-    let seen = match is_forced {
-        Reading::Known(_) => format!("{FORCE_DMABUF}=0"),
-        Reading::Absent => format!("no {FORCE_DMABUF}"),
-        Reading::Unknown(why) => return unread(&format!("whether {FORCE_DMABUF} is set"), why),
+fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Judgement {
+    let seen = match is_forced.or_unread(format_args!("whether {FORCE_DMABUF} is set"))? {
+        Some(_) => format!("{FORCE_DMABUF}=0"),
+        None => format!("no {FORCE_DMABUF}"),
     };
-    Outcome::unknown(
+    Ok(Outcome::unknown(
         "this kernel has what CONFIG_DMABUF_MOVE_NOTIFY was for, without the option (Linux 7.1): RCCL checking for it registers no \
          GPU memory by DMA-BUF, and which RCCL jobs have is not known",
     )
     .evidence(seen, RCCL_CONF)
-    .hint(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`"))
+    .hint(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`")))
 }
 
 /// The outcome where the driver is set to refuse peers.
@@ -243,14 +235,8 @@ fn denied(input: &CheckInput<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
 
 fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
     let facts = input.facts;
-    let driver = match &facts.gpu.nvidia {
-        Reading::Known(driver) => driver,
-        Reading::Absent => {
-            return Ok(
-                Outcome::fail([ModulesFinding::NoNvidiaDriver]).evidence("not there", VERSION)
-            );
-        }
-        Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
+    let Some(driver) = facts.gpu.nvidia.or_unread("the NVIDIA driver's version")? else {
+        return Ok(Outcome::fail([ModulesFinding::NoNvidiaDriver]).evidence("not there", VERSION));
     };
     if let Some(outcome) = denied(input, driver) {
         return Ok(outcome);
@@ -264,21 +250,17 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
         Err(why) => return Ok(Outcome::unknown(why)),
     };
     let peermem = "/sys/module/nvidia_peermem";
-    Ok(match (&input.observed.peermem, &facts.gpu.peer_memory_symbols) {
-        (Reading::Known(true), _) => {
-            Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
-                .evidence("loaded", peermem)
-        }
-        (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
-        (_, Reading::Known(true)) => Outcome::fail([ModulesFinding::PeermemNotLoaded { obstacle }])
+    let is_loaded = input.observed.peermem.or_unread("whether nvidia_peermem is loaded")?;
+    if is_loaded == Some(&true) {
+        let text = format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})");
+        return Ok(Outcome::pass(text).evidence("loaded", peermem));
+    }
+    let symbols = &facts.gpu.peer_memory_symbols;
+    Ok(match symbols.or_unread("whether ib_core exports the peer-memory symbols")? {
+        Some(true) => Outcome::fail([ModulesFinding::PeermemNotLoaded { obstacle }])
             .evidence("not there", peermem),
-        (_, Reading::Unknown(why)) => {
-            unread("whether ib_core exports the peer-memory symbols", why)
-        }
-        (_, Reading::Known(false) | Reading::Absent) => {
-            Outcome::fail([ModulesFinding::NoWayToRegister { obstacle }])
-                .evidence(format!("driver {}", driver.version), VERSION)
-        }
+        _ => Outcome::fail([ModulesFinding::NoWayToRegister { obstacle }])
+            .evidence(format!("driver {}", driver.version), VERSION),
     })
 }
 
@@ -301,30 +283,18 @@ pub(crate) const LEFTOVERS: Check = Check {
 
 fn leftovers(input: &CheckInput<'_>) -> Judgement {
     let observed = input.observed;
-    match &observed.nv_peer_mem {
-        Reading::Known(true) => {
-            return Ok(Outcome::warn([ModulesFinding::NvPeerMemLoaded])
-                .evidence("loaded", "/sys/module/nv_peer_mem"));
-        }
-        Reading::Unknown(why) => return Ok(unread("whether nv_peer_mem is loaded", why)),
-        Reading::Known(false) | Reading::Absent => {}
+    if observed.nv_peer_mem.or_unread("whether nv_peer_mem is loaded")? == Some(&true) {
+        return Ok(Outcome::warn([ModulesFinding::NvPeerMemLoaded])
+            .evidence("loaded", "/sys/module/nv_peer_mem"));
     }
-    Ok(match &observed.leftovers {
-        Reading::Known(found) => match found.first() {
-            None => Outcome::pass("neither loaded nor listed")
-                .evidence("not named", "modules-load.d, /etc/modules"),
-            Some((path, module)) => Outcome::warn([ModulesFinding::NvPeerMemListed {
-                module: module.clone(),
-                path: path.clone(),
-            }])
-            .all_evidence(
-                found
-                    .iter()
-                    .map(|(path, module)| Evidence { what: module.clone(), at: path.clone() }),
-            ),
-        },
-        Reading::Unknown(why) => unread("a list of modules for the boot", why),
-        Reading::Absent => Outcome::pass("neither loaded nor listed")
-            .evidence("no list", "modules-load.d, /etc/modules"),
-    })
+    let found = observed.leftovers.or_unread("a list of modules for the boot")?;
+    let Some((path, module)) = found.and_then(|found| found.first()) else {
+        let seen = if found.is_some() { "not named" } else { "no list" };
+        return Ok(Outcome::pass("neither loaded nor listed")
+            .evidence(seen, "modules-load.d, /etc/modules"));
+    };
+    let code = ModulesFinding::NvPeerMemListed { module: module.clone(), path: path.clone() };
+    let seen =
+        |(path, module): &(String, String)| Evidence { what: module.clone(), at: path.clone() };
+    Ok(Outcome::warn([code]).all_evidence(found.into_iter().flatten().map(seen)))
 }

@@ -1,6 +1,6 @@
 //! Whether the file that jobs' collective library reads switches off what the host has.
 
-use super::super::input::unread;
+use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, NcclFinding, Outcome, Severity, Verdict,
 };
@@ -82,12 +82,8 @@ fn disabled_feature(input: &CheckInput<'_>, variable: &Variable) -> Option<(Verd
 fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
     input.some_gpus()?;
     let conf = &input.observed.nccl_conf;
-    let variables = match &conf.variables {
-        Reading::Known(variables) => variables,
-        Reading::Absent => {
-            return Ok(Outcome::pass("no file for all jobs").evidence("not there", conf.path));
-        }
-        Reading::Unknown(why) => return Ok(unread(conf.path, why)),
+    let Some(variables) = conf.variables.or_unread(conf.path)? else {
+        return Ok(Outcome::pass("no file for all jobs").evidence("not there", conf.path));
     };
     let mut found: Vec<(Verdict, Evidence, String)> = Vec::new();
     for variable in variables {

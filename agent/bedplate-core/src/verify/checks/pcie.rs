@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::input::unread;
+use super::super::unread::unread;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, PcieFinding, PcieLinkFinding,
     Severity,
@@ -155,7 +155,7 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
         ));
     }
     if let Some((function, why)) = unknown {
-        return Ok(unread(&format!("device control of {}", function.address), why));
+        return Ok(unread(format_args!("device control of {}", function.address), why));
     }
     if let Some(function) = unanswered {
         let text = format!(
@@ -211,7 +211,9 @@ fn of_nics<'a>(input: &CheckInput<'a>) -> Result<Vec<(&'a Function, DeviceContro
     for nic in input.some_rdma_pfs()? {
         match control(nic) {
             Ok(control) => found.extend(control.map(|control| (nic, control))),
-            Err(why) => return Err(unread(&format!("device control of NIC {}", nic.address), why)),
+            Err(why) => {
+                return Err(unread(format_args!("device control of NIC {}", nic.address), why));
+            }
         }
     }
     match found.is_empty() {
@@ -325,7 +327,7 @@ fn none_bad(
     silent: &[&Function],
 ) -> Outcome {
     match (unknown, counting) {
-        (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),
+        (Some((at, why)), _) => unread(format_args!("the error counters of {at}"), why),
         (None, 0) if input.facts.cpu.is_virtual() => {
             Outcome::unknown("a virtual machine counts no PCIe errors of what its host passes through")
                 .evidence("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")

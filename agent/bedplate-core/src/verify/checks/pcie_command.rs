@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::input::unread;
+use super::super::unread::unread;
 use super::super::{
     Check, CheckInput, DeviceFinding, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
@@ -79,7 +79,7 @@ fn seen(function: &Function, what: &str) -> Evidence {
 fn first_unread(functions: &[&Function]) -> Option<Outcome> {
     functions.iter().find_map(|function| match command(function) {
         Err(why) if why.cause != Cause::NoAnswer => {
-            Some(unread(&format!("the command register of {}", function.address), why))
+            Some(unread(format_args!("the command register of {}", function.address), why))
         }
         _ => None,
     })

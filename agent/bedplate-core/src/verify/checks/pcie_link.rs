@@ -95,7 +95,7 @@ fn unread(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let first = unknown.first()?;
     let text = format!("the link of {} is not known", named(&unknown, "functions"));
     if let Some(Reading::Unknown(why)) = first.detail.as_ref().map(|detail| &detail.control) {
-        return Some(super::super::input::unread(&text, why));
+        return Some(super::super::unread::unread(&text, why));
     }
     Some(
         Outcome::unknown(text)

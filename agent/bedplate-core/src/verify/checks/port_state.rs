@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::input::unread;
 use super::super::rails::model;
+use super::super::unread::unread;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaFinding, Severity,
 };
 use super::counted;
-use super::rdma::{own_ports, port_evidence, unknown_state};
+use super::rdma::{expect_states, own_ports, port_evidence};
 use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
@@ -103,7 +103,7 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
     let adapters = adapters(input, &ports);
     let usual = usual_active_ports(&adapters);
     let is_unread = |adapter: &Adapter<'_>| {
-        unknown_state(&adapter.ports).is_some()
+        expect_states(&adapter.ports).is_err()
             || adapter
                 .functions
                 .iter()
@@ -128,12 +128,10 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
         let seen = down.map(|port| port_evidence(port, &port.state, &port.phys_state));
         return Ok(Outcome::fail(codes).all_evidence(seen));
     }
-    if let Some((port, why)) = unknown_state(&ports) {
-        return Ok(unread(&format!("the state of port {}", port.name), why));
-    }
+    expect_states(&ports)?;
     let gap = |nic: &&Function| tree.gaps.iter().find(|gap| gap.address == nic.address);
     if let Some(gap) = input.rails.iter().find_map(gap) {
-        return Ok(unread(&format!("the RDMA device of NIC {}", gap.address), &gap.reason));
+        return Ok(unread(format_args!("the RDMA device of NIC {}", gap.address), &gap.reason));
     }
     let (active, idle): (Vec<&RdmaPort>, Vec<&RdmaPort>) =
         input.observed.ports.iter().partition(|port| port.is_active());

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::input::unread;
 use super::super::rails::{Model, model};
+use super::super::unread::unread;
 use super::super::{
     Check, CheckInput, DeviceFinding, DeviceKind, Evidence, Explain, Group, Judgement, Outcome,
     Severity, Verdict,
@@ -74,7 +74,7 @@ fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
         tree.get(*at).is_some_and(|function| function.is_gpu() || !function.infiniband.is_empty())
     };
     let (at, why) = tree.unread_drivers.iter().find(|(at, _)| is_wanted(at))?;
-    Some(unread(&format!("whether a guest has {at}"), why))
+    Some(unread(format_args!("whether a guest has {at}"), why))
 }
 
 /// GPUs or NICs are there, and guests have all of them: what GPUDirect does in a guest is not seen from here.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::super::input::unread;
+use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, ImageState, Judgement, NoPlan, Outcome,
     ProfileFinding, Severity,
 };
 use crate::plan::{KindId, RebootNeed};
-use bedplate_base::Reading;
 
 /// Where `systemctl enable` links units that a boot starts.
 const WANTS: &str = "multi-user.target.wants";
@@ -81,9 +80,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
         }
         return Ok(Outcome::fail(codes).all_evidence(named));
     }
-    if let Some(outcome) = profile.image.and_then(not_on_machine) {
-        return Ok(outcome);
-    }
+    profile.image.map_or(Ok(()), reaches_machine)?;
     Ok(match body.unknowns.first() {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
             .hint("`bedplate plan` names all that could not be read, and why"),
@@ -106,35 +103,30 @@ fn unfinished(image: &ImageState) -> Option<Outcome> {
     Some(Outcome::fail([code]).evidence("owed", "bedplate plan"))
 }
 
-/// The finding about settings that no boot of the machine would make.
-fn not_on_machine(image: &ImageState) -> Option<Outcome> {
+/// Whether a boot of the machine makes every setting.
+///
+/// # Errors
+/// The finding about those that none would make.
+fn reaches_machine(image: &ImageState) -> Result<(), Outcome> {
     if !image.overruled.is_empty() {
         let settings = image.overruled.clone();
         let outcome = Outcome::fail([ProfileFinding::Overruled { settings }]);
-        return Some(outcome.evidence("overruled", "bedplate plan"));
+        return Err(outcome.evidence("overruled", "bedplate plan"));
     }
-    match &image.has_profile {
-        Reading::Known(false) => {
-            let outcome = Outcome::fail([ProfileFinding::ProfileNotInImage]);
-            return Some(outcome.evidence("not this profile", "/etc/bedplate"));
-        }
-        Reading::Unknown(why) => return Some(unread("the profile of the image", why)),
-        Reading::Known(true) if !image.may_enforce => {
-            return Some(
-                Outcome::fail([ProfileFinding::AgentObserves]).evidence("observe", "agent.mode"),
-            );
-        }
-        Reading::Known(true) | Reading::Absent => {}
+    let has_profile = image.has_profile.or_unread("the profile of the image")?;
+    if has_profile == Some(&false) {
+        let outcome = Outcome::fail([ProfileFinding::ProfileNotInImage]);
+        return Err(outcome.evidence("not this profile", "/etc/bedplate"));
     }
-    match &image.disabled {
-        Reading::Known(units) if !units.is_empty() => {
-            let units = units.clone();
-            Some(
-                Outcome::fail([ProfileFinding::UnitsDisabled { units }])
-                    .evidence("not enabled", WANTS),
-            )
+    if has_profile.is_some() && !image.may_enforce {
+        let outcome = Outcome::fail([ProfileFinding::AgentObserves]);
+        return Err(outcome.evidence("observe", "agent.mode"));
+    }
+    match image.disabled.or_unread("whether the image starts bedplate")? {
+        Some(units) if !units.is_empty() => {
+            let outcome = Outcome::fail([ProfileFinding::UnitsDisabled { units: units.clone() }]);
+            Err(outcome.evidence("not enabled", WANTS))
         }
-        Reading::Unknown(why) => Some(unread("whether the image starts bedplate", why)),
-        Reading::Known(_) | Reading::Absent => None,
+        _ => Ok(()),
     }
 }

@@ -3,19 +3,23 @@
 use std::collections::BTreeMap;
 
 use super::super::finding::{Tally, few_of, tally};
-use super::super::input::unread;
 use super::super::rails::model;
+use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaFinding, Severity,
 };
-use bedplate_base::{Reading, Reason};
+use bedplate_base::Reading;
 use bedplate_facts::rdma::RdmaPort;
 
-pub(super) fn unknown_state<'a>(ports: &[&'a RdmaPort]) -> Option<(&'a RdmaPort, &'a Reason)> {
-    ports.iter().find_map(|port| match &port.state {
-        Reading::Unknown(why) => Some((*port, why)),
-        _ => None,
-    })
+/// Requires the state of every port.
+///
+/// # Errors
+/// The outcome that names the first whose state could not be read.
+pub(super) fn expect_states(ports: &[&RdmaPort]) -> Result<(), Outcome> {
+    for port in ports {
+        port.state.or_unread(format_args!("the state of port {}", port.name))?;
+    }
+    Ok(())
 }
 
 pub(super) fn port_evidence(
@@ -104,9 +108,7 @@ pub(super) fn own_ports<'a>(input: &'a CheckInput<'_>) -> Result<Vec<&'a RdmaPor
 /// What is to be said without one, or where one cannot be read.
 fn by_model<'a>(input: &'a CheckInput<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Outcome> {
     let ports = own_ports(input)?;
-    if let Some((port, why)) = unknown_state(&ports) {
-        return Err(unread(&format!("the state of port {}", port.name), why));
-    }
+    expect_states(&ports)?;
     let mut models: BTreeMap<_, Vec<&RdmaPort>> = BTreeMap::new();
     for port in ports.into_iter().filter(|port| port.is_active()) {
         let nic = input.rails.iter().find(|nic| nic.address == port.function);
@@ -138,24 +140,15 @@ fn rate(input: &CheckInput<'_>) -> Judgement {
     for model in &models {
         let mut rates = Vec::new();
         for port in model {
-            match &port.rate {
-                Reading::Unknown(why) => {
-                    return Ok(unread(&format!("the rate of port {}", port.name), why));
-                }
-                reading => match reading.known().and_then(|rate| tenths(rate)) {
-                    Some(rate) => rates.push((*port, rate)),
-                    None => {
-                        return Ok(Outcome::unknown(format!(
-                            "the rate of port {} is not understood",
-                            port.name
-                        ))
-                        .evidence(
-                            text_or_not_known(reading),
-                            format!("{}/rate", port.directory()),
-                        ));
-                    }
-                },
-            }
+            let rate = port.rate.or_unread(format_args!("the rate of port {}", port.name))?;
+            let Some(rate) = rate.and_then(|rate| tenths(rate)) else {
+                let text = format!("the rate of port {} is not understood", port.name);
+                return Ok(Outcome::unknown(text).evidence(
+                    text_or_not_known(&port.rate),
+                    format!("{}/rate", port.directory()),
+                ));
+            };
+            rates.push((*port, rate));
         }
         let best = rates.iter().map(|(_, rate)| *rate).max();
         slow.extend(rates.iter().filter(|(_, rate)| Some(*rate) < best).map(|(port, _)| *port));
@@ -178,9 +171,7 @@ fn rate(input: &CheckInput<'_>) -> Judgement {
 fn link_layer(input: &CheckInput<'_>) -> Judgement {
     let models = by_model(input)?;
     for port in models.iter().flatten() {
-        if let Reading::Unknown(why) = &port.link_layer {
-            return Ok(unread(&format!("the link layer of port {}", port.name), why));
-        }
+        port.link_layer.or_unread(format_args!("the link layer of port {}", port.name))?;
     }
     let link_layers =
         tallies(models.iter().flatten().map(|port| text_or_not_known(&port.link_layer)));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceFinding, Severity,
 };
@@ -60,12 +60,10 @@ pub(crate) const NETDEV: Check = Check {
 /// Text without one.
 pub(super) fn active<'a>(input: &'a CheckInput<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
     let ports = own_ports(input)?;
-    let unknown = ports.iter().find_map(|port| match (&port.link_layer, &port.state) {
-        (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Some((port, why)),
-        _ => None,
-    });
-    if let Some((port, why)) = unknown {
-        return Err(unread(&format!("whether port {} is an active Ethernet port", port.name), why));
+    for port in &ports {
+        let what = format!("whether port {} is an active Ethernet port", port.name);
+        port.link_layer.or_unread(&what)?;
+        port.state.or_unread(&what)?;
     }
     let active = ports.into_iter().filter(|port| port.is_ethernet() && port.is_active());
     let active: Vec<&RdmaPort> = active.collect();
@@ -94,7 +92,7 @@ fn gid(input: &CheckInput<'_>) -> Judgement {
         })));
     }
     if let Some((port, why)) = unknown {
-        return Ok(unread(&format!("the GIDs of port {}", port.name), why));
+        return Ok(unread(format_args!("the GIDs of port {}", port.name), why));
     }
     if !local.is_empty() {
         let code = |(port, _): &(&RdmaPort, RoceGid)| RoceFinding::GidLinkLocal {
@@ -174,7 +172,7 @@ fn netdev(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::fail(down.iter().map(code)).all_evidence(down.iter().map(seen)));
     }
     if let Some((port, why)) = unknown {
-        return Ok(unread(&format!("the interface of port {}", port.name), why));
+        return Ok(unread(format_args!("the interface of port {}", port.name), why));
     }
     if !none.is_empty() {
         let codes = none.iter().map(|port| RoceFinding::NoInterface { port: port.name.clone() });

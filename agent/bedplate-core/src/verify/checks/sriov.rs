@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, SriovFinding,
     Verdict,
@@ -105,7 +105,7 @@ fn counts(input: &CheckInput<'_>) -> Judgement {
     }
     Ok(match (unknown, all) {
         (Some((function, why)), _) => {
-            unread(&format!("how many VFs PF {} has", function.address), why)
+            unread(format_args!("how many VFs PF {} has", function.address), why)
         }
         (None, 0) => Outcome::not_applicable("no PF has VFs"),
         (None, all) => Outcome::pass(format!("{} of {}", counted(all, "VF"), counted(with, "PF"))),
@@ -218,18 +218,18 @@ fn identity(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::with_findings(verdict, codes)
             .all_evidence(zero.iter().map(|address| shown(address, "zero"))));
     }
-    let unknown = addresses.iter().filter(vf).find_map(|address| match &address.value {
-        Reading::Unknown(why) => Some((address, why)),
-        _ => None,
-    });
-    let known = addresses.iter().filter(vf).filter(|address| address.value.known().is_some());
-    Ok(match (unknown, known.count()) {
-        (Some((address, why)), _) => unread(&format!("an address of VF {}", address.function), why),
-        (None, 0) => Outcome::not_applicable(format!(
+    let mut known = 0;
+    for address in addresses.iter().filter(vf) {
+        let value =
+            address.value.or_unread(format_args!("an address of VF {}", address.function))?;
+        known += usize::from(value.is_some());
+    }
+    Ok(match known {
+        0 => Outcome::not_applicable(format!(
             "{}, none with an address that shows here",
             counted(vfs.len(), "VF")
         )),
-        (None, count) => Outcome::pass(format!("{count} addresses of VFs, each its own"))
+        count => Outcome::pass(format!("{count} addresses of VFs, each its own"))
             .evidence("neither zero nor twice", "node_guid, address"),
     })
 }

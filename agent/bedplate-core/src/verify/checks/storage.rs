@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::finding::P2PDMA_DRIVER;
-use super::super::input::unread;
+use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, StorageFinding,
 };
@@ -84,13 +84,12 @@ fn settings(input: &CheckInput<'_>) -> Settings {
 /// It is not known.
 fn in_use(input: &CheckInput<'_>) -> Result<bool, Outcome> {
     let storage = &input.observed.storage;
-    match (&storage.nvidia_fs, &storage.cufile) {
-        (Reading::Known(true), _) => Ok(true),
-        _ if settings(input).p2pdma => Ok(true),
-        (Reading::Unknown(why), _) => Err(unread("whether nvidia_fs is loaded", why)),
-        (_, Reading::Unknown(why)) => Err(unread(CUFILE, why)),
-        _ => Ok(false),
+    if storage.nvidia_fs == Reading::Known(true) || settings(input).p2pdma {
+        return Ok(true);
     }
+    storage.nvidia_fs.or_unread("whether nvidia_fs is loaded")?;
+    storage.cufile.or_unread(CUFILE)?;
+    Ok(false)
 }
 
 const NOT_IN_USE: &str = "GPUDirect Storage is not in use: no nvidia_fs, no P2PDMA mode";
@@ -109,29 +108,25 @@ fn gds(input: &CheckInput<'_>) -> Judgement {
             .evidence("not there", NVIDIA_FS));
     }
     match p2pdma {
-        true => Ok(by_p2pdma(input)),
-        false => Ok(by_nvidia_fs(input)),
+        true => by_p2pdma(input),
+        false => by_nvidia_fs(input),
     }
 }
 
-fn by_nvidia_fs(input: &CheckInput<'_>) -> Outcome {
-    let version = match &input.observed.storage.version {
-        Reading::Known(version) => version,
-        Reading::Unknown(why) => return unread("the version of nvidia_fs", why),
-        Reading::Absent => {
-            return Outcome::pass("nvidia_fs is loaded").evidence("there", NVIDIA_FS);
-        }
+fn by_nvidia_fs(input: &CheckInput<'_>) -> Judgement {
+    let Some(version) = input.observed.storage.version.or_unread("the version of nvidia_fs")?
+    else {
+        return Ok(Outcome::pass("nvidia_fs is loaded").evidence("there", NVIDIA_FS));
     };
     let is_open = input.facts.gpu.nvidia.known().map(|driver| driver.open);
     let at = format!("{NVIDIA_FS}/version");
     if numbers(version) >= OPEN_ONLY && is_open == Some(false) {
-        return Outcome::warn([StorageFinding::NvidiaFsNeedsOpenModules {
-            version: version.clone(),
-        }])
-        .evidence(version, at)
-        .evidence("proprietary kernel modules", "/proc/driver/nvidia/version");
+        let code = StorageFinding::NvidiaFsNeedsOpenModules { version: version.clone() };
+        return Ok(Outcome::warn([code])
+            .evidence(version, at)
+            .evidence("proprietary kernel modules", "/proc/driver/nvidia/version"));
     }
-    Outcome::pass(format!("nvidia_fs {version}")).evidence(version, at)
+    Ok(Outcome::pass(format!("nvidia_fs {version}")).evidence(version, at))
 }
 
 fn numbers(version: &str) -> (u32, u32, u32) {
@@ -140,35 +135,30 @@ fn numbers(version: &str) -> (u32, u32, u32) {
     (next(), next(), next())
 }
 
-fn by_p2pdma(input: &CheckInput<'_>) -> Outcome {
+fn by_p2pdma(input: &CheckInput<'_>) -> Judgement {
     let asked = |outcome: Outcome| outcome.evidence("use_pci_p2pdma: true", CUFILE);
     let version = "/proc/driver/nvidia/version";
-    match &input.facts.gpu.nvidia {
-        Reading::Known(driver) if driver.open && numbers(&driver.version).0 >= P2PDMA_DRIVER => {}
-        Reading::Known(driver) => {
-            let kind = if driver.open { "open" } else { "proprietary" };
-            let code = StorageFinding::P2pdmaNeedsOpenModules {
-                driver: driver.version.clone(),
-                open: driver.open,
-            };
-            return asked(Outcome::warn([code]))
-                .evidence(format!("{}, {kind}", driver.version), version);
-        }
-        Reading::Absent => {
-            return asked(Outcome::warn([StorageFinding::P2pdmaWithoutDriver]))
-                .evidence("not there", version);
-        }
-        Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
+    let Some(driver) = input.facts.gpu.nvidia.or_unread("the NVIDIA driver's version")? else {
+        return Ok(asked(Outcome::warn([StorageFinding::P2pdmaWithoutDriver]))
+            .evidence("not there", version));
+    };
+    if !driver.open || numbers(&driver.version).0 < P2PDMA_DRIVER {
+        let kind = if driver.open { "open" } else { "proprietary" };
+        let code = StorageFinding::P2pdmaNeedsOpenModules {
+            driver: driver.version.clone(),
+            open: driver.open,
+        };
+        return Ok(
+            asked(Outcome::warn([code])).evidence(format!("{}, {kind}", driver.version), version)
+        );
     }
-    match &input.observed.storage.p2pdma {
-        Reading::Known(true) => asked(Outcome::pass("P2PDMA mode"))
+    let is_built = &input.observed.storage.p2pdma;
+    Ok(match is_built.or_unread("whether the kernel has CONFIG_PCI_P2PDMA=y")? {
+        Some(true) => asked(Outcome::pass("P2PDMA mode"))
             .evidence("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE"),
-        Reading::Unknown(why) => unread("whether the kernel has CONFIG_PCI_P2PDMA=y", why),
-        Reading::Known(false) | Reading::Absent => {
-            asked(Outcome::warn([StorageFinding::KernelWithoutP2pdma]))
-                .evidence("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE")
-        }
-    }
+        _ => asked(Outcome::warn([StorageFinding::KernelWithoutP2pdma]))
+            .evidence("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE"),
+    })
 }
 
 fn cufile(input: &CheckInput<'_>) -> Judgement {
@@ -208,14 +198,13 @@ fn path(input: &CheckInput<'_>) -> Judgement {
     for pair in &pairs {
         let mut is_detoured = false;
         for port in pair.legs.iter().chain([&pair.switch]) {
-            match tree.get(*port).map(|function| &function.acs) {
-                Some(Reading::Known(acs)) if !acs.control.and(AcsBits::REDIRECT).is_empty() => {
-                    redirecting.insert(*port, acs);
-                    is_detoured = true;
-                }
-                Some(Reading::Unknown(why)) => return Ok(unread(&format!("ACS of {port}"), why)),
-                None => return Ok(Outcome::unknown(format!("port {port} does not show here"))),
-                Some(_) => {}
+            let Some(function) = tree.get(*port) else {
+                return Ok(Outcome::unknown(format!("port {port} does not show here")));
+            };
+            let acs = function.acs.or_unread(format_args!("ACS of {port}"))?;
+            if let Some(acs) = acs.filter(|acs| !acs.control.and(AcsBits::REDIRECT).is_empty()) {
+                redirecting.insert(*port, acs);
+                is_detoured = true;
             }
         }
         detoured += usize::from(is_detoured);

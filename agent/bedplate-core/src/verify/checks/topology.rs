@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::input::unread;
+use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, TopologyFinding,
 };
@@ -214,27 +214,20 @@ fn numa_balance(input: &CheckInput<'_>) -> Judgement {
     for (function, is_gpu) in
         gpus.iter().map(|gpu| (*gpu, true)).chain(nics.iter().map(|nic| (*nic, false)))
     {
-        match &function.numa_node {
-            Reading::Known(node) if *node >= 0 => {
-                let (gpus, nics) = nodes.entry(*node).or_default();
-                if is_gpu { *gpus += 1 } else { *nics += 1 }
+        let node =
+            function.numa_node.or_unread(format_args!("the NUMA node of {}", function.address))?;
+        let Some(node) = node.filter(|node| **node >= 0) else {
+            // One node needs no names.
+            if input.facts.cpu.nodes.known().is_some_and(|all| !all.contains(['-', ','])) {
+                return Ok(Outcome::not_applicable("one NUMA node"));
             }
-            Reading::Unknown(why) => {
-                return Ok(unread(&format!("the NUMA node of {}", function.address), why));
-            }
-            Reading::Known(_) | Reading::Absent => {
-                // One node needs no names.
-                if input.facts.cpu.nodes.known().is_some_and(|all| !all.contains(['-', ','])) {
-                    return Ok(Outcome::not_applicable("one NUMA node"));
-                }
-                return Ok(Outcome::unknown(format!(
-                    "the firmware names no NUMA node for {}",
-                    function.address
-                ))
+            let text = format!("the firmware names no NUMA node for {}", function.address);
+            return Ok(Outcome::unknown(text)
                 .evidence("none", function.attribute("numa_node"))
                 .hint("see firmware.numa"));
-            }
-        }
+        };
+        let (gpus, nics) = nodes.entry(*node).or_default();
+        if is_gpu { *gpus += 1 } else { *nics += 1 }
     }
     let words = |(node, (gpus, nics)): (&i32, &(usize, usize))| {
         format!("node {node}: {}, {}", counted(*gpus, "GPU"), counted(*nics, "RDMA NIC"))

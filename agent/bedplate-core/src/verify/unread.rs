@@ -1,0 +1,53 @@
+//! What a check says of a value that could not be read.
+
+use std::fmt::Display;
+
+use super::Outcome;
+use bedplate_base::{Cause, Reading, Reason};
+
+/// A reading that a check cannot do without.
+pub(crate) trait OrUnread<T> {
+    /// The value; `None`: it is known not to be there.
+    ///
+    /// # Errors
+    /// The outcome that says that `what` could not be read.
+    fn or_unread(self, what: impl Display) -> Result<Option<T>, Outcome>;
+}
+
+impl<'a, T> OrUnread<&'a T> for &'a Reading<T> {
+    fn or_unread(self, what: impl Display) -> Result<Option<&'a T>, Outcome> {
+        match self {
+            Reading::Known(value) => Ok(Some(value)),
+            Reading::Absent => Ok(None),
+            Reading::Unknown(why) => Err(unread(what, why)),
+        }
+    }
+}
+
+impl<'a, T> OrUnread<&'a T> for Option<&'a Reading<T>> {
+    fn or_unread(self, what: impl Display) -> Result<Option<&'a T>, Outcome> {
+        self.map_or(Ok(None), |reading| reading.or_unread(what))
+    }
+}
+
+/// The outcome that says that `what` could not be read.
+pub(crate) fn unread(what: impl Display, why: &Reason) -> Outcome {
+    let outcome = Outcome::unknown(format!("{what}: {why}"));
+    match remedy(why.cause) {
+        Some(remedy) => outcome.hint(remedy),
+        None => outcome,
+    }
+}
+
+/// The remedy for a value that is not known.
+pub(crate) fn remedy(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
+        Cause::NotRecorded => Some("record the host again, with this version of bedplate"),
+        Cause::NoAnswer => Some("see pcie.answer"),
+        Cause::NotReadable => Some(
+            "`dmesg` may say why the kernel does not give it; then run `bedplate verify` again",
+        ),
+        Cause::NotUnderstood | Cause::NotAsked => None,
+    }
+}
