@@ -1,53 +1,29 @@
 //! The name of a kind.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-/// What a part of a plan is about: a kind of managed thing, or what all of them rest on. In the order of their names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum KindId {
-    /// PCIe ACS control bits.
-    Acs,
-    /// The kernel command line.
-    Cmdline,
-    /// cuFile's settings.
-    Cufile,
-    /// The machine itself: no kind manages it.
-    Host,
-    /// Kernel modules.
-    Modules,
-    /// NCCL's settings.
-    Nccl,
-    /// The profile itself: no kind manages it.
-    Profile,
-    /// SR-IOV VFs.
-    Sriov,
-    /// Keys of /proc/sys.
-    Sysctl,
-}
-
-impl KindId {
-    /// The name in plans, ledgers and arguments.
-    pub const fn name(self) -> &'static str {
-        match self {
-            KindId::Acs => "acs",
-            KindId::Cmdline => "cmdline",
-            KindId::Cufile => "cufile",
-            KindId::Host => "host",
-            KindId::Modules => "modules",
-            KindId::Nccl => "nccl",
-            KindId::Profile => "profile",
-            KindId::Sriov => "sriov",
-            KindId::Sysctl => "sysctl",
-        }
-    }
-}
-
-impl fmt::Display for KindId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+bedplate_base::named! {
+    /// What a part of a plan is about: a kind of managed thing, or what all of them rest on. In the order of their names.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum KindId {
+        /// PCIe ACS control bits.
+        Acs = "acs",
+        /// The kernel command line.
+        Cmdline = "cmdline",
+        /// cuFile's settings.
+        Cufile = "cufile",
+        /// The machine itself: no kind manages it.
+        Host = "host",
+        /// Kernel modules.
+        Modules = "modules",
+        /// NCCL's settings.
+        Nccl = "nccl",
+        /// The profile itself: no kind manages it.
+        Profile = "profile",
+        /// SR-IOV VFs.
+        Sriov = "sriov",
+        /// Keys of /proc/sys.
+        Sysctl = "sysctl",
     }
 }
 

@@ -103,10 +103,10 @@ fn verdicts(conditions: &Match, facts: &Facts) -> Vec<Verdict> {
     let Match { cpu_vendor, arch, sys_vendor, product_name, pci } = conditions;
     let mut out = Vec::new();
     if let Some(wanted) = cpu_vendor {
-        out.push(same("CPU vendor", cpu_word(*wanted), &facts.cpu.vendor.clone().map(cpu_word)));
+        out.push(same("CPU vendor", wanted.name(), &facts.cpu.vendor.clone().map(CpuVendor::name)));
     }
     if let Some(wanted) = arch {
-        out.push(same("architecture", arch_word(*wanted), &facts.arch.clone().map(arch_word)));
+        out.push(same("architecture", wanted.name(), &facts.arch.clone().map(Arch::name)));
     }
     let names = [
         ("DMI system vendor", sys_vendor, &facts.dmi.sys_vendor),
@@ -192,23 +192,6 @@ fn none(what: &str) -> String {
 
 fn unread(what: &str, why: &str) -> String {
     format!("{what} is unknown: {why}")
-}
-
-fn cpu_word(vendor: CpuVendor) -> &'static str {
-    match vendor {
-        CpuVendor::Intel => "intel",
-        CpuVendor::Amd => "amd",
-        CpuVendor::Arm => "arm",
-        CpuVendor::Other => "other",
-    }
-}
-
-fn arch_word(arch: Arch) -> &'static str {
-    match arch {
-        Arch::X86_64 => "x86_64",
-        Arch::Aarch64 => "aarch64",
-        Arch::Other => "other",
-    }
 }
 
 /// Whether a profile's text asks to be laid over the shipped profile that fits the hardware best (`match = "auto"`). Text

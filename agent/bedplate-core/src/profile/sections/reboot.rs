@@ -24,32 +24,21 @@ pub enum RebootPolicy {
     Schedule,
 }
 
-/// How the machine is restarted (handbook §2, §13.8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum RebootMethod {
-    /// An ordinary reboot through firmware: enough for kernel parameters.
-    Ordinary,
-    /// The same, with the kernel's reset mode and type set to the coldest that firmware offers.
-    Firmware,
-    /// An orderly shutdown whose last step is a power cycle by the BMC.
-    Bmc,
-    /// A power-off with a wake-up alarm.
-    Rtc,
-    /// The operator's own command (Redfish, MAAS).
-    Command,
-}
-
-impl std::fmt::Display for RebootMethod {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            RebootMethod::Ordinary => "ordinary",
-            RebootMethod::Firmware => "firmware",
-            RebootMethod::Bmc => "bmc",
-            RebootMethod::Rtc => "rtc",
-            RebootMethod::Command => "command",
-        })
+bedplate_base::named! {
+    /// How the machine is restarted (handbook §2, §13.8).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub enum RebootMethod {
+        /// An ordinary reboot through firmware: enough for kernel parameters.
+        Ordinary = "ordinary",
+        /// The same, with the kernel's reset mode and type set to the coldest that firmware offers.
+        Firmware = "firmware",
+        /// An orderly shutdown whose last step is a power cycle by the BMC.
+        Bmc = "bmc",
+        /// A power-off with a wake-up alarm.
+        Rtc = "rtc",
+        /// The operator's own command (Redfish, MAAS).
+        Command = "command",
     }
 }
 
