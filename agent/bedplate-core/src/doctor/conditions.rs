@@ -87,57 +87,38 @@ pub(super) fn at_all(_: &Facts, judged: &Judged) -> bool {
     judged.verdict == Verdict::Fail || judged.severity == Severity::Warn
 }
 
-/// Device nodes of GPUs are missing.
-pub(super) fn of_gpu_nodes(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| {
-        matches!(code, Finding::Limits(LimitsFinding::NodeMissing { kind: DeviceKind::Gpu, .. }))
-    })
+/// Conditions that ask for a code.
+macro_rules! conditions {
+    ($($(#[$about:meta])* $name:ident: $code:pat $(if $test:expr)?,)+) => {
+        $(
+            $(#[$about])*
+            pub(super) fn $name(_: &Facts, judged: &Judged) -> bool {
+                found(judged, |code| matches!(code, $code $(if $test)?))
+            }
+        )+
+    };
 }
 
-/// A NIC has no ATS where guests need it; one that has it for nothing works all the same.
-pub(super) fn of_missing_ats(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Finding::Acs(AcsFinding::NoAts { .. })))
-}
-
-/// A VF has no address, rather than that of another.
-pub(super) fn of_zero_address(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Finding::Sriov(SriovFinding::ZeroAddress { .. })))
-}
-
-/// VFs are among what is left to do.
-pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| {
-        matches!(code, Finding::Profile(ProfileFinding::NotInEffect { setting: sriov::NAME, .. }))
-    })
-}
-
-/// The argument is one of `pci=`.
-pub(super) fn of_pci_argument(_: &Facts, judged: &Judged) -> bool {
-    found(
-        judged,
-        |code| matches!(code, Finding::CommandLine(CommandLineFinding::ArgumentRefused { argument, .. }) if argument.starts_with("pci=")),
-    )
-}
-
-/// No port of the GPUs' NICs is active.
-pub(super) fn of_no_port(_: &Facts, judged: &Judged) -> bool {
-    found(judged, |code| matches!(code, Finding::Rdma(RdmaFinding::NoActivePort { .. })))
-}
-
-/// A GPU does not answer, or a port above one may not.
-pub(super) fn of_dead_gpu(_: &Facts, judged: &Judged) -> bool {
-    found(
-        judged,
-        |code| matches!(code, Finding::Device(DeviceFinding::NoAnswer { device }) if matches!(device.kind, DeviceKind::Gpu | DeviceKind::Port)),
-    )
-}
-
-/// A NIC does not answer, or a port above one may not.
-pub(super) fn of_dead_nic(_: &Facts, judged: &Judged) -> bool {
-    found(
-        judged,
-        |code| matches!(code, Finding::Device(DeviceFinding::NoAnswer { device }) if device.kind != DeviceKind::Gpu),
-    )
+conditions! {
+    /// Device nodes of GPUs are missing.
+    of_gpu_nodes: Finding::Limits(LimitsFinding::NodeMissing { kind: DeviceKind::Gpu, .. }),
+    /// A NIC has no ATS where guests need it; one that has it for nothing works all the same.
+    of_missing_ats: Finding::Acs(AcsFinding::NoAts { .. }),
+    /// A VF has no address, rather than that of another.
+    of_zero_address: Finding::Sriov(SriovFinding::ZeroAddress { .. }),
+    /// VFs are among what is left to do.
+    of_vfs: Finding::Profile(ProfileFinding::NotInEffect { setting: sriov::NAME, .. }),
+    /// The argument is one of `pci=`.
+    of_pci_argument: Finding::CommandLine(CommandLineFinding::ArgumentRefused { argument, .. })
+        if argument.starts_with("pci="),
+    /// No port of the GPUs' NICs is active.
+    of_no_port: Finding::Rdma(RdmaFinding::NoActivePort { .. }),
+    /// A GPU does not answer, or a port above one may not.
+    of_dead_gpu: Finding::Device(DeviceFinding::NoAnswer { device })
+        if matches!(device.kind, DeviceKind::Gpu | DeviceKind::Port),
+    /// A NIC does not answer, or a port above one may not.
+    of_dead_nic: Finding::Device(DeviceFinding::NoAnswer { device })
+        if device.kind != DeviceKind::Gpu,
 }
 
 /// The log is about the driver of a GPU.
