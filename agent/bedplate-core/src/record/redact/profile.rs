@@ -16,7 +16,7 @@ pub(super) fn redact(text: &str, words: &mut Masker) -> String {
     let Ok(table) = DeTable::parse(text) else { return words.mask(text) + "\n" };
     let mut found = Vec::new();
     let mut strings = Vec::new();
-    gather(&table, &mut Vec::new(), words, &mut found, &mut strings);
+    gather(table.get_ref(), &mut Vec::new(), words, &mut found, &mut strings);
     found.extend(comments(text, &strings));
     found.sort_by_key(|(place, _)| place.start);
     let mut clean = String::with_capacity(text.len());
@@ -48,13 +48,13 @@ pub(super) fn absent(bytes: &[u8]) -> Vec<String> {
 type Found = Vec<(Range<usize>, String)>;
 
 fn gather(
-    table: &Spanned<DeTable<'_>>,
+    table: &DeTable<'_>,
     keys: &mut Vec<String>,
     words: &mut Masker,
     found: &mut Found,
     strings: &mut Vec<Range<usize>>,
 ) {
-    for (key, value) in table.get_ref() {
+    for (key, value) in table {
         strings.push(key.span());
         keys.push(key.get_ref().to_string());
         redact_value(value, keys, words, found, strings);
@@ -80,14 +80,7 @@ fn redact_value(
         DeValue::Array(values) => {
             values.iter().for_each(|value| redact_value(value, keys, words, found, strings))
         }
-        DeValue::Table(table) => {
-            for (key, value) in table {
-                strings.push(key.span());
-                keys.push(key.get_ref().to_string());
-                redact_value(value, keys, words, found, strings);
-                keys.pop();
-            }
-        }
+        DeValue::Table(table) => gather(table, keys, words, found, strings),
         _ => {}
     }
 }
