@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Device, DeviceKind};
 use super::rails::rails;
-use super::unread::OrUnread as _;
+use super::unread::{OrUnread as _, some};
 use super::{ImageState, IneffectiveArgument, NoPlan, Outcome};
 use crate::kind::acs::ResolvedAcs;
 use crate::kind::cmdline::show::CommandLineView;
@@ -305,11 +305,7 @@ impl<'a> CheckInput<'a> {
     pub fn some_rdma_pfs(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let pfs = self.rdma_nics.iter().filter(|nic| !nic.is_vf());
-        let pfs: Vec<&Function> = pfs.copied().collect();
-        match pfs.is_empty() {
-            true => Err(Outcome::not_applicable("no RDMA NIC that the host itself uses")),
-            false => Ok(pfs),
-        }
+        some(pfs.copied().collect(), "no RDMA NIC that the host itself uses")
     }
 
     /// What is not known of the bridges above GPUs, RDMA NICs and Data Direct functions: a check of their path must not pass
@@ -353,12 +349,7 @@ impl<'a> CheckInput<'a> {
     pub fn expect_carriers(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let all = [&self.gpus[..], &self.rdma_nics, &self.data_direct].concat();
-        match all.is_empty() {
-            true => {
-                Err(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"))
-            }
-            false => Ok(all),
-        }
+        some(all, "no GPU and no RDMA NIC that the host itself uses")
     }
 }
 

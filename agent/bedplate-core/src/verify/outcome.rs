@@ -16,6 +16,13 @@ pub struct Evidence {
     pub at: String,
 }
 
+impl Evidence {
+    /// What was read, and where.
+    pub(crate) fn new(what: impl Into<String>, at: impl Into<String>) -> Self {
+        Evidence { what: what.into(), at: at.into() }
+    }
+}
+
 /// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -98,7 +105,7 @@ impl Outcome {
     /// With one more thing that was read.
     #[must_use]
     pub fn evidence(mut self, what: impl Into<String>, at: impl Into<String>) -> Self {
-        self.evidence.push(Evidence { what: what.into(), at: at.into() });
+        self.evidence.push(Evidence::new(what, at));
         self
     }
 

@@ -1,4 +1,4 @@
-//! What a check says of a value that could not be read.
+//! What a check says where it has nothing to judge by: a value that could not be read, or an empty list.
 
 use std::fmt::Display;
 
@@ -30,13 +30,18 @@ impl<'a, T> OrUnread<&'a T> for Option<&'a Reading<T>> {
     }
 }
 
+/// A list that a check is about.
+///
+/// # Errors
+/// Where it is empty the check does not apply, in the words of `none`.
+pub(crate) fn some<T>(list: Vec<T>, none: &str) -> Result<Vec<T>, Outcome> {
+    if list.is_empty() { Err(Outcome::not_applicable(none)) } else { Ok(list) }
+}
+
 /// The outcome that says that `what` could not be read.
 pub(crate) fn unread(what: impl Display, why: &Reason) -> Outcome {
-    let outcome = Outcome::unknown(format!("{what}: {why}"));
-    match remedy(why.cause) {
-        Some(remedy) => outcome.hint(remedy),
-        None => outcome,
-    }
+    let remedy = remedy(why.cause).map(str::to_owned);
+    Outcome { remedy, ..Outcome::unknown(format!("{what}: {why}")) }
 }
 
 /// The remedy for a value that is not known.

@@ -119,15 +119,12 @@ fn judged(pairs: &[Pair], tree: &PciTree) -> usize {
 }
 
 pub(super) fn unknown(unknown: &Unknown, tree: &PciTree) -> Outcome {
-    let outcome = Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason));
+    let text = format!("{}: {}", unknown.subject, unknown.reason);
     let remedy = tree.functions.values().find_map(|function| match &function.acs {
         Reading::Unknown(why) if function.is_bridge() => remedy(why.cause),
         _ => None,
     });
-    match remedy {
-        Some(remedy) => outcome.hint(remedy),
-        None => outcome,
-    }
+    Outcome { remedy: remedy.map(str::to_owned), ..Outcome::unknown(text) }
 }
 
 fn addresses(ports: &[&Port<'_>]) -> Vec<PciAddress> {
@@ -228,9 +225,11 @@ fn not_as_linux_sets(input: &CheckInput<'_>, topology: &Topology<'_>) -> Option<
     }
     let ports = off.iter().map(|(at, ..)| *at).collect();
     Some(Outcome::warn([AcsFinding::LinuxBitsOff { ports }]).all_evidence(off.iter().map(
-        |(at, acs, off)| Evidence {
-            what: format!("port {at}: {off} off"),
-            at: format!("config space, {:#05x}", acs.control_offset()),
+        |(at, acs, off)| {
+            Evidence::new(
+                format!("port {at}: {off} off"),
+                format!("config space, {:#05x}", acs.control_offset()),
+            )
         },
     )))
 }

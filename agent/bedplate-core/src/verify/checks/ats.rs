@@ -32,9 +32,8 @@ fn ats(input: &CheckInput<'_>) -> Judgement {
     let tree = input.topology()?.tree();
     let found = &input.acs.ats;
     let seen = |nics: &[PciAddress], what: &str| -> Vec<Evidence> {
-        let seen = |nic: &PciAddress| Evidence {
-            what: format!("NIC {nic}: {what}"),
-            at: "config space, ATS capability".to_owned(),
+        let seen = |nic: &PciAddress| {
+            Evidence::new(format!("NIC {nic}: {what}"), "config space, ATS capability")
         };
         nics.iter().map(seen).collect()
     };

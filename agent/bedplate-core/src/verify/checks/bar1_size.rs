@@ -119,9 +119,11 @@ impl<'a> WindowFindings<'a> {
             });
             return;
         };
-        let shown = |of: u64| Evidence {
-            what: format!("{}: {} of {}", gpu.address, size(bar.size), size(of)),
-            at: gpu.attribute("resource"),
+        let shown = |of: u64| {
+            Evidence::new(
+                format!("{}: {} of {}", gpu.address, size(bar.size), size(of)),
+                gpu.attribute("resource"),
+            )
         };
         match (design, input.observed.window.get(&gpu.address)) {
             (Some(Size::Gib(wanted) | Size::GibWithoutDisplay(wanted)), _)

@@ -149,9 +149,11 @@ fn states(input: &CheckInput<'_>) -> Judgement {
     ];
     let parts = parts.iter().filter(|(list, _)| !list.is_empty());
     let parts: Vec<Evidence> = parts
-        .map(|(list, what)| Evidence {
-            what: format!("{what}: {}", named_arguments(list)),
-            at: format!("{RUNNING}, {NEXT}"),
+        .map(|(list, what)| {
+            Evidence::new(
+                format!("{what}: {}", named_arguments(list)),
+                format!("{RUNNING}, {NEXT}"),
+            )
         })
         .collect();
     if parts.is_empty() {
@@ -210,9 +212,8 @@ fn boot_entry(input: &CheckInput<'_>) -> Judgement {
 fn harmful(input: &CheckInput<'_>) -> Judgement {
     let observed = &input.observed;
     if !observed.suspect.is_empty() {
-        let seen = observed.suspect.iter().map(|one| Evidence {
-            what: format!("{} ({})", one.message, one.lint),
-            at: format!("{RUNNING}, {NEXT}"),
+        let seen = observed.suspect.iter().map(|one| {
+            Evidence::new(format!("{} ({})", one.message, one.lint), format!("{RUNNING}, {NEXT}"))
         });
         return Ok(Outcome::warn([CommandLineFinding::HarmfulArgument {
             arguments: observed.suspect.clone(),

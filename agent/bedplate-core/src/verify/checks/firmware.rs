@@ -114,10 +114,10 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
     ))
     .all_evidence(gpus.first().and_then(|gpu| {
         let bar = rebar::largest(gpu)?;
-        Some(Evidence {
-            what: format!("window {}: {} at {:#x}", bar.index, size(bar.size), bar.start),
-            at: at(gpu),
-        })
+        Some(Evidence::new(
+            format!("window {}: {} at {:#x}", bar.index, size(bar.size), bar.start),
+            at(gpu),
+        ))
     })))
 }
 

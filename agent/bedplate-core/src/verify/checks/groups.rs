@@ -81,9 +81,11 @@ fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
         Some(Reading::Known(group)) => format!("{at}: group {group}"),
         _ => format!("{at}: no group"),
     };
-    let seen = refused.iter().map(|pair| Evidence {
-        what: format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
-        at: "iommu_group in /sys/bus/pci/devices".to_owned(),
+    let seen = refused.iter().map(|pair| {
+        Evidence::new(
+            format!("{}, {}", shown(pair.gpu), shown(pair.peer)),
+            "iommu_group in /sys/bus/pci/devices",
+        )
     });
     Outcome::fail(refused.iter().map(code))
         .all_evidence(seen)

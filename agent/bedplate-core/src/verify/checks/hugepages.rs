@@ -58,10 +58,10 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
         if found < wanted {
             short.push(HugePagesFinding::HugePagesShort { bytes, found, wanted });
         }
-        seen.push(Evidence {
+        seen.push(Evidence::new(
             what,
-            at: format!("{HUGE_PAGES}/hugepages-{}kB/nr_hugepages", bytes >> 10),
-        });
+            format!("{HUGE_PAGES}/hugepages-{}kB/nr_hugepages", bytes >> 10),
+        ));
     }
     if short.is_empty() {
         let all: Vec<&str> = seen.iter().map(|seen| seen.what.as_str()).collect();

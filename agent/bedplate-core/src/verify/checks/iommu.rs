@@ -154,9 +154,8 @@ fn types<'a>(
 }
 
 fn type_evidence(types: &Types<'_>) -> Vec<Evidence> {
-    let row = |(kind, functions): (&&str, &Vec<&Function>)| Evidence {
-        what: format!("{kind}: {}", carriers(functions).counted()),
-        at: GROUPS.to_owned(),
+    let row = |(kind, functions): (&&str, &Vec<&Function>)| {
+        Evidence::new(format!("{kind}: {}", carriers(functions).counted()), GROUPS)
     };
     types.iter().map(row).collect()
 }

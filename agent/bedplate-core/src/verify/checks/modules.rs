@@ -112,9 +112,8 @@ fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
         needs: kind(!loaded.open),
     }])
     .evidence(format!("{}, {has} kernel modules", loaded.version), VERSION)
-    .all_evidence(gpus.first().map(|gpu| Evidence {
-        what: format!("{}:{}", gpu.vendor, gpu.device),
-        at: gpu.attribute("uevent"),
+    .all_evidence(gpus.first().map(|gpu| {
+        Evidence::new(format!("{}:{}", gpu.vendor, gpu.device), gpu.attribute("uevent"))
     }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::unread::unread;
+use super::super::unread::{some, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, PcieFinding, PcieLinkFinding,
     Severity,
@@ -148,9 +148,11 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
         let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
         let functions = addresses(&functions);
         return Ok(Outcome::fail([PcieFinding::PayloadDiffers { functions }]).all_evidence(
-            wrong.iter().map(|(below, above, own, theirs)| Evidence {
-                what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
-                at: "config space, device control".to_owned(),
+            wrong.iter().map(|(below, above, own, theirs)| {
+                Evidence::new(
+                    format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
+                    "config space, device control",
+                )
             }),
         ));
     }
@@ -191,9 +193,8 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
         (least.1 != most.1).then_some((pair, least, most))
     });
     let (pair, least, most) = uneven?;
-    let seen = |(at, bytes): (PciAddress, u16)| Evidence {
-        what: format!("{at}: {bytes} bytes"),
-        at: "config space, device control".to_owned(),
+    let seen = |(at, bytes): (PciAddress, u16)| {
+        Evidence::new(format!("{at}: {bytes} bytes"), "config space, device control")
     };
     let (gpu, peer, switch) = (pair.gpu, pair.peer, pair.switch);
     Some(
@@ -216,10 +217,7 @@ fn of_nics<'a>(input: &CheckInput<'a>) -> Result<Vec<(&'a Function, DeviceContro
             }
         }
     }
-    match found.is_empty() {
-        true => Err(Outcome::not_applicable("no RDMA NIC with PCI Express")),
-        false => Ok(found),
-    }
+    some(found, "no RDMA NIC with PCI Express")
 }
 
 fn mrrs(input: &CheckInput<'_>) -> Judgement {
@@ -234,9 +232,11 @@ fn mrrs(input: &CheckInput<'_>) -> Judgement {
     };
     let small: Vec<_> = nics.iter().filter(is_small).collect();
     let at = "config space, device control".to_owned();
-    let seen = |(nic, control): &(&Function, DeviceControl)| Evidence {
-        what: format!("NIC {}: {} bytes", nic.address, control.max_read_request),
-        at: at.clone(),
+    let seen = |(nic, control): &(&Function, DeviceControl)| {
+        Evidence::new(
+            format!("NIC {}: {} bytes", nic.address, control.max_read_request),
+            at.clone(),
+        )
     };
     if small.is_empty() {
         return Ok(Outcome::pass(format!(
@@ -298,12 +298,14 @@ fn aer(input: &CheckInput<'_>) -> Judgement {
             })
         };
         return Ok(Outcome::warn(bad.iter().filter_map(code)).all_evidence(bad.iter().map(
-            |(at, totals)| Evidence {
-                what: format!(
-                    "{at}: {} fatal, {} non-fatal, {} corrected",
-                    totals.fatal, totals.nonfatal, totals.correctable
-                ),
-                at: "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable".to_owned(),
+            |(at, totals)| {
+                Evidence::new(
+                    format!(
+                        "{at}: {} fatal, {} non-fatal, {} corrected",
+                        totals.fatal, totals.nonfatal, totals.correctable
+                    ),
+                    "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable",
+                )
             },
         )));
     }
@@ -342,10 +344,7 @@ fn none_bad(
             "no errors are counted for {}; {count} of {all} functions on the paths count, and none an error that matters",
             named(silent, "devices")
         ))
-        .all_evidence(silent.iter().map(|end| Evidence {
-            what: "not there".to_owned(),
-            at: end.attribute("aer_dev_fatal"),
-        })),
+        .all_evidence(silent.iter().map(|end| Evidence::new("not there", end.attribute("aer_dev_fatal")))),
         (None, count) => {
             let outcome = Outcome::pass(format!("{count} functions, and no error that counts"));
             match all - count {

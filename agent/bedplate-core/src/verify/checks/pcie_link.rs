@@ -157,16 +157,10 @@ fn slow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
 /// What card and slot can do at best.
 fn of_both(link: &JudgedLink<'_>, shown: impl Fn(&Function) -> String) -> Evidence {
     let (below, above) = (link.below, link.above);
-    Evidence {
-        what: format!(
-            "{}: {}; port {}: {}",
-            below.address,
-            shown(below),
-            above.address,
-            shown(above)
-        ),
-        at: AT.to_owned(),
-    }
+    Evidence::new(
+        format!("{}: {}; port {}: {}", below.address, shown(below), above.address, shown(above)),
+        AT,
+    )
 }
 
 /// Links of GPUs, or all others, by speed.
@@ -222,14 +216,14 @@ fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
 /// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
 fn seen(link: &JudgedLink<'_>, words: impl Fn(u32) -> String) -> Evidence {
     let shown = |number: Option<u32>| number.map_or("?".to_owned(), &words);
-    Evidence {
-        what: format!(
+    Evidence::new(
+        format!(
             "{} below port {}: {} of {}",
             link.below.address,
             link.above.address,
             shown(link.property.now),
             shown(link.property.best)
         ),
-        at: AT.to_owned(),
-    }
+        AT,
+    )
 }

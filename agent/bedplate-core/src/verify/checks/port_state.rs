@@ -135,9 +135,11 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
     }
     let (active, idle): (Vec<&RdmaPort>, Vec<&RdmaPort>) =
         input.observed.ports.iter().partition(|port| port.is_active());
-    let idle = idle.into_iter().map(|port| Evidence {
-        what: format!("{}: {}, not judged", port.name, state(&port.state)),
-        at: port.directory(),
+    let idle = idle.into_iter().map(|port| {
+        Evidence::new(
+            format!("{}: {}, not judged", port.name, state(&port.state)),
+            port.directory(),
+        )
     });
     Ok(Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
         .all_evidence(active.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate)))

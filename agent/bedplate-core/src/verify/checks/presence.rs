@@ -197,13 +197,15 @@ fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
     if codes.is_empty() {
         return Ok(None);
     }
-    let seen = branches.iter().map(|(root, branch)| Evidence {
-        what: format!(
-            "below {root}: {}, {}",
-            counted(branch.gpus.len(), "GPU"),
-            counted(branch.nics.len(), "RDMA NIC")
-        ),
-        at: "places in /sys/bus/pci/devices".to_owned(),
+    let seen = branches.iter().map(|(root, branch)| {
+        Evidence::new(
+            format!(
+                "below {root}: {}, {}",
+                counted(branch.gpus.len(), "GPU"),
+                counted(branch.nics.len(), "RDMA NIC")
+            ),
+            "places in /sys/bus/pci/devices",
+        )
     });
     Ok(Some(Outcome::fail(codes).all_evidence(seen)))
 }
@@ -267,14 +269,10 @@ fn data_direct(input: &CheckInput<'_>) -> Judgement {
     if !codes.is_empty() {
         let verdict = if all.is_empty() { Verdict::Warn } else { Verdict::Fail };
         return Ok(Outcome::with_findings(verdict, codes).all_evidence(all.iter().map(|dma| {
-            Evidence {
-                what: format!(
-                    "{}: driver {}",
-                    dma.address,
-                    dma.driver.as_deref().unwrap_or("none")
-                ),
-                at: dma.attribute("uevent"),
-            }
+            Evidence::new(
+                format!("{}: driver {}", dma.address, dma.driver.as_deref().unwrap_or("none")),
+                dma.attribute("uevent"),
+            )
         })));
     }
     Ok(Outcome::pass(format!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::finding::{Tally, few_of, tally};
 use super::super::rails::model;
-use super::super::unread::OrUnread as _;
+use super::super::unread::{OrUnread as _, some};
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaFinding, Severity,
 };
@@ -27,10 +27,10 @@ pub(super) fn port_evidence(
     one: &Reading<String>,
     other: &Reading<String>,
 ) -> Evidence {
-    Evidence {
-        what: format!("{}: {}, {}", port.name, text_or_not_known(one), text_or_not_known(other)),
-        at: port.directory(),
-    }
+    Evidence::new(
+        format!("{}: {}, {}", port.name, text_or_not_known(one), text_or_not_known(other)),
+        port.directory(),
+    )
 }
 
 fn text_or_not_known(reading: &Reading<String>) -> &str {
@@ -114,10 +114,7 @@ fn by_model<'a>(input: &'a CheckInput<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Out
         let nic = input.rails.iter().find(|nic| nic.address == port.function);
         models.entry(nic.map(|nic| model(nic))).or_default().push(port);
     }
-    match models.is_empty() {
-        true => Err(Outcome::not_applicable("no active port of an RDMA NIC")),
-        false => Ok(models.into_values().collect()),
-    }
+    some(models.into_values().collect(), "no active port of an RDMA NIC")
 }
 
 /// Ports by the value of an attribute.

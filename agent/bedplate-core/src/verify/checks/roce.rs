@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::unread::{OrUnread as _, unread};
+use super::super::unread::{OrUnread as _, some, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceFinding, Severity,
 };
@@ -66,11 +66,7 @@ pub(super) fn active<'a>(input: &'a CheckInput<'_>) -> Result<Vec<&'a RdmaPort>,
         port.state.or_unread(&what)?;
     }
     let active = ports.into_iter().filter(|port| port.is_ethernet() && port.is_active());
-    let active: Vec<&RdmaPort> = active.collect();
-    match active.is_empty() {
-        true => Err(Outcome::not_applicable("no active Ethernet port of an RDMA NIC")),
-        false => Ok(active),
-    }
+    some(active.collect(), "no active Ethernet port of an RDMA NIC")
 }
 
 fn gid(input: &CheckInput<'_>) -> Judgement {
@@ -86,9 +82,11 @@ fn gid(input: &CheckInput<'_>) -> Judgement {
     }
     if !none.is_empty() {
         let codes = none.iter().map(|port| RoceFinding::NoGid { port: port.name.clone() });
-        return Ok(Outcome::fail(codes).all_evidence(none.iter().map(|port| Evidence {
-            what: "no entry of type RoCE v2".to_owned(),
-            at: format!("{}/gid_attrs/types", port.directory()),
+        return Ok(Outcome::fail(codes).all_evidence(none.iter().map(|port| {
+            Evidence::new(
+                "no entry of type RoCE v2",
+                format!("{}/gid_attrs/types", port.directory()),
+            )
         })));
     }
     if let Some((port, why)) = unknown {
@@ -125,10 +123,10 @@ fn gid_evidence((port, gid): &(&RdmaPort, RoceGid)) -> Evidence {
         GidKind::Ipv6 => "IPv6",
         GidKind::LinkLocal => "link-local",
     };
-    Evidence {
-        what: format!("{}: index {}, {kind}", port.name, gid.index),
-        at: format!("{}/gid_attrs/types/{}", port.directory(), gid.index),
-    }
+    Evidence::new(
+        format!("{}: index {}, {kind}", port.name, gid.index),
+        format!("{}/gid_attrs/types/{}", port.directory(), gid.index),
+    )
 }
 
 /// What is left of an MTU for the payload of a RoCE packet.
@@ -176,9 +174,8 @@ fn netdev(input: &CheckInput<'_>) -> Judgement {
     }
     if !none.is_empty() {
         let codes = none.iter().map(|port| RoceFinding::NoInterface { port: port.name.clone() });
-        return Ok(Outcome::warn(codes).all_evidence(none.iter().map(|port| Evidence {
-            what: "no interface".to_owned(),
-            at: format!("{}/gid_attrs/ndevs", port.directory()),
+        return Ok(Outcome::warn(codes).all_evidence(none.iter().map(|port| {
+            Evidence::new("no interface", format!("{}/gid_attrs/ndevs", port.directory()))
         })));
     }
     if !small.is_empty() {
@@ -201,8 +198,8 @@ fn seen((port, interface): &(&RdmaPort, &Interface)) -> Evidence {
     let mtu = interface.mtu.known().map_or("MTU not known".to_owned(), |mtu| {
         format!("MTU {mtu}, {} bytes a packet", payload(*mtu))
     });
-    Evidence {
-        what: format!("{}: {} {state}, {mtu}", port.name, interface.name),
-        at: format!("/sys/class/net/{}", interface.name),
-    }
+    Evidence::new(
+        format!("{}: {} {state}, {mtu}", port.name, interface.name),
+        format!("/sys/class/net/{}", interface.name),
+    )
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::unread::{OrUnread as _, unread};
+use super::super::unread::{OrUnread as _, some, unread};
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, SriovFinding,
     Verdict,
@@ -97,9 +97,8 @@ fn counts(input: &CheckInput<'_>) -> Judgement {
     if !short.is_empty() {
         let pfs = short.iter().map(|(function, ..)| function.address).collect();
         return Ok(Outcome::fail([SriovFinding::VfsGone { pfs }]).all_evidence(short.iter().map(
-            |(function, there, enabled)| Evidence {
-                what: format!("{there} of {enabled}"),
-                at: function.attribute("sriov_numvfs"),
+            |(function, there, enabled)| {
+                Evidence::new(format!("{there} of {enabled}"), function.attribute("sriov_numvfs"))
             },
         )));
     }
@@ -119,11 +118,7 @@ fn counts(input: &CheckInput<'_>) -> Judgement {
 fn vfs<'a>(input: &CheckInput<'a>) -> Result<Vec<&'a Function>, Outcome> {
     let tree = input.topology()?.tree();
     let vfs = tree.functions.values().filter(|function| function.is_vf() && function.is_nic());
-    let vfs: Vec<&Function> = vfs.collect();
-    match vfs.is_empty() {
-        true => Err(Outcome::not_applicable("no NIC has VFs")),
-        false => Ok(vfs),
-    }
+    some(vfs.collect(), "no NIC has VFs")
 }
 
 fn drivers(input: &CheckInput<'_>) -> Judgement {
@@ -194,9 +189,8 @@ fn identity(input: &CheckInput<'_>) -> Judgement {
         }
     }
     let double = owners.values().find(|owners| owners.len() > 1 && owners.iter().any(vf));
-    let shown = |address: &NicAddress, what: &str| Evidence {
-        what: format!("{}: {what}", address.function),
-        at: address.path.clone(),
+    let shown = |address: &NicAddress, what: &str| {
+        Evidence::new(format!("{}: {what}", address.function), address.path.clone())
     };
     if let Some(double) = double {
         let functions = double.iter().map(|address| address.function).collect();

@@ -217,8 +217,10 @@ fn path(input: &CheckInput<'_>) -> Judgement {
     }
     let ports = redirecting.keys().copied().collect();
     Ok(Outcome::warn([StorageFinding::DiskRedirected { pairs: detoured, of: all, ports }])
-        .all_evidence(redirecting.iter().map(|(port, acs)| Evidence {
-            what: format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
-            at: format!("config space, {:#05x}", acs.control_offset()),
+        .all_evidence(redirecting.iter().map(|(port, acs)| {
+            Evidence::new(
+                format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
+                format!("config space, {:#05x}", acs.control_offset()),
+            )
         })))
 }

@@ -88,9 +88,11 @@ fn not_counted(
             && topology.below(port.address).is_empty()
             && above.first().is_some_and(|above| path.contains(above))
     };
-    let empty = tree.functions.values().filter(is_empty).map(|port| Evidence {
-        what: format!("port {}, in a switch with such a GPU: nothing behind it", port.address),
-        at: "places in /sys/bus/pci/devices".to_owned(),
+    let empty = tree.functions.values().filter(is_empty).map(|port| {
+        Evidence::new(
+            format!("port {}, in a switch with such a GPU: nothing behind it", port.address),
+            "places in /sys/bus/pci/devices",
+        )
     });
     nics.chain(empty).collect()
 }
@@ -115,10 +117,10 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
         let Some((distance, near)) = candidates.nearest(gpu) else { continue };
         let near = near.iter().map(|nic| nic.address.to_string());
         let near = some_of(near, FEW, "NICs");
-        seen.push(Evidence {
-            what: format!("GPU {}: {distance} to NIC {near}", gpu.address),
-            at: "places in /sys/bus/pci/devices".to_owned(),
-        });
+        seen.push(Evidence::new(
+            format!("GPU {}: {distance} to NIC {near}", gpu.address),
+            "places in /sys/bus/pci/devices",
+        ));
         match distance {
             Distance::Unknown => unknown.push(*gpu),
             distance if distance > reach => far.push(*gpu),
@@ -276,9 +278,11 @@ fn sharing(input: &CheckInput<'_>) -> Judgement {
     }
     let heavy = used.iter().filter(|(_, count)| **count == most);
     let heavy: Vec<PciAddress> = heavy.map(|(nic, _)| **nic).collect();
-    let is_more = |(nic, count): &(&_, &u16)| Evidence {
-        what: format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
-        at: "places in /sys/bus/pci/devices".to_owned(),
+    let is_more = |(nic, count): &(&_, &u16)| {
+        Evidence::new(
+            format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
+            "places in /sys/bus/pci/devices",
+        )
     };
     Ok(Outcome::warn([TopologyFinding::NicSharedUnevenly { nics: heavy, most, least }])
         .all_evidence(used.iter().map(is_more)))
