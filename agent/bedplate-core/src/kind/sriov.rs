@@ -193,54 +193,46 @@ enum Need {
 
 impl Pf<'_> {
     fn plan(mut self, section: &mut KindPlan) {
+        match self.try_plan(section) {
+            Ok(()) => {}
+            Err(Stop::Unknown(reason)) => self.unknown(reason, section),
+            Err(Stop::Blocked { reason, remedy }) => {
+                section.blockers.push(NAME.blocker(self.subject(), reason, remedy));
+            }
+        }
+    }
+
+    fn try_plan(&mut self, section: &mut KindPlan) -> Result<(), Stop> {
         let present = match &self.sriov.enabled {
             Reading::Known(present) => *present,
-            Reading::Absent => {
-                return self.unknown("sriov_numvfs is not there".to_owned(), section);
-            }
-            Reading::Unknown(reason) => return self.unknown(reason.to_string(), section),
+            Reading::Absent => return Err(Stop::Unknown("sriov_numvfs is not there".to_owned())),
+            Reading::Unknown(reason) => return Err(Stop::Unknown(reason.to_string())),
         };
-        match self.switching() {
-            Ok(switch) => self.switch = switch,
-            Err(stop) => return self.stop(stop, section),
-        }
-        let need = match self.need(present) {
-            Ok(need) => need,
-            Err(stop) => return self.stop(stop, section),
-        };
+        self.switch = self.switching()?;
+        let need = self.need(present)?;
         section.notes.extend(self.remarks(need));
         let image = self.context.facts.host == HostKind::Image;
         let obstacle = (need != Need::Nothing && !image).then(|| self.obstacle(present, need));
         if let Some(blocker) = obstacle.flatten() {
-            return section.blockers.push(blocker);
+            section.blockers.push(blocker);
+            return Ok(());
         }
-        let differing = match self.differing(matches!(need, Need::Create | Need::Destroy)) {
-            Ok(differing) => differing,
-            Err(stop) => return self.stop(stop, section),
-        };
+        let differing = self.differing(matches!(need, Need::Create | Need::Destroy))?;
         if need == Need::Nothing && differing.is_empty() && self.switch.is_none() {
             let attributes = self.attributes_settled();
             let state = format!("{} with {}{attributes}", vfs(present), self.driver_wanted());
             section.settled.push(NAME.up_to_date(self.subject().to_string(), state));
-            return;
+            return Ok(());
         }
-        if (differing.iter().any(|vf| !vf.after.is_empty()) || self.switch.is_some())
-            && let Err(stop) = self.may_set()
-        {
-            return self.stop(stop, section);
+        if differing.iter().any(|vf| !vf.after.is_empty()) || self.switch.is_some() {
+            self.may_set()?;
         }
         // The routes of an image are those of the machine that it will run on.
         let route = if image { Ok(None) } else { self.route_at_stake(need, &differing) };
         if self.may_disturb(need, &differing, &route, section) {
             section.changes.push(self.change(present, need, image, &differing, &route));
         }
-    }
-
-    fn stop(&self, stop: Stop, section: &mut KindPlan) {
-        match self.stopped(stop) {
-            Ok(unknown) => section.unknowns.push(unknown),
-            Err(blocker) => section.blockers.push(blocker),
-        }
+        Ok(())
     }
 
     fn subject(&self) -> Subject {

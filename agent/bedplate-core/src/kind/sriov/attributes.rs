@@ -3,10 +3,10 @@
 
 use super::unstarted_vfs::starting;
 use super::vf_diff::{VfDifference, ranges};
-use super::{NAME, Pf, usage};
+use super::{Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
 use crate::kind::some_of;
-use crate::plan::{Action, Blocker, Item, Rationale, Unknown};
+use crate::plan::{Action, Item, Rationale};
 use crate::setting::{SetEswitch, SetVf, VfKey};
 use bedplate_base::ReadError;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes, VfTable};
@@ -296,13 +296,6 @@ impl Pf<'_> {
         let mode = self.wanted.eswitch.map(|mode| format!("eswitch {mode}"));
         let texts: Vec<String> = wanted.into_iter().chain(mode).collect();
         if texts.is_empty() { String::new() } else { format!("; {}", texts.join(", ")) }
-    }
-
-    pub(super) fn stopped(&self, stop: Stop) -> Result<Unknown, Blocker> {
-        match stop {
-            Stop::Unknown(reason) => Ok(NAME.unknown(self.subject(), reason)),
-            Stop::Blocked { reason, remedy } => Err(NAME.blocker(self.subject(), reason, remedy)),
-        }
     }
 }
 
