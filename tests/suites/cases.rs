@@ -102,6 +102,7 @@ fn invariants(
     written.body.settled_tools.clear();
     written.body.orphans.clear();
     written.body.overruled.clear();
+    written.body.passthrough_pending = false;
     let read_back: Plan = serde_json::from_str(&document).map_err(|error| error.to_string())?;
     if read_back != written {
         return Err(format!("the plan that was read back differs: {read_back:#?}"));
