@@ -103,6 +103,18 @@ impl<T> Reading<T> {
         }
     }
 
+    /// The value; `None`: it is known not to be there.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub fn optional(&self) -> Result<Option<&T>, &Reason> {
+        match self {
+            Reading::Known(value) => Ok(Some(value)),
+            Reading::Absent => Ok(None),
+            Reading::Unknown(why) => Err(why),
+        }
+    }
+
     /// The same state of a mapped value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
         match self {

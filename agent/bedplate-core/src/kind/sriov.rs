@@ -19,9 +19,9 @@ mod vf_diff;
 use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::plan::{Blocker, Device, DeviceRole, KindId, KindPlan, Note, Subject};
 use crate::profile::model::Profile;
-use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::EswitchMode;
+use bedplate_base::{Reading, Reason};
 use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader};
@@ -43,16 +43,18 @@ pub const NAME: KindId = KindId::Sriov;
 /// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What is not known counts as use.
 pub(crate) fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
     let facts = observe(reader, Depth::Plan);
-    let tree = match &facts.pci {
-        Reading::Known(tree) => tree,
-        Reading::Absent => return Vec::new(),
-        Reading::Unknown(reason) => return vec![reason.to_string()],
-    };
-    match tree.get(pf).map(|function| &function.sriov) {
-        Some(Reading::Known(sriov)) => usage::users(sriov, tree, reader),
-        Some(Reading::Unknown(reason)) => vec![reason.to_string()],
-        Some(Reading::Absent) | None => Vec::new(),
+    match sriov_of(&facts, pf) {
+        Ok(Some((tree, sriov))) => usage::users(sriov, tree, reader),
+        Ok(None) => Vec::new(),
+        Err(reason) => vec![reason.to_string()],
     }
+}
+
+/// The PCI functions, and what is known of a PF's VFs; `None` = it has none.
+fn sriov_of(facts: &Facts, pf: PciAddress) -> Result<Option<(&PciTree, &SriovPf)>, &Reason> {
+    let Some(tree) = facts.pci.optional()? else { return Ok(None) };
+    let Some(function) = tree.get(pf) else { return Ok(None) };
+    Ok(function.sriov.optional()?.map(|sriov| (tree, sriov)))
 }
 
 /// What a VF is used for; `None` = nothing, or it is gone. What is not known counts as use.
@@ -62,15 +64,9 @@ pub(crate) fn use_of_vf(
     pf: PciAddress,
     vf: u16,
 ) -> Option<String> {
-    let tree = match &facts.pci {
-        Reading::Known(tree) => tree,
-        Reading::Absent => return None,
-        Reading::Unknown(reason) => return Some(reason.to_string()),
-    };
-    let sriov = match &tree.get(pf)?.sriov {
-        Reading::Known(sriov) => sriov,
-        Reading::Absent => return None,
-        Reading::Unknown(reason) => return Some(reason.to_string()),
+    let (tree, sriov) = match sriov_of(facts, pf) {
+        Ok(found) => found?,
+        Err(reason) => return Some(reason.to_string()),
     };
     match sriov.vfs.get(usize::from(vf)).and_then(|vf| tree.get(*vf)) {
         Some(function) => usage::use_of(function, tree, reader),

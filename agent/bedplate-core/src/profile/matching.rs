@@ -156,14 +156,10 @@ fn like(what: &str, pattern: &str, found: &Reading<String>) -> Verdict {
 fn count(wanted: &MatchPci, facts: &Facts) -> Verdict {
     let ids: Vec<String> = wanted.ids.iter().map(ToString::to_string).collect();
     let ids = ids.join(" or ");
-    let tree = match &facts.pci {
-        Reading::Known(tree) => tree,
-        Reading::Absent => {
-            return Err(format!("this host shows no PCI functions, so none is {ids}"));
-        }
-        Reading::Unknown(why) => {
-            return Err(unread(&format!("number of PCI functions {ids}"), why));
-        }
+    let tree = facts.pci.optional();
+    let tree = tree.map_err(|why| unread(&format!("number of PCI functions {ids}"), why))?;
+    let Some(tree) = tree else {
+        return Err(format!("this host shows no PCI functions, so none is {ids}"));
     };
     let counts = |function: &&bedplate_facts::pci::Function| {
         let has = |id: &super::model::PciIdPair| {

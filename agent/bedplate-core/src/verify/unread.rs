@@ -16,11 +16,7 @@ pub(crate) trait OrUnread<T> {
 
 impl<'a, T> OrUnread<&'a T> for &'a Reading<T> {
     fn or_unread(self, what: impl Display) -> Result<Option<&'a T>, Outcome> {
-        match self {
-            Reading::Known(value) => Ok(Some(value)),
-            Reading::Absent => Ok(None),
-            Reading::Unknown(why) => Err(unread(what, why)),
-        }
+        self.optional().map_err(|why| unread(what, why))
     }
 }
 

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use crate::desired::WantedArg;
 use crate::kind::some_of;
 use crate::plan::Blocker;
-use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_cmdline::{CommandLine, pci_suboption};
 use bedplate_facts::Facts;
@@ -154,11 +153,10 @@ pub(crate) fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> 
     if lost.and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty() {
         return None;
     }
-    let tree = match &facts.pci {
-        Reading::Known(tree) => tree,
-        Reading::Absent => return None,
-        Reading::Unknown(reason) => {
-            return Some(format!("whether a guest has functions below it is not known: {reason}"));
+    let tree = match facts.pci.optional() {
+        Ok(tree) => tree?,
+        Err(why) => {
+            return Some(format!("whether a guest has functions below it is not known: {why}"));
         }
     };
     let below = guests_below(tree, &[]);
@@ -227,6 +225,7 @@ fn refused(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bedplate_base::Reading;
     use bedplate_testhosts::fixture::{at, facts, lab};
 
     #[test]

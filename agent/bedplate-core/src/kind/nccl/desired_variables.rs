@@ -5,7 +5,6 @@ use super::conf::{self, Conf, LONGEST_VALUE, Variable};
 use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
 use crate::kind::Context;
 use crate::plan::{KindPlan, Rationale};
-use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::superchip::{Superchip, superchip};
@@ -91,11 +90,8 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
 
 /// The ports near GPUs, whose states are known; or why that cannot be told.
 fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
-    let tree = match &context.facts.pci {
-        Reading::Known(tree) => tree,
-        Reading::Absent => return Err("this host shows no PCI functions".to_owned()),
-        Reading::Unknown(why) => return Err(why.to_string()),
-    };
+    let tree = context.facts.pci.optional().map_err(ToString::to_string)?;
+    let tree = tree.ok_or("this host shows no PCI functions")?;
     let reach = match superchip(context.facts) {
         Superchip::No => Distance::Pxb,
         Superchip::Translated | Superchip::Either => Distance::Node,
@@ -107,14 +103,11 @@ fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
     let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
     let is_near = |one: &PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
     let near: Vec<RdmaPort> = ports.into_iter().filter(is_near).map(|one| one.port).collect();
-    let unknown = near.iter().find_map(|port| match &port.state {
-        Reading::Unknown(why) => Some((port, why)),
-        Reading::Known(_) | Reading::Absent => None,
-    });
-    match unknown {
-        Some((port, why)) => Err(format!("the state of port {} is not known: {why}", port.name)),
-        None => Ok(near),
+    for port in &near {
+        let unknown = |why| format!("the state of port {} is not known: {why}", port.name);
+        port.state.optional().map_err(unknown)?;
     }
+    Ok(near)
 }
 
 fn note(out: &mut KindPlan, text: String) {

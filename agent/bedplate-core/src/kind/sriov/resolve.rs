@@ -233,15 +233,10 @@ fn is_left_out(pf: &Function, siblings: &[&Function]) -> bool {
 
 /// The count for one PF, held against what its firmware allows; `asked` `None` = all. Says why where there is none.
 fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut ResolvedSriov) -> Option<u16> {
-    let total = match &pf.sriov {
-        Reading::Known(sriov) => &sriov.total,
-        Reading::Absent => &Reading::Absent,
-        Reading::Unknown(reason) => &Reading::unknown(reason.clone()),
-    };
-    let total = match total {
-        Reading::Known(total) => *total,
-        Reading::Absent => 0,
-        Reading::Unknown(reason) => {
+    let sriov = pf.sriov.optional();
+    let total = match sriov.and_then(|sriov| sriov.map_or(Ok(None), |one| one.total.optional())) {
+        Ok(total) => total.copied().unwrap_or_default(),
+        Err(reason) => {
             resolved.unknown(
                 Subject::about(
                     format!("VFs of PF {}", pf.address),

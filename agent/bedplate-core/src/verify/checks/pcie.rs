@@ -117,11 +117,8 @@ pub(super) fn links<'a>(
 }
 
 fn control(function: &Function) -> Result<Option<DeviceControl>, &Reason> {
-    match function.detail.as_ref().map(|detail| &detail.control) {
-        Some(Reading::Known(control)) => Ok(Some(*control)),
-        Some(Reading::Unknown(why)) => Err(why),
-        Some(Reading::Absent) | None => Ok(None),
-    }
+    let Some(detail) = &function.detail else { return Ok(None) };
+    Ok(detail.control.optional()?.copied())
 }
 
 fn mps(input: &CheckInput<'_>) -> Judgement {

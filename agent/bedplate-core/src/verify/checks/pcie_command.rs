@@ -7,7 +7,7 @@ use super::super::{
     Check, CheckInput, DeviceFinding, Evidence, Explain, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
-use bedplate_base::{Cause, Reading, Reason};
+use bedplate_base::{Cause, Reason};
 use bedplate_facts::pci::Function;
 
 const HOW: &str = "command register, in the first 64 bytes of the config space of GPUs, RDMA NICs, Data Direct functions and the \
@@ -64,11 +64,8 @@ fn all<'a>(input: &CheckInput<'a>, is_wanted: impl Fn(&Function) -> bool) -> Vec
 }
 
 fn command(function: &Function) -> Result<Option<bool>, &Reason> {
-    match function.detail.as_ref().map(|detail| &detail.bus_master) {
-        Some(Reading::Known(on)) => Ok(Some(*on)),
-        Some(Reading::Unknown(why)) => Err(why),
-        Some(Reading::Absent) | None => Ok(None),
-    }
+    let Some(detail) = &function.detail else { return Ok(None) };
+    Ok(detail.bus_master.optional()?.copied())
 }
 
 fn seen(function: &Function, what: &str) -> Evidence {

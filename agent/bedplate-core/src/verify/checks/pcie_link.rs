@@ -1,11 +1,13 @@
 //! PCIe links: what each runs at, against what both of its ends can do.
 
+use super::super::unread::some;
 use super::super::{
     Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, PcieLinkFinding, Severity,
 };
 use super::pcie::{endpoints, links};
-use super::{addresses, counted, named};
+use super::{counted, named};
 use bedplate_base::Reading;
+use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::pcie_link::{self, Property};
 
@@ -125,32 +127,34 @@ fn width(input: &CheckInput<'_>) -> Judgement {
 /// Cards with more lanes than the slot.
 fn narrow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let lanes = |function: &Function| function.detail.as_ref()?.link.max_width;
-    let is_narrow = |link: &&JudgedLink<'_>| {
-        !link.below.is_bridge()
-            && matches!((lanes(link.below), lanes(link.above)), (Some(card), Some(slot)) if slot < card)
-    };
-    let narrow: Vec<&JudgedLink<'_>> = links.iter().filter(is_narrow).collect();
-    let functions: Vec<&Function> = narrow.iter().map(|link| link.below).collect();
-    let shown =
-        |function: &Function| lanes(function).map_or("?".to_owned(), |lanes| format!("x{lanes}"));
-    (!narrow.is_empty()).then(|| {
-        let functions = addresses(&functions);
-        Outcome::warn([PcieLinkFinding::SlotNarrow { functions }])
-            .all_evidence(narrow.iter().map(|link| of_both(link, shown)))
-    })
+    let code = |functions| PcieLinkFinding::SlotNarrow { functions };
+    lesser_slots(links, lanes, |lanes| format!("x{lanes}"), code)
 }
 
 /// Cards that could be faster than the slot.
 fn slow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let best = |function: &Function| pcie_link::tenths(&function.detail.as_ref()?.link.max_speed);
-    let is_slow = |link: &&JudgedLink<'_>| matches!((best(link.below), best(link.above)), (Some(card), Some(slot)) if slot < card);
-    let slow: Vec<&JudgedLink<'_>> = links.iter().filter(is_slow).collect();
-    let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
-    let shown = |function: &Function| best(function).map_or("?".to_owned(), pcie_link::in_words);
-    (!slow.is_empty()).then(|| {
-        let functions = addresses(&functions);
-        Outcome::warn([PcieLinkFinding::SlotSlow { functions }])
-            .all_evidence(slow.iter().map(|link| of_both(link, shown)))
+    let code = |functions| PcieLinkFinding::SlotSlow { functions };
+    lesser_slots(links, best, pcie_link::in_words, code)
+}
+
+/// Cards that can do more than the slot, by what each can do at best.
+fn lesser_slots<T: PartialOrd>(
+    links: &[JudgedLink<'_>],
+    best: impl Fn(&Function) -> Option<T>,
+    text: impl Fn(T) -> String,
+    code: impl Fn(Vec<PciAddress>) -> PcieLinkFinding,
+) -> Option<Outcome> {
+    let is_lesser = |link: &&JudgedLink<'_>| {
+        !link.below.is_bridge()
+            && matches!((best(link.below), best(link.above)), (Some(card), Some(slot)) if slot < card)
+    };
+    let lesser: Vec<&JudgedLink<'_>> = links.iter().filter(is_lesser).collect();
+    let functions: Vec<PciAddress> = lesser.iter().map(|link| link.below.address).collect();
+    let shown = |function: &Function| best(function).map_or("?".to_owned(), &text);
+    (!lesser.is_empty()).then(|| {
+        Outcome::warn([code(functions)])
+            .all_evidence(lesser.iter().map(|link| of_both(link, shown)))
     })
 }
 
@@ -167,10 +171,7 @@ fn of_both(link: &JudgedLink<'_>, shown: impl Fn(&Function) -> String) -> Eviden
 fn speeds<'a>(input: &'a CheckInput<'_>, of_gpus: bool) -> Result<Vec<JudgedLink<'a>>, Outcome> {
     let mut links = judged(input, pcie_link::speed)?;
     links.retain(|link| link.below.is_gpu() == of_gpus);
-    match links.is_empty() {
-        true => Err(Outcome::not_applicable("no such link")),
-        false => Ok(links),
-    }
+    some(links, "no such link")
 }
 
 fn speed(input: &CheckInput<'_>) -> Judgement {
