@@ -10,7 +10,7 @@ use bedplate_cmdline::boot::bls::{self, BlsEntry};
 use bedplate_cmdline::boot::grub_files::GrubFiles;
 use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_cmdline::boot::{grub_cfg, grub_default, grub_quote, kernel_cmdline, uki};
-use bedplate_cmdline::{CommandLine, Edit, KernelDefaults};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Token};
 use bedplate_core::kind;
 use bedplate_core::kind::cmdline::diagnosis::{BootObservation, cause};
 use bedplate_core::ledger::Ledger;
@@ -130,7 +130,10 @@ fn restored(bytes: &[u8]) {
 }
 
 fn edit() -> Edit {
-    Edit::new(Arch::X86_64, &["iommu=pt", "pci=realloc"], &["quiet"]).expect("arguments")
+    let set = ["iommu=pt", "pci=realloc"].map(Token::from_static);
+    let edit =
+        Edit::new(Arch::X86_64, set).and_then(|edit| edit.without([Token::from_static("quiet")]));
+    edit.expect("arguments")
 }
 
 fn cmdline(bytes: &[u8]) {

@@ -28,7 +28,7 @@ fn render(case: &Case, family: GrubFamily) -> RenderResult {
 fn wanted(case: &Case) -> Arguments {
     let mut all: Arguments = Vec::new();
     for wanted in &case.desired.cmdline.set {
-        let (name, value) = run_case(&kernel_arguments(&wanted.token));
+        let (name, value) = run_case(&kernel_arguments(wanted.token.as_str()));
         match all.iter_mut().find(|(earlier, _)| name == "pci" && earlier == "pci") {
             Some((_, Some(list))) => *list = format!("{list},{}", value.unwrap()),
             _ => all.push((name, value)),
@@ -235,7 +235,7 @@ fn carried(case: &Case, rendered: &RenderResult) -> Arguments {
     };
     let mut kept =
         Case { name: case.name, profile: case.profile.clone(), desired: case.desired.clone() };
-    kept.desired.cmdline.set.retain(|wanted| !lost(&wanted.token));
+    kept.desired.cmdline.set.retain(|wanted| !lost(wanted.token.as_str()));
     wanted(&kept)
 }
 

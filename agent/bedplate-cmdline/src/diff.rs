@@ -13,9 +13,9 @@ use super::line::CommandLine;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LineDiff {
     /// Only on the old line.
-    pub removed: Vec<String>,
+    pub removed: Vec<Token>,
     /// Only on the new line.
-    pub added: Vec<String>,
+    pub added: Vec<Token>,
 }
 
 impl LineDiff {
@@ -86,7 +86,7 @@ fn extends(old: &[Token], new: &[Token]) -> bool {
 }
 
 /// The arguments of `one` that `other` has not, counting repetitions.
-fn without(one: &CommandLine, other: &CommandLine) -> Vec<String> {
+fn without(one: &CommandLine, other: &CommandLine) -> Vec<Token> {
     let mut there: BTreeMap<&str, usize> = BTreeMap::new();
     for token in other.tokens() {
         *there.entry(token.as_str()).or_default() += 1;
@@ -98,5 +98,5 @@ fn without(one: &CommandLine, other: &CommandLine) -> Vec<String> {
         }
         _ => true,
     };
-    one.tokens().filter(missing).map(|token| token.as_str().to_owned()).collect()
+    one.tokens().filter(missing).cloned().collect()
 }

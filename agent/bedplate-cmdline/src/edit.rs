@@ -22,31 +22,40 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Reads the profile's entries. `set`: kernel arguments. `absent`: an argument, or a name (also `pci=NAME`) that
-    /// stands for it with any value.
+    /// An edit that puts these arguments on a line.
     ///
     /// # Errors
-    /// [`EditError`] when an entry is no argument or entries contradict each other.
-    pub fn new<S: AsRef<str>, A: AsRef<str>>(
+    /// [`EditError`] when one says nothing, or two contradict each other.
+    pub fn new<T: AsRef<Token>>(
         arch: Arch,
-        set: &[S],
-        absent: &[A],
+        set: impl IntoIterator<Item = T>,
     ) -> Result<Edit, EditError> {
-        let set = tokens_of(set.iter().map(AsRef::as_ref))?;
-        let absent = tokens_of(absent.iter().map(AsRef::as_ref))?;
+        let set: Vec<T> = set.into_iter().collect();
+        let set: Vec<&Token> = set.iter().map(AsRef::as_ref).collect();
         let mut edit = Edit { arch, set: Vec::new(), absent: Vec::new() };
         for wanted in gather(&set, arch)? {
             edit.add_wanted(wanted)?;
         }
-        for token in &absent {
-            let unwanted = unwanted_of(token, arch);
-            if unwanted.is_empty() {
-                return Err(EditError::NoOption { text: token.as_str().to_owned() });
-            }
-            edit.absent.extend(unwanted);
-        }
-        edit.check_against_absent()?;
         Ok(edit)
+    }
+
+    /// The same edit, which takes these arguments off the line, too. A name, also `pci=NAME`, stands for it with any value.
+    ///
+    /// # Errors
+    /// [`EditError`] when one says nothing, or would take away what the edit puts there.
+    pub fn without<T: AsRef<Token>>(
+        mut self,
+        absent: impl IntoIterator<Item = T>,
+    ) -> Result<Edit, EditError> {
+        for token in absent {
+            let unwanted = unwanted_of(token.as_ref(), self.arch);
+            if unwanted.is_empty() {
+                return Err(EditError::NoOption { text: token.as_ref().to_string() });
+            }
+            self.absent.extend(unwanted);
+        }
+        self.check_against_absent()?;
+        Ok(self)
     }
 
     /// What is wanted, in profile order.
@@ -121,7 +130,7 @@ impl Edit {
                     let wanted = wanted.tokens.join(" ");
                     return Err(EditError::WantedAndAbsent {
                         wanted,
-                        unwanted: unwanted.text.clone(),
+                        unwanted: unwanted.token.to_string(),
                     });
                 }
             }
@@ -142,16 +151,8 @@ impl Edit {
     }
 }
 
-fn tokens_of<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Token>, EditError> {
-    let token = |text: &str| {
-        Token::new(text)
-            .map_err(|source| EditError::NotAnArgument { text: text.to_owned(), source })
-    };
-    texts.map(token).collect()
-}
-
 /// Turns arguments into wanted things; arguments of one sequence become one thing, at the place of the first.
-fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<WantedArgument>, EditError> {
+fn gather(tokens: &[&Token], arch: Arch) -> Result<Vec<WantedArgument>, EditError> {
     let sequences: Vec<&'static Sequence> = tokens
         .iter()
         .filter_map(|token| match shape_of(&token.folded_name(), arch) {
@@ -178,10 +179,10 @@ fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<WantedArgument>, EditError
         let wanted = wanted_of(token, arch);
         let bare_list = matches!(shape_of(&name, arch), Shape::Options(_) | Shape::Items(_));
         if wanted.is_empty() || (bare_list && token.value().is_none()) {
-            return Err(EditError::NoOption { text: token.as_str().to_owned() });
+            return Err(EditError::NoOption { text: token.to_string() });
         }
         if wanted.iter().any(|wanted| wanted.meaning == Meaning::Nothing) {
-            return Err(EditError::NoTruthValue { text: token.as_str().to_owned() });
+            return Err(EditError::NoTruthValue { text: token.to_string() });
         }
         gathered.extend(wanted);
     }
@@ -189,7 +190,6 @@ fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<WantedArgument>, EditError
 }
 
 fn join(gathered: &mut Vec<WantedArgument>, key: Key, token: &Token) {
-    let text = token.as_str().to_owned();
     let same = |wanted: &&mut WantedArgument| match (&wanted.key, &key) {
         (Key::Units { param, .. }, Key::Units { param: own, .. }) => param == own,
         (one, other) => one == other,
@@ -200,13 +200,13 @@ fn join(gathered: &mut Vec<WantedArgument>, key: Key, token: &Token) {
             key,
             meaning: Meaning::Nothing,
             form,
-            tokens: vec![text],
+            tokens: vec![token.clone()],
         });
     };
     if let Form::Tokens(tokens) = &mut wanted.form {
         tokens.push(token.clone());
     }
-    wanted.tokens.push(text);
+    wanted.tokens.push(token.clone());
     if let (Key::Units { units, .. }, Key::Units { units: more, .. }) = (&mut wanted.key, key) {
         units.extend(more);
     }

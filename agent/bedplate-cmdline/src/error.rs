@@ -6,14 +6,6 @@ use super::line::LineError;
 /// Why what a profile wants makes no sense as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    /// An entry is not one kernel argument.
-    #[error("`{text}` cannot be a kernel argument")]
-    NotAnArgument {
-        /// The entry.
-        text: String,
-        /// Why not.
-        source: TokenError,
-    },
     /// A list parameter without any option says nothing.
     #[error("`{text}` names no option; write `{text}` with the option after a `=`")]
     NoOption {

@@ -88,7 +88,7 @@ pub struct WantedArgument {
     pub(super) meaning: Meaning,
     pub(super) form: Form,
     /// The profile's arguments it comes from.
-    pub(super) tokens: Vec<String>,
+    pub(super) tokens: Vec<Token>,
 }
 
 impl WantedArgument {
@@ -98,7 +98,7 @@ impl WantedArgument {
     }
 
     /// The profile's arguments it comes from, in the profile's order and spelling.
-    pub fn tokens(&self) -> &[String] {
+    pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
@@ -120,7 +120,7 @@ impl WantedArgument {
 pub struct UnwantedArgument {
     pub(super) form: UnwantedPattern,
     /// The profile's word for it.
-    pub(super) text: String,
+    pub(super) token: Token,
 }
 
 /// How an unwanted thing is recognised.
@@ -143,19 +143,12 @@ pub(super) enum ListScope {
     Meaning(String),
 }
 
-impl UnwantedArgument {
-    /// The profile's word for it.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-}
-
 /// Reads one argument of a profile's `set` list into the things it wants. Sequences come out one argument at a
 /// time; [`super::Edit::new`] joins them.
 pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<WantedArgument> {
     let name = token.folded_name();
     let value = token.value().map(|value| value.into_owned());
-    let tokens = vec![token.as_str().to_owned()];
+    let tokens = vec![token.clone()];
     let whole = |key, meaning| WantedArgument {
         key,
         meaning,
@@ -193,14 +186,13 @@ pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<WantedArgument> {
 /// Reads one entry of a profile's `absent` list. A bare name, also of a `pci=` suboption, means "with any value".
 pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<UnwantedArgument> {
     let name = token.folded_name();
-    let text = token.as_str().to_owned();
-    let one = |form| vec![UnwantedArgument { form, text: text.clone() }];
+    let one = |form| vec![UnwantedArgument { form, token: token.clone() }];
     let Some(value) = token.value() else {
         return one(UnwantedPattern::Name(name));
     };
     let within = |what| UnwantedArgument {
         form: UnwantedPattern::Within { param: name.clone(), what },
-        text: text.clone(),
+        token: token.clone(),
     };
     match shape_of(&name, arch) {
         Shape::Options(list) => OptionList::options(&value)

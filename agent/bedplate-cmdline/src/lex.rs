@@ -3,8 +3,10 @@
 //! The rules are those of `next_arg` and `parse_args` (kernel `lib/cmdline.c`, `kernel/params.c`; handbook §1.1).
 //! Nothing here knows what any parameter means.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
+
+use serde::Serialize;
 
 /// Whether the kernel ends an argument at this character when it is outside double quotes.
 ///
@@ -24,7 +26,8 @@ pub fn fold_name(name: &str) -> String {
 }
 
 /// One kernel argument, exactly as written.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
 pub struct Token {
     raw: String,
 }
@@ -78,6 +81,15 @@ impl Token {
             return Err(TokenError::Unfit(format!("`{text}` {why}")));
         }
         Ok(token)
+    }
+
+    /// Takes an argument that is written in the program itself.
+    ///
+    /// # Panics
+    /// When it is none, which a test of the caller's has to show.
+    #[expect(clippy::expect_used, reason = "the text is a constant")]
+    pub fn from_static(text: &'static str) -> Token {
+        Token::new(text).expect("a kernel argument")
     }
 
     /// Makes the argument that lets the kernel see exactly this name and value, quoting only where it must.
@@ -148,6 +160,25 @@ impl Token {
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.raw)
+    }
+}
+
+impl AsRef<Token> for Token {
+    fn as_ref(&self) -> &Token {
+        self
+    }
+}
+
+/// Equality, order and hash are those of the text.
+impl Borrow<str> for Token {
+    fn borrow(&self) -> &str {
+        &self.raw
+    }
+}
+
+impl PartialEq<&str> for Token {
+    fn eq(&self, other: &&str) -> bool {
+        self.raw == *other
     }
 }
 

@@ -107,13 +107,8 @@ const ROWS: &[Row] = &[
 
 /// The first line in which the kernel says that it did not take one of the wanted arguments.
 pub fn find(log: &str, edit: &Edit) -> Option<String> {
-    let tokens: Vec<Token> = edit
-        .wanted()
-        .iter()
-        .flat_map(|wanted| wanted.tokens())
-        .filter_map(|text| Token::new(text).ok())
-        .collect();
-    let line = log.lines().find(|line| tokens.iter().any(|token| rejects(line, token)));
+    let tokens = edit.wanted().iter().flat_map(|wanted| wanted.tokens());
+    let line = log.lines().find(|line| tokens.clone().any(|token| rejects(line, token)));
     line.map(|line| line.trim().chars().take(300).collect())
 }
 
@@ -298,8 +293,7 @@ mod tests {
     ];
 
     fn rejection_of(wanted: &str, log: &str) -> Option<String> {
-        let nothing: [&str; 0] = [];
-        find(log, &Edit::new(Arch::X86_64, &[wanted], &nothing).unwrap())
+        find(log, &Edit::new(Arch::X86_64, [Token::new(wanted).unwrap()]).unwrap())
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub struct Finding {
     /// What is owned; `None` for something unwanted.
     pub key: Option<Key>,
     /// The profile's entries it comes from.
-    pub entries: Vec<String>,
+    pub entries: Vec<Token>,
     /// How it stands.
     #[serde(flatten)]
     pub status: Status,
@@ -101,7 +101,7 @@ impl Edit {
                 || first_unwanted(line, unwanted, self.arch).filter(|_| !defaults.overrides);
             let found = on_line().or_else(|| first_unwanted(&built_in, unwanted, self.arch));
             let status = found.map_or(Status::Gone, |found| Status::Lingering { found });
-            Finding { key: None, entries: vec![unwanted.text.clone()], status }
+            Finding { key: None, entries: vec![unwanted.token.clone()], status }
         });
         wanted.chain(unwanted).collect()
     }

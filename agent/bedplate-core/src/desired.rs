@@ -6,16 +6,24 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Blocker, Note, Rationale, Unknown, UpToDate};
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use bedplate_base::value::{AcsBits, ModuleName, PciAddress, RegisterBits};
+use bedplate_cmdline::Token;
 
-/// A kernel argument that is wanted, in the profile's spelling (`iommu=pt`, `pci=realloc`, `hugepages=64`).
+/// A kernel argument that must be on the command line, or must not, in the profile's spelling (`iommu=pt`, `pci=realloc`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WantedArg {
-    /// The token as the kernel is to see it (no loader quoting).
-    pub token: String,
+pub struct KernelArg {
+    /// As the kernel is to see it, without quotes for a boot loader. One that must not be there may be a key (`nomodeset`,
+    /// `pci=noats`), which means any value.
+    pub token: Token,
     /// Why.
     pub why: Vec<Rationale>,
     /// What asks for it.
     pub from: ArgSource,
+}
+
+impl AsRef<Token> for KernelArg {
+    fn as_ref(&self) -> &Token {
+        &self.token
+    }
 }
 
 /// The section of a profile that asks for a kernel argument.
@@ -30,22 +38,13 @@ pub enum ArgSource {
     Iommu,
 }
 
-/// A kernel argument that must not be there: a key (`nomodeset`, `pci=noats`) or a whole token (`iommu=off`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct UnwantedArg {
-    /// Key or token.
-    pub token: String,
-    /// Why.
-    pub why: Vec<Rationale>,
-}
-
 /// Desired kernel command line: only what the profile owns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DesiredCmdline {
-    /// In profile order.
-    pub set: Vec<WantedArg>,
-    /// In profile order.
-    pub absent: Vec<UnwantedArg>,
+    /// Those that must be there, in profile order.
+    pub set: Vec<KernelArg>,
+    /// Those that must not, in profile order.
+    pub absent: Vec<KernelArg>,
     /// Keys (`pci=config_acs`) about which nothing is known now: if bedplate put them there, they stay.
     pub keep: Vec<String>,
     /// What is right without an argument, and why.

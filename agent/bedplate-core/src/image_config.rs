@@ -1,7 +1,7 @@
 //! What kinds contribute to the image of a machine that bedplate does not run on: kernel arguments, files, settings, in no
 //! target's own terms. `render` turns them into the formats of others.
 
-use crate::desired::{SriovCount, UnwantedArg, VfDriver, WantedArg, WantedAttributes};
+use crate::desired::{KernelArg, SriovCount, VfDriver, WantedAttributes};
 use crate::kind::sriov::section::PfSelector;
 use bedplate_base::value::vf::EswitchMode;
 use bedplate_base::value::{ModuleName, PciAddress};
@@ -17,9 +17,9 @@ pub struct ImageConfig {
     /// How NICs register the memory of NVIDIA GPUs; `None`: not asked for.
     pub gpudirect: Option<GpuDirectWay>,
     /// Kernel arguments, in order.
-    pub arguments: Vec<WantedArg>,
+    pub arguments: Vec<KernelArg>,
     /// Kernel arguments that must not be there, in order.
-    pub absent: Vec<UnwantedArg>,
+    pub absent: Vec<KernelArg>,
     /// Configuration files.
     pub files: Vec<ConfigFile>,
     /// What NCCL is told, by name, for targets that are jobs and no hosts.

@@ -13,7 +13,7 @@ pub fn check(reader: &dyn Reader, facts: &Facts, check: &Check) -> Answer {
     match check {
         Check::NextBoot { present, absent, before } => match cmdline::next_boot(reader, facts) {
             Reading::Known(line) => {
-                let carried = cmdline::check_line(reader, facts, &line, present, absent)
+                let carried = cmdline::check_texts(reader, facts, &line, present, absent)
                     .map_err(|wrong| wrong.to_string());
                 // Tools may have made another kernel the default.
                 let mut facts = facts.clone();

@@ -127,7 +127,7 @@ pub(super) fn not_removed(build: &ImageConfig) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, build, desired, empty_desired, unwanted};
+    use super::super::common::tests::{arg, build, desired, empty_desired};
     use super::super::grub;
     use super::super::{GrubFamily, Options};
     use super::*;
@@ -163,7 +163,7 @@ mod tests {
     fn what_grubby_would_mangle_is_listed_and_not_passed_to_it() {
         let mut desired = empty_desired();
         desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\""));
-        desired.cmdline.absent.push(unwanted("pci=noats"));
+        desired.cmdline.absent.push(arg("pci=noats"));
         let rendered = rhel(&desired);
         assert_eq!(rendered.files, []);
         let whats: Vec<&str> =
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn removals_alone_still_make_the_script() {
         let mut desired = empty_desired();
-        desired.cmdline.absent.push(unwanted("nomodeset"));
+        desired.cmdline.absent.push(arg("nomodeset"));
         let rendered = rhel(&desired);
         assert!(
             rendered.file(SCRIPT).unwrap().text.contains(" --remove-args='nomodeset' --no-etc")

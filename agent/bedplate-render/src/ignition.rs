@@ -137,7 +137,7 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderRes
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, build, empty_desired, unwanted};
+    use super::super::common::tests::{arg, build, empty_desired};
     use super::*;
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         let mut desired = empty_desired();
         desired.cmdline.set =
             vec![arg("iommu=pt"), arg("pci=config_acs=1@0000:17:00.0;0@0000:3a:00.0")];
-        desired.cmdline.absent = vec![unwanted("iommu=off"), unwanted("pci=noats")];
+        desired.cmdline.absent = vec![arg("iommu=off"), arg("pci=noats")];
         let rendered = render(&build(&desired), &Options::default()).unwrap();
         let config: Value = serde_json::from_str(&rendered.files[0].text).unwrap();
         assert_eq!(

@@ -170,7 +170,7 @@ pub enum RenderError {
     /// An option, or a value of the profile, that the target cannot take: the whole sentence.
     #[error("{0}")]
     Refused(String),
-    /// The wanted arguments are none, or contradict each other.
+    /// The wanted arguments contradict each other.
     #[error("the kernel arguments of the profile make no sense as a whole")]
     Cmdline(#[from] EditError),
     /// Together they are not a line that the kernel would read whole.

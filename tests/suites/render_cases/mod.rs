@@ -2,9 +2,10 @@
 
 use bedplate_base::CpuVendor;
 use bedplate_base::value::{AcsBits, RegisterBits};
+use bedplate_cmdline::Token;
 use bedplate_core::desired::{
-    ArgSource, Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg,
-    WantedAttributes, WantedModule, WantedOption, WantedVfs,
+    ArgSource, Desired, DesiredCmdline, DesiredModules, KernelArg, WantedAcs, WantedAttributes,
+    WantedModule, WantedOption, WantedVfs,
 };
 use bedplate_core::plan::Rationale;
 use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
@@ -66,14 +67,13 @@ fn arguments(set: &[&str], absent: &[&str]) -> Desired {
         true => ArgSource::Acs,
         false => ArgSource::Cmdline,
     };
-    let wanted =
-        |token: &&str| WantedArg { token: (*token).to_owned(), why: why(), from: from(token) };
-    let unwanted = |token: &&str| UnwantedArg { token: (*token).to_owned(), why: why() };
+    let arg =
+        |text: &&str| KernelArg { token: Token::new(text).unwrap(), why: why(), from: from(text) };
     let cmdline = DesiredCmdline {
         keep: Vec::new(),
         settled: Vec::new(),
-        set: set.iter().map(wanted).collect(),
-        absent: absent.iter().map(unwanted).collect(),
+        set: set.iter().map(arg).collect(),
+        absent: absent.iter().map(arg).collect(),
     };
     Desired { cmdline, ..Desired::default() }
 }

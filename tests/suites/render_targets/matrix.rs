@@ -109,12 +109,13 @@ fn missing(answer: &Answer, facts: &Facts, desired: &Desired) -> Vec<String> {
         }
     };
     for wanted in &desired.cmdline.set {
-        let (name, value) = wanted.token.split_once('=').unwrap_or((&wanted.token, ""));
-        let part = if name == "pci" { value } else { &wanted.token };
-        need(answer.says(&[part]) || answer.lists(&format!("cmdline/{name}")), &wanted.token);
+        let token = wanted.token.as_str();
+        let (name, value) = token.split_once('=').unwrap_or((token, ""));
+        let part = if name == "pci" { value } else { token };
+        need(answer.says(&[part]) || answer.lists(&format!("cmdline/{name}")), token);
     }
     for unwanted in &desired.cmdline.absent {
-        let token = &unwanted.token;
+        let token = unwanted.token.as_str();
         need(answer.says(&[token]) || answer.remarks(token), &format!("{token} absent"));
     }
     for (id, words) in [

@@ -10,7 +10,16 @@ mod status;
 
 use bedplate_base::Arch;
 
-use super::{CommandLine, Edit};
+use super::{CommandLine, Edit, EditError, Token};
+
+pub(crate) fn tokens<S: AsRef<str>>(texts: &[S]) -> Vec<Token> {
+    texts.iter().map(|text| Token::new(text.as_ref()).expect("an argument")).collect()
+}
+
+/// An edit on x86-64.
+pub(crate) fn edit_of<S: AsRef<str>>(set: &[S], absent: &[S]) -> Result<Edit, EditError> {
+    Edit::new(Arch::X86_64, tokens(set))?.without(tokens(absent))
+}
 
 /// Applies `set` and `absent` to a line on x86-64.
 fn edited(line: &str, set: &[&str], absent: &[&str]) -> String {
@@ -18,7 +27,8 @@ fn edited(line: &str, set: &[&str], absent: &[&str]) -> String {
 }
 
 fn edited_on(arch: Arch, line: &str, set: &[&str], absent: &[&str]) -> String {
-    let edit = Edit::new(arch, set, absent).expect("a sensible edit");
+    let edit = Edit::new(arch, tokens(set)).and_then(|edit| edit.without(tokens(absent)));
+    let edit = edit.expect("a sensible edit");
     let once = edit.apply(&CommandLine::parse(line)).expect("an editable line");
     let twice = edit.apply(&once).expect("still editable");
     assert_eq!(once.to_string(), twice.to_string(), "a second application must change nothing");

@@ -3,9 +3,10 @@
 use bedplate_base::Arch;
 
 use super::super::{CommandLine, Edit, KernelDefaults, Status, iommu_passthrough, pci_suboption};
+use super::{edit_of, tokens};
 
 fn status_on(arch: Arch, line: &str, set: &str, config: &str) -> Status {
-    let edit = Edit::new(arch, &[set], &[] as &[&str]).expect("sensible");
+    let edit = Edit::new(arch, tokens(&[set])).expect("sensible");
     let mut all = edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::parse(config));
     assert_eq!(all.len(), 1);
     all.remove(0).status
@@ -131,8 +132,7 @@ fn built_in_arguments_count_as_the_kernel_reads_them() {
 
 #[test]
 fn unwanted_things_are_gone_or_linger() {
-    let edit = Edit::new(Arch::X86_64, &[] as &[&str], &["nomodeset", "pci=noats", "iommu=off"])
-        .expect("fine");
+    let edit = edit_of(&[], &["nomodeset", "pci=noats", "iommu=off"]).expect("fine");
     let all = edit.satisfied_by(
         &CommandLine::parse("pci=noaer,noats nomodesetx"),
         &KernelDefaults::default(),
@@ -166,9 +166,8 @@ fn effective_values() {
 
 #[test]
 fn the_same_arguments_in_another_order_are_said_to_be_that() {
-    let nothing: [&str; 0] = [];
     let status = |set: &[&str], line: &str| {
-        let edit = Edit::new(Arch::X86_64, set, &nothing).expect("fine");
+        let edit = edit_of(set, &[]).expect("fine");
         edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::default()).remove(0).status
     };
     let set = ["console=tty0", "console=ttyS0"];

@@ -13,6 +13,7 @@ use crate::readback;
 use crate::revert::{self, RevertPlan, RevertReport, Step};
 use crate::seal::{self, Machine, SealPlan, SealReport};
 use bedplate_base::chain;
+use bedplate_cmdline::Token;
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::write::DirWriter;
 use bedplate_host::{DirReader, HostKind, ImageRoot, Reader, Writer};
@@ -121,7 +122,7 @@ pub fn apply(
     let facts = &before.facts;
     let check = |check: &Check, reader: &dyn Reader| readback::check(reader, facts, check);
     let executor = Executor { reader: &reader, writer: &mut writer, checker: &check, watch };
-    let owned = owned_arguments(&before.ledger);
+    let owned = cmdline::owned(&before.ledger);
     let report = apply::apply(&before.plan, &mut before.ledger, executor, now);
     let mut still_in_effect = Vec::new();
     let reader = target.reader();
@@ -188,7 +189,7 @@ pub fn revert(
     let reader = target.reader();
     let mut ledger = trusted(&reader)?;
     restore_cut_short(&ledger, &mut writer)?;
-    let owned = owned_arguments(&ledger);
+    let owned = cmdline::owned(&ledger);
     let plan = revert::plan(&ledger, &reader, &writer, force);
     let report = revert::run(&plan, &mut ledger, &reader, &mut writer, watch, now);
     let reader = target.reader();
@@ -247,13 +248,8 @@ fn restore_cut_short(ledger: &Ledger, writer: &mut dyn Writer) -> Result<(), Eng
         .map_err(EngineError::Unwritable)
 }
 
-/// The kernel arguments that are bedplate's own.
-fn owned_arguments(ledger: &Ledger) -> Vec<String> {
-    ledger.owned.get(&cmdline::NAME).cloned().unwrap_or_default()
-}
-
-/// Those of them that were taken off the command line and are in effect all the same.
-fn in_effect_until_boot(reader: &dyn Reader, facts: &Facts, owned: &[String]) -> Vec<String> {
+/// Those of bedplate's own kernel arguments that were taken off the command line and are in effect all the same.
+fn in_effect_until_boot(reader: &dyn Reader, facts: &Facts, owned: &[Token]) -> Vec<String> {
     match reader.kind() {
         HostKind::Live => cmdline::gone_at_next_boot(reader, facts, owned),
         HostKind::Image | HostKind::Snapshot => Vec::new(),

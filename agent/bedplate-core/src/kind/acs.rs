@@ -178,7 +178,7 @@ fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArg
             let line = cmdline::next_boot(context.reader, context.facts);
             line.known().map(BootArguments::of_line).unwrap_or_default()
         }
-        Some(arg) => BootArguments::parse(&arg.token),
+        Some(arg) => BootArguments::parse(arg.token.as_str()),
         None if desired.cmdline.keep.iter().any(|kept| KEPT.contains(&kept.as_str())) => {
             running.clone()
         }

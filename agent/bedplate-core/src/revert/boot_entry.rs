@@ -8,6 +8,7 @@ use crate::apply::{StepError, Store, saved_content};
 use crate::kind::cmdline::{self, EntryFaults, RevertedEntry};
 use crate::ledger::{FileRecord, FileState, Ledger, Sha};
 use bedplate_base::{Reading, chain};
+use bedplate_cmdline::Token;
 use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::Reader;
 
@@ -29,7 +30,7 @@ pub(super) fn kernel(reader: &dyn Reader, path: &str, record: &FileRecord) -> Re
 pub(super) struct Guard {
     facts: Facts,
     entry: RevertedEntry,
-    owned: Vec<String>,
+    owned: Vec<Token>,
 }
 
 impl Guard {
@@ -37,7 +38,7 @@ impl Guard {
     pub(super) fn new(reader: &dyn Reader, ledger: &Ledger, plan: &RevertPlan) -> Option<Self> {
         plan.steps.iter().any(|step| concerns_boot(step, ledger)).then(|| {
             let facts = observe(reader, Depth::Plan);
-            let owned = ledger.owned.get(&cmdline::NAME).cloned().unwrap_or_default();
+            let owned = cmdline::owned(ledger);
             Guard { entry: RevertedEntry::read(reader, &facts), facts, owned }
         })
     }

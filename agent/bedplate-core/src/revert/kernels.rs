@@ -55,11 +55,11 @@ impl Source {
 /// Whether packages may have made entries with bedplate's arguments since.
 fn has_later_entries(reader: &dyn Reader, ledger: &Ledger) -> bool {
     let Some(paths) = cmdline::entries(reader) else { return true };
-    let owned = ledger.owned.get(&cmdline::NAME).map(Vec::as_slice).unwrap_or_default();
+    let owned = cmdline::owned(ledger);
     let carries = |path: &String| {
         let text = reader.text(path);
         text.map_or(true, |text| {
-            text.split_whitespace().any(|word| owned.iter().any(|own| own == word))
+            text.split_whitespace().any(|word| owned.iter().any(|own| *own == word))
         })
     };
     let is_entry = |path: &&String| path.ends_with(".conf") && !ledger.files.contains_key(*path);

@@ -11,8 +11,8 @@ mod shell;
 mod version;
 
 use crate::Edit;
-use bedplate_base::Arch;
+use crate::tests::edit_of;
 
 fn edit(set: &[&str], absent: &[&str]) -> Edit {
-    Edit::new(Arch::X86_64, set, absent).expect("a sensible edit")
+    edit_of(set, absent).expect("a sensible edit")
 }

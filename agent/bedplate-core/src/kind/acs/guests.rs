@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::desired::WantedArg;
+use crate::desired::KernelArg;
 use crate::kind::some_of;
 use crate::plan::Blocker;
 use bedplate_base::value::{AcsBits, PciAddress};
@@ -170,7 +170,7 @@ pub(crate) fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> 
 
 /// Takes those of the profile's own arguments away that would open a port above a guest's function at the next boot.
 pub(crate) fn refuse_arguments(
-    args: &mut Vec<WantedArg>,
+    args: &mut Vec<KernelArg>,
     facts: &Facts,
     to_come: &[PciAddress],
 ) -> Vec<Blocker> {
@@ -180,8 +180,8 @@ pub(crate) fn refuse_arguments(
     loop {
         let before = args.len();
         // What `config_acs` says for a port counts for another argument's `disable_acs_redir`, as long as it stays.
-        let all: Vec<&str> = args.iter().map(|arg| arg.token.as_str()).collect();
-        let config = pci_suboption(&CommandLine::parse(&all.join(" ")), "config_acs");
+        let all = CommandLine::from_tokens(args.iter().map(|arg| arg.token.clone()));
+        let config = pci_suboption(&all, "config_acs");
         args.retain(|arg| match refused(arg, config.as_deref(), &guests, tree) {
             Some(blocker) => {
                 blockers.push(blocker);
@@ -196,12 +196,12 @@ pub(crate) fn refuse_arguments(
 }
 
 fn refused(
-    arg: &WantedArg,
+    arg: &KernelArg,
     config: Option<&str>,
     guests: &BTreeMap<PciAddress, Vec<PciAddress>>,
     tree: &PciTree,
 ) -> Option<Blocker> {
-    let line = CommandLine::parse(&arg.token);
+    let line = CommandLine::from_tokens([arg.token.clone()]);
     let (own, redir) =
         (pci_suboption(&line, "config_acs"), pci_suboption(&line, "disable_acs_redir"));
     let (own, redir) = (own.as_deref(), redir.as_deref());

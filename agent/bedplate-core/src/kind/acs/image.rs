@@ -72,10 +72,11 @@ fn bits(wanted: &WantedAcs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desired::{AcsPersistence, WantedArg};
+    use crate::desired::{AcsPersistence, KernelArg};
     use crate::profile::of_text;
     use bedplate_base::CpuVendor;
     use bedplate_base::value::{AcsBits, RegisterBits};
+    use bedplate_cmdline::Token;
 
     fn contributed(desired: &Desired) -> ImageConfig {
         let mut out = ImageConfig::default();
@@ -107,8 +108,8 @@ mod tests {
     fn bits_in_the_arguments_are_not_lost_and_their_addresses_are_remarked_on() {
         let mut desired = one_port();
         desired.acs.persistence = AcsPersistence::ConfigAcs;
-        let token = "pci=config_acs=1000xx0@0000:17:01.0".to_owned();
-        desired.cmdline.set.push(WantedArg { token, why: Vec::new(), from: ArgSource::Acs });
+        let token = Token::from_static("pci=config_acs=1000xx0@0000:17:01.0");
+        desired.cmdline.set.push(KernelArg { token, why: Vec::new(), from: ArgSource::Acs });
         let out = contributed(&desired);
         assert_eq!(out.live_only, []);
         assert_eq!(out.notes.len(), 1);

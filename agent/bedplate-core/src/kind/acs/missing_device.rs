@@ -4,19 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::{AcsPolicy, ArgSource, DesiredAcs, WantedArg};
+use crate::desired::{AcsPolicy, ArgSource, DesiredAcs, KernelArg};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Note, Rationale};
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
+use bedplate_cmdline::Token;
 use bedplate_facts::pci::PciTree;
 
 use super::guests::guests_below;
 use super::previous_argument::owned;
 use super::section::{self, AcsPersist, Guests};
 use super::shape::{SHAPES, Shape};
-use super::token::{TOKEN_LIMIT, may_open};
+use super::token::{may_open, of_entries};
 use super::{BootArguments, NAME};
 
 /// Entries of one of the two arguments, by port.
@@ -26,8 +27,8 @@ struct Entries {
 }
 
 impl Entries {
-    fn from_token(token: &str) -> Option<Self> {
-        let said = BootArguments::parse(token);
+    fn from_token(token: &Token) -> Option<Self> {
+        let said = BootArguments::parse(token.as_str());
         let (key, list) = match (&said.config_acs, &said.disable_redir) {
             (Some(list), _) => ("config_acs", list),
             (None, Some(list)) => ("disable_acs_redir", list),
@@ -42,22 +43,23 @@ impl Entries {
         Some(Entries { key, by_port })
     }
 
-    fn token(&self) -> String {
-        let entries: Vec<&str> = self.by_port.values().map(String::as_str).collect();
-        format!("pci={}={}", self.key, entries.join(";"))
+    /// `None`: the argument would be too long.
+    fn token(&self) -> Option<Token> {
+        let entries: Vec<String> = self.by_port.values().cloned().collect();
+        of_entries(self.key, &entries)
     }
 }
 
 /// The argument with those entries of the earlier one whose devices are missing, and a remark about their ports.
 pub(super) fn carried_over(
-    arg: Reading<WantedArg>,
+    arg: Reading<KernelArg>,
     profile: &section::Acs,
     acs: &DesiredAcs,
     tree: Option<&PciTree>,
     to_come: &[PciAddress],
     ledger: &Ledger,
-) -> (Reading<WantedArg>, Option<Note>) {
-    let mut earlier = owned(ledger).into_iter().filter_map(Entries::from_token);
+) -> (Reading<KernelArg>, Option<Note>) {
+    let mut earlier = owned(ledger).into_iter().filter_map(|token| Entries::from_token(&token));
     let (Some(tree), Some(earlier)) = (tree, earlier.next()) else { return (arg, None) };
     let new = match &arg {
         Reading::Known(new) => Entries::from_token(&new.token),
@@ -81,10 +83,7 @@ pub(super) fn carried_over(
     let named: Vec<PciAddress> =
         missing.into_iter().filter(|port| carried.contains_key(port)).collect();
     new.by_port.extend(carried);
-    let token = new.token();
-    if named.is_empty() || token.len() > TOKEN_LIMIT {
-        return (arg, None);
-    }
+    let Some(token) = new.token().filter(|_| !named.is_empty()) else { return (arg, None) };
     let text = "no device below it: the kernel argument of an earlier run keeps its entry, for when the device that it was \
                 written for is back; without one it does nothing";
     let subject = format!("port {}", some_of(named.iter().map(PciAddress::to_string), 4, "ports"));
@@ -93,7 +92,7 @@ pub(super) fn carried_over(
         _ => vec![Rationale::because("the devices that it is for are missing and may come back")],
     };
     let note = NAME.note(subject, text.to_owned());
-    (Reading::Known(WantedArg { token, why, from: ArgSource::Acs }), Some(note))
+    (Reading::Known(KernelArg { token, why, from: ArgSource::Acs }), Some(note))
 }
 
 /// Entries to carry over: of empty ports, of those above them, and of all of a fabric that has nothing else left. None that would

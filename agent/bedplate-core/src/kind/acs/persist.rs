@@ -1,6 +1,6 @@
 //! How ACS bits outlast a reset and a reboot: by which kernel argument, or by live writes at every boot. Pure.
 
-use crate::desired::{AcsPersistence, AcsPolicy, ArgSource, WantedAcs, WantedArg};
+use crate::desired::{AcsPersistence, AcsPolicy, ArgSource, KernelArg, WantedAcs};
 use crate::kind::some_of;
 use crate::plan::Rationale;
 use bedplate_base::Reading;
@@ -93,7 +93,7 @@ pub(crate) fn persist(
             resolved.acs.persistence = persistence;
             resolved.acs.ports = wanted;
             resolved.arg = text.map_or(Reading::Absent, |token| {
-                Reading::Known(WantedArg { token, why: argument_why(profile), from: ArgSource::Acs })
+                Reading::Known(KernelArg { token, why: argument_why(profile), from: ArgSource::Acs })
             });
         }
         Err(reason) if profile.persistence == AcsPersist::Cmdline => resolved.blockers.push(NAME.blocker(

@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 
 use super::guests::{are_certain, guests_below, used_by};
 use super::{BootArguments, KEPT, token};
-use crate::desired::UnwantedArg;
+use crate::desired::{ArgSource, KernelArg};
 use crate::kind::cmdline;
 use crate::ledger::Ledger;
 use crate::plan::Rationale;
 use bedplate_base::value::PciAddress;
+use bedplate_cmdline::{CommandLine, Token};
 use bedplate_facts::Facts;
 
 /// Whether the ledger has an argument that names more ports than this new one, where the new one is only for the ports that can
 /// be read: without the earlier one the others would be closed at the next boot.
-pub(super) fn covers_more(new: &str, ledger: &Ledger) -> bool {
-    let new = devices(&BootArguments::parse(new));
+pub(super) fn covers_more(new: &Token, ledger: &Ledger) -> bool {
+    let new = named_by(new);
     let new: BTreeSet<PciAddress> = new.iter().filter_map(|device| device.parse().ok()).collect();
-    let earlier = owned(ledger).into_iter().map(BootArguments::parse);
-    let named: Vec<String> = earlier.flat_map(|said| devices(&said)).collect();
+    let named: Vec<String> = owned(ledger).iter().flat_map(named_by).collect();
     named.iter().any(|device| device.parse().is_ok_and(|port: PciAddress| !new.contains(&port)))
 }
 
@@ -26,11 +26,12 @@ pub(super) fn above_guests(
     ledger: &Ledger,
     facts: &Facts,
     to_come: &[PciAddress],
-) -> Vec<UnwantedArg> {
+) -> Vec<KernelArg> {
     let Some(tree) = facts.pci.known() else { return Vec::new() };
     let guests = guests_below(tree, to_come);
     let earlier = owned(ledger);
-    let BootArguments { config_acs, disable_redir } = BootArguments::parse(&earlier.join(" "));
+    let BootArguments { config_acs, disable_redir } =
+        BootArguments::of_line(&CommandLine::from_tokens(earlier.iter().cloned()));
     let opens = |port| token::may_open(config_acs.as_deref(), disable_redir.as_deref(), port);
     // A driver that cannot be read for once is no reason to take a working argument away, and to reboot for that.
     let opened =
@@ -43,24 +44,25 @@ pub(super) fn above_guests(
         ),
         "Linux drivers/iommu/iommu.c; handbook §3.3",
     );
-    let unwanted = |token: &str| UnwantedArg { token: token.to_owned(), why: vec![why.clone()] };
+    let unwanted = |token| KernelArg { token, why: vec![why.clone()], from: ArgSource::Acs };
     earlier.into_iter().map(unwanted).collect()
 }
 
 /// The arguments for ACS that an earlier run put on the command line.
-pub(super) fn owned(ledger: &Ledger) -> Vec<&str> {
-    let owned = ledger.owned.get(&cmdline::NAME).map(Vec::as_slice).unwrap_or_default();
-    let for_acs = |token: &&str| KEPT.iter().any(|key| token.starts_with(&format!("{key}=")));
-    owned.iter().map(String::as_str).filter(for_acs).collect()
+pub(super) fn owned(ledger: &Ledger) -> Vec<Token> {
+    let mut owned = cmdline::owned(ledger);
+    owned.retain(|token| KEPT.iter().any(|key| token.as_str().starts_with(&format!("{key}="))));
+    owned
 }
 
 /// Whether the ledger has an argument for ACS at all.
 pub(super) fn has_argument(ledger: &Ledger) -> bool {
-    owned(ledger).into_iter().any(|token| !devices(&BootArguments::parse(token)).is_empty())
+    owned(ledger).iter().any(|token| !named_by(token).is_empty())
 }
 
 /// The devices that an argument names.
-fn devices(said: &BootArguments) -> Vec<String> {
+fn named_by(token: &Token) -> Vec<String> {
+    let said = BootArguments::parse(token.as_str());
     let config = said.config_acs.iter().flat_map(|list| list.split(';'));
     let config = config.filter_map(|entry| entry.split_once('@')).map(|(_, device)| device);
     let redir = said.disable_redir.iter().flat_map(|list| list.split(';'));

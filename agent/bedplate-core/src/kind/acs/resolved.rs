@@ -1,7 +1,7 @@
 //! What `[acs]` of a profile comes to on a machine. Pure data.
 
 use super::NAME;
-use crate::desired::{DesiredAcs, WantedArg};
+use crate::desired::{DesiredAcs, KernelArg};
 use crate::plan::{Blocker, Note, Subject, Unknown};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Reading, Reason};
@@ -13,7 +13,7 @@ pub struct ResolvedAcs {
     pub acs: DesiredAcs,
     /// The kernel argument that makes them last: `Absent` = none is wanted; `Unknown` = it cannot be worked out now,
     /// so an argument that bedplate put on the command line earlier must stay there.
-    pub arg: Reading<WantedArg>,
+    pub arg: Reading<KernelArg>,
     /// What is not known of such an argument, to be said where there is one.
     pub kept_unsure: Option<Unknown>,
     /// What stands in the way already.

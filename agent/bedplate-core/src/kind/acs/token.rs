@@ -7,6 +7,7 @@
 use super::shape::NO_REDIRECT;
 use crate::desired::{AcsPersistence, WantedAcs};
 use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
+use bedplate_cmdline::Token;
 use bedplate_facts::pci::Acs;
 
 /// Longest token that is put on a command line, in bytes. The whole line may have 2047 (handbook §1.1): a quarter is
@@ -18,7 +19,7 @@ pub(crate) const TOKEN_LIMIT: usize = 1536;
 ///
 /// `config_acs` flags name the bits that the fabric's shape wants, whether or not the port has them: all ports of a kind read
 /// alike, and as NVIDIA publishes them (handbook §14.1). The kernel falls back to firmware's value for each bit marked `x`.
-pub(crate) fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String> {
+pub(crate) fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<Token> {
     let mut ports: Vec<&WantedAcs> = ports.iter().collect();
     ports.sort_by_key(|wanted| wanted.port);
     let (key, entries): (_, Vec<String>) = match persistence {
@@ -31,8 +32,13 @@ pub(crate) fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option
             ("disable_acs_redir", ports.iter().map(|wanted| wanted.port.to_string()).collect())
         }
     };
-    let token = format!("pci={key}={}", entries.join(";"));
-    (!entries.is_empty() && token.len() <= TOKEN_LIMIT).then_some(token)
+    of_entries(key, &entries).filter(|_| !entries.is_empty())
+}
+
+/// The argument with these entries; `None`: it would be too long.
+pub(super) fn of_entries(key: &str, entries: &[String]) -> Option<Token> {
+    let token = Token::new(&format!("pci={key}={}", entries.join(";"))).ok();
+    token.filter(|token| token.as_str().len() <= TOKEN_LIMIT)
 }
 
 /// What the arguments of a running kernel say of one port: which bits, and to what. `None`: nothing that is understood
@@ -157,7 +163,9 @@ mod tests {
             .map(|n| wanted(&format!("0000:{:02x}:{:02x}.0", n / 32, n % 32), 0x1d))
             .collect();
         assert_eq!(render(AcsPersistence::ConfigAcs, &ports), None);
-        assert!(render(AcsPersistence::DisableAcsRedir, &ports).unwrap().len() <= TOKEN_LIMIT);
+        assert!(
+            render(AcsPersistence::DisableAcsRedir, &ports).unwrap().as_str().len() <= TOKEN_LIMIT
+        );
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::error::Error;
 use super::{Context, Obstacle};
 use crate::plan::{Action, Check, FileContent};
 use bedplate_base::{ReadError, Reading, chain, lossless_text};
+use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::{NotUnderstood, grub_quote};
-use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::Reader;
 
 /// The line that kernel-install makes entries from.
@@ -53,8 +53,8 @@ pub(crate) fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> 
 pub(super) fn verify(context: &Context) -> Action {
     let wanted = &context.desired.cmdline;
     Action::Verify(Check::NextBoot {
-        present: wanted.set.iter().map(|arg| arg.token.clone()).collect(),
-        absent: wanted.absent.iter().map(|arg| arg.token.clone()).collect(),
+        present: wanted.set.iter().map(|arg| arg.token.to_string()).collect(),
+        absent: wanted.absent.iter().map(|arg| arg.token.to_string()).collect(),
         // `entry_before::note` fills it in.
         before: None,
     })
@@ -66,8 +66,7 @@ pub(super) fn verify(context: &Context) -> Action {
 /// With the argument's place in the profile.
 pub(crate) fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
     for wanted in &context.desired.cmdline.set {
-        let Ok(token) = Token::new(&wanted.token) else { continue };
-        let Err(error) = grub_quote::grub_token(&token) else { continue };
+        let Err(error) = grub_quote::grub_token(&wanted.token) else { continue };
         let place =
             wanted.why.iter().find_map(|why| why.source.as_deref()).unwrap_or("the profile");
         return Err(Obstacle {

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::desired::DesiredCmdline;
 use crate::plan::{Change, KindPlan};
+use bedplate_cmdline::Edit;
 use bedplate_host::package_lock;
 
 /// Reasons for a change.
@@ -22,6 +23,8 @@ pub(crate) struct ChangeReasons<'a> {
     pub tuned: Option<&'a Tuned>,
     /// A menu that is empty or gone.
     pub lost: Option<&'a LostMenu>,
+    /// What the profile wants, and what is taken back.
+    pub edit: &'a Edit,
     /// Tools that an earlier run left to be run.
     pub owed: &'a PendingTools<'a>,
 }
@@ -62,7 +65,7 @@ pub(super) fn plan(
         });
     match steps {
         Ok(mut steps) => {
-            entry_before::note(context, due.observed, &mut steps);
+            entry_before::note(context, due.edit, due.observed, &mut steps);
             section.settled_tools = due.owed.settled(Some((&id(&steps), &steps)));
             let mut change = change(wanted, context, due.comparison, steps);
             change.items.splice(0..0, due.lost.map(LostMenu::item));

@@ -2,7 +2,7 @@
 
 use super::arch;
 use super::findings::findings;
-use bedplate_cmdline::{CommandLine, Edit, EditError, Finding, Status};
+use bedplate_cmdline::{CommandLine, Edit, EditError, Finding, Status, Token, TokenError};
 use bedplate_facts::Facts;
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::Reader;
@@ -10,6 +10,9 @@ use bedplate_host::Reader;
 /// Why a line is wrong after regeneration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WrongLine {
+    /// What it is compared with is no argument.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// What it is compared with makes no sense.
     #[error(transparent)]
     Edit(#[from] EditError),
@@ -35,14 +38,31 @@ fn differs(finding: &Finding) -> String {
 ///
 /// # Errors
 /// [`WrongLine`].
-pub(crate) fn check_line(
+pub(crate) fn check_texts(
     reader: &dyn Reader,
     facts: &Facts,
     line: &CommandLine,
     present: &[String],
     absent: &[String],
 ) -> Result<(), WrongLine> {
-    let edit = Edit::new(arch(facts), present, absent)?;
+    let tokens = |texts: &[String]| -> Result<Vec<Token>, TokenError> {
+        texts.iter().map(|text| Token::new(text)).collect()
+    };
+    check_line(reader, facts, line, tokens(present)?, tokens(absent)?)
+}
+
+/// As [`check_texts`], for tokens.
+///
+/// # Errors
+/// [`WrongLine`].
+pub(crate) fn check_line<T: AsRef<Token>>(
+    reader: &dyn Reader,
+    facts: &Facts,
+    line: &CommandLine,
+    present: impl IntoIterator<Item = T>,
+    absent: impl IntoIterator<Item = T>,
+) -> Result<(), WrongLine> {
+    let edit = Edit::new(arch(facts), present)?.without(absent)?;
     let defaults = kernel_defaults(reader, facts);
     let mut wrong = findings(&edit, line, &defaults);
     wrong.retain(|finding| !finding.status.is_satisfied());

@@ -9,7 +9,9 @@ use crate::desired::DesiredCmdline;
 use crate::kind::{Context, dropped};
 use crate::plan::{Effect, Item, KindPlan, Pending, Rationale};
 use bedplate_base::Reading;
-use bedplate_cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status, iommu_passthrough};
+use bedplate_cmdline::{
+    CommandLine, Edit, Finding, KernelDefaults, Status, Token, iommu_passthrough,
+};
 use bedplate_facts::Facts;
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::HostKind;
@@ -99,13 +101,13 @@ impl Comparison {
         match waiting.is_empty() {
             true => Effect::Now,
             false => {
-                super::effect_of(waiting.iter().flat_map(|one| &one.entries).map(String::as_str))
+                super::effect_of(waiting.iter().flat_map(|one| &one.entries).map(Token::as_str))
             }
         }
     }
 
     /// Profile entries that no state has on its line, and that every known state has by the kernel's build.
-    pub(super) fn by_default(&self) -> BTreeSet<String> {
+    pub(super) fn by_default(&self) -> BTreeSet<Token> {
         let mut entries = BTreeSet::new();
         let mut others = BTreeSet::new();
         for finding in
@@ -161,7 +163,7 @@ impl Comparison {
     }
 
     /// Profile entries of which TuneD brings everything and the configuration has nothing.
-    pub(super) fn by_tuned(&self) -> BTreeSet<String> {
+    pub(super) fn by_tuned(&self) -> BTreeSet<Token> {
         let is_credited = |finding: &&Finding| match (&finding.status, &self.credited_source) {
             (Status::Equivalent { by }, Some(source)) => by == source,
             _ => false,
@@ -169,7 +171,7 @@ impl Comparison {
         let configured = self.configured.known().map(Vec::as_slice).unwrap_or_default();
         let (credited, others): (Vec<&Finding>, Vec<&Finding>) =
             configured.iter().partition(is_credited);
-        let entries = |findings: Vec<&Finding>| -> BTreeSet<String> {
+        let entries = |findings: Vec<&Finding>| -> BTreeSet<Token> {
             findings.into_iter().flat_map(|finding| finding.entries.clone()).collect()
         };
         entries(credited).difference(&entries(others)).cloned().collect()
@@ -223,15 +225,10 @@ fn items_of(
         .collect()
 }
 
-fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Rationale> {
-    let set_why =
-        wanted.set.iter().filter(|arg| set && arg.token == entry).flat_map(|arg| arg.why.iter());
-    let absent_why = wanted
-        .absent
-        .iter()
-        .filter(|arg| !set && arg.token == entry)
-        .flat_map(|arg| arg.why.iter());
-    let mut why: Vec<Rationale> = set_why.chain(absent_why).cloned().collect();
+fn why_of(wanted: &DesiredCmdline, entry: &Token, set: bool) -> Vec<Rationale> {
+    let args = if set { &wanted.set } else { &wanted.absent };
+    let named = args.iter().filter(|arg| arg.token == *entry);
+    let mut why: Vec<Rationale> = named.flat_map(|arg| arg.why.clone()).collect();
     if why.is_empty() && !set {
         why.push(dropped());
     }
@@ -295,7 +292,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
             section.passthrough_pending |= turns_passthrough_on(&shown, context.facts);
             section.pending.push(Pending {
                 kind: NAME,
-                effect: super::effect_of(shown.entries.iter().map(String::as_str)),
+                effect: super::effect_of(shown.entries.iter().map(Token::as_str)),
                 running: running.and_then(|finding| found(&finding.status)),
                 next: next.or(configured).and_then(|finding| shown_as(&finding)),
                 subject,
@@ -313,7 +310,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
 
 /// Whether an argument that is wanted turns IOMMU passthrough on, whatever else is on the line.
 fn turns_passthrough_on(wanted: &Finding, facts: &Facts) -> bool {
-    let line = CommandLine::parse(&wanted.entries.join(" "));
+    let line = CommandLine::from_tokens(wanted.entries.clone());
     let on = iommu_passthrough(&line, &KernelDefaults::default(), super::arch(facts));
     wanted.key.is_some() && on == Some(true)
 }

@@ -110,10 +110,13 @@ mod tests {
         CommandLine::parse(text)
     }
 
+    fn edit(set: &str) -> Edit {
+        Edit::new(Arch::X86_64, line(set).tokens()).unwrap()
+    }
+
     #[test]
     fn the_first_state_that_lacks_it_is_the_cause() {
-        let nothing: [&str; 0] = [];
-        let edit = Edit::new(Arch::X86_64, &["iommu=pt"], &nothing).unwrap();
+        let edit = edit("iommu=pt");
         let (with, without) = (line("ro iommu=pt"), line("ro"));
         let seen = |configured, next, running| BootObservation {
             configured: Some(configured),
@@ -133,7 +136,7 @@ mod tests {
         assert_eq!(cause(&seen(&with, &with, &with), &edit, &[]), Cause::Rejected { said: None });
         assert_eq!(cause(&BootObservation::default(), &edit, &[]), Cause::Unknown);
         // What the kernel does by itself is on no line, and no cause.
-        let edit = Edit::new(Arch::X86_64, &["iommu=pt", "intel_iommu=on"], &nothing).unwrap();
+        let edit = self::edit("iommu=pt intel_iommu=on");
         let on = [KernelDefaults::parse("CONFIG_INTEL_IOMMU_DEFAULT_ON=y\n")];
         assert_eq!(cause(&seen(&with, &with, &without), &edit, &on), Cause::OtherEntry);
         assert_eq!(cause(&seen(&with, &with, &without), &edit, &[]), Cause::Overridden);
@@ -141,8 +144,7 @@ mod tests {
 
     #[test]
     fn the_kernels_rejection_is_found() {
-        let nothing: [&str; 0] = [];
-        let edit = Edit::new(Arch::X86_64, &["pci=config_acs=0@1"], &nothing).unwrap();
+        let edit = edit("pci=config_acs=0@1");
         let booted = line("ro pci=config_acs=0@1");
         let log = "Kernel command line: ro pci=config_acs=0@1 unknown\n\
                    PCI: Can't parse ACS command line parameter pci=config_acs\n";

@@ -4,10 +4,10 @@
 use super::boot_entry::{self, BootEntry};
 use super::only_in_entry::{self, OF_THE_ENTRY, has};
 use super::root_device::{self, SameRoot};
-use super::{Context, ObservedLines, Steps, arch, desired_edit, soundness};
+use super::{Context, ObservedLines, Steps, soundness};
 use crate::plan::{Action, Check, EntryBefore};
 use bedplate_base::Reading;
-use bedplate_cmdline::{CommandLine, Token};
+use bedplate_cmdline::{CommandLine, Edit, Token};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
@@ -15,22 +15,20 @@ use bedplate_host::Reader;
 const OF_THE_ROOT: [&str; 6] = ["rootflags", "rootfstype", "ro", "rw", "cryptdevice", "cryptkey"];
 
 /// Notes the entry in the check that closes the steps.
-pub(crate) fn note(context: &Context, observed: &ObservedLines, steps: &mut Steps) {
+pub(crate) fn note(context: &Context, edit: &Edit, observed: &ObservedLines, steps: &mut Steps) {
     for action in &mut steps.actions {
         if let Action::Verify(Check::NextBoot { before, .. }) = action {
-            *before = read(context, observed);
+            *before = read(context, edit, observed);
         }
     }
 }
 
 /// Reads the entry; `None` where none is known, so that nothing can be compared.
-fn read(context: &Context, observed: &ObservedLines) -> Option<EntryBefore> {
+fn read(context: &Context, edit: &Edit, observed: &ObservedLines) -> Option<EntryBefore> {
     let ObservedLines { configured, next, .. } = observed;
     let Reading::Known(line) = next else { return None };
     let entry = boot_entry::with_line(context.reader, context.facts, line.clone());
     let Reading::Known(entry) = entry else { return None };
-    let wanted = &context.desired.cmdline;
-    let edit = desired_edit::edit(wanted, arch(context.facts), context).ok()?;
     let target = edit.apply(&entry.line).ok()?;
     // Only grub-mkconfig is known to leave out what was taken from the configuration.
     let keeps_all = !matches!(

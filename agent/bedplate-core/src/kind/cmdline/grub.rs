@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::boot_files::{self, verify};
 use super::menu::Menu;
 use super::mounts::no_directory;
+use super::owned_arguments::owned;
 use super::{Context, NAME, ObservedLines, Obstacle, Steps};
 use crate::plan::{Action, WayBack};
 use bedplate_base::Reading;
@@ -272,9 +273,9 @@ fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Optio
     let Ok(tokens) = grub_default::parse_drop_in(text, family.variable) else {
         return Some(format!("changed by hand: {OVERWRITTEN}"));
     };
-    let own = context.ledger.owned.get(&super::NAME).map(Vec::as_slice).unwrap_or_default();
+    let own = owned(context.ledger);
     let wanted = edit.wanted().iter().flat_map(|wanted| wanted.tokens());
-    let names: BTreeSet<String> = own.iter().chain(wanted).map(|token| name_of(token)).collect();
+    let names: BTreeSet<String> = own.iter().chain(wanted).map(Token::folded_name).collect();
     let foreign: Vec<String> =
         tokens.iter().map(Token::folded_name).filter(|name| !names.contains(name)).collect();
     if !foreign.is_empty() {
@@ -291,7 +292,3 @@ fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Optio
 }
 
 const OVERWRITTEN: &str = "the next change of this file drops what bedplate did not write there";
-
-fn name_of(token: &str) -> String {
-    Token::new(token).map_or_else(|_| token.to_owned(), |token| token.folded_name())
-}

@@ -2,10 +2,11 @@
 
 use super::section::iommu::IommuMode;
 use super::{NAME, no_iommu, nvidia_grace};
-use crate::desired::{ArgSource, Desired, DesiredCmdline, UnwantedArg, WantedArg};
+use crate::desired::{ArgSource, Desired, DesiredCmdline, KernelArg};
 use crate::plan::{Blocker, Rationale, Unknown};
 use crate::profile::model::Profile;
 use bedplate_base::{Arch, CpuVendor, Reading};
+use bedplate_cmdline::Token;
 use bedplate_facts::Facts;
 
 /// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.
@@ -54,7 +55,7 @@ fn add(profile: &Profile, facts: &Facts, desired: &mut Desired) -> Result<(), Ob
         let mut why = vec![Rationale::new(*reason, *source)];
         why.extend(because.clone());
         why.extend(profile.iommu.why.iter().cloned());
-        WantedArg { token: (*token).into(), why, from: ArgSource::Iommu }
+        KernelArg { token: Token::from_static(token), why, from: ArgSource::Iommu }
     }));
     Ok(())
 }
@@ -134,10 +135,12 @@ fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdli
     if mode == IommuMode::Off {
         return;
     }
-    let mut never = |token: &str, reason: &str, source: &str| {
-        cmdline
-            .absent
-            .push(UnwantedArg { token: token.into(), why: vec![Rationale::new(reason, source)] });
+    let mut never = |token, reason: &str, source: &str| {
+        cmdline.absent.push(KernelArg {
+            token: Token::from_static(token),
+            why: vec![Rationale::new(reason, source)],
+            from: ArgSource::Iommu,
+        });
     };
     match vendor {
         CpuVendor::Intel => {

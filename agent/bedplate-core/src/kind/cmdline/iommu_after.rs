@@ -16,13 +16,12 @@ pub(crate) fn iommu_now(facts: &Facts) -> bool {
 pub(crate) fn iommu_after(facts: &Facts, wanted: &DesiredCmdline) -> bool {
     let now = iommu_now(facts);
     let Some(vendor) = facts.cpu.vendor.known().copied() else { return now };
-    let tokens: Vec<&str> = wanted.set.iter().map(|arg| arg.token.as_str()).collect();
-    let line = CommandLine::parse(&tokens.join(" "));
+    let line = CommandLine::from_tokens(wanted.set.iter().map(|arg| arg.token.clone()));
     if iommu_off_by(&line, &KernelDefaults::default(), vendor, arch(facts)).is_some() {
         return false;
     }
     let name = |token: &str| fold_name(token.split('=').next().unwrap_or_default());
-    let names = |wanted: &str| tokens.iter().any(|token| name(token) == wanted);
+    let names = |wanted: &str| line.tokens().any(|token| name(token.as_str()) == wanted);
     let goes =
         |by: &str| wanted.absent.iter().any(|arg| arg.token == by) || names(name(by).as_str());
     // VT-d needs its argument where the kernel was built with it off; AMD-Vi is on where there is a table (handbook §1.3).
@@ -41,8 +40,9 @@ pub(crate) fn iommu_after(facts: &Facts, wanted: &DesiredCmdline) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desired::{ArgSource, UnwantedArg, WantedArg};
+    use crate::desired::{ArgSource, KernelArg};
     use crate::engine;
+    use bedplate_cmdline::Token;
     use bedplate_facts::Depth;
     use bedplate_testhosts::HostSpec;
 
@@ -50,15 +50,14 @@ mod tests {
     fn after(host: &str, set: &[&str], absent: &[&str]) -> bool {
         let host = HostSpec::from_toml(&format!("machine = 'plain'\n{host}")).unwrap().build();
         let facts = engine::observe(&host, Depth::Identity);
-        let wanted = |token: &&str| WantedArg {
-            token: (*token).into(),
+        let arg = |token: &&str| KernelArg {
+            token: Token::new(token).unwrap(),
             why: vec![],
             from: ArgSource::Cmdline,
         };
-        let unwanted = |token: &&str| UnwantedArg { token: (*token).into(), why: vec![] };
         let wanted = DesiredCmdline {
-            set: set.iter().map(wanted).collect(),
-            absent: absent.iter().map(unwanted).collect(),
+            set: set.iter().map(arg).collect(),
+            absent: absent.iter().map(arg).collect(),
             ..DesiredCmdline::default()
         };
         iommu_after(&facts, &wanted)

@@ -1,13 +1,14 @@
 //! Whether the next boot leaves the IOMMU off, and by what: an argument that someone has put on the line, or the way the
 //! kernel was built. Off gives DMA 1:1, which is what passthrough is for (handbook §14.4).
 
+use super::owned_arguments::owned;
 use super::section::iommu::IommuMode;
 use super::{Context, NAME, arch, backend};
 use crate::ledger::Ledger;
 use crate::plan::{Effect, KindPlan, Pending};
 use crate::profile::model::Profile;
 use bedplate_base::{CpuVendor, Reading};
-use bedplate_cmdline::{CommandLine, KernelDefaults, iommu_off_by};
+use bedplate_cmdline::{CommandLine, KernelDefaults, Token, iommu_off_by};
 use bedplate_facts::Facts;
 use bedplate_facts::iommu_groups::iommu_groups;
 use bedplate_facts::kernel_defaults::kernel_defaults;
@@ -32,20 +33,19 @@ pub(crate) fn iommu_off_by_others(
     if profile.iommu.mode == IommuMode::Off {
         return None;
     }
-    let asked = |token: &String| profile.cmdline.args.iter().any(|arg| arg.arg == *token);
+    let asked = |token: &Token| profile.cmdline.args.iter().any(|arg| arg.token == *token);
     let none = KernelDefaults::default();
-    let turns_off = |token: &&String| {
-        iommu_off_by(&CommandLine::parse(token), &none, vendor, arch(facts)).is_some()
+    let turns_off = |token: &Token| {
+        let alone = CommandLine::from_tokens([token.clone()]);
+        iommu_off_by(&alone, &none, vendor, arch(facts)).is_some()
     };
-    let own = ledger.owned.get(&NAME).map(Vec::as_slice).unwrap_or_default();
-    let own: Vec<&String> = own.iter().filter(turns_off).filter(|token| !asked(token)).collect();
+    let mut own = owned(ledger);
+    own.retain(|token| turns_off(token) && !asked(token));
     if own.is_empty() {
         return None;
     }
     let without = |line: &CommandLine| {
-        let stays = |token: &&str| !own.iter().any(|own| own == token);
-        let tokens: Vec<&str> = line.tokens().map(|token| token.as_str()).filter(stays).collect();
-        CommandLine::parse(&tokens.join(" "))
+        CommandLine::from_tokens(line.tokens().filter(|token| !own.contains(token)).cloned())
     };
     let lines: Vec<CommandLine> = lines(reader, facts).iter().map(without).collect();
     // That it is off now may be the work of that argument: it tells nothing of the firmware.

@@ -265,9 +265,8 @@ fn made_again(
     edit: &Edit,
 ) -> Option<CommandLine> {
     let written = CommandLine::parse(written);
-    let brought: BTreeSet<String> =
+    let brought: BTreeSet<Token> =
         boots.possible_lines().flat_map(|line| LineDiff::between(&written, line).added).collect();
-    let brought: Vec<Token> = brought.iter().filter_map(|text| Token::new(text).ok()).collect();
     let edited = edit.apply(&written).ok()?;
     let edited = edited.tokens().cloned();
     Some(match is_last {

@@ -52,7 +52,7 @@ mod soundness;
 mod tuned;
 
 pub(crate) use boot_files::{KERNEL_CMDLINE, VENDOR_CMDLINE};
-pub(crate) use check_line::check_line;
+pub(crate) use check_line::check_texts;
 pub use entry_before::check as check_entry;
 pub(crate) use entry_fault::{Soundness, report as report_soundness};
 pub(crate) use entry_files::{entry_contents, entry_initrds};
@@ -67,6 +67,7 @@ pub(crate) use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
 pub(crate) use next_kernel::{next_kernel, other_kernel};
 pub(crate) use one_shot::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
+pub(crate) use owned_arguments::owned;
 pub use paths::NEXT_KERNEL;
 pub(crate) use repair::unknown as unknown_entry_remedy;
 pub(crate) use reverted_entry::{EntryFaults, RevertedEntry};
@@ -75,7 +76,7 @@ pub(crate) use soundness::{BOOT_PARAMS, recorded_boot_params, soundness, soundne
 use super::{Context, Kind, Privacy};
 use crate::plan::{Action, Effect, KindId, KindPlan};
 use bedplate_base::{Arch, Reading};
-use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, fold_name};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Token, fold_name};
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
@@ -230,6 +231,7 @@ fn plan(context: &Context) -> KindPlan {
             tuned: tuned.as_ref(),
             lost: lost.as_ref(),
             owed: &owed,
+            edit: &edit,
         };
         change::plan(context, &due, &backend, &mut section);
     }
@@ -352,7 +354,7 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
 pub(crate) fn gone_at_next_boot(
     reader: &dyn Reader,
     facts: &Facts,
-    tokens: &[String],
+    tokens: &[Token],
 ) -> Vec<String> {
     let (Ok(running), Reading::Known(next)) =
         (reader.text("/proc/cmdline"), next_boot(reader, facts))
@@ -360,8 +362,7 @@ pub(crate) fn gone_at_next_boot(
         return Vec::new();
     };
     let running = CommandLine::parse(running.trim_end());
-    let nothing: [&str; 0] = [];
-    let Ok(edit) = Edit::new(arch(facts), tokens, &nothing) else { return Vec::new() };
+    let Ok(edit) = Edit::new(arch(facts), tokens) else { return Vec::new() };
     let on = |line: &CommandLine| edit.satisfied_by(line, &KernelDefaults::default());
     let both = on(&running).into_iter().zip(on(&next));
     both.filter(|(running, next)| running.status.is_satisfied() && !next.status.is_satisfied())

@@ -6,7 +6,6 @@ use crate::desired::{DesiredCmdline, VfDriver};
 use crate::plan::{Blocker, KindId};
 use crate::profile::model::Profile;
 use bedplate_base::{CpuVendor, Reading};
-use bedplate_cmdline::fold_name;
 use bedplate_facts::Facts;
 
 const KIND: KindId = KindId::Cmdline;
@@ -60,7 +59,7 @@ pub(crate) fn keep_where_none_is_needed(
 fn names_arguments(profile: &Profile) -> bool {
     let arguments = profile.cmdline.args.iter().chain(&profile.cmdline.absent);
     arguments
-        .map(|arg| fold_name(arg.arg.split('=').next().unwrap_or_default()))
+        .map(|arg| arg.token.folded_name())
         .any(|name| LEFT_AS_THEY_ARE.contains(&name.as_str()))
 }
 

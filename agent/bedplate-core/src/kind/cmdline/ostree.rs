@@ -12,7 +12,7 @@ use crate::plan::{Action, WayBack};
 use bedplate_base::{Arch, Reading, Reason};
 use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
 use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, grub_token};
-use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Status};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
 use bedplate_facts::boot::{started_by_grub, started_by_systemd_boot};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
@@ -114,19 +114,14 @@ impl Spelling {
         Spelling { grub, words: words.into_iter().map(|word| (word.kernel, word.raw)).collect() }
     }
 
-    fn added(&self, argument: &str) -> Result<String, GrubQuoteError> {
-        if !self.grub {
-            return Ok(argument.to_owned());
-        }
-        let words: Result<Vec<String>, _> =
-            CommandLine::parse(argument).tokens().map(grub_token).collect();
-        Ok(words?.join(" "))
+    fn added(&self, token: &Token) -> Result<String, GrubQuoteError> {
+        if self.grub { grub_token(token) } else { Ok(token.to_string()) }
     }
 
     /// As it stands there: only that text is found.
-    fn removed(&self, argument: &str) -> String {
-        let written = self.words.iter().find(|(kernel, _)| kernel == argument);
-        written.map_or_else(|| argument.to_owned(), |(_, raw)| raw.clone())
+    fn removed(&self, token: &Token) -> String {
+        let written = self.words.iter().find(|(kernel, _)| kernel == token.as_str());
+        written.map_or_else(|| token.to_string(), |(_, raw)| raw.clone())
     }
 }
 

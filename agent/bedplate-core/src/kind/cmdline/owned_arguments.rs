@@ -2,24 +2,27 @@
 
 use super::{Context, NAME};
 use crate::desired::DesiredCmdline;
-use bedplate_cmdline::{Edit, fold_name};
+use crate::ledger::Ledger;
+use bedplate_cmdline::{Edit, Token, fold_name};
 
-/// What the ledger calls bedplate's own.
-fn earlier<'a>(context: &'a Context) -> &'a [String] {
-    context.ledger.owned.get(&NAME).map(Vec::as_slice).unwrap_or_default()
+/// The arguments that the ledger calls bedplate's own. A text that is none was never written.
+pub(crate) fn owned(ledger: &Ledger) -> Vec<Token> {
+    let texts = ledger.owned.get(&NAME).into_iter().flatten();
+    texts.filter_map(|text| Token::new(text).ok()).collect()
 }
 
 /// What is bedplate's own and the profile no longer speaks of.
-pub(crate) fn disowned(edit: &Edit, context: &Context, keep: &[String]) -> Vec<String> {
-    let disowned = edit.disowned(earlier(context));
-    disowned.into_iter().filter(|token| !is_kept(keep, token)).collect()
+pub(crate) fn disowned(edit: &Edit, context: &Context, keep: &[String]) -> Vec<Token> {
+    let mut disowned = edit.disowned(&owned(context.ledger));
+    disowned.retain(|token| !is_kept(keep, token.as_str()));
+    disowned
 }
 
 /// What is bedplate's own afterwards: what is wanted, and what stays although nothing is known about it now.
 pub(crate) fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
-    let mut own: Vec<String> = wanted.set.iter().map(|arg| arg.token.clone()).collect();
-    own.extend(earlier(context).iter().filter(|token| is_kept(&wanted.keep, token)).cloned());
-    own
+    let mut earlier = owned(context.ledger);
+    earlier.retain(|token| is_kept(&wanted.keep, token.as_str()));
+    wanted.set.iter().map(|arg| &arg.token).chain(&earlier).map(Token::to_string).collect()
 }
 
 /// Whether an argument has one of these names, or is one of these options (`pci=disable_acs_redir`).

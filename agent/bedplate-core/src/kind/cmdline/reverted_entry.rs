@@ -38,7 +38,7 @@ impl RevertedEntry {
         &self,
         reader: &dyn Reader,
         facts: &Facts,
-        owned: &[String],
+        owned: &[Token],
     ) -> EntryFaults {
         // Tools may have made another kernel the default.
         let mut facts = facts.clone();
@@ -69,11 +69,11 @@ fn entry_to_keep(
     reader: &dyn Reader,
     facts: &Facts,
     entry: &BootEntry,
-    owned: &[String],
+    owned: &[Token],
 ) -> EntryBefore {
     let configured = backend(&facts.boot).ok().map(|one| (one.observe)(reader, facts).configured);
     let configured = configured.as_ref().and_then(Reading::known);
-    let owned = CommandLine::parse(&owned.join(" "));
+    let owned = CommandLine::from_tokens(owned.iter().cloned());
     let stays = |token: &&Token| {
         let name = token.folded_name();
         let is_configured = configured.is_some_and(|line| has(line, token));

@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Rationale;
+use crate::desired::{ArgSource, KernelArg};
 use crate::section::{
     Checker, Entry, OrderedMap, Place, Printer, Reason, Spanned, key_of, section,
 };
-use bedplate_cmdline::{EditError, MAX_LINE_BYTES, TokenError};
+use bedplate_cmdline::{EditError, MAX_LINE_BYTES, Token};
 
 mod argument;
 pub mod iommu;
 
-use argument::{OwnedOption, UnwantedEntry};
+use argument::{BadArgument, OwnedOption, UnwantedEntry};
 
 section! {
     /// `[cmdline]`.
@@ -38,21 +38,12 @@ section! {
     }
     before {
         /// In order.
-        args: Vec<CmdlineArg>;
+        args: Vec<KernelArg>;
         /// In order.
-        absent: Vec<CmdlineArg>;
+        absent: Vec<KernelArg>;
     }
     show show_params;
     merged check_merged;
-}
-
-/// One argument of `[cmdline]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CmdlineArg {
-    /// The token as the kernel is to see it; for `absent` a key or a whole token.
-    pub arg: String,
-    /// Where and why.
-    pub why: Vec<Rationale>,
 }
 
 /// A kernel argument.
@@ -90,7 +81,7 @@ pub(crate) type ArgEntry = Spanned<Entry<ArgText, ArgTable>>;
 #[derive(Debug, Default)]
 struct Parameter {
     /// The whole parameter is to be absent, whatever its value: by the names that say so (`hugepagesz`, `hugepages`).
-    cleared: OrderedMap<Option<Text>>,
+    cleared: OrderedMap<Option<Listed>>,
     /// By what the argument owns: the parameter itself, or one of its options. The last file that speaks of it decides.
     arguments: OrderedMap<Argument>,
 }
@@ -99,28 +90,28 @@ struct Parameter {
 #[derive(Debug, Default)]
 struct Argument {
     /// Those wanted, in order: several when they only make sense together (`hugepagesz=`, `hugepages=`).
-    set: Vec<Text>,
+    set: Vec<Listed>,
     /// Those unwanted; also beside wanted ones, as the kernel takes every `console=` of a line.
-    absent: Vec<Text>,
+    absent: Vec<Listed>,
 }
 
 /// A kernel argument, or one option of it, as a file has it.
 #[derive(Debug, Clone)]
-struct Text {
-    text: String,
+struct Listed {
+    token: Token,
     place: Place,
     reason: Reason,
 }
 
 impl Parameter {
     /// The tokens wanted, in order.
-    fn set(&self) -> impl Iterator<Item = &Text> {
+    fn set(&self) -> impl Iterator<Item = &Listed> {
         self.arguments.values().flat_map(|argument| &argument.set)
     }
 
     /// The tokens unwanted, the cleared parameter first. Where any token of the parameter is wanted, an earlier wish to clear
     /// the whole parameter is over.
-    fn absent(&self) -> impl Iterator<Item = &Text> {
+    fn absent(&self) -> impl Iterator<Item = &Listed> {
         let sets_something = self.set().next().is_some();
         let cleared = self.cleared.values().flatten().filter(move |_| !sets_something);
         cleared.chain(self.arguments.values().flat_map(|argument| &argument.absent))
@@ -132,7 +123,7 @@ impl Parameter {
         if !later.cleared.0.is_empty() {
             self.arguments = OrderedMap::default();
         }
-        later.cleared.0.into_iter().for_each(|(name, text)| *self.cleared.entry(&name) = text);
+        later.cleared.0.into_iter().for_each(|(name, arg)| *self.cleared.entry(&name) = arg);
         later.arguments.0.into_iter().for_each(|(key, all)| *self.arguments.entry(&key) = all);
     }
 }
@@ -144,13 +135,13 @@ fn read_params(section: &mut Cmdline, files: Vec<CmdlineFile>, checker: &mut Che
             parameters.entry(&name).overlay(parameter);
         }
     }
-    let mut arg = |list: &str, Text { text, place, reason }: &Text| {
-        let why = checker.note(&key_of(list, text), *place, reason.clone());
-        CmdlineArg { arg: text.clone(), why }
+    let mut arg = |list: &str, Listed { token, place, reason }: &Listed| {
+        let why = checker.note(&key_of(list, token.as_str()), *place, reason.clone());
+        KernelArg { token: token.clone(), why, from: ArgSource::Cmdline }
     };
     for parameter in parameters.values() {
-        section.args.extend(parameter.set().map(|text| arg("cmdline.args", text)));
-        section.absent.extend(parameter.absent().map(|text| arg("cmdline.absent", text)));
+        section.args.extend(parameter.set().map(|listed| arg("cmdline.args", listed)));
+        section.absent.extend(parameter.absent().map(|listed| arg("cmdline.absent", listed)));
     }
 }
 
@@ -169,10 +160,10 @@ fn read_file(checker: &mut Checker<'_>, file: CmdlineFile) -> OrderedMap<Paramet
                 let parameter: &mut Parameter = out.entry(&param);
                 if let Some(wanted) = parameter.set().next().filter(|_| !contradicted) {
                     let message =
-                        format!("`{}` is wanted and `{}` is to be absent", wanted.text, arg.text);
+                        format!("`{}` is wanted and `{}` is to be absent", wanted.token, arg.token);
                     contradiction(checker, message, wanted.place, arg.place);
                 }
-                let name = bedplate_cmdline::fold_name(&arg.text);
+                let name = bedplate_cmdline::fold_name(arg.token.as_str());
                 *parameter.cleared.entry(&name) = Some(arg);
             }
             UnwantedEntry::Parts(parts) => parts
@@ -188,68 +179,58 @@ fn argument_of<'a>(out: &'a mut OrderedMap<Parameter>, owned: &OwnedOption) -> &
 }
 
 /// What an argument says of one option.
-fn part(arg: &Text, owned: &OwnedOption) -> Text {
-    Text { text: owned.token.clone(), ..arg.clone() }
+fn part(arg: &Listed, owned: &OwnedOption) -> Listed {
+    Listed { token: owned.token.clone(), ..arg.clone() }
 }
 
 /// The entries that are kernel arguments, with what `read` takes them for.
 fn arguments<T>(
     checker: &mut Checker<'_>,
     entries: Option<Vec<ArgEntry>>,
-    read: fn(&str) -> Result<T, EditError>,
-) -> Vec<(Text, T)> {
+    read: fn(&Token) -> Result<T, BadArgument>,
+) -> Vec<(Listed, T)> {
     let mut out = Vec::new();
     for Spanned { value: entry, place } in entries.into_iter().flatten() {
-        let arg = match entry {
-            Entry::Short(text) => Text { text: text.0, place, reason: Reason::NONE },
-            Entry::Long(table) => Text {
-                text: table.arg.value.0,
-                place: table.arg.place,
-                reason: Reason { why: table.why, source: table.source },
-            },
+        let (text, place, reason) = match entry {
+            Entry::Short(text) => (text.0, place, Reason::NONE),
+            Entry::Long(table) => {
+                let reason = Reason { why: table.why, source: table.source };
+                (table.arg.value.0, table.arg.place, reason)
+            }
         };
-        let length = arg.text.len();
+        let length = text.len();
         if length > MAX_LINE_BYTES {
             let message =
                 format!("this argument has {length} bytes; the kernel takes {MAX_LINE_BYTES}");
             let help =
                 "a kernel command line holds 2047 bytes in all (arch/x86/include/asm/setup.h)";
-            checker.error(arg.place, "argument-too-long", message, "too long", Some(help));
+            checker.error(place, "argument-too-long", message, "too long", Some(help));
             continue;
         }
-        match read(&arg.text) {
-            Ok(meaning) => out.push((arg, meaning)),
-            Err(error) => bad_argument(checker, &arg, &error),
+        let read = |text| {
+            let token = Token::new(text)?;
+            read(&token).map(|meaning| (token, meaning))
+        };
+        match read(&text) {
+            Ok((token, meaning)) => out.push((Listed { token, place, reason }, meaning)),
+            Err(BadArgument { message, label, help }) => {
+                checker.error(place, "bad-argument", message, label, help.as_deref());
+            }
         }
     }
     out
-}
-
-fn bad_argument(checker: &mut Checker<'_>, arg: &Text, error: &EditError) {
-    let reason =
-        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-    let (label, help) = match error {
-        EditError::NotAnArgument { source: TokenError::SeveralArguments(_), .. } => {
-            let each: Vec<String> =
-                arg.text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
-            ("more than one", Some(format!("write them one by one: {}", each.join(", "))))
-        }
-        EditError::NotAnArgument { .. } => ("not a kernel argument", None),
-        _ => ("nothing to own", None),
-    };
-    checker.error(arg.place, "bad-argument", reason, label, help.as_deref());
 }
 
 /// What stands against what within this file. Only the first pair is reported: correcting it may resolve the rest.
 /// Says whether there is one.
 fn contradictions<A, B>(
     checker: &mut Checker<'_>,
-    args: &[(Text, A)],
-    absent: &[(Text, B)],
+    args: &[(Listed, A)],
+    absent: &[(Listed, B)],
 ) -> bool {
-    let set: Vec<&str> = args.iter().map(|(arg, _)| arg.text.as_str()).collect();
-    let unset: Vec<&str> = absent.iter().map(|(arg, _)| arg.text.as_str()).collect();
-    let Err(error) = argument::check_consistency(&set, &unset) else { return false };
+    let (set, unset) =
+        (args.iter().map(|(arg, _)| &arg.token), absent.iter().map(|(arg, _)| &arg.token));
+    let Err(error) = argument::check_consistency(set, unset) else { return false };
     let (first, second) = match &error {
         EditError::Contradiction { first, second } => (find(args, first, 0), find(args, second, 1)),
         EditError::WantedAndAbsent { wanted, unwanted } => {
@@ -269,8 +250,9 @@ fn contradiction(checker: &mut Checker<'_>, message: String, wanted: Place, agai
 }
 
 /// The `nth` entry with this text; the first when there are not so many.
-fn find<'a, T>(list: &'a [(Text, T)], text: &str, nth: usize) -> Option<&'a Text> {
-    let is_meant = |arg: &&Text| arg.text == text || text.split(' ').any(|token| token == arg.text);
+fn find<'a, T>(list: &'a [(Listed, T)], text: &str, nth: usize) -> Option<&'a Listed> {
+    let is_meant =
+        |arg: &&Listed| arg.token == text || text.split(' ').any(|token| arg.token == token);
     let mut same = list.iter().map(|(arg, _)| arg).filter(is_meant);
     let first = same.next();
     if nth == 0 { first } else { same.next().or(first) }
@@ -278,9 +260,10 @@ fn find<'a, T>(list: &'a [(Text, T)], text: &str, nth: usize) -> Option<&'a Text
 
 fn show_params(section: &Cmdline, out: &mut Printer<'_>) {
     for (list, args) in [("args", &section.args), ("absent", &section.absent)] {
-        let entry = |arg: &CmdlineArg| {
-            let key = key_of(&format!("cmdline.{list}"), &arg.arg);
-            (out.entry_text("arg", &arg.arg, &key, None), key)
+        let entry = |arg: &KernelArg| {
+            let text = arg.token.as_str();
+            let key = key_of(&format!("cmdline.{list}"), text);
+            (out.entry_text("arg", text, &key, None), key)
         };
         let entries: Vec<_> = args.iter().map(entry).collect();
         out.list(list, &entries);
@@ -290,15 +273,14 @@ fn show_params(section: &Cmdline, out: &mut Printer<'_>) {
 /// Arguments of different files that merging by key leaves standing against each other (`iommu=pt` wanted in one,
 /// `iommu` with any value unwanted in another).
 fn check_merged(section: &Cmdline, checker: &mut Checker<'_>) {
-    let texts = |list: &[CmdlineArg]| list.iter().map(|arg| arg.arg.clone()).collect::<Vec<_>>();
-    let (set, absent) = (texts(&section.args), texts(&section.absent));
-    let Err(error) = argument::check_consistency(&set, &absent) else { return };
+    let Err(error) = argument::check_consistency(&section.args, &section.absent) else { return };
     let message = error.to_string();
-    let place = |list: &str, texts: &[String]| {
-        let text = texts.iter().find(|text| message.contains(&format!("`{text}`")))?;
-        checker.place(&key_of(list, text))
+    let place = |list: &str, args: &[KernelArg]| {
+        let arg = args.iter().find(|arg| message.contains(&format!("`{}`", arg.token)))?;
+        checker.place(&key_of(list, arg.token.as_str()))
     };
-    let (first, second) = (place("cmdline.args", &set), place("cmdline.absent", &absent));
+    let first = place("cmdline.args", &section.args);
+    let second = place("cmdline.absent", &section.absent);
     match (first, second) {
         (Some(first), Some(second)) if first != second => {
             contradiction(checker, message, first, second)

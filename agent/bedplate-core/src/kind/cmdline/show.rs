@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{NAME, ObservedLines, arch, backend};
+use super::owned_arguments::owned;
+use super::{ObservedLines, arch, backend};
 use crate::ledger::Ledger;
 use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, RepeatedParameter, Token, repeated};
@@ -133,9 +134,7 @@ fn arguments(
 /// What the ledger calls bedplate's own.
 fn own(reader: &dyn Reader, facts: &Facts) -> Option<Edit> {
     let ledger = Ledger::load(reader).ok()?;
-    let tokens = ledger.owned.get(&NAME)?;
-    let nothing: [&str; 0] = [];
-    Edit::new(arch(facts), tokens, &nothing).ok()
+    Edit::new(arch(facts), owned(&ledger)).ok()
 }
 
 fn owner(token: &Token, [configured, next, _]: [Option<bool>; 3], own: Option<&Edit>) -> String {

@@ -35,8 +35,8 @@ fn what_was_taken_off_the_line_stays_until_the_boot() {
     );
     let host = spec.unwrap().build();
     let facts = observe(&host, Depth::Plan);
-    let tokens =
-        ["iommu=pt", "pci=realloc", "hugepagesz=2M", "hugepages=8", "nosmt"].map(str::to_owned);
+    let tokens = ["iommu=pt", "pci=realloc", "hugepagesz=2M", "hugepages=8", "nosmt"]
+        .map(Token::from_static);
     assert_eq!(
         gone_at_next_boot(&host, &facts, &tokens),
         ["pci=realloc", "hugepagesz=2M hugepages=8"]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::root::Profile;
 use crate::kind::modules::section::option_key;
 use crate::section::{Diagnostic, Origin, Place, Severity, Sources, key_of};
+use bedplate_cmdline::Token;
 
 /// One lint.
 struct Lint {
@@ -113,7 +114,7 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn new(profile: &'a Profile, origins: &'a BTreeMap<String, Origin>) -> Self {
         let mut view = View { profile, origins, args: Vec::new(), parameters: Vec::new() };
-        let args = profile.cmdline.args.iter().filter_map(|arg| view.arg(&arg.arg));
+        let args = profile.cmdline.args.iter().filter_map(|arg| view.arg(&arg.token));
         view.args = args.collect();
         let on_cmdline = view.args.iter().filter_map(|arg| {
             let (module, name) = arg.name.split_once('.')?;
@@ -131,11 +132,11 @@ impl<'a> View<'a> {
         view
     }
 
-    fn arg(&self, text: &str) -> Option<Arg> {
-        let token = bedplate_cmdline::Token::new(text).ok()?;
+    fn arg(&self, token: &Token) -> Option<Arg> {
+        let text = token.to_string();
         let value = token.value().map(|value| value.into_owned()).unwrap_or_default();
-        let place = self.place(&key_of("cmdline.args", text))?;
-        Some(Arg { place, text: text.to_owned(), name: token.folded_name(), value })
+        let place = self.place(&key_of("cmdline.args", &text))?;
+        Some(Arg { place, text, name: token.folded_name(), value })
     }
 
     /// Where a file gives a key, by its dotted key.

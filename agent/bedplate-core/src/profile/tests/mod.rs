@@ -41,9 +41,9 @@ fn wrong_ids(text: &str) -> Vec<&'static str> {
 }
 
 fn args(loaded: &LoadedProfile) -> Vec<&str> {
-    loaded.profile.cmdline.args.iter().map(|arg| arg.arg.as_str()).collect()
+    loaded.profile.cmdline.args.iter().map(|arg| arg.token.as_str()).collect()
 }
 
 fn absent(loaded: &LoadedProfile) -> Vec<&str> {
-    loaded.profile.cmdline.absent.iter().map(|arg| arg.arg.as_str()).collect()
+    loaded.profile.cmdline.absent.iter().map(|arg| arg.token.as_str()).collect()
 }

@@ -63,7 +63,7 @@ fn ports(resolved: &ResolvedAcs) -> Vec<String> {
 }
 
 fn argument(resolved: &ResolvedAcs) -> &str {
-    &resolved.arg.known().expect("an argument").token
+    resolved.arg.known().expect("an argument").token.as_str()
 }
 
 /// Does what the plan's actions say to the facts, as hardware would that lets every capable bit be written.

@@ -67,7 +67,7 @@ fn a_recording_keeps_what_pairs_and_hides_the_serial_numbers() {
     assert_eq!(product_data.iter().filter(|path| path.ends_with("/vpd")).count(), 8);
     product_data.iter().for_each(|path| before.remove(path));
     let resolved = resolve(&direct(), &facts(&before));
-    assert_eq!(resolved.arg.known().map(|arg| &arg.token[..]), Some(PUBLISHED));
+    assert_eq!(resolved.arg.known().map(|arg| arg.token.as_str()), Some(PUBLISHED));
     assert_eq!((resolved.unknowns.len(), resolved.notes.len()), (0, 1));
     assert!(resolved.notes[0].text.contains("Vital Product Data"), "{:?}", resolved.notes);
 }

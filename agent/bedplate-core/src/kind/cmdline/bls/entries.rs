@@ -3,7 +3,8 @@
 
 use super::ENTRIES;
 use super::loader::{Config, Loader};
-use crate::kind::cmdline::{Context, Obstacle, boot_files, check_line};
+use crate::kind::cmdline::check_line::check_line;
+use crate::kind::cmdline::{Context, Obstacle, boot_files};
 use crate::plan::Action;
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
@@ -113,9 +114,7 @@ fn keeps_the_rest(
         return refused(format!("the default boot entry would lose {lost}"));
     }
     let wanted = &context.desired.cmdline;
-    let present: Vec<String> = wanted.set.iter().map(|arg| arg.token.clone()).collect();
-    let absent: Vec<String> = wanted.absent.iter().map(|arg| arg.token.clone()).collect();
-    match check_line(context.reader, context.facts, &new, &present, &absent) {
+    match check_line(context.reader, context.facts, &new, &wanted.set, &wanted.absent) {
         Ok(()) => Ok(()),
         Err(wrong) => refused(format!(
             "the default boot entry does not take its arguments from the files that would be edited: {wrong}"

@@ -45,7 +45,7 @@ pub(crate) fn edit_files(
     let cut = Removal { edit, variable: family.variable, target: &target, removed, reordered };
     let cut = cut.apply(&others)?;
     let kept = line(&cut).map_err(|error| boot_files::cannot(MAIN, &error))?;
-    let added = tokens(&LineDiff::between(&kept, &target).added)?;
+    let added = LineDiff::between(&kept, &target).added;
     let added: Vec<Token> = added.iter().filter_map(|token| edit.missing(token, &kept)).collect();
     let result = match &own {
         Some(own) => with_drop_in(cut, own, family, &added)?,
@@ -59,13 +59,6 @@ pub(crate) fn edit_files(
         return Err(in_the_way(&result, own.as_deref(), &reached, &wrong));
     }
     Ok(differences(&others, ours.first(), &result, own.as_deref()))
-}
-
-fn tokens(words: &[String]) -> Result<Vec<Token>, Obstacle> {
-    words
-        .iter()
-        .map(|word| Token::new(word).map_err(|error| boot_files::cannot(MAIN, &error)))
-        .collect()
 }
 
 fn with_drop_in(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::Obstacle;
 use super::sources::{SourcedFile, places};
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE_DEFAULT, GrubDefault};
-use bedplate_cmdline::{CommandLine, Finding, fold_name};
+use bedplate_cmdline::{CommandLine, Finding, Token, fold_name};
 
 /// Why the files as they would be written do not come to what is wanted.
 pub(super) fn in_the_way(
@@ -38,9 +38,9 @@ pub(super) fn in_the_way(
             ),
         };
     }
-    let wanted: Vec<String> = wrong.iter().flat_map(|finding| finding.entries.clone()).collect();
+    let wanted: Vec<Token> = wrong.iter().flat_map(|finding| finding.entries.clone()).collect();
     let name = |token: &str| fold_name(token.split('=').next().unwrap_or_default());
-    let names: BTreeSet<String> = wanted.iter().map(|token| name(token)).collect();
+    let names: BTreeSet<String> = wanted.iter().map(|token| name(token.as_str())).collect();
     let others: Vec<&SourcedFile> =
         result.iter().filter(|source| Some(source.path.as_str()) != own).collect();
     let place = places(others, &|word| names.contains(&name(word)));

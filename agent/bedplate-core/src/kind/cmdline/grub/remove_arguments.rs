@@ -16,7 +16,7 @@ pub(super) struct Removal<'a> {
     /// The line as it is to be.
     pub target: &'a CommandLine,
     /// Arguments that go, as often as they are to go.
-    pub removed: Vec<String>,
+    pub removed: Vec<Token>,
     /// Sequences that are only brought into another order, each as it is to be.
     pub reordered: Vec<Vec<Token>>,
 }
@@ -71,7 +71,7 @@ impl Removal<'_> {
         let mut touched = false;
         let mut here = self.reordered_here(words);
         for word in words {
-            let texts = match self.removed.iter().position(|gone| *gone == word.kernel) {
+            let texts = match self.removed.iter().position(|gone| gone.as_str() == word.kernel) {
                 None => vec![word.raw.clone()],
                 Some(at) => {
                     self.removed.remove(at);

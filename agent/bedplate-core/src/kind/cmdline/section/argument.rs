@@ -1,7 +1,7 @@
 //! What a kernel argument of a profile owns, for merging: the only place that asks [`bedplate_cmdline`] for keys.
 
 use bedplate_base::Arch;
-use bedplate_cmdline::{Edit, EditError, Key, Token};
+use bedplate_cmdline::{Edit, EditError, Key, Token, TokenError};
 
 /// A profile is merged before any host is known. x86-64 knows every spelling that another architecture knows, and
 /// `iommu=pt` besides.
@@ -15,29 +15,56 @@ pub(super) struct OwnedOption {
     /// The parameter again, or the option within it (`pci=realloc`).
     pub key: String,
     /// The token that says this and nothing else.
-    pub token: String,
+    pub token: Token,
+}
+
+/// Why an entry of the profile is no argument.
+pub(super) struct BadArgument {
+    /// The whole sentence.
+    pub message: String,
+    /// What it comes to, below the entry.
+    pub label: &'static str,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+impl From<TokenError> for BadArgument {
+    fn from(error: TokenError) -> Self {
+        let (label, help) = match &error {
+            TokenError::SeveralArguments(text) => {
+                let each: Vec<String> =
+                    text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+                ("more than one", Some(format!("write them one by one: {}", each.join(", "))))
+            }
+            _ => ("not a kernel argument", None),
+        };
+        BadArgument { message: error.to_string(), label, help }
+    }
+}
+
+impl From<EditError> for BadArgument {
+    fn from(error: EditError) -> Self {
+        BadArgument { message: error.to_string(), label: "nothing to own", help: None }
+    }
 }
 
 /// Cuts an argument into what it owns: `pci=realloc=off,noats` are two.
 ///
 /// # Errors
-/// [`EditError`] when it is no kernel argument.
-pub(super) fn owned(text: &str) -> Result<Vec<OwnedOption>, EditError> {
-    let keys = keys(text)?;
+/// [`BadArgument`] when it says nothing, or an option cannot be an argument of its own.
+pub(super) fn owned(token: &Token) -> Result<Vec<OwnedOption>, BadArgument> {
+    let keys = keys(token)?;
     if let [key] = keys.as_slice() {
-        return Ok(vec![owned_token(key, text)]);
+        return Ok(vec![owned_token(key, token)]);
     }
-    let not_one = |source| EditError::NotAnArgument { text: text.to_owned(), source };
-    let token = Token::new(text).map_err(not_one)?;
-    let (name, value) = (token.name().into_owned(), token.value().unwrap_or_default());
+    let value = token.value().unwrap_or_default();
     let mut out = Vec::new();
     for option in value.split(',').filter(|option| !option.is_empty()) {
-        let token = Token::from_parts(&name, Some(option)).map_err(not_one)?;
-        let keys = self::keys(token.as_str())?;
-        out.extend(keys.iter().map(|key| owned_token(key, token.as_str())));
+        let one = Token::from_parts(&token.name(), Some(option))?;
+        out.extend(self::keys(&one)?.iter().map(|key| owned_token(key, &one)));
     }
     if out.is_empty() {
-        return Err(EditError::NoOption { text: text.to_owned() });
+        return Err(EditError::NoOption { text: token.to_string() }.into());
     }
     Ok(out)
 }
@@ -45,12 +72,14 @@ pub(super) fn owned(text: &str) -> Result<Vec<OwnedOption>, EditError> {
 /// The parameter that a bare name in `absent` clears, or what a `name=value` speaks of.
 ///
 /// # Errors
-/// [`EditError`] when it is no kernel argument.
-pub(super) fn unwanted(text: &str) -> Result<UnwantedEntry, EditError> {
-    Edit::new::<&str, _>(ARCH, &[], &[text])?;
+/// [`BadArgument`] as for [`owned`].
+pub(super) fn unwanted(token: &Token) -> Result<UnwantedEntry, BadArgument> {
+    let nothing: [Token; 0] = [];
+    Edit::new(ARCH, nothing)?.without([token])?;
+    let text = token.as_str();
     match text.contains('=') {
         false => Ok(UnwantedEntry::Whole(param_of(&Key::Param(bedplate_cmdline::fold_name(text))))),
-        true => owned(text).map(UnwantedEntry::Parts),
+        true => owned(token).map(UnwantedEntry::Parts),
     }
 }
 
@@ -67,22 +96,25 @@ pub(super) enum UnwantedEntry {
 ///
 /// # Errors
 /// [`EditError`] names the two entries that contradict each other.
-pub(super) fn check_consistency<T: AsRef<str>>(args: &[T], absent: &[T]) -> Result<(), EditError> {
-    Edit::new(ARCH, args, absent).map(|_| ())
+pub(super) fn check_consistency<T: AsRef<Token>>(
+    args: impl IntoIterator<Item = T>,
+    absent: impl IntoIterator<Item = T>,
+) -> Result<(), EditError> {
+    Edit::new(ARCH, args)?.without(absent).map(|_| ())
 }
 
-fn keys(text: &str) -> Result<Vec<Key>, EditError> {
-    let edit = Edit::new::<_, &str>(ARCH, &[text], &[])?;
+fn keys(token: &Token) -> Result<Vec<Key>, EditError> {
+    let edit = Edit::new(ARCH, [token])?;
     Ok(edit.wanted().iter().map(|wanted| wanted.key().clone()).collect())
 }
 
-fn owned_token(key: &Key, token: &str) -> OwnedOption {
+fn owned_token(key: &Key, token: &Token) -> OwnedOption {
     let param = param_of(key);
     let key = match key {
         Key::Param(_) | Key::Sequence(_) | Key::Units { .. } => param.clone(),
         Key::Option { .. } | Key::Item { .. } => key.to_string(),
     };
-    OwnedOption { param, key, token: token.to_owned() }
+    OwnedOption { param, key, token: token.clone() }
 }
 
 fn param_of(key: &Key) -> String {
@@ -101,14 +133,18 @@ fn param_of(key: &Key) -> String {
 mod tests {
     use super::*;
 
-    fn keys_of(text: &str) -> Vec<String> {
-        owned(text).unwrap().into_iter().map(|owned| owned.key).collect()
+    fn owned(text: &'static str) -> Vec<OwnedOption> {
+        super::owned(&Token::from_static(text)).ok().unwrap()
+    }
+
+    fn keys_of(text: &'static str) -> Vec<String> {
+        owned(text).into_iter().map(|owned| owned.key).collect()
     }
 
     #[test]
     fn option_lists_are_cut_and_other_values_are_not() {
         assert_eq!(keys_of("pci=realloc=off,noats"), ["pci=realloc", "pci=noats"]);
-        assert_eq!(owned("pci=realloc=off,noats").unwrap()[0].token, "pci=realloc=off");
+        assert_eq!(owned("pci=realloc=off,noats")[0].token, "pci=realloc=off");
         assert_eq!(keys_of("isolcpus=1,2,3"), ["isolcpus"]);
         assert_eq!(
             keys_of("modprobe.blacklist=a,b"),
@@ -124,9 +160,10 @@ mod tests {
 
     #[test]
     fn page_sizes_and_counts_belong_together() {
-        let param = |text| owned(text).unwrap()[0].param.clone();
+        let param = |text| owned(text)[0].param.clone();
         assert_eq!(param("hugepages=4"), param("hugepagesz=1G"));
         assert_ne!(param("hugepages=4"), param("default_hugepagesz=1G"));
-        assert_eq!(unwanted("hugepages").unwrap(), UnwantedEntry::Whole("hugepagesz".into()));
+        let unwanted = unwanted(&Token::from_static("hugepages")).ok();
+        assert_eq!(unwanted, Some(UnwantedEntry::Whole("hugepagesz".into())));
     }
 }

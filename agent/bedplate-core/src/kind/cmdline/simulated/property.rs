@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use bedplate_cmdline::MAX_LINE_BYTES;
+use bedplate_cmdline::boot::grub_quote::grub_token;
 
 /// A back end, and how its configuration is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,15 +96,15 @@ fn arguments(most: usize) -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(argument(), 0..most)
 }
 
-fn wish(set: &[String], absent: &[String]) -> String {
+fn wish(set: &[Token], absent: &[Token]) -> String {
     let list =
-        |all: &[String]| all.iter().map(|one| format!("'{one}'")).collect::<Vec<_>>().join(", ");
+        |all: &[Token]| all.iter().map(|one| format!("'{one}'")).collect::<Vec<_>>().join(", ");
     format!("args = [{}]\nabsent = [{}]", list(set), list(absent))
 }
 
 /// Single arguments, each once.
-fn single(all: &[String]) -> Vec<String> {
-    let mut once: Vec<String> = Vec::new();
+fn single(all: &[String]) -> Vec<Token> {
+    let mut once: Vec<Token> = Vec::new();
     for token in all.iter().flat_map(|one| tokens(one)) {
         if !once.contains(&token) {
             once.push(token);
@@ -112,18 +113,14 @@ fn single(all: &[String]) -> Vec<String> {
     once
 }
 
-fn tokens(text: &str) -> Vec<String> {
-    CommandLine::parse(text).tokens().map(ToString::to_string).collect()
+fn tokens(text: &str) -> Vec<Token> {
+    CommandLine::parse(text).tokens().cloned().collect()
 }
 
 /// Each argument as GRUB's files hold it.
 fn in_grub(arguments: &[String]) -> String {
-    let word = |token: &String| {
-        let token = bedplate_cmdline::Token::new(token).unwrap();
-        bedplate_cmdline::boot::grub_quote::grub_token(&token).unwrap()
-    };
     let all = arguments.iter().flat_map(|one| tokens(one));
-    all.map(|token| word(&token)).collect::<Vec<_>>().join(" ")
+    all.map(|token| grub_token(&token).unwrap()).collect::<Vec<_>>().join(" ")
 }
 
 fn in_shell(text: &str) -> String {
@@ -287,14 +284,14 @@ fn apply(
     set: &[String],
     absent: &[String],
 ) -> Result<bool, TestCaseError> {
-    let (set, mut gone) = (single(set), single(absent));
+    let (set, gone) = (single(set), single(absent));
     let cmdline = wish(&set, &gone);
     let before = host.next();
     let facts = observe(&host.files, Depth::Plan);
-    let owned = host.ledger.owned.get(&NAME).cloned().unwrap_or_default();
-    let Ok(edit) = Edit::new(arch(&facts), &set, &gone) else { return Ok(false) };
-    gone.extend(edit.disowned(&owned));
-    let edit = Edit::new(arch(&facts), &set, &gone).expect("what is wanted is not disowned");
+    let edit = Edit::new(arch(&facts), &set).and_then(|edit| edit.without(&gone));
+    let Ok(edit) = edit else { return Ok(false) };
+    let disowned = edit.disowned(&owned(&host.ledger));
+    let edit = edit.without(disowned).expect("what is wanted is not disowned");
     let plan = host.plan(&cmdline);
     let expected = edit.apply(&before);
     if !plan.blockers.is_empty() {
