@@ -7,11 +7,11 @@ use crate::desired::KernelArg;
 use crate::kind::some_of;
 use crate::plan::Blocker;
 use bedplate_base::value::{AcsBits, PciAddress};
-use bedplate_cmdline::{CommandLine, pci_suboption};
+use bedplate_cmdline::CommandLine;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, PciTree, is_xen_back, serves_guests};
 
-use super::{NAME, token};
+use super::{BootArguments, NAME, token};
 
 /// Functions for guests, under every bridge that is above them. Where a bridge above is hidden (a container with a filtered
 /// `/sys`, part of a recording), nobody knows what else is: then each bridge of the same host bridge counts.
@@ -181,7 +181,7 @@ pub(crate) fn refuse_arguments(
         let before = args.len();
         // What `config_acs` says for a port counts for another argument's `disable_acs_redir`, as long as it stays.
         let all = CommandLine::from_tokens(args.iter().map(|arg| arg.token.clone()));
-        let config = pci_suboption(&all, "config_acs");
+        let config = BootArguments::of_line(&all).config_acs;
         args.retain(|arg| match refused(arg, config.as_deref(), &guests, tree) {
             Some(blocker) => {
                 blockers.push(blocker);
@@ -201,10 +201,8 @@ fn refused(
     guests: &BTreeMap<PciAddress, Vec<PciAddress>>,
     tree: &PciTree,
 ) -> Option<Blocker> {
-    let line = CommandLine::from_tokens([arg.token.clone()]);
-    let (own, redir) =
-        (pci_suboption(&line, "config_acs"), pci_suboption(&line, "disable_acs_redir"));
-    let (own, redir) = (own.as_deref(), redir.as_deref());
+    let said = BootArguments::parse(arg.token.as_str());
+    let (own, redir) = (said.config_acs.as_deref(), said.disable_redir.as_deref());
     let (port, functions) = guests.iter().find(|(port, _)| {
         token::may_open(own, redir, **port) && token::may_open(own.or(config), redir, **port)
     })?;

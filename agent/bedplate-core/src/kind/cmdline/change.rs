@@ -5,10 +5,9 @@ use super::generated_menu::LostMenu;
 use super::pending_tools::PendingTools;
 use super::tuned::Tuned;
 use super::{
-    Backend, Context, NAME, ObservedLines, Obstacle, Steps, arch, block, comparison, entry_before,
+    Backend, Context, NAME, ObservedLines, Obstacle, Steps, block, comparison, entry_before,
     length, only_in_entry, owned_arguments, soundness,
 };
-use crate::desired::DesiredCmdline;
 use crate::plan::{Change, KindPlan};
 use bedplate_cmdline::Edit;
 use bedplate_host::package_lock;
@@ -36,7 +35,6 @@ pub(super) fn plan(
     backend: &Backend,
     section: &mut KindPlan,
 ) {
-    let wanted = &context.desired.cmdline;
     // A tool that makes entries again is not run over one that is broken: the operator repairs it first. What an earlier run
     // left half done is the exception.
     let is_broken = || !soundness(context.reader, context.facts).faults.is_empty();
@@ -50,7 +48,7 @@ pub(super) fn plan(
         return block(section, Obstacle { reason, remedy: remedy.into() });
     }
     // What a kernel default already satisfies is not written: the plan must not do what it does not show.
-    let steps = needed(wanted, arch(context.facts), context, due.comparison)
+    let steps = needed(context, due.comparison)
         .and_then(|edit| {
             due.tuned.map_or(Ok(()), |tuned| tuned.check(&edit, context))?;
             length::check_changed(context, &edit, due.observed)?;
@@ -67,7 +65,7 @@ pub(super) fn plan(
         Ok(mut steps) => {
             entry_before::note(context, due.edit, due.observed, &mut steps);
             section.settled_tools = due.owed.settled(Some((&id(&steps), &steps)));
-            let mut change = change(wanted, context, due.comparison, steps);
+            let mut change = change(context, due.comparison, steps);
             change.items.splice(0..0, due.lost.map(LostMenu::item));
             change.items.extend(due.owed.items());
             section.changes.push(change);
@@ -76,13 +74,8 @@ pub(super) fn plan(
     }
 }
 
-fn change(
-    wanted: &DesiredCmdline,
-    context: &Context,
-    comparison: &comparison::Comparison,
-    steps: Steps,
-) -> Change {
-    let items = comparison.items(wanted);
+fn change(context: &Context, comparison: &comparison::Comparison, steps: Steps) -> Change {
+    let items = comparison.items(&context.desired.cmdline);
     Change {
         id: id(&steps),
         kind: NAME,
@@ -92,7 +85,7 @@ fn change(
         actions: steps.actions,
         disrupts: steps.disrupts,
         needs: Vec::new(),
-        owns: Some(owned_arguments::owns(wanted, context)),
+        owns: Some(owned_arguments::owns(context)),
         deferred: None,
     }
 }

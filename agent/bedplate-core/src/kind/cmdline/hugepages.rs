@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Obstacle;
 use super::page_size::{self, bytes};
+use super::{Obstacle, arch};
 use crate::kind::Context;
 use crate::plan::KindPlan;
 use bedplate_base::Arch;
@@ -14,12 +14,12 @@ const SOURCE: &str = "linux Documentation/admin-guide/mm/hugetlbpage.rst";
 
 /// Refuses huge pages that the kernel lacks or the memory cannot hold. Memory is that of /proc/meminfo by the reader, so that a recorded
 /// host is judged by its own; an image has none.
-pub(super) fn check(context: &Context, arch: Arch, section: &mut KindPlan) -> Result<(), Obstacle> {
+pub(super) fn check(context: &Context, section: &mut KindPlan) -> Result<(), Obstacle> {
     let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());
     let note = page_size::check(context.reader, context.facts, tokens.clone())?;
     section.notes.extend(note);
     let memory = context.facts.memory_bytes.known();
-    match memory.and_then(|memory| too_many(tokens, arch, *memory)) {
+    match memory.and_then(|memory| too_many(tokens, arch(context.facts), *memory)) {
         Some(obstacle) => Err(obstacle),
         None => Ok(()),
     }

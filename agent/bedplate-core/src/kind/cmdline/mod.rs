@@ -178,10 +178,8 @@ fn plan(context: &Context) -> KindPlan {
     kernel_context::report(context, &mut section);
     // What is said to cost something else, or to do nothing, is not done beside saying it.
     let refused = !section.blockers.is_empty();
-    let wanted = &context.desired.cmdline;
     report(context, &mut section);
-    let arch = arch(context.facts);
-    let edit = match edit(wanted, arch, context) {
+    let edit = match edit(context) {
         Ok(edit) => edit,
         Err(obstacle) => {
             block(&mut section, obstacle);
@@ -212,7 +210,7 @@ fn plan(context: &Context) -> KindPlan {
     section.settled_tools = owed.settled(None);
     note_hand_edits(context, &edit, &mut section);
     let menu = || generated_menu::state(context, &observed, owed.is_due()).lost();
-    let lost = match hugepages::check(context, arch, &mut section).and_then(|()| menu()) {
+    let lost = match hugepages::check(context, &mut section).and_then(|()| menu()) {
         Ok(lost) => lost,
         Err(obstacle) => {
             block(&mut section, obstacle);
@@ -331,7 +329,7 @@ pub(crate) fn is_line_lost(reader: &dyn Reader, facts: &Facts) -> bool {
 /// Why the wanted arguments are not in effect although a boot was to bring them, from the four states; `log` is the
 /// kernel's of this boot. `None`: they cannot even be told apart here.
 pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> {
-    let edit = edit(&context.desired.cmdline, arch(context.facts), context).ok()?;
+    let edit = edit(context).ok()?;
     let backend = backend(&context.facts.boot).ok()?;
     let observed = (backend.observe)(context.reader, context.facts);
     let running = context.reader.text("/proc/cmdline").ok();

@@ -1,7 +1,6 @@
 //! Which arguments are bedplate's own, by the ledger: what goes with the profile that asked for it, and what stays.
 
 use super::{Context, NAME};
-use crate::desired::DesiredCmdline;
 use crate::ledger::Ledger;
 use bedplate_cmdline::{Edit, Token, fold_name};
 
@@ -12,14 +11,15 @@ pub(crate) fn owned(ledger: &Ledger) -> Vec<Token> {
 }
 
 /// What is bedplate's own and the profile no longer speaks of.
-pub(crate) fn disowned(edit: &Edit, context: &Context, keep: &[String]) -> Vec<Token> {
+pub(crate) fn disowned(edit: &Edit, context: &Context) -> Vec<Token> {
     let mut disowned = edit.disowned(&owned(context.ledger));
-    disowned.retain(|token| !is_kept(keep, token.as_str()));
+    disowned.retain(|token| !is_kept(&context.desired.cmdline.keep, token.as_str()));
     disowned
 }
 
 /// What is bedplate's own afterwards: what is wanted, and what stays although nothing is known about it now.
-pub(crate) fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
+pub(crate) fn owns(context: &Context) -> Vec<String> {
+    let wanted = &context.desired.cmdline;
     let mut earlier = owned(context.ledger);
     earlier.retain(|token| is_kept(&wanted.keep, token.as_str()));
     wanted.set.iter().map(|arg| &arg.token).chain(&earlier).map(Token::to_string).collect()
