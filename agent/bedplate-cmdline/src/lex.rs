@@ -83,10 +83,10 @@ impl Token {
         Ok(token)
     }
 
-    /// Takes an argument that is written in the program itself.
+    /// Makes an argument of a constant.
     ///
     /// # Panics
-    /// When it is none, which a test of the caller's has to show.
+    /// When the text is not one argument. Tests have to cover each constant.
     #[expect(clippy::expect_used, reason = "the text is a constant")]
     pub fn from_static(text: &'static str) -> Token {
         Token::new(text).expect("a kernel argument")

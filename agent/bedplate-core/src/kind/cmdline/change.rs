@@ -22,7 +22,7 @@ pub(crate) struct ChangeReasons<'a> {
     pub tuned: Option<&'a Tuned>,
     /// A menu that is empty or gone.
     pub lost: Option<&'a LostMenu>,
-    /// What the profile wants, and what is taken back.
+    /// Edit that `comparison` rests on.
     pub edit: &'a Edit,
     /// Tools that an earlier run left to be run.
     pub owed: &'a PendingTools<'a>,

@@ -10,10 +10,10 @@ use bedplate_host::Reader;
 /// Why a line is wrong after regeneration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WrongLine {
-    /// What it is compared with is no argument.
+    /// A recorded text cannot be an argument.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// What it is compared with makes no sense.
+    /// The arguments contradict each other.
     #[error(transparent)]
     Edit(#[from] EditError),
     /// What is missing or still there.
@@ -34,7 +34,7 @@ fn differs(finding: &Finding) -> String {
     }
 }
 
-/// Whether a line satisfies tokens that must be there and keys that must not: the check after regeneration.
+/// As [`check_line`], for the texts that a plan or the ledger holds.
 ///
 /// # Errors
 /// [`WrongLine`].
@@ -51,7 +51,7 @@ pub(crate) fn check_texts(
     check_line(reader, facts, line, tokens(present)?, tokens(absent)?)
 }
 
-/// As [`check_texts`], for tokens.
+/// Checks that a line has the arguments of `present` and none of `absent`, in which a key stands for any value.
 ///
 /// # Errors
 /// [`WrongLine`].

@@ -153,3 +153,27 @@ fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdli
         CpuVendor::Arm | CpuVendor::Other => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [`Token::from_static`] panics at a text that is none.
+    #[test]
+    fn constants_are_arguments() {
+        let modes = [
+            IommuMode::Off,
+            IommuMode::Passthrough,
+            IommuMode::PassthroughRequired,
+            IommuMode::Translated,
+        ];
+        for (mode, vendor) in modes.into_iter().flat_map(|mode| {
+            [CpuVendor::Intel, CpuVendor::Amd, CpuVendor::Arm].map(|vendor| (mode, vendor))
+        }) {
+            contradictions(mode, vendor, &mut DesiredCmdline::default());
+            for (token, ..) in arguments(mode, vendor).unwrap_or_default() {
+                Token::from_static(token);
+            }
+        }
+    }
+}

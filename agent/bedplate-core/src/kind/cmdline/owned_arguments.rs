@@ -4,7 +4,7 @@ use super::{Context, NAME};
 use crate::ledger::Ledger;
 use bedplate_cmdline::{Edit, Token, fold_name};
 
-/// The arguments that the ledger calls bedplate's own. A text that is none was never written.
+/// Arguments of bedplate's own, by the ledger. Texts that cannot be arguments are left out: they were never written.
 pub(crate) fn owned(ledger: &Ledger) -> Vec<Token> {
     let texts = ledger.owned.get(&NAME).into_iter().flatten();
     texts.filter_map(|text| Token::new(text).ok()).collect()

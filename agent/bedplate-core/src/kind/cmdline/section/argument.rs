@@ -20,11 +20,11 @@ pub(super) struct OwnedOption {
 
 /// Why an entry of the profile is no argument.
 pub(super) struct BadArgument {
-    /// The whole sentence.
+    /// Title of the diagnostic.
     pub message: String,
-    /// What it comes to, below the entry.
+    /// Label below the entry.
     pub label: &'static str,
-    /// What to write instead.
+    /// Advice, where there is any.
     pub help: Option<String>,
 }
 
