@@ -301,7 +301,7 @@ impl Ledger {
                 false => damaged(error),
             }),
             0 => Err(LedgerError::Damaged { path: path(), reason: "there is no format 0".into() }),
-            ..VERSION => Err(LedgerError::Older { path: path(), found }),
+            1..VERSION => Err(LedgerError::Older { path: path(), found }),
             _ => Err(LedgerError::Newer { path: path(), found }),
         }
     }
