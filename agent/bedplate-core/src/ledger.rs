@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::setting::{SetConfigBits, SetEswitch, SetVf, WriteAttribute};
-use bedplate_host::{FileMeta, HostKind, Reader};
+use bedplate_host::{FileMeta, Reader};
 
 pub use error::LedgerError;
 pub use record::Author;
@@ -266,7 +266,7 @@ impl Ledger {
     pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
         let trusted = reader.trusted_directory(DIRECTORY);
         match trusted.and_then(|()| reader.read_trusted(LEDGER)) {
-            Ok(bytes) if reader.kind() == HostKind::Snapshot => {
+            Ok(bytes) if reader.is_recording() => {
                 Self::parse(&without_old_settings(bytes), &reader.display_path(LEDGER))
             }
             Ok(bytes) => Self::parse(&bytes, &reader.display_path(LEDGER)),
@@ -355,10 +355,13 @@ mod tests {
 
     #[test]
     fn a_recording_with_an_older_ledger_is_read_and_a_host_is_not() {
-        let mut host = Snapshot::new(true);
-        host.insert(LEDGER, Node::File(OLD.into()));
-        let ledger = Ledger::load(&host).unwrap();
-        assert_eq!((ledger.version, ledger.registers.len(), ledger.owned.len()), (VERSION, 0, 1));
+        for running in [true, false] {
+            let mut host = Snapshot::new(running);
+            host.insert(LEDGER, Node::File(OLD.into()));
+            let ledger = Ledger::load(&host).unwrap();
+            let kept = (ledger.version, ledger.registers.len(), ledger.owned.len());
+            assert_eq!(kept, (VERSION, 0, 1));
+        }
         let refused = Ledger::parse(OLD.as_bytes(), LEDGER).unwrap_err();
         assert!(matches!(refused, LedgerError::Older { found: 1, .. }), "{refused}");
     }

@@ -59,6 +59,11 @@ pub trait Reader {
     /// Which sort of host.
     fn kind(&self) -> HostKind;
 
+    /// Whether it is a recording, of a running machine or of an image: nothing of it can be changed.
+    fn is_recording(&self) -> bool {
+        false
+    }
+
     /// How a path of the host is named to people: an image's with its root in front, so that nobody takes it for their own.
     fn display_path(&self, path: &str) -> String {
         path.to_owned()

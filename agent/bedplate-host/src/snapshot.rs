@@ -233,6 +233,10 @@ impl Reader for Snapshot {
         if self.running { HostKind::Snapshot } else { HostKind::Image }
     }
 
+    fn is_recording(&self) -> bool {
+        true
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         match self.node_at(path, true)?.0 {
             Node::File(bytes) => Ok(bytes.clone()),

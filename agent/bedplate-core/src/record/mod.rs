@@ -198,6 +198,10 @@ impl Reader for Recorder<'_> {
         self.inner.kind()
     }
 
+    fn is_recording(&self) -> bool {
+        self.inner.is_recording()
+    }
+
     fn display_path(&self, path: &str) -> String {
         self.inner.display_path(path)
     }

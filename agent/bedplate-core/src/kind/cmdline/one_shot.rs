@@ -54,6 +54,10 @@ impl Reader for Lasting<'_> {
         self.0.kind()
     }
 
+    fn is_recording(&self) -> bool {
+        self.0.is_recording()
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         match path {
             ONE_SHOT => Err(ReadError::NotFound { path: path.to_owned() }),
