@@ -1,5 +1,7 @@
 //! `[cmdline]`: each entry must be one kernel argument, and the entries of one file must not contradict each other.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::desired::{ArgSource, KernelArg};
@@ -135,14 +137,36 @@ fn read_params(section: &mut Cmdline, files: Vec<CmdlineFile>, checker: &mut Che
             parameters.entry(&name).overlay(parameter);
         }
     }
-    let mut arg = |list: &str, Listed { token, place, reason }: &Listed| {
-        let why = checker.note(&key_of(list, token.as_str()), *place, reason.clone());
-        KernelArg { token: token.clone(), why, from: ArgSource::Cmdline }
+    let mut note = |list: &str, listed: Vec<&Listed>| -> Vec<KernelArg> {
+        let keys = keys(list, listed.iter().map(|listed| &listed.token));
+        let noted = keys.into_iter().zip(listed).map(|(key, Listed { token, place, reason })| {
+            let why = checker.note(&key, *place, reason.clone());
+            KernelArg { token: token.clone(), why, from: ArgSource::Cmdline }
+        });
+        noted.collect()
     };
-    for parameter in parameters.values() {
-        section.args.extend(parameter.set().map(|listed| arg("cmdline.args", listed)));
-        section.absent.extend(parameter.absent().map(|listed| arg("cmdline.absent", listed)));
-    }
+    section.args = note(ARGS, parameters.values().flat_map(Parameter::set).collect());
+    section.absent = note(ABSENT, parameters.values().flat_map(Parameter::absent).collect());
+}
+
+/// The list of arguments that are wanted, as a dotted key.
+pub(crate) const ARGS: &str = "cmdline.args";
+/// The list of arguments that are to be absent.
+const ABSENT: &str = "cmdline.absent";
+
+/// The dotted keys of the arguments of a list. One that stands there again has its number behind it:
+/// `hugepagesz=2M hugepages=8 hugepagesz=1G hugepages=8`.
+pub(crate) fn keys<'a>(list: &str, tokens: impl Iterator<Item = &'a Token>) -> Vec<String> {
+    let mut counts: BTreeMap<&Token, u32> = BTreeMap::new();
+    let key = |token: &'a Token| {
+        let count = counts.entry(token).or_default();
+        *count += 1;
+        match *count {
+            1 => key_of(list, token.as_str()),
+            count => key_of(list, &format!("{token} ({count})")),
+        }
+    };
+    tokens.map(key).collect()
 }
 
 fn read_file(checker: &mut Checker<'_>, file: CmdlineFile) -> OrderedMap<Parameter> {
@@ -259,14 +283,13 @@ fn find<'a, T>(list: &'a [(Listed, T)], text: &str, nth: usize) -> Option<&'a Li
 }
 
 fn show_params(section: &Cmdline, out: &mut Printer<'_>) {
-    for (list, args) in [("args", &section.args), ("absent", &section.absent)] {
-        let entry = |arg: &KernelArg| {
-            let text = arg.token.as_str();
-            let key = key_of(&format!("cmdline.{list}"), text);
-            (out.entry_text("arg", text, &key, None), key)
+    for (name, list, args) in [("args", ARGS, &section.args), ("absent", ABSENT, &section.absent)] {
+        let entry = |(arg, key): (&KernelArg, String)| {
+            (out.entry_text("arg", arg.token.as_str(), &key, None), key)
         };
-        let entries: Vec<_> = args.iter().map(entry).collect();
-        out.list(list, &entries);
+        let keys = keys(list, args.iter().map(|arg| &arg.token));
+        let entries: Vec<_> = args.iter().zip(keys).map(entry).collect();
+        out.list(name, &entries);
     }
 }
 
@@ -279,8 +302,7 @@ fn check_merged(section: &Cmdline, checker: &mut Checker<'_>) {
         let arg = args.iter().find(|arg| message.contains(&format!("`{}`", arg.token)))?;
         checker.place(&key_of(list, arg.token.as_str()))
     };
-    let first = place("cmdline.args", &section.args);
-    let second = place("cmdline.absent", &section.absent);
+    let (first, second) = (place(ARGS, &section.args), place(ABSENT, &section.absent));
     match (first, second) {
         (Some(first), Some(second)) if first != second => {
             contradiction(checker, message, first, second)

@@ -7,8 +7,9 @@ mod table;
 use std::collections::BTreeMap;
 
 use super::root::Profile;
+use crate::kind::cmdline::section;
 use crate::kind::modules::section::option_key;
-use crate::section::{Diagnostic, Origin, Place, Severity, Sources, key_of};
+use crate::section::{Diagnostic, Origin, Place, Severity, Sources};
 use bedplate_cmdline::Token;
 
 /// One lint.
@@ -114,8 +115,9 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn new(profile: &'a Profile, origins: &'a BTreeMap<String, Origin>) -> Self {
         let mut view = View { profile, origins, args: Vec::new(), parameters: Vec::new() };
-        let args = profile.cmdline.args.iter().filter_map(|arg| view.arg(&arg.token));
-        view.args = args.collect();
+        let tokens = || profile.cmdline.args.iter().map(|arg| &arg.token);
+        let keys = section::keys(section::ARGS, tokens());
+        view.args = tokens().zip(&keys).filter_map(|(token, key)| view.arg(token, key)).collect();
         let on_cmdline = view.args.iter().filter_map(|arg| {
             let (module, name) = arg.name.split_once('.')?;
             let (module, name) = (module.to_owned(), name.to_owned());
@@ -132,11 +134,10 @@ impl<'a> View<'a> {
         view
     }
 
-    fn arg(&self, token: &Token) -> Option<Arg> {
-        let text = token.to_string();
+    fn arg(&self, token: &Token, key: &str) -> Option<Arg> {
         let value = token.value().map(|value| value.into_owned()).unwrap_or_default();
-        let place = self.place(&key_of("cmdline.args", &text))?;
-        Some(Arg { place, text, name: token.folded_name(), value })
+        let place = self.place(key)?;
+        Some(Arg { place, text: token.to_string(), name: token.folded_name(), value })
     }
 
     /// Where a file gives a key, by its dotted key.
