@@ -265,8 +265,12 @@ fn made_again(
     edit: &Edit,
 ) -> Option<CommandLine> {
     let written = CommandLine::parse(written);
-    let brought: BTreeSet<Token> =
-        boots.possible_lines().flat_map(|line| LineDiff::between(&written, line).added).collect();
+    // What is no argument by itself (an open quote) would take in those around it.
+    let brought: BTreeSet<Token> = boots
+        .possible_lines()
+        .flat_map(|line| LineDiff::between(&written, line).added)
+        .filter(|token| Token::new(token.as_str()).is_ok())
+        .collect();
     let edited = edit.apply(&written).ok()?;
     let edited = edited.tokens().cloned();
     Some(match is_last {
