@@ -40,6 +40,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn text_that_is_no_argument_is_not_owned() {
+        let texts = ["quiet", "\"open", "a b", "", "iommu=pt"].map(str::to_owned).to_vec();
+        let ledger = Ledger { owned: [(NAME, texts)].into(), ..Ledger::default() };
+        assert_eq!(
+            owned(&ledger).iter().map(Token::as_str).collect::<Vec<_>>(),
+            ["quiet", "iommu=pt"]
+        );
+    }
+
+    #[test]
     fn what_is_kept_has_the_name_and_not_only_its_beginning() {
         let keep = ["iommu", "iommu.passthrough", "pci=disable_acs_redir"].map(str::to_owned);
         for kept in

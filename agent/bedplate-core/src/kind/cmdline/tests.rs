@@ -65,6 +65,27 @@ fn only_what_turns_passthrough_on_waits_for_it() {
     assert!(!waits("keep", "'pci=realloc'", "pci=realloc", ""));
 }
 
+/// What is taken off the line brings no passthrough, and Arm's kernel takes `iommu=pt` for nothing.
+#[test]
+fn passthrough_that_goes_or_means_nothing_is_not_waited_for() {
+    let host = |spec: &str| HostSpec::from_toml(spec).unwrap().build();
+    let pending = |profile: &str, host: &dyn Reader| {
+        let plan = plan_of(&of_text(profile), host, &observe(host, Depth::Plan));
+        assert!(!plan.pending.is_empty(), "{plan:#?}");
+        plan.passthrough_pending
+    };
+    let profile = "schema = 1\n[iommu]\nmode = 'keep'\n[cmdline]\nabsent = ['iommu=pt']\n";
+    let gone = "loader = 'debian'\ncmdline = 'quiet'\nrunning-cmdline = 'ro iommu=pt'";
+    assert!(!pending(profile, &host(gone)));
+    let profile = "schema = 1\n[iommu]\nmode = 'keep'\n[cmdline]\nargs = ['ARG']\n";
+    for (arg, turns_on) in [("iommu=pt", false), ("iommu.passthrough=1", true)] {
+        let arm = format!(
+            "machine = 'grace'\nloader = 'debian'\ncmdline = '{arg}'\nrunning-cmdline = 'ro'"
+        );
+        assert_eq!(pending(&profile.replace("ARG", arg), &host(&arm)), turns_on, "{arg}");
+    }
+}
+
 fn plan_of(profile: &Profile, reader: &dyn Reader, facts: &Facts) -> KindPlan {
     let (ledger, so_far) = (Ledger::default(), KindPlan::default());
     let desired = crate::kind::resolve(profile, facts, &ledger);

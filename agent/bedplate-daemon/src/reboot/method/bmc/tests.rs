@@ -83,7 +83,8 @@ fn a_request_that_cannot_be_left_is_an_error_with_nothing_behind() {
     tree.put("/run", "not a directory");
     let bmc = Bmc::new(vec![Ok(on())]);
     let failed = prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap_err();
-    assert!(failed.to_string().starts_with("cannot leave the request"), "{failed}");
+    let what = format!("cannot leave the request for a power cycle in {REQUEST}");
+    assert_eq!(failed.to_string(), what);
     assert_eq!(tree.get("/run"), "not a directory");
     // Where the request should go there is a directory: half of it was written by then.
     std::fs::remove_file(under(&tree.0, "/run")).unwrap();
