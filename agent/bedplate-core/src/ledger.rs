@@ -65,7 +65,7 @@ pub struct Ledger {
     /// VFs whose driver has still to start, by VF.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub starts: BTreeMap<String, StartRecord>,
-    /// Modes of eswitches set, by PF.
+    /// Modes of eswitches set, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub eswitches: BTreeMap<String, SettingRecord<SetEswitch>>,
     /// What was done and counts only from the next boot on, where nothing on the running host shows that.

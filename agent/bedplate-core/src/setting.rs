@@ -29,6 +29,8 @@ pub trait SettingValue: Clone + PartialEq {
 }
 
 /// A change of a setting: which one, from what to what.
+///
+/// The ledger keeps it, and does not refuse fields that it does not know: with a new field its format gets a new version.
 pub trait SettingChange: Clone {
     /// What the setting holds.
     type Value: SettingValue + Serialize + for<'de> Deserialize<'de>;

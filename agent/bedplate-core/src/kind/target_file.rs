@@ -30,19 +30,14 @@ impl<'p> TargetFile<'p> {
         None
     }
 
-    /// The action that makes it hold `after`; `None`: that removes it.
-    pub(crate) fn action(self, after: Option<impl Into<Vec<u8>>>) -> Action {
-        Action::ReplaceFile {
+    /// The change that makes it hold `after`, at once; `None`: that removes it.
+    pub(crate) fn change(self, after: Option<impl Into<Vec<u8>>>, items: Vec<Item>) -> Change {
+        let action = Action::ReplaceFile {
             path: self.path.to_owned(),
             before: self.before.map(FileContent::new),
             after: after.map(|content| FileContent::new(content.into())),
-        }
-    }
-
-    /// The change that makes it hold `after`, at once.
-    pub(crate) fn change(self, after: Option<impl Into<Vec<u8>>>, items: Vec<Item>) -> Change {
-        let (kind, path) = (self.kind, self.path);
-        kind.change(path, path, items, Effect::Now, vec![self.action(after)])
+        };
+        self.kind.change(self.path, self.path, items, Effect::Now, vec![action])
     }
 }
 

@@ -247,7 +247,7 @@ impl Ledger {
 
     /// A change is about to make `owns` the kind's list: until it is done, both are bedplate's own.
     pub fn begin_owning(&mut self, kind: KindId, owns: &[String]) {
-        let list = self.owned.entry(kind.to_owned()).or_default();
+        let list = self.owned.entry(kind).or_default();
         for token in owns {
             if !list.contains(token) {
                 list.push(token.clone());
@@ -260,7 +260,7 @@ impl Ledger {
         if owns.is_empty() {
             self.owned.remove(&kind);
         } else {
-            self.owned.insert(kind.to_owned(), owns.to_vec());
+            self.owned.insert(kind, owns.to_vec());
         }
     }
 }

@@ -69,7 +69,8 @@ impl Sources {
         start
     }
 
-    /// The file in which a place lies, by its index and itself, and the bytes in it.
+    /// The file in which a place lies, by its index and itself, and the bytes in it. There is one: a place comes from a text that
+    /// was added, and the first of them starts at 0.
     pub(crate) fn locate(&self, place: Place) -> (usize, Arc<SourceFile>, Range<usize>) {
         let index = self.0.partition_point(|(start, _)| *start <= place.start) - 1;
         let (start, file) = &self.0[index];

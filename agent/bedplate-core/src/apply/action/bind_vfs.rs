@@ -40,18 +40,18 @@ impl Operation for BindVfs<'_> {
                 "there is no PCI driver {driver}: modprobe {driver} first"
             )));
         }
-        let mut names = Vec::new();
+        let mut bindings = Vec::new();
         for vf in &vfs {
-            names.push(self.driver_override(store, vf)?);
+            bindings.push(self.driver_override(store, vf)?);
         }
         let boot = store.boot_id()?;
         store.update_ledger(|ledger| {
-            for name in &names {
-                ledger.begin_setting(name, task.change.kind, &boot, &name.before);
+            for binding in &bindings {
+                ledger.begin_setting(binding, task.change.kind, &boot, &binding.before);
             }
         })?;
-        for (vf, name) in vfs.into_iter().zip(names) {
-            let bound = VfBinding { vf, name };
+        for (vf, action) in vfs.into_iter().zip(bindings) {
+            let bound = VfBinding { vf, action };
             undo.push(Box::new(bound.clone()));
             bound.bind(store)?;
         }
@@ -60,8 +60,8 @@ impl Operation for BindVfs<'_> {
 
     fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         for vf in self.vfs(store)? {
-            let name = self.driver_override(store, &vf)?;
-            ledger.settle_setting(&name, &name.before);
+            let now = self.driver_override(store, &vf)?;
+            ledger.settle_setting(&now, &now.before);
         }
         Ok(())
     }
@@ -105,12 +105,12 @@ impl BindVfs<'_> {
 struct VfBinding {
     vf: String,
     /// Its `driver_override`, from what it read before to the driver.
-    name: WriteAttribute,
+    action: WriteAttribute,
 }
 
 impl VfBinding {
     fn bind(&self, store: &mut Store) -> Result<(), StepError> {
-        let VfBinding { vf, name: WriteAttribute { path, after: driver, limit_s, .. } } = self;
+        let VfBinding { vf, action: WriteAttribute { path, after: driver, limit_s, .. } } = self;
         store.write_attribute(path, driver, *limit_s)?;
         store.write_attribute(&format!("{DRIVERS}/{driver}/bind"), vf, *limit_s)?;
         let bound = symlink::driver(store.reader, vf)?;
@@ -129,15 +129,15 @@ impl Undo for VfBinding {
 
     /// Take the driver from the VF again, and let it forget the driver's name.
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
-        let VfBinding { vf, name } = self;
-        let WriteAttribute { path, before, after: driver, limit_s } = name;
+        let VfBinding { vf, action } = self;
+        let WriteAttribute { path, before, after: driver, limit_s } = action;
         if symlink::driver(store.reader, vf)?.as_ref() == Some(driver) {
             store.write_attribute(&format!("{DRIVERS}/{driver}/unbind"), vf, *limit_s)?;
         }
         if before.differing(&store.attribute(path)?).is_some() {
             store.write_attribute(path, to_write(before), *limit_s)?;
         }
-        store.ledger.settle_setting(name, before);
+        store.ledger.settle_setting(action, before);
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! What all settings have in common: read, compare, write, read back, take back.
+//! What settings have in common that are written as one value: read, compare, write, read back, take back. Attributes of VFs,
+//! which are set one by one and may need the driver to start again, have a file of their own.
 
 use super::{Operation, Store, Task, Undo, UndoList, expect};
 use crate::apply::StepError;

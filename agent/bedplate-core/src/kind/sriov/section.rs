@@ -63,7 +63,7 @@ pub struct PfSelector {
 /// One `[[sriov.devices]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SriovRule {
-    /// Name, unique in the profile: what a later layer replaces.
+    /// Name, unique in the profile: what a later file replaces.
     pub name: String,
     /// Which PFs.
     pub select: PfSelector,
