@@ -267,7 +267,7 @@ proptest! {
         for token in absent(&later) {
             let is_back = |arg: &&str| match token.contains('=') {
                 true => *arg == token,
-                false => fold_name(arg.split('=').next().unwrap()) == fold_name(&token),
+                false => fold_name(arg.split('=').next().unwrap()) == fold_name(token),
             };
             prop_assert!(!args(&whole).iter().any(is_back), "{} is back", token);
         }
