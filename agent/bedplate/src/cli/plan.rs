@@ -121,6 +121,7 @@ pub(super) fn status(planned: &PreparedPlan) -> Exit {
 fn worse_exit(one: Exit, other: Exit) -> Exit {
     use Exit::{Blocked, CannotTell, Changes, Done, Failed, Owed, RebootPending};
     let order = [Done, RebootPending, CannotTell, Owed, Changes, Blocked, Failed];
-    let rank = |exit| order.iter().position(|one| *one == exit);
+    // A plan has no other status: one that it got some day would be the worst.
+    let rank = |exit| order.iter().position(|one| *one == exit).unwrap_or(order.len());
     if rank(other) > rank(one) { other } else { one }
 }
