@@ -51,7 +51,7 @@ impl EnforceHold {
     /// The hold of the host below `root`. A file that cannot be read or understood holds: an operator has put it there, and
     /// taking it for nothing would undo a revert.
     pub fn load(root: &Path) -> Option<Self> {
-        match file::state(&file::under(root, HOLD)) {
+        match file::bytes(&file::under(root, HOLD)) {
             Ok(content) => Some(Self::parse(&content)),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => Some(Self::unreadable(&error.to_string())),

@@ -101,7 +101,7 @@ impl Hold {
 
     /// The hold of the host below `root`, read as [`Hold::load`] reads it.
     pub fn below(root: &Path) -> Option<Hold> {
-        match file::state(&file::under(root, HOLD)) {
+        match file::bytes(&file::under(root, HOLD)) {
             Ok(content) => Some(Hold::of_content(&content)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => Some(Hold::unreadable(&error.to_string())),

@@ -33,7 +33,7 @@ pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
     }
     // The kernel answers for its parameters without asking a driver; inotify may lose them when memory is short.
     for path in watch.attributes.iter().filter(|path| path.starts_with("/proc/sys/")) {
-        let value = file::state(&under(root, path)).ok();
+        let value = file::bytes(&under(root, path)).ok();
         (path, value).hash(&mut hasher);
     }
     hasher.finish()

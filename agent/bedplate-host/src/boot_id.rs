@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Reader;
+use crate::file;
 use bedplate_base::ReadError;
 
 /// Where the kernel shows it, inside the host.
@@ -19,7 +20,7 @@ pub fn read(reader: &dyn Reader) -> Result<String, ReadError> {
 /// The boot of the machine below `root`; a tree that has no `/proc` is in the boot of the machine that it lies on.
 /// Empty where even that is not readable.
 pub fn below(root: &Path) -> String {
-    std::fs::read_to_string(root.join(PATH.trim_start_matches('/')))
+    std::fs::read_to_string(file::under(root, PATH))
         .or_else(|_| std::fs::read_to_string(PATH))
         .unwrap_or_default()
         .trim()

@@ -116,24 +116,24 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// Most bytes of a file in which bedplate keeps something.
-const STATE: u64 = 16 << 20;
+/// Most bytes of a small file.
+const SMALL: u64 = 16 << 20;
 
-/// A file in which bedplate keeps something, as text.
+/// A small regular file, as text: one of bedplate's own, or one of the kernel's.
 ///
 /// # Errors
 /// Those of [`read`]; it is not UTF-8.
 pub fn text(path: &Path) -> Result<String> {
-    String::from_utf8(state(path)?)
+    String::from_utf8(bytes(path)?)
         .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// A file in which bedplate keeps something.
+/// The same, whatever it holds.
 ///
 /// # Errors
 /// Those of [`read`].
-pub fn state(path: &Path) -> Result<Vec<u8>> {
-    read(path, STATE)
+pub fn bytes(path: &Path) -> Result<Vec<u8>> {
+    read(path, SMALL)
 }
 
 #[cfg(test)]

@@ -62,10 +62,6 @@ pub fn walk<E>(
     path: &str,
     mut link: impl FnMut(&str, &str, bool) -> Result<Option<String>, E>,
 ) -> Result<String, E> {
-    let components = |path: &str| -> Vec<String> {
-        let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
-        parts.rev().map(str::to_owned).collect()
-    };
     let (mut rest, mut at) = (components(path), String::new());
     while let Some(name) = rest.pop() {
         if name == ".." {
@@ -84,6 +80,11 @@ pub fn walk<E>(
         }
     }
     Ok(at)
+}
+
+/// The components of a path in reverse, so that the next one can be popped. `..` stays: what is above it depends on links.
+pub(crate) fn components(path: &str) -> Vec<String> {
+    path.split('/').filter(|part| !matches!(*part, "" | ".")).rev().map(str::to_owned).collect()
 }
 
 /// What a link names.

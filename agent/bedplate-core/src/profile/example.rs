@@ -75,9 +75,9 @@ fn rule(number: usize, ports: &Ports) -> String {
     let name = if number == 0 { "fabric".to_owned() } else { format!("fabric-{}", number + 1) };
     let vfs = total.map_or(8, |total| total.min(8));
     format!(
-        "# This host has {count} port{} of this model{most}:\n#[[sriov.devices]]\n#name = \"{name}\"\n\
+        "# This host has {} of this model{most}:\n#[[sriov.devices]]\n#name = \"{name}\"\n\
          #select = {{ vendor = \"{vendor}\", device = \"{device}\" }}\n#vfs = {vfs}\n",
-        if *count == 1 { "" } else { "s" }
+        bedplate_base::counted(*count, "port")
     )
 }
 

@@ -15,11 +15,8 @@ use rustix::fs::IFlags;
 use super::error_text::{Fault, failed_to};
 use super::{DirWriter, meta};
 use crate::file::{self, NotOpened};
-use crate::symlink::is_plain;
+use crate::symlink::{MOST_LINKS, is_plain};
 use crate::{Expected, FileMeta, WriteError, trust};
-
-/// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
-const LINKS: usize = 40;
 
 /// The end of a path.
 pub(super) struct Place {
@@ -43,7 +40,7 @@ impl DirWriter {
     /// Follow `path` to its end, inside the host. Changes nothing.
     pub(super) fn locate(&self, path: &str) -> Result<Location, Fault> {
         let mut at_path = checked(path)?.to_owned();
-        for followed in 0..=LINKS {
+        for followed in 0..=MOST_LINKS {
             let (parent, name) = split(&at_path)?;
             let linked = followed > 0;
             let Some(directory) = self.directory(parent)? else {

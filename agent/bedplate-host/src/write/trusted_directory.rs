@@ -9,8 +9,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use nix::unistd::geteuid;
 
-/// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
-const LINKS: usize = 40;
+use crate::symlink::{MOST_LINKS, components};
 
 /// Opens the directory at an absolute path; `None`: it is not there.
 ///
@@ -35,7 +34,7 @@ pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
         let stat = fstat(&next)?;
         if is_link(&stat) {
             links += 1;
-            if links > LINKS {
+            if links > MOST_LINKS {
                 return Err(Errno::ELOOP.into());
             }
             if !is_ours(&stat) {
@@ -71,11 +70,6 @@ pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
 fn open(at: impl std::os::fd::AsFd, name: &str) -> std::result::Result<OwnedFd, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     openat(at, name, flags, Mode::empty())
-}
-
-/// In reverse, so that the next one can be popped. `..` stays: the kernel knows what is above a directory.
-fn components(path: &str) -> Vec<String> {
-    path.split('/').filter(|part| !matches!(*part, "" | ".")).rev().map(str::to_owned).collect()
 }
 
 fn is_link(stat: &FileStat) -> bool {

@@ -15,7 +15,7 @@ use bedplate_core::verify::Selection;
 use bedplate_facts::pci::Function;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::write::DirWriter;
-use bedplate_host::{HostKind, Reader, Writer as _};
+use bedplate_host::{HostKind, Reader, Writer as _, file};
 
 /// The shipped profile for hosts whose guests get GPUs and NICs.
 const GUESTS: &str = "vfio";
@@ -96,9 +96,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
 /// The written file as this machine names it.
 fn display_path(args: &InitArgs, path: &str) -> String {
     match &args.host.root {
-        Some(root) if args.out.is_none() => {
-            root.join(path.trim_start_matches('/')).display().to_string()
-        }
+        Some(root) if args.out.is_none() => file::under(root, path).display().to_string(),
         _ => path.to_owned(),
     }
 }

@@ -22,7 +22,7 @@ use bedplate_daemon::reboot::method::ipmi::Device;
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::Status;
 use bedplate_host::write::{remove_own_file, replace_own_file};
-use bedplate_host::{DirReader, Reader as _, process};
+use bedplate_host::{DirReader, Reader as _, file, process};
 
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
@@ -242,7 +242,7 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
 
 /// The hold's file below `root`.
 fn below(root: &Path) -> PathBuf {
-    root.join(reboot_hold::HOLD.trim_start_matches('/'))
+    file::under(root, reboot_hold::HOLD)
 }
 
 /// For the shutdown hook alone: while services run and file systems are mounted it would be as good as pulling the plug.
