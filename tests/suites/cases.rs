@@ -4,7 +4,6 @@
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test cases` rewrites the expected files.
 
-use bedplate_core::setting::{SettingChange as _, WriteAttribute};
 use std::path::Path;
 
 use bedplate::report::{diff, style, text};
@@ -14,6 +13,7 @@ use bedplate_core::kind;
 use bedplate_core::ledger::{Author, FileState, Ledger, PendingTool, UndoTool};
 use bedplate_core::plan::{Action, Blocker, Plan, WayBack};
 use bedplate_core::profile::{LayerText, LoadedProfile, load, render_all, shipped};
+use bedplate_core::setting::{SettingChange as _, WriteAttribute};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 use bedplate_host::snapshot::Snapshot;

@@ -75,7 +75,8 @@ pub struct Observation {
 }
 
 /// Names a change between the daemon and its workers. A digest of the id: the daemon knows ids only masked, and several
-/// changes may have the same masked id. It is not published.
+/// changes may have the same masked id. It stands in the worker's arguments, which every user of the machine can read: who knows
+/// all of an id but a secret can try guesses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChangeKey(String);
 

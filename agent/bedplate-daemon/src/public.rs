@@ -2,7 +2,6 @@
 //! what changes, where, and which arguments, with values that are harmless; never what stands in a file, also where anybody may read that
 //! file, and never the operator's own words in a profile. Pure.
 
-use bedplate_core::setting::WriteAttribute;
 use std::collections::BTreeSet;
 
 use toml::{Table, Value};
@@ -16,6 +15,7 @@ use bedplate_core::kind;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::plan::{Action, Change, FileContent, Item, KindId, Plan, Rationale, WayBack};
 use bedplate_core::profile::{self, Diagnostic};
+use bedplate_core::setting::WriteAttribute;
 
 /// What stands for a reason that the operator wrote.
 const ASKED: &str = "the profile asks for it";

@@ -18,7 +18,7 @@ use super::launch::{
 use super::unit::Unit;
 use super::{helper, stuck_workers, worker};
 
-/// Longest request: a profile's reboot commands, and the ids of a plan's changes.
+/// Longest request: a profile's reboot commands, and the keys of a plan's changes.
 const LONGEST: u64 = 4 << 20;
 
 /// One side of a connection: what its unit file says, which the request cannot.

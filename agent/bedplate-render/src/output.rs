@@ -215,7 +215,7 @@ pub fn is_with_its_id(schematic: &str, id: &str) -> bool {
     digest(schematic) == id.trim_end()
 }
 
-/// SHA-256 of the merged profile, in hexadecimal: files with the same one say the same, whichever fragments made it.
+/// SHA-256 of the merged profile, in hexadecimal: files with the same one say the same, whichever files made it.
 pub fn digest(profile_text: &str) -> String {
     Sha256::digest(profile_text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,12 +1,12 @@
 //! An image root: no kernel, no hardware, and tools only when asked. What it cannot take is said, and owed; never dropped.
 
-use bedplate_core::setting::WriteAttribute;
 use std::sync::Arc;
 
 use bedplate_core::apply::{self, ApplyReport, Executor, Outcome};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Action, KindId, Plan};
 use bedplate_core::revert;
+use bedplate_core::setting::WriteAttribute;
 use bedplate_host::write::DirWriter;
 use bedplate_host::{DirReader, ImageRoot, Reader as _, ToolEnd, Writer as _};
 use bedplate_tests::fake::Machine;

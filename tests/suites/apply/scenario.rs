@@ -1,10 +1,9 @@
 //! One machine with something of everything to change, and a small planner for it: like the real one it looks at the
 //! machine and asks only for what is not so.
 
-use bedplate_base::value::RegisterBits;
-use bedplate_core::setting::{SetConfigBits, WriteAttribute};
 use std::collections::BTreeMap;
 
+use bedplate_base::value::RegisterBits;
 use bedplate_core::apply::{self, Answer, ApplyReport, Executor};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{
@@ -12,6 +11,7 @@ use bedplate_core::plan::{
     WayBack,
 };
 use bedplate_core::revert::{self, RevertPlan, RevertReport};
+use bedplate_core::setting::{SetConfigBits, WriteAttribute};
 use bedplate_host::Reader;
 use bedplate_tests::fake::tools::GRUB_CFG;
 use bedplate_tests::fake::{Fuse, LiveReader, Machine};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use bedplate::demo;
-use bedplate_tests::{expected, fixtures};
+use bedplate_tests::expected;
 
 /// `BLESS=1` packs them again, with the `zstd` that this machine has.
 #[test]
@@ -25,12 +25,12 @@ fn demo_snapshots_are_those_of_the_made_up_hosts() {
 
 fn pack(name: &str, text: &str) {
     let path = format!("{}/../agent/bedplate/demos/{name}.bp.zst", env!("CARGO_MANIFEST_DIR"));
-    let mut zstd = Command::new(fixtures::tool("zstd"))
+    let mut zstd = Command::new("zstd")
         .args(["--ultra", "-22", "-q", "-f", "-o"])
         .arg(Path::new(&path))
         .stdin(Stdio::piped())
         .spawn()
-        .expect("zstd starts");
+        .expect("zstd, of the package of that name");
     zstd.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
     assert!(zstd.wait().expect("it ends").success());
 }

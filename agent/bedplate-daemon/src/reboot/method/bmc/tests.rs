@@ -1,10 +1,10 @@
 //! The `bmc` method: what is promised, what is left for the hook, what the hook does, and what the BMC may answer.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
 use super::super::tests::{Bmc, Tree, cannot, code, on, works};
 use super::super::{Method, Next, prepare, undo};
-use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
