@@ -1,4 +1,5 @@
-//! The end of a command: its exit status, and the one place where an error chain is printed.
+//! The end of a command: how an error of the pipeline is printed, the exit status, and the one place where a chain of errors is
+//! printed. The conversions are not in `error`, since profile errors are laid out by `output`, which has errors itself.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -7,6 +8,32 @@ use super::error::CliError;
 use super::exit::Exit;
 use super::output;
 use bedplate_base::causes;
+use bedplate_core::engine::EngineError;
+use bedplate_core::engine::profile_source::SourceError;
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Profile(SourceError::Invalid(findings)) => {
+                CliError::Rendered(output::findings(&findings))
+            }
+            EngineError::NotOwed { ref owed, .. } => {
+                let hint = match owed.as_slice() {
+                    [] => "no tool is owed".to_owned(),
+                    owed => format!("owed: {}", owed.join("; ")),
+                };
+                CliError::usage(error.to_string()).hinting(hint)
+            }
+            error => CliError::Engine(error),
+        }
+    }
+}
+
+impl From<SourceError> for CliError {
+    fn from(error: SourceError) -> Self {
+        EngineError::Profile(error).into()
+    }
+}
 
 /// Print a usage error (or help, or the version) and give its status.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {

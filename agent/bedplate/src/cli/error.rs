@@ -3,9 +3,7 @@
 use std::error::Error;
 
 use super::exit::Exit;
-use super::output;
 use bedplate_core::engine::EngineError;
-use bedplate_core::engine::profile_source::SourceError;
 
 /// The hint where a file of root's cannot be written.
 pub(crate) const AS_ROOT: &str = "run as root";
@@ -42,30 +40,6 @@ pub(crate) enum CliError {
     /// The reader of our output has gone: not an error of ours.
     #[error("output closed")]
     BrokenPipe,
-}
-
-impl From<EngineError> for CliError {
-    fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::Profile(SourceError::Invalid(findings)) => {
-                CliError::Rendered(output::findings(&findings))
-            }
-            EngineError::NotOwed { ref owed, .. } => {
-                let hint = match owed.as_slice() {
-                    [] => "no tool is owed".to_owned(),
-                    owed => format!("owed: {}", owed.join("; ")),
-                };
-                CliError::usage(error.to_string()).hinting(hint)
-            }
-            error => CliError::Engine(error),
-        }
-    }
-}
-
-impl From<SourceError> for CliError {
-    fn from(error: SourceError) -> Self {
-        EngineError::Profile(error).into()
-    }
 }
 
 impl CliError {
