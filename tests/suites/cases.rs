@@ -3,20 +3,24 @@
 //! makes of them: `plan.txt` and `plan.diff`, or `error.txt`.
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test cases` rewrites the expected files.
+//!
+//! `tests/data/profiles` has a directory for each shipped profile, with made-up hosts that it is the best for.
 
 use std::path::Path;
 
 use bedplate::report::{diff, style, text};
 use bedplate_core::documents as json;
+use bedplate_core::engine::profile_source::{best_shipped, listed};
 use bedplate_core::engine::{self, PreparedPlan};
 use bedplate_core::kind;
 use bedplate_core::ledger::{Author, FileState, Ledger, PendingTool, UndoTool};
 use bedplate_core::plan::{Action, Blocker, Plan, WayBack};
 use bedplate_core::profile::{LayerText, LoadedProfile, load, render_all, shipped};
 use bedplate_core::setting::{SettingChange as _, WriteAttribute};
-use bedplate_facts::Facts;
+use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::Reader;
 use bedplate_host::snapshot::Snapshot;
+use bedplate_testhosts::HostSpec;
 use bedplate_tests::expected;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -24,10 +28,46 @@ fn main() {
     let arguments = Arguments::from_args();
     let directories = bedplate_tests::case::directories("cases");
     assert!(directories.len() >= 60, "tests/data/cases has only {} cases", directories.len());
-    let trials = directories
+    let cases = directories
         .into_iter()
         .map(|(name, directory)| Trial::test(name, move || case(&directory).map_err(Failed::from)));
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    // `vfio` is for no machine: it is only used when it is named.
+    let profiles = shipped().iter().filter(|shipped| shipped.name != "vfio").map(|shipped| {
+        let best = move || is_best_for_its_hosts(shipped.name).map_err(Failed::from);
+        Trial::test(format!("profile-{}", shipped.name), best)
+    });
+    libtest_mimic::run(&arguments, cases.chain(profiles).collect()).exit();
+}
+
+/// A shipped profile is the best for its own machines, and no other is for them but a more general one.
+fn is_best_for_its_hosts(name: &str) -> Result<(), String> {
+    let directory = bedplate_tests::data("profiles").join(name);
+    let hosts = std::fs::read_dir(&directory)
+        .map_err(|error| format!("{}, with hosts for it: {error}", directory.display()))?;
+    // The generic one of the CPU; and Grace's, which is without Data Direct.
+    let may_fit_too =
+        |other: &str| other.starts_with("generic-") || (name, other) == ("gb300", "grace");
+    let mut seen = 0;
+    for host in hosts {
+        let path = host.map_err(|error| error.to_string())?.path();
+        let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+        let spec = HostSpec::from_toml(&text).map_err(|error| error.to_string())?;
+        let facts = observe(&spec.build(), Depth::Plan);
+        let best = best_shipped(&facts).map_err(|error| error.to_string())?;
+        if best != name {
+            return Err(format!("{best} is better for {}", path.display()));
+        }
+        for other in listed(&facts) {
+            let fits = other.judged.fails.is_empty();
+            if other.best != (other.name == name)
+                || (fits && !other.best && !may_fit_too(other.name))
+            {
+                return Err(format!("{} fits {}: {:?}", other.name, path.display(), other.judged));
+            }
+        }
+        seen += 1;
+    }
+    if seen == 0 { Err(format!("no host in {}", directory.display())) } else { Ok(()) }
 }
 
 fn read(directory: &Path, name: &str) -> Option<String> {
