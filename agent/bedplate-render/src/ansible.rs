@@ -12,7 +12,9 @@ use bedplate_facts::systemd_units::OWN;
 
 use super::common::{heading, in_shell_single_quotes};
 use super::provision::Host;
-use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, grub, yaml};
+use super::{
+    GrubFamily, Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, Target, grub, yaml,
+};
 
 const TASKS: &str = "tasks/main.yml";
 /// Checks whether a step is done; the module `script` copies it to the host, and templates nothing in it.
@@ -40,7 +42,30 @@ struct Step {
     is_live: bool,
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "ansible",
+    "Ansible role for a Debian or RHEL family host: GRUB settings, module, sysctl and udev files",
+    &[
+        TASKS,
+        "files/bedplate-is-done.sh",
+        // Of earlier versions.
+        "handlers/main.yml",
+        "files/default-grub.append",
+        "files/usr/local/sbin/bedplate-grubby.sh",
+        "files/etc/default/grub.d/zz-bedplate.cfg",
+        "files/etc/modprobe.d/zz-bedplate.conf",
+        "files/etc/modules-load.d/bedplate.conf",
+        "files/etc/sysctl.d/zz-bedplate.conf",
+        "files/etc/nccl.conf",
+        "files/etc/cufile.json",
+        "files/etc/udev/rules.d/70-bedplate-sriov.rules",
+        "files/etc/bedplate/profile.toml",
+    ],
+    render,
+)
+.by_family();
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let host = Host::from_build(build, options)?;
     let mut rendered = host.rest.clone();
     if host.files.is_empty() && host.default_grub.is_none() {

@@ -11,7 +11,7 @@ use super::agent::{self, Agent};
 use super::common::{
     Unsupported, files, grub_words, heading, kernel_arguments, preamble, uses_modprobe,
 };
-use super::{Options, OutFile, RenderError, RenderResult, udev};
+use super::{Options, OutFile, RenderError, RenderResult, Target, udev};
 
 const CONTAINERFILE: &str = "Containerfile.bedplate";
 
@@ -32,7 +32,29 @@ struct Kargs {
     match_architectures: Vec<&'static str>,
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "bootc",
+    "bootc kargs.d file, module, sysctl and udev files, Containerfile lines",
+    &[
+        CONTAINERFILE,
+        "usr/lib/bootc/kargs.d/50-bedplate.toml",
+        "usr/lib/modprobe.d/zz-bedplate.conf",
+        "usr/lib/modules-load.d/bedplate.conf",
+        "usr/lib/sysctl.d/zz-bedplate.conf",
+        "etc/nccl.conf",
+        "etc/cufile.json",
+        "usr/lib/udev/rules.d/70-bedplate-sriov.rules",
+        "etc/bedplate/profile.toml",
+        // Of earlier versions.
+        "etc/modprobe.d/zz-bedplate.conf",
+        "etc/modules-load.d/bedplate.conf",
+        "etc/sysctl.d/zz-bedplate.conf",
+        "etc/udev/rules.d/70-bedplate-sriov.rules",
+    ],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let tokens = kernel_arguments(build, options.arch)?;
     let mut rendered = RenderResult::default();
     if !tokens.is_empty() {

@@ -6,12 +6,19 @@ use bedplate_core::image_config::ImageConfig;
 
 use super::common::preamble;
 use super::ignition::Machine;
-use super::{Options, OutFile, RenderError, RenderResult, yaml};
+use super::{Options, OutFile, RenderError, RenderResult, Target, yaml};
 
 /// Butane's `fcos` 1.5.0 makes Ignition 3.4.0; kernel arguments are in it since 1.4.0.
 const VERSION: &str = "1.5.0";
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "butane",
+    "Butane configuration (fcos) with kernel arguments, files and unit",
+    &["bedplate.bu"],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let machine = Machine::from_build(build, options)?;
     if machine.is_empty() {
         return Ok(machine.rendered(Vec::new()));

@@ -7,11 +7,19 @@ use bedplate_core::image_config::ImageConfig;
 use super::agent;
 use super::common::preamble;
 use super::provision::Host;
-use super::{Options, OutFile, RenderError, RenderResult, yaml};
+use super::{Options, OutFile, RenderError, RenderResult, Target, yaml};
 
 const USER_DATA: &str = "bedplate.cloud-config.yaml";
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "cloud-init",
+    "cloud-init user data for a Debian or RHEL family host: GRUB settings, files, unit",
+    &[USER_DATA],
+    render,
+)
+.by_family();
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let host = Host::from_build(build, options)?;
     let mut rendered = host.rest.clone();
     let mut entries: Vec<Value> = host.files.iter().map(|file| entry(file, false)).collect();

@@ -7,7 +7,7 @@ use bedplate_core::image_config::{ImageConfig, Registration, Setting};
 
 use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{vf_attributes, vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, yaml};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target, yaml};
 
 const CLUSTER_POLICY: &str = "clusterpolicy-patch.yaml";
 const NVIDIA_DRIVER: &str = "nvidiadriver-patch.yaml";
@@ -27,7 +27,14 @@ const ELSEWHERE: Unsupported = Unsupported {
     instead: "put it into the nodes' image or machine configuration: render that target beside this one",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "gpu-operator",
+    "patches for the NVIDIA GPU Operator: kernel modules, DMA-BUF or nvidia_peermem",
+    &[CLUSTER_POLICY, PARAMETERS, NVIDIA_DRIVER],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
     let parameters = parameters(build);
     let driver = driver(build, !parameters.is_empty());

@@ -10,13 +10,32 @@ use super::common::{
     uses_modprobe,
 };
 use super::vf_rules::vfs;
-use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, grub_rhel};
+use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, Target, grub_rhel};
 
 /// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
 
 /// The menu that `update-grub` makes.
 const MENU: &str = "/boot/grub/grub.cfg";
+
+pub(crate) const TARGET: Target = Target::new(
+    "grub",
+    "GRUB settings, module and sysctl files for a Debian or RHEL family image",
+    &[
+        "bedplate-grubby.sh",
+        "default-grub.append",
+        DROP_IN,
+        "etc/modprobe.d/zz-bedplate.conf",
+        "etc/modules-load.d/bedplate.conf",
+        "etc/sysctl.d/zz-bedplate.conf",
+        "etc/nccl.conf",
+        "etc/cufile.json",
+        "etc/bedplate/profile.toml",
+        "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
+    ],
+    render,
+)
+.by_family();
 
 pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = boot(build, options)?;

@@ -9,7 +9,7 @@ use bedplate_facts::systemd_units::OWN;
 use super::agent::Agent;
 use super::common::{files, grub_words, kernel_arguments, removals};
 use super::data_url::data_url;
-use super::{Options, OutFile, RenderError, RenderResult, udev};
+use super::{Options, OutFile, RenderError, RenderResult, Target, udev};
 
 /// The first specification with kernel arguments.
 const VERSION: &str = "3.3.0";
@@ -115,7 +115,14 @@ impl Machine {
     }
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "ignition",
+    "Ignition configuration (3.3) with kernel arguments, files and unit",
+    &["bedplate.ign"],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let machine = Machine::from_build(build, options)?;
     if machine.is_empty() {
         return Ok(machine.rendered(Vec::new()));

@@ -10,7 +10,7 @@ use bedplate_core::kind::cmdline;
 use super::agent::{self, Agent};
 use super::common::{Unsupported, heading, kernel_arguments, preamble};
 use super::vf_rules::vfs;
-use super::{Options, OutFile, RenderError, RenderResult, SCRIPT_MODE};
+use super::{Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, Target};
 
 /// Ends the profile in the script, lengthened until no line of the profile is this word.
 const END: &str = "BEDPLATE_PROFILE";
@@ -42,8 +42,15 @@ struct Build<'a> {
     on_exit: &'a str,
 }
 
+pub(crate) const MKOSI: Target = Target::new(
+    "mkosi",
+    "mkosi.conf.d file with the kernel arguments, mkosi.postinst script that runs `bedplate apply --root`",
+    &[MKOSI_CONF, "mkosi.postinst"],
+    mkosi,
+);
+
 /// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
-pub(super) fn mkosi(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+fn mkosi(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let without = format!(" --without {}", cmdline::NAME);
     let script = Build {
         script: "mkosi.postinst",
@@ -94,8 +101,15 @@ fn conf(build: &ImageConfig, tokens: &[Token]) -> String {
     format!("{}[Content]\nKernelCommandLine={}\n", preamble(build, "# "), words.join("\n    "))
 }
 
+pub(crate) const PACKER: Target = Target::new(
+    "packer",
+    "script for Packer's shell provisioner that runs `bedplate apply --root /`",
+    &["bedplate-provision.sh"],
+    packer,
+);
+
 /// Packer's shell provisioner runs scripts in the machine of which it makes an image.
-pub(super) fn packer(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+fn packer(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let script = Build {
         script: "bedplate-provision.sh",
         root: "/",

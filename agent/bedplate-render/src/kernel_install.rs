@@ -8,7 +8,7 @@ use super::agent::Agent;
 use super::common::{
     Unsupported, files, in_shell_single_quotes, kernel_arguments, preamble, removals, uses_modprobe,
 };
-use super::{Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, udev};
+use super::{Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, Target, udev};
 
 const SCRIPT: &str = "bedplate-kernel-cmdline.sh";
 
@@ -17,7 +17,24 @@ const BLANKS: Unsupported = Unsupported {
     instead: "put module parameters into [modules.options]",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "kernel-install",
+    "script for /etc/kernel/cmdline (systemd-boot, unified kernel images), module, sysctl and udev files",
+    &[
+        SCRIPT,
+        "etc/modprobe.d/zz-bedplate.conf",
+        "etc/modules-load.d/bedplate.conf",
+        "etc/sysctl.d/zz-bedplate.conf",
+        "etc/nccl.conf",
+        "etc/cufile.json",
+        "etc/udev/rules.d/70-bedplate-sriov.rules",
+        "etc/bedplate/profile.toml",
+        "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
+    ],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let (lost, tokens): (Vec<Token>, Vec<Token>) = kernel_arguments(build, options.arch)?
         .into_iter()
         .partition(|token| token.as_str().contains(' '));

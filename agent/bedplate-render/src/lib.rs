@@ -1,7 +1,7 @@
 //! What kinds contribute to an image → files for others: image builds, cluster operators, boot loader tools. Pure: nothing
 //! is read, nothing is written; the same profile, desired state and options give the same bytes.
 //!
-//! Adding a target: one file with a `render` function, its `mod` line here, one row in [`TARGETS`] (`targets.rs`). Depends on all crates below
+//! Adding a target: one file with a `render` function, its `mod` line and its row in [`TARGETS`] here. Depends on all crates below
 //! but bedplate-host. Start with [`render()`] in `render.rs`.
 
 mod agent;
@@ -28,7 +28,7 @@ mod render;
 mod second_boot;
 mod sriov_operator;
 mod talos;
-mod targets;
+mod target;
 mod tuned;
 mod udev;
 mod vf_rules;
@@ -41,4 +41,26 @@ pub use output::{
     is_ours, is_with_its_id,
 };
 pub use render::{render, target};
-pub use targets::{SHARED, TARGETS, Target};
+pub use target::{SHARED, Target};
+
+/// Every target, by name.
+pub const TARGETS: &[Target] = &[
+    ansible::TARGET,
+    bootc::TARGET,
+    butane::TARGET,
+    cloud_init::TARGET,
+    gpu_operator::TARGET,
+    grub::TARGET,
+    ignition::TARGET,
+    kernel_install::TARGET,
+    machineconfig::TARGET,
+    image_script::MKOSI,
+    nccl_job::TARGET,
+    network_operator::TARGET,
+    networkd::TARGET,
+    image_script::PACKER,
+    sriov_operator::TARGET,
+    talos::TARGET,
+    tuned::TARGET,
+    udev::TARGET,
+];

@@ -13,7 +13,7 @@ use super::common::{
 };
 use super::ignition::File;
 use super::vf_rules::{BY_OPERATOR, vf_attributes, vfs};
-use super::{Options, OutFile, RenderError, RenderResult, yaml};
+use super::{Options, OutFile, RenderError, RenderResult, Target, yaml};
 
 /// Ignition specification that the embedded config follows; every supported OpenShift reads it.
 const IGNITION_VERSION: &str = "3.4.0";
@@ -58,7 +58,14 @@ struct Storage {
     files: Vec<File>,
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "machineconfig",
+    "OpenShift MachineConfig with kernel arguments, module and sysctl files",
+    &["99-{role}-bedplate.yaml"],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let role = checked_role(&options.role)?;
     let tokens = kernel_arguments(build, options.arch)?;
     let vfs = vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator");

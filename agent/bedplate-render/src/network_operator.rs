@@ -11,7 +11,7 @@ use bedplate_core::kind::sriov::section::PfSelector;
 use super::agent;
 use super::common::{Unsupported, heading};
 use super::vf_rules::{Group, Pfs, groups, names, resource_name, vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, yaml};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target, yaml};
 
 const PATCH: &str = "nicclusterpolicy-patch.yaml";
 
@@ -20,7 +20,15 @@ const ELSEWHERE: Unsupported = Unsupported {
     instead: "put it into the nodes' image or machine configuration: render that target beside this one",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "network-operator",
+    "patch for the NVIDIA Network Operator: VFs for its SR-IOV device plugin",
+    &[PATCH],
+    render,
+)
+.for_vfs();
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
     let (mut groups, items) = groups(build.vfs.iter(), options, |rule| cannot(rule, build));
     groups.retain(|group| group.count > 0);

@@ -10,7 +10,7 @@ use bedplate_core::kind::sriov::section::PfSelector;
 use super::agent::{Agent, undecided_registration};
 use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{self, Group, Pfs, groups, of_vfs, unguarded_vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, RenderResult};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target};
 
 const ELSEWHERE: Unsupported = Unsupported {
     why: "`.link` files are about network interfaces alone",
@@ -19,7 +19,19 @@ const ELSEWHERE: Unsupported = Unsupported {
 
 const BY_AGENT: &str = "run `bedplate apply` at every boot of the host";
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "networkd",
+    "systemd .link files that make VFs and set their attributes",
+    &[
+        "etc/systemd/network/10-bedplate-*.link",
+        "etc/bedplate/profile.toml",
+        "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
+    ],
+    render,
+)
+.for_vfs();
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
     let (groups, items) = groups(build.own_vfs(), options, cannot);
     let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(inexpressible).collect();

@@ -7,8 +7,7 @@ use bedplate_core::profile::model::Profile;
 use bedplate_facts::Facts;
 
 use crate::output::{Options, RenderError, RenderResult, stamp};
-use crate::targets::{TARGETS, Target};
-use crate::{common, second_boot};
+use crate::{TARGETS, Target, common, second_boot};
 
 /// The target of that name.
 ///

@@ -9,7 +9,7 @@ use bedplate_core::kind::sriov::section::PfSelector;
 use super::agent::undecided_registration;
 use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{Group, Pfs, groups, names, of_vfs, resource_name, unguarded_vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, yaml};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target, yaml};
 
 const API: &str = "sriovnetwork.openshift.io/v1";
 /// Where the operator's Helm chart puts it.
@@ -25,7 +25,15 @@ const ELSEWHERE: Unsupported = Unsupported {
     instead: "put it into the nodes' image or machine configuration: render that target beside this one",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "sriov-operator",
+    "SriovNetworkNodePolicy for each group of PFs, SriovNetworkPoolConfig",
+    &[POLICIES, POOL],
+    render,
+)
+.for_vfs();
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
     let (groups, items) = groups(build.vfs.iter(), options, cannot);
     rendered.inexpressible.extend(items);

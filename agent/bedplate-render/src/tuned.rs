@@ -5,7 +5,7 @@ use bedplate_core::image_config::{ImageConfig, Setting};
 use super::agent;
 use super::common::{Unsupported, kernel_arguments, preamble};
 use super::vf_rules::vfs;
-use super::{Options, OutFile, RenderError, RenderResult};
+use super::{Options, OutFile, RenderError, RenderResult, Target};
 
 const PROFILE: &str = "bedplate/tuned.conf";
 
@@ -22,7 +22,14 @@ const SETTINGS: Unsupported = Unsupported {
     instead: "render target grub beside this one and take its files below etc/",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "tuned",
+    "TuneD profile with kernel arguments, module options and sysctls",
+    &[PROFILE],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
     let (arguments, lost): (Vec<_>, Vec<_>) = kernel_arguments(build, options.arch)?
         .into_iter()

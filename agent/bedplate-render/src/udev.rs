@@ -8,14 +8,26 @@ use bedplate_core::kind::sriov::section::PfSelector;
 use super::agent::{Agent, of_machine};
 use super::common::{Unsupported, heading};
 use super::vf_rules::{Group, Pfs, groups, of_vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, RenderResult};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target};
 
 const ELSEWHERE: Unsupported = Unsupported {
     why: "udev rules are rendered for VFs alone",
     instead: "render the target of the image's boot loader beside this one (grub, kernel-install, bootc …)",
 };
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "udev",
+    "udev rules that make VFs",
+    &[
+        "etc/udev/rules.d/70-bedplate-sriov.rules",
+        "etc/bedplate/profile.toml",
+        "etc/systemd/system/multi-user.target.d/50-bedplate.conf",
+    ],
+    render,
+)
+.for_vfs();
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
     rendered.files.extend(rules(build, options));
     let agent = Agent::of_image(build, options);

@@ -7,7 +7,7 @@ mod slurm;
 
 use bedplate_core::image_config::ImageConfig;
 
-use super::{Inexpressible, Options, RenderError, RenderResult};
+use super::{Inexpressible, Options, RenderError, RenderResult, Target};
 pub use job::{Collective, Job, JobForm};
 
 impl Job {
@@ -89,7 +89,14 @@ impl Place {
     }
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "nccl-job",
+    "benchmark of nccl-tests as a job: Kubernetes Job, MPIJob, LeaderWorkerSet, or Slurm",
+    &["nccl-job.yaml", "nccl-job.sbatch"],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let job = &options.job;
     let mut rendered = match job.form {
         JobForm::Slurm => slurm::render(build, job)?,

@@ -19,7 +19,7 @@ use super::common::{
     argument_id, file_id, kernel_arguments, live_only, names_nvidia_modules, preamble, setting_id,
 };
 use super::vf_rules::{BY_OPERATOR, Group, Pfs, groups, of_vfs, unguarded_vfs, vf_attributes};
-use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, yaml};
+use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target, yaml};
 use crate::go_yaml::GoYaml;
 use schematic::Schematic;
 use version::{Arguments, Version};
@@ -67,7 +67,14 @@ struct KernelModule {
     parameters: Vec<String>,
 }
 
-pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
+pub(crate) const TARGET: Target = Target::new(
+    "talos",
+    "Talos machine configuration patch and Image Factory schematic",
+    &[PATCH, SCHEMATIC, SCHEMATIC_ID],
+    render,
+);
+
+fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let version = Version::find(options.talos_version.as_deref())?;
     let mut rendered = RenderResult::default();
     let arguments = arguments(build, options, &mut rendered)?;
