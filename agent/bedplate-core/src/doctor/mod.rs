@@ -77,8 +77,7 @@ pub enum Answer {
 
 /// A check that was asked, and what it came to.
 #[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schemars", schemars(rename = "Asked"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Asked"))]
 pub struct CheckAnswer {
     /// Its id.
     pub check: &'static str,

@@ -104,32 +104,46 @@ impl fmt::Display for Device {
 }
 
 /// The words of a finding, and what follows from it.
-trait FindingText {
+struct FindingText {
     /// Words without the subject, which goes in the place of `{}`, or before them and a colon. Empty: the subject says it all.
     /// Subjects with the same words are listed together.
-    fn description(&self) -> Cow<'static, str>;
-
+    description: Cow<'static, str>,
     /// Subject; empty where the words say it all.
-    fn subject(&self) -> String {
-        String::new()
-    }
-
-    /// How subjects beyond the first few are counted: `and 6 more GPUs`.
-    fn noun(&self) -> &'static str {
-        "of them"
-    }
-
-    /// How many subjects are named before they are counted.
-    fn few(&self) -> usize {
-        FEW
-    }
-
+    subject: String,
     /// Remedy, where this finding is the first; empty: none is known.
-    fn remedy(&self) -> Cow<'static, str>;
-
+    remedy: Cow<'static, str>,
     /// Recovery action.
-    fn recovery(&self) -> Recovery {
-        Recovery::None
+    recovery: Recovery,
+    /// How many subjects are named before they are counted.
+    few: usize,
+    /// How subjects beyond the first few are counted: `and 6 more GPUs`.
+    noun: &'static str,
+}
+
+/// The words of a finding after which no recovery action is needed.
+fn text(
+    description: impl Into<Cow<'static, str>>,
+    subject: impl fmt::Display,
+    remedy: impl Into<Cow<'static, str>>,
+) -> FindingText {
+    FindingText {
+        description: description.into(),
+        subject: subject.to_string(),
+        remedy: remedy.into(),
+        recovery: Recovery::None,
+        few: FEW,
+        noun: "of them",
+    }
+}
+
+impl FindingText {
+    fn recovery(self, recovery: Recovery) -> Self {
+        FindingText { recovery, ..self }
+    }
+
+    /// With `few` subjects by name, and others counted as `noun`.
+    fn listed(self, few: usize, noun: &'static str) -> Self {
+        FindingText { few, noun, ..self }
     }
 }
 
@@ -138,9 +152,8 @@ macro_rules! areas {
     ($($(#[$doc:meta])* $area:ident($findings:ident),)*) => {
         /// A finding of a check.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Code"))]
         #[serde(untagged)]
-        #[cfg_attr(feature = "schemars", schemars(rename = "Code"))]
         pub enum Finding {
             $($(#[$doc])* $area($findings),)*
         }
@@ -152,9 +165,9 @@ macro_rules! areas {
         })*
 
         impl Finding {
-            fn text(&self) -> &dyn FindingText {
+            fn text(&self) -> FindingText {
                 match self {
-                    $(Finding::$area(finding) => finding,)*
+                    $(Finding::$area(finding) => finding.text(),)*
                 }
             }
         }
@@ -205,24 +218,24 @@ areas! {
 impl Finding {
     /// Recovery action.
     pub fn recovery(&self) -> Recovery {
-        self.text().recovery()
+        self.text().recovery
     }
 }
 
 /// A finding in words, subjects with the same words together: `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
 pub(crate) fn format_findings(findings: &[Finding]) -> String {
-    let mut found: Vec<(Cow<'static, str>, &dyn FindingText, Vec<String>)> = Vec::new();
-    for finding in findings.iter().map(Finding::text) {
-        let (says, subject) = (finding.description(), finding.subject());
-        match found.iter_mut().find(|(same, ..)| *same == says) {
-            Some((.., subjects)) => subjects.push(subject),
-            None => found.push((says, finding, vec![subject])),
+    let mut found: Vec<(FindingText, Vec<String>)> = Vec::new();
+    for mut text in findings.iter().map(Finding::text) {
+        let subject = std::mem::take(&mut text.subject);
+        match found.iter_mut().find(|(same, _)| same.description == text.description) {
+            Some((_, subjects)) => subjects.push(subject),
+            None => found.push((text, vec![subject])),
         }
     }
-    let one = |(says, finding, subjects): (Cow<'static, str>, &dyn FindingText, Vec<String>)| {
-        let subjects: Vec<String> =
-            subjects.into_iter().filter(|subject| !subject.is_empty()).collect();
-        let subjects = some_of(subjects.into_iter(), finding.few(), finding.noun());
+    let one = |(text, mut subjects): (FindingText, Vec<String>)| {
+        subjects.retain(|subject| !subject.is_empty());
+        let subjects = some_of(subjects.into_iter(), text.few, text.noun);
+        let says = text.description;
         match (subjects.is_empty(), says.is_empty()) {
             (true, _) => says.into_owned(),
             (_, true) => subjects,
@@ -235,13 +248,18 @@ pub(crate) fn format_findings(findings: &[Finding]) -> String {
 
 /// The remedy of findings: that of the first.
 pub(crate) fn remedy(findings: &[Finding]) -> Option<String> {
-    let remedy = findings.first()?.text().remedy();
+    let remedy = findings.first()?.text().remedy;
     (!remedy.is_empty()).then(|| remedy.into_owned())
 }
 
 /// `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
 fn named(functions: &[PciAddress], what: &str) -> String {
     some_of(functions.iter().map(PciAddress::to_string), FEW, what)
+}
+
+/// The first function, for a command; empty where there is none.
+fn first(functions: &[PciAddress]) -> String {
+    functions.first().map(PciAddress::to_string).unwrap_or_default()
 }
 
 /// `128 GiB`, `32 MiB`.

@@ -4,8 +4,7 @@ use serde::Serialize;
 
 /// An argument of the kernel's that does nothing, or not what it is there for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schemars", schemars(rename = "Suspect"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Suspect"))]
 pub struct IneffectiveArgument {
     /// As it is written.
     pub argument: String,

@@ -7,8 +7,7 @@ use super::{Severity, Verdict};
 
 /// One thing that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schemars", schemars(rename = "Seen"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Seen"))]
 pub struct Evidence {
     /// What was read, as a few words: `port 0000:17:00.0: RR CR on`.
     pub what: String,

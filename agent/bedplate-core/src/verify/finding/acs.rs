@@ -1,10 +1,8 @@
 //! ACS, ATS and IOMMU groups.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{FindingText, named};
+use super::{FEW, FindingText, first, named, text};
 use crate::plan::Subject;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
@@ -14,9 +12,8 @@ const DIRECT_P2P: &str = "`policy = \"direct-p2p\"` in [acs] of the profile, the
 
 /// A finding about ACS, ATS or IOMMU groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "AcsCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "AcsCode"))]
 pub enum AcsFinding {
     /// Ports send traffic of pairs up to the root complex.
     Redirected {
@@ -87,91 +84,70 @@ pub enum AcsFinding {
     },
 }
 
-impl FindingText for AcsFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let says = match self {
-            AcsFinding::Redirected { .. }
-            | AcsFinding::RedirectedForGuests { .. }
-            | AcsFinding::GuestExposed { .. } => "",
-            AcsFinding::LinuxBitsOff { .. } => {
-                "ACS bits that Linux sets on NVIDIA's Arm CPUs are off at root ports {}"
-            }
-            AcsFinding::DtOff { .. } => {
-                "translated requests do not pass directly, as guests need: DT is off at {}"
-            }
-            AcsFinding::AcsBitsDiffer { .. } => "ACS bits differ from what this fabric needs at {}",
-            AcsFinding::GroupsApart { .. } => {
-                "in different IOMMU groups, so that the NVIDIA driver refuses DMA-BUF between them"
-            }
-            AcsFinding::NoAts { .. } => "NIC {}: no ATS, in a switch for guests",
-            AcsFinding::AtsNeedless { .. } => {
-                "NIC {}: ATS is on in its firmware, and its fabric is that of bare metal"
-            }
-            AcsFinding::AtsOffForGuest { .. } => "NIC {}: a guest has it, and ATS is switched off",
-        };
-        says.into()
-    }
-
-    fn subject(&self) -> String {
+impl AcsFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            AcsFinding::Redirected { detoured, pairs, ports } => {
-                redirected(*detoured, *pairs, ports)
+            Self::Redirected { detoured, pairs, ports } => {
+                text("", redirected(*detoured, *pairs, ports), DIRECT_P2P)
             }
-            AcsFinding::RedirectedForGuests { detoured, pairs, ports } => {
+            Self::RedirectedForGuests { detoured, pairs, ports } => {
                 let redirected = redirected(*detoured, *pairs, ports);
-                format!("{redirected}, and have to be, for a guest has a function below")
+                text(
+                    "",
+                    format!("{redirected}, and have to be, for a guest has a function below"),
+                    "give guests functions of switches that the host does not use itself",
+                )
             }
-            AcsFinding::LinuxBitsOff { ports }
-            | AcsFinding::DtOff { ports }
-            | AcsFinding::AcsBitsDiffer { ports } => named(ports, "ports"),
-            AcsFinding::GuestExposed { port, reason, .. } => format!("{port}: {reason}"),
-            AcsFinding::GroupsApart { gpu, function } => {
-                format!("GPU {gpu} and function {function}")
-            }
-            AcsFinding::NoAts { function } => function.to_string(),
-            AcsFinding::AtsNeedless { nics } | AcsFinding::AtsOffForGuest { nics } => {
-                named(nics, "NICs")
-            }
-        }
-    }
-
-    fn noun(&self) -> &'static str {
-        match self {
-            AcsFinding::NoAts { .. } => "NICs",
-            _ => "of them",
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            AcsFinding::Redirected { .. } | AcsFinding::DtOff { .. } => DIRECT_P2P,
-            AcsFinding::RedirectedForGuests { .. } => {
-                "give guests functions of switches that the host does not use itself"
-            }
-            AcsFinding::LinuxBitsOff { .. } => {
+            Self::LinuxBitsOff { ports } => text(
+                "ACS bits that Linux sets on NVIDIA's Arm CPUs are off at root ports {}",
+                named(ports, "ports"),
                 "look for what switched them off: `pci=disable_acs_redir=` or `pci=config_acs=` on the kernel command line, or a \
-                 script with setpci; Linux sets them at the next boot without it"
+                 script with setpci; Linux sets them at the next boot without it",
+            ),
+            Self::DtOff { ports } => text(
+                "translated requests do not pass directly, as guests need: DT is off at {}",
+                named(ports, "ports"),
+                DIRECT_P2P,
+            ),
+            Self::AcsBitsDiffer { ports } => text(
+                "ACS bits differ from what this fabric needs at {}",
+                named(ports, "ports"),
+                "`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why",
+            ),
+            Self::GuestExposed { port, reason, remedy } => {
+                text("", format!("{port}: {reason}"), remedy.clone())
             }
-            AcsFinding::AcsBitsDiffer { .. } => {
-                "`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why"
-            }
-            AcsFinding::GuestExposed { remedy, .. } => return remedy.clone().into(),
-            AcsFinding::GroupsApart { .. } => {
-                "`policy = \"direct-p2p\"` in [acs] of the profile, `bedplate apply`, and reboot: groups follow at the next boot"
-            }
-            AcsFinding::NoAts { function } => return switch_ats_on(*function).into(),
-            AcsFinding::AtsNeedless { nics } => return switch_ats_off(nics).into(),
-            AcsFinding::AtsOffForGuest { .. } => {
-                "drop `pci=noats` where it is on the command line; else the IOMMU of this host does not support it"
-            }
-        };
-        remedy.into()
-    }
-
-    fn recovery(&self) -> Recovery {
-        match self {
-            AcsFinding::GroupsApart { .. } => Recovery::Reboot,
-            _ => Recovery::None,
+            Self::GroupsApart { gpu, function } => text(
+                "in different IOMMU groups, so that the NVIDIA driver refuses DMA-BUF between them",
+                format!("GPU {gpu} and function {function}"),
+                "`policy = \"direct-p2p\"` in [acs] of the profile, `bedplate apply`, and reboot: \
+                 groups follow at the next boot",
+            )
+            .recovery(Recovery::Reboot),
+            Self::NoAts { function } => text(
+                "NIC {}: no ATS, in a switch for guests",
+                function,
+                format!(
+                    "`mlxconfig -d {function} set ATS_ENABLED=1` (other makers: their firmware's \
+                     setup) and a cold boot, or `guests = false` in [acs] of the profile where no \
+                     guest gets it"
+                ),
+            )
+            .listed(FEW, "NICs"),
+            Self::AtsNeedless { nics } => text(
+                "NIC {}: ATS is on in its firmware, and its fabric is that of bare metal",
+                named(nics, "NICs"),
+                format!(
+                    "`mlxconfig -d {} set ATS_ENABLED=0` (other makers: their firmware's setup) and a cold boot; `guests = true` in \
+                     [acs] of the profile, where guests get it",
+                    first(nics)
+                ),
+            ),
+            Self::AtsOffForGuest { nics } => text(
+                "NIC {}: a guest has it, and ATS is switched off",
+                named(nics, "NICs"),
+                "drop `pci=noats` where it is on the command line; else the IOMMU of this host does not support it",
+            ),
         }
     }
 }
@@ -181,20 +157,5 @@ fn redirected(detoured: usize, pairs: usize, ports: &[PciAddress]) -> String {
         "traffic of {detoured} of {pairs} pairs of a GPU and a NIC or GPU goes up through the root complex: ACS redirects (RR, CR, EC) \
          at {}",
         named(ports, "ports")
-    )
-}
-
-fn switch_ats_on(nic: PciAddress) -> String {
-    format!(
-        "`mlxconfig -d {nic} set ATS_ENABLED=1` (other makers: their firmware's setup) and a cold boot, or `guests = false` in [acs] of \
-         the profile where no guest gets it"
-    )
-}
-
-fn switch_ats_off(nics: &[PciAddress]) -> String {
-    let nic = nics.first().map(PciAddress::to_string).unwrap_or_default();
-    format!(
-        "`mlxconfig -d {nic} set ATS_ENABLED=0` (other makers: their firmware's setup) and a cold boot; `guests = true` in [acs] of the \
-         profile, where guests get it"
     )
 }

@@ -1,10 +1,8 @@
 //! The kernel command line.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::FindingText;
+use super::{FindingText, text};
 use crate::kind::some_of;
 use crate::verify::IneffectiveArgument;
 
@@ -13,9 +11,12 @@ const FEW: usize = 6;
 
 /// A finding about the kernel command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    derive(schemars::JsonSchema),
+    schemars(rename = "CommandLineCode")
+)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "CommandLineCode"))]
 pub enum CommandLineFinding {
     /// The running kernel, the default boot entry and the boot configuration have different arguments.
     CommandLinesDiffer {
@@ -53,72 +54,39 @@ pub enum CommandLineFinding {
     },
 }
 
-impl FindingText for CommandLineFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let says = match self {
-            CommandLineFinding::CommandLinesDiffer { not_in_entry, added, .. } => {
-                match (not_in_entry.is_empty(), added.is_empty()) {
-                    (false, _) => "configured and not in the boot entry: {}",
-                    (true, false) => "only from the next boot on: {}",
-                    (true, true) => "gone after the next boot: {}",
-                }
+impl CommandLineFinding {
+    pub(super) fn text(&self) -> FindingText {
+        let text = match self {
+            Self::CommandLinesDiffer { not_in_entry, added, removed, entry_is_sound } => {
+                let (description, list) = match (not_in_entry.is_empty(), added.is_empty()) {
+                    (false, _) => ("configured and not in the boot entry: {}", not_in_entry),
+                    (true, false) => ("only from the next boot on: {}", added),
+                    (true, true) => ("gone after the next boot: {}", removed),
+                };
+                let remedy = states_remedy(*entry_is_sound, not_in_entry.is_empty());
+                text(description, named(list), remedy)
             }
-            CommandLineFinding::HarmfulArgument { arguments } if arguments.len() > 1 => {
-                "{} do nothing good"
-            }
-            CommandLineFinding::BootEntryUnsound { .. }
-            | CommandLineFinding::HarmfulArgument { .. } => "",
-            CommandLineFinding::ArgumentRefused { passed_on: false, .. } => {
-                "the kernel did not take {}"
-            }
-            CommandLineFinding::ArgumentRefused { .. } => "nothing in this kernel reads {}",
-        };
-        says.into()
-    }
-
-    fn subject(&self) -> String {
-        match self {
-            CommandLineFinding::CommandLinesDiffer { not_in_entry, added, removed, .. } => {
-                let lists = [not_in_entry, added, removed];
-                lists
-                    .into_iter()
-                    .find(|list| !list.is_empty())
-                    .map_or(String::new(), |all| named(all))
-            }
-            CommandLineFinding::BootEntryUnsound { reason, .. } => reason.clone(),
-            CommandLineFinding::HarmfulArgument { arguments } => match arguments.as_slice() {
-                [one] => one.message.clone(),
-                several => quoted(several),
-            },
-            CommandLineFinding::ArgumentRefused { argument, .. } => format!("`{argument}`"),
-        }
-    }
-
-    fn noun(&self) -> &'static str {
-        "arguments"
-    }
-
-    fn few(&self) -> usize {
-        FEW
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        match self {
-            CommandLineFinding::CommandLinesDiffer { not_in_entry, entry_is_sound, .. } => {
-                states_remedy(*entry_is_sound, not_in_entry.is_empty()).into()
-            }
-            CommandLineFinding::BootEntryUnsound { remedy, .. } => remedy.clone().into(),
-            CommandLineFinding::HarmfulArgument { arguments } => {
+            Self::BootEntryUnsound { reason, remedy, .. } => text("", reason, remedy.clone()),
+            Self::HarmfulArgument { arguments } => {
+                let (description, subject) = match arguments.as_slice() {
+                    [one] => ("", one.message.clone()),
+                    several => ("{} do nothing good", quoted(several)),
+                };
                 let first = arguments.first();
                 let remedy = first.map(|one| format!("`{}`: {}", one.argument, one.remedy));
-                remedy.unwrap_or_default().into()
+                text(description, subject, remedy.unwrap_or_default())
             }
-            CommandLineFinding::ArgumentRefused { .. } => {
+            Self::ArgumentRefused { argument, passed_on } => text(
+                match passed_on {
+                    false => "the kernel did not take {}",
+                    true => "nothing in this kernel reads {}",
+                },
+                format!("`{argument}`"),
                 "correct it or take it out: `bedplate inspect` shows which file it comes from, `bedplate profile check` whether \
-                 the profile asks for it"
-                    .into()
-            }
-        }
+                 the profile asks for it",
+            ),
+        };
+        text.listed(FEW, "arguments")
     }
 }
 

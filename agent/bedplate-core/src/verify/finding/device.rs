@@ -1,18 +1,18 @@
 //! Devices: whether they are there and answer.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{Device, DeviceKind, FindingText, counted};
+use super::{Device, DeviceKind, FindingText, counted, text};
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
+const DATA_DIRECT: &str = "`dmesg | grep -i mlx5` says why mlx5_ib did not take it; a function that is not listed is switched off in \
+                           the NIC's firmware (`mlxconfig -d DEVICE query | grep -i direct`)";
+
 /// A finding about a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "DeviceCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "DeviceCode"))]
 pub enum DeviceFinding {
     /// Every read of its config space gives ones.
     NoAnswer {
@@ -59,93 +59,70 @@ pub enum DeviceFinding {
     },
 }
 
-impl FindingText for DeviceFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let says = match self {
-            DeviceFinding::NoAnswer { .. } => "does not answer: its config space reads as all ones",
-            DeviceFinding::BusMasterOff { device: Device { kind: DeviceKind::Port, .. } } => {
-                "bus mastering is off, so that the port forwards no request of the devices below"
-            }
-            DeviceFinding::BusMasterOff { .. } => {
-                "bus mastering is off, so that the device may not do DMA"
-            }
-            DeviceFinding::FewerDevices { kind: DeviceKind::Gpu, .. } => {
-                "fewer GPUs below its switch than below every other one like it"
-            }
-            DeviceFinding::FewerDevices { .. } => {
-                "fewer RDMA NICs below its switch than below every other one like it"
-            }
-            DeviceFinding::NoDevices { .. } => "",
-            DeviceFinding::NoDataDirect { .. } => "no Data Direct function",
-            DeviceFinding::DataDirectUnbound { .. } => "not bound to mlx5_ib",
-        };
-        says.into()
-    }
-
-    fn subject(&self) -> String {
+impl DeviceFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            DeviceFinding::NoAnswer { device }
-            | DeviceFinding::BusMasterOff { device }
-            | DeviceFinding::NoDataDirect { device }
-            | DeviceFinding::DataDirectUnbound { device, .. } => device.to_string(),
-            DeviceFinding::FewerDevices { root, there, usual, .. } => {
-                format!("root port {root} ({there} of {usual})")
+            Self::NoAnswer { device } => text(
+                "does not answer: its config space reads as all ones",
+                device,
+                "drain the node, then power it off and on; if it happens again, reseat or replace \
+                 the card. `journalctl -k -b` and the BMC's event log say when it went",
+            )
+            .recovery(Recovery::PowerCycle),
+            Self::BusMasterOff { device } => text(
+                match device.kind {
+                    DeviceKind::Port => {
+                        "bus mastering is off, so that the port forwards no request of the devices below"
+                    }
+                    _ => "bus mastering is off, so that the device may not do DMA",
+                },
+                device,
+                "drain the node and reboot it; `dmesg` says whether the device was reset. To try \
+                 without: unbind the driver of the device and bind it again",
+            )
+            .recovery(Recovery::Drain),
+            Self::FewerDevices { kind, root, there, usual } => text(
+                match kind {
+                    DeviceKind::Gpu => {
+                        "fewer GPUs below its switch than below every other one like it"
+                    }
+                    _ => "fewer RDMA NICs below its switch than below every other one like it",
+                },
+                format!("root port {root} ({there} of {usual})"),
+                "if it should be there: drain the node, look into the BMC's event log, then power \
+                 it off and on. If the machine is built so: `\"topology.devices\" = { level = \
+                 \"ignore\", reason = \"…\" }` in [verify.severity] of the profile",
+            )
+            .recovery(Recovery::PowerCycle),
+            Self::NoDevices { kind, function_count, guests } => {
+                no_devices(*kind, *function_count, *guests)
             }
-            DeviceFinding::NoDevices { kind, function_count, guests } => {
-                none(*kind, *function_count, *guests)
+            Self::NoDataDirect { device } => {
+                text("no Data Direct function", device, DATA_DIRECT).recovery(Recovery::Drain)
             }
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            DeviceFinding::NoAnswer { .. } => {
-                "drain the node, then power it off and on; if it happens again, reseat or replace the card. `journalctl -k -b` and the \
-                 BMC's event log say when it went"
+            Self::DataDirectUnbound { device, .. } => {
+                text("not bound to mlx5_ib", device, DATA_DIRECT).recovery(Recovery::Drain)
             }
-            DeviceFinding::BusMasterOff { .. } => {
-                "drain the node and reboot it; `dmesg` says whether the device was reset. To try without: unbind the driver of the \
-                 device and bind it again"
-            }
-            DeviceFinding::FewerDevices { .. } => {
-                "if it should be there: drain the node, look into the BMC's event log, then power it off and on. If the machine is built \
-                 so: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in [verify.severity] of the profile"
-            }
-            DeviceFinding::NoDevices { kind: DeviceKind::Gpu, .. } => {
-                "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
-                 the host off and on. If it is to have none: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in \
-                 [verify.severity] of the profile, and the other checks decide"
-            }
-            DeviceFinding::NoDevices { .. } => {
-                "if this host should have one: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC"
-            }
-            DeviceFinding::NoDataDirect { .. } | DeviceFinding::DataDirectUnbound { .. } => {
-                "`dmesg | grep -i mlx5` says why mlx5_ib did not take it; a function that is not listed is switched off in the NIC's \
-                 firmware (`mlxconfig -d DEVICE query | grep -i direct`)"
-            }
-        };
-        remedy.into()
-    }
-
-    fn recovery(&self) -> Recovery {
-        match self {
-            DeviceFinding::NoAnswer { .. } | DeviceFinding::FewerDevices { .. } => {
-                Recovery::PowerCycle
-            }
-            DeviceFinding::NoDevices { .. } => Recovery::None,
-            _ => Recovery::Drain,
         }
     }
 }
 
-fn none(kind: DeviceKind, functions: usize, guests: usize) -> String {
-    let missing = match kind {
-        DeviceKind::Gpu => "no GPU",
-        _ => "no NIC that carries RDMA",
+fn no_devices(kind: DeviceKind, functions: usize, guests: usize) -> FindingText {
+    let (missing, remedy) = match kind {
+        DeviceKind::Gpu => (
+            "no GPU",
+            "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
+             the host off and on. If it is to have none: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in \
+             [verify.severity] of the profile, and the other checks decide",
+        ),
+        _ => (
+            "no NIC that carries RDMA",
+            "if this host should have one: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC",
+        ),
     };
     let besides = match guests {
         0 => String::new(),
         guests => format!(", but for {} that guests have", counted(guests, "function")),
     };
-    format!("{missing} among {functions} PCI functions{besides}")
+    text("", format!("{missing} among {functions} PCI functions{besides}"), remedy)
 }

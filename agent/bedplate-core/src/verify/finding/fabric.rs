@@ -1,11 +1,9 @@
 //! Programs that set up NVLink.
 
-use std::borrow::Cow;
-
 use bedplate_base::{counted, counted_as};
 use serde::Serialize;
 
-use super::{DeviceKind, FindingText};
+use super::{DeviceKind, FindingText, text};
 use bedplate_facts::fabric::UMAD;
 use bedplate_facts::imex;
 
@@ -26,9 +24,8 @@ pub enum FabricCause {
 
 /// A finding about programs that set up NVLink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "FabricCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "FabricCode"))]
 pub enum FabricFinding {
     /// NVSwitches that no fabric manager has set up.
     FabricManagerDown {
@@ -59,53 +56,41 @@ pub enum FabricFinding {
     NoImexChannel,
 }
 
-impl FindingText for FabricFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let says = match self {
-            FabricFinding::FabricManagerDown { .. } => {
-                "no fabric manager runs, so that CUDA starts no program (error 802)"
-            }
-            FabricFinding::NvlsmDown { .. } => {
-                "NVLSM does not run, which the fabric manager needs for these GPUs, so that CUDA starts no program (error 802)"
-            }
-            FabricFinding::ImexDown => "set up, and does not run",
-            FabricFinding::ImexNodes { times: 0, .. } => "does not name this host",
-            FabricFinding::ImexNodes { .. } => "names this host more than once",
-            FabricFinding::NoImexChannel => "no such device node",
-        };
-        says.into()
-    }
-
-    fn subject(&self) -> String {
+impl FabricFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            FabricFinding::FabricManagerDown { kind: DeviceKind::NvSwitch, count, .. } => {
-                counted_as(*count, "NVSwitch", "NVSwitches")
-            }
-            FabricFinding::FabricManagerDown { count, .. }
-            | FabricFinding::NvlsmDown { gpus: count, .. } => counted(*count, "GPU"),
-            FabricFinding::ImexDown => "IMEX".to_owned(),
-            FabricFinding::ImexNodes { path, .. } => path.clone(),
-            FabricFinding::NoImexChannel => format!("{}/channel0", imex::CHANNELS),
+            Self::FabricManagerDown { kind, count, cause } => text(
+                "no fabric manager runs, so that CUDA starts no program (error 802)",
+                match kind {
+                    DeviceKind::NvSwitch => counted_as(*count, "NVSwitch", "NVSwitches"),
+                    _ => counted(*count, "GPU"),
+                },
+                start_manager(*cause, *kind == DeviceKind::Gpu),
+            ),
+            Self::NvlsmDown { gpus, cause } => text(
+                "NVLSM does not run, which the fabric manager needs for these GPUs, so that CUDA starts no program (error 802)",
+                counted(*gpus, "GPU"),
+                start_manager(*cause, true),
+            ),
+            Self::ImexDown => text(
+                "set up, and does not run",
+                "IMEX",
+                "`systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` says why it ended",
+            ),
+            Self::ImexNodes { path, times } => text(
+                match times {
+                    0 => "does not name this host",
+                    _ => "names this host more than once",
+                },
+                path,
+                "put one address of each tray into it, the same list on all of them, and restart nvidia-imex",
+            ),
+            Self::NoImexChannel => text(
+                "no such device node",
+                format!("{}/channel0", imex::CHANNELS),
+                "set NVreg_CreateImexChannel0=1 for the nvidia module in /etc/modprobe.d, or create the node at boot",
+            ),
         }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            FabricFinding::FabricManagerDown { kind, cause, .. } => {
-                return start_manager(*cause, *kind == DeviceKind::Gpu).into();
-            }
-            FabricFinding::NvlsmDown { cause, .. } => return start_manager(*cause, true).into(),
-            FabricFinding::ImexDown => {
-                "`systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` says why it ended"
-            }
-            FabricFinding::ImexNodes { .. } => {
-                "put one address of each tray into it, the same list on all of them, and restart nvidia-imex"
-            }
-            FabricFinding::NoImexChannel => {
-                "set NVreg_CreateImexChannel0=1 for the nvidia module in /etc/modprobe.d, or create the node at boot"
-            }
-        };
-        remedy.into()
     }
 }
 

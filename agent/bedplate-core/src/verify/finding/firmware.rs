@@ -1,10 +1,8 @@
 //! Settings of the firmware.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{Device, FindingText, counted, named};
+use super::{Device, FindingText, counted, named, text};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Arch, Recovery};
 
@@ -14,9 +12,8 @@ const WINDOW_SPACE: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO
 
 /// A finding about the firmware.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "FirmwareCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "FirmwareCode"))]
 pub enum FirmwareFinding {
     /// Guests have functions, and no ACPI table describes an IOMMU.
     NoIommuInFirmware {
@@ -80,97 +77,77 @@ pub enum FirmwareFinding {
     },
 }
 
-impl FindingText for FirmwareFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let says = match self {
-            FirmwareFinding::NoIommuInFirmware { .. } => {
-                "guests have {}, and the firmware offers no IOMMU"
-            }
-            FirmwareFinding::WindowWithoutAddress { .. } => {
-                "GPU {}: a memory window has no address"
-            }
-            FirmwareFinding::WindowDropped { .. } => {
-                "GPU {}: no large memory window, which others of its model have"
-            }
-            FirmwareFinding::WindowBelow4Gib { .. } => "GPU {}: a large window below 4 GiB",
-            FirmwareFinding::WindowSmall { .. } => "a smaller memory window than its model has",
-            FirmwareFinding::WindowResizable { .. } => "GPU {}: the window could be larger",
-            FirmwareFinding::WindowDoubtful { .. } => {
-                "GPU {}: a window of 256 MiB, and whether its model has a larger one is not known to this version"
-            }
-            FirmwareFinding::NoWindowForVfs { .. } => "NIC {}: no memory window for VFs",
-            FirmwareFinding::NoAriForwarding { .. } => "port {} forwards no ARI",
-            FirmwareFinding::NoNumaNode { .. } => "no NUMA node",
-        };
-        says.into()
-    }
-
-    fn subject(&self) -> String {
+impl FirmwareFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            FirmwareFinding::NoIommuInFirmware { functions, .. } => {
-                counted(functions.len(), "function")
+            Self::NoIommuInFirmware { functions, arch } => text(
+                "guests have {}, and the firmware offers no IOMMU",
+                counted(functions.len(), "function"),
+                match arch {
+                    Some(Arch::X86_64) => {
+                        "switch VT-d or AMD-Vi (\"IOMMU\", \"AMD I/O Virtualization\") on in the firmware's setup"
+                    }
+                    _ => "switch the SMMU on in the firmware's setup",
+                },
+            ),
+            Self::WindowWithoutAddress { gpus } => text(
+                "GPU {}: a memory window has no address",
+                named(gpus, "GPUs"),
+                format!(
+                    "{WINDOW_SPACE}; `dmesg | grep -i \"can't assign\"` shows what did not fit"
+                ),
+            ),
+            Self::WindowDropped { gpus } => text(
+                "GPU {}: no large memory window, which others of its model have",
+                named(gpus, "GPUs"),
+                format!(
+                    "{WINDOW_SPACE}; `dmesg | grep -i BAR`: windows that got no address at all are dropped"
+                ),
+            ),
+            Self::WindowBelow4Gib { gpus } => {
+                text("GPU {}: a large window below 4 GiB", named(gpus, "GPUs"), WINDOW_SPACE)
             }
-            FirmwareFinding::WindowWithoutAddress { gpus }
-            | FirmwareFinding::WindowDropped { gpus }
-            | FirmwareFinding::WindowBelow4Gib { gpus }
-            | FirmwareFinding::WindowResizable { gpus }
-            | FirmwareFinding::WindowDoubtful { gpus } => named(gpus, "GPUs"),
-            FirmwareFinding::WindowSmall { device, .. } => device.to_string(),
-            FirmwareFinding::NoWindowForVfs { nics } => named(nics, "NICs"),
-            FirmwareFinding::NoAriForwarding { ports } => named(ports, "ports"),
-            FirmwareFinding::NoNumaNode { functions } => named(functions, "devices"),
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        match self {
-            FirmwareFinding::NoIommuInFirmware { arch: Some(Arch::X86_64), .. } => {
-                "switch VT-d or AMD-Vi (\"IOMMU\", \"AMD I/O Virtualization\") on in the firmware's setup"
-                    .into()
-            }
-            FirmwareFinding::NoIommuInFirmware { .. } => {
-                "switch the SMMU on in the firmware's setup".into()
-            }
-            FirmwareFinding::WindowWithoutAddress { .. } => {
-                format!("{WINDOW_SPACE}; `dmesg | grep -i \"can't assign\"` shows what did not fit").into()
-            }
-            FirmwareFinding::WindowDropped { .. } => {
-                format!("{WINDOW_SPACE}; `dmesg | grep -i BAR`: windows that got no address at all are dropped")
-                    .into()
-            }
-            FirmwareFinding::WindowBelow4Gib { .. } => WINDOW_SPACE.into(),
-            FirmwareFinding::WindowSmall { display_mode: true, .. } => {
-                "switch the display mode of the GPU's firmware off (NVIDIA's displaymodeselector), and reboot".into()
-            }
-            FirmwareFinding::WindowSmall { .. } => {
-                "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's setup, and reboot; in a virtual machine give it a \
-                 larger 64-bit window"
-                    .into()
-            }
-            FirmwareFinding::WindowResizable { .. } => {
-                "switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\"".into()
-            }
-            FirmwareFinding::WindowDoubtful { .. } => {
-                "its maker's data sheet says which size BAR1 has; in the firmware's setup look for \"Above 4G Decoding\"".into()
-            }
-            FirmwareFinding::NoWindowForVfs { .. } => {
+            Self::WindowSmall { device, display_mode, .. } => text(
+                "a smaller memory window than its model has",
+                device,
+                match display_mode {
+                    true => {
+                        "switch the display mode of the GPU's firmware off (NVIDIA's \
+                         displaymodeselector), and reboot"
+                    }
+                    false => {
+                        "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's \
+                         setup, and reboot; in a virtual machine give it a larger 64-bit window"
+                    }
+                },
+            )
+            .recovery(Recovery::Reboot),
+            Self::WindowResizable { gpus } => text(
+                "GPU {}: the window could be larger",
+                named(gpus, "GPUs"),
+                "switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\"",
+            ),
+            Self::WindowDoubtful { gpus } => text(
+                "GPU {}: a window of 256 MiB, and whether its model has a larger one is not known to this version",
+                named(gpus, "GPUs"),
+                "its maker's data sheet says which size BAR1 has; in the firmware's setup look for \"Above 4G Decoding\"",
+            ),
+            Self::NoWindowForVfs { nics } => text(
+                "NIC {}: no memory window for VFs",
+                named(nics, "NICs"),
                 "switch \"SR-IOV\" on in the firmware's setup; where it is on, `pci=realloc` makes room: `args = \
-                 [\"pci=realloc\"]` in [cmdline] of the profile (not with Instinct MI300)"
-                    .into()
-            }
-            FirmwareFinding::NoAriForwarding { .. } => {
-                "switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off".into()
-            }
-            FirmwareFinding::NoNumaNode { .. } => {
-                "update the firmware; its setup may have the setting (\"NUMA\", \"NPS\", \"SNC\")".into()
-            }
-        }
-    }
-
-    fn recovery(&self) -> Recovery {
-        match self {
-            FirmwareFinding::WindowSmall { .. } => Recovery::Reboot,
-            _ => Recovery::None,
+                 [\"pci=realloc\"]` in [cmdline] of the profile (not with Instinct MI300)",
+            ),
+            Self::NoAriForwarding { ports } => text(
+                "port {} forwards no ARI",
+                named(ports, "ports"),
+                "switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off",
+            ),
+            Self::NoNumaNode { functions } => text(
+                "no NUMA node",
+                named(functions, "devices"),
+                "update the firmware; its setup may have the setting (\"NUMA\", \"NPS\", \"SNC\")",
+            ),
         }
     }
 }

@@ -1,16 +1,13 @@
 //! Huge pages.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{FindingText, size};
+use super::{FindingText, size, text};
 
 /// A finding about huge pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "HugePagesCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "HugePagesCode"))]
 pub enum HugePagesFinding {
     /// There are fewer huge pages of a size than the command line asks for.
     HugePagesShort {
@@ -23,25 +20,17 @@ pub enum HugePagesFinding {
     },
 }
 
-impl FindingText for HugePagesFinding {
-    fn description(&self) -> Cow<'static, str> {
-        "fewer huge pages than asked for: {}".into()
-    }
-
-    fn subject(&self) -> String {
-        let HugePagesFinding::HugePagesShort { bytes, found, wanted } = self;
-        format!("{found} of {wanted} pages of {}", page_size(*bytes))
-    }
-
-    /// Every size is named: a CPU has few.
-    fn few(&self) -> usize {
-        usize::MAX
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        "`dmesg | grep -i hugetlb` says why (memory, or a size that the CPU does not have); ask for fewer, or by NUMA node \
-         (`hugepages=0:8,1:8`), in [cmdline] of the profile"
-            .into()
+impl HugePagesFinding {
+    pub(super) fn text(&self) -> FindingText {
+        let Self::HugePagesShort { bytes, found, wanted } = self;
+        let text = text(
+            "fewer huge pages than asked for: {}",
+            format!("{found} of {wanted} pages of {}", page_size(*bytes)),
+            "`dmesg | grep -i hugetlb` says why (memory, or a size that the CPU does not have); ask for fewer, or by NUMA node \
+             (`hugepages=0:8,1:8`), in [cmdline] of the profile",
+        );
+        // Every size is named: a CPU has few.
+        text.listed(usize::MAX, "of them")
     }
 }
 

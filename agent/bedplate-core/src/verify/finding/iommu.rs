@@ -1,10 +1,8 @@
 //! The IOMMU.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{FindingText, counted, named};
+use super::{FindingText, counted, named, text};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::MessageKind;
 
@@ -38,9 +36,8 @@ impl Carriers {
 
 /// A finding about the IOMMU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "IommuCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "IommuCode"))]
 pub enum IommuFinding {
     /// The IOMMU is off, and guests have functions, which they cannot use without.
     IommuOffWithGuests {
@@ -75,78 +72,62 @@ pub enum IommuFinding {
     },
 }
 
-impl FindingText for IommuFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let says = match self {
-            IommuFinding::IommuOffWithGuests { .. } => "",
-            IommuFinding::DmaTranslated { mixed: false, .. } => {
-                "the IOMMU translates the DMA of {}"
-            }
-            IommuFinding::DmaTranslated { .. } => {
-                "the IOMMU translates the DMA of {}, others pass through: the modes are mixed"
-            }
-            IommuFinding::DmaPassesThrough { .. } => {
-                "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then"
-            }
-            IommuFinding::IommuLog { sign, .. } => match sign {
-                MessageKind::IommuFirmware => "the firmware describes its IOMMU wrongly",
-                MessageKind::IommuCopied => {
-                    "this kernel was started by kexec and took over the IOMMU tables of the one before"
-                }
-                MessageKind::IommuAsked => {
-                    "no IOMMU is in use, whatever `DMAR: IOMMU enabled` says: that line repeats `intel_iommu=on`"
-                }
-                _ => "the IOMMU refused DMA of {}",
-            },
-        };
-        says.into()
-    }
-
-    fn subject(&self) -> String {
+impl IommuFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            IommuFinding::IommuOffWithGuests { off_by, function_count } => {
+            Self::IommuOffWithGuests { off_by, function_count } => {
                 let by = off_by.as_ref().map(|by| format!(", by `{by}`")).unwrap_or_default();
-                format!(
-                    "the IOMMU is off{by}, and guests have {}, which they cannot use without",
-                    counted(*function_count, "function")
+                let functions = counted(*function_count, "function");
+                text(
+                    "",
+                    format!(
+                        "the IOMMU is off{by}, and guests have {functions}, which they cannot use without"
+                    ),
+                    "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
+                     offers none, switch it on there first",
                 )
             }
-            IommuFinding::DmaTranslated { carriers, .. }
-            | IommuFinding::DmaPassesThrough { carriers } => carriers.counted(),
-            IommuFinding::IommuLog { sign: MessageKind::DmaFault, functions, lines } => {
-                format!("{} ({})", named(functions, "functions"), counted(*lines, "line"))
-            }
-            IommuFinding::IommuLog { .. } => String::new(),
+            Self::DmaTranslated { carriers, mixed } => text(
+                match mixed {
+                    false => "the IOMMU translates the DMA of {}",
+                    true => {
+                        "the IOMMU translates the DMA of {}, others pass through: the modes are mixed"
+                    }
+                },
+                carriers.counted(),
+                "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the kernel was booted \
+                 with it already, `bedplate plan` says what stands in the way",
+            ),
+            Self::DmaPassesThrough { carriers } => text(
+                "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then",
+                carriers.counted(),
+                "`mode = \"auto\"` in [iommu] of the profile, `bedplate apply`, and reboot; or boot Linux 6.11 or newer",
+            ),
+            Self::IommuLog { sign, functions, lines } => logged(*sign, functions, *lines),
         }
     }
+}
 
-    fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            IommuFinding::IommuOffWithGuests { .. } => {
-                "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
-                 offers none, switch it on there first"
-            }
-            IommuFinding::DmaTranslated { .. } => {
-                "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the kernel was booted \
-                 with it already, `bedplate plan` says what stands in the way"
-            }
-            IommuFinding::DmaPassesThrough { .. } => {
-                "`mode = \"auto\"` in [iommu] of the profile, `bedplate apply`, and reboot; or boot Linux 6.11 or newer"
-            }
-            IommuFinding::IommuLog { sign, .. } => match sign {
-                MessageKind::IommuFirmware => "update the firmware (BIOS)",
-                MessageKind::IommuCopied => {
-                    "reboot through the firmware: `bedplate reboot schedule`, never `systemctl kexec`"
-                }
-                MessageKind::IommuAsked => {
-                    "switch VT-d on in the firmware's setup, or take `intel_iommu=on` from the command line"
-                }
-                _ => {
-                    "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where DMA passes through \
-                     already, report it to the maker of the driver"
-                }
-            },
-        };
-        remedy.into()
+fn logged(sign: MessageKind, functions: &[PciAddress], lines: usize) -> FindingText {
+    match sign {
+        MessageKind::IommuFirmware => {
+            text("the firmware describes its IOMMU wrongly", "", "update the firmware (BIOS)")
+        }
+        MessageKind::IommuCopied => text(
+            "this kernel was started by kexec and took over the IOMMU tables of the one before",
+            "",
+            "reboot through the firmware: `bedplate reboot schedule`, never `systemctl kexec`",
+        ),
+        MessageKind::IommuAsked => text(
+            "no IOMMU is in use, whatever `DMAR: IOMMU enabled` says: that line repeats `intel_iommu=on`",
+            "",
+            "switch VT-d on in the firmware's setup, or take `intel_iommu=on` from the command line",
+        ),
+        _ => text(
+            "the IOMMU refused DMA of {}",
+            format!("{} ({})", named(functions, "functions"), counted(lines, "line")),
+            "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where DMA passes through \
+             already, report it to the maker of the driver",
+        ),
     }
 }

@@ -1,16 +1,13 @@
 //! Limits that jobs run under.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{DeviceKind, FindingText, size};
+use super::{DeviceKind, FEW, FindingText, size, text};
 
 /// A finding about the limits of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "LimitsCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "LimitsCode"))]
 pub enum LimitsFinding {
     /// Services hand a limit of locked memory on to jobs.
     MemlockLimited {
@@ -47,74 +44,64 @@ pub enum LimitsFinding {
     PersistencedDown,
 }
 
-impl FindingText for LimitsFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let says = match self {
-            LimitsFinding::MemlockLimited { .. } => {
-                "jobs of {} are limited in the memory that they lock"
-            }
-            LimitsFinding::MemlockLimitedUnlessContainer { .. } => {
-                "jobs of {} are limited in the memory that they lock, unless their containers have CAP_IPC_LOCK"
-            }
-            LimitsFinding::SessionMemlockLimited => {
-                "sessions are limited in the memory that they lock; no service here starts jobs"
-            }
-            LimitsFinding::NodeMissing { .. } => "no device node {}",
-            LimitsFinding::ShmNotMounted => "nothing is mounted on /dev/shm",
-            LimitsFinding::ShmSmall { .. } => "/dev/shm has {}, less than 1 GiB",
-            LimitsFinding::NumaBalancingOn { .. } => {
-                "the kernel balances memory between NUMA nodes"
-            }
-            LimitsFinding::PersistencedDown => "nvidia-persistenced does not run",
+impl LimitsFinding {
+    pub(super) fn text(&self) -> FindingText {
+        let text = match self {
+            Self::MemlockLimited { services } => text(
+                "jobs of {} are limited in the memory that they lock",
+                services.join(", "),
+                unlimited(services),
+            ),
+            Self::MemlockLimitedUnlessContainer { services } => text(
+                "jobs of {} are limited in the memory that they lock, unless their containers have CAP_IPC_LOCK",
+                services.join(", "),
+                format!(
+                    "{}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)",
+                    unlimited(services)
+                ),
+            ),
+            Self::SessionMemlockLimited => text(
+                "sessions are limited in the memory that they lock; no service here starts jobs",
+                "",
+                "`* - memlock unlimited` in a file of /etc/security/limits.d, and a new session",
+            ),
+            Self::NodeMissing { path, kind } => text(
+                "no device node {}",
+                path,
+                match kind {
+                    DeviceKind::Nic => {
+                        "`modprobe ib_uverbs`; where it is loaded, `udevadm trigger -c add -s infiniband_verbs`"
+                    }
+                    _ if path == "/dev/kfd" => {
+                        "`dmesg | grep -i kfd`: it says why amdgpu makes none"
+                    }
+                    _ => {
+                        "`nvidia-modprobe -c 0 -u` makes them; nvidia-persistenced does so at boot"
+                    }
+                },
+            ),
+            Self::ShmNotMounted => text(
+                "nothing is mounted on /dev/shm",
+                "",
+                "`mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot",
+            ),
+            Self::ShmSmall { bytes } => text(
+                "/dev/shm has {}, less than 1 GiB",
+                size(*bytes),
+                "`mount -o remount,size=50% /dev/shm`, and the same in /etc/fstab; in a container `--shm-size=1g` or more",
+            ),
+            Self::NumaBalancingOn { .. } => text(
+                "the kernel balances memory between NUMA nodes",
+                "",
+                "`set = { \"kernel.numa_balancing\" = 0 }` in [sysctl] of the profile, then `bedplate apply`",
+            ),
+            Self::PersistencedDown => text(
+                "nvidia-persistenced does not run",
+                "",
+                "`systemctl enable --now nvidia-persistenced`; nothing, where another program holds the GPUs open",
+            ),
         };
-        says.into()
-    }
-
-    fn subject(&self) -> String {
-        match self {
-            LimitsFinding::MemlockLimited { services }
-            | LimitsFinding::MemlockLimitedUnlessContainer { services } => services.join(", "),
-            LimitsFinding::NodeMissing { path, .. } => path.clone(),
-            LimitsFinding::ShmSmall { bytes } => size(*bytes),
-            _ => String::new(),
-        }
-    }
-
-    fn noun(&self) -> &'static str {
-        "nodes"
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        match self {
-            LimitsFinding::MemlockLimited { services } => unlimited(services).into(),
-            LimitsFinding::MemlockLimitedUnlessContainer { services } => format!(
-                "{}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)",
-                unlimited(services)
-            )
-            .into(),
-            LimitsFinding::SessionMemlockLimited => {
-                "`* - memlock unlimited` in a file of /etc/security/limits.d, and a new session".into()
-            }
-            LimitsFinding::NodeMissing { kind: DeviceKind::Nic, .. } => {
-                "`modprobe ib_uverbs`; where it is loaded, `udevadm trigger -c add -s infiniband_verbs`".into()
-            }
-            LimitsFinding::NodeMissing { path, .. } if path == "/dev/kfd" => {
-                "`dmesg | grep -i kfd`: it says why amdgpu makes none".into()
-            }
-            LimitsFinding::NodeMissing { .. } => {
-                "`nvidia-modprobe -c 0 -u` makes them; nvidia-persistenced does so at boot".into()
-            }
-            LimitsFinding::ShmNotMounted => "`mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot".into(),
-            LimitsFinding::ShmSmall { .. } => {
-                "`mount -o remount,size=50% /dev/shm`, and the same in /etc/fstab; in a container `--shm-size=1g` or more".into()
-            }
-            LimitsFinding::NumaBalancingOn { .. } => {
-                "`set = { \"kernel.numa_balancing\" = 0 }` in [sysctl] of the profile, then `bedplate apply`".into()
-            }
-            LimitsFinding::PersistencedDown => {
-                "`systemctl enable --now nvidia-persistenced`; nothing, where another program holds the GPUs open".into()
-            }
-        }
+        text.listed(FEW, "nodes")
     }
 }
 

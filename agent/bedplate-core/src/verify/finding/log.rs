@@ -1,10 +1,8 @@
 //! Messages of the kernel's log.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{Device, FindingText};
+use super::{Device, FindingText, text};
 use bedplate_base::Recovery;
 use bedplate_facts::kernel_log::{MessageKind, xid};
 
@@ -12,9 +10,8 @@ const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and 
 
 /// A finding about the kernel's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "LogCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "LogCode"))]
 pub enum LogFinding {
     /// The kernel's log has a message that means something.
     Logged {
@@ -40,14 +37,9 @@ pub enum LogFinding {
     },
 }
 
-impl FindingText for LogFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let LogFinding::Logged { sign, over, .. } = self;
-        logged(*sign, *over).into()
-    }
-
-    fn subject(&self) -> String {
-        let LogFinding::Logged { sign, device, module, number, lines, first, .. } = self;
+impl LogFinding {
+    pub(super) fn text(&self) -> FindingText {
+        let Self::Logged { sign, device, module, number, lines, first, over, recovery } = self;
         let device = device.as_ref().map(Device::to_string);
         let subject = device.or_else(|| module.clone());
         let subject = subject.unwrap_or_else(|| "the NVIDIA driver".to_owned());
@@ -63,19 +55,12 @@ impl FindingText for LogFinding {
             (None, _) => String::new(),
         };
         let since = if *lines > 1 { format!("{lines} lines since") } else { "at".to_owned() };
-        format!("{subject} ({number}{since} {}.{:03} s)", first / 1000, first % 1000)
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let LogFinding::Logged { sign, over, recovery, .. } = self;
-        remedy(*sign, *over || !is_severe(*sign, *recovery)).into()
-    }
-
-    fn recovery(&self) -> Recovery {
-        match self {
-            LogFinding::Logged { over: true, .. } => Recovery::None,
-            LogFinding::Logged { recovery, .. } => *recovery,
-        }
+        let text = text(
+            logged(*sign, *over),
+            format!("{subject} ({number}{since} {}.{:03} s)", first / 1000, first % 1000),
+            remedy(*sign, *over || !is_severe(*sign, *recovery)),
+        );
+        text.recovery(if *over { Recovery::None } else { *recovery })
     }
 }
 

@@ -1,10 +1,8 @@
 //! Drivers and kernel modules.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{FindingText, named};
+use super::{FindingText, named, text};
 use crate::kind::modules::DmabufObstacle;
 use crate::kind::modules::topo_check::PARAMETER;
 use bedplate_base::Recovery;
@@ -12,9 +10,8 @@ use bedplate_base::value::PciAddress;
 
 /// Makers of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Maker"))]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "Maker"))]
 pub enum GpuVendor {
     /// NVIDIA.
     Nvidia,
@@ -61,9 +58,8 @@ impl ModuleKind {
 
 /// A finding about drivers and kernel modules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "ModulesCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "ModulesCode"))]
 pub enum ModulesFinding {
     /// GPUs are not bound to their maker's driver.
     WrongDriver {
@@ -134,111 +130,96 @@ pub enum ModulesFinding {
     },
 }
 
-impl FindingText for ModulesFinding {
-    fn description(&self) -> Cow<'static, str> {
+impl ModulesFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            ModulesFinding::WrongDriver { driver: Some(driver), .. } => {
-                format!("GPU {{}}: bound to {driver}").into()
+            Self::WrongDriver { gpus, maker, driver } => text(
+                match driver {
+                    Some(driver) => format!("GPU {{}}: bound to {driver}"),
+                    None => "GPU {}: bound to no driver".to_owned(),
+                },
+                named(gpus, "GPUs"),
+                bind_driver(*maker, driver.as_deref()),
+            ),
+            Self::WrongKernelModules { gpus, needs } => {
+                let (needed, loaded) = (needs.name(), needs.other().name());
+                text(
+                    format!(
+                        "GPU {{}} needs the {needed} kernel modules, and the {loaded} ones are loaded"
+                    ),
+                    named(gpus, "GPUs"),
+                    format!(
+                        "install the {needed} kernel modules of the driver in the place of the {loaded} ones, and reboot"
+                    ),
+                )
             }
-            ModulesFinding::WrongDriver { driver: None, .. } => "GPU {}: bound to no driver".into(),
-            ModulesFinding::WrongKernelModules { needs, .. } => format!(
-                "GPU {{}} needs the {} kernel modules, and the {} ones are loaded",
-                needs.name(),
-                needs.other().name()
+            Self::KernelOptionMissing { option } => text(
+                "this kernel was built without {}: RCCL registers no GPU memory by DMA-BUF",
+                format!("{option}=y"),
+                format!("boot a kernel with {option}=y"),
+            ),
+            Self::PeersRefused { value, path } => peers_refused(*value, path.as_deref()),
+            Self::NoNvidiaDriver => text("no NVIDIA driver is loaded", "", "`modprobe nvidia`"),
+            Self::PeermemNotLoaded { obstacle } => text(
+                "nvidia_peermem is not loaded, and DMA-BUF is out: {}",
+                obstacle,
+                "`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`",
+            ),
+            Self::NoWayToRegister { obstacle } => text(
+                "neither way works: DMA-BUF is out ({}), and this ib_core has no peer-memory symbols",
+                obstacle,
+                match obstacle {
+                    DmabufObstacle::ProprietaryModules => {
+                        "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)"
+                    }
+                    _ => {
+                        "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install DOCA-OFED \
+                         (nvidia_peermem)"
+                    }
+                },
+            ),
+            Self::NvPeerMemLoaded => text(
+                "nv_peer_mem is loaded",
+                "",
+                "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`",
+            ),
+            Self::NvPeerMemListed { module, path } => text(
+                "{} is listed to be loaded at boot",
+                module,
+                format!("take {module} out of {path}"),
+            ),
+            Self::DriverVersions { library, module } => text(
+                "not one version, so that CUDA starts no program (error 803)",
+                format!("the NVIDIA driver's library {library} and its kernel module {module}"),
+                "reboot, or stop all jobs and load the nvidia modules again",
             )
-            .into(),
-            ModulesFinding::KernelOptionMissing { .. } => {
-                "this kernel was built without {}: RCCL registers no GPU memory by DMA-BUF".into()
-            }
-            ModulesFinding::PeersRefused { path: None, .. } => {
-                "the NVIDIA driver is set to refuse peers: {}".into()
-            }
-            ModulesFinding::PeersRefused { .. } => {
-                "the NVIDIA driver will refuse peers once it is loaded again: {}".into()
-            }
-            ModulesFinding::NoNvidiaDriver => "no NVIDIA driver is loaded".into(),
-            ModulesFinding::PeermemNotLoaded { .. } => {
-                "nvidia_peermem is not loaded, and DMA-BUF is out: {}".into()
-            }
-            ModulesFinding::NoWayToRegister { .. } => {
-                "neither way works: DMA-BUF is out ({}), and this ib_core has no peer-memory symbols".into()
-            }
-            ModulesFinding::NvPeerMemLoaded => "nv_peer_mem is loaded".into(),
-            ModulesFinding::NvPeerMemListed { .. } => "{} is listed to be loaded at boot".into(),
-            ModulesFinding::DriverVersions { .. } => {
-                "not one version, so that CUDA starts no program (error 803)".into()
-            }
-            ModulesFinding::GspFirmwareMissing { file, driver, .. } => format!(
-                "the firmware {file} of driver {driver} is not there, without which GPU {{}} cannot start again"
-            )
-            .into(),
+            .recovery(Recovery::Reboot),
+            Self::GspFirmwareMissing { gpus, file, driver } => text(
+                format!(
+                    "the firmware {file} of driver {driver} is not there, without which GPU {{}} cannot start again"
+                ),
+                named(gpus, "GPUs"),
+                "install the firmware package of that driver, or reboot where the driver was updated since the boot",
+            ),
         }
     }
+}
 
-    fn subject(&self) -> String {
-        match self {
-            ModulesFinding::WrongDriver { gpus, .. }
-            | ModulesFinding::WrongKernelModules { gpus, .. }
-            | ModulesFinding::GspFirmwareMissing { gpus, .. } => named(gpus, "GPUs"),
-            ModulesFinding::KernelOptionMissing { option } => format!("{option}=y"),
-            ModulesFinding::PeersRefused { value, .. } => format!("{PARAMETER}={value}"),
-            ModulesFinding::NoNvidiaDriver | ModulesFinding::NvPeerMemLoaded => String::new(),
-            ModulesFinding::PeermemNotLoaded { obstacle }
-            | ModulesFinding::NoWayToRegister { obstacle } => obstacle.to_string(),
-            ModulesFinding::NvPeerMemListed { module, .. } => module.clone(),
-            ModulesFinding::DriverVersions { library, module } => {
-                format!("the NVIDIA driver's library {library} and its kernel module {module}")
-            }
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            ModulesFinding::WrongDriver { maker, driver, .. } => {
-                bind_driver(*maker, driver.as_deref())
-            }
-            ModulesFinding::WrongKernelModules { needs, .. } => {
-                return replace_modules(*needs).into();
-            }
-            ModulesFinding::KernelOptionMissing { option } => {
-                return format!("boot a kernel with {option}=y").into();
-            }
-            ModulesFinding::PeersRefused { path, .. } => {
-                return allow_peers(path.as_deref()).into();
-            }
-            ModulesFinding::NoNvidiaDriver => "`modprobe nvidia`",
-            ModulesFinding::PeermemNotLoaded { .. } => {
-                "`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`"
-            }
-            ModulesFinding::NoWayToRegister { obstacle: DmabufObstacle::ProprietaryModules } => {
-                "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)"
-            }
-            ModulesFinding::NoWayToRegister { .. } => {
-                "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install DOCA-OFED \
-                 (nvidia_peermem)"
-            }
-            ModulesFinding::NvPeerMemLoaded => {
-                "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`"
-            }
-            ModulesFinding::NvPeerMemListed { module, path } => {
-                return format!("take {module} out of {path}").into();
-            }
-            ModulesFinding::DriverVersions { .. } => {
-                "reboot, or stop all jobs and load the nvidia modules again"
-            }
-            ModulesFinding::GspFirmwareMissing { .. } => {
-                "install the firmware package of that driver, or reboot where the driver was updated since the boot"
-            }
-        };
-        remedy.into()
-    }
-
-    fn recovery(&self) -> Recovery {
-        match self {
-            ModulesFinding::DriverVersions { .. } => Recovery::Reboot,
-            _ => Recovery::None,
-        }
-    }
+fn peers_refused(value: u32, path: Option<&str>) -> FindingText {
+    let (description, remedy) = match path {
+        None => (
+            "the NVIDIA driver is set to refuse peers: {}",
+            format!(
+                "take `{PARAMETER}` out of modprobe.d (or `options.nvidia` in [modules] of the profile), then load the driver again, \
+                 or reboot"
+            ),
+        ),
+        Some(path) => (
+            "the NVIDIA driver will refuse peers once it is loaded again: {}",
+            format!("take `{PARAMETER}` out of {path}"),
+        ),
+    };
+    text(description, format!("{PARAMETER}={value}"), remedy)
 }
 
 /// The remedy that gives a GPU its maker's driver in the place of this one.
@@ -253,23 +234,5 @@ pub(crate) fn bind_driver(maker: GpuVendor, driver: Option<&str>) -> &'static st
              kernel modules); where there is no such module, install the NVIDIA driver for this kernel"
         }
         _ => "`dmesg | grep -iE 'amdgpu|xe '`: it says why the driver does not take the GPU",
-    }
-}
-
-fn replace_modules(needs: ModuleKind) -> String {
-    format!(
-        "install the {} kernel modules of the driver in the place of the {} ones, and reboot",
-        needs.name(),
-        needs.other().name()
-    )
-}
-
-fn allow_peers(path: Option<&str>) -> String {
-    match path {
-        Some(path) => format!("take `{PARAMETER}` out of {path}"),
-        None => format!(
-            "take `{PARAMETER}` out of modprobe.d (or `options.nvidia` in [modules] of the profile), then load the driver again, or \
-             reboot"
-        ),
     }
 }

@@ -1,16 +1,13 @@
 //! The file that jobs' collective library reads.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::FindingText;
+use super::{FindingText, text};
 
 /// A finding about the collective library's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "NcclCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "NcclCode"))]
 pub enum NcclFinding {
     /// A variable for all jobs switches off what they need.
     SwitchedOff {
@@ -25,25 +22,19 @@ pub enum NcclFinding {
     },
 }
 
-impl FindingText for NcclFinding {
-    fn description(&self) -> Cow<'static, str> {
-        "".into()
-    }
-
-    fn subject(&self) -> String {
-        let NcclFinding::SwitchedOff { setting, at, what, .. } = self;
-        format!("`{setting}` ({at}) leaves all jobs without {what}")
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let NcclFinding::SwitchedOff { at, others, .. } = self;
+impl NcclFinding {
+    pub(super) fn text(&self) -> FindingText {
+        let Self::SwitchedOff { setting, at, what, others } = self;
         let lines = if others.is_empty() { "the line" } else { "the lines" };
         let all: Vec<&str> = [at].into_iter().chain(others).map(String::as_str).collect();
-        format!(
-            "take {lines} out or correct what is wrong there ({}); where the profile has it, `set` in [nccl]; `bedplate nccl env` shows \
-             what this host needs",
-            all.join(", ")
+        text(
+            "",
+            format!("`{setting}` ({at}) leaves all jobs without {what}"),
+            format!(
+                "take {lines} out or correct what is wrong there ({}); where the profile has it, `set` in [nccl]; `bedplate nccl env` shows \
+                 what this host needs",
+                all.join(", ")
+            ),
         )
-        .into()
     }
 }

@@ -1,19 +1,16 @@
 //! PCIe links.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{Device, FindingText, named};
+use super::{Device, FindingText, named, text};
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::pcie_link;
 
 /// A finding about a PCIe link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "LinkCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "LinkCode"))]
 pub enum PcieLinkFinding {
     /// A link with fewer lanes than both of its ends have.
     LinkNarrow {
@@ -56,61 +53,40 @@ pub enum PcieLinkFinding {
     },
 }
 
-impl FindingText for PcieLinkFinding {
-    fn description(&self) -> Cow<'static, str> {
-        let says = match self {
-            PcieLinkFinding::LinkNarrow { .. } => "fewer lanes than both ends of the link have",
-            PcieLinkFinding::LinkSlow { .. } => "the link runs slower than both ends can",
-            PcieLinkFinding::SlotNarrow { .. } => "the slot has fewer lanes than the card",
-            PcieLinkFinding::SlotSlow { .. } => "the slot is slower than the card",
-            PcieLinkFinding::AerErrors { .. } => "PCIe errors since boot",
-        };
-        says.into()
-    }
-
-    fn subject(&self) -> String {
+impl PcieLinkFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            PcieLinkFinding::LinkNarrow { device, lanes, best } => {
-                of_best(device, *lanes, *best, |lanes| format!("x{lanes}"))
-            }
-            PcieLinkFinding::LinkSlow { device, speed, best } => {
-                of_best(device, *speed, *best, pcie_link::in_words)
-            }
-            PcieLinkFinding::SlotNarrow { functions } | PcieLinkFinding::SlotSlow { functions } => {
-                named(functions, "links")
-            }
-            PcieLinkFinding::AerErrors { device, .. } => device.to_string(),
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            PcieLinkFinding::LinkNarrow { .. } => {
-                "power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad"
-            }
-            PcieLinkFinding::LinkSlow { .. } => {
-                "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
-                 firmware's setup"
-            }
-            PcieLinkFinding::SlotNarrow { .. } => {
-                "put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup"
-            }
-            PcieLinkFinding::SlotSlow { .. } => {
-                "put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup"
-            }
-            PcieLinkFinding::AerErrors { .. } => {
-                "`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers"
-            }
-        };
-        remedy.into()
-    }
-
-    fn recovery(&self) -> Recovery {
-        match self {
-            PcieLinkFinding::LinkNarrow { .. }
-            | PcieLinkFinding::LinkSlow { .. }
-            | PcieLinkFinding::AerErrors { .. } => Recovery::Drain,
-            PcieLinkFinding::SlotNarrow { .. } | PcieLinkFinding::SlotSlow { .. } => Recovery::None,
+            Self::LinkNarrow { device, lanes, best } => text(
+                "fewer lanes than both ends of the link have",
+                of_best(device, *lanes, *best, |lanes| format!("x{lanes}")),
+                "power the host off, reseat the card and its riser or cable; if it stays, the slot \
+                 or the card is bad",
+            )
+            .recovery(Recovery::Drain),
+            Self::LinkSlow { device, speed, best } => text(
+                "the link runs slower than both ends can",
+                of_best(device, *speed, *best, pcie_link::in_words),
+                "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for \
+                 a speed limit of the slot in the firmware's setup",
+            )
+            .recovery(Recovery::Drain),
+            Self::SlotNarrow { functions } => text(
+                "the slot has fewer lanes than the card",
+                named(functions, "links"),
+                "put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup",
+            ),
+            Self::SlotSlow { functions } => text(
+                "the slot is slower than the card",
+                named(functions, "links"),
+                "put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup",
+            ),
+            Self::AerErrors { device, .. } => text(
+                "PCIe errors since boot",
+                device,
+                "`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables \
+                 and retimers",
+            )
+            .recovery(Recovery::Drain),
         }
     }
 }

@@ -1,18 +1,15 @@
 //! The profile.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{FindingText, counted};
+use super::{FindingText, counted, text};
 use crate::plan::{KindId, Subject};
 use crate::verify::NoPlan;
 
 /// A finding about the profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "ProfileCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "ProfileCode"))]
 pub enum ProfileFinding {
     /// The profile is broken, is not trusted, or none of several is for this host.
     ProfileUnusable,
@@ -73,79 +70,61 @@ pub enum ProfileFinding {
     },
 }
 
-impl FindingText for ProfileFinding {
-    fn description(&self) -> Cow<'static, str> {
+impl ProfileFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            ProfileFinding::ProfileUnusable => NoPlan::Unusable.description().into(),
-            ProfileFinding::ProfileBlocked { .. } => "".into(),
-            ProfileFinding::NotInEffect { profile, changes: None, .. }
-            | ProfileFinding::ProfileWaitsForReboot { profile } => {
-                format!("profile {profile} waits for a reboot").into()
+            Self::ProfileUnusable => {
+                text(NoPlan::Unusable.description(), "", NoPlan::Unusable.command())
             }
-            ProfileFinding::NotInEffect { profile, changes: Some(changes), .. } => {
-                format!("profile {profile} is not in effect: {}", counted(*changes, "change"))
-                    .into()
-            }
-            ProfileFinding::ChangeInterrupted { files } => {
-                format!("a change was interrupted: {}", files.join(", ")).into()
-            }
-            ProfileFinding::ProfileNotInImage => {
-                "the profile leaves settings to the machine, and /etc/bedplate of the image has not this profile".into()
-            }
-            ProfileFinding::Overruled { settings } => {
-                format!("overruled at boot: {}", settings.join("; ")).into()
-            }
-            ProfileFinding::AgentObserves => {
-                "the profile leaves settings to the machine, and `mode` in [agent] keeps bedplate from making them".into()
-            }
-            ProfileFinding::ToolsOwed { commands } => {
-                format!("the image build still has to run: {}", commands.join("; ")).into()
-            }
-            ProfileFinding::UnitsDisabled { units } => format!(
-                "the profile leaves settings to the machine, and no boot starts {}",
-                units.join(", ")
-            )
-            .into(),
-        }
-    }
-
-    fn subject(&self) -> String {
-        match self {
-            ProfileFinding::ProfileBlocked { profile, subject, reason, .. } => {
-                format!("profile {profile} cannot be put into effect: {subject}: {reason}")
-            }
-            _ => String::new(),
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        match self {
-            ProfileFinding::ProfileUnusable => NoPlan::Unusable.command().into(),
-            ProfileFinding::ProfileBlocked { remedy, .. } => remedy.clone().into(),
-            ProfileFinding::NotInEffect { changes: None, .. }
-            | ProfileFinding::ProfileWaitsForReboot { .. } => {
-                "reboot, through firmware (`bedplate reboot status` says how)".into()
-            }
-            ProfileFinding::ChangeInterrupted { .. } => {
-                "`bedplate apply --root DIR` finishes it, `bedplate revert --root DIR` undoes it".into()
-            }
-            ProfileFinding::ProfileNotInImage => {
-                "put the profile into /etc/bedplate/profile.toml of the image".into()
-            }
-            ProfileFinding::Overruled { .. } => {
-                "take the setting out of that file, which sorts after bedplate's".into()
-            }
-            ProfileFinding::AgentObserves => "set `mode = \"enforce\"` in [agent]".into(),
-            ProfileFinding::ToolsOwed { .. } => {
-                "`bedplate apply --root DIR --chroot-tools` runs them; where they have run already, `--ran TOOL` says so".into()
-            }
-            ProfileFinding::UnitsDisabled { .. } => {
-                "install bedplate in the image, then `systemctl --root=DIR enable bedplate-boot bedplate`"
-                    .into()
-            }
-            ProfileFinding::NotInEffect { .. } => {
-                "`bedplate plan` shows them, `bedplate apply` makes them".into()
-            }
+            Self::ProfileBlocked { profile, subject, reason, remedy, .. } => text(
+                "",
+                format!("profile {profile} cannot be put into effect: {subject}: {reason}"),
+                remedy.clone(),
+            ),
+            Self::NotInEffect { profile, changes: Some(changes), .. } => text(
+                format!("profile {profile} is not in effect: {}", counted(*changes, "change")),
+                "",
+                "`bedplate plan` shows them, `bedplate apply` makes them",
+            ),
+            Self::NotInEffect { profile, changes: None, .. }
+            | Self::ProfileWaitsForReboot { profile } => text(
+                format!("profile {profile} waits for a reboot"),
+                "",
+                "reboot, through firmware (`bedplate reboot status` says how)",
+            ),
+            Self::ChangeInterrupted { files } => text(
+                format!("a change was interrupted: {}", files.join(", ")),
+                "",
+                "`bedplate apply --root DIR` finishes it, `bedplate revert --root DIR` undoes it",
+            ),
+            Self::ProfileNotInImage => text(
+                "the profile leaves settings to the machine, and /etc/bedplate of the image has not this profile",
+                "",
+                "put the profile into /etc/bedplate/profile.toml of the image",
+            ),
+            Self::Overruled { settings } => text(
+                format!("overruled at boot: {}", settings.join("; ")),
+                "",
+                "take the setting out of that file, which sorts after bedplate's",
+            ),
+            Self::AgentObserves => text(
+                "the profile leaves settings to the machine, and `mode` in [agent] keeps bedplate from making them",
+                "",
+                "set `mode = \"enforce\"` in [agent]",
+            ),
+            Self::ToolsOwed { commands } => text(
+                format!("the image build still has to run: {}", commands.join("; ")),
+                "",
+                "`bedplate apply --root DIR --chroot-tools` runs them; where they have run already, `--ran TOOL` says so",
+            ),
+            Self::UnitsDisabled { units } => text(
+                format!(
+                    "the profile leaves settings to the machine, and no boot starts {}",
+                    units.join(", ")
+                ),
+                "",
+                "install bedplate in the image, then `systemctl --root=DIR enable bedplate-boot bedplate`",
+            ),
         }
     }
 }

@@ -1,10 +1,8 @@
 //! RDMA devices and their ports.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{Device, FEW, FindingText};
+use super::{Device, FindingText, text};
 use crate::kind::some_of;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
@@ -37,9 +35,8 @@ pub struct Tally {
 
 /// A finding about RDMA devices and their ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "RdmaCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "RdmaCode"))]
 pub enum RdmaFinding {
     /// A NIC without an RDMA device.
     NoRdmaDevice {
@@ -97,88 +94,57 @@ pub enum RdmaFinding {
     },
 }
 
-impl FindingText for RdmaFinding {
-    fn description(&self) -> Cow<'static, str> {
+impl RdmaFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            RdmaFinding::NoRdmaDevice { driver: None, .. } => {
-                "no driver, and so no RDMA device".into()
-            }
-            RdmaFinding::NoRdmaDevice { .. } => "a driver, and no RDMA device".into(),
-            RdmaFinding::NoActivePort { .. } => "none is active".into(),
-            RdmaFinding::PortNotActive { .. } => "not active, in a NIC of the GPUs".into(),
-            RdmaFinding::FewerPorts { .. } => "fewer ports than others of its model".into(),
-            RdmaFinding::PortSlow { rates, .. } => {
-                format!("port {{}}: slower than others of the same model ({})", tally(rates)).into()
-            }
-            RdmaFinding::LinkLayersDiffer { link_layers } => {
-                format!("NICs of one model on different link layers: {}", tally(link_layers)).into()
-            }
-            RdmaFinding::NamesOfTwoKinds { kernel, others } => {
+            Self::NoRdmaDevice { device, driver } => text(
+                match driver {
+                    None => "no driver, and so no RDMA device",
+                    Some(_) => "a driver, and no RDMA device",
+                },
+                device,
+                DRIVER,
+            )
+            .recovery(Recovery::Drain),
+            Self::NoActivePort { ports } => text(
+                "none is active",
+                "ports of the GPUs' NICs",
+                if *ports == 0 { DRIVER } else { CABLE },
+            )
+            .recovery(Recovery::Drain),
+            Self::PortNotActive { port, function, state } => text(
+                "not active, in a NIC of the GPUs",
+                format!("{port} {function} ({state})"),
+                CABLE,
+            )
+            .recovery(Recovery::Drain),
+            Self::FewerPorts { device, active, usual } => text(
+                "fewer ports than others of its model",
+                format!("{device} ({active} of {usual})"),
+                DRIVER,
+            )
+            .recovery(Recovery::Drain),
+            Self::PortSlow { port, rates, .. } => text(
+                format!("port {{}}: slower than others of the same model ({})", tally(rates)),
+                port,
+                "look at cable, transceiver and the speed that the switch port is set to \
+                 (`mlxlink -d DEVICE` says what both ends can)",
+            )
+            .recovery(Recovery::Drain)
+            .listed(FEW_PORTS, "ports"),
+            Self::LinkLayersDiffer { link_layers } => text(
+                format!("NICs of one model on different link layers: {}", tally(link_layers)),
+                "",
+                "`mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and a firmware reset, unless it is meant so",
+            ),
+            Self::NamesOfTwoKinds { kernel, others } => {
                 let few = |names: &[String]| few_of(names.iter().map(String::as_str), "devices");
-                format!("kernel names ({}) beside others ({})", few(kernel), few(others)).into()
-            }
-        }
-    }
-
-    fn subject(&self) -> String {
-        match self {
-            RdmaFinding::NoRdmaDevice { device, .. } => device.to_string(),
-            RdmaFinding::NoActivePort { .. } => "ports of the GPUs' NICs".to_owned(),
-            RdmaFinding::PortNotActive { port, function, state } => {
-                format!("{port} {function} ({state})")
-            }
-            RdmaFinding::FewerPorts { device, active, usual } => {
-                format!("{device} ({active} of {usual})")
-            }
-            RdmaFinding::PortSlow { port, .. } => port.clone(),
-            RdmaFinding::LinkLayersDiffer { .. } | RdmaFinding::NamesOfTwoKinds { .. } => {
-                String::new()
-            }
-        }
-    }
-
-    fn noun(&self) -> &'static str {
-        match self {
-            RdmaFinding::PortSlow { .. } => "ports",
-            _ => "of them",
-        }
-    }
-
-    fn few(&self) -> usize {
-        match self {
-            RdmaFinding::PortSlow { .. } => FEW_PORTS,
-            _ => FEW,
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            RdmaFinding::NoActivePort { ports: 0 }
-            | RdmaFinding::NoRdmaDevice { .. }
-            | RdmaFinding::FewerPorts { .. } => DRIVER,
-            RdmaFinding::NoActivePort { .. } | RdmaFinding::PortNotActive { .. } => CABLE,
-            RdmaFinding::PortSlow { .. } => {
-                "look at cable, transceiver and the speed that the switch port is set to (`mlxlink -d DEVICE` says what both ends can)"
-            }
-            RdmaFinding::LinkLayersDiffer { .. } => {
-                "`mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and a firmware reset, unless it is meant so"
-            }
-            RdmaFinding::NamesOfTwoKinds { .. } => {
-                "`udevadm test /sys/class/infiniband/DEVICE` says why a rule does not rename it; until they are alike, list each device in NCCL_IB_HCA (`=` before the list for exact names)"
-            }
-        };
-        remedy.into()
-    }
-
-    fn recovery(&self) -> Recovery {
-        match self {
-            RdmaFinding::NoRdmaDevice { .. }
-            | RdmaFinding::NoActivePort { .. }
-            | RdmaFinding::PortNotActive { .. }
-            | RdmaFinding::FewerPorts { .. }
-            | RdmaFinding::PortSlow { .. } => Recovery::Drain,
-            RdmaFinding::LinkLayersDiffer { .. } | RdmaFinding::NamesOfTwoKinds { .. } => {
-                Recovery::None
+                text(
+                    format!("kernel names ({}) beside others ({})", few(kernel), few(others)),
+                    "",
+                    "`udevadm test /sys/class/infiniband/DEVICE` says why a rule does not rename it; until they are alike, list each \
+                     device in NCCL_IB_HCA (`=` before the list for exact names)",
+                )
             }
         }
     }

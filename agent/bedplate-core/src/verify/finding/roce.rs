@@ -1,11 +1,9 @@
 //! RoCE: addresses, interfaces and flow control.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
 use super::rdma::FEW_PORTS;
-use super::{FindingText, counted};
+use super::{FindingText, counted, text};
 use bedplate_base::value::flow_control::priorities;
 
 /// ECT(0) in the low bits of a traffic class: what ECN marks (RFC 3168).
@@ -23,9 +21,8 @@ pub struct PfcTally {
 
 /// A finding about RoCE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "RoceCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "RoceCode"))]
 pub enum RoceFinding {
     /// A port has no GID for RoCE v2.
     NoGid {
@@ -96,93 +93,73 @@ pub enum RoceFinding {
     },
 }
 
-impl FindingText for RoceFinding {
-    fn description(&self) -> Cow<'static, str> {
-        match self {
-            RoceFinding::NoGid { .. } => "port {}: no GID for RoCE v2".into(),
-            RoceFinding::GidLinkLocal { .. } => {
-                "port {}: RoCE v2 by a link-local address only, which no router passes on".into()
-            }
-            RoceFinding::InterfaceDown { .. } => "port {}: its interface is down".into(),
-            RoceFinding::NoInterface { .. } => "port {}: no network interface shows here".into(),
-            RoceFinding::MtuSmall { .. } => {
-                "port {}: the MTU is too small for packets of 4,096 bytes".into()
-            }
-            RoceFinding::PfcDiffers { tally, .. } => {
+impl RoceFinding {
+    pub(super) fn text(&self) -> FindingText {
+        let text = match self {
+            Self::NoGid { port } => text(
+                "port {}: no GID for RoCE v2",
+                port,
+                "give the interface an IP address; where that does not help, RoCE is off: `devlink dev param show` (enable_roce)",
+            ),
+            Self::GidLinkLocal { port } => text(
+                "port {}: RoCE v2 by a link-local address only, which no router passes on",
+                port,
+                "give the interface an IPv4 address, or a routed IPv6 address",
+            ),
+            Self::InterfaceDown { port, interface } => text(
+                "port {}: its interface is down",
+                port,
+                format!("`ip link set {interface} up`"),
+            ),
+            Self::NoInterface { port } => text(
+                "port {}: no network interface shows here",
+                port,
+                "look for it in the network namespaces of containers (`ip netns`): RoCE uses its addresses",
+            ),
+            Self::MtuSmall { port, interface, .. } => text(
+                "port {}: the MTU is too small for packets of 4,096 bytes",
+                port,
+                format!(
+                    "`ip link set {interface} mtu 9000` where the switches pass such frames, and the same in the network's configuration"
+                ),
+            ),
+            Self::PfcDiffers { tally, interface } => {
                 let each: Vec<String> = tally.iter().map(pfc_of).collect();
-                format!("PFC differs between RoCE ports: {}", each.join(", ")).into()
+                text(
+                    format!("PFC differs between RoCE ports: {}", each.join(", ")),
+                    "",
+                    format!(
+                        "set all alike: `dcb pfc set dev {interface} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it"
+                    ),
+                )
             }
-            RoceFinding::PfcOff { ports } => format!(
-                "PFC is off on {}: packets are lost where the network is congested",
-                counted(*ports, "RoCE port")
-            )
-            .into(),
-            RoceFinding::PfcNotOnRocePriority { priority, mask, .. } => format!(
-                "port {{}}: RoCE takes priority {priority}, and PFC is on for {}",
-                priorities(*mask)
-            )
-            .into(),
-            RoceFinding::EcnOff { priority, .. } => {
-                format!("port {{}}: ECN is off for priority {priority}").into()
-            }
-        }
-    }
-
-    fn subject(&self) -> String {
-        match self {
-            RoceFinding::NoGid { port }
-            | RoceFinding::GidLinkLocal { port }
-            | RoceFinding::InterfaceDown { port, .. }
-            | RoceFinding::NoInterface { port }
-            | RoceFinding::MtuSmall { port, .. }
-            | RoceFinding::PfcNotOnRocePriority { port, .. }
-            | RoceFinding::EcnOff { port, .. } => port.clone(),
-            RoceFinding::PfcDiffers { .. } | RoceFinding::PfcOff { .. } => String::new(),
-        }
-    }
-
-    fn noun(&self) -> &'static str {
-        "ports"
-    }
-
-    fn few(&self) -> usize {
-        FEW_PORTS
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        match self {
-            RoceFinding::NoGid { .. } => {
-                "give the interface an IP address; where that does not help, RoCE is off: `devlink dev param show` (enable_roce)".into()
-            }
-            RoceFinding::GidLinkLocal { .. } => {
-                "give the interface an IPv4 address, or a routed IPv6 address".into()
-            }
-            RoceFinding::InterfaceDown { interface, .. } => {
-                format!("`ip link set {interface} up`").into()
-            }
-            RoceFinding::NoInterface { .. } => {
-                "look for it in the network namespaces of containers (`ip netns`): RoCE uses its addresses".into()
-            }
-            RoceFinding::MtuSmall { interface, .. } => format!(
-                "`ip link set {interface} mtu 9000` where the switches pass such frames, and the same in the network's configuration"
-            )
-            .into(),
-            RoceFinding::PfcDiffers { interface, .. } => format!(
-                "set all alike: `dcb pfc set dev {interface} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it"
-            )
-            .into(),
-            RoceFinding::PfcOff { .. } => {
+            Self::PfcOff { ports } => text(
+                format!(
+                    "PFC is off on {}: packets are lost where the network is congested",
+                    counted(*ports, "RoCE port")
+                ),
+                "",
                 "`dcb pfc set dev IF prio-pfc 3:on` (or `mlnx_qos -i IF --trust dscp --pfc 0,0,0,1,0,0,0,0`) where the switches do the \
                  same; where the network is lossy on purpose, `\"rdma.pfc\" = { level = \"ignore\", reason = \"…\" }` in \
-                 [verify.severity] of the profile"
-                    .into()
-            }
-            RoceFinding::PfcNotOnRocePriority { dscp, conf, .. } => class_remedy(*dscp, conf).into(),
-            RoceFinding::EcnOff { interface, priority, .. } => format!(
-                "write 1 to /sys/class/net/{interface}/ecn/roce_np/enable/{priority} and roce_rp/enable/{priority}"
-            )
-            .into(),
-        }
+                 [verify.severity] of the profile",
+            ),
+            Self::PfcNotOnRocePriority { port, priority, mask, dscp, conf } => text(
+                format!(
+                    "port {{}}: RoCE takes priority {priority}, and PFC is on for {}",
+                    priorities(*mask)
+                ),
+                port,
+                class_remedy(*dscp, conf),
+            ),
+            Self::EcnOff { port, interface, priority } => text(
+                format!("port {{}}: ECN is off for priority {priority}"),
+                port,
+                format!(
+                    "write 1 to /sys/class/net/{interface}/ecn/roce_np/enable/{priority} and roce_rp/enable/{priority}"
+                ),
+            ),
+        };
+        text.listed(FEW_PORTS, "ports")
     }
 }
 

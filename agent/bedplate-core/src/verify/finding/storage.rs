@@ -1,10 +1,8 @@
 //! GPUDirect Storage.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{FindingText, named};
+use super::{FindingText, named, text};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::cufile::{PATH, Problem};
 
@@ -13,9 +11,8 @@ pub(in crate::verify) const P2PDMA_DRIVER: u32 = 570;
 
 /// A finding about GPUDirect Storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "StorageCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "StorageCode"))]
 pub enum StorageFinding {
     /// cufile.json forbids copies through host memory, and there is neither nvidia_fs nor P2PDMA.
     CufileWouldFail,
@@ -53,66 +50,52 @@ pub enum StorageFinding {
     },
 }
 
-impl FindingText for StorageFinding {
-    fn description(&self) -> Cow<'static, str> {
+impl StorageFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            StorageFinding::CufileWouldFail => {
-                "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode".into()
-            }
-            StorageFinding::NvidiaFsNeedsOpenModules { .. } => {
-                "{} works with the open kernel modules only".into()
-            }
-            StorageFinding::P2pdmaNeedsOpenModules { .. } => {
-                format!("P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on").into()
-            }
-            StorageFinding::P2pdmaWithoutDriver => "P2PDMA mode without an NVIDIA driver".into(),
-            StorageFinding::KernelWithoutP2pdma => {
-                "this kernel was built without CONFIG_PCI_P2PDMA=y".into()
-            }
-            StorageFinding::CufileInvalid { problem, .. } => problem.to_string().into(),
-            StorageFinding::DiskRedirected { pairs, of, .. } => format!(
-                "traffic of {pairs} of {of} pairs of a GPU and an NVMe disk goes up through the root complex: ACS redirects (RR, CR, EC) at {{}}"
-            )
-            .into(),
-        }
-    }
-
-    fn subject(&self) -> String {
-        match self {
-            StorageFinding::NvidiaFsNeedsOpenModules { version } => format!("nvidia_fs {version}"),
-            StorageFinding::CufileInvalid { line, .. } => format!("{PATH}:{line}"),
-            StorageFinding::DiskRedirected { ports, .. } => named(ports, "ports"),
-            _ => String::new(),
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        match self {
-            StorageFinding::CufileWouldFail => {
-                "`modprobe nvidia_fs`, or `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json".into()
-            }
-            StorageFinding::NvidiaFsNeedsOpenModules { .. } => {
-                "install the open NVIDIA kernel modules".into()
-            }
-            StorageFinding::P2pdmaNeedsOpenModules { .. } => {
-                "install such a driver, or load nvidia_fs and take `use_pci_p2pdma` out".into()
-            }
-            StorageFinding::P2pdmaWithoutDriver => "".into(),
-            StorageFinding::KernelWithoutP2pdma => {
-                "boot a kernel that has it, or load nvidia_fs and take `use_pci_p2pdma` out".into()
-            }
-            StorageFinding::CufileInvalid { problem, .. } => match problem {
-                Problem::Type { key: Some(key), expected } => {
-                    format!("make `{key}` {}", expected.description()).into()
-                }
-                Problem::Twice { .. } => "remove one of the two".into(),
-                Problem::Syntax | Problem::NoObject | Problem::Type { key: None, .. } => {
-                    "compare it with the file that the package brings".into()
-                }
-            },
-            StorageFinding::DiskRedirected { .. } => {
-                "`peers = [\"nic\", \"gpu\", \"nvme\"]` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot".into()
-            }
+            Self::CufileWouldFail => text(
+                "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode",
+                "",
+                "`modprobe nvidia_fs`, or `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json",
+            ),
+            Self::NvidiaFsNeedsOpenModules { version } => text(
+                "{} works with the open kernel modules only",
+                format!("nvidia_fs {version}"),
+                "install the open NVIDIA kernel modules",
+            ),
+            Self::P2pdmaNeedsOpenModules { .. } => text(
+                format!("P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on"),
+                "",
+                "install such a driver, or load nvidia_fs and take `use_pci_p2pdma` out",
+            ),
+            Self::P2pdmaWithoutDriver => text("P2PDMA mode without an NVIDIA driver", "", ""),
+            Self::KernelWithoutP2pdma => text(
+                "this kernel was built without CONFIG_PCI_P2PDMA=y",
+                "",
+                "boot a kernel that has it, or load nvidia_fs and take `use_pci_p2pdma` out",
+            ),
+            Self::CufileInvalid { line, problem } => text(
+                problem.to_string(),
+                format!("{PATH}:{line}"),
+                match problem {
+                    Problem::Type { key: Some(key), expected } => {
+                        format!("make `{key}` {}", expected.description())
+                    }
+                    Problem::Twice { .. } => "remove one of the two".to_owned(),
+                    Problem::Syntax | Problem::NoObject | Problem::Type { key: None, .. } => {
+                        "compare it with the file that the package brings".to_owned()
+                    }
+                },
+            ),
+            Self::DiskRedirected { pairs, of, ports } => text(
+                format!(
+                    "traffic of {pairs} of {of} pairs of a GPU and an NVMe disk goes up through the root complex: ACS redirects (RR, CR, \
+                     EC) at {{}}"
+                ),
+                named(ports, "ports"),
+                "`peers = [\"nic\", \"gpu\", \"nvme\"]` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups \
+                 follow at the next boot",
+            ),
         }
     }
 }

@@ -1,17 +1,14 @@
 //! Where GPUs and NICs are to each other.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{FindingText, counted, named};
+use super::{FindingText, counted, named, text};
 use bedplate_base::value::PciAddress;
 
 /// A finding about where GPUs and NICs are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "TopologyCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "TopologyCode"))]
 pub enum TopologyFinding {
     /// GPUs without an RDMA NIC below the same switches.
     NoNearNic {
@@ -34,42 +31,25 @@ pub enum TopologyFinding {
     },
 }
 
-impl FindingText for TopologyFinding {
-    fn description(&self) -> Cow<'static, str> {
+impl TopologyFinding {
+    pub(super) fn text(&self) -> FindingText {
         match self {
-            TopologyFinding::NoNearNic { .. } => {
-                "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default".into()
-            }
-            TopologyFinding::NodeWithoutNic { .. } => "NUMA node {}: GPUs and no RDMA NIC".into(),
-            TopologyFinding::NicSharedUnevenly { most, least, .. } => {
-                format!("NIC {{}}: {}, others have {least}", counted((*most).into(), "GPU")).into()
-            }
-        }
-    }
-
-    fn subject(&self) -> String {
-        match self {
-            TopologyFinding::NoNearNic { gpus } => named(gpus, "GPUs"),
-            TopologyFinding::NodeWithoutNic { nodes } => {
-                nodes.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
-            }
-            TopologyFinding::NicSharedUnevenly { nics, .. } => named(nics, "NICs"),
-        }
-    }
-
-    fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            TopologyFinding::NoNearNic { .. } => {
+            Self::NoNearNic { gpus } => text(
+                "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default",
+                named(gpus, "GPUs"),
                 "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex \
-                 whether direct transfers are faster"
-            }
-            TopologyFinding::NodeWithoutNic { .. } => {
-                "look whether a NIC is gone (`bedplate topology`), or put one into a slot of that socket"
-            }
-            TopologyFinding::NicSharedUnevenly { .. } => {
-                "look whether a NIC is gone, or sits in another slot than on machines that are alike (`bedplate topology`)"
-            }
-        };
-        remedy.into()
+                 whether direct transfers are faster",
+            ),
+            Self::NodeWithoutNic { nodes } => text(
+                "NUMA node {}: GPUs and no RDMA NIC",
+                nodes.iter().map(i32::to_string).collect::<Vec<_>>().join(", "),
+                "look whether a NIC is gone (`bedplate topology`), or put one into a slot of that socket",
+            ),
+            Self::NicSharedUnevenly { nics, most, least } => text(
+                format!("NIC {{}}: {}, others have {least}", counted((*most).into(), "GPU")),
+                named(nics, "NICs"),
+                "look whether a NIC is gone, or sits in another slot than on machines that are alike (`bedplate topology`)",
+            ),
+        }
     }
 }
