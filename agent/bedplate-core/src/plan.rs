@@ -288,6 +288,12 @@ pub struct KindPlan {
     /// Whether an argument that turns IOMMU passthrough on is among what waits for a boot.
     #[serde(skip)]
     pub passthrough_pending: bool,
+    /// Whether a kernel argument about the IOMMU is among the changes.
+    #[serde(skip)]
+    pub changes_iommu: bool,
+    /// Whether one is among what waits for a boot.
+    #[serde(skip)]
+    pub iommu_pending: bool,
     /// Lints of level error in the profile that are let pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<allowed_lints::AllowedLint>,

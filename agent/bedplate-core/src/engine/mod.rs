@@ -111,6 +111,8 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
     body.passthrough_pending |= more.passthrough_pending;
+    body.changes_iommu |= more.changes_iommu;
+    body.iommu_pending |= more.iommu_pending;
     body.pending_until_boot.extend(more.pending_until_boot);
     body.settled_tools.extend(more.settled_tools);
     body.orphans.extend(more.orphans);

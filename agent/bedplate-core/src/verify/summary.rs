@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::outcome::Evidence;
-use crate::plan::{Change, KindId};
+use crate::plan::KindId;
 
 use super::{
     CHECKS, Check, CheckInput, Finding, Group, Outcome, Override, Selection, Severity, Verdict,
@@ -175,31 +175,26 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
     if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains(OF_PROFILE)) {
         return outcome;
     }
-    let is_due = |kind: KindId, subject: &str| match group {
-        Group::Acs => kind == KindId::Acs,
-        Group::Modules => kind == KindId::Modules,
-        Group::Iommu => kind == KindId::Cmdline && subject.contains("iommu"),
-        _ => false,
-    };
     let body = &in_effect.plan.body;
-    let is_planned = |change: &Change| {
-        let mut subjects =
-            change.items.iter().map(|item| &item.subject).chain([&change.subject.text]);
-        subjects.any(|subject| is_due(change.kind, subject))
+    let is_planned = |kind| body.changes.iter().any(|change| change.kind == kind);
+    let waits = |kind| body.pending.iter().any(|pending| pending.kind == kind);
+    let (is_planned, waits) = match group {
+        Group::Acs => (is_planned(KindId::Acs), waits(KindId::Acs)),
+        Group::Modules => (is_planned(KindId::Modules), waits(KindId::Modules)),
+        Group::Iommu => (body.changes_iommu, body.iommu_pending),
+        _ => (false, false),
     };
-    if body.changes.iter().any(is_planned) {
-        let remedy = "the profile has the setting, and it is not in effect: `bedplate apply`; where a daemon enforces the profile, \
-             `bedplate status` says why it is not";
-        return Outcome { remedy: Some(remedy.to_owned()), ..outcome };
-    }
-    match body.pending.iter().any(|pending| is_due(pending.kind, &pending.subject)) {
-        true => {
-            let remedy =
-                "the profile has the setting, which waits for a boot: `bedplate reboot status`";
-            Outcome { remedy: Some(remedy.to_owned()), ..outcome }
+    let remedy = match (is_planned, waits) {
+        (true, _) => {
+            "the profile has the setting, and it is not in effect: `bedplate apply`; where a daemon enforces the profile, \
+             `bedplate status` says why it is not"
         }
-        false => outcome,
-    }
+        (false, true) => {
+            "the profile has the setting, which waits for a boot: `bedplate reboot status`"
+        }
+        (false, false) => return outcome,
+    };
+    Outcome { remedy: Some(remedy.to_owned()), ..outcome }
 }
 
 /// The order of the table is the order of worth: what comes first is in the way of what comes later.

@@ -125,14 +125,30 @@ impl Comparison {
 
     /// The differences, from whichever state shows them: configuration first.
     pub(super) fn items(&self, wanted: &DesiredCmdline) -> Vec<Item> {
-        let configured = items_of(&self.configured, wanted, None);
+        let configured = different(&self.configured);
         if !configured.is_empty() {
-            return configured;
+            return items_of(configured, wanted, None);
         }
         // Without a configuration there is none that could have the arguments.
         let is_stale = self.configured.known().is_some();
-        items_of(&self.next, wanted, is_stale.then_some(&stale_entry_reason))
+        items_of(different(&self.next), wanted, is_stale.then_some(&stale_entry_reason))
     }
+
+    /// Whether an argument about the IOMMU is among [`Comparison::items`].
+    pub(super) fn changes_iommu(&self) -> bool {
+        let configured = different(&self.configured);
+        let shown = if configured.is_empty() { different(&self.next) } else { configured };
+        shown.into_iter().any(is_about_iommu)
+    }
+}
+
+fn is_about_iommu(finding: &Finding) -> bool {
+    finding.entries.iter().any(|entry| entry.as_str().contains("iommu"))
+}
+
+fn different(state: &Reading<Vec<Finding>>) -> Vec<&Finding> {
+    let findings = state.known().into_iter().flatten();
+    findings.filter(|finding| !finding.status.is_satisfied()).collect()
 }
 
 impl Comparison {
@@ -189,13 +205,12 @@ fn stale_entry_reason(status: &Status) -> Rationale {
 }
 
 fn items_of(
-    state: &Reading<Vec<Finding>>,
+    different: Vec<&Finding>,
     wanted: &DesiredCmdline,
     extra: Option<&dyn Fn(&Status) -> Rationale>,
 ) -> Vec<Item> {
-    let findings = state.known().map(Vec::as_slice).unwrap_or_default();
-    let different = findings.iter().filter(|finding| !finding.status.is_satisfied());
     different
+        .into_iter()
         .map(|finding| {
             let subject = finding.entries.join(" ");
             let mut why: Vec<Rationale> =
@@ -290,6 +305,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
         // Files are right and the kernel is older than they are. An entry that is not known promises nothing.
         (_, Some(true), Some(false)) => {
             section.passthrough_pending |= turns_passthrough_on(&shown, context.facts);
+            section.iommu_pending |= is_about_iommu(&shown);
             section.pending.push(Pending {
                 kind: NAME,
                 effect: super::effect_of(shown.entries.iter().map(Token::as_str)),
