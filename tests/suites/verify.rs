@@ -164,7 +164,7 @@ fn ids_are_unique_and_begin_with_their_group() {
         let name = check.group.name().replace('-', "");
         let fits = name == group || (check.id.starts_with("cmdline.") && name == "commandline");
         assert!(fits, "{} is in group {}", check.id, check.group.name());
-        assert!(check.explain.source.contains("handbook \u{a7}"), "{} names no section", check.id);
+        assert!(check.source.contains("handbook \u{a7}"), "{} names no section", check.id);
     }
 }
 

@@ -92,23 +92,10 @@ bedplate_base::named! {
 /// What decides about GPUDirect RDMA as well, and no check looks at. `ready` does not speak of it.
 pub const NOT_LOOKED_AT: &str = "the network beyond this host (switches, their flow control)";
 
-/// What people are told about a check (`--explain`, docs/checks.md).
-#[derive(Debug, Clone, Copy)]
-pub struct Explain {
-    /// What is looked at, and what counts as right.
-    pub what: &'static str,
-    /// Why it matters.
-    pub why: &'static str,
-    /// Where the facts come from: a section of the handbook, a kernel file, a vendor's page.
-    pub source: &'static str,
-    /// From which files and registers it is read.
-    pub how: &'static str,
-}
-
 /// What a check came to; `Err`: what is to be said because something that it judges by is not known, or not there.
 pub(crate) type Judgement = Result<Outcome, Outcome>;
 
-/// One check.
+/// One check. What people are told about it (`--explain`, docs/checks.md) is in `what`, `why`, `source` and `how`.
 pub struct Check {
     /// Stable name, `group.subject`.
     pub id: &'static str,
@@ -120,8 +107,14 @@ pub struct Check {
     pub severity: Severity,
     /// Whether an ordinary user cannot read what it needs.
     pub needs_root: bool,
-    /// For people.
-    pub explain: Explain,
+    /// What is looked at, and what counts as right.
+    pub what: &'static str,
+    /// Why it matters.
+    pub why: &'static str,
+    /// Where the facts come from: a section of the handbook, a kernel file, a vendor's page.
+    pub source: &'static str,
+    /// From which files and registers it is read.
+    pub how: &'static str,
     /// The judgement. Pure.
     pub judge: fn(&CheckInput<'_>) -> Judgement,
 }

@@ -214,13 +214,9 @@ fn check_entry(roff: &mut Roff, check: &Check) {
     let level = format!(" ({}, {}{root})", check.group.name(), check.severity.name());
     roff.text([bold(check.id), roman(level)]);
     roff.text(inline(&format!("Proves that {}.", check.proves)));
-    let explain = &check.explain;
-    for (name, text) in [
-        ("What", explain.what),
-        ("Why", explain.why),
-        ("How", explain.how),
-        ("Source", explain.source),
-    ] {
+    for (name, text) in
+        [("What", check.what), ("Why", check.why), ("How", check.how), ("Source", check.source)]
+    {
         roff.control("IP", []);
         roff.text([vec![italic(name), roman(": ")], inline(text)].concat());
     }

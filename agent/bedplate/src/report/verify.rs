@@ -6,9 +6,7 @@ use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::folded;
 use bedplate_base::terminal::one_line;
 use bedplate_base::{counted, counted_as};
-use bedplate_core::verify::{
-    Answer, CHECKS, Check, Explain, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
-};
+use bedplate_core::verify::{Answer, CHECKS, Check, Group, Judged, NOT_LOOKED_AT, Report, Verdict};
 
 /// Things read that are shown before the rest is counted.
 const SEEN: usize = 3;
@@ -281,10 +279,10 @@ pub(crate) fn explain(check: &Check) -> String {
     let root = if check.needs_root { "yes" } else { "no" };
     let rows = [
         ("proves", check.proves),
-        ("what", check.explain.what),
-        ("why", check.explain.why),
-        ("how", check.explain.how),
-        ("source", check.explain.source),
+        ("what", check.what),
+        ("why", check.why),
+        ("how", check.how),
+        ("source", check.source),
         ("level", check.severity.name()),
         ("needs root", root),
     ];
@@ -318,7 +316,7 @@ pub fn markdown() -> String {
     let _ = write!(out, "\nNot looked at, and not covered by the word *ready*: {NOT_LOOKED_AT}.\n");
     out.push_str("\nWhich of them answers a step of a how-to says [howtos.md](howtos.md).\n");
     for check in CHECKS {
-        let Explain { what, why, source, how } = check.explain;
+        let Check { what, why, source, how, .. } = check;
         let root = if check.needs_root { "; needs root" } else { "" };
         let _ = write!(
             out,

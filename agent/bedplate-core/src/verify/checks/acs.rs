@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::super::unread::{OrUnread as _, remedy};
-use super::super::{
-    AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
-};
+use super::super::{AcsFinding, Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity};
 use super::counted;
 use crate::desired::WantedAcs;
 use crate::kind::acs::isolation_gone;
@@ -16,59 +14,50 @@ use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::pci::{Acs, PciTree};
 use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 
-/// `acs.path`.
 pub(crate) const PATH: Check = Check {
     id: "acs.path",
     group: Group::Acs,
     proves: "what passes between GPUs and NICs below one switch turns round in the switch",
     severity: Severity::Fail,
     needs_root: true,
-    explain: Explain {
-        what: "No port between a GPU and a NIC, or another GPU, that meet in a switch redirects what is to pass directly (RR, CR, \
-               EC): the downstream ports of both legs, and the upstream port in which they meet. Where a Data Direct function \
-               or guests want some of these bits on, these are right.",
-        why: "With a redirect bit on, every transfer goes up to the root complex and, with an IOMMU, through its translation: a \
-              fraction of the bandwidth, and on many machines none at all. `iommu=pt` changes nothing about it.",
-        source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c; rdma-core kernel-boot/rdma_topo",
-        how: "ACS control register of each bridge, in its config space (root only)",
-    },
+    what: "No port between a GPU and a NIC, or another GPU, that meet in a switch redirects what is to pass directly (RR, CR, \
+           EC): the downstream ports of both legs, and the upstream port in which they meet. Where a Data Direct function \
+           or guests want some of these bits on, these are right.",
+    why: "With a redirect bit on, every transfer goes up to the root complex and, with an IOMMU, through its translation: a \
+          fraction of the bandwidth, and on many machines none at all. `iommu=pt` changes nothing about it.",
+    source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c; rdma-core kernel-boot/rdma_topo",
+    how: "ACS control register of each bridge, in its config space (root only)",
     judge: path,
 };
 
-/// `acs.shape`.
 pub(crate) const SHAPE: Check = Check {
     id: "acs.shape",
     group: Group::Acs,
     proves: "the other ACS bits are as the shape of the fabric wants them, those that have to be on among them",
     severity: Severity::Fail,
     needs_root: true,
-    explain: Explain {
-        what: "Every ACS bit that the shape of a fabric speaks of is as it says, but for the redirect bits that `acs.path` judges: \
-               translated requests may pass directly (DT) where guests get the devices, isolation stays on where it has to, and \
-               the root port is as the ports below; root ports of Grace and Vera without such a fabric have the bits that Linux sets. \
-               Only a missing DT fails.",
-        why: "Without DT the requests that a NIC has translated for a guest take the way through the root complex. The others \
-              decide what IOMMU groups look like after the next boot.",
-        source: "handbook §14.1; rdma-core kernel-boot/rdma_topo",
-        how: "ACS capability and control register of each bridge, in its config space (root only)",
-    },
+    what: "Every ACS bit that the shape of a fabric speaks of is as it says, but for the redirect bits that `acs.path` judges: \
+           translated requests may pass directly (DT) where guests get the devices, isolation stays on where it has to, and \
+           the root port is as the ports below; root ports of Grace and Vera without such a fabric have the bits that Linux sets. \
+           Only a missing DT fails.",
+    why: "Without DT the requests that a NIC has translated for a guest take the way through the root complex. The others \
+          decide what IOMMU groups look like after the next boot.",
+    source: "handbook §14.1; rdma-core kernel-boot/rdma_topo",
+    how: "ACS capability and control register of each bridge, in its config space (root only)",
     judge: shape,
 };
 
-/// `acs.isolation`.
 pub(crate) const ISOLATION: Check = Check {
     id: "acs.isolation",
     group: Group::Acs,
     proves: "guests are as isolated as their IOMMU groups say",
     severity: Severity::Fail,
     needs_root: true,
-    explain: Explain {
-        what: "No port above a function that a guest has (VFIO) has lost an isolating ACS bit since the IOMMU groups were made.",
-        why: "Groups are made once, when a device appears. A port that is opened later leaves them as they are: a guest can reach \
-              neighbours that its group says it cannot.",
-        source: "handbook §3.3; Linux drivers/iommu/iommu.c pci_device_group",
-        how: "ACS control register of each bridge; iommu_group of each function and of the bridge above it",
-    },
+    what: "No port above a function that a guest has (VFIO) has lost an isolating ACS bit since the IOMMU groups were made.",
+    why: "Groups are made once, when a device appears. A port that is opened later leaves them as they are: a guest can reach \
+          neighbours that its group says it cannot.",
+    source: "handbook §3.3; Linux drivers/iommu/iommu.c pci_device_group",
+    how: "ACS control register of each bridge; iommu_group of each function and of the bridge above it",
     judge: isolation,
 };
 

@@ -1,30 +1,25 @@
 //! ATS of NICs: whether they translate where the shape of their fabric wants it, and only there.
 
 use super::super::unread::unread;
-use super::super::{
-    AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
-};
+use super::super::{AcsFinding, Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity};
 use super::counted;
 use crate::kind::acs::Ats;
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 
-/// `acs.ats`.
 pub(crate) const ATS: Check = Check {
     id: "acs.ats",
     group: Group::Acs,
     proves: "NICs have ATS where guests get the devices, and none on bare metal",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "A NIC that meets a GPU in a switch for guests has the ATS capability, and it is switched on once a guest has it; on \
-               bare metal, and on root ports of their own, NICs have none. `acs.shape` asks whether the switch lets translated \
-               requests pass (DT). What GPUs have of ATS no shape speaks of.",
-        why: "A switch for guests lets only translated requests pass directly: what a NIC without ATS sends goes through the root \
-              complex. On bare metal ATS costs a translation per page, and makes NVIDIA's tool set the switch for guests.",
-        source: "handbook §3.2, §14.1; rdma-core kernel-boot/rdma_topo",
-        how: "ATS capability and control of each NIC, in its config space (root only)",
-    },
+    what: "A NIC that meets a GPU in a switch for guests has the ATS capability, and it is switched on once a guest has it; on \
+           bare metal, and on root ports of their own, NICs have none. `acs.shape` asks whether the switch lets translated \
+           requests pass (DT). What GPUs have of ATS no shape speaks of.",
+    why: "A switch for guests lets only translated requests pass directly: what a NIC without ATS sends goes through the root \
+          complex. On bare metal ATS costs a translation per page, and makes NVIDIA's tool set the switch for guests.",
+    source: "handbook §3.2, §14.1; rdma-core kernel-boot/rdma_topo",
+    how: "ATS capability and control of each NIC, in its config space (root only)",
     judge: ats,
 };
 

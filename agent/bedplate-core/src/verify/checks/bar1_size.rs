@@ -2,29 +2,25 @@
 
 use super::super::unread::unread;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, FirmwareFinding, Group, Judgement, Outcome, Severity,
-    Verdict,
+    Check, CheckInput, Evidence, FirmwareFinding, Group, Judgement, Outcome, Severity, Verdict,
 };
 use super::{addresses, counted, size};
 use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rebar;
 
-/// `firmware.bar1-size`.
 pub(crate) const BAR1_SIZE: Check = Check {
     id: "firmware.bar1-size",
     group: Group::Firmware,
     proves: "the large window of each GPU is as large as its model's, or as it can be",
     severity: Severity::Fail,
     needs_root: true,
-    explain: Explain {
-        what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails, or \
-               is a warning in a virtual machine and where a display mode of the GPU leaves 8 GiB. For a model that is not known, 256 MiB are a warning, and so is a window that its resizable BAR could make larger. T4 and \
-               Quadro RTX have 256 MiB; GPUs with C2C (GH200, GB200, GB300) are not asked.",
-        why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB of it large registrations fail.",
-        source: "handbook §6.1; CUDA GPUDirect RDMA guide, \"PCI BAR sizes\"; Linux Documentation/ABI/testing/sysfs-bus-pci",
-        how: "resource, and resourceN_resize (root only), of each GPU in /sys/bus/pci/devices",
-    },
+    what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails, or \
+           is a warning in a virtual machine and where a display mode of the GPU leaves 8 GiB. For a model that is not known, 256 MiB are a warning, and so is a window that its resizable BAR could make larger. T4 and \
+           Quadro RTX have 256 MiB; GPUs with C2C (GH200, GB200, GB300) are not asked.",
+    why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB of it large registrations fail.",
+    source: "handbook §6.1; CUDA GPUDirect RDMA guide, \"PCI BAR sizes\"; Linux Documentation/ABI/testing/sysfs-bus-pci",
+    how: "resource, and resourceN_resize (root only), of each GPU in /sys/bus/pci/devices",
     judge: bar1_size,
 };
 

@@ -3,7 +3,7 @@
 use super::super::finding::named_arguments;
 use super::super::unread::{OrUnread as _, remedy, unread};
 use super::super::{
-    Check, CheckInput, CommandLineFinding, Evidence, Explain, Group, Judgement, Outcome, Severity,
+    Check, CheckInput, CommandLineFinding, Evidence, Group, Judgement, Outcome, Severity,
 };
 use super::kernel_log;
 use crate::kind::cmdline::show::Argument;
@@ -15,73 +15,61 @@ use bedplate_host::HostKind;
 const RUNNING: &str = "/proc/cmdline";
 const NEXT: &str = "default boot entry";
 
-/// `cmdline.states`.
 pub(crate) const STATES: Check = Check {
     id: "cmdline.states",
     group: Group::CommandLine,
     proves: "the next boot has the kernel arguments that the running kernel has",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "What the boot configuration says is in the default boot entry, and the entry has the arguments that the kernel was \
-               booted with, no more and no fewer. The fourth state, what came of them, is `iommu.mode`.",
-        why: "A node that is right now and wrong after the next boot is found at the worst time. A file that was edited without \
-              update-grub, or a boot entry of its own, looks right and does nothing.",
-        source: "handbook §10.1, §10.3, §13.2",
-        how: "/proc/cmdline; the boot loader's configuration and entries, of which /boot often belongs to root",
-    },
+    what: "What the boot configuration says is in the default boot entry, and the entry has the arguments that the kernel was \
+           booted with, no more and no fewer. The fourth state, what came of them, is `iommu.mode`.",
+    why: "A node that is right now and wrong after the next boot is found at the worst time. A file that was edited without \
+          update-grub, or a boot entry of its own, looks right and does nothing.",
+    source: "handbook §10.1, §10.3, §13.2",
+    how: "/proc/cmdline; the boot loader's configuration and entries, of which /boot often belongs to root",
     judge: states,
 };
 
-/// `cmdline.boot-entry`.
 pub(crate) const BOOT_ENTRY: Check = Check {
     id: "cmdline.boot-entry",
     group: Group::CommandLine,
     proves: "the default boot entry loads files that are there, and starts from the root that runs",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "Kernel image, initrd and modules of the default boot entry are there and not empty, its root= is \
-               that of the running kernel, the kernel that it starts has the drivers of GPUs and NICs, and GRUB's menu waits \
-               neither for a key nor for a password.",
-        why: "A node whose boot entry is broken works until it is rebooted, and does not come back then.",
-        source: "handbook §10.5",
-        how: "the boot loader's entries, /boot, /lib/modules and the mounts; of these /boot often belongs to root",
-    },
+    what: "Kernel image, initrd and modules of the default boot entry are there and not empty, its root= is \
+           that of the running kernel, the kernel that it starts has the drivers of GPUs and NICs, and GRUB's menu waits \
+           neither for a key nor for a password.",
+    why: "A node whose boot entry is broken works until it is rebooted, and does not come back then.",
+    source: "handbook §10.5",
+    how: "the boot loader's entries, /boot, /lib/modules and the mounts; of these /boot often belongs to root",
     judge: boot_entry,
 };
 
-/// `cmdline.harmful`.
 pub(crate) const HARMFUL: Check = Check {
     id: "cmdline.harmful",
     group: Group::CommandLine,
     proves: "no kernel argument is invented, misspelled, or known to do harm",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "Arguments of the running kernel and of the next boot, by the lints that profiles are checked with: \
-               `amd_iommu=on`, `pcie_acs_override`, misspelled NVreg names and others.",
-        why: "How-tos pass on arguments that no kernel reads. What looks configured is not, and some do harm.",
-        source: "handbook §1.4, §1.5, §12; `bedplate profile check`",
-        how: "/proc/cmdline and the default boot entry",
-    },
+    what: "Arguments of the running kernel and of the next boot, by the lints that profiles are checked with: \
+           `amd_iommu=on`, `pcie_acs_override`, misspelled NVreg names and others.",
+    why: "How-tos pass on arguments that no kernel reads. What looks configured is not, and some do harm.",
+    source: "handbook §1.4, §1.5, §12; `bedplate profile check`",
+    how: "/proc/cmdline and the default boot entry",
     judge: harmful,
 };
 
-/// `cmdline.rejected`.
 pub(crate) const REJECTED: Check = Check {
     id: "cmdline.rejected",
     group: Group::CommandLine,
     proves: "the kernel took every argument that it was booted with",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "The kernel log complains of no argument: none malformed, none of a parameter's options unknown, no ACS list that \
-               cannot be parsed; and every argument that the kernel passed on to user space is one that user space reads.",
-        why: "An argument that the kernel did not take stands in /proc/cmdline like any other.",
-        source: "handbook §1.1, §1.2, §1.4; Linux init/main.c, kernel/params.c, drivers/pci/pci.c",
-        how: "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; /proc/cmdline",
-    },
+    what: "The kernel log complains of no argument: none malformed, none of a parameter's options unknown, no ACS list that \
+           cannot be parsed; and every argument that the kernel passed on to user space is one that user space reads.",
+    why: "An argument that the kernel did not take stands in /proc/cmdline like any other.",
+    source: "handbook §1.1, §1.2, §1.4; Linux init/main.c, kernel/params.c, drivers/pci/pci.c",
+    how: "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; /proc/cmdline",
     judge: rejected,
 };
 

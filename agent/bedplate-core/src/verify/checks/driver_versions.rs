@@ -2,8 +2,7 @@
 
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, ModulesFinding, Outcome, Severity,
-    Verdict,
+    Check, CheckInput, Evidence, Group, Judgement, ModulesFinding, Outcome, Severity, Verdict,
 };
 use super::addresses;
 use bedplate_base::Reading;
@@ -13,25 +12,22 @@ use bedplate_facts::pci::Function;
 
 const MODULE: &str = "/proc/driver/nvidia/version";
 
-/// `modules.driver-versions`.
 pub(crate) const DRIVER_VERSIONS: Check = Check {
     id: "modules.driver-versions",
     group: Group::Modules,
     proves: "the NVIDIA driver's library, firmware and loaded kernel module are of one version",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "libcuda.so.1, where the driver's packages put it on the host, leads to a file of the version that \
-               /proc/driver/nvidia/version names. A host without the library (its driver is in a container) is not asked. With the \
-               open kernel modules the firmware of that version for each GPU's GSP (GPU System Processor) is where the kernel looks.",
-        why: "After an update of the driver without a reboot the old kernel module is still loaded, and refuses programs with the new \
-              library: CUDA error 803, \"Driver/library version mismatch\" of nvidia-smi. Without the firmware a GPU does not start \
-              again once the last program has closed it.",
-        source: "handbook §6.2, §6.5; open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osapi.c, \"API mismatch\"; CUDA cudaErrorSystemDriverMismatch",
-        how: "the link libcuda.so.1 in /usr/lib/x86_64-linux-gnu, /usr/lib/aarch64-linux-gnu or /usr/lib64; /proc/driver/nvidia/version; \
-              nvidia/VERSION in /lib/firmware and /lib/firmware/updates, in their directories for the running kernel, and in the \
-              directory that /sys/module/firmware_class/parameters/path names",
-    },
+    what: "libcuda.so.1, where the driver's packages put it on the host, leads to a file of the version that \
+           /proc/driver/nvidia/version names. A host without the library (its driver is in a container) is not asked. With the \
+           open kernel modules the firmware of that version for each GPU's GSP (GPU System Processor) is where the kernel looks.",
+    why: "After an update of the driver without a reboot the old kernel module is still loaded, and refuses programs with the new \
+          library: CUDA error 803, \"Driver/library version mismatch\" of nvidia-smi. Without the firmware a GPU does not start \
+          again once the last program has closed it.",
+    source: "handbook §6.2, §6.5; open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osapi.c, \"API mismatch\"; CUDA cudaErrorSystemDriverMismatch",
+    how: "the link libcuda.so.1 in /usr/lib/x86_64-linux-gnu, /usr/lib/aarch64-linux-gnu or /usr/lib64; /proc/driver/nvidia/version; \
+          nvidia/VERSION in /lib/firmware and /lib/firmware/updates, in their directories for the running kernel, and in the \
+          directory that /sys/module/firmware_class/parameters/path names",
     judge,
 };
 

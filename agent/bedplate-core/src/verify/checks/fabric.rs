@@ -2,32 +2,28 @@
 
 use super::super::unread::OrUnread as _;
 use super::super::{
-    Check, CheckInput, DeviceKind, Explain, FabricCause, FabricFinding, Group, Judgement, Outcome,
-    Severity,
+    Check, CheckInput, DeviceKind, FabricCause, FabricFinding, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
 use bedplate_base::Reading;
 use bedplate_facts::fabric::{Board, Fabric, GROUP, PROGRAM};
 use bedplate_facts::imex;
 
-/// `modules.fabric-manager`.
 pub(crate) const MANAGER: Check = Check {
     id: "modules.fabric-manager",
     group: Group::Modules,
     proves: "the programs that set up the NVSwitches of this host run",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Where NVSwitches are PCI functions of the host (HGX and DGX from V100 to H200) nvidia-fabricmanager runs, on the host or \
-               in a driver container: its unit has a process, or its pid file names one. On boards of B200 and B300 NVLSM runs as \
-               well. The fabric manager refuses another version than the driver's, so that one that runs has the right one. Compute \
-               trays of NVL72 racks are not asked: their NVSwitches are in other trays. A virtual machine is asked only if it sees \
-               NVSwitches, or the ConnectX-7 that manages them.",
-        why: "Before the switches are set up CUDA starts no program on any GPU of the board: cudaErrorSystemNotReady (802).",
-        source: "handbook §6.5; NVIDIA Fabric Manager User Guide",
-        how: "classes and ids in /sys/bus/pci/devices; cgroup.procs of nvidia-fabricmanager.service; pid files in /run; \
-              /proc/PID/comm; /sys/class/infiniband_mad",
-    },
+    what: "Where NVSwitches are PCI functions of the host (HGX and DGX from V100 to H200) nvidia-fabricmanager runs, on the host or \
+           in a driver container: its unit has a process, or its pid file names one. On boards of B200 and B300 NVLSM runs as \
+           well. The fabric manager refuses another version than the driver's, so that one that runs has the right one. Compute \
+           trays of NVL72 racks are not asked: their NVSwitches are in other trays. A virtual machine is asked only if it sees \
+           NVSwitches, or the ConnectX-7 that manages them.",
+    why: "Before the switches are set up CUDA starts no program on any GPU of the board: cudaErrorSystemNotReady (802).",
+    source: "handbook §6.5; NVIDIA Fabric Manager User Guide",
+    how: "classes and ids in /sys/bus/pci/devices; cgroup.procs of nvidia-fabricmanager.service; pid files in /run; \
+          /proc/PID/comm; /sys/class/infiniband_mad",
     judge: manager,
 };
 
@@ -68,22 +64,19 @@ fn cause(fabric: &Fabric) -> FabricCause {
     }
 }
 
-/// `modules.imex`.
 pub(crate) const IMEX: Check = Check {
     id: "modules.imex",
     group: Group::Modules,
     proves: "IMEX, where it is set up, lets jobs share GPU memory over NVLink with the other trays of the rack",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "On compute trays of GB200 and GB300 with nvidia-imex installed: its daemon runs, the list of trays names one address of \
-               this host once, and there is a channel in /dev/nvidia-caps-imex-channels. A list of names is not resolved. Not asked \
-               where it is not installed: under Kubernetes it runs in pods, and jobs inside of one tray need none.",
-        why: "Without it NCCL does not use NVLink between trays (MNNVL), but the slower network.",
-        source: "handbook §6.5; NVIDIA IMEX Service guide; open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c",
-        how: "cgroup.procs of nvidia-imex.service; config.cfg and nodes_config.cfg in /etc/nvidia-imex; /proc/net/fib_trie and \
-              if_inet6; /dev/nvidia-caps-imex-channels",
-    },
+    what: "On compute trays of GB200 and GB300 with nvidia-imex installed: its daemon runs, the list of trays names one address of \
+           this host once, and there is a channel in /dev/nvidia-caps-imex-channels. A list of names is not resolved. Not asked \
+           where it is not installed: under Kubernetes it runs in pods, and jobs inside of one tray need none.",
+    why: "Without it NCCL does not use NVLink between trays (MNNVL), but the slower network.",
+    source: "handbook §6.5; NVIDIA IMEX Service guide; open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c",
+    how: "cgroup.procs of nvidia-imex.service; config.cfg and nodes_config.cfg in /etc/nvidia-imex; /proc/net/fib_trie and \
+          if_inet6; /dev/nvidia-caps-imex-channels",
     judge: imex,
 };
 

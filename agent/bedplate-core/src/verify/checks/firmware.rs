@@ -2,7 +2,7 @@
 
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{
-    Check, CheckInput, Evidence, Explain, FirmwareFinding, Group, Judgement, Outcome, Severity,
+    Check, CheckInput, Evidence, FirmwareFinding, Group, Judgement, Outcome, Severity,
 };
 use super::{addresses, counted, size};
 use bedplate_base::Reading;
@@ -17,20 +17,17 @@ const FOUR_GIB: u64 = 1 << 32;
 /// What NVIDIA's GPUs have for a window where it was not resized; smaller ones are for registers.
 const SMALL_WINDOW: u64 = 256 << 20;
 
-/// `firmware.iommu`.
 pub(crate) const IOMMU: Check = Check {
     id: "firmware.iommu",
     group: Group::Firmware,
     proves: "the firmware offers an IOMMU where something needs one",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "The ACPI table of an IOMMU is there: DMAR (VT-d), IVRS (AMD-Vi) or IORT (SMMU). Without one no kernel argument \
-               switches an IOMMU on. That fails only where guests have devices (VFIO): bare metal needs 1:1 DMA, and has it.",
-        why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not.",
-        source: "handbook §4, §11, §14.4",
-        how: "names in /sys/firmware/acpi/tables; functions bound to VFIO drivers",
-    },
+    what: "The ACPI table of an IOMMU is there: DMAR (VT-d), IVRS (AMD-Vi) or IORT (SMMU). Without one no kernel argument \
+           switches an IOMMU on. That fails only where guests have devices (VFIO): bare metal needs 1:1 DMA, and has it.",
+    why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not.",
+    source: "handbook §4, §11, §14.4",
+    how: "names in /sys/firmware/acpi/tables; functions bound to VFIO drivers",
     judge: iommu,
 };
 
@@ -55,21 +52,18 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     })
 }
 
-/// `firmware.above-4g`.
 pub(crate) const ABOVE_4G: Check = Check {
     id: "firmware.above-4g",
     group: Group::Firmware,
     proves: "the memory windows of GPUs have addresses, the large ones above 4 GiB",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Every memory window (BAR) of every GPU was given an address. A window of 256 MiB or more below 4 GiB is a \
-               warning.",
-        why: "Without Above 4G Decoding there is no room for windows of many GiB: the driver does not take the GPU, or \
-              GPUDirect finds no window to register memory in.",
-        source: "handbook §6.1, §11; Linux drivers/pci/setup-res.c",
-        how: "resource of each GPU in /sys/bus/pci/devices: start, end, flags",
-    },
+    what: "Every memory window (BAR) of every GPU was given an address. A window of 256 MiB or more below 4 GiB is a \
+           warning.",
+    why: "Without Above 4G Decoding there is no room for windows of many GiB: the driver does not take the GPU, or \
+          GPUDirect finds no window to register memory in.",
+    source: "handbook §6.1, §11; Linux drivers/pci/setup-res.c",
+    how: "resource of each GPU in /sys/bus/pci/devices: start, end, flags",
     judge: above_4g,
 };
 
@@ -152,20 +146,17 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
     None
 }
 
-/// `firmware.sriov-resources`.
 pub(crate) const SRIOV_RESOURCES: Check = Check {
     id: "firmware.sriov-resources",
     group: Group::Firmware,
     proves: "the VFs of RDMA NICs have memory windows",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "Every RDMA NIC that can have VFs was given memory windows for them.",
-        why: "With SR-IOV off in the firmware's setup, or too little room below a bridge, these windows have no address, and \
-              making VFs fails with ENOMEM.",
-        source: "handbook §6.1, §11; Linux drivers/pci/iov.c",
-        how: "lines 8 to 13 of resource, and sriov_totalvfs, of each PF in /sys/bus/pci/devices",
-    },
+    what: "Every RDMA NIC that can have VFs was given memory windows for them.",
+    why: "With SR-IOV off in the firmware's setup, or too little room below a bridge, these windows have no address, and \
+          making VFs fails with ENOMEM.",
+    source: "handbook §6.1, §11; Linux drivers/pci/iov.c",
+    how: "lines 8 to 13 of resource, and sriov_totalvfs, of each PF in /sys/bus/pci/devices",
     judge: sriov_resources,
 };
 
@@ -207,20 +198,17 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
     })
 }
 
-/// `firmware.ari`.
 pub(crate) const ARI: Check = Check {
     id: "firmware.ari",
     group: Group::Firmware,
     proves: "ports above NICs forward ARI, so that more than seven VFs fit on a bus",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "The port above every RDMA NIC that can have more than seven VFs forwards ARI (device control 2, bit 5).",
-        why: "Without it a VF beyond the eighth function takes a bus number of its own, which bridges often have not reserved: \
-              making VFs fails.",
-        source: "handbook §7, §11; Linux drivers/pci/iov.c",
-        how: "PCI Express capability of the port above, in its config space",
-    },
+    what: "The port above every RDMA NIC that can have more than seven VFs forwards ARI (device control 2, bit 5).",
+    why: "Without it a VF beyond the eighth function takes a bus number of its own, which bridges often have not reserved: \
+          making VFs fails.",
+    source: "handbook §7, §11; Linux drivers/pci/iov.c",
+    how: "PCI Express capability of the port above, in its config space",
     judge: ari,
 };
 
@@ -258,20 +246,17 @@ fn ari(input: &CheckInput<'_>) -> Judgement {
     })
 }
 
-/// `firmware.numa`.
 pub(crate) const NUMA: Check = Check {
     id: "firmware.numa",
     group: Group::Firmware,
     proves: "the firmware says which NUMA node GPUs and NICs are near",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "On a host with more than one NUMA node every GPU and RDMA NIC has a node; -1 means that the firmware names none.",
-        why: "Without it NCCL takes such a device for one on a node of its own, far from all others, and jobs are pinned to the \
-              wrong CPUs.",
-        source: "handbook §6.1, §8.3, §11",
-        how: "numa_node of each function in /sys/bus/pci/devices; /sys/devices/system/node/online",
-    },
+    what: "On a host with more than one NUMA node every GPU and RDMA NIC has a node; -1 means that the firmware names none.",
+    why: "Without it NCCL takes such a device for one on a node of its own, far from all others, and jobs are pinned to the \
+          wrong CPUs.",
+    source: "handbook §6.1, §8.3, §11",
+    how: "numa_node of each function in /sys/bus/pci/devices; /sys/devices/system/node/online",
     judge: numa,
 };
 

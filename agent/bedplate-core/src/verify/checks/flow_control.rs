@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::finding::{PfcTally, class_remedy};
 use super::super::unread::unread;
-use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceFinding, Severity,
-};
+use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RoceFinding, Severity};
 use super::counted;
 use super::roce::active;
 use bedplate_base::Reading;
@@ -17,25 +15,22 @@ use bedplate_facts::rdma::RdmaPort;
 /// DSCP that guides for RoCE use (handbook §8.5).
 const USUAL_DSCP: u8 = 26;
 
-/// `rdma.pfc`.
 pub(crate) const PFC: Check = Check {
     id: "rdma.pfc",
     group: Group::Rdma,
     proves: "all RoCE ports have flow control (PFC), and on the priority that RoCE traffic takes",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "Every active RoCE port has priority flow control on, all on the same priorities, and RoCE packets take one of these: \
-               by the traffic class that the driver forces, or else by NCCL_IB_TC in /etc/nccl.conf, with AMD GPUs /etc/rccl.conf (its upper six bits are the DSCP). \
-               Where neither is set, jobs choose it and the check does not know. Where the driver shows ECN, it is on for that \
-               priority. Switches are not asked. A network that is lossy on purpose has none of this: say so in the profile.",
-        why: "RoCE assumes that hardly any packet is lost. Without flow control on its priority, bursts of many senders overflow a \
-              switch and transfers are sent again: bandwidth falls apart under load, and is fine in a test of two hosts. One port \
-              that differs does so to all.",
-        source: "handbook §5.5, §8.5; Linux net/dcb/dcbnl.c; drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c",
-        how: "DCB of each interface, by netlink (as `dcb pfc show dev IF` and `dcb app show dev IF`); tc/*/traffic_class in \
-              /sys/class/infiniband and ecn/ in /sys/class/net, where the driver has them; /etc/nccl.conf or /etc/rccl.conf",
-    },
+    what: "Every active RoCE port has priority flow control on, all on the same priorities, and RoCE packets take one of these: \
+           by the traffic class that the driver forces, or else by NCCL_IB_TC in /etc/nccl.conf, with AMD GPUs /etc/rccl.conf (its upper six bits are the DSCP). \
+           Where neither is set, jobs choose it and the check does not know. Where the driver shows ECN, it is on for that \
+           priority. Switches are not asked. A network that is lossy on purpose has none of this: say so in the profile.",
+    why: "RoCE assumes that hardly any packet is lost. Without flow control on its priority, bursts of many senders overflow a \
+          switch and transfers are sent again: bandwidth falls apart under load, and is fine in a test of two hosts. One port \
+          that differs does so to all.",
+    source: "handbook §5.5, §8.5; Linux net/dcb/dcbnl.c; drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c",
+    how: "DCB of each interface, by netlink (as `dcb pfc show dev IF` and `dcb app show dev IF`); tc/*/traffic_class in \
+          /sys/class/infiniband and ecn/ in /sys/class/net, where the driver has them; /etc/nccl.conf or /etc/rccl.conf",
     judge: pfc,
 };
 

@@ -1,9 +1,7 @@
 //! IOMMU groups of GPUs and the Data Direct functions of their NICs.
 
 use super::super::unread::{OrUnread as _, unread};
-use super::super::{
-    AcsFinding, Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity,
-};
+use super::super::{AcsFinding, Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity};
 use super::counted;
 use crate::kind::acs::pairs_in_different_groups;
 use crate::kind::modules::topo_check::{self, Access, DmaPath, PARAMETER, PARAMS};
@@ -12,21 +10,18 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
 use bedplate_facts::topology::{Pair, Peer};
 
-/// `acs.groups`.
 pub(crate) const GROUPS: Check = Check {
     id: "acs.groups",
     group: Group::Acs,
     proves: "each GPU and its Data Direct function are where the NVIDIA driver lets them reach each other",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "A GPU and the Data Direct function that it meets in a switch are in one IOMMU group, or neither is in one; drivers from \
-               R570 to R590 with NVreg_GrdmaPciTopoCheckOverride=1 do not ask, and R580 and R590 with 2 refuse in any case.",
-        why: "NCCL asks for GPU memory over PCIe there, and the driver answers ENOTSUPP between groups: setting up the job fails. \
-              Groups are made at boot, of the ACS bits of that moment; writing the registers later does not change them.",
-        source: "handbook §6.3, §14.1; open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv-dmabuf.c; NCCL src/transport/net.cc",
-        how: "iommu_group of each function in /sys/bus/pci/devices; /proc/driver/nvidia/version and params",
-    },
+    what: "A GPU and the Data Direct function that it meets in a switch are in one IOMMU group, or neither is in one; drivers from \
+           R570 to R590 with NVreg_GrdmaPciTopoCheckOverride=1 do not ask, and R580 and R590 with 2 refuse in any case.",
+    why: "NCCL asks for GPU memory over PCIe there, and the driver answers ENOTSUPP between groups: setting up the job fails. \
+          Groups are made at boot, of the ACS bits of that moment; writing the registers later does not change them.",
+    source: "handbook §6.3, §14.1; open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv-dmabuf.c; NCCL src/transport/net.cc",
+    how: "iommu_group of each function in /sys/bus/pci/devices; /proc/driver/nvidia/version and params",
     judge: groups,
 };
 

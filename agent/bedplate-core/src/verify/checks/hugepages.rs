@@ -3,28 +3,25 @@
 use super::super::finding::page_size;
 use super::super::unread::OrUnread as _;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, HugePagesFinding, Judgement, Outcome, Severity,
+    Check, CheckInput, Evidence, Group, HugePagesFinding, Judgement, Outcome, Severity,
 };
 use crate::kind::cmdline::{arch, huge_pages};
 use bedplate_cmdline::CommandLine;
 use bedplate_facts::limits::HUGE_PAGES;
 
-/// `limits.hugepages`.
 pub(crate) const HUGEPAGES: Check = Check {
     id: "limits.hugepages",
     group: Group::Limits,
     proves: "the kernel has the huge pages that its command line asks for",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "Of each size that `hugepagesz=` and `hugepages=` of the running kernel name there are as many pages as asked for, or \
-               more. A kernel that was asked for none needs none: GPUDirect RDMA does not use them. What the profile asks for \
-               beyond the running command line, `profile.in-effect` shows.",
-        why: "The kernel takes what it finds and goes on with fewer where memory is short, on one NUMA node above all. DPDK and \
-              storage clients fail at their start then.",
-        source: "handbook §1.1; Linux Documentation/admin-guide/mm/hugetlbpage.rst",
-        how: "/proc/cmdline; nr_hugepages of each size in /sys/kernel/mm/hugepages",
-    },
+    what: "Of each size that `hugepagesz=` and `hugepages=` of the running kernel name there are as many pages as asked for, or \
+           more. A kernel that was asked for none needs none: GPUDirect RDMA does not use them. What the profile asks for \
+           beyond the running command line, `profile.in-effect` shows.",
+    why: "The kernel takes what it finds and goes on with fewer where memory is short, on one NUMA node above all. DPDK and \
+          storage clients fail at their start then.",
+    source: "handbook §1.1; Linux Documentation/admin-guide/mm/hugetlbpage.rst",
+    how: "/proc/cmdline; nr_hugepages of each size in /sys/kernel/mm/hugepages",
     judge: hugepages,
 };
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{
-    Carriers, Check, CheckInput, Evidence, Explain, Group, IommuFinding, Judgement, Outcome,
-    Severity,
+    Carriers, Check, CheckInput, Evidence, Group, IommuFinding, Judgement, Outcome, Severity,
 };
 use super::{addresses, named};
 use bedplate_base::value::PciAddress;
@@ -16,42 +15,36 @@ use bedplate_facts::superchip::{Superchip, superchip};
 const GROUPS: &str = "/sys/kernel/iommu_groups/*/type";
 const IN_USE: &str = "/sys/class/iommu";
 
-/// `iommu.mode`.
 pub(crate) const MODE: Check = Check {
     id: "iommu.mode",
     group: Group::Iommu,
     proves: "the IOMMU lets the DMA of GPUs and NICs pass as GPUDirect needs it",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "The type of the IOMMU group of every GPU, RDMA NIC and VF that the host itself uses: `identity` \
-               (passthrough), or no group, is right; `DMA` and `DMA-FQ` are translated. On Arm CPUs of NVIDIA with a \
-               kernel before 6.11 it is the other way round; from 6.11 on either is right. A host whose IOMMU is off has \
-               1:1 DMA, which is right on bare metal.",
-        why: "CUDA's documentation calls GPUDirect RDMA incompatible with any translation but 1:1. On Grace before 6.11 \
-              arm-smmu-v3 attaches no PASID to an identity domain, and no CUDA context can be created. The command line \
-              proves nothing: memory encryption, untrusted devices and some IOMMUs translate in spite of `iommu=pt`.",
-        source: "handbook §4, §14.3, §14.4; Linux drivers/iommu/iommu.c; CUDA GPUDirect RDMA guide",
-        how: "iommu_group of each function in /sys/bus/pci/devices, /sys/kernel/iommu_groups/N/type, /sys/class/iommu",
-    },
+    what: "The type of the IOMMU group of every GPU, RDMA NIC and VF that the host itself uses: `identity` \
+           (passthrough), or no group, is right; `DMA` and `DMA-FQ` are translated. On Arm CPUs of NVIDIA with a \
+           kernel before 6.11 it is the other way round; from 6.11 on either is right. A host whose IOMMU is off has \
+           1:1 DMA, which is right on bare metal.",
+    why: "CUDA's documentation calls GPUDirect RDMA incompatible with any translation but 1:1. On Grace before 6.11 \
+          arm-smmu-v3 attaches no PASID to an identity domain, and no CUDA context can be created. The command line \
+          proves nothing: memory encryption, untrusted devices and some IOMMUs translate in spite of `iommu=pt`.",
+    source: "handbook §4, §14.3, §14.4; Linux drivers/iommu/iommu.c; CUDA GPUDirect RDMA guide",
+    how: "iommu_group of each function in /sys/bus/pci/devices, /sys/kernel/iommu_groups/N/type, /sys/class/iommu",
     judge: mode,
 };
 
-/// `iommu.active`.
 pub(crate) const ACTIVE: Check = Check {
     id: "iommu.active",
     group: Group::Iommu,
     proves: "an IOMMU is in use where something needs one",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or nothing on this host needs one: it is off on purpose, or \
-               the firmware has it off, and no guest has a device.",
-        why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not: off is 1:1 DMA, which GPUDirect Storage's \
-              documentation calls the best case.",
-        source: "handbook §4, §14.4",
-        how: "names in /sys/class/iommu; what the next boot's arguments say of it; functions bound to VFIO drivers",
-    },
+    what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or nothing on this host needs one: it is off on purpose, or \
+           the firmware has it off, and no guest has a device.",
+    why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not: off is 1:1 DMA, which GPUDirect Storage's \
+          documentation calls the best case.",
+    source: "handbook §4, §14.4",
+    how: "names in /sys/class/iommu; what the next boot's arguments say of it; functions bound to VFIO drivers",
     judge: active,
 };
 

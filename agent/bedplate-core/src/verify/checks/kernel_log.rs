@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::super::unread::OrUnread as _;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, IommuFinding, Judgement, Outcome, Severity,
+    Check, CheckInput, Evidence, Group, IommuFinding, Judgement, Outcome, Severity,
 };
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
@@ -13,22 +13,19 @@ use bedplate_host::{KernelLog, kmsg};
 
 pub(super) const HOW: &str = "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; only lines that mean something are kept";
 
-/// `iommu.log`.
 pub(crate) const IOMMU: Check = Check {
     id: "iommu.log",
     group: Group::Iommu,
     proves: "the kernel log reports no DMA that the IOMMU refused, and no trouble with bringing it up",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "No DMA fault of a GPU or NIC since the boot, no IOMMU that the firmware describes wrongly or a kexec left on; and \
-               `DMAR: IOMMU enabled` is not taken for a proof: that line repeats the argument, and stands there without VT-d as \
-               well. `DMAR: Intel(R) Virtualization Technology for Directed I/O` and `AMD-Vi: Interrupt remapping enabled` are.",
-        why: "A fault is GPUDirect traffic that did not arrive: a peer's address that is not mapped for the NIC. How-tos prove \
-              passthrough by lines that prove something else.",
-        source: "handbook §2.4, §4, §12.10; Linux drivers/iommu/intel/dmar.c, drivers/iommu/amd/iommu.c",
-        how: HOW,
-    },
+    what: "No DMA fault of a GPU or NIC since the boot, no IOMMU that the firmware describes wrongly or a kexec left on; and \
+           `DMAR: IOMMU enabled` is not taken for a proof: that line repeats the argument, and stands there without VT-d as \
+           well. `DMAR: Intel(R) Virtualization Technology for Directed I/O` and `AMD-Vi: Interrupt remapping enabled` are.",
+    why: "A fault is GPUDirect traffic that did not arrive: a peer's address that is not mapped for the NIC. How-tos prove \
+          passthrough by lines that prove something else.",
+    source: "handbook §2.4, §4, §12.10; Linux drivers/iommu/intel/dmar.c, drivers/iommu/amd/iommu.c",
+    how: HOW,
     judge: iommu,
 };
 

@@ -2,8 +2,8 @@
 
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{
-    Check, CheckInput, DeviceKind, Evidence, Explain, Group, Judgement, LimitsFinding, Outcome,
-    Severity, Verdict,
+    Check, CheckInput, DeviceKind, Evidence, Group, Judgement, LimitsFinding, Outcome, Severity,
+    Verdict,
 };
 use super::{counted, size};
 use bedplate_base::Reading;
@@ -15,97 +15,82 @@ const ENOUGH_SHM: u64 = 1 << 30;
 /// Launchers whose children are containers; those get CAP_IPC_LOCK where the pod asks for it.
 const OF_CONTAINERS: [&str; 6] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
 
-/// `limits.memlock`.
 pub(crate) const MEMLOCK: Check = Check {
     id: "limits.memlock",
     group: Group::Limits,
     proves: "jobs may lock as much memory as RDMA registers",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "LimitMEMLOCK is infinity for what starts jobs here: slurmd, and the container runtime (containerd, crio, docker, k3s, \
-               rke2); a pod has the runtime's limits, not kubelet's. For slurmd a limit fails, for a runtime it is a warning: a \
-               container with CAP_IPC_LOCK has no limit. Where neither is installed, sessions are asked: limits.conf and limits.d for \
-               everybody (`*`). Slurm hands on the limits of the shell that submitted the job unless slurm.conf says \
-               `PropagateResourceLimitsExcept=MEMLOCK`: that is not looked at.",
-        why: "Registering memory locks it. With systemd's default of 8 MiB ibv_reg_mr fails with `Cannot allocate memory`, and NCCL \
-              with it.",
-        source: "handbook §5.3; systemd.exec(5), limits.conf(5); Linux drivers/infiniband/core/umem.c ib_umem_get",
-        how: "unit files and drop-ins below /etc, /run, /usr/local/lib and /usr/lib; system.conf (DefaultLimitMEMLOCK); \
-              /etc/security. On disk: a unit that runs since before a change has its old limit",
-    },
+    what: "LimitMEMLOCK is infinity for what starts jobs here: slurmd, and the container runtime (containerd, crio, docker, k3s, \
+           rke2); a pod has the runtime's limits, not kubelet's. For slurmd a limit fails, for a runtime it is a warning: a \
+           container with CAP_IPC_LOCK has no limit. Where neither is installed, sessions are asked: limits.conf and limits.d for \
+           everybody (`*`). Slurm hands on the limits of the shell that submitted the job unless slurm.conf says \
+           `PropagateResourceLimitsExcept=MEMLOCK`: that is not looked at.",
+    why: "Registering memory locks it. With systemd's default of 8 MiB ibv_reg_mr fails with `Cannot allocate memory`, and NCCL \
+          with it.",
+    source: "handbook §5.3; systemd.exec(5), limits.conf(5); Linux drivers/infiniband/core/umem.c ib_umem_get",
+    how: "unit files and drop-ins below /etc, /run, /usr/local/lib and /usr/lib; system.conf (DefaultLimitMEMLOCK); \
+          /etc/security. On disk: a unit that runs since before a change has its old limit",
     judge: memlock,
 };
 
-/// `limits.device-nodes`.
 pub(crate) const DEVICE_NODES: Check = Check {
     id: "limits.device-nodes",
     group: Group::Limits,
     proves: "the device nodes that jobs open are there",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "/dev/infiniband/uverbsN of every RDMA device; /dev/nvidiactl, /dev/nvidia-uvm and a /dev/nvidiaN for each GPU that \
-               the driver has; /dev/kfd for amdgpu. Without a verbs node, /dev/kfd, /dev/nvidiactl or any GPU's node the check \
-               fails; a single GPU's node, or /dev/nvidia-uvm, that is not there is a warning: CUDA makes it when a program of the \
-               host's first uses the GPU, and a container that starts before has none.",
-        why: "Containers get the nodes that are there when they start. Without uverbs no program can use RDMA, whatever sysfs shows.",
-        source: "handbook §5.3, §6.2",
-        how: "infiniband_verbs/ of each NIC in /sys/bus/pci/devices; /dev",
-    },
+    what: "/dev/infiniband/uverbsN of every RDMA device; /dev/nvidiactl, /dev/nvidia-uvm and a /dev/nvidiaN for each GPU that \
+           the driver has; /dev/kfd for amdgpu. Without a verbs node, /dev/kfd, /dev/nvidiactl or any GPU's node the check \
+           fails; a single GPU's node, or /dev/nvidia-uvm, that is not there is a warning: CUDA makes it when a program of the \
+           host's first uses the GPU, and a container that starts before has none.",
+    why: "Containers get the nodes that are there when they start. Without uverbs no program can use RDMA, whatever sysfs shows.",
+    source: "handbook §5.3, §6.2",
+    how: "infiniband_verbs/ of each NIC in /sys/bus/pci/devices; /dev",
     judge: device_nodes,
 };
 
-/// `limits.shm`.
 pub(crate) const SHARED_MEMORY: Check = Check {
     id: "limits.shm",
     group: Group::Limits,
     proves: "/dev/shm has room for what NCCL and data loaders put there",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "A tmpfs of at least 1 GiB is mounted on /dev/shm: on the host, or in the container in which this runs. Half of memory \
-               is the kernel's default.",
-        why: "NCCL passes data between the processes of a node through it, and stops when it is full. Containers get 64 MiB unless \
-              told otherwise (`--shm-size`, an emptyDir of medium Memory, `--ipc=host`): ask inside of one.",
-        source: "handbook §8.5; Linux Documentation/filesystems/tmpfs.rst",
-        how: "/proc/mounts",
-    },
+    what: "A tmpfs of at least 1 GiB is mounted on /dev/shm: on the host, or in the container in which this runs. Half of memory \
+           is the kernel's default.",
+    why: "NCCL passes data between the processes of a node through it, and stops when it is full. Containers get 64 MiB unless \
+          told otherwise (`--shm-size`, an emptyDir of medium Memory, `--ipc=host`): ask inside of one.",
+    source: "handbook §8.5; Linux Documentation/filesystems/tmpfs.rst",
+    how: "/proc/mounts",
     judge: shm,
 };
 
-/// `limits.numa-balancing`.
 pub(crate) const NUMA_BALANCING: Check = Check {
     id: "limits.numa-balancing",
     group: Group::Limits,
     proves: "the kernel does not move pages between NUMA nodes under running jobs",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "kernel.numa_balancing is 0. A host with one NUMA node has nothing to balance.",
-        why: "The kernel unmaps pages to see who uses them, and moves them: jobs that are pinned to their node pay for it and gain \
-              nothing. RCCL warns of it.",
-        source: "handbook §14.6; Linux Documentation/admin-guide/sysctl/kernel.rst",
-        how: "/proc/sys/kernel/numa_balancing; /sys/devices/system/node/online",
-    },
+    what: "kernel.numa_balancing is 0. A host with one NUMA node has nothing to balance.",
+    why: "The kernel unmaps pages to see who uses them, and moves them: jobs that are pinned to their node pay for it and gain \
+          nothing. RCCL warns of it.",
+    source: "handbook §14.6; Linux Documentation/admin-guide/sysctl/kernel.rst",
+    how: "/proc/sys/kernel/numa_balancing; /sys/devices/system/node/online",
     judge: numa_balancing,
 };
 
-/// `limits.persistence`.
 pub(crate) const PERSISTENCE: Check = Check {
     id: "limits.persistence",
     group: Group::Limits,
     proves: "NVIDIA GPUs stay initialised between jobs",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "nvidia-persistenced runs. `nvidia-smi -pm 1`, and programs that hold the GPUs open (dcgm, fabric managers), do the \
-               same and do not show here.",
-        why: "Without a program that has them open, the driver shuts GPUs down after each job: the next one starts seconds later, \
-              and settings such as clocks and MIG modes of the driver's are gone.",
-        source: "handbook §6.3, §14.7",
-        how: "/run/nvidia-persistenced/socket",
-    },
+    what: "nvidia-persistenced runs. `nvidia-smi -pm 1`, and programs that hold the GPUs open (dcgm, fabric managers), do the \
+           same and do not show here.",
+    why: "Without a program that has them open, the driver shuts GPUs down after each job: the next one starts seconds later, \
+          and settings such as clocks and MIG modes of the driver's are gone.",
+    source: "handbook §6.3, §14.7",
+    how: "/run/nvidia-persistenced/socket",
     judge: persistence,
 };
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::finding::is_severe;
 use super::super::{
-    Check, CheckInput, Device, DeviceKind, Evidence, Explain, Group, Judgement, LogFinding,
-    Outcome, Severity, Verdict,
+    Check, CheckInput, Device, DeviceKind, Evidence, Group, Judgement, LogFinding, Outcome,
+    Severity, Verdict,
 };
 use super::kernel_log::{HOW, clean, concerns, log, seen};
 use bedplate_base::Reading;
@@ -13,45 +13,39 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
 use bedplate_host::KernelLog;
 
-/// `modules.log`.
 pub(crate) const MODULES: Check = Check {
     id: "modules.log",
     group: Group::Modules,
     proves: "the kernel log reports no driver of GPUs or RDMA NICs that was refused, or of two versions",
     severity: Severity::Fail,
     needs_root: true,
-    explain: Explain {
-        what: "No module of NVIDIA, AMD or an RDMA stack was refused for symbols of another version, an unknown symbol, another \
-               kernel's version magic, a blacklist or a missing signature, unless it is loaded by now; no `NVRM: API mismatch`; \
-               no GPU that the driver did not take; no error of nvidia_peermem; no parameter that a module does not know. A GPU that was not taken and two versions fail, unless \
-               a later line says that the driver took it, or the versions are the same by now; the rest is a warning, for what is \
-               loaded now is judged elsewhere.",
-        why: "modprobe says `Invalid argument` for most of it; the cause stands in the log alone. nvidia_peermem fails like that \
-              with an ib_core that has no peer-memory symbols.",
-        source: "handbook §1.5, §6.3, §9; Linux kernel/module",
-        how: HOW,
-    },
+    what: "No module of NVIDIA, AMD or an RDMA stack was refused for symbols of another version, an unknown symbol, another \
+           kernel's version magic, a blacklist or a missing signature, unless it is loaded by now; no `NVRM: API mismatch`; \
+           no GPU that the driver did not take; no error of nvidia_peermem; no parameter that a module does not know. A GPU that was not taken and two versions fail, unless \
+           a later line says that the driver took it, or the versions are the same by now; the rest is a warning, for what is \
+           loaded now is judged elsewhere.",
+    why: "modprobe says `Invalid argument` for most of it; the cause stands in the log alone. nvidia_peermem fails like that \
+          with an ib_core that has no peer-memory symbols.",
+    source: "handbook §1.5, §6.3, §9; Linux kernel/module",
+    how: HOW,
     judge: modules,
 };
 
-/// `pcie.log`.
 pub(crate) const PCIE: Check = Check {
     id: "pcie.log",
     group: Group::Pcie,
     proves: "the kernel log reports no GPU that fell off the bus and no uncorrected PCIe error on a path",
     severity: Severity::Fail,
     needs_root: true,
-    explain: Explain {
-        what: "Since the boot no GPU has fallen off the bus (Xid 79) or reported another Xid of its own (those of programs, such \
-               as 13, 31 and 43, are left out), no NVSwitch a fatal SXid, and on no path of a GPU or RDMA NIC was there an \
-               uncorrected PCIe error, a port that contained one (DPC), or a slot whose link went down. What leaves a GPU, a switch \
-               or a link unusable until it is reset fails; it is a warning once a later line shows the recovery, the reset or the \
-               driver that took the device again. An Xid with another meaning, and an error after which the link is as reliable as \
-               before, is a warning.",
-        why: "A GPU that is off the bus stays so until it is reset or the host rebooted, and every job on the node hangs.",
-        source: "handbook §3.3, §6.2, §7; NVIDIA's \"Xid Errors\"; Linux drivers/pci/pcie/aer.c, dpc.c",
-        how: HOW,
-    },
+    what: "Since the boot no GPU has fallen off the bus (Xid 79) or reported another Xid of its own (those of programs, such \
+           as 13, 31 and 43, are left out), no NVSwitch a fatal SXid, and on no path of a GPU or RDMA NIC was there an \
+           uncorrected PCIe error, a port that contained one (DPC), or a slot whose link went down. What leaves a GPU, a switch \
+           or a link unusable until it is reset fails; it is a warning once a later line shows the recovery, the reset or the \
+           driver that took the device again. An Xid with another meaning, and an error after which the link is as reliable as \
+           before, is a warning.",
+    why: "A GPU that is off the bus stays so until it is reset or the host rebooted, and every job on the node hangs.",
+    source: "handbook §3.3, §6.2, §7; NVIDIA's \"Xid Errors\"; Linux drivers/pci/pcie/aer.c, dpc.c",
+    how: HOW,
     judge: pcie,
 };
 

@@ -3,8 +3,8 @@
 use super::super::finding::bind_driver;
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{
-    Check, CheckInput, Evidence, Explain, GpuVendor, Group, Judgement, ModuleKind, ModulesFinding,
-    Outcome, Severity,
+    Check, CheckInput, Evidence, GpuVendor, Group, Judgement, ModuleKind, ModulesFinding, Outcome,
+    Severity,
 };
 use super::{addresses, counted};
 use crate::kind::modules::dmabuf_obstacle;
@@ -21,21 +21,18 @@ const AMD: u16 = 0x1002;
 const INTEL: u16 = 0x8086;
 const VERSION: &str = "/proc/driver/nvidia/version";
 
-/// `modules.driver`.
 pub(crate) const DRIVER: Check = Check {
     id: "modules.driver",
     group: Group::Modules,
     proves: "every GPU of the host is bound to its maker's driver",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Every GPU that no guest has is bound to its maker's driver: NVIDIA's to `nvidia`, AMD's to `amdgpu`, Intel's to \
-               `xe` or `i915`. nouveau is no driver for computing, and pci-stub none at all. NVIDIA's loaded kernel modules are \
-               those that each GPU needs: the open ones for GH200 and from Blackwell on, the proprietary ones before Turing.",
-        why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL. Kernel modules of the other kind do not start it.",
-        source: "handbook §6.2",
-        how: "DRIVER= in uevent of each GPU; /proc/driver/nvidia/version",
-    },
+    what: "Every GPU that no guest has is bound to its maker's driver: NVIDIA's to `nvidia`, AMD's to `amdgpu`, Intel's to \
+           `xe` or `i915`. nouveau is no driver for computing, and pci-stub none at all. NVIDIA's loaded kernel modules are \
+           those that each GPU needs: the open ones for GH200 and from Blackwell on, the proprietary ones before Turing.",
+    why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL. Kernel modules of the other kind do not start it.",
+    source: "handbook §6.2",
+    how: "DRIVER= in uevent of each GPU; /proc/driver/nvidia/version",
     judge: driver,
 };
 
@@ -117,26 +114,23 @@ fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
     }))
 }
 
-/// `modules.gpudirect`.
 pub(crate) const GPUDIRECT: Check = Check {
     id: "modules.gpudirect",
     group: Group::Modules,
     proves: "RDMA NICs can register GPU memory, by DMA-BUF or by nvidia_peermem",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or else nvidia_peermem loaded, which needs \
-               an ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED); and no NVreg_GrdmaPciTopoCheckOverride=2, by which \
-               drivers from R580 on refuse both. AMD: amdgpu among the clients of such an ib_core, or else a kernel with \
-               CONFIG_DMABUF_MOVE_NOTIFY and CONFIG_PCI_P2PDMA. Linux 7.1 has the first option no more, and RCCL that still looks \
-               for it needs RCCL_FORCE_ENABLE_DMABUF=1.",
-        why: "With neither NCCL stages every transfer in host memory. Measure by DMA-BUF with `ib_write_bw --use_cuda=N \
-              --use_cuda_dmabuf`: without the last option perftest asks for nvidia_peermem, and fails on a node that is right.",
-        source: "handbook §6.3, §14.6, §14.8",
-        how: "/proc/driver/nvidia/version, /proc/sys/kernel/osrelease, /sys/module/nvidia_peermem, modules.symbols in \
-              /lib/modules; /boot/config-RELEASE; amdkfd/version in /sys/kernel/mm/memory_peers, /sys/kernel/memory_peers or \
-              /sys/memory_peers; /etc/rccl.conf",
-    },
+    what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or else nvidia_peermem loaded, which needs \
+           an ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED); and no NVreg_GrdmaPciTopoCheckOverride=2, by which \
+           drivers from R580 on refuse both. AMD: amdgpu among the clients of such an ib_core, or else a kernel with \
+           CONFIG_DMABUF_MOVE_NOTIFY and CONFIG_PCI_P2PDMA. Linux 7.1 has the first option no more, and RCCL that still looks \
+           for it needs RCCL_FORCE_ENABLE_DMABUF=1.",
+    why: "With neither NCCL stages every transfer in host memory. Measure by DMA-BUF with `ib_write_bw --use_cuda=N \
+          --use_cuda_dmabuf`: without the last option perftest asks for nvidia_peermem, and fails on a node that is right.",
+    source: "handbook §6.3, §14.6, §14.8",
+    how: "/proc/driver/nvidia/version, /proc/sys/kernel/osrelease, /sys/module/nvidia_peermem, modules.symbols in \
+          /lib/modules; /boot/config-RELEASE; amdkfd/version in /sys/kernel/mm/memory_peers, /sys/kernel/memory_peers or \
+          /sys/memory_peers; /etc/rccl.conf",
     judge: gpudirect,
 };
 
@@ -263,20 +257,17 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
     })
 }
 
-/// `modules.leftovers`.
 pub(crate) const LEFTOVERS: Check = Check {
     id: "modules.leftovers",
     group: Group::Modules,
     proves: "nothing is left of nv_peer_mem, which nvidia_peermem replaced",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "nv_peer_mem is not loaded, and no list of modules for the boot names it, or amd_peer_mem, which never existed.",
-        why: "It is no longer maintained, keeps nvidia_peermem from registering, and a boot that waits for a module that is not \
-              there looks broken.",
-        source: "handbook §6.3, §12.42",
-        how: "/sys/module/nv_peer_mem; /etc/modules, and the files of modules-load.d in /etc, /run and /usr/lib",
-    },
+    what: "nv_peer_mem is not loaded, and no list of modules for the boot names it, or amd_peer_mem, which never existed.",
+    why: "It is no longer maintained, keeps nvidia_peermem from registering, and a boot that waits for a module that is not \
+          there looks broken.",
+    source: "handbook §6.3, §12.42",
+    how: "/sys/module/nv_peer_mem; /etc/modules, and the files of modules-load.d in /etc, /run and /usr/lib",
     judge: leftovers,
 };
 

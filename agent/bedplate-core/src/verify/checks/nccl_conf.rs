@@ -2,7 +2,7 @@
 
 use super::super::unread::OrUnread as _;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, NcclFinding, Outcome, Severity, Verdict,
+    Check, CheckInput, Evidence, Group, Judgement, NcclFinding, Outcome, Severity, Verdict,
 };
 use super::counted;
 use super::topology::Candidates;
@@ -11,22 +11,19 @@ use bedplate_facts::nccl_conf::Variable;
 use bedplate_facts::topology::Distance;
 use bedplate_nccl::switches::{Off, switches_off, takes};
 
-/// `rdma.nccl-conf`.
 pub(crate) const NCCL_CONF: Check = Check {
     id: "rdma.nccl-conf",
     group: Group::Rdma,
     proves: "nccl.conf or rccl.conf switches nothing off that GPUDirect RDMA needs",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "The file for all jobs does not switch off RDMA (NCCL_IB_DISABLE, NCCL_NET=Socket), GPUDirect RDMA (NCCL_NET_GDR_LEVEL \
-               nearer than the GPUs' NICs are) or DMA-BUF where nothing else registers GPU memory; and NCCL_IB_HCA takes an active \
-               port of the GPUs' NICs. Switching off transfers between GPUs or shared memory, and a topology file that is not there, \
-               are warnings. What a job sets itself, or a user's own .nccl.conf, is not seen.",
-        why: "The file counts for every job that does not say otherwise, and no job says that it was read.",
-        source: "handbook §8.4, §8.5, §8.6",
-        how: "/etc/nccl.conf, with AMD's GPUs /etc/rccl.conf; ports in /sys/class/infiniband; /sys/module/nvidia_peermem",
-    },
+    what: "The file for all jobs does not switch off RDMA (NCCL_IB_DISABLE, NCCL_NET=Socket), GPUDirect RDMA (NCCL_NET_GDR_LEVEL \
+           nearer than the GPUs' NICs are) or DMA-BUF where nothing else registers GPU memory; and NCCL_IB_HCA takes an active \
+           port of the GPUs' NICs. Switching off transfers between GPUs or shared memory, and a topology file that is not there, \
+           are warnings. What a job sets itself, or a user's own .nccl.conf, is not seen.",
+    why: "The file counts for every job that does not say otherwise, and no job says that it was read.",
+    source: "handbook §8.4, §8.5, §8.6",
+    how: "/etc/nccl.conf, with AMD's GPUs /etc/rccl.conf; ports in /sys/class/infiniband; /sys/module/nvidia_peermem",
     judge: nccl_conf,
 };
 

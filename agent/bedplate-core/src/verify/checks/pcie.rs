@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::unread::{some, unread};
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, PcieFinding, PcieLinkFinding,
-    Severity,
+    Check, CheckInput, Evidence, Group, Judgement, Outcome, PcieFinding, PcieLinkFinding, Severity,
 };
 use super::{addresses, named};
 use bedplate_base::value::PciAddress;
@@ -17,72 +16,60 @@ use bedplate_facts::topology::Topology;
 /// No threshold is published. A link that corrects so much has retrained or replayed a lot; a few at power-on are usual.
 const MANY_CORRECTED: u64 = 1000;
 
-/// `pcie.mps`.
 pub(crate) const MPS: Check = Check {
     id: "pcie.mps",
     group: Group::Pcie,
     proves: "both ends of every link between a GPU or RDMA NIC and the root complex use the same payload size",
     severity: Severity::Fail,
     needs_root: true,
-    explain: Explain {
-        what: "Max_Payload_Size of both ends of each link is the same, and of all links between a GPU and what it meets in a switch.",
-        why: "A receiver takes a packet that is larger than its own setting for malformed: an error that is fatal by default. A \
-              switch splits no packet. The kernel's own advice there is `pci=pcie_bus_safe`.",
-        source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_mps",
-        how: "device control, bits 7:5, in config space (root only)",
-    },
+    what: "Max_Payload_Size of both ends of each link is the same, and of all links between a GPU and what it meets in a switch.",
+    why: "A receiver takes a packet that is larger than its own setting for malformed: an error that is fatal by default. A \
+          switch splits no packet. The kernel's own advice there is `pci=pcie_bus_safe`.",
+    source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_mps",
+    how: "device control, bits 7:5, in config space (root only)",
     judge: mps,
 };
 
-/// `pcie.mrrs`.
 pub(crate) const MRRS: Check = Check {
     id: "pcie.mrrs",
     group: Group::Pcie,
     proves: "RDMA NICs of one model read in requests of the same size, and not of the smallest",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "Max_Read_Request_Size of RDMA NICs of one model is the same, and more than 128 bytes.",
-        why: "A NIC that reads in small requests is slow at reading from GPUs and memory; one that differs from its siblings is \
-              the slow one. Drivers and firmware set it; `pci=pcie_bus_perf` and `pcie_bus_peer2peer` lower it.",
-        source: "handbook §1.4, §7",
-        how: "device control, bits 14:12, of each PF in config space (root only)",
-    },
+    what: "Max_Read_Request_Size of RDMA NICs of one model is the same, and more than 128 bytes.",
+    why: "A NIC that reads in small requests is slow at reading from GPUs and memory; one that differs from its siblings is \
+          the slow one. Drivers and firmware set it; `pci=pcie_bus_perf` and `pcie_bus_peer2peer` lower it.",
+    source: "handbook §1.4, §7",
+    how: "device control, bits 14:12, of each PF in config space (root only)",
     judge: mrrs,
 };
 
-/// `pcie.relaxed-ordering`.
 pub(crate) const RELAXED_ORDERING: Check = Check {
     id: "pcie.relaxed-ordering",
     group: Group::Pcie,
     proves: "RDMA NICs may use relaxed ordering",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "Relaxed Ordering is enabled in device control of every RDMA NIC. VFs are not asked: their bit is reserved.",
-        why: "On many CPUs writes that keep their order are slower by far. Linux clears the bit below root ports that cannot do it; \
-              that it is set does not prove that the NIC uses it.",
-        source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_relaxed_ordering",
-        how: "device control, bit 4, of each PF in config space (root only)",
-    },
+    what: "Relaxed Ordering is enabled in device control of every RDMA NIC. VFs are not asked: their bit is reserved.",
+    why: "On many CPUs writes that keep their order are slower by far. Linux clears the bit below root ports that cannot do it; \
+          that it is set does not prove that the NIC uses it.",
+    source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_relaxed_ordering",
+    how: "device control, bit 4, of each PF in config space (root only)",
     judge: relaxed_ordering,
 };
 
-/// `pcie.aer`.
 pub(crate) const AER: Check = Check {
     id: "pcie.aer",
     group: Group::Pcie,
     proves: "GPUs, RDMA NICs and the ports above them have reported no lost transaction since boot",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "The counters of fatal and non-fatal errors are zero, and those of corrected ones below 1,000 since boot. Where the \
-               kernel keeps none for a GPU or an RDMA NIC (no AER capability), the answer is unknown.",
-        why: "Corrected errors in numbers are a bad contact, cable or retimer, and cost bandwidth long before a link fails; \
-              uncorrected ones are lost transactions.",
-        source: "handbook §7; Linux Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats",
-        how: "aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal of each function in /sys/bus/pci/devices",
-    },
+    what: "The counters of fatal and non-fatal errors are zero, and those of corrected ones below 1,000 since boot. Where the \
+           kernel keeps none for a GPU or an RDMA NIC (no AER capability), the answer is unknown.",
+    why: "Corrected errors in numbers are a bad contact, cable or retimer, and cost bandwidth long before a link fails; \
+          uncorrected ones are lost transactions.",
+    source: "handbook §7; Linux Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats",
+    how: "aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal of each function in /sys/bus/pci/devices",
     judge: aer,
 };
 

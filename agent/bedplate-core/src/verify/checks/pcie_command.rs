@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::unread::unread;
 use super::super::{
-    Check, CheckInput, DeviceFinding, Evidence, Explain, Group, Judgement, Outcome, Severity,
+    Check, CheckInput, DeviceFinding, Evidence, Group, Judgement, Outcome, Severity,
 };
 use super::counted;
 use bedplate_base::{Cause, Reason};
@@ -13,39 +13,33 @@ use bedplate_facts::pci::Function;
 const HOW: &str = "command register, in the first 64 bytes of the config space of GPUs, RDMA NICs, Data Direct functions and the \
                    bridges above them";
 
-/// `pcie.answer`.
 pub(crate) const ANSWER: Check = Check {
     id: "pcie.answer",
     group: Group::Pcie,
     proves: "GPUs, RDMA NICs, Data Direct functions and the ports above them answer",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "No GPU, RDMA NIC, Data Direct function or port above one gives ones for every read of its config space. One that does \
-               is counted by no other check.",
-        why: "A device that has fallen off the bus, has lost power or hangs stays listed until the kernel notices, and some drivers \
-              keep its nodes: jobs hang on it. Reads that nothing answers come back as ones.",
-        source: "handbook §7; Linux drivers/pci/access.c, include/linux/pci.h PCI_POSSIBLE_ERROR",
-        how: HOW,
-    },
+    what: "No GPU, RDMA NIC, Data Direct function or port above one gives ones for every read of its config space. One that does \
+           is counted by no other check.",
+    why: "A device that has fallen off the bus, has lost power or hangs stays listed until the kernel notices, and some drivers \
+          keep its nodes: jobs hang on it. Reads that nothing answers come back as ones.",
+    source: "handbook §7; Linux drivers/pci/access.c, include/linux/pci.h PCI_POSSIBLE_ERROR",
+    how: HOW,
     judge: answer,
 };
 
-/// `pcie.bus-master`.
 pub(crate) const BUS_MASTER: Check = Check {
     id: "pcie.bus-master",
     group: Group::Pcie,
     proves: "GPUs, RDMA NICs and Data Direct functions may do DMA, and the ports above them forward it",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Bus Master Enable is on in each GPU, RDMA NIC and Data Direct function that has a driver, and in each bridge above one.",
-        why: "A function without it sends no memory request, and a bridge without it forwards none upstream. Drivers switch it on; a \
-              reset that nobody restored from, or setpci, leaves it off.",
-        source: "handbook §7; PCI Express base specification, command register, bit 2; Linux drivers/pci/pci.c pci_set_master, \
-                 pci_enable_bridge",
-        how: HOW,
-    },
+    what: "Bus Master Enable is on in each GPU, RDMA NIC and Data Direct function that has a driver, and in each bridge above one.",
+    why: "A function without it sends no memory request, and a bridge without it forwards none upstream. Drivers switch it on; a \
+          reset that nobody restored from, or setpci, leaves it off.",
+    source: "handbook §7; PCI Express base specification, command register, bit 2; Linux drivers/pci/pci.c pci_set_master, \
+             pci_enable_bridge",
+    how: HOW,
     judge: bus_master,
 };
 

@@ -2,7 +2,7 @@
 
 use super::super::unread::some;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, PcieLinkFinding, Severity,
+    Check, CheckInput, Evidence, Group, Judgement, Outcome, PcieLinkFinding, Severity,
 };
 use super::pcie::{endpoints, links};
 use super::{counted, named};
@@ -11,54 +11,45 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::pcie_link::{self, Property};
 
-/// `pcie.link-width`.
 pub(crate) const WIDTH: Check = Check {
     id: "pcie.link-width",
     group: Group::Pcie,
     proves: "links of GPUs, RDMA NICs and the switches above them use all lanes that both ends have",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Each link from a GPU or RDMA NIC up to the root complex has as many lanes as the end with fewer of them can have.",
-        why: "A link that came up narrower has lost bandwidth for good: a card not seated, a bad riser, a slot that shares its \
-              lanes. Unlike the speed, no device changes its width when it is idle.",
-        source: "handbook §6.1, §7, §11",
-        how: "link capability and link status in config space; for ordinary users current_link_width and max_link_width",
-    },
+    what: "Each link from a GPU or RDMA NIC up to the root complex has as many lanes as the end with fewer of them can have.",
+    why: "A link that came up narrower has lost bandwidth for good: a card not seated, a bad riser, a slot that shares its \
+          lanes. Unlike the speed, no device changes its width when it is idle.",
+    source: "handbook §6.1, §7, §11",
+    how: "link capability and link status in config space; for ordinary users current_link_width and max_link_width",
     judge: width,
 };
 
-/// `pcie.link-speed`.
 pub(crate) const SPEED: Check = Check {
     id: "pcie.link-speed",
     group: Group::Pcie,
     proves: "links of RDMA NICs and switches run at the speed that both ends have",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Each link from a GPU or RDMA NIC up to the root complex, but for the GPU's own, runs at the highest speed that both \
-               ends can.",
-        why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
-        source: "handbook §6.1, §7, §11",
-        how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
-    },
+    what: "Each link from a GPU or RDMA NIC up to the root complex, but for the GPU's own, runs at the highest speed that both \
+           ends can.",
+    why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
+    source: "handbook §6.1, §7, §11",
+    how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
     judge: speed,
 };
 
-/// `pcie.gpu-link-speed`.
 pub(crate) const GPU_SPEED: Check = Check {
     id: "pcie.gpu-link-speed",
     group: Group::Pcie,
     proves: "the links of GPUs run at the speed that both ends have",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "A GPU's own link runs at the highest speed that both ends can, and the slot is as fast as the GPU. A link \
-               that is slower than both is unknown: GPUs lower the speed of an idle link, and raise it when they have work.",
-        why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
-        source: "handbook §6.1, §7, §11",
-        how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
-    },
+    what: "A GPU's own link runs at the highest speed that both ends can, and the slot is as fast as the GPU. A link \
+           that is slower than both is unknown: GPUs lower the speed of an idle link, and raise it when they have work.",
+    why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
+    source: "handbook §6.1, §7, §11",
+    how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
     judge: gpu_speed,
 };
 

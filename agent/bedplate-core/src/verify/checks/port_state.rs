@@ -4,31 +4,26 @@ use std::collections::BTreeMap;
 
 use super::super::rails::model;
 use super::super::unread::unread;
-use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaFinding, Severity,
-};
+use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RdmaFinding, Severity};
 use super::counted;
 use super::rdma::{expect_states, own_ports, port_evidence};
 use bedplate_base::Reading;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
 
-/// `rdma.port-state`.
 pub(crate) const PORT_STATE: Check = Check {
     id: "rdma.port-state",
     group: Group::Rdma,
     proves: "each NIC of the GPUs has an active port, and as many as others of its model",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Each NIC near a GPU has a driver, an RDMA device and a port that is `4: ACTIVE`; of an adapter with several ports as \
-               many are as of most adapters of its model, so that a second port without a cable counts for nothing. NICs for storage \
-               or the front end (of another model, or farther away than others) are shown and not judged.",
-        why: "NCCL uses active ports only, and says nothing of the others: a GPU without its NIC shares another's, or goes the long \
-              way.",
-        source: "handbook §5.3, §8.5",
-        how: "infiniband/ of each NIC in /sys/bus/pci/devices; state and phys_state of /sys/class/infiniband/*/ports/*",
-    },
+    what: "Each NIC near a GPU has a driver, an RDMA device and a port that is `4: ACTIVE`; of an adapter with several ports as \
+           many are as of most adapters of its model, so that a second port without a cable counts for nothing. NICs for storage \
+           or the front end (of another model, or farther away than others) are shown and not judged.",
+    why: "NCCL uses active ports only, and says nothing of the others: a GPU without its NIC shares another's, or goes the long \
+          way.",
+    source: "handbook §5.3, §8.5",
+    how: "infiniband/ of each NIC in /sys/bus/pci/devices; state and phys_state of /sys/class/infiniband/*/ports/*",
     judge: port_state,
 };
 

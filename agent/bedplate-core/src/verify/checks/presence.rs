@@ -5,30 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::rails::{Model, model};
 use super::super::unread::unread;
 use super::super::{
-    Check, CheckInput, DeviceFinding, DeviceKind, Evidence, Explain, Group, Judgement, Outcome,
-    Severity, Verdict,
+    Check, CheckInput, DeviceFinding, DeviceKind, Evidence, Group, Judgement, Outcome, Severity,
+    Verdict,
 };
 use super::counted;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::{Function, PciTree, serves_guests};
 use bedplate_facts::superchip::{Superchip, superchip};
 
-/// `topology.devices`.
 pub(crate) const DEVICES: Check = Check {
     id: "topology.devices",
     group: Group::Topology,
     proves: "Linux sees a GPU and an RDMA NIC",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "There is at least one GPU, and at least one NIC that may carry RDMA: one with an RDMA device, a ConnectX, or \
-               one below a switch that it shares with a GPU. Those that guests have (VFIO) do not count. A host that is to have \
-               no GPU, a storage node say, has `ignore` for this check in [verify.severity] of its profile.",
-        why: "A GPU that has fallen off the bus, or a NIC that the firmware has switched off, is missing here first; \
-              nothing else can be right without them.",
-        source: "handbook §6.1",
-        how: "class, vendor and driver of every function in /sys/bus/pci/devices",
-    },
+    what: "There is at least one GPU, and at least one NIC that may carry RDMA: one with an RDMA device, a ConnectX, or \
+           one below a switch that it shares with a GPU. Those that guests have (VFIO) do not count. A host that is to have \
+           no GPU, a storage node say, has `ignore` for this check in [verify.severity] of its profile.",
+    why: "A GPU that has fallen off the bus, or a NIC that the firmware has switched off, is missing here first; \
+          nothing else can be right without them.",
+    source: "handbook §6.1",
+    how: "class, vendor and driver of every function in /sys/bus/pci/devices",
     judge: devices,
 };
 
@@ -210,21 +207,18 @@ fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
     Ok(Some(Outcome::fail(codes).all_evidence(seen)))
 }
 
-/// `topology.data-direct`.
 pub(crate) const DATA_DIRECT: Check = Check {
     id: "topology.data-direct",
     group: Group::Topology,
     proves: "every ConnectX-8 of an Arm superchip has its Data Direct function, with a driver",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "On hosts with Data Direct functions (15b3:2100) each has its driver (mlx5_ib), and each ConnectX-8 of the host's GPUs has \
-               one: by the serial number in their Vital Product Data, or by their number where that cannot be read.",
-        why: "By that function the NIC reaches the GPU below the same switch. Without it the traffic of that GPU takes the way through \
-              the CPU, while the others do not.",
-        source: "handbook §14.1; Linux drivers/infiniband/hw/mlx5/data_direct.c",
-        how: "ids, driver and Vital Product Data (vpd) of each function in /sys/bus/pci/devices",
-    },
+    what: "On hosts with Data Direct functions (15b3:2100) each has its driver (mlx5_ib), and each ConnectX-8 of the host's GPUs has \
+           one: by the serial number in their Vital Product Data, or by their number where that cannot be read.",
+    why: "By that function the NIC reaches the GPU below the same switch. Without it the traffic of that GPU takes the way through \
+          the CPU, while the others do not.",
+    source: "handbook §14.1; Linux drivers/infiniband/hw/mlx5/data_direct.c",
+    how: "ids, driver and Vital Product Data (vpd) of each function in /sys/bus/pci/devices",
     judge: data_direct,
 };
 

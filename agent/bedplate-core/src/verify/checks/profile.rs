@@ -4,30 +4,27 @@ use std::collections::BTreeSet;
 
 use super::super::unread::OrUnread as _;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, ImageState, Judgement, NoPlan, Outcome,
-    ProfileFinding, Severity,
+    Check, CheckInput, Evidence, Group, ImageState, Judgement, NoPlan, Outcome, ProfileFinding,
+    Severity,
 };
 use crate::plan::{KindId, RebootNeed};
 
 /// Where `systemctl enable` links units that a boot starts.
 const WANTS: &str = "multi-user.target.wants";
 
-/// `profile.in-effect`.
 pub(crate) const IN_EFFECT: Check = Check {
     id: "profile.in-effect",
     group: Group::Profile,
     proves: "the host is what its profile says, and waits for no boot",
     severity: Severity::Fail,
     needs_root: true,
-    explain: Explain {
-        what: "A plan by the profile in /etc/bedplate of the host (or by `--profile`) is empty: nothing to change, nothing in \
-               the way, nothing that waits for a boot. Without a profile it does not apply. For an image also: its build has no \
-               tool left to run, and where the profile leaves settings to the machine the image has bedplate, this profile with \
-               `mode = \"enforce\"`, and units that a boot starts.",
-        why: "What the host has by chance now is gone after the next boot; what the profile says comes back.",
-        source: "handbook §13.2; `bedplate plan`",
-        how: "everything that `bedplate plan` reads",
-    },
+    what: "A plan by the profile in /etc/bedplate of the host (or by `--profile`) is empty: nothing to change, nothing in \
+           the way, nothing that waits for a boot. Without a profile it does not apply. For an image also: its build has no \
+           tool left to run, and where the profile leaves settings to the machine the image has bedplate, this profile with \
+           `mode = \"enforce\"`, and units that a boot starts.",
+    why: "What the host has by chance now is gone after the next boot; what the profile says comes back.",
+    source: "handbook §13.2; `bedplate plan`",
+    how: "everything that `bedplate plan` reads",
     judge: in_effect,
 };
 

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use super::super::finding::{Tally, few_of, tally};
 use super::super::rails::model;
 use super::super::unread::{OrUnread as _, some};
-use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RdmaFinding, Severity,
-};
+use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RdmaFinding, Severity};
 use bedplate_base::Reading;
 use bedplate_facts::rdma::RdmaPort;
 
@@ -37,57 +35,48 @@ fn text_or_not_known(reading: &Reading<String>) -> &str {
     reading.known().map_or("not known", String::as_str)
 }
 
-/// `rdma.rate`.
 pub(crate) const RATE: Check = Check {
     id: "rdma.rate",
     group: Group::Rdma,
     proves: "active ports of RDMA NICs of one model run at one rate",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "The rate of each active port of the GPUs' NICs is that of the fastest one among NICs of the same model (device and \
-               subsystem id). NICs for storage or the front end are not asked. What a port can do at most stands in no file: NICs that are all slow alike are not found here.",
-        why: "NCCL spreads a job over all NICs of a node: the slowest one sets the pace. A port that trained to fewer lanes, or to an \
-              older speed, is a bad cable, or a switch port set so.",
-        source: "handbook §5.3; Linux drivers/infiniband/core/sysfs.c rate_show",
-        how: "rate of each port in /sys/class/infiniband",
-    },
+    what: "The rate of each active port of the GPUs' NICs is that of the fastest one among NICs of the same model (device and \
+           subsystem id). NICs for storage or the front end are not asked. What a port can do at most stands in no file: NICs that are all slow alike are not found here.",
+    why: "NCCL spreads a job over all NICs of a node: the slowest one sets the pace. A port that trained to fewer lanes, or to an \
+          older speed, is a bad cable, or a switch port set so.",
+    source: "handbook §5.3; Linux drivers/infiniband/core/sysfs.c rate_show",
+    how: "rate of each port in /sys/class/infiniband",
     judge: rate,
 };
 
-/// `rdma.link-layer`.
 pub(crate) const LINK_LAYER: Check = Check {
     id: "rdma.link-layer",
     group: Group::Rdma,
     proves: "RDMA NICs of one model are all on InfiniBand, or all on Ethernet",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Active ports of NICs of the same model (device and subsystem id) have the same link layer.",
-        why: "ConnectX ports can be either (LINK_TYPE_P1 in their firmware). One that came back from a firmware reset as the other \
-              has a link and an active port, and reaches none of its peers.",
-        source: "handbook §5.3",
-        how: "link_layer of each port in /sys/class/infiniband",
-    },
+    what: "Active ports of NICs of the same model (device and subsystem id) have the same link layer.",
+    why: "ConnectX ports can be either (LINK_TYPE_P1 in their firmware). One that came back from a firmware reset as the other \
+          has a link and an active port, and reaches none of its peers.",
+    source: "handbook §5.3",
+    how: "link_layer of each port in /sys/class/infiniband",
     judge: link_layer,
 };
 
-/// `rdma.names`.
 pub(crate) const NAMES: Check = Check {
     id: "rdma.names",
     group: Group::Rdma,
     proves: "RDMA devices have names of one kind, so that one rule of NCCL_IB_HCA fits them all",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "The devices are all called as the kernel numbers them (mlx5_0, bnxt_re0 …), or all otherwise: by their place \
-               (rocep25s0, ibp25s0), as rdma-core's udev rules do. Both kinds at once is a warning.",
-        why: "`NCCL_IB_HCA=mlx5` matches nothing on renamed devices, and half of them on a mixture. Kernel names are numbers in the \
-              order in which drivers came: with a NIC gone, or one more, mlx5_4 is another NIC. `rdma link` shows names and \
-              interfaces.",
-        source: "handbook §5.3, §12.26; rdma-core kernel-boot/rdma-persistent-naming.rules",
-        how: "infiniband/ of each NIC in /sys/bus/pci/devices",
-    },
+    what: "The devices are all called as the kernel numbers them (mlx5_0, bnxt_re0 …), or all otherwise: by their place \
+           (rocep25s0, ibp25s0), as rdma-core's udev rules do. Both kinds at once is a warning.",
+    why: "`NCCL_IB_HCA=mlx5` matches nothing on renamed devices, and half of them on a mixture. Kernel names are numbers in the \
+          order in which drivers came: with a NIC gone, or one more, mlx5_4 is another NIC. `rdma link` shows names and \
+          interfaces.",
+    source: "handbook §5.3, §12.26; rdma-core kernel-boot/rdma-persistent-naming.rules",
+    how: "infiniband/ of each NIC in /sys/bus/pci/devices",
     judge: names_of_devices,
 };
 

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::unread::{OrUnread as _, some, unread};
-use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, RoceFinding, Severity,
-};
+use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RoceFinding, Severity};
 use super::counted;
 use super::rdma::own_ports;
 use bedplate_base::Reading;
@@ -17,40 +15,34 @@ const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
 /// The largest payload of a packet (InfiniBand Architecture Specification, volume 1).
 const LARGEST: u32 = 4096;
 
-/// `rdma.gid`.
 pub(crate) const GID: Check = Check {
     id: "rdma.gid",
     group: Group::Rdma,
     proves: "every active RoCE port has a GID for RoCE v2 that routers pass on",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "The GID table of each active Ethernet port has an entry of type RoCE v2; best is one of an IPv4 address, then one of \
-               an IPv6 address. One of a link-local address alone is a warning. The index is worked out for each port: which it is \
-               depends on the order in which addresses came, and it need not be 3.",
-        why: "Without one there is no RoCE v2 over this port. From 2.21 on NCCL works the index out by itself; \
-              NCCL_IB_GID_INDEX is one number for all ports, and wrong where they differ.",
-        source: "handbook §5.3, §8.5, §12.24",
-        how: "gids/*, gid_attrs/types/* of each port in /sys/class/infiniband; snapshots hold the addresses masked",
-    },
+    what: "The GID table of each active Ethernet port has an entry of type RoCE v2; best is one of an IPv4 address, then one of \
+           an IPv6 address. One of a link-local address alone is a warning. The index is worked out for each port: which it is \
+           depends on the order in which addresses came, and it need not be 3.",
+    why: "Without one there is no RoCE v2 over this port. From 2.21 on NCCL works the index out by itself; \
+          NCCL_IB_GID_INDEX is one number for all ports, and wrong where they differ.",
+    source: "handbook §5.3, §8.5, §12.24",
+    how: "gids/*, gid_attrs/types/* of each port in /sys/class/infiniband; snapshots hold the addresses masked",
     judge: gid,
 };
 
-/// `rdma.netdev`.
 pub(crate) const NETDEV: Check = Check {
     id: "rdma.netdev",
     group: Group::Rdma,
     proves: "the interfaces of RoCE ports are up, and their MTU has room for packets of 4,096 bytes",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "The network interface of each RoCE port, or the bond that it is part of, is up. An MTU below 4,192 is a warning: 4,096 \
-               bytes of payload and 96 of headers, so that RoCE takes the next smaller size (1,024 with the usual 1,500).",
-        why: "RoCE runs over the interface's addresses and within its MTU. Small packets cost bandwidth and packet rate; ports with \
-              different MTUs agree on the smaller one.",
-        source: "handbook §5.3; Linux include/rdma/ib_addr.h iboe_get_mtu",
-        how: "gid_attrs/ndevs/0 of each port in /sys/class/infiniband; master, operstate and mtu in /sys/class/net",
-    },
+    what: "The network interface of each RoCE port, or the bond that it is part of, is up. An MTU below 4,192 is a warning: 4,096 \
+           bytes of payload and 96 of headers, so that RoCE takes the next smaller size (1,024 with the usual 1,500).",
+    why: "RoCE runs over the interface's addresses and within its MTU. Small packets cost bandwidth and packet rate; ports with \
+          different MTUs agree on the smaller one.",
+    source: "handbook §5.3; Linux include/rdma/ib_addr.h iboe_get_mtu",
+    how: "gid_attrs/ndevs/0 of each port in /sys/class/infiniband; master, operstate and mtu in /sys/class/net",
     judge: netdev,
 };
 

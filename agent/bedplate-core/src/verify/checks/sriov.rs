@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::unread::{OrUnread as _, some, unread};
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, SriovFinding,
-    Verdict,
+    Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity, SriovFinding, Verdict,
 };
 use super::{addresses, counted};
 use bedplate_base::Reading;
@@ -15,57 +14,48 @@ use bedplate_facts::vfs::{AddressKind, NicAddress};
 /// Class and subclass of InfiniBand controllers.
 const INFINIBAND: u32 = 0x0207;
 
-/// `sriov.counts`.
 pub(crate) const COUNTS: Check = Check {
     id: "sriov.counts",
     group: Group::SrIov,
     proves: "every VF that a PF says it has is there",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "For each PF as many VFs are among the PCI functions as sriov_numvfs says. Whether that is as many as are wanted, \
-               `profile.in-effect` answers.",
-        why: "Device plugins and operators go by sriov_numvfs. A VF that was removed, or that has fallen off the bus, is given to \
-              a job that then does not start.",
-        source: "handbook §5.1; Linux drivers/pci/iov.c",
-        how: "sriov_numvfs and virtfn* of each PF; /sys/bus/pci/devices",
-    },
+    what: "For each PF as many VFs are among the PCI functions as sriov_numvfs says. Whether that is as many as are wanted, \
+           `profile.in-effect` answers.",
+    why: "Device plugins and operators go by sriov_numvfs. A VF that was removed, or that has fallen off the bus, is given to \
+          a job that then does not start.",
+    source: "handbook §5.1; Linux drivers/pci/iov.c",
+    how: "sriov_numvfs and virtfn* of each PF; /sys/bus/pci/devices",
     judge: counts,
 };
 
-/// `sriov.drivers`.
 pub(crate) const DRIVERS: Check = Check {
     id: "sriov.drivers",
     group: Group::SrIov,
     proves: "VFs of NICs have a driver, or are set aside for guests, and those of RDMA NICs have an RDMA device",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "Every VF of a NIC is bound to a driver; VFIO counts as one. Where the PF has an RDMA device and the VF a network \
-               driver, the VF has one as well; one in another namespace (a container's) counts. With sriov_drivers_autoprobe 0 a VF \
-               without a driver is a warning: it may be waiting for a guest.",
-        why: "A VF without its RDMA device gives a pod a network interface and no RDMA: NCCL falls back to sockets.",
-        source: "handbook §5.1, §5.2",
-        how: "DRIVER= in uevent and infiniband/ of each VF; sriov_drivers_autoprobe of its PF",
-    },
+    what: "Every VF of a NIC is bound to a driver; VFIO counts as one. Where the PF has an RDMA device and the VF a network \
+           driver, the VF has one as well; one in another namespace (a container's) counts. With sriov_drivers_autoprobe 0 a VF \
+           without a driver is a warning: it may be waiting for a guest.",
+    why: "A VF without its RDMA device gives a pod a network interface and no RDMA: NCCL falls back to sockets.",
+    source: "handbook §5.1, §5.2",
+    how: "DRIVER= in uevent and infiniband/ of each VF; sriov_drivers_autoprobe of its PF",
     judge: drivers,
 };
 
-/// `sriov.identity`.
 pub(crate) const IDENTITY: Check = Check {
     id: "sriov.identity",
     group: Group::SrIov,
     proves: "VFs that the host uses have addresses, and no two have the same",
     severity: Severity::Fail,
     needs_root: false,
-    explain: Explain {
-        what: "The node GUID of every VF's RDMA device and the MAC of every Ethernet VF is not zero, and is no other VF's or PF's. \
-               Ports of a bond are left out: they show the bond's MAC. A zero GUID on Ethernet is a warning.",
-        why: "An InfiniBand VF without a GUID stays down: the subnet manager does not let it in. Two with the same address take \
-              each other's traffic. VFs have no address of their own: something has to give them one before the driver binds.",
-        source: "handbook §5.2",
-        how: "/sys/class/infiniband/*/node_guid, /sys/class/net/*/address; snapshots hold them masked, equal ones alike",
-    },
+    what: "The node GUID of every VF's RDMA device and the MAC of every Ethernet VF is not zero, and is no other VF's or PF's. \
+           Ports of a bond are left out: they show the bond's MAC. A zero GUID on Ethernet is a warning.",
+    why: "An InfiniBand VF without a GUID stays down: the subnet manager does not let it in. Two with the same address take \
+          each other's traffic. VFs have no address of their own: something has to give them one before the driver binds.",
+    source: "handbook §5.2",
+    how: "/sys/class/infiniband/*/node_guid, /sys/class/net/*/address; snapshots hold them masked, equal ones alike",
     judge: identity,
 };
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::finding::P2PDMA_DRIVER;
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, StorageFinding,
+    Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity, StorageFinding,
 };
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
@@ -17,56 +17,47 @@ const NVIDIA_FS: &str = "/sys/module/nvidia_fs";
 /// From this nvidia_fs on it works with the open kernel modules only.
 const OPEN_ONLY: (u32, u32, u32) = (2, 17, 5);
 
-/// `storage.gds`.
 pub(crate) const GDS: Check = Check {
     id: "storage.gds",
     group: Group::Storage,
     proves: "what GPUDirect Storage goes by has what it needs",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "Where nvidia_fs is loaded: from 2.17.5 on it works with the open kernel modules only. Where cufile.json asks for \
-               P2PDMA (`use_pci_p2pdma`): open kernel modules from R570 on, and a kernel with CONFIG_PCI_P2PDMA. Where neither is, \
-               GPUDirect Storage is not in use; with `allow_compat_mode` false that is a warning.",
-        why: "cuFile falls back to copies through host memory and says nothing (`allow_compat_mode`).",
-        source: "handbook §6.4",
-        how: "/sys/module/nvidia_fs, /etc/cufile.json (CUFILE_ENV_PATH_JSON of a job may name another), /proc/driver/nvidia/version, \
-              /boot/config-RELEASE",
-    },
+    what: "Where nvidia_fs is loaded: from 2.17.5 on it works with the open kernel modules only. Where cufile.json asks for \
+           P2PDMA (`use_pci_p2pdma`): open kernel modules from R570 on, and a kernel with CONFIG_PCI_P2PDMA. Where neither is, \
+           GPUDirect Storage is not in use; with `allow_compat_mode` false that is a warning.",
+    why: "cuFile falls back to copies through host memory and says nothing (`allow_compat_mode`).",
+    source: "handbook §6.4",
+    how: "/sys/module/nvidia_fs, /etc/cufile.json (CUFILE_ENV_PATH_JSON of a job may name another), /proc/driver/nvidia/version, \
+          /boot/config-RELEASE",
     judge: gds,
 };
 
-/// `storage.cufile`.
 pub(crate) const CUFILE_JSON: Check = Check {
     id: "storage.cufile",
     group: Group::Storage,
     proves: "cufile.json is what the library of GPUDirect Storage can read",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "/etc/cufile.json is JSON, with comments, and settings of known types have them: `logging.level` is a string, sizes are \
-               numbers, switches are true or false, `mount_table` is an object by mount point.",
-        why: "The library does not start with a file that it cannot read. A number as the level is in many how-tos.",
-        source: "handbook §6.4",
-        how: "/etc/cufile.json; snapshots hold it with other names and texts masked",
-    },
+    what: "/etc/cufile.json is JSON, with comments, and settings of known types have them: `logging.level` is a string, sizes are \
+           numbers, switches are true or false, `mount_table` is an object by mount point.",
+    why: "The library does not start with a file that it cannot read. A number as the level is in many how-tos.",
+    source: "handbook §6.4",
+    how: "/etc/cufile.json; snapshots hold it with other names and texts masked",
     judge: cufile,
 };
 
-/// `storage.path`.
 pub(crate) const PATH: Check = Check {
     id: "storage.path",
     group: Group::Storage,
     proves: "what passes between GPUs and NVMe disks below one switch turns round in the switch",
     severity: Severity::Warn,
     needs_root: true,
-    explain: Explain {
-        what: "Where GPUDirect Storage is in use, no port between a GPU and an NVMe disk that meet in a switch redirects (RR, CR, EC). \
-               `acs.path` asks the same of NICs.",
-        why: "With a redirect bit on, each transfer goes through the root complex; P2PDMA refuses many such pairs.",
-        source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c",
-        how: "ACS control register of each bridge, in its config space (root only)",
-    },
+    what: "Where GPUDirect Storage is in use, no port between a GPU and an NVMe disk that meet in a switch redirects (RR, CR, EC). \
+           `acs.path` asks the same of NICs.",
+    why: "With a redirect bit on, each transfer goes through the root complex; P2PDMA refuses many such pairs.",
+    source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c",
+    how: "ACS control register of each bridge, in its config space (root only)",
     judge: path,
 };
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::unread::OrUnread as _;
 use super::super::{
-    Check, CheckInput, Evidence, Explain, Group, Judgement, Outcome, Severity, TopologyFinding,
+    Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity, TopologyFinding,
 };
 use super::{FEW, addresses, counted, named};
 use crate::kind::some_of;
@@ -15,21 +15,18 @@ use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::pci_path::PciPath;
 use bedplate_facts::topology::{Distance, Peer, Role, Topology};
 
-/// `topology.pairing`.
 pub(crate) const PAIRING: Check = Check {
     id: "topology.pairing",
     group: Group::Topology,
     proves: "every GPU has an RDMA NIC near enough for GPUDirect RDMA by NCCL's default",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "The nearest RDMA NIC of each GPU is below the same switches (PIX, PXB), or is reached through its Data Direct \
-               function. On Arm CPUs of NVIDIA with GPUs on them (C2C) the same NUMA node will do.",
-        why: "By default NCCL uses GPUDirect RDMA up to PXB, and P2C on such superchips; beyond it stages in host memory. The \
-              layout of a machine cannot be changed, so this is a warning: what to expect of its bandwidth.",
-        source: "handbook §8.1, §8.3, §8.4",
-        how: "places in the PCI tree, port types, numa_node",
-    },
+    what: "The nearest RDMA NIC of each GPU is below the same switches (PIX, PXB), or is reached through its Data Direct \
+           function. On Arm CPUs of NVIDIA with GPUs on them (C2C) the same NUMA node will do.",
+    why: "By default NCCL uses GPUDirect RDMA up to PXB, and P2C on such superchips; beyond it stages in host memory. The \
+          layout of a machine cannot be changed, so this is a warning: what to expect of its bandwidth.",
+    source: "handbook §8.1, §8.3, §8.4",
+    how: "places in the PCI tree, port types, numa_node",
     judge: pairing,
 };
 
@@ -166,38 +163,32 @@ fn no_near_nic(
         .all_evidence(not_counted(input, topology, far))
 }
 
-/// `topology.numa`.
 pub(crate) const NUMA_BALANCE: Check = Check {
     id: "topology.numa",
     group: Group::Topology,
     proves: "every NUMA node with GPUs has an RDMA NIC of its own",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "GPUs and RDMA NICs are counted by NUMA node; a node that has GPUs and no RDMA NIC is a warning. The layout of a machine \
-               cannot be changed, but a card may be in the wrong slot, or be gone.",
-        why: "Its GPUs reach the network only across the link between sockets, which they share with everything else that does.",
-        source: "handbook §8.1, §8.3",
-        how: "numa_node of each GPU and RDMA NIC",
-    },
+    what: "GPUs and RDMA NICs are counted by NUMA node; a node that has GPUs and no RDMA NIC is a warning. The layout of a machine \
+           cannot be changed, but a card may be in the wrong slot, or be gone.",
+    why: "Its GPUs reach the network only across the link between sockets, which they share with everything else that does.",
+    source: "handbook §8.1, §8.3",
+    how: "numa_node of each GPU and RDMA NIC",
     judge: numa_balance,
 };
 
-/// `topology.sharing`.
 pub(crate) const SHARING: Check = Check {
     id: "topology.sharing",
     group: Group::Topology,
     proves: "no RDMA NIC is the nearest to more GPUs than others are",
     severity: Severity::Warn,
     needs_root: false,
-    explain: Explain {
-        what: "Each GPU takes the nearest RDMA NIC, of several that are equally near the one with the fewest GPUs. The NICs that are \
-               taken have the same number of GPUs each; those that none takes (storage, management) do not count.",
-        why: "The NIC that is shared by more sets the pace of collectives. On a machine that was even once, a NIC is gone or in the \
-              wrong slot.",
-        source: "handbook §8.1, §8.3; `bedplate topology`",
-        how: "places in the PCI tree, numa_node",
-    },
+    what: "Each GPU takes the nearest RDMA NIC, of several that are equally near the one with the fewest GPUs. The NICs that are \
+           taken have the same number of GPUs each; those that none takes (storage, management) do not count.",
+    why: "The NIC that is shared by more sets the pace of collectives. On a machine that was even once, a NIC is gone or in the \
+          wrong slot.",
+    source: "handbook §8.1, §8.3; `bedplate topology`",
+    how: "places in the PCI tree, numa_node",
     judge: sharing,
 };
 
