@@ -50,10 +50,10 @@ pub(super) fn of_missing_nic(facts: &Facts, judged: &Judged) -> bool {
 }
 
 fn fewer(judged: &Judged, wanted: DeviceKind) -> bool {
-    found(
-        judged,
-        |code| matches!(code, Finding::Device(DeviceFinding::FewerDevices { kind, .. }) if *kind == wanted),
-    )
+    found(judged, |code| match code {
+        Finding::Device(DeviceFinding::FewerDevices { kind, .. }) => *kind == wanted,
+        _ => false,
+    })
 }
 
 /// A link on the way to a GPU has lost lanes or transactions.
@@ -119,6 +119,20 @@ conditions! {
     /// A NIC does not answer, or a port above one may not.
     of_dead_nic: Finding::Device(DeviceFinding::NoAnswer { device })
         if device.kind != DeviceKind::Gpu,
+    /// The log is about a GPU that reports an error or does not answer.
+    of_gpu: Finding::Log(LogFinding::Logged {
+        sign: MessageKind::OffTheBus | MessageKind::Xid | MessageKind::SwitchFatal, ..
+    }),
+    /// The log is about a GPU that does not answer.
+    of_lost_gpu: Finding::Log(LogFinding::Logged { sign: MessageKind::OffTheBus, .. }),
+    /// The log is about links.
+    of_links: Finding::Log(LogFinding::Logged {
+        sign: MessageKind::Uncorrected | MessageKind::Fatal | MessageKind::Contained | MessageKind::LinkDown, ..
+    }),
+    /// The log is about a link that went down.
+    of_lost_link: Finding::Log(LogFinding::Logged {
+        sign: MessageKind::Contained | MessageKind::LinkDown, ..
+    }),
 }
 
 /// The log is about the driver of a GPU.
@@ -139,36 +153,6 @@ pub(super) fn of_peermem(_: &Facts, judged: &Judged) -> bool {
 /// The log is about the driver of a NIC, or about RDMA.
 pub(super) fn of_rdma_driver(_: &Facts, judged: &Judged) -> bool {
     logged(judged, |_, module| module.is_some_and(is_rdma))
-}
-
-/// The log is about a GPU that reports an error or does not answer.
-pub(super) fn of_gpu(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |sign, _| {
-        matches!(sign, MessageKind::OffTheBus | MessageKind::Xid | MessageKind::SwitchFatal)
-    })
-}
-
-/// The log is about a GPU that does not answer.
-pub(super) fn of_lost_gpu(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |sign, _| sign == MessageKind::OffTheBus)
-}
-
-/// The log is about links.
-pub(super) fn of_links(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |sign, _| {
-        matches!(
-            sign,
-            MessageKind::Uncorrected
-                | MessageKind::Fatal
-                | MessageKind::Contained
-                | MessageKind::LinkDown
-        )
-    })
-}
-
-/// The log is about a link that went down.
-pub(super) fn of_lost_link(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |sign, _| matches!(sign, MessageKind::Contained | MessageKind::LinkDown))
 }
 
 fn found(judged: &Judged, test: impl Fn(&Finding) -> bool) -> bool {

@@ -26,8 +26,8 @@ use bedplate_facts::pci::Function;
 use bedplate_facts::placement::Placement;
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::storage::{self, Storage};
-use bedplate_facts::topology::Topology;
 use bedplate_facts::topology::devices::Devices;
+use bedplate_facts::topology::{Pair, Peer, Topology};
 use bedplate_facts::vfs::{self, VfFacts};
 use bedplate_facts::{Facts, aer, legacy_modules, rdma, rebar};
 use bedplate_host::{HostKind, KernelLog, Reader, module};
@@ -265,6 +265,21 @@ impl<'a> CheckInput<'a> {
             Outcome::unknown("this host shows no PCI functions")
                 .evidence("not there", "/sys/bus/pci/devices")
         })
+    }
+
+    /// Pairs of a GPU and such a peer that meet in a switch, and that the host itself uses.
+    ///
+    /// # Errors
+    /// [`CheckInput::topology`].
+    pub fn pairs(&self, is_wanted: impl Fn(Peer) -> bool) -> Result<Vec<Pair>, Outcome> {
+        let topology = self.topology()?;
+        let tree = topology.tree();
+        let is_the_hosts = |at| tree.get(at).is_some_and(|f| !tree.may_be_a_guests(f));
+        let mut pairs = topology.pairs();
+        pairs.retain(|pair| {
+            is_wanted(pair.kind) && is_the_hosts(pair.gpu) && is_the_hosts(pair.peer)
+        });
+        Ok(pairs)
     }
 
     /// A device as codes name it.

@@ -83,20 +83,12 @@ fn redirects((wanted, acs, is_root): &Port<'_>) -> AcsBits {
 }
 
 fn seen((wanted, acs, _): &Port<'_>, what: String) -> Evidence {
-    let at = format!("config space, {:#05x}", acs.control_offset());
-    Evidence { what: format!("port {}: {what}", wanted.port), at }
+    port_evidence(wanted.port, acs, &what)
 }
 
-/// Pairs that this is about: not with what guests have, and not disks.
-fn pairs(tree: &PciTree, topology: &Topology<'_>) -> Vec<Pair> {
-    let is_the_hosts = |address: PciAddress| {
-        tree.get(address).is_some_and(|function| !tree.may_be_a_guests(function))
-    };
-    let mut pairs = topology.pairs();
-    pairs.retain(|pair| {
-        pair.kind != Peer::Nvme && is_the_hosts(pair.gpu) && is_the_hosts(pair.peer)
-    });
-    pairs
+pub(super) fn port_evidence(port: PciAddress, acs: &Acs, what: &str) -> Evidence {
+    let at = format!("config space, {:#05x}", acs.control_offset());
+    Evidence { what: format!("port {port}: {what}"), at }
 }
 
 /// Pairs of which every port between the two is known.
@@ -122,7 +114,7 @@ fn addresses(ports: &[&Port<'_>]) -> Vec<PciAddress> {
 
 fn path(input: &CheckInput<'_>) -> Judgement {
     let topology = input.topology()?;
-    let pairs = pairs(topology.tree(), topology);
+    let pairs = input.pairs(|peer| peer != Peer::Nvme)?;
     let ports = ports(input, topology);
     let redirecting: Vec<&Port<'_>> =
         ports.iter().filter(|port| !redirects(port).is_empty()).collect();
@@ -213,14 +205,8 @@ fn not_as_linux_sets(input: &CheckInput<'_>, topology: &Topology<'_>) -> Option<
         return None;
     }
     let ports = off.iter().map(|(at, ..)| *at).collect();
-    Some(Outcome::warn([AcsFinding::LinuxBitsOff { ports }]).all_evidence(off.iter().map(
-        |(at, acs, off)| {
-            Evidence::new(
-                format!("port {at}: {off} off"),
-                format!("config space, {:#05x}", acs.control_offset()),
-            )
-        },
-    )))
+    let seen = off.iter().map(|(at, acs, off)| port_evidence(*at, acs, &format!("{off} off")));
+    Some(Outcome::warn([AcsFinding::LinuxBitsOff { ports }]).all_evidence(seen))
 }
 
 fn shape(input: &CheckInput<'_>) -> Judgement {

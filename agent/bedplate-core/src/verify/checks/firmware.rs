@@ -67,6 +67,10 @@ pub(crate) const ABOVE_4G: Check = Check {
     judge: above_4g,
 };
 
+fn has_no_address(bar: &Bar) -> bool {
+    bar.flags & IORESOURCE_UNSET != 0 || bar.start == 0
+}
+
 fn above_4g(input: &CheckInput<'_>) -> Judgement {
     let gpus = input.some_gpus()?;
     let bars = |gpu: &&Function| -> Vec<Bar> {
@@ -76,12 +80,11 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
     let has = |wanted: fn(&Bar) -> bool| -> Vec<&Function> {
         gpus.iter().filter(|gpu| bars(gpu).iter().any(wanted)).copied().collect()
     };
-    let without = has(|bar| bar.flags & IORESOURCE_UNSET != 0 || bar.start == 0);
+    let without = has(has_no_address);
     let low = has(|bar| bar.size >= SMALL_WINDOW && bar.start < FOUR_GIB);
     let at = |gpu: &Function| gpu.attribute("resource");
     if let Some(first) = without.first() {
-        let unset =
-            bars(first).into_iter().find(|bar| bar.flags & IORESOURCE_UNSET != 0 || bar.start == 0);
+        let unset = bars(first).into_iter().find(has_no_address);
         let what = unset.map_or(String::new(), |bar| {
             format!("window {} of {} has no address", bar.index, size(bar.size))
         });
@@ -184,8 +187,7 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
         ))
         .evidence("no line of a memory window, or not to be read", unseen.attribute("resource")));
     }
-    let is_placed =
-        |bar: &Bar| bar.index >= 7 && bar.start != 0 && bar.flags & IORESOURCE_UNSET == 0;
+    let is_placed = |bar: &Bar| bar.index >= 7 && !has_no_address(bar);
     let without: Vec<&Function> =
         pfs.iter().filter(|pf| !bars(pf).iter().any(is_placed)).copied().collect();
     Ok(match without.first() {

@@ -28,16 +28,12 @@ pub(crate) const GROUPS: Check = Check {
 fn groups(input: &CheckInput<'_>) -> Judgement {
     let topology = input.topology()?;
     let tree = topology.tree();
-    let is_the_hosts = |at: PciAddress| tree.get(at).is_some_and(|f| !tree.may_be_a_guests(f));
-    let wanted = |pair: &Pair| {
-        pair.kind == Peer::DataDirect && is_the_hosts(pair.gpu) && is_the_hosts(pair.peer)
-    };
-    let pairs: Vec<Pair> = topology.pairs().into_iter().filter(wanted).collect();
+    let pairs = input.pairs(|peer| peer == Peer::DataDirect)?;
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable("no GPU meets a Data Direct function in a switch"));
     }
     let mut apart = pairs_in_different_groups(topology, tree);
-    apart.retain(wanted);
+    apart.retain(|pair| pairs.contains(pair));
     let Some(driver) = input.facts.gpu.nvidia.or_unread("the NVIDIA driver's version")? else {
         return Ok(Outcome::not_applicable("no NVIDIA driver is loaded"));
     };

@@ -83,7 +83,6 @@ fn listed(names: &Reading<Vec<String>>) -> &'static str {
 type Types<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
 
 fn mode(input: &CheckInput<'_>) -> Judgement {
-    input.topology()?;
     let carriers = input.expect_carriers()?;
     let chip = superchip(input.facts);
     match &input.facts.iommu.active {

@@ -30,7 +30,12 @@ pub(crate) const IOMMU: Check = Check {
 };
 
 /// A line that means something, with where it stands.
-pub(super) type Line = (KernelMessage, Evidence);
+pub(super) struct Line {
+    pub(super) said: KernelMessage,
+    pub(super) seen: Evidence,
+    /// When, in milliseconds since the boot.
+    pub(super) ms: u64,
+}
 
 /// The log, or what is to be said without one.
 pub(super) fn log<'a>(input: &'a CheckInput<'_>) -> Result<&'a KernelLog, Outcome> {
@@ -48,9 +53,11 @@ pub(super) fn seen(line: &kmsg::Line) -> Evidence {
     Evidence { what: line.text.clone(), at }
 }
 
-fn lines(log: &KernelLog, signs: &[MessageKind]) -> Vec<Line> {
-    let all = log.lines.iter().filter_map(|line| Some((classify(&line.text)?, seen(line))));
-    all.filter(|(said, _)| signs.contains(&said.kind)).collect()
+pub(super) fn lines(log: &KernelLog) -> Vec<Line> {
+    let line = |line: &kmsg::Line| {
+        Some(Line { said: classify(&line.text)?, seen: seen(line), ms: line.ms })
+    };
+    log.lines.iter().filter_map(line).collect()
 }
 
 /// A log in which nothing is found: it passes only where it is whole.
@@ -76,44 +83,34 @@ const OF_IOMMU: [MessageKind; 4] = [
 fn worst(lines: &[Line]) -> Option<Outcome> {
     OF_IOMMU.iter().find_map(|sign| {
         let (such, others): (Vec<&Line>, Vec<&Line>) =
-            lines.iter().partition(|(said, _)| said.kind == *sign);
+            lines.iter().partition(|line| line.said.kind == *sign);
         if such.is_empty() {
             return None;
         }
         let functions: BTreeSet<PciAddress> =
-            such.iter().filter_map(|(said, _)| said.function).collect();
+            such.iter().filter_map(|line| line.said.function).collect();
         let code = IommuFinding::IommuLog {
             sign: *sign,
             functions: functions.into_iter().collect(),
             lines: such.len(),
         };
-        let seen = such.iter().chain(&others).map(|(_, seen)| seen.clone());
+        let seen = such.iter().chain(&others).map(|line| line.seen.clone());
         Some(Outcome::warn([code]).all_evidence(seen))
     })
 }
 
 fn iommu(input: &CheckInput<'_>) -> Judgement {
     let log = log(input)?;
-    let mut lines = lines(
-        log,
-        &[
-            MessageKind::IommuUp,
-            MessageKind::IommuAsked,
-            MessageKind::IommuFirmware,
-            MessageKind::IommuCopied,
-            MessageKind::DmaFault,
-        ],
-    );
+    let mut lines = lines(log);
     let on = input.facts.iommu.active.known().is_some_and(|names| !names.is_empty());
-    let up = lines
-        .iter()
-        .find(|(said, _)| said.kind == MessageKind::IommuUp)
-        .map(|(_, seen)| seen.clone());
-    lines.retain(|(said, _)| match said.kind {
+    let up = lines.iter().find(|line| line.said.kind == MessageKind::IommuUp);
+    let up = up.map(|line| line.seen.clone());
+    lines.retain(|line| match line.said.kind {
         // Faults of a USB controller are not what this is about.
-        MessageKind::DmaFault => concerns(input, said),
+        MessageKind::DmaFault => concerns(input, &line.said),
         MessageKind::IommuAsked => !on && up.is_none(),
-        _ => true,
+        MessageKind::IommuFirmware | MessageKind::IommuCopied | MessageKind::IommuUp => true,
+        _ => false,
     });
     Ok(worst(&lines).unwrap_or_else(|| match up {
         Some(seen) => {

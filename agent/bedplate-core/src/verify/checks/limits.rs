@@ -170,37 +170,30 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
         .collect();
     let (verbs, others): (Vec<&String>, Vec<&String>) =
         missing.iter().partition(|path| path.starts_with("/dev/infiniband/"));
-    let seen = |paths: &[&String]| {
-        let seen =
-            paths.iter().map(|path| Evidence { what: "not there".to_owned(), at: (*path).clone() });
-        seen.collect::<Vec<Evidence>>()
+    let codes = |paths: &[&String], kind| -> Vec<LimitsFinding> {
+        let code = |path: &&String| LimitsFinding::NodeMissing { path: (*path).clone(), kind };
+        paths.iter().map(code).collect()
     };
-    let codes = |paths: &[&String]| {
-        let code = |path: &&String| LimitsFinding::NodeMissing {
-            path: (*path).clone(),
-            kind: match path.starts_with("/dev/infiniband/") {
-                true => DeviceKind::Nic,
-                false => DeviceKind::Gpu,
-            },
-        };
-        paths.iter().map(code).collect::<Vec<LimitsFinding>>()
-    };
+    let of_gpus = codes(&others, DeviceKind::Gpu);
+    let seen = |path: &&String| Evidence::new("not there", *path);
     if !verbs.is_empty() {
-        return Ok(Outcome::fail(codes(&verbs)).also(codes(&others)).all_evidence(seen(&verbs)));
+        return Ok(Outcome::fail(codes(&verbs, DeviceKind::Nic))
+            .also(of_gpus)
+            .all_evidence(verbs.iter().map(seen)));
     }
     for (path, there) in nodes {
         there.or_unread(format_args!("whether {path} is there"))?;
     }
     if !others.is_empty() {
-        let of_gpus = |path: &&String| path.strip_prefix("/dev/nvidia").is_some_and(is_number);
-        let all_gpus = nodes.iter().map(|(path, _)| path).filter(of_gpus).count();
-        let no_gpu = all_gpus > 0 && others.iter().copied().filter(of_gpus).count() == all_gpus;
+        let is_gpu = |path: &&String| path.strip_prefix("/dev/nvidia").is_some_and(is_number);
+        let all_gpus = nodes.iter().map(|(path, _)| path).filter(is_gpu).count();
+        let no_gpu = all_gpus > 0 && others.iter().copied().filter(is_gpu).count() == all_gpus;
         let is_needed = |path: &&String| matches!(path.as_str(), "/dev/kfd" | "/dev/nvidiactl");
         let verdict = match no_gpu || others.iter().any(is_needed) {
             true => Verdict::Fail,
             false => Verdict::Warn,
         };
-        return Ok(Outcome::with_findings(verdict, codes(&others)).all_evidence(seen(&others)));
+        return Ok(Outcome::with_findings(verdict, of_gpus).all_evidence(others.iter().map(seen)));
     }
     Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
 }

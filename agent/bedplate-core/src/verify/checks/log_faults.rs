@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use super::super::finding::is_severe;
 use super::super::{
-    Check, CheckInput, Device, DeviceKind, Evidence, Group, Judgement, LogFinding, Outcome,
-    Severity, Verdict,
+    Check, CheckInput, Device, DeviceKind, Group, Judgement, LogFinding, Outcome, Severity, Verdict,
 };
-use super::kernel_log::{HOW, clean, concerns, log, seen};
+use super::kernel_log::{HOW, Line, clean, concerns, lines, log};
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
-use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
+use bedplate_facts::kernel_log::{KernelMessage, MessageKind};
 use bedplate_host::KernelLog;
 
 pub(crate) const MODULES: Check = Check {
@@ -66,20 +65,6 @@ const OURS: [&str; 14] = [
     "efa",
     "mlxfw",
 ];
-
-/// A line that means something.
-struct Line {
-    said: KernelMessage,
-    seen: Evidence,
-    ms: u64,
-}
-
-fn lines(log: &KernelLog) -> Vec<Line> {
-    let line = |line: &bedplate_host::kmsg::Line| {
-        Some(Line { said: classify(&line.text)?, seen: seen(line), ms: line.ms })
-    };
-    log.lines.iter().filter_map(line).collect()
-}
 
 /// Whether one of the functions is the other, or above it.
 fn are_on_one_path(input: &CheckInput<'_>, one: PciAddress, other: PciAddress) -> bool {

@@ -129,8 +129,7 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
         }
     }
     if !wrong.is_empty() {
-        let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
-        let functions = addresses(&functions);
+        let functions = addresses(wrong.iter().map(|(below, ..)| below));
         return Ok(Outcome::fail([PcieFinding::PayloadDiffers { functions }]).all_evidence(
             wrong.iter().map(|(below, above, own, theirs)| {
                 Evidence::new(
@@ -229,8 +228,7 @@ fn mrrs(input: &CheckInput<'_>) -> Judgement {
         ))
         .all_evidence(nics.iter().map(seen)));
     }
-    let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
-    let nics = addresses(&functions);
+    let nics = addresses(small.iter().map(|(nic, _)| nic));
     Ok(Outcome::warn([PcieFinding::ReadRequestsSmall { nics }])
         .all_evidence(small.iter().map(|one| seen(one))))
 }

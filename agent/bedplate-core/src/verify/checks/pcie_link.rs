@@ -96,15 +96,21 @@ fn unread(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     )
 }
 
+/// Links that do less than both ends can.
+fn degraded<'l, 'a>(links: &'l [JudgedLink<'a>]) -> Vec<&'l JudgedLink<'a>> {
+    links.iter().filter(|link| link.property.is_degraded()).collect()
+}
+
+fn passed(links: &[JudgedLink<'_>], how: &str) -> Outcome {
+    Outcome::pass(format!("{} as {how} as both ends can be", counted(links.len(), "link")))
+}
+
 fn width(input: &CheckInput<'_>) -> Judgement {
     let links = judged(input, pcie_link::width)?;
-    let degraded: Vec<&JudgedLink<'_>> =
-        links.iter().filter(|link| link.property.is_degraded()).collect();
+    let degraded = degraded(&links);
     if degraded.is_empty() {
         let outcome = unread(&links).or_else(|| narrow_slots(&links));
-        return Ok(outcome.unwrap_or_else(|| {
-            Outcome::pass(format!("{} as wide as both ends can be", counted(links.len(), "link")))
-        }));
+        return Ok(outcome.unwrap_or_else(|| passed(&links, "wide")));
     }
     let code = |link: &&JudgedLink<'_>| PcieLinkFinding::LinkNarrow {
         device: input.device(link.below),
@@ -167,8 +173,7 @@ fn speeds<'a>(input: &'a CheckInput<'_>, of_gpus: bool) -> Result<Vec<JudgedLink
 
 fn speed(input: &CheckInput<'_>) -> Judgement {
     let links = speeds(input, false)?;
-    let slow: Vec<&JudgedLink<'_>> =
-        links.iter().filter(|link| link.property.is_degraded()).collect();
+    let slow = degraded(&links);
     if !slow.is_empty() {
         let code = |link: &&JudgedLink<'_>| PcieLinkFinding::LinkSlow {
             device: input.device(link.below),
@@ -178,9 +183,7 @@ fn speed(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::fail(slow.iter().map(code))
             .all_evidence(slow.iter().map(|link| seen(link, pcie_link::in_words))));
     }
-    Ok(unread(&links).unwrap_or_else(|| {
-        Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
-    }))
+    Ok(unread(&links).unwrap_or_else(|| passed(&links, "fast")))
 }
 
 fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
@@ -188,12 +191,9 @@ fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
     if let Some(outcome) = unread(&links) {
         return Ok(outcome);
     }
-    let idle: Vec<&JudgedLink<'_>> =
-        links.iter().filter(|link| link.property.is_degraded()).collect();
+    let idle = degraded(&links);
     if idle.is_empty() {
-        return Ok(slow_slots(&links).unwrap_or_else(|| {
-            Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
-        }));
+        return Ok(slow_slots(&links).unwrap_or_else(|| passed(&links, "fast")));
     }
     let functions: Vec<&Function> = idle.iter().map(|link| link.below).collect();
     let text = format!(

@@ -6,8 +6,7 @@ use super::super::rails::model;
 use super::super::unread::unread;
 use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RdmaFinding, Severity};
 use super::counted;
-use super::rdma::{expect_states, own_ports, port_evidence};
-use bedplate_base::Reading;
+use super::rdma::{expect_states, own_ports, port_evidence, text_or_not_known};
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
 
@@ -131,16 +130,10 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
     let (active, idle): (Vec<&RdmaPort>, Vec<&RdmaPort>) =
         input.observed.ports.iter().partition(|port| port.is_active());
     let idle = idle.into_iter().map(|port| {
-        Evidence::new(
-            format!("{}: {}, not judged", port.name, state(&port.state)),
-            port.directory(),
-        )
+        let state = text_or_not_known(&port.state);
+        Evidence::new(format!("{}: {state}, not judged", port.name), port.directory())
     });
     Ok(Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
         .all_evidence(active.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate)))
         .all_evidence(idle))
-}
-
-fn state(state: &Reading<String>) -> &str {
-    state.known().map_or("not known", String::as_str)
 }

@@ -31,7 +31,7 @@ pub(super) fn port_evidence(
     )
 }
 
-fn text_or_not_known(reading: &Reading<String>) -> &str {
+pub(super) fn text_or_not_known(reading: &Reading<String>) -> &str {
     reading.known().map_or("not known", String::as_str)
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::unread::{OrUnread as _, some, unread};
 use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RoceFinding, Severity};
 use super::counted;
-use super::rdma::own_ports;
+use super::rdma::{own_ports, text_or_not_known};
 use bedplate_base::Reading;
 use bedplate_facts::rdma::{GidKind, Interface, RdmaPort, RoceGid};
 
@@ -186,7 +186,7 @@ fn netdev(input: &CheckInput<'_>) -> Judgement {
 }
 
 fn seen((port, interface): &(&RdmaPort, &Interface)) -> Evidence {
-    let state = interface.state.known().map_or("not known", String::as_str);
+    let state = text_or_not_known(&interface.state);
     let mtu = interface.mtu.known().map_or("MTU not known".to_owned(), |mtu| {
         format!("MTU {mtu}, {} bytes a packet", payload(*mtu))
     });

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use super::super::finding::P2PDMA_DRIVER;
 use super::super::unread::{OrUnread as _, unread};
-use super::super::{
-    Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity, StorageFinding,
-};
+use super::super::{Check, CheckInput, Group, Judgement, Outcome, Severity, StorageFinding};
+use super::acs::port_evidence;
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::cufile::{PATH as CUFILE, Settings};
 use bedplate_facts::pci::Acs;
-use bedplate_facts::topology::{Pair, Peer};
+use bedplate_facts::topology::Peer;
 
 const NVIDIA_FS: &str = "/sys/module/nvidia_fs";
 /// From this nvidia_fs on it works with the open kernel modules only.
@@ -173,14 +172,7 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::not_applicable(NOT_IN_USE));
     }
     let tree = topology.tree();
-    let is_the_hosts = |address: PciAddress| {
-        tree.get(address).is_some_and(|function| !tree.may_be_a_guests(function))
-    };
-    let pairs: Vec<Pair> = topology
-        .pairs()
-        .into_iter()
-        .filter(|pair| pair.kind == Peer::Nvme && is_the_hosts(pair.gpu) && is_the_hosts(pair.peer))
-        .collect();
+    let pairs = input.pairs(|peer| peer == Peer::Nvme)?;
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable("no GPU of the host's meets an NVMe disk in a switch"));
     }
@@ -207,11 +199,9 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         )));
     }
     let ports = redirecting.keys().copied().collect();
+    let seen = redirecting.iter().map(|(port, acs)| {
+        port_evidence(*port, acs, &format!("{} on", acs.control.and(AcsBits::REDIRECT)))
+    });
     Ok(Outcome::warn([StorageFinding::DiskRedirected { pairs: detoured, of: all, ports }])
-        .all_evidence(redirecting.iter().map(|(port, acs)| {
-            Evidence::new(
-                format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
-                format!("config space, {:#05x}", acs.control_offset()),
-            )
-        })))
+        .all_evidence(seen))
 }

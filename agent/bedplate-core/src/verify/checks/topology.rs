@@ -128,18 +128,21 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
         return Ok(no_near_nic(input, topology, &far, seen));
     }
     Ok(match unknown.is_empty() {
-        false => Outcome::unknown(format!(
-            "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
-            named(&unknown, "GPUs")
-        ))
-        .all_evidence(seen)
-        .hint("see firmware.numa"),
+        false => distance_unknown(&unknown).all_evidence(seen),
         true => Outcome::pass(format!(
             "an RDMA NIC near enough to each of {}",
             counted(gpus.len(), "GPU")
         ))
         .all_evidence(seen),
     })
+}
+
+fn distance_unknown(gpus: &[&Function]) -> Outcome {
+    Outcome::unknown(format!(
+        "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
+        named(gpus, "GPUs")
+    ))
+    .hint("see firmware.numa")
 }
 
 /// The outcome for GPUs without a near NIC.
@@ -248,11 +251,7 @@ fn sharing(input: &CheckInput<'_>) -> Judgement {
         candidates.nearest(gpu).is_some_and(|(distance, _)| distance == Distance::Unknown)
     };
     if let Some(gpu) = gpus.iter().find(distant) {
-        return Ok(Outcome::unknown(format!(
-            "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
-            gpu.address
-        ))
-        .hint("see firmware.numa"));
+        return Ok(distance_unknown(&[gpu]));
     }
     let of_jobs = addresses(&gpus);
     let users = topology.gpus_per_nic(&of_jobs, &of_nics);
