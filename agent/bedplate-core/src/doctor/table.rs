@@ -5,7 +5,7 @@ mod degraded;
 mod gpudirect;
 mod network;
 
-use super::{Cause, Pattern, Symptom, conditions};
+use super::{Cause, Condition, Pattern, Symptom, conditions};
 
 const fn has(has: &'static [&'static str]) -> Pattern {
     Pattern { has, lacks: &[] }
@@ -20,13 +20,9 @@ const fn together_with(other: &'static str, check: &'static str, explains: &'sta
     Cause { check, explains, when: conditions::always, beside: Some(other) }
 }
 
-/// Only where `when` says so.
-const fn if_condition(
-    when: super::Condition,
-    check: &'static str,
-    explains: &'static str,
-) -> Cause {
-    Cause { check, explains, when, beside: None }
+/// Only where `condition` says so.
+const fn when(condition: Condition, check: &'static str, explains: &'static str) -> Cause {
+    Cause { check, explains, when: condition, beside: None }
 }
 
 /// Every symptom, from what stops a job to what slows it.

@@ -1,9 +1,8 @@
 //! Symptoms of GPUs that jobs cannot use.
 
 use super::super::{Symptom, conditions};
-use super::{because, has, if_condition};
+use super::{because, has, when};
 
-/// A GPU is missing, or reports errors.
 pub(super) const GPU_LOST: Symptom = Symptom {
     id: "gpu-lost",
     title: "a GPU is missing, or reports errors (Xid)",
@@ -45,29 +44,29 @@ pub(super) const GPU_LOST: Symptom = Symptom {
         has(&["Unable to determine the device handle for GPU"]),
     ],
     causes: &[
-        if_condition(
+        when(
             conditions::of_dead_gpu,
             "pcie.answer",
             "a GPU, or the port above it, that answers no read is gone for every program",
         ),
-        if_condition(conditions::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
-        if_condition(
+        when(conditions::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
+        when(
             conditions::of_missing_gpu,
             "topology.devices",
             "a GPU that Linux does not list is gone for every program",
         ),
         because("modules.driver", "a GPU without its maker's driver is missing for CUDA"),
-        if_condition(
+        when(
             conditions::of_gpu_driver,
             "modules.log",
             "a GPU that its driver could not start is missing for CUDA",
         ),
-        if_condition(
+        when(
             conditions::of_gpus_link,
             "pcie.link-width",
             "lanes that failed come before a link that fails",
         ),
-        if_condition(
+        when(
             conditions::of_gpus_link,
             "pcie.aer",
             "a link that loses transactions ends in a GPU that does not answer",
@@ -75,7 +74,6 @@ pub(super) const GPU_LOST: Symptom = Symptom {
     ],
 };
 
-/// CUDA sees no device.
 pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
     id: "no-cuda-device",
     title: "CUDA sees no device",
@@ -101,29 +99,25 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
         has(&["RmInitAdapter failed"]),
     ],
     causes: &[
-        if_condition(
+        when(
             conditions::on_old_grace,
             "iommu.mode",
             "on Arm CPUs of NVIDIA before Linux 6.11 the driver cannot bind a process to a GPU whose DMA passes through, \
                  once ACS is on",
         ),
         because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
-        if_condition(
+        when(
             conditions::of_gpu_driver,
             "modules.log",
             "the driver's modules were refused, or are not those of the libraries",
         ),
-        if_condition(
-            conditions::of_lost_gpu,
-            "pcie.log",
-            "a GPU that does not answer cannot be opened",
-        ),
-        if_condition(
+        when(conditions::of_lost_gpu, "pcie.log", "a GPU that does not answer cannot be opened"),
+        when(
             conditions::of_gpu_nodes,
             "limits.device-nodes",
             "a container that starts before the GPU's device nodes are there has none",
         ),
-        if_condition(
+        when(
             conditions::without_gpu,
             "topology.devices",
             "what Linux does not list no driver can open",
@@ -131,7 +125,6 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
     ],
 };
 
-/// CUDA does not start.
 pub(super) const CUDA_START: Symptom = Symptom {
     id: "cuda-start",
     title: "CUDA does not start (error 802 or 803)",
@@ -178,23 +171,23 @@ pub(super) const CUDA_START: Symptom = Symptom {
             "modules.driver-versions",
             "the loaded kernel module refuses programs with a library of another version (error 803)",
         ),
-        if_condition(
+        when(
             conditions::of_dead_gpu,
             "pcie.answer",
             "the driver waits for a GPU that does not answer",
         ),
-        if_condition(
+        when(
             conditions::of_gpu,
             "pcie.log",
             "the kernel log names the GPU or NVSwitch and the error",
         ),
-        if_condition(
+        when(
             conditions::of_gpu_driver,
             "modules.log",
             "the driver could not start a GPU, or is not of the libraries' version",
         ),
         because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
-        if_condition(
+        when(
             conditions::of_gpu_nodes,
             "limits.device-nodes",
             "a container that starts before the GPU's device nodes are there has none",

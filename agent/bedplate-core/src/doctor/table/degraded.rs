@@ -1,9 +1,8 @@
 //! Symptoms of what works, and not as it should.
 
 use super::super::{Symptom, conditions};
-use super::{because, has, if_condition, together_with};
+use super::{because, has, together_with, when};
 
-/// IOMMU groups too large.
 pub(super) const GROUPS_LARGE: Symptom = Symptom {
     id: "groups-large",
     title: "IOMMU groups too large",
@@ -23,7 +22,6 @@ pub(super) const GROUPS_LARGE: Symptom = Symptom {
     ],
 };
 
-/// DMA faults.
 pub(super) const DMA_FAULTS: Symptom = Symptom {
     id: "dma-faults",
     title: "DMA faults",
@@ -51,7 +49,6 @@ pub(super) const DMA_FAULTS: Symptom = Symptom {
     ],
 };
 
-/// GPU memory cannot be registered: BAR1.
 pub(super) const BAR_SPACE: Symptom = Symptom {
     id: "bar-space",
     title: "GPU memory cannot be registered: BAR1",
@@ -71,7 +68,6 @@ pub(super) const BAR_SPACE: Symptom = Symptom {
     ],
 };
 
-/// Reboot pending, or the profile is not in effect.
 pub(super) const NOT_IN_EFFECT: Symptom = Symptom {
     id: "not-in-effect",
     title: "reboot pending, or the profile is not in effect",
@@ -105,7 +101,6 @@ pub(super) const NOT_IN_EFFECT: Symptom = Symptom {
     ],
 };
 
-/// PCIe errors (AER).
 pub(super) const PCIE_ERRORS: Symptom = Symptom {
     id: "pcie-errors",
     title: "PCIe errors (AER)",
@@ -118,14 +113,13 @@ pub(super) const PCIE_ERRORS: Symptom = Symptom {
         has(&["AER: Multiple Correct", " received"]),
     ],
     causes: &[
-        if_condition(conditions::of_links, "pcie.log", "the kernel log names port and kind"),
+        when(conditions::of_links, "pcie.log", "the kernel log names port and kind"),
         because("pcie.aer", "the counters name the function that sees them"),
         because("pcie.link-width", "a link that lost lanes is a link with a bad contact"),
         because("pcie.link-speed", "a link that was slowed down is one that failed at full speed"),
     ],
 };
 
-/// Low bandwidth.
 pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
     id: "low-bandwidth",
     title: "low bandwidth",
@@ -165,7 +159,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "acs.path",
             "a port that redirects sends peer-to-peer traffic up to the CPU and back",
         ),
-        if_condition(
+        when(
             conditions::elsewhere,
             "iommu.mode",
             "translated DMA of peers goes through the root complex",
@@ -200,7 +194,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "GPUs of a node without a NIC send across the link between sockets",
         ),
         because("acs.shape", "a path with other bits than its shape wants is not the direct one"),
-        if_condition(
+        when(
             conditions::of_missing_ats,
             "acs.ats",
             "in a switch for guests what a NIC without ATS sends goes through the root complex",
@@ -216,11 +210,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
         ),
         because("pcie.mps", "smaller payloads mean more headers"),
         because("pcie.aer", "what is lost is sent again"),
-        if_condition(
-            conditions::of_links,
-            "pcie.log",
-            "a link that failed and came back trains slower",
-        ),
+        when(conditions::of_links, "pcie.log", "a link that failed and came back trains slower"),
         because("pcie.relaxed-ordering", "strictly ordered writes wait for each other"),
         because("pcie.mrrs", "small read requests keep the pipe empty"),
         because(
@@ -230,7 +220,6 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
     ],
 };
 
-/// GPUDirect Storage falls back to copies.
 pub(super) const STORAGE: Symptom = Symptom {
     id: "storage-copies",
     title: "GPUDirect Storage fails or copies",

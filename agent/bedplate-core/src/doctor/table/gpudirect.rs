@@ -1,9 +1,8 @@
 //! Symptoms of GPUDirect RDMA that does not work.
 
 use super::super::{Pattern, Symptom, conditions};
-use super::{because, has, if_condition};
+use super::{because, has, when};
 
-/// Memory cannot be registered.
 pub(super) const REGISTRATION: Symptom = Symptom {
     id: "registration",
     title: "memory cannot be registered or shared: ibv_reg_mr, memlock, /dev/shm",
@@ -48,7 +47,6 @@ pub(super) const REGISTRATION: Symptom = Symptom {
     ],
 };
 
-/// GDR disabled.
 pub(super) const GDR_DISABLED: Symptom = Symptom {
     id: "gdr-disabled",
     title: "GDR disabled",
@@ -90,7 +88,7 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
             "topology.data-direct",
             "without its Data Direct function a NIC reaches GPU memory by the CPU's links",
         ),
-        if_condition(
+        when(
             conditions::with_data_direct,
             "acs.shape",
             "a Data Direct function is used only where the ports above it have the bits of its shape",
@@ -98,7 +96,6 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
     ],
 };
 
-/// Peermem won't load.
 pub(super) const PEERMEM: Symptom = Symptom {
     id: "peermem",
     title: "peermem won't load",
@@ -116,11 +113,7 @@ pub(super) const PEERMEM: Symptom = Symptom {
         has(&["could not insert", "peermem"]),
     ],
     causes: &[
-        if_condition(
-            conditions::of_peermem,
-            "modules.log",
-            "the kernel said why it refused the module",
-        ),
+        when(conditions::of_peermem, "modules.log", "the kernel said why it refused the module"),
         because("modules.gpudirect", "what the module needs is missing, or nothing loads it"),
         because("modules.leftovers", "nv_peer_mem registers first, and its successor cannot"),
         because("modules.driver", "nvidia_peermem needs the nvidia module"),

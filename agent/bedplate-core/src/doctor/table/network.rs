@@ -1,9 +1,8 @@
 //! Symptoms of NICs, of their VFs and of connections between hosts.
 
 use super::super::{Symptom, conditions};
-use super::{because, has, if_condition};
+use super::{because, has, when};
 
-/// A job hangs.
 pub(super) const HANGS: Symptom = Symptom {
     id: "job-hangs",
     title: "a job hangs, or times out",
@@ -29,22 +28,18 @@ pub(super) const HANGS: Symptom = Symptom {
         has(&["Timeout waiting for key"]),
     ],
     causes: &[
-        if_condition(
+        when(
             conditions::of_dead_gpu,
             "pcie.answer",
             "ranks of a GPU that does not answer never finish",
         ),
-        if_condition(
-            conditions::of_dead_nic,
-            "pcie.answer",
-            "a NIC that does not answer moves nothing",
-        ),
-        if_condition(
+        when(conditions::of_dead_nic, "pcie.answer", "a NIC that does not answer moves nothing"),
+        when(
             conditions::of_gpu,
             "pcie.log",
             "a GPU that reported such an error stops its rank, and all wait",
         ),
-        if_condition(
+        when(
             conditions::of_links,
             "pcie.log",
             "a link that was cut off keeps its device from answering",
@@ -53,11 +48,7 @@ pub(super) const HANGS: Symptom = Symptom {
         because("rdma.port-state", "a rail that is down takes the connections over it along"),
         because("rdma.link-layer", "a port on the wrong network reaches none of its peers"),
         because("rdma.gid", "a RoCE port without the right GID reaches none of its peers"),
-        if_condition(
-            conditions::at_all,
-            "rdma.netdev",
-            "a RoCE port goes down with its network interface",
-        ),
+        when(conditions::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
         because("pcie.mps", "packets that are too large for the receiver are lost"),
         because("iommu.log", "DMA that was refused is data that never arrives"),
         because(
@@ -67,7 +58,6 @@ pub(super) const HANGS: Symptom = Symptom {
     ],
 };
 
-/// NIC port down.
 pub(super) const NIC_DOWN: Symptom = Symptom {
     id: "nic-down",
     title: "NIC port down",
@@ -94,32 +84,28 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
     ],
     causes: &[
         because("rdma.port-state", "NCCL and every other RDMA program use active ports only"),
-        if_condition(
+        when(
             conditions::of_dead_nic,
             "pcie.answer",
             "a NIC, or the port above it, that answers no read has no port",
         ),
-        if_condition(
+        when(
             conditions::of_missing_nic,
             "topology.devices",
             "a NIC that Linux does not list has no port",
         ),
-        if_condition(
+        when(
             conditions::of_rdma_driver,
             "modules.log",
             "without its RDMA driver a NIC shows no RDMA port",
         ),
-        if_condition(
+        when(
             conditions::of_lost_link,
             "pcie.log",
             "a NIC whose slot lost its link is gone with its ports",
         ),
-        if_condition(
-            conditions::at_all,
-            "rdma.netdev",
-            "a RoCE port goes down with its network interface",
-        ),
-        if_condition(
+        when(conditions::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
+        when(
             conditions::of_zero_address,
             "sriov.identity",
             "the subnet manager does not let in an InfiniBand VF without a GUID",
@@ -127,7 +113,6 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
     ],
 };
 
-/// NET/Socket fallback.
 pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
     id: "socket-fallback",
     title: "NET/Socket fallback",
@@ -174,40 +159,35 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
     ],
     causes: &[
         because("rdma.nccl-conf", "the file for all jobs leaves them without RDMA"),
-        if_condition(
+        when(
             conditions::of_no_port,
             "rdma.port-state",
             "NCCL takes ports that are active, and sockets where there is none",
         ),
-        if_condition(
+        when(
             conditions::without_nic,
             "topology.devices",
             "without an RDMA NIC there is nothing but sockets",
         ),
-        if_condition(
+        when(
             conditions::of_rdma_driver,
             "modules.log",
             "without the NIC's RDMA driver NCCL finds no RDMA device",
         ),
-        if_condition(
+        when(
             conditions::at_all,
             "limits.device-nodes",
             "a program that cannot open /dev/infiniband/uverbs* sees no RDMA device",
         ),
-        if_condition(
+        when(
             conditions::at_all,
             "sriov.drivers",
             "a pod whose VF has no RDMA device is left with the VF's network interface",
         ),
-        if_condition(
-            conditions::of_dead_nic,
-            "pcie.answer",
-            "a NIC that does not answer carries nothing",
-        ),
+        when(conditions::of_dead_nic, "pcie.answer", "a NIC that does not answer carries nothing"),
     ],
 };
 
-/// RDMA connections fail or time out.
 pub(super) const CONNECT: Symptom = Symptom {
     id: "rdma-connect",
     title: "RDMA connections fail or time out",
@@ -237,7 +217,7 @@ pub(super) const CONNECT: Symptom = Symptom {
             "rdma.gid",
             "RoCE v2 sends from a GID: without one, or by a link-local one, peers are not reached",
         ),
-        if_condition(
+        when(
             conditions::at_all,
             "rdma.netdev",
             "an interface that is down has no addresses for RoCE",
@@ -251,7 +231,7 @@ pub(super) const CONNECT: Symptom = Symptom {
             "VFs without an address are not let in, and those with the same take each other's traffic",
         ),
         because("rdma.port-state", "a connection over a port that goes down breaks"),
-        if_condition(
+        when(
             conditions::of_lost_link,
             "pcie.log",
             "a NIC whose slot lost its link is gone under its connections",
@@ -266,7 +246,6 @@ pub(super) const CONNECT: Symptom = Symptom {
     ],
 };
 
-/// VFs missing.
 pub(super) const VFS_MISSING: Symptom = Symptom {
     id: "vfs-missing",
     title: "VFs missing",
@@ -295,12 +274,8 @@ pub(super) const VFS_MISSING: Symptom = Symptom {
             "the firmware has given VFs no addresses, and Linux makes none without",
         ),
         because("firmware.ari", "without ARI a function has room for seven VFs at most"),
-        if_condition(
-            conditions::of_vfs,
-            "profile.in-effect",
-            "what the profile asks for is not made yet",
-        ),
-        if_condition(
+        when(conditions::of_vfs, "profile.in-effect", "what the profile asks for is not made yet"),
+        when(
             conditions::of_pci_argument,
             "cmdline.rejected",
             "the argument that makes room for VFs was not taken",
