@@ -30,7 +30,6 @@ use serde::Serialize;
 
 use crate::kind::some_of;
 use bedplate_base::Recovery;
-pub(crate) use bedplate_base::counted;
 use bedplate_base::value::PciAddress;
 
 pub(crate) use acs::AcsFinding;
@@ -58,7 +57,7 @@ pub(crate) use storage::StorageFinding;
 pub(crate) use topology::TopologyFinding;
 
 /// Subjects that a finding names before it counts.
-const FEW: usize = 4;
+pub(super) const FEW: usize = 4;
 
 /// Kinds of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -253,7 +252,7 @@ pub(crate) fn remedy(findings: &[Finding]) -> Option<String> {
 }
 
 /// `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
-fn named(functions: &[PciAddress], what: &str) -> String {
+pub(super) fn named(functions: &[PciAddress], what: &str) -> String {
     some_of(functions.iter().map(PciAddress::to_string), FEW, what)
 }
 

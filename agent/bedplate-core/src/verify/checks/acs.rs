@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 
 use super::super::unread::{OrUnread as _, remedy};
 use super::super::{AcsFinding, Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity};
-use super::counted;
 use crate::desired::WantedAcs;
 use crate::kind::acs::isolation_gone;
 use crate::plan::Unknown;
-use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
+use bedplate_base::{Reading, counted};
 use bedplate_facts::pci::{Acs, PciTree};
 use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 

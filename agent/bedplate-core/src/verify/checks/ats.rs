@@ -2,10 +2,9 @@
 
 use super::super::unread::unread;
 use super::super::{AcsFinding, Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity};
-use super::counted;
 use crate::kind::acs::Ats;
-use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Reading, counted};
 
 pub(crate) const ATS: Check = Check {
     id: "acs.ats",

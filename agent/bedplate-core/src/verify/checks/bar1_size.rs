@@ -4,8 +4,8 @@ use super::super::unread::unread;
 use super::super::{
     Check, CheckInput, Evidence, FirmwareFinding, Group, Judgement, Outcome, Severity, Verdict,
 };
-use super::{addresses, counted, size};
-use bedplate_base::Reading;
+use super::{addresses, size};
+use bedplate_base::{Reading, counted};
 use bedplate_facts::pci::Function;
 use bedplate_facts::rebar;
 

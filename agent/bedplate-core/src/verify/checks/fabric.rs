@@ -4,8 +4,7 @@ use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, DeviceKind, FabricCause, FabricFinding, Group, Judgement, Outcome, Severity,
 };
-use super::counted;
-use bedplate_base::Reading;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::fabric::{Board, Fabric, GROUP, PROGRAM};
 use bedplate_facts::imex;
 

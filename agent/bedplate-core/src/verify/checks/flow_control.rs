@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::finding::{PfcTally, class_remedy};
 use super::super::unread::unread;
 use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RoceFinding, Severity};
-use super::counted;
 use super::roce::active;
-use bedplate_base::Reading;
 use bedplate_base::value::flow_control::{FlowControl, priorities};
+use bedplate_base::{Reading, counted};
 use bedplate_facts::flow_control::{Congestion, PortFlow};
 use bedplate_facts::rdma::RdmaPort;
 

@@ -2,11 +2,10 @@
 
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{AcsFinding, Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity};
-use super::counted;
 use crate::kind::acs::pairs_in_different_groups;
 use crate::kind::modules::topo_check::{self, Access, DmaPath, PARAMETER, PARAMS};
-use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::pci::PciTree;
 use bedplate_facts::topology::{Pair, Peer};
 

@@ -5,8 +5,8 @@ use super::super::{
     Check, CheckInput, DeviceKind, Evidence, Group, Judgement, LimitsFinding, Outcome, Severity,
     Verdict,
 };
-use super::{counted, size};
-use bedplate_base::Reading;
+use super::size;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
 use bedplate_facts::systemd_units::Setting;
 

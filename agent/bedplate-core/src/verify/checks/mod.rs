@@ -28,17 +28,13 @@ pub(super) mod sriov;
 pub(super) mod storage;
 pub(super) mod topology;
 
-pub(super) use super::finding::{counted, size};
-use crate::kind::some_of;
+use super::finding::{self, FEW, size};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 
-/// Addresses that a finding names before it counts.
-const FEW: usize = 4;
-
 /// `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
 fn named(functions: &[&Function], what: &str) -> String {
-    some_of(functions.iter().map(|function| function.address.to_string()), FEW, what)
+    finding::named(&addresses(functions), what)
 }
 
 /// Their addresses.

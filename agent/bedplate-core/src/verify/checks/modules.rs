@@ -6,19 +6,16 @@ use super::super::{
     Check, CheckInput, Evidence, GpuVendor, Group, Judgement, ModuleKind, ModulesFinding, Outcome,
     Severity,
 };
-use super::{addresses, counted};
+use super::addresses;
 use crate::kind::modules::dmabuf_obstacle;
 use crate::kind::modules::topo_check::{self, Access, DmaPath, PARAMS, TopoCheck};
-use bedplate_base::Reading;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::gpu::{FORCE_DMABUF, NvidiaDriver};
 use bedplate_facts::nccl_conf::RCCL_CONF;
 use bedplate_facts::nvidia_modules::needs_open;
 use bedplate_facts::pci::Function;
 use bedplate_facts::superchip::{Superchip, superchip};
 
-const NVIDIA: u16 = 0x10de;
-const AMD: u16 = 0x1002;
-const INTEL: u16 = 0x8086;
 const VERSION: &str = "/proc/driver/nvidia/version";
 
 pub(crate) const DRIVER: Check = Check {
@@ -51,10 +48,10 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
             return Ok(other_modules(&others, loaded));
         }
     }
-    let is_right = |gpu: &&Function| match (&gpu.driver, gpu.vendor.0) {
-        (Some(driver), NVIDIA) => driver == "nvidia",
-        (Some(driver), AMD) => driver == "amdgpu",
-        (Some(driver), INTEL) => matches!(driver.as_str(), "xe" | "i915"),
+    let is_right = |gpu: &&Function| match (&gpu.driver, GpuVendor::of(gpu)) {
+        (Some(driver), GpuVendor::Nvidia) => driver == "nvidia",
+        (Some(driver), GpuVendor::Amd) => driver == "amdgpu",
+        (Some(driver), GpuVendor::Intel) => matches!(driver.as_str(), "xe" | "i915"),
         (driver, _) => driver.is_some(),
     };
     let (right, wrong): (Vec<&Function>, Vec<&Function>) =
@@ -63,7 +60,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
         return Ok(Outcome::fail([ModulesFinding::WrongDriver {
             gpus: addresses(&wrong),
-            maker: GpuVendor::from_vendor(first.vendor.0),
+            maker: GpuVendor::of(first),
             driver: first.driver.clone(),
         }])
         .evidence(shown, first.attribute("uevent")));
@@ -75,7 +72,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::not_applicable("no GPU that the host itself uses"));
     };
     let count = right.len();
-    if first.vendor.0 != NVIDIA {
+    if GpuVendor::of(first) != GpuVendor::Nvidia {
         let driver = first.driver.as_deref().unwrap_or_default();
         return Ok(Outcome::pass(format!("{} bound to {driver}", counted(count, "GPU")))
             .evidence(driver, first.attribute("uevent")));
@@ -136,14 +133,14 @@ pub(crate) const GPUDIRECT: Check = Check {
 
 fn gpudirect(input: &CheckInput<'_>) -> Judgement {
     let gpus = input.some_gpus()?;
-    if gpus.iter().any(|gpu| gpu.vendor.0 == NVIDIA) {
+    if gpus.iter().any(|gpu| GpuVendor::of(gpu) == GpuVendor::Nvidia) {
         return of_nvidia(input);
     }
     let Some(rccl) = &input.facts.gpu.rccl else {
-        return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
+        return Ok(match gpus.iter().find(|gpu| GpuVendor::of(gpu) == GpuVendor::Amd) {
             Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
                 .evidence(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
-                .hint(bind_driver(GpuVendor::from_vendor(gpu.vendor.0), gpu.driver.as_deref())),
+                .hint(bind_driver(GpuVendor::of(gpu), gpu.driver.as_deref())),
             None => Outcome::unknown(
                 "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
             )

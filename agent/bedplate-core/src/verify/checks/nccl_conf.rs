@@ -4,10 +4,12 @@ use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Group, Judgement, NcclFinding, Outcome, Severity, Verdict,
 };
-use super::counted;
+use super::rdma::own_ports;
 use super::topology::Candidates;
-use bedplate_base::Reading;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::nccl_conf::Variable;
+use bedplate_facts::pci::Function;
+use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::Distance;
 use bedplate_nccl::switches::{Off, switches_off, takes};
 
@@ -46,21 +48,18 @@ fn disabled_feature(input: &CheckInput<'_>, variable: &Variable) -> Option<(Verd
         }
         (Some(off), _) => Some((Verdict::Warn, off.description().to_owned())),
         (None, "NCCL_IB_HCA") => {
-            let of_a_rail = |port: &&bedplate_facts::rdma::RdmaPort| {
-                input.rails.iter().any(|nic| nic.address == port.function)
-            };
-            let mut ports = input.observed.ports.iter().filter(of_a_rail);
-            let has_one = ports.any(|port| {
+            let is_taken = |port: &&RdmaPort| {
                 let (device, number) = port.name.split_once('/').unwrap_or((&port.name, "1"));
                 port.is_active() && takes(value, device, number)
-            });
+            };
+            let has_one = own_ports(input).is_ok_and(|ports| ports.iter().any(is_taken));
             (!has_one).then(|| (Verdict::Fail, "any active port of the GPUs' NICs".to_owned()))
         }
         (None, "NCCL_NET_GDR_LEVEL" | "NCCL_IB_GDR_LEVEL") => {
             let reach = parse_level(value)?;
             let topology = input.topology().ok()?;
             let candidates = Candidates::new(topology, &input.rails);
-            let is_beyond = |gpu: &&&bedplate_facts::pci::Function| {
+            let is_beyond = |gpu: &&&Function| {
                 candidates
                     .nearest(gpu)
                     .is_some_and(|(distance, _)| distance > reach && distance <= Distance::Pxb)

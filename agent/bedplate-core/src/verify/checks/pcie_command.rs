@@ -6,8 +6,7 @@ use super::super::unread::unread;
 use super::super::{
     Check, CheckInput, DeviceFinding, Evidence, Group, Judgement, Outcome, Severity,
 };
-use super::counted;
-use bedplate_base::{Cause, Reason};
+use bedplate_base::{Cause, Reason, counted};
 use bedplate_facts::pci::Function;
 
 const HOW: &str = "command register, in the first 64 bytes of the config space of GPUs, RDMA NICs, Data Direct functions and the \

@@ -4,10 +4,10 @@ use super::super::unread::some;
 use super::super::{
     Check, CheckInput, Evidence, Group, Judgement, Outcome, PcieLinkFinding, Severity,
 };
+use super::named;
 use super::pcie::{endpoints, links};
-use super::{counted, named};
-use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::pcie_link::{self, Property};
 

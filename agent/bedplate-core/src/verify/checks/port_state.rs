@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::super::rails::model;
 use super::super::unread::unread;
 use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RdmaFinding, Severity};
-use super::counted;
 use super::rdma::{expect_states, own_ports, port_evidence, text_or_not_known};
+use bedplate_base::counted;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
 

@@ -8,7 +8,7 @@ use super::super::{
     Check, CheckInput, DeviceFinding, DeviceKind, Evidence, Group, Judgement, Outcome, Severity,
     Verdict,
 };
-use super::counted;
+use bedplate_base::counted;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::{Function, PciTree, serves_guests};
 use bedplate_facts::superchip::{Superchip, superchip};

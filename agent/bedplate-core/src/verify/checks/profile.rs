@@ -53,28 +53,24 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
     if let Some(outcome) = profile.image.and_then(unfinished) {
         return Ok(outcome);
     }
-    if !profile.plan.is_empty() {
-        let doable = || body.changes.iter().filter(|change| change.deferred.is_none());
-        let changes = Some(doable().count());
-        let named = doable()
-            .take(3)
-            .map(|change| Evidence { what: change.subject.text.clone(), at: at.to_owned() });
-        let settings: BTreeSet<KindId> = doable().map(|change| change.kind).collect();
-        let code = |setting| not_in_effect(setting, name, changes);
-        return Ok(Outcome::fail(settings.into_iter().map(code)).all_evidence(named));
-    }
-    if profile.plan.reboot != RebootNeed::None {
-        let named = body
-            .pending
-            .iter()
-            .take(3)
-            .map(|pending| Evidence { what: pending.subject.clone(), at: at.to_owned() });
-        let settings: BTreeSet<KindId> = body.pending.iter().map(|pending| pending.kind).collect();
-        let code = |setting| not_in_effect(setting, name, None);
+    let differs = !profile.plan.is_empty();
+    if differs || profile.plan.reboot != RebootNeed::None {
+        let changes = body.changes.iter().filter(|change| change.deferred.is_none());
+        let due: Vec<(KindId, &str)> = match differs {
+            true => changes.map(|change| (change.kind, change.subject.text.as_str())).collect(),
+            false => body.pending.iter().map(|one| (one.kind, one.subject.as_str())).collect(),
+        };
+        let settings: BTreeSet<KindId> = due.iter().map(|(kind, _)| *kind).collect();
+        let code = |setting| ProfileFinding::NotInEffect {
+            setting,
+            profile: name.to_owned(),
+            changes: differs.then_some(due.len()),
+        };
         let mut codes: Vec<ProfileFinding> = settings.into_iter().map(code).collect();
         if codes.is_empty() {
             codes.push(ProfileFinding::ProfileWaitsForReboot { profile: name.to_owned() });
         }
+        let named = due.iter().take(3).map(|(_, subject)| Evidence::new(*subject, at));
         return Ok(Outcome::fail(codes).all_evidence(named));
     }
     profile.image.map_or(Ok(()), reaches_machine)?;
@@ -84,10 +80,6 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
         None => Outcome::pass(format!("profile {name} is in effect"))
             .evidence(format!("{} settings are right", body.settled.len()), at),
     })
-}
-
-fn not_in_effect(setting: KindId, profile: &str, changes: Option<usize>) -> ProfileFinding {
-    ProfileFinding::NotInEffect { setting, profile: profile.to_owned(), changes }
 }
 
 /// The finding about work that the build of an image has left.
@@ -105,24 +97,22 @@ fn unfinished(image: &ImageState) -> Option<Outcome> {
 /// # Errors
 /// The finding about those that none would make.
 fn reaches_machine(image: &ImageState) -> Result<(), Outcome> {
+    let fails =
+        |code: ProfileFinding, what: &str, at: &str| Err(Outcome::fail([code]).evidence(what, at));
     if !image.overruled.is_empty() {
         let settings = image.overruled.clone();
-        let outcome = Outcome::fail([ProfileFinding::Overruled { settings }]);
-        return Err(outcome.evidence("overruled", "bedplate plan"));
+        return fails(ProfileFinding::Overruled { settings }, "overruled", "bedplate plan");
     }
     let has_profile = image.has_profile.or_unread("the profile of the image")?;
     if has_profile == Some(&false) {
-        let outcome = Outcome::fail([ProfileFinding::ProfileNotInImage]);
-        return Err(outcome.evidence("not this profile", "/etc/bedplate"));
+        return fails(ProfileFinding::ProfileNotInImage, "not this profile", "/etc/bedplate");
     }
     if has_profile.is_some() && !image.may_enforce {
-        let outcome = Outcome::fail([ProfileFinding::AgentObserves]);
-        return Err(outcome.evidence("observe", "agent.mode"));
+        return fails(ProfileFinding::AgentObserves, "observe", "agent.mode");
     }
     match image.disabled.or_unread("whether the image starts bedplate")? {
         Some(units) if !units.is_empty() => {
-            let outcome = Outcome::fail([ProfileFinding::UnitsDisabled { units: units.clone() }]);
-            Err(outcome.evidence("not enabled", WANTS))
+            fails(ProfileFinding::UnitsDisabled { units: units.clone() }, "not enabled", WANTS)
         }
         _ => Ok(()),
     }

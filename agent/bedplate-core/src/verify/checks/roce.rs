@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::unread::{OrUnread as _, some, unread};
 use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RoceFinding, Severity};
-use super::counted;
 use super::rdma::{own_ports, text_or_not_known};
-use bedplate_base::Reading;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::rdma::{GidKind, Interface, RdmaPort, RoceGid};
 
 /// Bytes that the headers of a RoCE packet may take of the interface's MTU (include/rdma/ib_addr.h, iboe_get_mtu: GRH, UDP, BTH,

@@ -6,8 +6,8 @@ use super::super::unread::{OrUnread as _, some, unread};
 use super::super::{
     Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity, SriovFinding, Verdict,
 };
-use super::{addresses, counted};
-use bedplate_base::Reading;
+use super::addresses;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::pci::{Function, PciTree, SriovPf};
 use bedplate_facts::vfs::{AddressKind, NicAddress};
 

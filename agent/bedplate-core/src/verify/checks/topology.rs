@@ -6,10 +6,10 @@ use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity, TopologyFinding,
 };
-use super::{FEW, addresses, counted, named};
+use super::{FEW, addresses, named};
 use crate::kind::some_of;
-use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Reading, counted};
 use bedplate_facts::pci::Function;
 use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::pci_path::PciPath;

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Device, DeviceKind, FindingText, counted, text};
-use bedplate_base::Recovery;
+use super::{Device, DeviceKind, FindingText, text};
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Recovery, counted};
 
 const DATA_DIRECT: &str = "`dmesg | grep -i mlx5` says why mlx5_ib did not take it; a function that is not listed is switched off in \
                            the NIC's firmware (`mlxconfig -d DEVICE query | grep -i direct`)";

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Device, FindingText, counted, named, text};
+use super::{Device, FindingText, named, text};
 use bedplate_base::value::PciAddress;
-use bedplate_base::{Arch, Recovery};
+use bedplate_base::{Arch, Recovery, counted};
 
 /// Settings of the firmware that give memory windows addresses.
 const WINDOW_SPACE: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") on in the firmware's setup, and raise \

@@ -7,6 +7,7 @@ use crate::kind::modules::DmabufObstacle;
 use crate::kind::modules::topo_check::PARAMETER;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
+use bedplate_facts::pci::Function;
 
 /// Makers of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -24,9 +25,9 @@ pub enum GpuVendor {
 }
 
 impl GpuVendor {
-    /// The maker with this vendor id.
-    pub fn from_vendor(vendor: u16) -> GpuVendor {
-        match vendor {
+    /// The maker of a GPU.
+    pub fn of(gpu: &Function) -> GpuVendor {
+        match gpu.vendor.0 {
             0x10de => GpuVendor::Nvidia,
             0x1002 => GpuVendor::Amd,
             0x8086 => GpuVendor::Intel,

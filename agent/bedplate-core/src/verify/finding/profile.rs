@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::{FindingText, counted, text};
+use super::{FindingText, text};
 use crate::plan::{KindId, Subject};
 use crate::verify::NoPlan;
+use bedplate_base::counted;
 
 /// A finding about the profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::rdma::FEW_PORTS;
-use super::{FindingText, counted, text};
+use super::{FindingText, text};
+use bedplate_base::counted;
 use bedplate_base::value::flow_control::priorities;
 
 /// ECT(0) in the low bits of a traffic class: what ECN marks (RFC 3168).

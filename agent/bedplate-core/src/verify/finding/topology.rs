@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{FindingText, counted, named, text};
+use super::{FindingText, named, text};
+use bedplate_base::counted;
 use bedplate_base::value::PciAddress;
 
 /// A finding about where GPUs and NICs are.
