@@ -103,7 +103,7 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
             conditions::on_old_grace,
             "iommu.mode",
             "on Arm CPUs of NVIDIA before Linux 6.11 the driver cannot bind a process to a GPU whose DMA passes through, \
-                 once ACS is on",
+             once ACS is on",
         ),
         because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
         when(

@@ -179,6 +179,12 @@ fn passes(kind: &str) -> bool {
     matches!(kind, "identity" | "no group")
 }
 
+/// Functions in groups of such types.
+fn of_types<'a>(types: &Types<'a>, is_wanted: impl Fn(&str) -> bool) -> Vec<&'a Function> {
+    let wanted = types.iter().filter(|(kind, _)| is_wanted(kind));
+    wanted.flat_map(|(_, functions)| functions).copied().collect()
+}
+
 fn on_most(types: &Types<'_>) -> Outcome {
     if let Some((kind, functions)) =
         types.iter().find(|(kind, _)| !passes(kind) && !is_translated(kind))
@@ -189,12 +195,7 @@ fn on_most(types: &Types<'_>) -> Outcome {
         ))
         .all_evidence(type_evidence(types));
     }
-    let translated: Vec<&Function> = types
-        .iter()
-        .filter(|(kind, _)| is_translated(kind))
-        .flat_map(|(_, f)| f)
-        .copied()
-        .collect();
+    let translated = of_types(types, is_translated);
     if translated.is_empty() {
         return Outcome::pass(format!("1:1 DMA: {}", format_types(types)))
             .all_evidence(type_evidence(types));
@@ -207,12 +208,7 @@ fn on_most(types: &Types<'_>) -> Outcome {
 }
 
 fn on_old_grace(types: &Types<'_>) -> Outcome {
-    let through: Vec<&Function> = types
-        .iter()
-        .filter(|(kind, _)| !is_translated(kind))
-        .flat_map(|(_, f)| f)
-        .copied()
-        .collect();
+    let through = of_types(types, |kind| !is_translated(kind));
     if through.is_empty() {
         let text =
             format!("translated, as this Arm CPU needs before Linux 6.11: {}", format_types(types));

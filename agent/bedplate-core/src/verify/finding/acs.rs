@@ -124,16 +124,7 @@ impl AcsFinding {
                  groups follow at the next boot",
             )
             .recovery(Recovery::Reboot),
-            Self::NoAts { function } => text(
-                "NIC {}: no ATS, in a switch for guests",
-                function,
-                format!(
-                    "`mlxconfig -d {function} set ATS_ENABLED=1` (other makers: their firmware's \
-                     setup) and a cold boot, or `guests = false` in [acs] of the profile where no \
-                     guest gets it"
-                ),
-            )
-            .listed(FEW, "NICs"),
+            Self::NoAts { function } => no_ats(*function),
             Self::AtsNeedless { nics } => text(
                 "NIC {}: ATS is on in its firmware, and its fabric is that of bare metal",
                 named(nics, "NICs"),
@@ -150,6 +141,19 @@ impl AcsFinding {
             ),
         }
     }
+}
+
+fn no_ats(function: PciAddress) -> FindingText {
+    text(
+        "NIC {}: no ATS, in a switch for guests",
+        function,
+        format!(
+            "`mlxconfig -d {function} set ATS_ENABLED=1` (other makers: their firmware's \
+             setup) and a cold boot, or `guests = false` in [acs] of the profile where no \
+             guest gets it"
+        ),
+    )
+    .listed(FEW, "NICs")
 }
 
 fn redirected(detoured: usize, pairs: usize, ports: &[PciAddress]) -> String {

@@ -107,21 +107,7 @@ impl FirmwareFinding {
             Self::WindowBelow4Gib { gpus } => {
                 text("GPU {}: a large window below 4 GiB", named(gpus, "GPUs"), WINDOW_SPACE)
             }
-            Self::WindowSmall { device, display_mode, .. } => text(
-                "a smaller memory window than its model has",
-                device,
-                match display_mode {
-                    true => {
-                        "switch the display mode of the GPU's firmware off (NVIDIA's \
-                         displaymodeselector), and reboot"
-                    }
-                    false => {
-                        "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's \
-                         setup, and reboot; in a virtual machine give it a larger 64-bit window"
-                    }
-                },
-            )
-            .recovery(Recovery::Reboot),
+            Self::WindowSmall { device, display_mode, .. } => window_small(device, *display_mode),
             Self::WindowResizable { gpus } => text(
                 "GPU {}: the window could be larger",
                 named(gpus, "GPUs"),
@@ -150,4 +136,22 @@ impl FirmwareFinding {
             ),
         }
     }
+}
+
+fn window_small(device: &Device, display_mode: bool) -> FindingText {
+    text(
+        "a smaller memory window than its model has",
+        device,
+        match display_mode {
+            true => {
+                "switch the display mode of the GPU's firmware off (NVIDIA's \
+                 displaymodeselector), and reboot"
+            }
+            false => {
+                "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's \
+                 setup, and reboot; in a virtual machine give it a larger 64-bit window"
+            }
+        },
+    )
+    .recovery(Recovery::Reboot)
 }

@@ -166,19 +166,7 @@ impl ModulesFinding {
                 obstacle,
                 "`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`",
             ),
-            Self::NoWayToRegister { obstacle } => text(
-                "neither way works: DMA-BUF is out ({}), and this ib_core has no peer-memory symbols",
-                obstacle,
-                match obstacle {
-                    DmabufObstacle::ProprietaryModules => {
-                        "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)"
-                    }
-                    _ => {
-                        "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install DOCA-OFED \
-                         (nvidia_peermem)"
-                    }
-                },
-            ),
+            Self::NoWayToRegister { obstacle } => no_way_to_register(obstacle),
             Self::NvPeerMemLoaded => text(
                 "nv_peer_mem is loaded",
                 "",
@@ -204,6 +192,22 @@ impl ModulesFinding {
             ),
         }
     }
+}
+
+fn no_way_to_register(obstacle: &DmabufObstacle) -> FindingText {
+    text(
+        "neither way works: DMA-BUF is out ({}), and this ib_core has no peer-memory symbols",
+        obstacle,
+        match obstacle {
+            DmabufObstacle::ProprietaryModules => {
+                "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)"
+            }
+            _ => {
+                "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install DOCA-OFED \
+                 (nvidia_peermem)"
+            }
+        },
+    )
 }
 
 fn peers_refused(value: u32, path: Option<&str>) -> FindingText {

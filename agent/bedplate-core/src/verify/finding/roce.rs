@@ -124,16 +124,7 @@ impl RoceFinding {
                     "`ip link set {interface} mtu 9000` where the switches pass such frames, and the same in the network's configuration"
                 ),
             ),
-            Self::PfcDiffers { tally, interface } => {
-                let each: Vec<String> = tally.iter().map(pfc_of).collect();
-                text(
-                    format!("PFC differs between RoCE ports: {}", each.join(", ")),
-                    "",
-                    format!(
-                        "set all alike: `dcb pfc set dev {interface} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it"
-                    ),
-                )
-            }
+            Self::PfcDiffers { tally, interface } => pfc_differs(tally, interface),
             Self::PfcOff { ports } => text(
                 format!(
                     "PFC is off on {}: packets are lost where the network is congested",
@@ -162,6 +153,17 @@ impl RoceFinding {
         };
         text.listed(FEW_PORTS, "ports")
     }
+}
+
+fn pfc_differs(tally: &[PfcTally], interface: &str) -> FindingText {
+    let each: Vec<String> = tally.iter().map(pfc_of).collect();
+    text(
+        format!("PFC differs between RoCE ports: {}", each.join(", ")),
+        "",
+        format!(
+            "set all alike: `dcb pfc set dev {interface} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it"
+        ),
+    )
 }
 
 /// Returns the remedy that sends RoCE packets to a priority with PFC; `dscp`: one that leads there.
