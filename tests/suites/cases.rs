@@ -145,6 +145,7 @@ fn invariants(
     written.body.passthrough_pending = false;
     written.body.changes_iommu = false;
     written.body.iommu_pending = false;
+    written.body.passthrough_refused = false;
     let read_back: Plan = serde_json::from_str(&document).map_err(|error| error.to_string())?;
     if read_back != written {
         return Err(format!("the plan that was read back differs: {read_back:#?}"));

@@ -294,6 +294,9 @@ pub struct KindPlan {
     /// Whether one is among what waits for a boot.
     #[serde(skip)]
     pub iommu_pending: bool,
+    /// Whether one of the blockers is that the kernel was booted with IOMMU passthrough and translates all the same.
+    #[serde(skip)]
+    pub passthrough_refused: bool,
     /// Lints of level error in the profile that are let pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<allowed_lints::AllowedLint>,

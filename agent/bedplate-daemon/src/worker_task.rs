@@ -211,7 +211,7 @@ fn cause(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Cause> {
     let body = &planned.plan.body;
     let waits = body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
         || body.changes.iter().any(|change| change.kind == cmdline::NAME)
-        || body.blockers.iter().any(|blocker| blocker.subject.text == cmdline::effective::SUBJECT);
+        || body.passthrough_refused;
     if !waits {
         return None;
     }

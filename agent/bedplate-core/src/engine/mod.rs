@@ -113,6 +113,7 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.passthrough_pending |= more.passthrough_pending;
     body.changes_iommu |= more.changes_iommu;
     body.iommu_pending |= more.iommu_pending;
+    body.passthrough_refused |= more.passthrough_refused;
     body.pending_until_boot.extend(more.pending_until_boot);
     body.settled_tools.extend(more.settled_tools);
     body.orphans.extend(more.orphans);

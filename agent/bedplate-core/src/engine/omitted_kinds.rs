@@ -13,9 +13,12 @@ pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
     body.settled.retain(|settled| stays(&settled.kind));
     body.notes.retain(|note| stays(&note.kind));
     body.pending.retain(|pending| stays(&pending.kind));
-    for cmdlines in
-        [&mut body.passthrough_pending, &mut body.changes_iommu, &mut body.iommu_pending]
-    {
+    for cmdlines in [
+        &mut body.passthrough_pending,
+        &mut body.passthrough_refused,
+        &mut body.changes_iommu,
+        &mut body.iommu_pending,
+    ] {
         *cmdlines &= stays(&KindId::Cmdline);
     }
     body.orphans.retain(|orphan| stays(&orphan.kind));

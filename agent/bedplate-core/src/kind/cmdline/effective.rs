@@ -10,8 +10,6 @@ use bedplate_cmdline::{CommandLine, iommu_passthrough};
 use bedplate_facts::iommu_groups::{IommuGroups, iommu_groups};
 use bedplate_facts::kernel_defaults::kernel_defaults;
 
-/// What the blocker of a refusing kernel is about.
-pub const SUBJECT: &str = "IOMMU passthrough";
 /// Functions that a blocker names before it counts.
 const NAMED: usize = 3;
 
@@ -28,6 +26,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
         section.notes.push(NAME.note("in effect on GPUs and NICs", said.join(", ")));
     }
     if !translated.is_empty() && booted_with_passthrough(context) {
+        section.passthrough_refused = true;
         section.blockers.push(refused(&translated, types.values().sum()));
     }
     if unread > 0 {
@@ -50,7 +49,7 @@ fn booted_with_passthrough(context: &Context) -> bool {
 
 fn refused(translated: &[PciAddress], all: usize) -> Blocker {
     NAME.blocker(
-        SUBJECT,
+        "IOMMU passthrough",
         format!(
             "the kernel was booted with it, and {} of {all} GPU and NIC functions are translated all the same: {}",
             translated.len(),

@@ -11,7 +11,7 @@ mod comparison;
 mod default_entry;
 mod desired_edit;
 pub mod diagnosis;
-pub mod effective;
+mod effective;
 mod entry_before;
 mod entry_fault;
 mod entry_files;
