@@ -124,102 +124,85 @@ mod tests {
         Device { address: address.into(), what: what.into(), selected }
     }
 
-    fn removed_devices(known: &mut KnownDevices, seen: &[Device]) -> Vec<String> {
+    fn nics(names: &[&str]) -> Vec<Device> {
+        names.iter().map(|name| device(name, "NIC", true)).collect()
+    }
+
+    fn lost(known: &mut KnownDevices, seen: &[Device]) -> Vec<String> {
         known.update(seen).into_iter().map(|(address, _)| address).collect()
     }
 
     #[test]
     fn what_was_there_is_missed_until_it_is_back_or_forgotten() {
-        let (a, b, gpu) =
-            (device("a", "NIC", true), device("b", "NIC", true), device("g", "GPU", true));
+        let gpu = device("g", "GPU", true);
+        let with_gpu = |names: &[&str]| [nics(names), vec![gpu.clone()]].concat();
         let mut known = KnownDevices::default();
-        assert_eq!(removed_devices(&mut known, &[a.clone(), b.clone(), gpu.clone()]), [""; 0]);
+        assert_eq!(lost(&mut known, &with_gpu(&["a", "b"])), [""; 0]);
         for _ in 0..2 {
-            assert_eq!(removed_devices(&mut known, &[a.clone(), gpu.clone()]), ["b"]);
+            assert_eq!(lost(&mut known, &with_gpu(&["a"])), ["b"]);
             known = KnownDevices::parse(&known.render()).unwrap();
         }
-        assert_eq!(removed_devices(&mut known, &[a.clone(), b, gpu.clone()]), [""; 0]);
-        assert_eq!(removed_devices(&mut known, std::slice::from_ref(&a)), ["b", "g"]);
-        let missing = known.update(std::slice::from_ref(&a));
+        assert_eq!(lost(&mut known, &with_gpu(&["a", "b"])), [""; 0]);
+        assert_eq!(lost(&mut known, &nics(&["a"])), ["b", "g"]);
+        let missing = known.update(&nics(&["a"]));
         known.forget(&missing);
-        assert_eq!(removed_devices(&mut known, &[a]), [""; 0]);
+        assert_eq!(lost(&mut known, &nics(&["a"])), [""; 0]);
     }
 
     #[test]
     fn other_rules_and_other_bus_numbers_are_no_loss() {
         let mut known = KnownDevices::default();
-        known.update(&[device("a", "NIC", true), device("b", "NIC", true)]);
-        assert_eq!(
-            removed_devices(&mut known, &[device("c", "NIC", true), device("d", "NIC", true)]),
-            [""; 0]
-        );
-        assert_eq!(
-            removed_devices(&mut known, &[device("c", "NIC", false), device("d", "NIC", true)]),
-            [""; 0]
-        );
-        assert_eq!(
-            removed_devices(&mut known, &[device("d", "NIC", true)]),
-            [""; 0],
-            "nothing was about c"
-        );
+        for seen in [
+            nics(&["a", "b"]),
+            nics(&["c", "d"]),
+            vec![device("c", "NIC", false), device("d", "NIC", true)],
+            // Nothing was about c.
+            nics(&["d"]),
+        ] {
+            assert_eq!(lost(&mut known, &seen), [""; 0], "{seen:?}");
+        }
         assert_eq!(KnownDevices::parse("{}"), None);
-        assert!(
-            blocker(&("0000:18:00.0".into(), "NIC 15b3:1021".into()))
-                .remedy
-                .contains("--forget-missing")
-        );
+        let missing = blocker(&("0000:18:00.0".into(), "NIC 15b3:1021".into()));
+        assert!(missing.remedy.contains("--forget-missing"));
     }
 
     #[test]
     fn a_lost_device_does_not_hide_behind_one_that_no_rule_is_about() {
         let mut known = KnownDevices::default();
-        let mut all: Vec<Device> = (0..8).map(|n| device(&n.to_string(), "NIC", true)).collect();
+        let mut all = nics(&["0", "1", "2", "3", "4", "5", "6", "7"]);
         all.push(device("storage", "NIC", false));
         known.update(&all);
         all.remove(3);
         for _ in 0..2 {
-            assert_eq!(removed_devices(&mut known, &all), ["3"]);
+            assert_eq!(lost(&mut known, &all), ["3"]);
             known = KnownDevices::parse(&known.render()).unwrap();
         }
-        all.push(device("3", "NIC", true));
-        assert_eq!(removed_devices(&mut known, &all), [""; 0]);
+        all.extend(nics(&["3"]));
+        assert_eq!(lost(&mut known, &all), [""; 0]);
         all.retain(|device| device.address != "storage");
-        assert_eq!(removed_devices(&mut known, &all), [""; 0], "no rule is about it");
+        assert_eq!(lost(&mut known, &all), [""; 0], "no rule is about it");
         all[0].selected = false;
-        assert_eq!(removed_devices(&mut known, &all), [""; 0]);
-        assert_eq!(
-            removed_devices(&mut known, &all[1..]),
-            [""; 0],
-            "the rules were changed before it was lost"
-        );
+        assert_eq!(lost(&mut known, &all), [""; 0]);
+        let rules = "the rules were changed before it was lost";
+        assert_eq!(lost(&mut known, &all[1..]), [""; 0], "{rules}");
     }
 
     #[test]
     fn an_unselected_device_that_is_lost_takes_no_selected_one_with_it() {
         let mut known = KnownDevices::default();
         known.update(&[device("a", "NIC", true), device("b", "NIC", false)]);
-        assert_eq!(
-            removed_devices(&mut known, &[device("c", "NIC", true)]),
-            [""; 0],
-            "a has moved to c"
-        );
-        assert_eq!(removed_devices(&mut known, &[]), ["c"]);
+        assert_eq!(lost(&mut known, &nics(&["c"])), [""; 0], "a has moved to c");
+        assert_eq!(lost(&mut known, &[]), ["c"]);
     }
 
     #[test]
     fn one_lost_and_the_rest_renumbered_is_one_lost_until_all_are_back() {
-        let row =
-            |names: &[&str]| names.iter().map(|name| device(name, "GPU", true)).collect::<Vec<_>>();
         let mut known = KnownDevices::default();
-        known.update(&row(&["a", "b", "c", "d"]));
+        known.update(&nics(&["a", "b", "c", "d"]));
         for _ in 0..2 {
-            assert_eq!(removed_devices(&mut known, &row(&["a", "b2", "c2"])).len(), 1);
+            assert_eq!(lost(&mut known, &nics(&["a", "b2", "c2"])).len(), 1);
         }
-        assert_eq!(
-            removed_devices(&mut known, &row(&["a", "b", "c", "d"])),
-            [""; 0],
-            "all are back"
-        );
-        assert_eq!(removed_devices(&mut known, &row(&["a", "b", "c"])), ["d"]);
+        assert_eq!(lost(&mut known, &nics(&["a", "b", "c", "d"])), [""; 0], "all are back");
+        assert_eq!(lost(&mut known, &nics(&["a", "b", "c"])), ["d"]);
     }
 }

@@ -27,23 +27,9 @@ pub(crate) const FIRST_DELAY: Duration = Duration::from_secs(10);
 /// Longest delay of [`backoff`]: a slot that was given back does not lie idle for long.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(600);
 
-/// Why there can be no client: the configuration is wrong.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}")]
-pub(crate) struct ClientError {
-    what: String,
-    source: Option<ureq::http::uri::InvalidUri>,
-}
-
-impl ClientError {
-    fn new(what: impl Into<String>) -> Self {
-        ClientError { what: what.into(), source: None }
-    }
-
-    /// `value` cannot be `what` of FleetLock.
-    fn expected(value: &str, what: &str, why: &str) -> Self {
-        ClientError::new(format!("`{value}` cannot be a FleetLock {what}: {why}"))
-    }
+/// `value` cannot be `what` of FleetLock.
+fn unexpected(value: &str, what: &str, why: &str) -> String {
+    format!("`{value}` cannot be a FleetLock {what}: {why}")
 }
 
 /// A client for one host, one group and one server.
@@ -76,13 +62,13 @@ impl Client {
     /// `SSL_CERT_DIR` name instead of it. It is read by each client when it first calls.
     ///
     /// # Errors
-    /// [`ClientError`]. Nothing is sent.
+    /// The configuration is wrong: why, in one sentence. Nothing is sent.
     pub(crate) fn new(
         base_url: &str,
         group: &str,
         id: String,
         timeout: Duration,
-    ) -> Result<Client, ClientError> {
+    ) -> Result<Client, String> {
         Client::build(base_url, group, &id, timeout, Proxy::try_from_env())
     }
 
@@ -92,24 +78,23 @@ impl Client {
         id: &str,
         timeout: Duration,
         proxy: Option<Proxy>,
-    ) -> Result<Client, ClientError> {
+    ) -> Result<Client, String> {
         let base = base(base_url)?;
         // `^[a-zA-Z0-9.-]+$` of the protocol.
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
         if group.is_empty() || !group.bytes().all(fits) {
             let why = "expected letters, digits, `.` and `-`";
-            return Err(ClientError::expected(&one_line(group), "group", why));
+            return Err(unexpected(&one_line(group), "group", why));
         }
         if id.trim().is_empty() {
-            return Err(ClientError::new("the FleetLock id of this host is empty"));
+            return Err("the FleetLock id of this host is empty".to_owned());
         }
         if timeout.is_zero() {
-            return Err(ClientError::new("the time limit for the FleetLock server is zero"));
+            return Err("the time limit for the FleetLock server is zero".to_owned());
         }
         let body = Body { client_params: ClientParams { id, group } };
-        let body = serde_json::to_string(&body).map_err(|error| {
-            ClientError::new(format!("the FleetLock request cannot be written as JSON: {error}"))
-        })?;
+        let body = serde_json::to_string(&body)
+            .map_err(|error| format!("the FleetLock request cannot be written as JSON: {error}"))?;
         // Named, as ureq panics without them when it has no default of its own.
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::PlatformVerifier)
@@ -172,19 +157,15 @@ impl Client {
 }
 
 /// The base URL without the slash at its end. Joining by rules of relative links would drop a last segment without one.
-fn base(url: &str) -> Result<String, ClientError> {
+fn base(url: &str) -> Result<String, String> {
     let shown = || mask::server(&one_line(url));
     // Before anything else, so that no error shows a password. An `@` of a path would do no harm, but nobody has one.
     if url.contains('@') {
-        return Err(ClientError::new(
-            "the URL of the FleetLock server holds a user or a password; the protocol knows neither",
-        ));
+        let why = "the URL of the FleetLock server holds a user or a password; the protocol knows neither";
+        return Err(why.to_owned());
     }
-    let no_server = |why| Err(ClientError::expected(&shown(), "server", why));
-    let uri: Uri = url.parse().map_err(|error| ClientError {
-        what: format!("`{}` is not a URL", shown()),
-        source: Some(error),
-    })?;
+    let no_server = |why| Err(unexpected(&shown(), "server", why));
+    let uri: Uri = url.parse().map_err(|_| format!("`{}` is not a URL", shown()))?;
     let scheme = uri.scheme_str().unwrap_or_default();
     if !["http", "https"].contains(&scheme) || uri.host().is_none_or(str::is_empty) {
         return no_server("expected http://HOST/ or https://HOST/");

@@ -12,23 +12,17 @@ pub(crate) const FLEETLOCK_APP_ID: [u8; 16] = [
     0xde, 0x35, 0x10, 0x6b, 0x6e, 0xc2, 0x46, 0x88, 0xb6, 0x3a, 0xfd, 0xda, 0xa1, 0x56, 0x67, 0x9b,
 ];
 
-/// Why a text is not a machine id.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct IdentityError(&'static str);
-
-const SHAPE: IdentityError =
-    IdentityError("it is not a machine id: expected 32 hexadecimal digits");
+const SHAPE: &str = "it is not a machine id: expected 32 hexadecimal digits";
 /// The first boot has not made one yet (machine-id(5), `uninitialized`).
-const UNINITIALIZED: IdentityError = IdentityError("this host has no machine id yet");
+const UNINITIALIZED: &str = "this host has no machine id yet";
 /// systemd refuses it as well: every host with it would be the same one.
-const ZERO: IdentityError = IdentityError("the machine id is all zeros");
+const ZERO: &str = "the machine id is all zeros";
 
 /// A machine id from the content of `/etc/machine-id`: 32 hexadecimal digits and at most one line end.
 ///
 /// # Errors
-/// [`IdentityError`].
-pub(crate) fn parse_machine_id(text: &str) -> Result<[u8; 16], IdentityError> {
+/// Why the text is not one.
+pub(crate) fn parse_machine_id(text: &str) -> Result<[u8; 16], &'static str> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     if text.is_empty() || text == "uninitialized" {
         return Err(UNINITIALIZED);

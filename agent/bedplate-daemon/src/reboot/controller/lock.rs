@@ -130,9 +130,7 @@ impl Lock {
     pub(super) fn note_failed_reboot(&mut self, why: &str) {
         self.take.failed(why);
     }
-}
 
-impl Lock {
     /// A server that holds a slot of this host (`held`), or may, could not be told that it is not needed.
     fn not_given_back(&mut self, server: &FleetLock, held: bool, why: &str) {
         self.give.failed(why);
@@ -181,8 +179,7 @@ impl RebootController {
         let id = self.fleetlock_id().map_err(LockError::Failed)?;
         let asked = server.clone();
         let task = tokio::task::spawn_blocking(move || {
-            let client = Client::new(&asked.url, &asked.group, id, SERVER_LIMIT)
-                .map_err(|error| error.to_string())?;
+            let client = Client::new(&asked.url, &asked.group, id, SERVER_LIMIT)?;
             let answer = match question {
                 Question::PreReboot => client.pre_reboot().map(|()| Answer::Slot),
                 Question::SteadyState => client.steady_state().map(Answer::Released),
@@ -207,7 +204,7 @@ impl RebootController {
     /// This host, as lock servers know it.
     fn fleetlock_id(&self) -> Result<String, String> {
         let text = file::text(&self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
-        let machine_id = identity::parse_machine_id(text.trim()).map_err(|e| e.to_string())?;
+        let machine_id = identity::parse_machine_id(text.trim())?;
         Ok(identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID)))
     }
 

@@ -18,7 +18,7 @@ const START: u64 = 1 << 10;
 /// The most that a kind may have; it is to be fit for the label of a metric.
 const KIND: usize = 64;
 /// The kind of an answer that names none.
-const NO_KIND: &str = "unknown";
+pub(super) const NO_KIND: &str = "unknown";
 
 /// Kinds by which poseidon, now and formerly, says that others hold all slots; with status 423.
 const HELD: [&str; 2] = ["lock_held", "locked"];
@@ -123,11 +123,6 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Whether asking again, later, can help without anybody's doing.
-    pub fn is_temporary(&self) -> bool {
-        !matches!(self, LockError::Refused { .. } | LockError::Unsafe { .. })
-    }
-
     /// For a call that got no answer to read.
     pub(super) fn unanswered(url: String, error: ureq::Error) -> LockError {
         if let Some(source) = TlsFault::from_error(&error) {
