@@ -61,16 +61,6 @@ pub struct Builds {
 }
 
 impl Builds {
-    /// Of the daemon that this process is.
-    pub fn new() -> Self {
-        let own = Program::own().ok();
-        let first = std::env::args_os().next().map(PathBuf::from);
-        let started_as = first
-            .filter(|path| path.is_absolute())
-            .or_else(|| own.as_ref().map(|own| PathBuf::from(&own.path)));
-        Builds { own, started_as, agreed: AtomicU8::new(0), replaced: AtomicBool::new(false) }
-    }
-
     /// This unit has answered: it runs this build.
     pub fn note_current_build(&self, unit: Unit) {
         self.agreed.fetch_or(bit(unit), Ordering::Relaxed);
@@ -110,7 +100,13 @@ impl Builds {
 }
 
 impl Default for Builds {
+    /// Of the daemon that this process is.
     fn default() -> Self {
-        Self::new()
+        let own = Program::own().ok();
+        let first = std::env::args_os().next().map(PathBuf::from);
+        let started_as = first
+            .filter(|path| path.is_absolute())
+            .or_else(|| own.as_ref().map(|own| PathBuf::from(&own.path)));
+        Builds { own, started_as, agreed: AtomicU8::new(0), replaced: AtomicBool::new(false) }
     }
 }

@@ -1,10 +1,10 @@
 //! What is said of an observation in the log; what still is as it was is not said again.
 
 use super::checks::Checked;
-use super::journal::{self, log_message, say_of};
+use super::journal::{self, Message, log_message, say_of};
 use super::observation::{Difference, Observation, PlannedChange};
 use bedplate_core::enforce_hold::EnforceHold;
-use bedplate_core::plan::{RebootNeed, Unknown};
+use bedplate_core::plan::{Blocker, RebootNeed, Unknown};
 use bedplate_core::verify::Verdict as Outcome;
 
 /// Says what became of the changes that were applied, and what went wrong beside them. `plan`: the hash of what they were
@@ -65,20 +65,11 @@ impl LogState {
 
     /// Says what people have to deal with.
     pub(crate) fn blockers(&mut self, observation: &Observation) {
-        let blockers: Vec<String> = observation
-            .blockers
-            .iter()
-            .map(|blocker| {
-                format!(
-                    "{} {}: {}; do: {}",
-                    blocker.kind, blocker.subject, blocker.reason, blocker.remedy
-                )
-            })
-            .collect();
-        for blocker in blockers.iter().filter(|blocker| !self.blockers.contains(blocker)) {
-            log_message(journal::BLOCKED, blocker);
-        }
-        self.blockers = blockers;
+        let words = |one: &Blocker| {
+            format!("{} {}: {}; do: {}", one.kind, one.subject, one.reason, one.remedy)
+        };
+        let now = observation.blockers.iter().map(words).collect();
+        log_new(journal::BLOCKED, &mut self.blockers, now);
     }
 
     /// Says what could not be read.
@@ -86,11 +77,8 @@ impl LogState {
         let words = |one: &Unknown| {
             format!("{} {} could not be read: {}", one.kind, one.subject, one.reason)
         };
-        let unknowns: Vec<String> = observation.unknowns.iter().map(words).collect();
-        for unknown in unknowns.iter().filter(|unknown| !self.unknowns.contains(unknown)) {
-            log_message(journal::UNREAD, unknown);
-        }
-        self.unknowns = unknowns;
+        let now = observation.unknowns.iter().map(words).collect();
+        log_new(journal::UNREAD, &mut self.unknowns, now);
     }
 
     /// Says which checks come to something else than at the last judgement. Another wording of the same outcome is not said again.
@@ -121,6 +109,14 @@ impl LogState {
         }
         self.need = Some(need);
     }
+}
+
+/// Says what was not said before, and remembers all of it.
+fn log_new(message: Message, said: &mut Vec<String>, now: Vec<String>) {
+    for text in now.iter().filter(|text| !said.contains(text)) {
+        log_message(message, text);
+    }
+    *said = now;
 }
 
 fn format_check(checked: &Checked) -> String {

@@ -202,10 +202,8 @@ async fn start<T>(
 impl<T: DeserializeOwned> Work<T> {
     /// Waits for the next word of it. After [`WorkerMessage::Ended`] there is none.
     pub async fn next(&mut self) -> WorkerMessage<T> {
-        let until = self.until;
-        match timeout_at(until, self.step()).await {
-            Ok(Ok(WorkerMessage::At(what))) => WorkerMessage::At(what),
-            Ok(Ok(WorkerMessage::Ended(end))) => WorkerMessage::Ended(end),
+        match timeout_at(self.until, self.step()).await {
+            Ok(Ok(message)) => message,
             Ok(Err(source)) => WorkerMessage::Ended(Err(WorkError::Lost(source))),
             Err(_) => WorkerMessage::Ended(Err(WorkError::Limit { limit: self.limit })),
         }
