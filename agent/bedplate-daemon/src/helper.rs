@@ -14,7 +14,7 @@ use super::observation::Observation;
 use super::unit::Unit;
 use super::worker::{self, WorkError};
 use super::{methods, public, reboot_required, worker_task};
-use crate::reboot::busy::{self, Activity};
+use crate::reboot::busy;
 use crate::reboot::last_boot::BmcAnswer;
 use crate::reboot::method::ipmi::{self, Code, Device, IpmiError, RestartCause};
 use crate::reboot::method::{command, undo};
@@ -155,11 +155,7 @@ fn busy_command(argv: &[String]) -> Option<String> {
         // The daemon asks for one that it has seen.
         return Some("the profile has no `busy_command` any more".to_owned());
     }
-    match busy::busy_command(argv, BUSY_LIMIT) {
-        Activity::Free => None,
-        Activity::Busy(why) => Some(format!("the busy command says: {why}")),
-        Activity::Unknown(why) => Some(format!("the busy command did not answer: {why}")),
-    }
+    busy::busy_command(argv, BUSY_LIMIT)
 }
 
 fn restart_cause(root: &Path) -> Result<RestartCause, IpmiError> {

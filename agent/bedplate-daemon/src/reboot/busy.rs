@@ -14,7 +14,7 @@ use bedplate_base::format_utc;
 use bedplate_base::terminal::one_line;
 use bedplate_host::process::ProcessOwner;
 
-pub(crate) use command::{Activity, busy_command};
+pub(crate) use command::busy_command;
 
 /// Daemons that hold the devices as long as they run, work or no work: by the name that the kernel keeps, cut to 15
 /// bytes (`TASK_COMM_LEN` of `include/linux/sched.h`, less the final NUL; handbook §14.7).
