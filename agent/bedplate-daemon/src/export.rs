@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::checks::{Checked, OUTCOMES};
-use super::status::{STATES, Status, Verdict};
+use super::status::{State, Status, Verdict};
 use super::usage;
 use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;
@@ -57,7 +57,7 @@ fn seconds(time: Option<jiff::Timestamp>) -> f64 {
 }
 
 fn host_metrics(status: &Status, out: &mut Families) {
-    let states = STATES
+    let states = State::ALL
         .map(|state| (format!("{{state=\"{}\"}}", state.name()), flag(state == status.state)));
     out.family("state", "gauge", "State of the host: 1 for the current one.", &states);
     let help =
@@ -98,7 +98,7 @@ fn reboot_metrics(status: &Status, out: &mut Families) {
     };
     let needs = [need(RebootNeed::Reboot, "ordinary"), need(RebootNeed::Cold, "cold")];
     out.family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
-    let states = crate::reboot::state::NAMES
+    let states = crate::reboot::state::names()
         .map(|name| (format!("{{state=\"{name}\"}}"), flag(status.reboot.state.name() == name)));
     out.family("reboot_state", "gauge", "State of the reboot: 1 for the current one.", &states);
     let help = "Reboots asked for since the daemon started.";
@@ -192,7 +192,6 @@ pub(crate) type WrittenFiles = std::collections::BTreeMap<String, String>;
 mod tests {
     use super::*;
     use crate::observation::Difference;
-    use crate::status::State;
     use bedplate_core::plan::{Effect, KindId, Pending};
 
     fn waiting() -> Status {

@@ -58,8 +58,7 @@ pub(crate) fn choose_method(
         RebootNeed::None | RebootNeed::Cold => settings.methods.as_slice(),
     };
     let soon = Timestamp::now();
-    let choice = with(root, settings, "", soon, |env| choose(order, |method| probe(method, env)));
-    (choice.taken.as_ref().map(|(method, _)| *method), choice.describe())
+    with(root, settings, "", soon, |env| choose(order, |method| probe(method, env)))
 }
 
 /// What the profile does not name was not promised to anybody.

@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What is known before the first observation.
+pub(crate) const NOT_OBSERVED: &str = "the host has not been observed yet";
+
 bedplate_base::named! {
     /// Where the host stands.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     pub enum State {
         /// Not looked at yet.
+        #[default]
         Starting = "starting",
         /// As the profile says.
         Converged = "converged",
@@ -33,31 +37,16 @@ bedplate_base::named! {
     }
 }
 
-/// Every state, in order.
-pub(crate) const STATES: [State; 12] = [
-    State::Starting,
-    State::Converged,
-    State::Drifted,
-    State::WaitingForBoot,
-    State::Blocked,
-    State::Failed,
-    State::Contested,
-    State::Stuck,
-    State::Error,
-    State::NoProfile,
-    State::Working,
-    State::Stopped,
-];
-
 bedplate_base::named! {
     /// Whether workloads may trust the host.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub enum Verdict {
         /// Everything the profile asks for is in effect, and no check of `bedplate verify` fails.
         Ready = "ready",
         /// Something is not.
         NotReady = "not-ready",
         /// Something could not be read that counts.
+        #[default]
         CannotTell = "cannot-tell",
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use crate::state::STATES;
+pub(crate) use crate::state::NOT_OBSERVED;
 pub use crate::state::{State, Verdict};
 
 use super::backoff::{Conflict, FailedChange};
@@ -24,13 +24,11 @@ use bedplate_host::published;
 pub(crate) const VERSION: u32 = 2;
 /// Why a host is `converged`.
 const IN_EFFECT: &str = "everything the profile asks for is in effect";
-/// What is known before the first observation.
-pub(crate) const NOT_OBSERVED: &str = "the host has not been observed yet";
 /// Where the daemon keeps it for those without a bus. Everybody may read it.
 pub const FILE: &str = published::STATUS;
 
 /// The whole of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// [`VERSION`].
     pub bedplate_status: u32,
@@ -109,7 +107,7 @@ pub struct Work {
 }
 
 /// The reboot, as `bedplate reboot status` shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebootStatus {
     /// What the host waits for; `None`: not known (not observed yet, no profile, an error).
     pub need: Option<RebootNeed>,
@@ -147,28 +145,6 @@ pub struct RebootStatus {
     pub next_boot: Option<NextBoot>,
 }
 
-impl Default for RebootStatus {
-    fn default() -> Self {
-        RebootStatus {
-            need: None,
-            policy: None,
-            state: RebootState::Unknown { why: NOT_OBSERVED.into() },
-            method: None,
-            methods: Vec::new(),
-            plan: String::new(),
-            attempts: 0,
-            asked_for: 0,
-            lock: None,
-            lock_said: None,
-            vetoes: Vec::new(),
-            cancelled_by: None,
-            hold: None,
-            came: None,
-            next_boot: None,
-        }
-    }
-}
-
 impl RebootStatus {
     /// Whether something is known to wait for a boot.
     pub fn is_needed(&self) -> bool {
@@ -181,30 +157,11 @@ impl Status {
     pub fn starting(boot_id: String) -> Self {
         Status {
             bedplate_status: VERSION,
-            state: State::Starting,
-            verdict: Verdict::CannotTell,
             reason: NOT_OBSERVED.into(),
-            profile: String::new(),
-            mode: None,
-            held: None,
             boot_id,
             daemon: true,
             pid: std::process::id(),
-            heartbeat: None,
-            fresh_until: None,
-            work: None,
-            last_converged: None,
-            last_observation_ms: 0,
-            observations: 0,
-            changes: Vec::new(),
-            blockers: Vec::new(),
-            unknowns: Vec::new(),
-            pending: Vec::new(),
-            contested: Vec::new(),
-            failed: Vec::new(),
-            checks: None,
-            reboot: RebootStatus::default(),
-            facts: BTreeMap::new(),
+            ..Status::default()
         }
     }
 

@@ -16,9 +16,3 @@ bedplate_base::named! {
         Check = "check",
     }
 }
-
-impl Unit {
-    /// All of them.
-    pub const ALL: [Unit; 5] =
-        [Unit::Observer, Unit::Worker, Unit::Loader, Unit::Holders, Unit::Check];
-}

@@ -1,5 +1,6 @@
 //! After a boot: which reboot it was, said once, and only as far as it is known.
 
+use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::last_boot::{LastBoot, RebootOrigin};
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::{State, Status};
@@ -71,7 +72,7 @@ fn the_reboot_that_was_announced_is_named_once() {
     let first = came(&rig);
     assert_eq!(
         (first.by, first.announced_for, first.boot_id.as_str()),
-        (RebootOrigin::Ordinary, Some(due), "boot-2")
+        (RebootOrigin::Announced(RebootMethod::Ordinary), Some(due), "boot-2")
     );
     assert!(rig.logged("the last reboot: an ordinary reboot, announced by bedplate for 20"));
     // The announcement is forgotten once the host is right; what came of it is not.
@@ -113,7 +114,7 @@ fn a_reboot_before_its_time_is_not_bedplates() {
 fn a_reset_by_the_firmware_is_named() {
     let mut rig = Rig::new();
     let came = after(&mut rig, "firmware");
-    assert_eq!(came.by, RebootOrigin::Firmware);
+    assert_eq!(came.by, RebootOrigin::Announced(RebootMethod::Firmware));
     assert!(rig.logged("the last reboot: a reset by the firmware, announced by bedplate for 20"));
 }
 

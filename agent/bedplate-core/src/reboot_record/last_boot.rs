@@ -9,22 +9,15 @@ use crate::profile::model::RebootMethod;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootOrigin {
-    /// bedplate's, an ordinary one, as announced.
-    Ordinary,
-    /// bedplate's, a reset by the firmware, as announced.
-    Firmware,
-    /// bedplate's: the BMC has cycled the power, and says so.
-    Bmc,
-    /// bedplate's: the machine switched itself off, and its clock woke it.
-    Rtc,
-    /// bedplate's: the operator's command has cycled the power.
-    Command,
     /// bedplate's, to be a power cycle by the BMC; the BMC did not do it, and an ordinary reboot went on.
     OrdinaryWithoutBmc,
     /// Not bedplate's: people, another program, a crash, a power failure.
     Others,
     /// It was announced, and what is known does not tell whether this is it.
     Unknown,
+    /// bedplate's, as announced, by this method; of a power cycle by the BMC the BMC says so.
+    #[serde(untagged)]
+    Announced(RebootMethod),
 }
 
 /// The answer for one boot.

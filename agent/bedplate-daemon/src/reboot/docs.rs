@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::method::METHODS;
-use super::state::{MEANINGS, NAMES, WaitsFor, may_follow};
+use super::method::{Method, row};
+use super::state::{STATES, WaitsFor, may_follow, names};
 
 const HEAD: &str = include_str!("docs/head.md");
 const TAIL: &str = include_str!("docs/tail.md");
@@ -12,9 +12,9 @@ const TAIL: &str = include_str!("docs/tail.md");
 pub fn markdown() -> String {
     let mut out = HEAD.to_owned();
     out.push_str("\n| state | meaning | may be followed by |\n|---|---|---|\n");
-    for (name, meaning) in NAMES.into_iter().zip(MEANINGS) {
+    for (name, meaning) in STATES {
         let next: Vec<&str> =
-            NAMES.into_iter().filter(|next| *next != name && may_follow(name, next)).collect();
+            names().into_iter().filter(|next| *next != name && may_follow(name, next)).collect();
         let _ = writeln!(out, "| `{name}` | {meaning} | {} |", next.join(", "));
     }
     out.push_str("\n`waits_for` is one of:\n\n");
@@ -22,9 +22,9 @@ pub fn markdown() -> String {
         let _ = writeln!(out, "- `{}`: {}", waits_for.name(), waits_for.meaning());
     }
     out.push_str("\n## Methods\n\n| method | reboot | a boot leaves its preparation in place |\n|---|---|---|\n");
-    for row in &METHODS {
-        let stays = if row.survives_boot() { "yes" } else { "no" };
-        let _ = writeln!(out, "| `{}` | {} | {stays} |", row.method, row.subject);
+    for method in Method::ALL {
+        let stays = if row(method).survives_boot { "yes" } else { "no" };
+        let _ = writeln!(out, "| `{method}` | {} | {stays} |", row(method).subject);
     }
     out.push('\n');
     out.push_str(TAIL);

@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn only_a_plain_zero_or_no_kexec_support_lets_a_reboot_pass() {
-        let tree = Tree::new("kexec");
+        let tree = Tree::new();
         let is_unknown = || block(&tree.0).unwrap().contains("is unknown");
         assert!(is_unknown(), "no sysfs at all");
         tree.put("/sys/kernel/fscaps", "1\n");

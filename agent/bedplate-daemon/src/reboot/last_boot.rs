@@ -86,11 +86,8 @@ fn of_announced(
     }
     let as_announced = format!("{what}, announced by bedplate for {time}");
     match announced.method {
-        RebootMethod::Ordinary => (RebootOrigin::Ordinary, as_announced),
-        RebootMethod::Firmware => (RebootOrigin::Firmware, as_announced),
-        RebootMethod::Rtc => (RebootOrigin::Rtc, as_announced),
-        RebootMethod::Command => (RebootOrigin::Command, as_announced),
         RebootMethod::Bmc => of_bmc(&as_announced, &time, bmc),
+        method => (RebootOrigin::Announced(method), as_announced),
     }
 }
 
@@ -101,9 +98,10 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, Str
         (RebootOrigin::Unknown, format!("{text}; it is not known whether the BMC did it: {why}"))
     };
     match bmc {
-        Ok(RestartCause::ChassisControl) => {
-            (RebootOrigin::Bmc, format!("{as_announced}; confirmed by the BMC"))
-        }
+        Ok(RestartCause::ChassisControl) => (
+            RebootOrigin::Announced(RebootMethod::Bmc),
+            format!("{as_announced}; confirmed by the BMC"),
+        ),
         Ok(RestartCause::SoftReset) => (
             RebootOrigin::OrdinaryWithoutBmc,
             format!(

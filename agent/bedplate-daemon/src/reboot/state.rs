@@ -7,6 +7,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::state::NOT_OBSERVED;
 use bedplate_base::format_utc;
 
 /// Where the reboot stands.
@@ -118,25 +119,6 @@ bedplate_base::named! {
 }
 
 impl WaitsFor {
-    /// Every one, in order.
-    pub const ALL: [WaitsFor; 15] = [
-        WaitsFor::Window,
-        WaitsFor::Lock,
-        WaitsFor::Inhibitor,
-        WaitsFor::Hold,
-        WaitsFor::EnforceHold,
-        WaitsFor::OtherShutdown,
-        WaitsFor::Devices,
-        WaitsFor::BusyCommand,
-        WaitsFor::Kexec,
-        WaitsFor::PowerCommand,
-        WaitsFor::Method,
-        WaitsFor::Logind,
-        WaitsFor::Record,
-        WaitsFor::Rehearsal,
-        WaitsFor::BootEntry,
-    ];
-
     /// The condition that ends the wait.
     pub fn meaning(self) -> &'static str {
         match self {
@@ -207,44 +189,48 @@ pub(crate) const TRANSITIONS: [(&[&str], &[&str]); 9] = [
     (&["under-way"], &["announced", "calling-off"]),
 ];
 
-/// Meaning of every state, in the order of [`NAMES`].
-pub(crate) const MEANINGS: [&str; 13] = [
-    "not observed yet, no profile, an error, or being decided: whether a reboot is due is not known",
-    "nothing waits for a boot",
-    "due, and the policy is `never`",
-    "due, and the policy is `mark`",
-    "the boots that were given did not help: no more of them",
-    "called off in this boot, or it did not come: announced again only when an operator asks",
-    "changes that the boot is for are still to be written",
-    "due, and something forbids it: `why` lists each thing with `waits_for` and a `text`",
-    "the lock server is asked for a slot; over in seconds",
-    "the method is armed and logind is asked; over in seconds",
-    "logind has it; `bedplate reboot cancel` cancels it",
-    "its time has come, or another reboot has come first: the machine goes down",
-    "logind is asked to forget it, or what was armed is undone; over in seconds",
+/// Every state by name, in order, and its meaning.
+pub(crate) const STATES: [(&str, &str); 13] = [
+    (
+        "unknown",
+        "not observed yet, no profile, an error, or being decided: whether a reboot is due is not known",
+    ),
+    ("idle", "nothing waits for a boot"),
+    ("left-to-people", "due, and the policy is `never`"),
+    ("left-to-others", "due, and the policy is `mark`"),
+    ("stuck", "the boots that were given did not help: no more of them"),
+    (
+        "called-off",
+        "called off in this boot, or it did not come: announced again only when an operator asks",
+    ),
+    ("converging", "changes that the boot is for are still to be written"),
+    (
+        "waiting",
+        "due, and something forbids it: `why` lists each thing with `waits_for` and a `text`",
+    ),
+    ("taking-lock", "the lock server is asked for a slot; over in seconds"),
+    ("announcing", "the method is armed and logind is asked; over in seconds"),
+    ("announced", "logind has it; `bedplate reboot cancel` cancels it"),
+    ("under-way", "its time has come, or another reboot has come first: the machine goes down"),
+    ("calling-off", "logind is asked to forget it, or what was armed is undone; over in seconds"),
 ];
 
 /// Every state by name, in order: what metrics count.
-pub(crate) const NAMES: [&str; 13] = [
-    "unknown",
-    "idle",
-    "left-to-people",
-    "left-to-others",
-    "stuck",
-    "called-off",
-    "converging",
-    "waiting",
-    "taking-lock",
-    "announcing",
-    "announced",
-    "under-way",
-    "calling-off",
-];
+pub(crate) fn names() -> [&'static str; 13] {
+    STATES.map(|(name, _)| name)
+}
 
 /// Whether the state `next` may follow `now`.
 pub(crate) fn may_follow(now: &str, next: &str) -> bool {
     let allows = |(from, to): &(&[&str], &[&str])| from.contains(&now) && to.contains(&next);
     now == next || TRANSITIONS.iter().any(allows)
+}
+
+impl Default for RebootState {
+    /// Before the first observation.
+    fn default() -> Self {
+        RebootState::Unknown { why: NOT_OBSERVED.into() }
+    }
 }
 
 impl RebootState {
@@ -343,7 +329,7 @@ mod tests {
             RebootState::UnderWay { at },
             RebootState::Cancelling { why: vec![text()] },
         ];
-        assert_eq!(all.each_ref().map(RebootState::name), NAMES);
+        assert_eq!(all.each_ref().map(RebootState::name), names());
         for state in all {
             let json = serde_json::to_value(&state).unwrap();
             assert_eq!(json["state"], state.name());
@@ -364,9 +350,9 @@ mod tests {
         ] {
             assert!(!may_follow(now, next), "{now} → {next}");
         }
-        for name in NAMES {
-            assert!(NAMES.iter().any(|now| *now != name && may_follow(now, name)), "→ {name}");
-            assert!(NAMES.iter().any(|next| *next != name && may_follow(name, next)), "{name} →");
+        for name in names() {
+            assert!(names().iter().any(|now| *now != name && may_follow(now, name)), "→ {name}");
+            assert!(names().iter().any(|next| *next != name && may_follow(name, next)), "{name} →");
         }
     }
 }

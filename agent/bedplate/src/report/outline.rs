@@ -7,6 +7,7 @@ use bedplate_core::kind::KINDS;
 use bedplate_core::ledger::{Entry, LEDGER, Ledger};
 use bedplate_core::reboot_record::last_boot::RebootOrigin;
 use bedplate_core::reboot_record::{RECORD, Record};
+use bedplate_daemon::reboot::method;
 use bedplate_host::{HostKind, Reader};
 
 /// Longest id of a change that is shown.
@@ -138,11 +139,7 @@ fn of_record(record: &Record) -> Reboots {
 /// Which reboot it was; the sentence in the record may hold other words.
 fn by(by: RebootOrigin) -> &'static str {
     match by {
-        RebootOrigin::Ordinary => "the one bedplate announced",
-        RebootOrigin::Firmware => "the one bedplate announced, a reset by the firmware",
-        RebootOrigin::Bmc => "the one bedplate announced, a power cycle by the BMC",
-        RebootOrigin::Rtc => "the one bedplate announced, a power-off with a wake-up alarm",
-        RebootOrigin::Command => "the one bedplate announced, by the operator's command",
+        RebootOrigin::Announced(method) => method::announced(method),
         RebootOrigin::OrdinaryWithoutBmc => "an ordinary one, as the BMC did not cycle the power",
         RebootOrigin::Others => "not one of bedplate's",
         RebootOrigin::Unknown => "not known",

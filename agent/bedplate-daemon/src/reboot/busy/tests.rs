@@ -2,23 +2,17 @@
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
 /// A `/proc` of its own that goes away with the test.
-struct Proc(PathBuf);
+struct Proc(PathBuf, #[expect(dead_code)] tempfile::TempDir);
 
 impl Proc {
     /// With process 1, which holds nothing of note.
     fn new() -> Proc {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "bedplate-proc-{}-{}",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
-        let proc = Proc(std::env::temp_dir().join(name));
+        let directory = tempfile::tempdir().unwrap();
+        let proc = Proc(directory.path().to_owned(), directory);
         proc.process(1, "systemd", &["/dev/null", "socket:[1]"]);
         fs::create_dir_all(proc.0.join("sys/kernel")).unwrap();
         fs::write(proc.0.join("uptime"), "1 1\n").unwrap();
@@ -43,12 +37,6 @@ impl Proc {
         let in_use = self.observe();
         assert_eq!(in_use.unreadable, 0);
         in_use.holders.into_iter().map(|holder| (holder.pid, holder.comm, holder.device)).collect()
-    }
-}
-
-impl Drop for Proc {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::reboot::state::{NAMES, may_follow};
+use crate::reboot::state::{may_follow, names};
 use bedplate_core::profile::model::{FleetLock, RebootMethod};
 use bedplate_core::reboot_record::RebootRequest;
 use bedplate_core::reboot_record::attempt::Attempt;
@@ -224,7 +224,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
         ..free(given.settings, given.record)
     };
     let decision = decide(&situation);
-    for before in NAMES.into_iter().filter(|before| moment.follows(before)) {
+    for before in names().into_iter().filter(|before| moment.follows(before)) {
         // An operator may ask before bedplate has seen that it was called off.
         let asked_again = moment.needs_operator && given.requested;
         let next = decision.name();
@@ -273,7 +273,7 @@ fn every_combination() {
             }
         }
     }
-    assert_eq!(seen.len(), NAMES.len() - 1, "all but `unknown`: {seen:?}");
+    assert_eq!(seen.len(), names().len() - 1, "all but `unknown`: {seen:?}");
 }
 
 /// Boots are counted by their ids: no clock, however wrong, gives a second attempt.

@@ -2,14 +2,6 @@
 
 use super::*;
 
-const METHODS: [RebootMethod; 5] = [
-    RebootMethod::Ordinary,
-    RebootMethod::Firmware,
-    RebootMethod::Bmc,
-    RebootMethod::Rtc,
-    RebootMethod::Command,
-];
-
 fn due() -> Timestamp {
     "2026-03-03T03:00:00Z".parse().unwrap()
 }
@@ -44,43 +36,28 @@ fn a_boot_that_nothing_was_asked_for_is_no_news_unless_something_waited() {
     for bmc in bmc_answers() {
         assert_eq!(classify("b-2", None, false, Some(due()), &bmc), None);
         let came = classify("b-2", None, true, Some(due()), &bmc).unwrap();
-        assert_eq!(
-            (came.by, came.asked_for, came.announced_for),
-            (RebootOrigin::Others, None, None)
-        );
-        assert!(
-            came.summary.starts_with("not by bedplate: a change waited for a boot"),
-            "{}",
-            came.summary
-        );
+        let found = (came.by, came.asked_for, came.announced_for);
+        assert_eq!(found, (RebootOrigin::Others, None, None));
+        let words = "not by bedplate: a change waited for a boot";
+        assert!(came.summary.starts_with(words), "{}", came.summary);
     }
 }
 
 #[test]
 fn what_came_at_its_time_is_what_was_announced() {
-    let expected = [
-        (
-            RebootMethod::Ordinary,
-            RebootOrigin::Ordinary,
-            "an ordinary reboot, announced by bedplate for 2026-03-03 03:00",
-        ),
-        (
-            RebootMethod::Firmware,
-            RebootOrigin::Firmware,
-            "a reset by the firmware, announced by bedplate for 2026-03-03",
-        ),
+    for (method, words) in [
+        (RebootMethod::Ordinary, "an ordinary reboot, announced by bedplate for 2026-03-03 03:00"),
+        (RebootMethod::Firmware, "a reset by the firmware, announced by bedplate for 2026-03-03"),
         (
             RebootMethod::Rtc,
-            RebootOrigin::Rtc,
             "a power-off with wake-up by the real-time clock, announced by bedplate for",
         ),
-        (
-            RebootMethod::Command,
-            RebootOrigin::Command,
-            "a power cycle by the profile's command, announced by bedplate",
-        ),
-    ];
-    for (method, by, words) in expected {
+        (RebootMethod::Command, "a power cycle by the profile's command, announced by bedplate"),
+    ] {
+        let by = RebootOrigin::Announced(method);
+        let kept = serde_json::to_string(&by).unwrap();
+        assert_eq!(kept, format!("\"{method}\""));
+        assert_eq!(serde_json::from_str::<RebootOrigin>(&kept).unwrap(), by);
         // The clock may have been set, shutdowns and self-tests take their time.
         for seconds in [-120, -1, 0, 40, 7200] {
             for bmc in bmc_answers() {
@@ -98,9 +75,10 @@ fn whether_the_bmc_did_it_is_the_bmcs_word() {
     for bmc in bmc_answers() {
         let came = after(RebootMethod::Bmc, 40, &bmc);
         let (by, words) = match &bmc {
-            Ok(RestartCause::ChassisControl) => {
-                (RebootOrigin::Bmc, "a power cycle by the BMC, announced by bedplate for")
-            }
+            Ok(RestartCause::ChassisControl) => (
+                RebootOrigin::Announced(RebootMethod::Bmc),
+                "a power cycle by the BMC, announced by bedplate for",
+            ),
             Ok(RestartCause::SoftReset) => {
                 (RebootOrigin::OrdinaryWithoutBmc, "an ordinary reboot: bedplate had announced")
             }
@@ -117,31 +95,26 @@ fn whether_the_bmc_did_it_is_the_bmcs_word() {
         assert!(came.summary.starts_with(words), "{bmc:?}: {}", came.summary);
         assert_eq!(came.asked_for, Some(RebootMethod::Bmc));
     }
-    let silent = after(RebootMethod::Bmc, 40, &Err("it did not answer".into()));
-    assert!(
-        silent.summary.ends_with("it is not known whether the BMC did it: it did not answer"),
-        "{}",
-        silent.summary
-    );
-    let watchdog = after(RebootMethod::Bmc, 40, &Ok(RestartCause::from_byte(4)));
-    assert!(
-        watchdog.summary.contains("another restart cause: a watchdog that ran out"),
-        "{}",
-        watchdog.summary
-    );
+    for (bmc, words) in [
+        (
+            Err("it did not answer".into()),
+            "it is not known whether the BMC did it: it did not answer",
+        ),
+        (Ok(RestartCause::from_byte(4)), "another restart cause: a watchdog that ran out"),
+    ] {
+        let came = after(RebootMethod::Bmc, 40, &bmc);
+        assert!(came.summary.contains(words), "{}", came.summary);
+    }
 }
 
 #[test]
 fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
-    for method in METHODS {
+    for method in RebootMethod::ALL {
         for bmc in bmc_answers() {
             let came = after(method, -121, &bmc);
             assert_eq!((came.by, came.asked_for), (RebootOrigin::Others, Some(method)));
-            assert!(
-                came.summary.contains("earlier, at 2026-03-03 02:57:59 UTC"),
-                "{}",
-                came.summary
-            );
+            let words = "earlier, at 2026-03-03 02:57:59 UTC";
+            assert!(came.summary.contains(words), "{}", came.summary);
         }
     }
 }
@@ -149,21 +122,19 @@ fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
 #[test]
 fn what_came_hours_later_or_at_no_known_time_is_not_known() {
     let unheard = Err("it was not asked".into());
-    for method in METHODS {
-        let late = after(method, 3 * 3600, &unheard);
-        assert_eq!(late.by, RebootOrigin::Unknown);
-        assert!(late.summary.contains("this boot began 3 h later"), "{}", late.summary);
-        let no_clock = classify("b-2", Some(&announced(method)), false, None, &unheard).unwrap();
+    for method in RebootMethod::ALL {
+        let known = announced(method);
         // From a record of a version that did not keep the time.
         let old = Attempt { due: None, ..announced(method) };
-        let old = classify("b-2", Some(&old), false, Some(due()), &unheard).unwrap();
-        for came in [no_clock, old] {
+        let no_time = "the start of this boot is not known";
+        for (attempt, began, words) in [
+            (&known, Some(due() + SignedDuration::from_hours(3)), "this boot began 3 h later"),
+            (&known, None, no_time),
+            (&old, Some(due()), no_time),
+        ] {
+            let came = classify("b-2", Some(attempt), false, began, &unheard).unwrap();
             assert_eq!(came.by, RebootOrigin::Unknown);
-            assert!(
-                came.summary.ends_with("the start of this boot is not known"),
-                "{}",
-                came.summary
-            );
+            assert!(came.summary.contains(words), "{}", came.summary);
         }
     }
 }

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ipmi::{Code, Ipmi, IpmiError};
 use super::{
-    Env, Method, MethodError, Next, Row, Undo, Unusable, attribute, ipmi, is_executable, under,
-    unusable,
+    Env, MethodError, Next, Row, Undo, Unusable, attribute, ipmi, is_executable, under, unusable,
 };
 use bedplate_base::chain;
 use bedplate_host::boot_id::PATH as BOOT_ID;
@@ -58,8 +57,8 @@ pub enum PowerCycleError {
 
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
-    method: Method::Bmc,
     subject: "a power cycle by the BMC",
+    announced: "the one bedplate announced, a power cycle by the BMC",
     next: Next::LogindReboot,
     probe,
     find_undo: |_| Ok(find_undo()),

@@ -3,51 +3,32 @@
 
 use super::{Method, Unusable};
 
-/// What was chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Choice {
-    /// The first listed method that works, and how; `None` = do not reboot.
-    pub taken: Option<(Method, String)>,
-    /// Those listed before it that do not work, and why, in the profile's order.
-    pub skipped: Vec<(Method, String)>,
-}
-
-impl Choice {
-    /// What to tell people, a line each: first what was skipped, then what happens.
-    pub(crate) fn describe(&self) -> Vec<String> {
-        let skipped =
-            self.skipped.iter().map(|(method, why)| format!("`{method}` cannot be used: {why}"));
-        let last = match &self.taken {
-            Some((method, how)) if self.skipped.is_empty() => format!("`{method}`: {how}"),
-            Some((method, how)) => {
-                format!("falling back to `{method}`, as the profile lists it: {how}")
-            }
-            None if self.skipped.is_empty() => {
-                "the profile lists no reboot method, so there is no reboot".into()
-            }
-            None if self.skipped.len() == 1 => {
-                "the profile lists no other reboot method, so there is no reboot".into()
-            }
-            None => "none of the reboot methods in the profile can be used, so there is no reboot"
-                .into(),
-        };
-        skipped.chain([last]).collect()
-    }
-}
-
-/// Takes the first of `order` that works. `answer` is asked in that order, and not beyond the method taken.
+/// Takes the first of `order` that works, and what to tell people, a line each: first what was skipped, then what happens.
+/// `answer` is asked in that order, and not beyond the method taken. `None`: do not reboot.
 pub(crate) fn choose(
     order: &[Method],
     mut answer: impl FnMut(Method) -> Result<String, Unusable>,
-) -> Choice {
-    let mut skipped = Vec::new();
+) -> (Option<Method>, Vec<String>) {
+    let mut lines = Vec::new();
     for &method in order {
         match answer(method) {
-            Ok(how) => return Choice { taken: Some((method, how)), skipped },
-            Err(Unusable(why)) => skipped.push((method, why)),
+            Ok(how) => {
+                lines.push(match lines.is_empty() {
+                    true => format!("`{method}`: {how}"),
+                    false => format!("falling back to `{method}`, as the profile lists it: {how}"),
+                });
+                return (Some(method), lines);
+            }
+            Err(Unusable(why)) => lines.push(format!("`{method}` cannot be used: {why}")),
         }
     }
-    Choice { taken: None, skipped }
+    let none = match lines.len() {
+        0 => "the profile lists no reboot method",
+        1 => "the profile lists no other reboot method",
+        _ => "none of the reboot methods in the profile can be used",
+    };
+    lines.push(format!("{none}, so there is no reboot"));
+    (None, lines)
 }
 
 #[cfg(test)]
@@ -65,27 +46,28 @@ mod tests {
     fn the_first_that_works_is_taken_and_no_more_are_asked() {
         let mut asked = Vec::new();
         let order = [Method::Bmc, Method::Firmware, Method::Ordinary];
-        let choice = choose(&order, |method| {
+        let (taken, lines) = choose(&order, |method| {
             asked.push(method);
             only(Method::Firmware)(method)
         });
-        assert_eq!(choice.taken, Some((Method::Firmware, "it does".into())));
-        assert_eq!(asked, [Method::Bmc, Method::Firmware]);
-        let lines = choice.describe();
-        assert_eq!(lines[0], "`bmc` cannot be used: it does not");
-        assert!(lines[1].starts_with("falling back to `firmware`"), "{lines:?}");
-        assert_eq!(choose(&order, only(Method::Bmc)).describe(), ["`bmc`: it does"]);
+        assert_eq!((taken, asked), (Some(Method::Firmware), vec![Method::Bmc, Method::Firmware]));
+        assert_eq!((lines.len(), lines[0].as_str()), (2, "`bmc` cannot be used: it does not"));
+        assert!(
+            lines[1].starts_with("falling back to `firmware`") && lines[1].ends_with(": it does")
+        );
+        assert_eq!(choose(&order, only(Method::Bmc)).1, ["`bmc`: it does"]);
     }
 
     #[test]
     fn nothing_that_is_not_listed_is_ever_taken() {
-        let choice = choose(&[Method::Bmc], only(Method::Ordinary));
-        assert_eq!((choice.taken.clone(), choice.skipped.len()), (None, 1));
-        assert!(choice.describe()[1].contains("no other"), "{:?}", choice.describe());
-        assert!(
-            choose(&[], only(Method::Ordinary)).describe()[0].contains("lists no reboot method")
-        );
-        let both = choose(&[Method::Bmc, Method::Rtc], only(Method::Ordinary));
-        assert!(both.describe()[2].starts_with("none of"));
+        for (order, says) in [
+            (&[][..], "lists no reboot method"),
+            (&[Method::Bmc], "no other"),
+            (&[Method::Bmc, Method::Rtc], "none of"),
+        ] {
+            let (taken, lines) = choose(order, only(Method::Ordinary));
+            assert_eq!((taken, lines.len()), (None, order.len() + 1));
+            assert!(lines[order.len()].contains(says), "{lines:?}");
+        }
     }
 }

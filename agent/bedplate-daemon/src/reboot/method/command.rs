@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Env, Method, MethodError, Next, Row, Unusable, is_executable, under, unusable};
+use super::{Env, MethodError, Next, Row, Unusable, is_executable, under, unusable};
 use bedplate_host::{ToolEnd, Writer};
 
 /// The operator's command.
@@ -22,8 +22,8 @@ pub struct Command {
 
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
-    method: Method::Command,
     subject: "a power cycle by the profile's command",
+    announced: "the one bedplate announced, by the operator's command",
     next: Next::RunCommand,
     probe,
     find_undo: |_| Ok(Vec::new()),
@@ -78,8 +78,8 @@ pub fn run(command: &Command, host: &mut dyn Writer) -> Result<Duration, MethodE
 mod tests {
     use std::time::Instant;
 
-    use super::super::prepare;
     use super::super::tests::{Tree, cannot, works};
+    use super::super::{Method, prepare};
     use super::*;
     use bedplate_host::write::DirWriter;
 
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn only_a_command_that_is_there_is_promised() {
-        let tree = Tree::new("command");
+        let tree = Tree::new();
         assert!(cannot(Method::Command, &tree.env()).contains("no command"));
         let says = |argv: &[&str], timeout_s| {
             let argv = argv.iter().map(|&word| word.to_owned()).collect();
@@ -106,7 +106,7 @@ mod tests {
         assert!(says(&["/opt/cycle"], 1).unwrap_err().contains("not there"));
         tree.put("/opt/cycle", "#!/bin/sh\n");
         assert!(says(&["/opt/cycle"], 1).unwrap_err().contains("executable"));
-        tree.executable("/opt/cycle");
+        tree.chmod("/opt/cycle", 0o755);
         assert!(says(&["/opt/cycle"], 0).unwrap_err().contains("timeout"));
         assert!(says(&["/opt/cycle"], 1).is_ok());
         let command = Command { argv: vec!["/opt/cycle".into()], timeout_s: 1, grace_s: 1 };
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn one_that_hangs_is_killed_with_what_it_started() {
-        let tree = Tree::new("command-hangs");
+        let tree = Tree::new();
         let mark = tree.0.join("mark");
         let started = Instant::now();
         let script = format!("(sleep 3; touch {}) & wait", mark.display());

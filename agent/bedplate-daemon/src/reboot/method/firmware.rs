@@ -3,7 +3,7 @@
 //! (handbook §2.2); `efi` asks the firmware for EfiResetCold, `pci` writes 0x0E to port 0xCF9, whose bit 3 asks for
 //! a cycle of the power rails on Intel platforms.
 
-use super::{Env, Method, MethodError, Next, Row, Undo, Unusable, attribute, under, unusable};
+use super::{Env, MethodError, Next, Row, Undo, Unusable, attribute, under, unusable};
 use bedplate_host::capability::{self, STATUS};
 
 const DIRECTORY: &str = "/sys/kernel/reboot";
@@ -20,8 +20,8 @@ const TYPES: [&str; 6] = ["bios", "acpi", "kbd", "triple", "efi", "pci"];
 
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
-    method: Method::Firmware,
     subject: "a reset by the firmware",
+    announced: "the one bedplate announced, a reset by the firmware",
     next: Next::LogindReboot,
     probe,
     find_undo,
@@ -101,11 +101,11 @@ fn capable(env: &Env<'_>) -> Result<(), Unusable> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Tree, cannot, works};
-    use super::super::{prepare, undo};
+    use super::super::{Method, prepare, undo};
     use super::*;
 
-    fn tree(name: &str) -> Tree {
-        let tree = Tree::new(name);
+    fn tree() -> Tree {
+        let tree = Tree::new();
         tree.put(MODE, "warm\n");
         tree.put(TYPE, "acpi\n");
         tree.put("/proc/self/status", "Name:\tbedplate\nCapEff:\t000001ffffffffff\n");
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn the_type_follows_how_the_machine_was_booted_and_undo_restores_both() {
         for (efi, expected) in [(false, "pci"), (true, "efi")] {
-            let tree = tree(&format!("firmware-{expected}"));
+            let tree = tree();
             if efi {
                 tree.put("/sys/firmware/efi/fw_platform_size", "64\n");
             }
@@ -135,16 +135,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_read_only_or_strange_is_said() {
-        let old = Tree::new("firmware-old");
+        let old = Tree::new();
         assert!(cannot(Method::Firmware, &old.env()).contains("5.11"));
-        let arm = tree("firmware-arm");
+        let arm = tree();
         std::fs::remove_file(under(&arm.0, TYPE)).unwrap();
         assert!(cannot(Method::Firmware, &arm.env()).contains("x86"));
-        let strange = tree("firmware-strange");
+        let strange = tree();
         strange.put(TYPE, "undefined\n");
         assert!(cannot(Method::Firmware, &strange.env()).contains("`undefined`"));
-        let locked = tree("firmware-locked");
-        locked.read_only(TYPE);
+        let locked = tree();
+        locked.chmod(TYPE, 0o444);
         assert!(cannot(Method::Firmware, &locked.env()).contains("read-only"));
         let failed = prepare(Method::Firmware, &locked.env()).unwrap_err();
         assert!(failed.to_string().contains("cannot be used"), "{failed}");
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_capability_must_be_there_and_known() {
-        let tree = tree("firmware-caps");
+        let tree = tree();
         tree.put("/proc/self/status", "CapEff:\t000001ffffbfffff\n");
         assert!(cannot(Method::Firmware, &tree.env()).contains("CAP_SYS_BOOT"));
         tree.put("/proc/self/status", "Name:\tbedplate\n");
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_write_that_has_no_effect_is_an_error_and_the_way_back_is_known() {
-        let tree = tree("firmware-ignored");
+        let tree = tree();
         // Takes every write and shows none, as an attribute may whose store is stubbed out.
         std::fs::remove_file(under(&tree.0, TYPE)).unwrap();
         std::os::unix::fs::symlink("/dev/null", under(&tree.0, TYPE)).unwrap();

@@ -1,4 +1,4 @@
-//! How a machine is made to go through its firmware: each method has a small file with its entry of [`METHODS`]. A method is
+//! How a machine is made to go through its firmware: each method has a small file with its entry of the table [`row`]. A method is
 //! probed before it is promised, prepared just before the shutdown is asked for, and undone when the shutdown does not come.
 //! Asking logind, and deciding whether to reboot at all, is not done here.
 
@@ -44,10 +44,10 @@ pub(crate) struct Env<'a> {
 
 /// A reboot method.
 pub(crate) struct Row {
-    /// The method.
-    pub method: Method,
     /// The reboot that it makes, for a sentence: `an ordinary reboot`.
     pub subject: &'static str,
+    /// What a report says of a boot that it was announced for.
+    announced: &'static str,
     /// What to do once it is prepared.
     pub next: Next,
     /// Whether it can be promised, and how it goes. Reads only.
@@ -59,31 +59,23 @@ pub(crate) struct Row {
     /// Whether the method leaves this step.
     undoes: fn(&Undo) -> bool,
     /// Whether a boot leaves its preparation in place.
-    survives_boot: bool,
+    pub survives_boot: bool,
 }
 
-impl Row {
-    /// Whether a boot leaves its preparation in place.
-    pub(crate) fn survives_boot(&self) -> bool {
-        self.survives_boot
-    }
-}
-
-/// Every method.
-pub(crate) const METHODS: [Row; 5] =
-    [ordinary::ROW, firmware::ROW, bmc::ROW, rtc::ROW, command::ROW];
-
-/// The entry of a method.
+/// The table of methods.
 pub(crate) fn row(method: Method) -> &'static Row {
-    const TABLE: &[Row; 5] = &METHODS;
-    let [ordinary, firmware, bmc, rtc, command] = TABLE;
     match method {
-        Method::Ordinary => ordinary,
-        Method::Firmware => firmware,
-        Method::Bmc => bmc,
-        Method::Rtc => rtc,
-        Method::Command => command,
+        Method::Ordinary => &ordinary::ROW,
+        Method::Firmware => &firmware::ROW,
+        Method::Bmc => &bmc::ROW,
+        Method::Rtc => &rtc::ROW,
+        Method::Command => &command::ROW,
     }
+}
+
+/// What a report says of a boot that followed a reboot by this method, as bedplate had announced it.
+pub fn announced(method: Method) -> &'static str {
+    row(method).announced
 }
 
 /// Why a method cannot be promised and what would help, with all causes.
@@ -171,7 +163,7 @@ pub(crate) fn surviving(prepared: &Preparation) -> Option<Preparation> {
 /// Whether one of the methods leaves this step. Steps are stored and come back from the daemon, and are done with
 /// rights that neither of them has.
 fn is_known(step: &Undo) -> bool {
-    METHODS.iter().any(|row| (row.undoes)(step))
+    Method::ALL.into_iter().any(|method| (row(method).undoes)(step))
 }
 
 /// Take a preparation back: the shutdown was cancelled, or failed. Every step is tried; one that was never taken, or is undone

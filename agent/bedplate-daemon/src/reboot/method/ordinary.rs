@@ -1,11 +1,11 @@
 //! The `ordinary` method: logind's reboot, for which nothing is prepared.
 
-use super::{Method, Next, Row};
+use super::{Next, Row};
 
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
-    method: Method::Ordinary,
     subject: "an ordinary reboot",
+    announced: "the one bedplate announced",
     next: Next::LogindReboot,
     probe: |_| Ok("an ordinary reboot through logind; firmware runs, the power stays on".to_owned()),
     find_undo: |_| Ok(Vec::new()),

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Env, Method, MethodError, Next, Row, Undo, Unusable, attribute, under, unusable};
+use super::{Env, MethodError, Next, Row, Undo, Unusable, attribute, under, unusable};
 use bedplate_base::chain;
 
 const CLOCK: &str = "/sys/class/rtc/rtc0";
@@ -21,8 +21,8 @@ pub(crate) const AFTER_S: RangeInclusive<u32> = 300..=86_399;
 
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
-    method: Method::Rtc,
     subject: "a power-off with wake-up by the real-time clock",
+    announced: "the one bedplate announced, a power-off with a wake-up alarm",
     next: Next::LogindPoweroff,
     probe,
     find_undo: |_| Ok(find_undo()),
@@ -104,11 +104,11 @@ fn now(env: &Env<'_>) -> Result<u64, MethodError> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Tree, cannot, works};
-    use super::super::{prepare, undo};
+    use super::super::{Method, prepare, undo};
     use super::*;
 
-    fn tree(name: &str) -> Tree {
-        let tree = Tree::new(name);
+    fn tree() -> Tree {
+        let tree = Tree::new();
         tree.put(ALARM, "");
         tree.put(WAKES, "enabled\n");
         tree.put(SINCE_EPOCH, "1795205246\n");
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_alarm_counts_from_the_clocks_own_time_and_undo_clears_it() {
-        let tree = tree("rtc");
+        let tree = tree();
         let env = Env { rtc_wakes: true, ..tree.env() };
         works(Method::Rtc, &env);
         assert_eq!(tree.get(ALARM), "", "probing wrote");
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn without_the_operators_word_it_is_never_promised() {
-        let tree = tree("rtc-word");
+        let tree = tree();
         assert!(cannot(Method::Rtc, &tree.env()).contains("profile"));
         assert!(prepare(Method::Rtc, &tree.env()).is_err());
         assert_eq!(tree.get(ALARM), "");
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn what_would_leave_the_host_off_is_refused() {
-        let said = |name: &str, spoil: &dyn Fn(&Tree)| {
-            let tree = tree(name);
+        let said = |spoil: &dyn Fn(&Tree)| {
+            let tree = tree();
             spoil(&tree);
             cannot(Method::Rtc, &Env { rtc_wakes: true, ..tree.env() })
         };
@@ -147,19 +147,16 @@ mod tests {
             move |tree: &Tree| std::fs::remove_file(under(&tree.0, path)).unwrap()
         };
         assert!(
-            said("rtc-none", &|tree| std::fs::remove_dir_all(under(&tree.0, CLOCK)).unwrap())
-                .contains(CLOCK)
+            said(&|tree| std::fs::remove_dir_all(under(&tree.0, CLOCK)).unwrap()).contains(CLOCK)
         );
-        assert!(said("rtc-alarm", &gone(ALARM)).contains("no alarm"));
-        assert!(said("rtc-wakeup", &gone(WAKES)).contains("may not wake"));
-        assert!(said("rtc-disabled", &|tree| tree.put(WAKES, "disabled\n")).contains("`disabled`"));
-        assert!(said("rtc-time", &gone(SINCE_EPOCH)).contains(SINCE_EPOCH));
-        assert!(said("rtc-nonsense", &|tree| tree.put(SINCE_EPOCH, "soon")).contains(SINCE_EPOCH));
-        assert!(
-            said("rtc-foreign", &|tree| tree.put(ALARM, "1795209999\n")).contains("1795209999")
-        );
-        assert!(said("rtc-locked", &|tree| tree.read_only(ALARM)).contains("read-only"));
-        let tree = tree("rtc-soon");
+        assert!(said(&gone(ALARM)).contains("no alarm"));
+        assert!(said(&gone(WAKES)).contains("may not wake"));
+        assert!(said(&|tree| tree.put(WAKES, "disabled\n")).contains("`disabled`"));
+        assert!(said(&gone(SINCE_EPOCH)).contains(SINCE_EPOCH));
+        assert!(said(&|tree| tree.put(SINCE_EPOCH, "soon")).contains(SINCE_EPOCH));
+        assert!(said(&|tree| tree.put(ALARM, "1795209999\n")).contains("1795209999"));
+        assert!(said(&|tree| tree.chmod(ALARM, 0o444)).contains("read-only"));
+        let tree = tree();
         for after_s in [0, 299, 86_400] {
             let env = Env { rtc_wakes: true, rtc_after_s: after_s, ..tree.env() };
             assert!(cannot(Method::Rtc, &env).contains("300 to 86399"));

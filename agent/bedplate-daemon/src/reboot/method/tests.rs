@@ -8,15 +8,12 @@ use super::ipmi::{Answer, Command, Ipmi, IpmiError};
 use super::*;
 
 /// A temporary root directory, removed at the end.
-pub(in crate::reboot) struct Tree(pub PathBuf);
+pub(in crate::reboot) struct Tree(pub PathBuf, #[expect(dead_code)] tempfile::TempDir);
 
 impl Tree {
-    pub(crate) fn new(name: &str) -> Tree {
-        let path =
-            std::env::temp_dir().join(format!("bedplate-method-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Tree(path)
+    pub(crate) fn new() -> Tree {
+        let directory = tempfile::tempdir().unwrap();
+        Tree(directory.path().to_owned(), directory)
     }
 
     pub(crate) fn put(&self, path: &str, text: &str) {
@@ -29,14 +26,9 @@ impl Tree {
         std::fs::read_to_string(under(&self.0, path)).unwrap()
     }
 
-    pub(crate) fn read_only(&self, path: &str) {
-        std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o444))
-            .unwrap();
-    }
-
-    pub(crate) fn executable(&self, path: &str) {
-        std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o755))
-            .unwrap();
+    pub(crate) fn chmod(&self, path: &str, mode: u32) {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(under(&self.0, path), permissions).unwrap();
     }
 
     /// No BMC, no command, no word on the clock.
@@ -50,12 +42,6 @@ impl Tree {
             plan_hash: "abc123",
             now: "2026-11-21T10:00:00Z".parse().unwrap(),
         }
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -116,7 +102,7 @@ pub(in crate::reboot) fn works(method: Method, env: &Env<'_>) {
 
 #[test]
 fn an_ordinary_reboot_always_works_and_changes_nothing() {
-    let tree = Tree::new("reboot");
+    let tree = Tree::new();
     works(Method::Ordinary, &tree.env());
     let prepared = prepare(Method::Ordinary, &tree.env()).unwrap();
     assert_eq!((prepared.next, prepared.undo.len()), (Next::LogindReboot, 0));
@@ -140,7 +126,7 @@ fn what_is_prepared_survives_a_restart_of_the_daemon() {
 
 #[test]
 fn one_step_back_that_fails_does_not_keep_the_others() {
-    let tree = Tree::new("undo");
+    let tree = Tree::new();
     let [absent, there] = ["/sys/kernel/reboot/type", "/sys/class/rtc/rtc0/wakealarm"];
     tree.put(there, "1");
     let step = |path: &str, value: &str| Undo::Write { path: path.into(), value: value.into() };
@@ -155,7 +141,7 @@ fn one_step_back_that_fails_does_not_keep_the_others() {
 
 #[test]
 fn the_names_are_those_of_the_profile() {
-    for method in [Method::Ordinary, Method::Firmware, Method::Bmc, Method::Rtc, Method::Command] {
+    for method in Method::ALL {
         assert_eq!(serde_json::to_string(&method).unwrap(), format!("\"{method}\""));
     }
 }

@@ -11,19 +11,19 @@ use super::*;
 const BOOT: &str = "0f0e0d0c-1111-4222-8333-444455556666";
 const OTHER: &str = "ffffffff-1111-4222-8333-444455556666";
 
-fn tree(name: &str) -> Tree {
-    let tree = Tree::new(name);
+fn tree() -> Tree {
+    let tree = Tree::new();
     tree.put(BOOT_ID, &format!("{BOOT}\n"));
     for path in [HOOK, PROGRAM] {
         tree.put(path, "#!/bin/sh\n");
-        tree.executable(path);
+        tree.chmod(path, 0o755);
     }
     tree
 }
 
 /// A tree with a request in it.
-fn asked_for(name: &str) -> Tree {
-    let tree = tree(name);
+fn asked_for() -> Tree {
+    let tree = tree();
     let bmc = Bmc::new(vec![Ok(on())]);
     prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap();
     tree
@@ -31,7 +31,7 @@ fn asked_for(name: &str) -> Tree {
 
 #[test]
 fn the_request_names_boot_and_plan_and_undo_removes_it() {
-    let tree = tree("bmc");
+    let tree = tree();
     let bmc = Bmc::new(vec![Ok(on()), Ok(on())]);
     let env = Env { ipmi: &bmc, ..tree.env() };
     works(Method::Bmc, &env);
@@ -57,29 +57,29 @@ fn the_request_names_boot_and_plan_and_undo_removes_it() {
 
 #[test]
 fn it_is_promised_only_when_the_bmc_answers_and_the_hook_is_there() {
-    let says = |name: &str, answer, spoil: &dyn Fn(&Tree)| {
-        let tree = tree(name);
+    let says = |answer, spoil: &dyn Fn(&Tree)| {
+        let tree = tree();
         spoil(&tree);
         cannot(Method::Bmc, &Env { ipmi: &Bmc::new(vec![answer]), ..tree.env() })
     };
     let keep = |_: &Tree| {};
     let silent = Err(IpmiError::Silent(ipmi::Command::Status));
-    assert!(says("bmc-silent", silent, &keep).contains("did not answer"));
+    assert!(says(silent, &keep).contains("did not answer"));
     let device = ipmi::Device::at("/nonexistent/ipmi0").ask(ipmi::Command::Status);
-    assert!(says("bmc-none", device, &keep).contains("ipmi_devintf"));
-    assert!(says("bmc-code", Ok(code(0xC1)), &keep).contains("0xC1"));
+    assert!(says(device, &keep).contains("ipmi_devintf"));
+    assert!(says(Ok(code(0xC1)), &keep).contains("0xC1"));
     let power = |byte| Ok(ipmi::Answer { code: 0, data: vec![byte, 0, 0] });
-    assert!(says("bmc-off", power(0x00), &keep).contains("power is off"));
-    assert!(says("bmc-fault", power(0x09), &keep).contains("fault"));
+    assert!(says(power(0x00), &keep).contains("power is off"));
+    assert!(says(power(0x09), &keep).contains("fault"));
     let no_hook = |tree: &Tree| std::fs::remove_file(under(&tree.0, HOOK)).unwrap();
-    assert!(says("bmc-hook", Ok(on()), &no_hook).contains(HOOK));
+    assert!(says(Ok(on()), &no_hook).contains(HOOK));
     let no_boot_id = |tree: &Tree| tree.put(BOOT_ID, "\n");
-    assert!(says("bmc-boot", Ok(on()), &no_boot_id).contains(BOOT_ID));
+    assert!(says(Ok(on()), &no_boot_id).contains(BOOT_ID));
 }
 
 #[test]
 fn a_request_that_cannot_be_left_is_an_error_with_nothing_behind() {
-    let tree = tree("bmc-run");
+    let tree = tree();
     tree.put("/run", "not a directory");
     let bmc = Bmc::new(vec![Ok(on())]);
     let failed = prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap_err();
@@ -97,7 +97,7 @@ fn a_request_that_cannot_be_left_is_an_error_with_nothing_behind() {
 
 #[test]
 fn the_power_is_cycled_once_and_the_wait_ends() {
-    let tree = asked_for("bmc-cycle");
+    let tree = asked_for();
     let bmc = Bmc::new(vec![Ok(code(0))]);
     let started = Instant::now();
     let end = power_cycle(&tree.0, &bmc, Duration::from_secs(1));
@@ -108,7 +108,7 @@ fn the_power_is_cycled_once_and_the_wait_ends() {
 
 #[test]
 fn a_refusal_ends_at_once_and_silence_after_the_wait() {
-    let tree = asked_for("bmc-refuses");
+    let tree = asked_for();
     let cycle = |answer, limit| {
         let started = Instant::now();
         (power_cycle(&tree.0, &Bmc::new(vec![answer]), limit), started.elapsed())
@@ -129,7 +129,7 @@ fn a_refusal_ends_at_once_and_silence_after_the_wait() {
 
 #[test]
 fn a_busy_bmc_is_asked_again_until_the_time_is_up() {
-    let tree = asked_for("bmc-busy");
+    let tree = asked_for();
     let bmc = Bmc::new(vec![Ok(code(0xC0)), Ok(code(0xC1))]);
     let end = power_cycle(&tree.0, &bmc, Duration::from_secs(30));
     assert!(
@@ -149,7 +149,7 @@ fn a_busy_bmc_is_asked_again_until_the_time_is_up() {
 fn without_a_request_of_this_boot_the_bmc_hears_nothing() {
     let bmc = Bmc::new(Vec::new());
     let end = |tree: &Tree| power_cycle(&tree.0, &bmc, Duration::ZERO);
-    let tree = asked_for("bmc-stale");
+    let tree = asked_for();
     tree.put(BOOT_ID, OTHER);
     assert!(matches!(end(&tree), PowerCycleError::NotAsked(why) if why.contains("another boot")));
     tree.put(BOOT_ID, "");
@@ -181,7 +181,7 @@ fn hook(tree: &Tree, verb: &str) -> Output {
 
 #[test]
 fn the_hook_calls_bedplate_for_a_reboot_of_this_boot_and_for_nothing_else() {
-    let tree = asked_for("bmc-hook-run");
+    let tree = asked_for();
     tree.put(PROGRAM, "#!/bin/sh\necho \"called: $*\" >&2\nexit 9\n");
     let said = |verb: &str| {
         let ran = hook(&tree, verb);
@@ -207,7 +207,7 @@ fn the_hook_calls_bedplate_for_a_reboot_of_this_boot_and_for_nothing_else() {
 
 #[test]
 fn a_hook_without_its_program_ends_so_that_the_reboot_goes_on() {
-    let tree = asked_for("bmc-hook-gone");
+    let tree = asked_for();
     std::fs::remove_file(under(&tree.0, PROGRAM)).unwrap();
     assert_eq!(hook(&tree, "reboot").status.code(), Some(127));
     assert!(tree.get(KERNEL_LOG).contains("not found"), "{}", tree.get(KERNEL_LOG));
